@@ -5,13 +5,13 @@
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { docsText } from '../src/config/schema/docs-text.ts';
-import { schemaText } from '../src/config/schema/schema-files.ts';
-import { typesText } from '../src/config/schema/types-text.ts';
 import { openApi } from '../src/control/openapi.ts';
 import { citations } from '../test/e2e/citations.ts';
 import { compatibilityText } from '../test/e2e/matrix/compatibility-text.ts';
 import { REQUIREMENTS } from '../test/e2e/requirements.ts';
+import { docsText } from './schema/docs-text.ts';
+import { schemaText } from './schema/schema-files.ts';
+import { typesText } from './schema/types-text.ts';
 
 const root = join(import.meta.dirname, '..');
 const schema = schemaText();
@@ -29,7 +29,7 @@ const generated: Readonly<Record<string, string>> = {
   'schema/openapi.json': `${openApiText}\n`,
   'docs/config.md': docsText(JSON.parse(schema)),
   'docs/compatibility.md': compatibilityText(),
-  'src/config/schema/config-input.ts': typesText(JSON.parse(schema)),
+  'src/config/config-input.ts': typesText(JSON.parse(schema)),
   'test/e2e/covered.json': `${JSON.stringify(covered, null, 2)}\n`,
 };
 

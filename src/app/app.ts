@@ -234,7 +234,7 @@ export class App {
     this.rooms.gateway.drain();
     downstream.drain();
     // Calls that wait for their clients are brought the answers by way of other nodes, where there are some.
-    const ofOthers = (): number => (cluster === null ? 0 : cluster.handingOver.inFlight + downstream.parked);
+    const ofOthers = (): number => (cluster === null ? 0 : cluster.handingOver.inFlight + downstream.waitingForInput);
     const ofPrograms = (): number => ownCalls.inFlight + (this.#public?.inFlight ?? 0);
     const inFlight = (): number => downstream.inFlight + ofOthers() + ofPrograms();
     const due = (): boolean => this.#closed === null && performance.now() < this.#drainEnd;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Downstream } from '../downstream/downstream.ts';
-import { BodyBudget } from '../http/passage/body-budget.ts';
+import { BodyBudget } from '../http/context/body-budget.ts';
 import { Metrics } from '../telemetry/metrics.ts';
 import type { UpstreamSet } from '../upstream/upstream-set.ts';
 import { registerGauges } from './gauges.ts';
@@ -18,7 +18,7 @@ function delays(metrics: Metrics): [number, number] {
 
 test('the delay of the event loop is what it was late, not how often one looks', async () => {
   const metrics = new Metrics();
-  const none = { sessions: { size: 0 }, inFlight: 0, parked: 0, statuses: () => [], share: 0 };
+  const none = { sessions: { size: 0 }, inFlight: 0, waitingForInput: 0, statuses: () => [], share: 0 };
   const gauges = registerGauges(
     metrics,
     none as unknown as UpstreamSet,

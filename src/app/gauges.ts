@@ -1,6 +1,6 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import type { Downstream } from '../downstream/downstream.ts';
-import type { BodyBudget } from '../http/passage/body-budget.ts';
+import type { BodyBudget } from '../http/context/body-budget.ts';
 import { PHASES } from '../model/server-state.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { UpstreamSet } from '../upstream/upstream-set.ts';
@@ -19,7 +19,10 @@ export function registerGauges(
 ): { close(): void } {
   const sessions = metrics.gauge('trunkline_sessions_open', 'Open sessions of clients held in memory.');
   const calls = metrics.gauge('trunkline_calls_in_flight', 'Calls of clients that are not answered yet.');
-  const parked = metrics.gauge('trunkline_calls_parked', 'Calls whose clients were asked and have not come back yet.');
+  const waitingForInput = metrics.gauge(
+    'trunkline_calls_parked',
+    'Calls whose clients were asked and have not come back yet.',
+  );
   const state = metrics.gauge('trunkline_server_state', 'State of each server: 1 for the one it is in.', [
     'server',
     'state',
@@ -60,7 +63,7 @@ export function registerGauges(
   metrics.onScrape(() => {
     sessions.of().set(downstream.sessions.size);
     calls.of().set(downstream.inFlight);
-    parked.of().set(downstream.parked);
+    waitingForInput.of().set(downstream.waitingForInput);
     memory.of().set(process.memoryUsage.rss());
     taken.of().set(watch.share);
     receiving.of().set(bodies.heldBytes);

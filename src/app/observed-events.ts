@@ -21,7 +21,7 @@ export function observed(
     listsAnnounced: (server, key, methods) => events.listsAnnounced?.(server, key, methods),
     listedElsewhere: (server) => events.listedElsewhere?.(server),
     nodeSilent: (servedThere) => events.nodeSilent?.(servedThere),
-    homesGained: (servers) => events.homesGained?.(servers),
+    instancesGained: (servers) => events.instancesGained?.(servers),
     statusChanged(server, status) {
       events.statusChanged(server, status);
       observer.statusChanged(server, status);

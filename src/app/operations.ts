@@ -5,7 +5,7 @@ import type { Outcome } from '../model/outcome.ts';
 import { DOWN, type ServerStatus, UP } from '../model/server-state.ts';
 import { isClientRequest } from '../protocol/methods.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { outsideServers } from '../upstream/edge.ts';
+import { outsideServers } from '../upstream/error-boundary.ts';
 import { ServerError } from './embedding/server-error.ts';
 
 type Worker = 'start' | 'stop';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type Offer, serverCatalog, tool } from '../../test/support/server-catalogs.ts';
+import { type Advertisement, serverCatalog, tool } from '../../test/support/server-catalogs.ts';
 import type { Era, Message } from '../model/message.ts';
 import type { ToolFilter } from '../model/server.ts';
 import { LIST_KINDS, type ListKind } from '../model/server-catalog.ts';
@@ -14,7 +14,7 @@ const ALL: ToolFilter = { include: null, exclude: new Set() };
 const NOW = 1_000_000;
 
 function merged(
-  offers: Record<string, Offer | null>,
+  offers: Record<string, Advertisement | null>,
   more: { unfiltered?: boolean; tools?: ToolFilter } = {},
 ): Catalog {
   const members = Object.entries(offers).map(([server, offer]) => ({
@@ -280,7 +280,7 @@ test('equal members give equal versions; what clients see decides which lists ch
 });
 
 test('S2.6 the aggregate declares what its members have and what it delivers itself', () => {
-  const offers: Record<string, Offer | null> = {
+  const offers: Record<string, Advertisement | null> = {
     a: { capabilities: { tools: {}, logging: {}, tasks: { list: {}, requests: {} } } },
     b: {
       era: 'stateless',

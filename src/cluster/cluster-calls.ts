@@ -14,10 +14,10 @@ import { RemoteCalls } from './calls/remote-calls.ts';
 import type { Served } from './calls/served-calls.ts';
 import { mayGiveState, nodeOfState, withNode, withoutNode } from './calls/states-of-processes.ts';
 import type { LocalUpstreams } from './cluster-deps.ts';
-import type { Directory, ForeignHome, Place } from './nodes/directory.ts';
 import type { ForeignCatalogs } from './nodes/foreign-catalogs.ts';
-import { Homes, homesInstead } from './nodes/homes.ts';
-import { whyLost } from './nodes/lost-homes.ts';
+import { Instances, instancesInstead } from './nodes/instances.ts';
+import { whyLost } from './nodes/lost-instances.ts';
+import type { Place, RemoteInstance, RoutingTable } from './nodes/routing-table.ts';
 import type { Owner } from './ownership/claims.ts';
 import type { Claim } from './ownership/held-claims.ts';
 import type { OwnedCalls } from './ownership/owned-calls.ts';
@@ -37,7 +37,7 @@ export interface ClusterCallsDeps extends OwnersDeps {
   readonly local: LocalUpstreams;
   readonly owned: OwnedCalls;
   readonly catalogs: Pick<ForeignCatalogs, 'learn'>;
-  readonly directory: () => Directory;
+  readonly routingTable: () => RoutingTable;
   readonly events: UpstreamEvents;
 }
 
@@ -50,7 +50,7 @@ export class ClusterCalls {
   /** What is known of servers decides what their calls need. */
   readonly #lists: Pick<Upstreams, 'knownCatalog'>;
   readonly #watches: SharedWatches;
-  readonly #homes = new Homes();
+  readonly #instances = new Instances();
   readonly #remote: RemoteCalls;
   readonly #owners: Owners;
   #sentElsewhere = 0;
@@ -140,18 +140,18 @@ export class ClusterCalls {
     const key = claimKey(place, client, this.#lists);
     if (key === null && place.here) return null;
     const own = key ?? affinity(place, client, this.#lists);
-    return own === null ? null : (this.#homes.known(place, own)?.home.node.peer ?? null);
+    return own === null ? null : (this.#instances.known(place, own)?.instance.node.peer ?? null);
   }
 
   /** The other node's home that has claimed what the client's calls need; null where they need nothing of their own. */
-  async ownerElsewhere(place: Place, client: ClientProfile): Promise<ForeignHome | null> {
+  async ownerElsewhere(place: Place, client: ClientProfile): Promise<RemoteInstance | null> {
     const key = claimKey(place, client, this.#lists);
-    return key === null || key === SINGLETON ? null : this.#owners.homeOfOwner(place, key);
+    return key === null || key === SINGLETON ? null : this.#owners.instanceOfOwner(place, key);
   }
 
   /** The nodes that its calls went to. */
   forgetSession(sessionId: string): ReadonlySet<string> {
-    return this.#homes.forgetSession(sessionId);
+    return this.#instances.forgetSession(sessionId);
   }
 
   /** A node is gone. */
@@ -169,19 +169,19 @@ export class ClusterCalls {
   }
 
   #place(server: string): Place | undefined {
-    return this.#deps.directory().places.get(server);
+    return this.#deps.routingTable().places.get(server);
   }
 
   /** Of what needs no owner: without a detour, but for what only another node can serve at the moment. */
   #servesHere(place: Place, request: Message): boolean {
-    if (!place.here || this.#homeOfState(place, request) !== null) return false;
-    return homesInstead(place, this.#deps.local).length === 0;
+    if (!place.here || this.#instanceOfState(place, request) !== null) return false;
+    return instancesInstead(place, this.#deps.local).length === 0;
   }
 
   /** The place with only those other homes that run it, while this node cannot start it. */
   #instead(place: Place): Place {
-    const instead = homesInstead(place, this.#deps.local);
-    return instead.length > 0 ? { ...place, otherHomes: instead } : place;
+    const instead = instancesInstead(place, this.#deps.local);
+    return instead.length > 0 ? { ...place, otherInstances: instead } : place;
   }
 
   /** What found out that its server cannot be started here, and so has not begun, goes where it runs. */
@@ -198,7 +198,7 @@ export class ClusterCalls {
   #goesInstead(server: string, outcome: Outcome, exchange: Exchange, triedFor: ClientProfile | null = null): boolean {
     if (exchange.cancelled !== null || !isUnbegun(outcome)) return false;
     const place = this.#place(server);
-    return place !== undefined && homesInstead(place, this.#deps.local, triedFor).length > 0;
+    return place !== undefined && instancesInstead(place, this.#deps.local, triedFor).length > 0;
   }
 
   /** As `#orInstead`, of what this node owns and nothing runs of. */
@@ -299,7 +299,7 @@ export class ClusterCalls {
     const mine = this.#owners.mine(place, key);
     if (mine !== null) return this.#callMine(mine, request, exchange);
     if (this.#owners.ending(place, key)) return this.#tryAgain(server, request, exchange, ENDING);
-    if (this.#homes.known(place, key) !== null) return this.#callForeign(place, key, null, request, exchange);
+    if (this.#instances.known(place, key) !== null) return this.#callForeign(place, key, null, request, exchange);
     return this.#callOwner(place, key, request, exchange);
   }
 
@@ -348,32 +348,35 @@ export class ClusterCalls {
   ): Promise<Outcome> {
     const { clock, catalogs, random } = this.#deps;
     const { name } = place.server;
-    let home: ForeignHome | null;
+    let instance: RemoteInstance | null;
     let epoch: string | null = null;
     const theirs = owner?.kind === 'theirs' ? owner : null;
-    const owning = theirs === null ? undefined : place.otherHomes.find(({ node }) => node.peer === theirs.peer);
+    const owning = theirs === null ? undefined : place.otherInstances.find(({ node }) => node.peer === theirs.peer);
     if (owning !== undefined) {
-      home = owning;
+      instance = owning;
       epoch = theirs!.epoch;
     } else if (theirs !== null && place.here && !this.#deps.yields(place, key!, exchange.client)) {
       return this.#tryAgain(name, request, exchange, `its owner ${theirs.node} is gone, and its lease not over yet`);
     } else {
-      const known = key === null ? null : this.#homes.known(place, key);
+      const known = key === null ? null : this.#instances.known(place, key);
       // Where a dead node owned it, the home that is asked takes it over.
-      home = this.#homeOfState(place, request) ?? known?.home ?? spread(name, place.otherHomes, () => random.unit());
+      instance =
+        this.#instanceOfState(place, request) ??
+        known?.instance ??
+        spread(name, place.otherInstances, () => random.unit());
       epoch = known?.epoch ?? null;
-      if (home === null) return this.#tryAgain(name, request, exchange, 'no node that has it can be reached');
+      if (instance === null) return this.#tryAgain(name, request, exchange, 'no node that has it can be reached');
     }
-    if (key !== null) this.#homes.remember(name, key, home.node.peer, epoch);
+    if (key !== null) this.#instances.remember(name, key, instance.node.peer, epoch);
     const askedAt = clock.now();
     const waitedMs = askedAt - (exchange.begunAt ?? askedAt);
     this.#sentElsewhere++;
     const timeoutMs = deadlineOf(place, request, exchange);
-    return this.#remote.run(home.node, name, request, exchange, epoch, waitedMs, timeoutMs).then((tried) => {
+    return this.#remote.run(instance.node, name, request, exchange, epoch, waitedMs, timeoutMs).then((tried) => {
       if (tried.kind === 'elsewhere') {
-        if (key !== null) this.#homes.forget(name, key);
+        if (key !== null) this.#instances.forget(name, key);
         this.#wasTried(exchange, askedAt);
-        return this.#tryAgain(name, request, exchange, `node ${home.node.id}: ${tried.reason}`);
+        return this.#tryAgain(name, request, exchange, `node ${instance.node.id}: ${tried.reason}`);
       }
       if (tried.outcome.kind === 'answer') catalogs.learn(name, exchange.client, tried.key, tried.own);
       return tried.outcome;
@@ -381,8 +384,8 @@ export class ClusterCalls {
   }
 
   /** The other node whose process alone may understand what the request holds. */
-  #homeOfState(place: Place, request: Message): ForeignHome | null {
+  #instanceOfState(place: Place, request: Message): RemoteInstance | null {
     const peer = place.process ? nodeOfState(request) : null;
-    return peer === null ? null : (place.otherHomes.find(({ node }) => node.peer === peer) ?? null);
+    return peer === null ? null : (place.otherInstances.find(({ node }) => node.peer === peer) ?? null);
   }
 }

@@ -2,10 +2,10 @@ import type { ServedCalls } from './calls/served-calls.ts';
 import type { ClusterCalls } from './cluster-calls.ts';
 import type { NodeReport } from './cluster-deps.ts';
 import type { NodeLease } from './lease/node-lease.ts';
+import type { Advertisements } from './nodes/advertisements.ts';
 import type { NodeView } from './nodes/node-state.ts';
 import type { Nodes } from './nodes/nodes.ts';
-import type { Offers } from './nodes/offers.ts';
-import type { OwnOffer } from './nodes/own-offer.ts';
+import type { OwnAdvertisement } from './nodes/own-advertisement.ts';
 import type { Claims } from './ownership/claims.ts';
 
 /** What this node does and has in its cluster, in numbers. Counts are since its start. */
@@ -33,13 +33,18 @@ export function figuresOf(lease: NodeLease, claims: Claims, served: ServedCalls,
 }
 
 /** All nodes as this one knows them, by name. */
-export function nodeReports(self: NodeView, offer: OwnOffer, nodes: Nodes, offers: Offers): readonly NodeReport[] {
+export function nodeReports(
+  self: NodeView,
+  offer: OwnAdvertisement,
+  nodes: Nodes,
+  advertisements: Advertisements,
+): readonly NodeReport[] {
   const names = (servers: Iterable<string>): string[] => [...servers].sort();
   const own = { ...self, here: true, servers: names(offer.servers.map(({ name }) => name)) };
   const others = [...nodes.others()].map((node) => ({
     ...node,
     here: false,
-    servers: names((offers.of(node.peer) ?? []).map(({ definition }) => definition.name)),
+    servers: names((advertisements.of(node.peer) ?? []).map(({ definition }) => definition.name)),
   }));
   return [own, ...others].sort((a, b) => (a.id < b.id ? -1 : 1));
 }

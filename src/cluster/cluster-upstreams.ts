@@ -8,12 +8,12 @@ import type { Server } from '../model/server.ts';
 import type { ListKind, ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
 import { ClusterCalls, type ClusterCallsDeps } from './cluster-calls.ts';
-import { type ForeignHome, type Place, runsOnce } from './nodes/directory.ts';
 import type { ForeignCatalogs } from './nodes/foreign-catalogs.ts';
-import { homesInstead, homeToRead, statusElsewhere } from './nodes/homes.ts';
+import { instancesInstead, instanceToRead, statusElsewhere } from './nodes/instances.ts';
 import type { ListsElsewhere } from './nodes/lists-elsewhere.ts';
-import { whyLost } from './nodes/lost-homes.ts';
+import { whyLost } from './nodes/lost-instances.ts';
 import { allRestarted, type Restart, runningElsewhere } from './nodes/restarts.ts';
+import { type Place, type RemoteInstance, runsOnce } from './nodes/routing-table.ts';
 import { affinity } from './ownership/placement.ts';
 import type { SideMessages } from './streams/side-messages.ts';
 
@@ -40,7 +40,7 @@ export class ClusterUpstreams implements Upstreams {
   }
 
   servers(): readonly Server[] {
-    return this.#deps.directory().servers;
+    return this.#deps.routingTable().servers;
   }
 
   call(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
@@ -61,7 +61,7 @@ export class ClusterUpstreams implements Upstreams {
       return this.#deps.lists.own.known(place, client) ?? this.#deps.catalogs.known(server, client);
     const here = this.#deps.local.knownCatalog(server, client, orOthers);
     const known = here?.own === true ? here : (this.#deps.lists.own.known(place, client) ?? here);
-    const [instead] = known === null ? homesInstead(place, this.#deps.local) : [];
+    const [instead] = known === null ? instancesInstead(place, this.#deps.local) : [];
     return instead === undefined ? known : this.#deps.catalogs.knownAt(instead, client);
   }
 
@@ -77,11 +77,11 @@ export class ClusterUpstreams implements Upstreams {
     if (elsewhere !== null) return elsewhere;
     if (place === undefined || this.#listedHere(place)) {
       const own = await local.catalog(server, client, waitMs, amongOthers);
-      const [instead] = own !== null || place === undefined ? [] : homesInstead(place, local);
+      const [instead] = own !== null || place === undefined ? [] : instancesInstead(place, local);
       return instead === undefined ? own : catalogs.get(instead, client, waitMs, amongOthers);
     }
-    const home = this.#homeFor(place, client);
-    if (home !== null) return catalogs.get(home, client, waitMs, amongOthers);
+    const instance = this.#instanceFor(place, client);
+    if (instance !== null) return catalogs.get(instance, client, waitMs, amongOthers);
     return catalogs.known(server, client);
   }
 
@@ -104,13 +104,13 @@ export class ClusterUpstreams implements Upstreams {
   /** The calls of a client to its process go to one node, wherever they arrive; so do its lists, before the first of them too. */
   async ownsConnectionElsewhere(server: string, client: ClientProfile): Promise<boolean> {
     const place = this.#place(server);
-    const home = place === undefined ? null : await this.calls.ownerElsewhere(place, client);
-    return home !== null && this.#deps.catalogs.ownedThere(home, client);
+    const instance = place === undefined ? null : await this.calls.ownerElsewhere(place, client);
+    return instance !== null && this.#deps.catalogs.ownedThere(instance, client);
   }
 
   async foundElsewhere(server: string, exchange: Exchange, list: ListKind, name: string): Promise<boolean> {
     const place = this.#place(server);
-    if (place === undefined || place.otherHomes.length === 0) return false;
+    if (place === undefined || place.otherInstances.length === 0) return false;
     return this.#deps.lists.foundElsewhere(place, exchange, list, name);
   }
 
@@ -122,7 +122,7 @@ export class ClusterUpstreams implements Upstreams {
 
   statuses(): readonly ServerStatus[] {
     const all = new Map(this.#deps.local.statuses().map((status) => [status.name, status]));
-    for (const [name, place] of this.#deps.directory().places) {
+    for (const [name, place] of this.#deps.routingTable().places) {
       const status = this.#listedHere(place) ? null : statusElsewhere(place, this.calls.reached);
       if (status !== null) all.set(name, status);
     }
@@ -168,16 +168,16 @@ export class ClusterUpstreams implements Upstreams {
   }
 
   /** Which home a catalogue is read from. */
-  homeOf(server: string): ForeignHome | null {
+  instanceOf(server: string): RemoteInstance | null {
     const place = this.#place(server);
     if (place === undefined) return null;
-    return this.#listedHere(place) ? null : homeToRead(place);
+    return this.#listedHere(place) ? null : instanceToRead(place);
   }
 
   /** The node is not heard of: whoever was served there hears of nothing that was set up there, and has to set it up anew. */
   nodeSilent(peer: string): void {
-    const { places } = this.#deps.directory();
-    const had = ({ otherHomes }: Place): boolean => otherHomes.some(({ node }) => node.peer === peer);
+    const { places } = this.#deps.routingTable();
+    const had = ({ otherInstances }: Place): boolean => otherInstances.some(({ node }) => node.peer === peer);
     if (!places.values().some(had)) return;
     this.#deps.events.nodeSilent?.((server, client) => {
       const place = places.get(server);
@@ -188,7 +188,7 @@ export class ClusterUpstreams implements Upstreams {
   }
 
   #place(server: string): Place | undefined {
-    return this.#deps.directory().places.get(server);
+    return this.#deps.routingTable().places.get(server);
   }
 
   /** Whether this node lists the server itself. A singleton is listed where it runs. */
@@ -197,9 +197,9 @@ export class ClusterUpstreams implements Upstreams {
     return !runsOnce(place) || this.#deps.local.status(place.server.name) !== null;
   }
 
-  #homeFor(place: Place, client: ClientProfile): ForeignHome | null {
+  #instanceFor(place: Place, client: ClientProfile): RemoteInstance | null {
     const peer = this.calls.peerOf(place, client);
-    const served = place.otherHomes.find(({ node }) => node.peer === peer);
-    return served ?? this.homeOf(place.server.name);
+    const served = place.otherInstances.find(({ node }) => node.peer === peer);
+    return served ?? this.instanceOf(place.server.name);
   }
 }

@@ -104,18 +104,18 @@ test('fault:F30 check:H7 the owner is gone in mid-call: UNKNOWN within 2 s, and 
   onNodes(async (nodes) => {
     const server = serverNamed('files', { transport: remoteSpec });
     const a = await nodes.join('a', []);
-    const homes = [await nodes.join('b', [server]), await nodes.join('c', [server])];
-    for (const { local } of homes) local.keeps = true;
+    const instances = [await nodes.join('b', [server]), await nodes.join('c', [server])];
+    for (const { local } of instances) local.keeps = true;
     const exchange = new TestExchange();
     const running = call(a, 'files', exchange);
     await nodes.pass(300);
-    const owner = homes.find(({ local }) => local.calls.length > 0)!;
+    const owner = instances.find(({ local }) => local.calls.length > 0)!;
     owner.cut();
     const cutAt = nodes.clock.now();
     const outcome = await nodes.until(running);
     assert.equal(wordOf(outcome), 'UNKNOWN');
     assert.ok(nodes.clock.now() - cutAt <= 2_000, `${nodes.clock.now() - cutAt} ms`);
-    const other = homes.find((node) => node !== owner)!;
+    const other = instances.find((node) => node !== owner)!;
     other.local.keeps = false;
     assert.equal(textOf(await nodes.until(call(a, 'files'))), `{"node":"${other.id}"}`);
   }));

@@ -11,15 +11,15 @@ import { KeepingUp } from './lease/keeping-up.ts';
 import { LoopWatch } from './lease/loop-watch.ts';
 import { LEASE_MS, NodeLease } from './lease/node-lease.ts';
 import { OwnNode } from './lease/own-node.ts';
-import type { Directory } from './nodes/directory.ts';
+import { Advertisements } from './nodes/advertisements.ts';
 import { ForeignCatalogs } from './nodes/foreign-catalogs.ts';
 import { KnownServers } from './nodes/known-servers.ts';
 import { ListsElsewhere } from './nodes/lists-elsewhere.ts';
-import { LostHomes } from './nodes/lost-homes.ts';
+import { LostInstances } from './nodes/lost-instances.ts';
 import { type NodeState, notReadyBecause } from './nodes/node-state.ts';
 import { Nodes } from './nodes/nodes.ts';
-import { Offers } from './nodes/offers.ts';
-import { OwnOffer } from './nodes/own-offer.ts';
+import { OwnAdvertisement } from './nodes/own-advertisement.ts';
+import type { RoutingTable } from './nodes/routing-table.ts';
 import { Claims } from './ownership/claims.ts';
 import { HandingOver } from './ownership/handing-over.ts';
 import { IdleClaims } from './ownership/idle-claims.ts';
@@ -57,9 +57,9 @@ export class Cluster {
   /** Somebody wants this node to drain and end. */
   onDrainAsked: (() => void) | null = null;
   readonly #deps: ClusterDeps;
-  readonly #offer: OwnOffer;
-  readonly #offers: Offers;
-  readonly #lostHomes: LostHomes;
+  readonly #offer: OwnAdvertisement;
+  readonly #advertisements: Advertisements;
+  readonly #lostInstances: LostInstances;
   readonly #known: KnownServers;
   readonly #lease: NodeLease;
   readonly #claims: Claims;
@@ -123,7 +123,7 @@ export class Cluster {
       end: (claim) => this.#servers.handOver(claim),
       served: () => this.#served.inFlight,
     });
-    this.#offer = new OwnOffer({
+    this.#offer = new OwnAdvertisement({
       clock,
       keys: [key, ...previousKeys],
       status: (server) => local().status(server),
@@ -136,13 +136,13 @@ export class Cluster {
       logger,
       self: () => this.#self.view,
       changed: () => {
-        this.#offers.refresh();
+        this.#advertisements.refresh();
         this.streams.met();
         this.#rebuild();
       },
       gone: (gone, left) => {
         const { peer } = gone;
-        this.#lostHomes.add(gone, this.#offers.of(peer), left);
+        this.#lostInstances.add(gone, this.#advertisements.of(peer), left);
         // Before anything else forgets the node: this asks who was served there.
         if (!left) this.#router.nodeSilent(peer);
         this.#users.forgetPeer(peer);
@@ -152,10 +152,10 @@ export class Cluster {
         this.#servers.look();
         this.upstreamSessions.streams.gone(peer);
       },
-      leaves: (gone) => this.#lostHomes.leaves(gone),
+      leaves: (gone) => this.#lostInstances.leaves(gone),
       absent: () => this.#backAgain(),
     });
-    this.#offers = new Offers({
+    this.#advertisements = new Advertisements({
       bus,
       clock,
       nodes: this.neighbours,
@@ -163,14 +163,14 @@ export class Cluster {
       own: () => this.#offer.text(),
       changed: () => this.#rebuild(),
     });
-    this.#lostHomes = new LostHomes({ clock, changed: () => this.#rebuild() });
+    this.#lostInstances = new LostInstances({ clock, changed: () => this.#rebuild() });
     this.#known = new KnownServers({
       self: () => this.#self.view,
       logger,
       own: this.#offer,
-      others: () => [...this.neighbours.others()].map((other) => [other, this.#offers.of(other.peer)] as const),
-      lostHomes: this.#lostHomes,
-      homesGained: (servers) => deps.events.homesGained?.(servers),
+      others: () => [...this.neighbours.others()].map((other) => [other, this.#advertisements.of(other.peer)] as const),
+      lostInstances: this.#lostInstances,
+      instancesGained: (servers) => deps.events.instancesGained?.(servers),
     });
     this.streams = new SpreadStreams({
       messages: () => this.#messages,
@@ -181,7 +181,7 @@ export class Cluster {
       here: deps.events,
       users: this.#users,
       messages: () => this.#messages,
-      homes: (server) => this.#known.homes(server),
+      instances: (server) => this.#known.instances(server),
       catalogChanged: (server, own) => (own ? this.#offer.statusChanged() : this.#offer.catalogChanged(server)),
       relisted: (server) => this.#offer.relisted(server),
       statusChanged: () => this.#offer.statusChanged(),
@@ -224,11 +224,11 @@ export class Cluster {
     this.#lists = new ListsElsewhere({
       local,
       clock,
-      hear: (peers) => this.#offers.readNow(peers),
-      homeOf: (server) => this.#router.homeOf(server),
-      read: (home, client) => this.#catalogs.readNow(home, client),
-      ask: (home, client, known) => this.#catalogs.knownThere(home, client, known),
-      readOwn: (home, itsKey) => this.#catalogs.ownLists(home, itsKey),
+      hear: (peers) => this.#advertisements.readNow(peers),
+      instanceOf: (server) => this.#router.instanceOf(server),
+      read: (instance, client) => this.#catalogs.readNow(instance, client),
+      ask: (instance, client, known) => this.#catalogs.knownThere(instance, client, known),
+      readOwn: (instance, itsKey) => this.#catalogs.ownLists(instance, itsKey),
       known: (server, client) => this.#router.knownCatalog(server, client),
       changed: (...change) => deps.events.catalogChanged(...change),
       listed: (server) => deps.events.listedElsewhere?.(server),
@@ -243,8 +243,8 @@ export class Cluster {
       catalogs: this.#catalogs,
       lists: this.#lists,
       messages: this.#messages,
-      hear: (peers) => this.#offers.readNow(peers),
-      directory: () => this.#known.directory,
+      hear: (peers) => this.#advertisements.readNow(peers),
+      routingTable: () => this.#known.routingTable,
       draining: () => this.#self.draining,
       claimed: (claim) => this.#servers.claimed(claim),
       leaving: (server) => this.#servers.leaving(server),
@@ -271,7 +271,7 @@ export class Cluster {
       claims: this.#claims,
       able: () => this.#self.able,
       there: (peer) => this.neighbours.get(peer) !== null,
-      hasOtherHomes: (server) => this.#known.homes(server).length > 0,
+      hasOtherInstances: (server) => this.#known.instances(server).length > 0,
     });
     this.#underLease = new UnderLease({
       logger,
@@ -286,7 +286,7 @@ export class Cluster {
       if (absent) this.#backAgain();
       this.neighbours.tell();
       this.streams.tellAgain();
-      this.#offers.refresh();
+      this.#advertisements.refresh();
       this.upstreamSessions.reconnected();
     });
   }
@@ -329,7 +329,7 @@ export class Cluster {
   }
 
   nodes(): readonly NodeReport[] {
-    return nodeReports(this.#self.view, this.#offer, this.neighbours, this.#offers);
+    return nodeReports(this.#self.view, this.#offer, this.neighbours, this.#advertisements);
   }
 
   get figures(): ClusterFigures {
@@ -351,12 +351,12 @@ export class Cluster {
     return true;
   }
 
-  get conflicts(): Directory['conflicts'] {
-    return this.#known.directory.conflicts;
+  get conflicts(): RoutingTable['conflicts'] {
+    return this.#known.routingTable.conflicts;
   }
 
   /** What other nodes have. */
-  get known(): Pick<KnownServers, 'server' | 'against' | 'homes'> {
+  get known(): Pick<KnownServers, 'server' | 'against' | 'instances'> {
     return this.#known;
   }
 
@@ -375,24 +375,24 @@ export class Cluster {
     this.#catalogs.close();
     this.#messages.close();
     this.#router.calls.close();
-    this.#offers.close();
+    this.#advertisements.close();
     this.#offer.close();
     this.neighbours.close();
-    this.#lostHomes.close();
+    this.#lostInstances.close();
     await this.loop.close();
   }
 
   /** Others may have taken this node for gone, and it could not hear who is there. */
   #backAgain(): void {
     this.#router.calls.renew();
-    this.#lostHomes.awaitAllAnew();
+    this.#lostInstances.awaitAllAnew();
   }
 
   #rebuild(): void {
     const changed = this.#known.rebuild();
-    this.#lists.look(this.#known.directory.places);
+    this.#lists.look(this.#known.routingTable.places);
     this.#catalogs.refresh(
-      (server) => this.#router.homeOf(server),
+      (server) => this.#router.instanceOf(server),
       (server) => this.#known.isLost(server),
     );
     if (changed) this.onServersChanged?.();

@@ -7,9 +7,9 @@ test('fault:F42 a call that another node sent is begun once, also where a defect
   try {
     const servers = [serverNamed('web', { isolation: 'session' })];
     const a = await nodes.join('a', []);
-    const homes = [await nodes.join('b', servers), await nodes.join('c', servers)];
+    const instances = [await nodes.join('b', servers), await nodes.join('c', servers)];
     let begun = 0;
-    for (const { local } of homes) {
+    for (const { local } of instances) {
       const call = local.call.bind(local);
       local.call = (server, message, exchange) => {
         if (++begun === 1) throw new TypeError('a defect, after the request was written');

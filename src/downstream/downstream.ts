@@ -21,7 +21,7 @@ import { Endpoints } from './endpoints/endpoints.ts';
 import { Fingerprints } from './endpoints/fingerprints.ts';
 import { renderRpc } from './endpoints/send.ts';
 import { Gate } from './identity/gate.ts';
-import { ParkingLot } from './parking/parking-lot.ts';
+import { PendingInputRequests } from './pending-input/pending-input-requests.ts';
 import { AgeQueue } from './session/age-queue.ts';
 import type { ClientExchange } from './session/client-exchange.ts';
 import type { ClientSession } from './session/client-session.ts';
@@ -55,7 +55,7 @@ export interface DownstreamDeps {
    */
   readonly keys?: readonly Buffer[];
   /** How long a stateless client may take to come back with answers. Default 10 min. */
-  readonly parkedMs?: number;
+  readonly pendingInputMs?: number;
   /** Whether memory is too short for another session. */
   readonly crowded?: () => boolean;
   /** A client has opened a stream of this session. */
@@ -85,7 +85,7 @@ export class Downstream implements ClientStreams {
   readonly #copies: Pick<DownstreamDeps, 'copies'>;
   readonly #fingerprints = new Fingerprints();
   readonly #intake: SessionIntake;
-  readonly #lot: ParkingLot;
+  readonly #pendingInput: PendingInputRequests;
   readonly #stateful: StatefulFront;
   readonly #stateless: StatelessFront;
   readonly #http: StreamableHttp;
@@ -115,16 +115,16 @@ export class Downstream implements ClientStreams {
     this.#intake = new SessionIntake(core, this.sessions, deps.relay);
     const others = deps.others === undefined ? {} : { others: deps.others };
     const keys = deps.keys ?? [Buffer.from(random.hex(32), 'hex')];
-    this.#lot = new ParkingLot({
+    this.#pendingInput = new PendingInputRequests({
       clock,
       random,
       sealing: sealingOf(keys, (key) => new StateSealer({ key, clock, random })),
-      ...(deps.parkedMs === undefined ? {} : { ttlMs: deps.parkedMs }),
+      ...(deps.pendingInputMs === undefined ? {} : { ttlMs: deps.pendingInputMs }),
       ...others,
     });
     this.#stateless = new StatelessFront({
       core,
-      lot: this.#lot,
+      pendingInput: this.#pendingInput,
       endpoints: this.endpoints,
       fingerprints,
       firstListWaitMs,
@@ -191,8 +191,8 @@ export class Downstream implements ClientStreams {
   }
 
   /** Calls of stateless clients that wait for their clients to come back with answers. */
-  get parked(): number {
-    return this.#lot.parked;
+  get waitingForInput(): number {
+    return this.#pendingInput.waitingForInput;
   }
 
   /** Adds the client-facing paths to a listener. */
@@ -228,7 +228,7 @@ export class Downstream implements ClientStreams {
       intake: this.#intake,
       fingerprints: this.#fingerprints,
       firstListWaitMs: () => this.#deps.state().firstListWaitMs,
-      lot: this.#lot,
+      pendingInput: this.#pendingInput,
       maxMessageBytes: this.#deps.state().listen.maxBodyBytes,
       prefix: this.#prefix,
     });
@@ -293,7 +293,7 @@ export class Downstream implements ClientStreams {
       } else this.sessions.end(session, 'the caller may not use this any more');
     }
     this.#stateless.reauthorize(current);
-    this.#lot.reauthorize(current);
+    this.#pendingInput.reauthorize(current);
   }
 
   /**
@@ -318,7 +318,7 @@ export class Downstream implements ClientStreams {
     this.drain();
     for (const exchange of this.#stateless.exchanges.all()) cutShort(exchange);
     for (const front of this.#pipes) front.cutShort(cutShort);
-    this.#lot.close();
+    this.#pendingInput.close();
     for (const session of [...this.sessions.values()]) {
       for (const exchange of session.exchanges.all()) cutShort(exchange);
       if (!session.lasting) this.sessions.end(session, 'the gateway is stopping');

@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../test/support/fake-clock.ts';
 import { agent, client, ended, endpointOf, GatewayBench, type RunOptions } from '../../test/support/gateway-bench.ts';
-import type { Offer } from '../../test/support/server-catalogs.ts';
+import type { Advertisement } from '../../test/support/server-catalogs.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { answer, failure, type Outcome } from '../model/outcome.ts';
 import { errorAnswer, result } from '../protocol/compose.ts';
 
 const SKILLS = 'io.modelcontextprotocol/skills';
-const offering = (extensions: Record<string, unknown>): Offer => ({
+const offering = (extensions: Record<string, unknown>): Advertisement => ({
   resources: [],
   capabilities: { resources: {}, extensions },
 });
@@ -19,7 +19,7 @@ const OWN = skill('skill://refunds/SKILL.md', 'repo://x/refunds/a.md');
 const exposed = (server: string) =>
   skill(`skill://trunkline/${server}/refunds/SKILL.md`, `trunkline://${server}/repo://x/refunds/a.md`);
 
-function bench(offers: Record<string, Offer | null>): GatewayBench {
+function bench(offers: Record<string, Advertisement | null>): GatewayBench {
   const made = new GatewayBench(offers);
   made.upstreams.respond = ({ request }) => {
     const list = request.method === 'skills/list';

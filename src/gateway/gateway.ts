@@ -203,8 +203,8 @@ export class Gateway implements Exchanges, UpstreamEvents {
     this.#parts.watches.nodeSilent(servedThere);
   }
 
-  homesGained(servers: ReadonlySet<string>): void {
-    this.#parts.watches.homesGained(servers);
+  instancesGained(servers: ReadonlySet<string>): void {
+    this.#parts.watches.instancesGained(servers);
   }
 
   request(

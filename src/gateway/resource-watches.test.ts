@@ -108,11 +108,11 @@ test('check:B8 what could not be renewed is, as soon as the server is there agai
   await bench.clock.advance(20_000);
   const before = asked().length;
   bench.upstreams.respond = () => answer(result('9', '{}', 'stateful'));
-  bench.gateway.homesGained(new Set(['other']));
+  bench.gateway.instancesGained(new Set(['other']));
   await settled();
   assert.equal(asked().length, before);
-  bench.gateway.homesGained(new Set(['else', 'old']));
-  bench.gateway.homesGained(new Set(['old']));
+  bench.gateway.instancesGained(new Set(['else', 'old']));
+  bench.gateway.instancesGained(new Set(['old']));
   await settled();
   assert.deepEqual([asked().length, told(listener)], [before + 1, ['o://1']]);
 });
@@ -133,7 +133,7 @@ test('check:B8 where a home comes while a renewal fails, the next try is not lon
   await bench.clock.advance(20_000);
   while (!trying) await bench.clock.advance(50);
   const before = asked().length;
-  bench.gateway.homesGained(new Set(['old']));
+  bench.gateway.instancesGained(new Set(['old']));
   await bench.clock.advance(100);
   assert.equal(asked().length, before, 'it is being tried');
   answers = answer(result('9', '{}', 'stateful'));

@@ -138,7 +138,7 @@ export class ResourceWatches {
   }
 
   /** Whatever waits to be renewed need not wait any longer, nor for long where that is being tried. */
-  homesGained(servers: ReadonlySet<string>): void {
+  instancesGained(servers: ReadonlySet<string>): void {
     for (const group of this.#groups.values()) {
       if (!servers.has(group.server)) continue;
       group.pauseMs = RENEW_MIN_MS;
@@ -194,7 +194,7 @@ export class ResourceWatches {
   /** Subscribes anew to what the present connection is not subscribed to, and tells the watchers. */
   async #renew(group: Group): Promise<void> {
     if (group.renewing) return;
-    this.#rehome(group);
+    this.#reassign(group);
     if (group.watches.size === 0) return;
     group.renewing = true;
     for (const [uri, watch] of group.watches) {
@@ -219,7 +219,7 @@ export class ResourceWatches {
     if (key === group.key || key === '' || !watch.watchers.has(watcher)) return false;
     watch.agreed = false;
     watchIn(this.#group(group.server, key), uri).agreed = true;
-    this.#rehome(group);
+    this.#reassign(group);
     return true;
   }
 
@@ -232,7 +232,7 @@ export class ResourceWatches {
   }
 
   /** Watchers that another connection serves by now, as when one of several replicas ended, watch over that one. */
-  #rehome(group: Group): void {
+  #reassign(group: Group): void {
     const moved = new Set<Group>();
     for (const [uri, watch] of group.watches) {
       for (const [watcher, exposed] of watch.watchers) {

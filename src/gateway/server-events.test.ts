@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../test/support/fake-clock.ts';
 import { agent, client, endpointOf, GatewayBench, MCP, serverNamed } from '../../test/support/gateway-bench.ts';
-import { type Offer, tool } from '../../test/support/server-catalogs.ts';
+import { type Advertisement, tool } from '../../test/support/server-catalogs.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { answer, failure } from '../model/outcome.ts';
 import { ANONYMOUS } from '../model/principal.ts';
@@ -263,7 +263,10 @@ test('a stateful session’s subscription at a stateless server is a listen of o
     resources: ['{"uri":"y://1","name":"y"}'],
     capabilities: { resources: { subscribe: true } },
   };
-  const bench = new GatewayBench({ young: young as Offer, other: { resources: ['{"uri":"y://1","name":"o"}'] } });
+  const bench = new GatewayBench({
+    young: young as Advertisement,
+    other: { resources: ['{"uri":"y://1","name":"o"}'] },
+  });
   bench.upstreams.respond = ({ exchange }) => {
     const filter = '{"notifications":{"resourceSubscriptions":["y://1"]}}';
     exchange.emit(notification('notifications/subscriptions/acknowledged', filter, 'stateless'));

@@ -14,7 +14,7 @@ import { OwnExchange } from './own-exchange.ts';
 import { ownAnswer } from './own-results.ts';
 import type { ResourceWatches, Watched, Watcher } from './resource-watches.ts';
 import type { SeenSessions } from './seen-sessions.ts';
-import { SessionBooks } from './session-books.ts';
+import { SessionSubscriptions } from './session-subscriptions.ts';
 import { SubscriptionCounts } from './subscription-counts.ts';
 import type { Wanted } from './wanted.ts';
 
@@ -52,7 +52,7 @@ class SessionWatcher implements Watcher {
 interface Session {
   readonly watcher: SessionWatcher;
   /** By server and URI. */
-  readonly books: SessionBooks;
+  readonly subscriptions: SessionSubscriptions;
 }
 
 /**
@@ -82,7 +82,7 @@ export class Subscriptions {
     const name = `${server}\0${uri}`;
     if (asked.method === 'resources/unsubscribe') {
       const session = this.#sessions.get(client.sessionId);
-      const leave = session?.books.take(name);
+      const leave = session?.subscriptions.take(name);
       if (this.#deps.givenUp !== undefined) {
         this.#deps.givenUp(client.sessionId, server, uri);
         // It is in the books of another node; what others want here is not taken from them.
@@ -94,7 +94,7 @@ export class Subscriptions {
     }
     const outcome = await this.#subscribe(client, client.sessionId, resource, stateless, pass);
     // A session of a single connection ends with its node; one that has ended meanwhile is subscribed to nothing.
-    const kept = this.#sessions.get(client.sessionId)?.books.has(name) === true;
+    const kept = this.#sessions.get(client.sessionId)?.subscriptions.has(name) === true;
     if (kept && isAgreed(outcome) && client.passing !== true) this.#deps.subscribed?.(client, resource);
     return outcome;
   }
@@ -130,11 +130,11 @@ export class Subscriptions {
     const { server, uri } = resource;
     const name = `${server}\0${uri}`;
     const session = this.#session(client, sessionId);
-    const further = session.books.has(name) ? 0 : 1;
+    const further = session.subscriptions.has(name) ? 0 : 1;
     const refused = further === 0 ? null : this.#refusal(session, client.principal.id);
     if (refused !== null) return failure(refused);
     if (stateless) return this.#joinFeed(session, name, resource);
-    return session.books.whileAsking(further, async () => {
+    return session.subscriptions.whileAsking(further, async () => {
       const outcome = await watches.watch(session.watcher, resource, pass);
       if (isAgreed(outcome)) {
         this.#keep(session, name, () => watches.leave(session.watcher, resource));
@@ -144,9 +144,9 @@ export class Subscriptions {
   }
 
   /** null where the session may subscribe to one more. */
-  #refusal({ books }: Session, principal: string): GatewayError | null {
+  #refusal({ subscriptions }: Session, principal: string): GatewayError | null {
     const { subscribedElsewhere = () => 0 } = this.#deps;
-    if (books.size >= MAX_RESOURCES) {
+    if (subscriptions.size >= MAX_RESOURCES) {
       const text = `No more than ${MAX_RESOURCES} resources may be subscribed to in one session: give up others first`;
       return new GatewayError('OVERLOADED', text);
     }
@@ -159,18 +159,18 @@ export class Subscriptions {
   givenUp(sessionId: string, server: string, uri: string): void {
     const session = this.#sessions.get(sessionId);
     const name = `${server}\0${uri}`;
-    session?.books.take(name)?.();
+    session?.subscriptions.take(name)?.();
   }
 
   deleteSession(sessionId: string): void {
     const session = this.#sessions.get(sessionId);
     this.#sessions.delete(sessionId);
-    for (const leave of session?.books.takeAll() ?? []) leave();
+    for (const leave of session?.subscriptions.takeAll() ?? []) leave();
   }
 
   #joinFeed(session: Session, name: string, resource: Watched): Promise<Outcome> {
     const { server, uri, exposed } = resource;
-    if (session.books.has(name)) return Promise.resolve(ownAnswer('stateful', ''));
+    if (session.subscriptions.has(name)) return Promise.resolve(ownAnswer('stateful', ''));
     return new Promise((resolve) => {
       const subscriber: Subscriber = {
         client: session.watcher.client,
@@ -178,7 +178,7 @@ export class Subscriptions {
         settled: (honoured: Wanted, refusal) => {
           if (honoured.uris.size > 0) return resolve(ownAnswer('stateful', ''));
           resolve(refusal ?? failure(notHonoured(exposed)));
-          session.books.take(name)?.();
+          session.subscriptions.take(name)?.();
         },
         received: (update) => {
           const stateful = notificationToStateful(update);
@@ -203,7 +203,7 @@ export class Subscriptions {
 
   /** A session that ended meanwhile keeps nothing. */
   #keep(session: Session, name: string, leave: () => void): void {
-    if (this.#sessions.get(session.watcher.client.sessionId!) === session) session.books.keep(name, leave);
+    if (this.#sessions.get(session.watcher.client.sessionId!) === session) session.subscriptions.keep(name, leave);
     else leave();
   }
 
@@ -214,7 +214,7 @@ export class Subscriptions {
         const { principal } = this.#deps.sessions.get(sessionId)?.client ?? watcher.client;
         if (mayUse(principal, server)) this.#deps.streams.deliver(sessionId, message);
       });
-      session = { watcher, books: new SessionBooks(this.#counts, client.principal.id) };
+      session = { watcher, subscriptions: new SessionSubscriptions(this.#counts, client.principal.id) };
       this.#sessions.set(sessionId, session);
     }
     session.watcher.client = client;

@@ -2,15 +2,18 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../test/support/fake-clock.ts';
 import { client, endpointOf, GatewayBench } from '../../test/support/gateway-bench.ts';
-import type { Offer } from '../../test/support/server-catalogs.ts';
+import type { Advertisement } from '../../test/support/server-catalogs.ts';
 import { answer } from '../model/outcome.ts';
 import { errorAnswer, result } from '../protocol/compose.ts';
 
-const OLD: Offer = { resources: ['{"uri":"o://1","name":"1"}'], capabilities: { resources: { subscribe: true } } };
+const OLD: Advertisement = {
+  resources: ['{"uri":"o://1","name":"1"}'],
+  capabilities: { resources: { subscribe: true } },
+};
 const ENDPOINT = endpointOf('old');
 const PARAMS = '{"uri":"o://1"}';
 
-function started(offer: Offer | null) {
+function started(offer: Advertisement | null) {
   const bench = new GatewayBench({ old: offer });
   bench.upstreams.respond = () => answer(result('9', '{}', 'stateful'));
   const subscribing = (sessionId: string) => {

@@ -111,7 +111,7 @@ export interface UpstreamEvents {
    */
   nodeSilent?(servedThere: (server: string, client: ClientProfile) => boolean): void;
   /** These servers can be had from nodes that had them not: what could not be had of them may be had now. */
-  homesGained?(servers: ReadonlySet<string>): void;
+  instancesGained?(servers: ReadonlySet<string>): void;
   statusChanged(server: string, status: ServerStatus): void;
 }
 

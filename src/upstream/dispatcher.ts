@@ -17,7 +17,7 @@ import type { Carrier } from './calls/pending.ts';
 import { decideRetry } from './calls/retry.ts';
 import type { Connection } from './connection/connection.ts';
 import { asGatewayError } from './connection/failures.ts';
-import { Ejection } from './health/ejection.ts';
+import { OutlierEjection } from './health/outlier-ejection.ts';
 import type { NodeLimits } from './pool/node-limits.ts';
 
 /** F22: a call refused with its session gets one more. */
@@ -55,13 +55,13 @@ export interface DispatcherDeps {
 export class Dispatcher implements CallOwner {
   readonly #deps: DispatcherDeps;
   readonly #rounds: InputRounds;
-  readonly #ejection: Ejection<Call>;
+  readonly #ejection: OutlierEjection<Call>;
   #lastTiming: CallTiming = NO_DEADLINE;
   readonly #durations = new Map<string, Histogram>();
 
   constructor(deps: DispatcherDeps) {
     this.#deps = deps;
-    this.#ejection = new Ejection(deps.clock, callerOf);
+    this.#ejection = new OutlierEjection(deps.clock, callerOf);
     this.#rounds = new InputRounds(deps.clock, deps.random, (call) => this.#dispatch(call));
   }
 

@@ -10,7 +10,7 @@ import type { ListUpkeep } from './lists/list-upkeep.ts';
 import type { ServerCatalogs } from './lists/server-catalogs.ts';
 import type { ClientConnections } from './pool/client-connections.ts';
 import type { LostConnections } from './pool/lost-connections.ts';
-import { VainOpenings } from './pool/vain-openings.ts';
+import { OpenFailures } from './pool/open-failures.ts';
 import type { ServerObserver } from './status/server-observer.ts';
 import type { StartQueue } from './supervision/start-queue.ts';
 import type { Supervisor } from './supervision/supervisor.ts';
@@ -45,14 +45,14 @@ interface Wish {
  */
 export class ServerRuns {
   readonly #deps: ServerRunsDeps;
-  readonly #vain: VainOpenings;
+  readonly #openFailures: OpenFailures;
   /** Who wanted the coming start: what is presented on the connection that it opens. */
   #wish: Wish | null = null;
   #closeReason: CloseReason = 'remove';
 
   constructor(deps: ServerRunsDeps) {
     this.#deps = deps;
-    this.#vain = new VainOpenings(deps.clock);
+    this.#openFailures = new OpenFailures(deps.clock);
   }
 
   /** Waits until the server is up, started for this client if it is not. Rejects with GatewayError. */
@@ -78,14 +78,14 @@ export class ServerRuns {
     call.hasten();
     try {
       const connection = await connections.acquire(client, method, call);
-      this.#vain.opened(connection.key);
+      this.#openFailures.opened(connection.key);
       return connection;
     } catch (cause) {
       const error = asGatewayError(cause, server);
       const ours = error.code === 'OVERLOADED' || error.code === 'CANCELLED' || error instanceof OwnedElsewhere;
       if (!ours) {
         const key = connections.keyOf(client);
-        if (key !== null) this.#vain.failed(key);
+        if (key !== null) this.#openFailures.failed(key);
         supervisor.crashed(error);
       }
       throw error;
@@ -95,7 +95,7 @@ export class ServerRuns {
   /** Whether the client's own connection could not be opened a moment ago. */
   failsFor(client: ClientProfile): boolean {
     const key = this.#deps.connections.keyOf(client);
-    return key !== null && this.#vain.has(key);
+    return key !== null && this.#openFailures.has(key);
   }
 
   /** A connection to list the server over, once it is up. Rejects with GatewayError. */

@@ -9,7 +9,7 @@ import { SpokenEras } from './connection/spoken-eras.ts';
 import { isExclusive } from './connection/tenancy.ts';
 import { ConnectionEvents } from './connection-events.ts';
 import { Dispatcher } from './dispatcher.ts';
-import { Edge } from './edge.ts';
+import { ErrorBoundary } from './error-boundary.ts';
 import { challengeOf } from './health/auth-challenge.ts';
 import { ConnectionHealth } from './health/connection-health.ts';
 import { HealthProbe } from './health/health-probe.ts';
@@ -53,7 +53,7 @@ export interface UpstreamPlace {
 
 /** What the running side of one server is made of. */
 export interface UpstreamParts {
-  readonly edge: Edge;
+  readonly boundary: ErrorBoundary;
   readonly supervisor: Supervisor;
   readonly runs: ServerRuns;
   readonly connections: ClientConnections;
@@ -308,8 +308,21 @@ export function assembleUpstream(
     unsent: (client) => health.unsent(connections.ready(client)),
     durations,
   });
-  const edge = new Edge(name, logger, supervisor);
-  return { edge, supervisor, runs, connections, events, lost, catalogs, shown, upkeep, observer, probe, dispatcher };
+  const boundary = new ErrorBoundary(name, logger, supervisor);
+  return {
+    boundary,
+    supervisor,
+    runs,
+    connections,
+    events,
+    lost,
+    catalogs,
+    shown,
+    upkeep,
+    observer,
+    probe,
+    dispatcher,
+  };
 }
 
 function stackOf(error: unknown): string {

@@ -11,7 +11,7 @@ import { isOwnProcess, type Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
 import { Attempt } from './connection/attempt.ts';
-import { catchDefects, worksForServer } from './edge.ts';
+import { catchDefects, worksForServer } from './error-boundary.ts';
 import { type RememberedCatalog, rememberedCatalogs } from './lists/server-catalogs.ts';
 import type { NodeLimits } from './pool/node-limits.ts';
 import { ProcessQuota } from './pool/process-quota.ts';

@@ -44,8 +44,8 @@ export class Upstream {
 
   /** Takes over settings that need no new connection. */
   update(server: Server): void {
-    const { catalogs, connections, edge, observer, probe, supervisor } = this.#parts;
-    edge.run(() => {
+    const { catalogs, connections, boundary, observer, probe, supervisor } = this.#parts;
+    boundary.run(() => {
       const { probeMs } = observer.server;
       catalogs.server = server;
       connections.update(server);
@@ -55,7 +55,7 @@ export class Upstream {
   }
 
   start(): Promise<void> {
-    return this.#parts.edge.later(() => this.#parts.supervisor.start(), nothing);
+    return this.#parts.boundary.later(() => this.#parts.supervisor.start(), nothing);
   }
 
   /** Nobody has started it yet, and nobody is about to. */
@@ -70,12 +70,12 @@ export class Upstream {
   }
 
   suspend(): Promise<void> {
-    return this.#parts.edge.later(() => this.#parts.supervisor.stop('suspended'), nothing);
+    return this.#parts.boundary.later(() => this.#parts.supervisor.stop('suspended'), nothing);
   }
 
   /** Until it is restarted. */
   stop(): Promise<void> {
-    return this.#parts.edge.later(() => this.#parts.supervisor.stop('stopped'), nothing);
+    return this.#parts.boundary.later(() => this.#parts.supervisor.stop('stopped'), nothing);
   }
 
   /** Closes the connection with this label of `ConnectionStatus.key`. False where there is none. */
@@ -84,8 +84,8 @@ export class Upstream {
   }
 
   restart(): Promise<void> {
-    const { connections, edge, lost, supervisor } = this.#parts;
-    return edge.later(() => {
+    const { connections, boundary, lost, supervisor } = this.#parts;
+    return boundary.later(() => {
       const rolling = supervisor.up ? connections.replicas.restart() : null;
       if (rolling !== null) return rolling;
       lost.clear();
@@ -94,11 +94,11 @@ export class Upstream {
   }
 
   call(request: Message, exchange: Exchange): Promise<Outcome> {
-    return this.#parts.edge.run(() => this.#parts.dispatcher.call(request, exchange), failed);
+    return this.#parts.boundary.run(() => this.#parts.dispatcher.call(request, exchange), failed);
   }
 
   notify(notification: Message, client: ClientProfile): void {
-    this.#parts.edge.run(() => {
+    this.#parts.boundary.run(() => {
       const connection = this.#parts.connections.ready(client);
       if (connection === null || !isExclusive(connection.tenancy)) return;
       if (connection.era === notification.era) connection.notify(notification);
@@ -127,7 +127,7 @@ export class Upstream {
   }
 
   catalog(client: ClientProfile, waitMs: number, amongOthers = false): Promise<ServerCatalog | null> {
-    return this.#parts.edge.later(
+    return this.#parts.boundary.later(
       () => this.#parts.shown.get(client, waitMs, amongOthers),
       () => null,
     );
@@ -135,14 +135,14 @@ export class Upstream {
 
   /** As `UpstreamSet.relist`. */
   relist(): Promise<void> {
-    const { edge, supervisor, upkeep } = this.#parts;
-    return supervisor.up ? edge.later(() => upkeep.heardElsewhere(), nothing) : Promise.resolve();
+    const { boundary, supervisor, upkeep } = this.#parts;
+    return supervisor.up ? boundary.later(() => upkeep.heardElsewhere(), nothing) : Promise.resolve();
   }
 
   /** As `UpstreamSet.relistFor`. */
   relistFor(client: ClientProfile): Promise<void> {
-    const { edge, shown, supervisor } = this.#parts;
-    return supervisor.up ? edge.later(() => shown.anew(client), nothing) : Promise.resolve();
+    const { boundary, shown, supervisor } = this.#parts;
+    return supervisor.up ? boundary.later(() => shown.anew(client), nothing) : Promise.resolve();
   }
 
   listedFor(): Iterable<ClientProfile> {
@@ -163,7 +163,7 @@ export class Upstream {
   }
 
   releaseSession(sessionId: string): void {
-    this.#parts.edge.run(() => {
+    this.#parts.boundary.run(() => {
       this.#parts.lost.forget(sessionId);
       this.#parts.events.released(sessionId);
       this.#parts.connections.release(sessionId);
@@ -172,8 +172,8 @@ export class Upstream {
 
   /** As `UpstreamSet.surrender`. */
   surrender(whose: ClientProfile | 'spare' | null): Promise<void> {
-    const { connections, edge, lost } = this.#parts;
-    return edge.later(async () => {
+    const { connections, boundary, lost } = this.#parts;
+    return boundary.later(async () => {
       const serving = connections.serving(whose);
       const closed = whose === null ? this.close('remove') : null;
       lost.surrender(serving);
@@ -183,8 +183,8 @@ export class Upstream {
 
   /** As `UpstreamSet.handOver`. */
   handOver(whose: ClientProfile | null): Promise<void> {
-    const { connections, edge, events, lost } = this.#parts;
-    return edge.later(async () => {
+    const { connections, boundary, events, lost } = this.#parts;
+    return boundary.later(async () => {
       const serving = connections.serving(whose);
       lost.surrender(serving);
       const closed = whose === null ? this.close('remove') : null;
@@ -197,7 +197,7 @@ export class Upstream {
   }
 
   sweep(): void {
-    this.#parts.edge.run(() => this.#parts.connections.pool.sweep(), nothing);
+    this.#parts.boundary.run(() => this.#parts.connections.pool.sweep(), nothing);
   }
 
   status(): ServerStatus {
@@ -213,8 +213,8 @@ export class Upstream {
    * that lose state. A second one waits for the first.
    */
   close(how: CloseReason, why: StateLoss = 'restarted'): Promise<void> {
-    const { runs, upkeep, connections, edge, events, supervisor } = this.#parts;
-    return edge.later(async () => {
+    const { runs, upkeep, connections, boundary, events, supervisor } = this.#parts;
+    return boundary.later(async () => {
       runs.closing(how);
       upkeep.close();
       if (how === 'remove') {

@@ -82,7 +82,7 @@ test('fault:F33 goal:G8 homes are restarted one after the other under load: no c
   cluster(async (nodes) => {
     const servers = { counter: counterServer({ isolation: 'shared' }) };
     const a = await nodes.node('a', {});
-    let homes = [await nodes.node('b', servers), await nodes.node('c', servers)];
+    let instances = [await nodes.node('b', servers), await nodes.node('c', servers)];
     await callable(a, 'counter');
     const clients = await Promise.all(Array.from({ length: 4 }, () => WireClient.open(a.serverUrl('counter'))));
     let over = false;
@@ -96,12 +96,12 @@ test('fault:F33 goal:G8 homes are restarted one after the other under load: no c
         await new Promise((done) => setTimeout(done, 5));
       }
     });
-    for (const home of homes) {
+    for (const instance of instances) {
       const enough = calls + 40;
       await until(() => calls >= enough, 'calls to go on');
-      home.kill('SIGTERM');
-      assert.equal(await home.exited, 0);
-      homes = [...homes.filter((one) => one !== home), await nodes.node(home.name, servers)];
+      instance.kill('SIGTERM');
+      assert.equal(await instance.exited, 0);
+      instances = [...instances.filter((one) => one !== instance), await nodes.node(instance.name, servers)];
       await until(async () => {
         const { nodes: known } = await a.control<{ nodes: { state: string }[] }>('/api/v1/nodes');
         return known.filter(({ state }) => state === 'ready').length === 3;

@@ -236,14 +236,14 @@ test('S0.13 check:H4 on NATS: programs register one singleton, restart it wherev
       const { pid } = await who(b, 'one');
       assert.notEqual(pid, before.pid);
       const runsAtA = a.server('one')!.connections.some((connection) => connection.pid === pid);
-      const [home, other, name] = runsAtA ? [a, b, 'a'] : [b, a, 'b'];
+      const [instance, other, name] = runsAtA ? [a, b, 'a'] : [b, a, 'b'];
       let asked = 0;
-      home.on('drainAsked', () => asked++);
+      instance.on('drainAsked', () => asked++);
       const left = await trunkline(['drain', name, '--data-dir', join(c.gateway.folder, 'data')], {
         cwd: c.gateway.folder,
       });
       assert.equal(left.out, `node ${name} has left\n`);
-      await home.closed;
+      await instance.closed;
       assert.equal(asked, 1);
       assert.equal(alive(pid), false);
       assert.notEqual((await who(other, 'one')).pid, pid, 'it has moved');

@@ -15,13 +15,13 @@ test('what a node does in its cluster is in its metrics: nodes, lease, what it o
     async (nodes) => {
       const servers = { counter: counterServer() };
       const a = await nodes.node('a', {});
-      const homes = [await nodes.node('b', servers), await nodes.node('c', servers)];
+      const instances = [await nodes.node('b', servers), await nodes.node('c', servers)];
       await callable(a, 'counter');
       const client = await WireClient.open(a.serverUrl('counter'));
       for (let i = 0; i < 3; i++) await client.callText('count');
       const before = JSON.parse(await client.callText('who')) as Who;
-      const owner = await ownerOf(homes, before.pid);
-      const other = homes.find((home) => home !== owner)!;
+      const owner = await ownerOf(instances, before.pid);
+      const other = instances.find((instance) => instance !== owner)!;
 
       await until(async () => (await metric(a, 'trunkline_cluster_nodes{state="ready"}')) === 3, 'three nodes');
       assert.ok((await metric(a, 'trunkline_cluster_calls_total{direction="out"}')) >= 4);

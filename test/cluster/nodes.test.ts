@@ -28,7 +28,7 @@ test('S0.18 check:H4 check:H5 a call crosses nodes on a real nats-server, with i
 test('fault:F30 goal:G5 check:H7 kill -9 of the owner in mid-call: UNKNOWN, and the session goes on at another home', () =>
   cluster(async (nodes) => {
     const a = await nodes.node('a', {});
-    const homes = [
+    const instances = [
       await nodes.node('b', { counter: counterServer() }),
       await nodes.node('c', { counter: counterServer() }),
     ];
@@ -38,7 +38,7 @@ test('fault:F30 goal:G5 check:H7 kill -9 of the owner in mid-call: UNKNOWN, and 
     const file = join(nodes.folder, 'held');
     const held = client.request('tools/call', { name: 'hold', arguments: { file } });
     await until(() => existsSync(file), 'the call to be held');
-    const owner = await ownerOf(homes, before.pid);
+    const owner = await ownerOf(instances, before.pid);
     owner.kill('SIGKILL');
     const killedAt = performance.now();
     const { message } = await held;
@@ -53,7 +53,7 @@ test('fault:F30 goal:G5 check:H7 kill -9 of the owner in mid-call: UNKNOWN, and 
 
 test('fault:F31 an owner that is stopped and goes on: another one took over, and it sends nothing any more', () =>
   cluster(async (nodes) => {
-    const homes = [
+    const instances = [
       await nodes.node('b', { counter: counterServer() }),
       await nodes.node('c', { counter: counterServer() }),
     ] as const;
@@ -61,7 +61,7 @@ test('fault:F31 an owner that is stopped and goes on: another one took over, and
     await callable(a, 'counter');
     const client = await WireClient.open(a.serverUrl('counter'));
     const before = await who(client);
-    const owner = await ownerOf(homes, before.pid);
+    const owner = await ownerOf(instances, before.pid);
     owner.kill('SIGSTOP');
     const first = await client.request('tools/call', { name: 'count', arguments: {} });
     assert.ok(['UNKNOWN', 'NOT_SENT'].includes(wordOf(first.message)), JSON.stringify(first.message));
@@ -134,14 +134,14 @@ test('S0.18 a server is restarted at every node that has it, a singleton where i
     const servers = { many, one: counterServer({ singleton: true, isolation: 'shared' }) };
     const all = [await nodes.node('a', servers), await nodes.node('b', servers), await nodes.node('c', {})];
     for (const node of all) await callable(node, 'many', 'one');
-    const homes = all.slice(0, 2);
+    const instances = all.slice(0, 2);
     const pids = (server: string, at: readonly NodeProcess[]) =>
       Promise.all(at.map(async (node) => (await who(await WireClient.open(node.serverUrl(server)))).pid));
     for (const node of all) {
-      const before = [...(await pids('many', homes)), ...(await pids('one', all))];
+      const before = [...(await pids('many', instances)), ...(await pids('one', all))];
       assert.equal(new Set(before).size, 3, 'one process of each home, and one of the singleton');
       for (const server of ['many', 'one']) await node.control(`/api/v1/servers/${server}/restart`, 'POST');
-      const after = [...(await pids('many', homes)), ...(await pids('one', all))];
+      const after = [...(await pids('many', instances)), ...(await pids('one', all))];
       assert.equal(new Set(after).size, 3);
       assert.equal(new Set([...before, ...after]).size, 6, `asked of ${node.name}: ${before} and then ${after}`);
       assert.ok(!before.some(alive), 'what was replaced has ended');

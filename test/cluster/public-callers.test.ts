@@ -107,7 +107,7 @@ for (const program of PROGRAMS) {
 
     test('S0.18 the node that only took calls is killed: each ends with its RESULT, from the node where it runs', async () => {
       const taker = await node('taker', []);
-      const home = await node('home', ['there']);
+      const instance = await node('home', ['there']);
       await until(async () => (await namesAt(taker)).includes('there'), 'the server to be known');
       const calls = await waiting('there');
       await until(async () => {
@@ -115,7 +115,7 @@ for (const program of PROGRAMS) {
         calls.push(...(await waiting('there', 1)));
         return false;
       }, 'the first node to take a call');
-      await until(async () => (await busy(home)) === calls.length, 'all calls to run');
+      await until(async () => (await busy(instance)) === calls.length, 'all calls to run');
       taker.kill('SIGKILL');
       await sleep(500);
       writeFileSync(file, '');

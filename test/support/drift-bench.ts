@@ -10,7 +10,7 @@ import { TruthPins } from '../../src/store/truth/truth-pins.ts';
 import { Logger } from '../../src/telemetry/logger.ts';
 import { FakeClock } from './fake-clock.ts';
 import { client, ended, endpointOf, GatewayBench, type RunOptions } from './gateway-bench.ts';
-import { type Offer, serverCatalog } from './server-catalogs.ts';
+import { type Advertisement, serverCatalog } from './server-catalogs.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: what clients are shown is looked into at will
 type Json = any;
@@ -62,7 +62,7 @@ export class DriftBench {
   }
 
   /** The server says that it offers this now, and is listed. */
-  async offer(server: string, offer: Offer): Promise<void> {
+  async offer(server: string, offer: Advertisement): Promise<void> {
     const catalog = serverCatalog(server, offer);
     await this.bench.gateway.inspect(catalog);
     this.bench.upstreams.known.set(server, catalog);

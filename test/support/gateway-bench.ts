@@ -14,7 +14,7 @@ import { Logger } from '../../src/telemetry/logger.ts';
 import type { Metrics } from '../../src/telemetry/metrics.ts';
 import { FakeClock } from './fake-clock.ts';
 import { catalogFor } from './played-upstreams.ts';
-import { type Offer, serverCatalog } from './server-catalogs.ts';
+import { type Advertisement, serverCatalog } from './server-catalogs.ts';
 
 export const MCP: Endpoint = { kind: 'aggregate', server: '', path: '/mcp' };
 
@@ -157,7 +157,7 @@ export class FakeUpstreams implements Upstreams {
   }
 
   /** The server has been listed: whoever waited gets it. */
-  listed(server: string, offer: Offer): void {
+  listed(server: string, offer: Advertisement): void {
     const catalog = serverCatalog(server, offer);
     this.known.set(server, catalog);
     for (const resolve of this.#waiting.get(server) ?? []) resolve(catalog);
@@ -197,7 +197,7 @@ export class GatewayBench {
   readonly gateway: Gateway;
 
   constructor(
-    offers: Record<string, Offer | null> = {},
+    offers: Record<string, Advertisement | null> = {},
     servers: Record<string, Partial<Server>> = {},
     metrics?: Metrics,
     more: Partial<GatewayDeps> = {},
@@ -232,7 +232,7 @@ export class GatewayBench {
   }
 
   /** The server is listed anew, and says what changed. */
-  relist(server: string, offer: Offer, kinds: readonly ListKind[]): void {
+  relist(server: string, offer: Advertisement, kinds: readonly ListKind[]): void {
     this.upstreams.known.set(server, serverCatalog(server, offer));
     this.gateway.catalogChanged(server, '{}', kinds);
   }

@@ -180,7 +180,7 @@ export class HeardEvents implements UpstreamEvents {
   readonly watching: { readonly server: string; readonly client: ClientProfile }[] = [];
   /** Those of them, as `server session`, whose node fell silent. */
   readonly silenced: string[] = [];
-  readonly homesGainedOf: string[] = [];
+  readonly instancesGainedOf: string[] = [];
   /** Servers of which another node has other lists now. */
   readonly listedElsewhereOf: string[] = [];
 
@@ -206,8 +206,8 @@ export class HeardEvents implements UpstreamEvents {
     this.silenced.push(...served.map(({ server, client }) => `${server} ${client.sessionId}`));
   }
 
-  homesGained(servers: ReadonlySet<string>): void {
-    this.homesGainedOf.push(...servers);
+  instancesGained(servers: ReadonlySet<string>): void {
+    this.instancesGainedOf.push(...servers);
   }
 
   catalogChanged(server: string, _print: string, _lists: readonly ListKind[], key: string | null = null): void {

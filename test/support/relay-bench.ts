@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import { LineSplitter } from '../../src/upstream/process/line-splitter.ts';
-import type { TransportBench } from '../../src/upstream/transport/transport.contract.ts';
 import type { Transport, TransportReceiver } from '../../src/upstream/transport/transport.ts';
+import type { TransportBench } from '../contracts/transport.contract.ts';
 
 /**
  * A process whose standard streams the test holds: `relay.mjs` with the address of a socket as its argument, run by the

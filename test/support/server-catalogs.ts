@@ -3,7 +3,7 @@ import type { Era } from '../../src/model/message.ts';
 import { type CachedList, LIST_KINDS, type ListKind, type ServerCatalog } from '../../src/model/server-catalog.ts';
 import { listOf } from '../../src/protocol/methods.ts';
 
-export interface Offer {
+export interface Advertisement {
   readonly era?: Era;
   /** Items as JSON texts. */
   readonly tools?: readonly string[];
@@ -21,7 +21,7 @@ export interface Offer {
 }
 
 /** A server's catalogue as `upstream/` would have listed it. */
-export function serverCatalog(server: string, offer: Offer): ServerCatalog {
+export function serverCatalog(server: string, offer: Advertisement): ServerCatalog {
   const era = offer.era ?? 'stateful';
   const lists = Object.fromEntries(LIST_KINDS.map((kind) => [kind, list(kind, offer)])) as Record<ListKind, CachedList>;
   const capabilities = JSON.stringify(offer.capabilities ?? implied(offer));
@@ -49,7 +49,7 @@ export function tool(name: string, more = ''): string {
   return `{"name":${JSON.stringify(name)},"inputSchema":{"type":"object"}${more}}`;
 }
 
-function list(kind: ListKind, offer: Offer): CachedList {
+function list(kind: ListKind, offer: Advertisement): CachedList {
   const texts = offer[kind] ?? [];
   const { itemKey, resultKey } = listOf(kind);
   const size = offer.pageSize ?? 1000;
@@ -69,7 +69,7 @@ function list(kind: ListKind, offer: Offer): CachedList {
   };
 }
 
-function implied(offer: Offer): Record<string, unknown> {
+function implied(offer: Advertisement): Record<string, unknown> {
   const capabilities: Record<string, unknown> = {};
   if (offer.tools !== undefined) capabilities['tools'] = { listChanged: true };
   if (offer.prompts !== undefined) capabilities['prompts'] = { listChanged: true };

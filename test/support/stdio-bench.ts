@@ -4,8 +4,8 @@ import type { StdioSpec } from '../../src/model/server.ts';
 import type { ProcessLog } from '../../src/upstream/process/log-limit.ts';
 import type { ProcessGuard, Startable } from '../../src/upstream/process/process-guard.ts';
 import { LADDER_TIMES, type LadderTimes } from '../../src/upstream/process/stop-ladder.ts';
-import { RecordingReceiver } from '../../src/upstream/transport/recording-receiver.contract.ts';
 import { StdioTransport, type StdioTransportDeps } from '../../src/upstream/transport/stdio-transport.ts';
+import { RecordingReceiver } from '../contracts/recording-receiver.ts';
 
 /** The ladder of the product, faster; the order of its steps is the same. */
 export const FAST_LADDER: LadderTimes = {

@@ -1,4 +1,4 @@
-import type { ConfigInput, ServerInput } from '../../config/schema/config-input.ts';
+import type { ConfigInput, ServerInput } from '../../config/config-input.ts';
 import type { StatusView } from '../../control/server-view.ts';
 import type { Tracker } from '../../model/operation.ts';
 import type { AuthChallenge } from '../../model/server-state.ts';

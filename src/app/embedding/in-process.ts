@@ -3,7 +3,7 @@ import { plainServer } from '../../config/server/plain-server.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { SERVER_NAME_PATTERN } from '../../model/names.ts';
 import type { Server } from '../../model/server.ts';
-import { outsideServers } from '../../upstream/edge.ts';
+import { outsideServers } from '../../upstream/error-boundary.ts';
 import type { MemoryServerFactory } from '../../upstream/transport/memory-transport.ts';
 import { ObjectTransport, type SdkTransport } from './object-transport.ts';
 

@@ -1,7 +1,7 @@
 import type { LogEntry } from '../../telemetry/log-entry.ts';
 import { plain } from '../../telemetry/log-format.ts';
 import { Logger } from '../../telemetry/logger.ts';
-import { outsideServers } from '../../upstream/edge.ts';
+import { outsideServers } from '../../upstream/error-boundary.ts';
 
 /** Takes what the gateway logs. Secrets are masked already. Must not throw. */
 export type LogSink = (entry: LogEntry) => void;

@@ -7,7 +7,7 @@ import { failure, type Outcome } from '../../model/outcome.ts';
 import { scanWords } from '../../protocol/classify.ts';
 import { request } from '../../protocol/compose.ts';
 import { isScanFailure, scanMessage } from '../../protocol/scan.ts';
-import { outsideServers } from '../../upstream/edge.ts';
+import { outsideServers } from '../../upstream/error-boundary.ts';
 import type { Operator } from '../operator.ts';
 import type { Progress } from './mcp-types.ts';
 import { ServerError } from './server-error.ts';

@@ -1,7 +1,7 @@
 import { statusView } from '../../control/server-view.ts';
 import type { InvalidItem, ListKind } from '../../model/server-catalog.ts';
 import type { AuthChallenge, RecoveryStep, ServerStatus } from '../../model/server-state.ts';
-import { outsideServers } from '../../upstream/edge.ts';
+import { outsideServers } from '../../upstream/error-boundary.ts';
 import type { ServerObserver } from '../app-options.ts';
 import type { GatewayEvents } from './gateway-api.ts';
 import type { GatewayOptions } from './gateway-options.ts';

@@ -1,8 +1,8 @@
 import type { Bus } from '../../bus/bus.ts';
 import type { Wire } from '../../bus/wire.ts';
 import { packFrame, unpackFrame } from '../../cluster/frames/frame.ts';
+import { LruMap } from '../../cluster/lru-map.ts';
 import type { NodeView } from '../../cluster/nodes/node-state.ts';
-import { Recent } from '../../cluster/recent.ts';
 import type { Clock } from '../../model/clock.ts';
 import { pause } from '../../model/pause.ts';
 import { type Answer, AnswerPost } from './answer-post.ts';
@@ -71,7 +71,7 @@ export class OpenCalls {
   readonly #open = new Map<string, OpenCall>();
   readonly #passed = new Map<string, PassedCall>();
   /** Reply subjects of calls that were answered. */
-  #over = new Recent<true>(MAX_OVER);
+  #over = new LruMap<true>(MAX_OVER);
   /** What is told with the next tick. */
   #told: Partial<Record<keyof Told, string[]>> = {};
   /** Answers that wait until it is known whether another node was first. */
@@ -274,7 +274,7 @@ export class OpenCalls {
     const now = this.#deps.clock.now();
     this.#connectedAt = now;
     this.#heldAt = Number.NEGATIVE_INFINITY;
-    this.#over = new Recent(MAX_OVER);
+    this.#over = new LruMap(MAX_OVER);
     for (const [reply, call] of this.#open) {
       call.heardAt = now;
       if (call.held === 0) this.#tell('asked', reply);

@@ -64,7 +64,7 @@ export function openPublicSubjects({
     operations,
     own: () => offeredIn(registry.state),
     everywhere: names,
-    sameElsewhere: (server) => node.known.homes(server.name).length > 0 && node.known.against(server).length === 0,
+    sameElsewhere: (server) => node.known.instances(server.name).length > 0 && node.known.against(server).length === 0,
     redact: (text) => logger.redact(text),
   });
   const sync = (): void => {

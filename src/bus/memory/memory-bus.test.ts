@@ -1,7 +1,7 @@
+import { type BusBench, busContract, SECRET } from '../../../test/contracts/bus.contract.ts';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import { systemRandom } from '../../model/random.ts';
 import { Logger } from '../../telemetry/logger.ts';
-import { type BusBench, busContract, SECRET } from '../bus.contract.ts';
 import type { Bus } from '../bus.ts';
 import { SignedBus } from '../signed-bus.ts';
 import { KeyRing } from '../trust/key-ring.ts';

@@ -1,4 +1,4 @@
-import { sharedLogContract } from '../shared-log.contract.ts';
+import { sharedLogContract } from '../../../test/contracts/shared-log.contract.ts';
 import { MemorySharedLog } from './memory-shared-log.ts';
 
 sharedLogContract({

@@ -1,5 +1,5 @@
+import { sharedStateContract } from '../../../test/contracts/shared-state.contract.ts';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
-import { sharedStateContract } from '../shared-state.contract.ts';
 import { MemorySharedState } from './memory-shared-state.ts';
 
 sharedStateContract({

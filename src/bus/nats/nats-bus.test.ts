@@ -1,12 +1,12 @@
 import { after, before, describe } from 'node:test';
 import { connect, type NatsConnection } from '@nats-io/transport-node';
+import { type BusBench, busContract, SECRET } from '../../../test/contracts/bus.contract.ts';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
 import { currentNatsServer, NatsServer } from '../../../test/support/nats-server.ts';
 import { TcpGate } from '../../../test/support/tcp-gate.ts';
 import { systemClock } from '../../model/clock.ts';
 import { systemRandom } from '../../model/random.ts';
 import { Logger } from '../../telemetry/logger.ts';
-import { type BusBench, busContract, SECRET } from '../bus.contract.ts';
 import type { Bus } from '../bus.ts';
 import { SignedBus } from '../signed-bus.ts';
 import { KeyRing } from '../trust/key-ring.ts';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { sharedLogContract } from '../../../test/contracts/shared-log.contract.ts';
 import { currentNatsServer, NatsServer } from '../../../test/support/nats-server.ts';
 import { systemClock } from '../../model/clock.ts';
-import { sharedLogContract } from '../shared-log.contract.ts';
 import { loadNats } from './load-nats.ts';
 import { NatsSharedLog } from './nats-shared-log.ts';
 import { NatsSharedState } from './nats-shared-state.ts';

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { sharedStateContract } from '../../../test/contracts/shared-state.contract.ts';
 import { eventually, NatsCluster } from '../../../test/support/nats-cluster.ts';
 import { currentNatsServer, NatsServer } from '../../../test/support/nats-server.ts';
 import { systemClock } from '../../model/clock.ts';
 import { Secret } from '../../model/secret.ts';
-import { sharedStateContract } from '../shared-state.contract.ts';
 import { loadNats } from './load-nats.ts';
 import type { NatsOptions } from './nats-options.ts';
 import { NatsSharedState } from './nats-shared-state.ts';

@@ -1,8 +1,8 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import { type ClientText, clientOf, clientText } from '../frames/client-codec.ts';
+import { LruMap } from '../lru-map.ts';
 import type { NodeView } from '../nodes/node-state.ts';
-import { Recent } from '../recent.ts';
 
 /** What is the same from one call of a client to a server to the next, as long as it goes to the same home. */
 export interface CallTerms {
@@ -46,7 +46,7 @@ const MAX_TEXT = 4_096;
 
 /** The caller's side: which terms were told to whom, under which number. */
 export class TermsToTell {
-  readonly #told = new Recent<ToldTerms[], ClientProfile>(MAX_TERMS);
+  readonly #told = new LruMap<ToldTerms[], ClientProfile>(MAX_TERMS);
   #last = 0;
 
   /** Null where they are not to be kept. */
@@ -90,9 +90,9 @@ export class TermsToTell {
 
 /** The serving side: what the numbers of other nodes mean. */
 export class TermsHeard {
-  readonly #heard = new Recent<HeardTerms, number>(MAX_TERMS);
+  readonly #heard = new LruMap<HeardTerms, number>(MAX_TERMS);
   /** Each node by a number of ours, because one number is found sooner than a text with two of them. */
-  readonly #peers = new Recent<number>(MAX_PEERS);
+  readonly #peers = new LruMap<number>(MAX_PEERS);
   #lastPeer = 0;
 
   /** Undefined for what was never told, or was forgotten. */

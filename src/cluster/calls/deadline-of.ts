@@ -2,7 +2,7 @@ import type { Exchange } from '../../model/exchange.ts';
 import type { Message } from '../../model/message.ts';
 import { timeoutOf } from '../../protocol/call-time.ts';
 import { LISTEN } from '../../protocol/methods.ts';
-import type { Place } from '../nodes/directory.ts';
+import type { Place } from '../nodes/routing-table.ts';
 
 /** Nothing that is waited for: it goes on until somebody ends it. */
 export function isListen({ method }: Message): boolean {

@@ -5,8 +5,8 @@ import type { Message } from '../../model/message.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import { type ClientText, clientText } from '../frames/client-codec.ts';
 import { headOf, type MessageHead, messageOf, packFrame, SHORT_FORM, unpackFrame } from '../frames/frame.ts';
+import { LruMap } from '../lru-map.ts';
 import type { NodeView } from '../nodes/node-state.ts';
-import { Recent } from '../recent.ts';
 import { TermsToTell, type ToldTerms } from './call-terms.ts';
 import { hasShortForm, packRequest, unpackAnswer } from './short-form.ts';
 
@@ -129,7 +129,7 @@ export class RemoteCalls {
   readonly #bus: Bus;
   readonly #terms = new TermsToTell();
   /** Of the nodes that are called: every call needs one. */
-  readonly #subjects = new Recent<string>(MAX_SUBJECTS);
+  readonly #subjects = new LruMap<string>(MAX_SUBJECTS);
 
   constructor(bus: Bus) {
     this.#bus = bus;

@@ -8,7 +8,7 @@ import type { Outcome } from '../../model/outcome.ts';
 import { pause } from '../../model/pause.ts';
 import { clientOf } from '../frames/client-codec.ts';
 import { headOf, messageOf, packFrame, unpackFrame } from '../frames/frame.ts';
-import { everythingArrived } from '../lease/farewell.ts';
+import { flushIncoming } from '../lease/flush-incoming.ts';
 import { TermsHeard } from './call-terms.ts';
 import { isListen } from './deadline-of.ts';
 import { type CallHeader, callsSubject, type ReplyHeader } from './remote-calls.ts';
@@ -96,7 +96,7 @@ export class ServedCalls {
     const { bus, clock } = this.#deps;
     this.#serving.close();
     const end = clock.now() + FAREWELL_MS;
-    await everythingArrived(bus, clock, FAREWELL_MS);
+    await flushIncoming(bus, clock, FAREWELL_MS);
     while (this.#load > 0 && clock.now() < end) await pause(clock, POLL_MS);
   }
 

@@ -1,6 +1,6 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Era } from '../../model/message.ts';
-import { Recent } from '../recent.ts';
+import { LruMap } from '../lru-map.ts';
 
 /** Kinds of clients, by what they declare, whose keys are kept. */
 const MAX_KINDS = 256;
@@ -16,7 +16,7 @@ export class CatalogKeys {
     const era = clientEra(client);
     const { fingerprint } = client;
     let ofKind = this.#keys[era].get(fingerprint);
-    if (ofKind === undefined) this.#keys[era].set(fingerprint, (ofKind = new Recent(MAX_SERVERS)));
+    if (ofKind === undefined) this.#keys[era].set(fingerprint, (ofKind = new LruMap(MAX_SERVERS)));
     let key = ofKind.get(server);
     if (key === undefined) ofKind.set(server, (key = catalogKey(server, client)));
     return key;
@@ -32,6 +32,6 @@ export function clientEra({ sessionId }: ClientProfile): Era {
   return sessionId === null ? 'stateless' : 'stateful';
 }
 
-function kinds(): Recent<Recent<string>> {
-  return new Recent(MAX_KINDS);
+function kinds(): LruMap<LruMap<string>> {
+  return new LruMap(MAX_KINDS);
 }

@@ -6,11 +6,11 @@ import type { Logger } from '../../telemetry/logger.ts';
 import type { LocalUpstreams } from '../cluster-deps.ts';
 import { type ClientText, clientOf, clientText } from '../frames/client-codec.ts';
 import { type Frame, packFrame, unpackFrame } from '../frames/frame.ts';
-import { Recent } from '../recent.ts';
+import { LruMap } from '../lru-map.ts';
 import { type CatalogText, catalogOf, catalogText } from './catalog-codec.ts';
 import { CatalogKeys, clientEra } from './catalog-keys.ts';
-import type { ForeignHome } from './directory.ts';
 import { differing } from './own-lists-elsewhere.ts';
+import type { RemoteInstance } from './routing-table.ts';
 
 interface CatalogRequest {
   readonly server: string;
@@ -83,13 +83,13 @@ export interface ForeignCatalogsDeps {
  */
 export class ForeignCatalogs {
   readonly #deps: ForeignCatalogsDeps;
-  readonly #kept = new Recent<Kept>(MAX_KEPT);
+  readonly #kept = new LruMap<Kept>(MAX_KEPT);
   readonly #catalogKeys = new CatalogKeys();
   /** By caller, then by server. */
-  readonly #connections = new Recent<Map<string, KnownConnection>>(MAX_CALLERS);
+  readonly #connections = new LruMap<Map<string, KnownConnection>>(MAX_CALLERS);
   /** By era and server: of connections that all such clients share, the one last heard of. */
-  readonly #sharedKeys = { stateful: new Recent<string>(MAX_SHARED), stateless: new Recent<string>(MAX_SHARED) };
-  readonly #asked = new Recent<number>(MAX_KEPT);
+  readonly #sharedKeys = { stateful: new LruMap<string>(MAX_SHARED), stateless: new LruMap<string>(MAX_SHARED) };
+  readonly #asked = new LruMap<number>(MAX_KEPT);
   readonly #reading = new Map<string, Promise<ServerCatalog | null>>();
   readonly #serving: { close(): void };
 
@@ -135,15 +135,15 @@ export class ForeignCatalogs {
   }
 
   /** What that home lists, as far as it is known; if it is not, it is read behind, once for each of its changes. */
-  knownAt(home: ForeignHome, client: ClientProfile): ServerCatalog | null {
-    const { name } = home.offered.definition;
+  knownAt(instance: RemoteInstance, client: ClientProfile): ServerCatalog | null {
+    const { name } = instance.offered.definition;
     const key = this.#catalogKeys.of(name, client);
     const kept = this.#kept.get(key);
-    if (kept?.peer === home.node.peer) return kept.catalog;
-    const asked = `${key}\n${home.node.peer}`;
-    if (this.#asked.peek(asked) !== home.offered.catalogs) {
-      this.#asked.set(asked, home.offered.catalogs);
-      void this.#read(home, client, 0, false);
+    if (kept?.peer === instance.node.peer) return kept.catalog;
+    const asked = `${key}\n${instance.node.peer}`;
+    if (this.#asked.peek(asked) !== instance.offered.catalogs) {
+      this.#asked.set(asked, instance.offered.catalogs);
+      void this.#read(instance, client, 0, false);
     }
     return null;
   }
@@ -176,22 +176,22 @@ export class ForeignCatalogs {
 
   /** What is known, brought up to date behind it where that is needed; else what the home says within `waitMs`. */
   async get(
-    home: ForeignHome,
+    instance: RemoteInstance,
     client: ClientProfile,
     waitMs: number,
     amongOthers = false,
   ): Promise<ServerCatalog | null> {
-    const { name } = home.offered.definition;
+    const { name } = instance.offered.definition;
     const kept = this.#kept.get(this.#catalogKeys.of(name, client));
-    const current = kept?.peer === home.node.peer && kept.generation === home.offered.catalogs;
+    const current = kept?.peer === instance.node.peer && kept.generation === instance.offered.catalogs;
     if (kept !== undefined && current) return kept.catalog;
-    const reading = this.#read(home, client, waitMs, amongOthers);
+    const reading = this.#read(instance, client, waitMs, amongOthers);
     return kept === undefined ? reading : kept.catalog;
   }
 
   /** Rejects never; null where it could not be read. */
-  readNow(home: ForeignHome, client: ClientProfile): Promise<ServerCatalog | null> {
-    return this.#read(home, client, 0, false);
+  readNow(instance: RemoteInstance, client: ClientProfile): Promise<ServerCatalog | null> {
+    return this.#read(instance, client, 0, false);
   }
 
   /**
@@ -199,14 +199,14 @@ export class ForeignCatalogs {
    * it, there or here. Rejects never; null where it is the same, or nothing, or could not be read.
    */
   async knownThere(
-    home: ForeignHome,
+    instance: RemoteInstance,
     client: ClientProfile,
     known: ServerCatalog | null,
   ): Promise<ServerCatalog | null> {
-    const server = home.offered.definition.name;
+    const server = instance.offered.definition.name;
     const digest = known === null ? {} : { known: known.digest };
     try {
-      const { header, pieces } = await this.#ask(home, {
+      const { header, pieces } = await this.#ask(instance, {
         server,
         client: clientText(client),
         waitMs: 0,
@@ -215,31 +215,31 @@ export class ForeignCatalogs {
       });
       return header.catalog === null ? null : catalogOf(header.catalog, pieces);
     } catch (error) {
-      this.#deps.logger.debug('foreign_list_failed', { server, node: home.node.id, error: String(error) });
+      this.#deps.logger.debug('foreign_list_failed', { server, node: instance.node.id, error: String(error) });
       return null;
     }
   }
 
   /** What the process behind this connection of the home's lists. Rejects never; null where that cannot be had. */
-  async ownLists(home: ForeignHome, key: string): Promise<ServerCatalog | null> {
-    const server = home.offered.definition.name;
+  async ownLists(instance: RemoteInstance, key: string): Promise<ServerCatalog | null> {
+    const server = instance.offered.definition.name;
     try {
-      const { header, pieces } = await this.#ask(home, { server, client: NOBODY, waitMs: 0, ownOf: key });
+      const { header, pieces } = await this.#ask(instance, { server, client: NOBODY, waitMs: 0, ownOf: key });
       return header.catalog === null ? null : catalogOf(header.catalog, pieces);
     } catch (error) {
-      this.#deps.logger.debug('foreign_list_failed', { server, node: home.node.id, error: String(error) });
+      this.#deps.logger.debug('foreign_list_failed', { server, node: instance.node.id, error: String(error) });
       return null;
     }
   }
 
   /** Whether that home has a connection of this client's own. Rejects never. */
-  async ownedThere(home: ForeignHome, client: ClientProfile): Promise<boolean> {
-    const server = home.offered.definition.name;
+  async ownedThere(instance: RemoteInstance, client: ClientProfile): Promise<boolean> {
+    const server = instance.offered.definition.name;
     try {
-      const { header } = await this.#ask(home, { server, client: clientText(client), waitMs: 0, keyOnly: true });
+      const { header } = await this.#ask(instance, { server, client: clientText(client), waitMs: 0, keyOnly: true });
       return header.own === true;
     } catch (error) {
-      this.#deps.logger.debug('connection_not_found', { server, node: home.node.id, error: String(error) });
+      this.#deps.logger.debug('connection_not_found', { server, node: instance.node.id, error: String(error) });
       return false;
     }
   }
@@ -248,13 +248,13 @@ export class ForeignCatalogs {
    * The homes' offers are others: what has changed there is read again, and whoever is concerned is told. Of servers whose
    * homes are all gone, what is known stays.
    */
-  refresh(homeOf: (server: string) => ForeignHome | null, isLost: (server: string) => boolean): void {
+  refresh(instanceOf: (server: string) => RemoteInstance | null, isLost: (server: string) => boolean): void {
     for (const [key, { catalog, client, generation, peer }] of [...this.#kept.entries()]) {
-      const home = homeOf(catalog.server);
-      if (home === null) {
+      const instance = instanceOf(catalog.server);
+      if (instance === null) {
         if (!isLost(catalog.server)) this.#kept.delete(key);
-      } else if (home.node.peer !== peer || home.offered.catalogs !== generation)
-        void this.#read(home, client, 0, false);
+      } else if (instance.node.peer !== peer || instance.offered.catalogs !== generation)
+        void this.#read(instance, client, 0, false);
     }
   }
 
@@ -270,30 +270,35 @@ export class ForeignCatalogs {
     return this.#connections.get(callerKey(client, 'session'))?.get(server);
   }
 
-  #read(home: ForeignHome, client: ClientProfile, waitMs: number, amongOthers: boolean): Promise<ServerCatalog | null> {
-    const key = `${this.#catalogKeys.of(home.offered.definition.name, client)}\n${amongOthers}`;
+  #read(
+    instance: RemoteInstance,
+    client: ClientProfile,
+    waitMs: number,
+    amongOthers: boolean,
+  ): Promise<ServerCatalog | null> {
+    const key = `${this.#catalogKeys.of(instance.offered.definition.name, client)}\n${amongOthers}`;
     const running = this.#reading.get(key);
     if (running !== undefined) return running;
-    const reading = this.#readNow(home, client, waitMs, amongOthers).finally(() => this.#reading.delete(key));
+    const reading = this.#readNow(instance, client, waitMs, amongOthers).finally(() => this.#reading.delete(key));
     this.#reading.set(key, reading);
     return reading;
   }
 
   async #readNow(
-    home: ForeignHome,
+    instance: RemoteInstance,
     client: ClientProfile,
     waitMs: number,
     amongOthers: boolean,
   ): Promise<ServerCatalog | null> {
     const { logger, shown, changed } = this.#deps;
-    const { node, offered } = home;
+    const { node, offered } = instance;
     const server = offered.definition.name;
     const catalogKey = this.#catalogKeys.of(server, client);
     const before = this.#kept.peek(catalogKey)?.catalog;
     const known = before === undefined ? {} : { known: before.digest };
     const request: CatalogRequest = { server, client: clientText(client), waitMs, amongOthers, ...known };
     try {
-      const { header, pieces } = await this.#ask(home, request);
+      const { header, pieces } = await this.#ask(instance, request);
       this.learn(server, client, header.key, this.owns(server, client));
       const catalog = catalogIn(header, pieces, before);
       if (catalog === null) return null;
@@ -307,7 +312,7 @@ export class ForeignCatalogs {
     }
   }
 
-  async #ask({ node }: ForeignHome, request: CatalogRequest): Promise<Frame<CatalogReply>> {
+  async #ask({ node }: RemoteInstance, request: CatalogRequest): Promise<Frame<CatalogReply>> {
     const { peer } = node;
     const deadlineMs = request.waitMs + SLACK_MS;
     const outcome = await this.#deps.bus.call(subject(peer), packFrame(request), { to: peer, deadlineMs }).outcome;

@@ -4,12 +4,12 @@ import type { Exchange } from '../../model/exchange.ts';
 import { pause } from '../../model/pause.ts';
 import type { ListKind, ServerCatalog } from '../../model/server-catalog.ts';
 import { within } from '../../model/within.ts';
-import { Afresh } from '../afresh.ts';
 import type { LocalUpstreams } from '../cluster-deps.ts';
-import { Recent } from '../recent.ts';
+import { CoalescedReads } from '../coalesced-reads.ts';
+import { LruMap } from '../lru-map.ts';
 import { catalogKey } from './catalog-keys.ts';
-import type { ForeignHome, Place } from './directory.ts';
 import { OwnListsElsewhere, type OwnListsElsewhereDeps } from './own-lists-elsewhere.ts';
+import type { Place, RemoteInstance } from './routing-table.ts';
 
 /** A call that names what is not known waits no longer for other nodes. */
 const FIND_MS = 2_000;
@@ -23,15 +23,15 @@ export interface ListsElsewhereDeps {
   /** Reads what these nodes offer now, which `look` is shown. */
   readonly hear: (peers: readonly string[]) => Promise<void>;
   /** Reads what the home lists for this kind of client; whoever is concerned is told. */
-  readonly read: (home: ForeignHome, client: ClientProfile) => Promise<ServerCatalog | null>;
+  readonly read: (instance: RemoteInstance, client: ClientProfile) => Promise<ServerCatalog | null>;
   /** What that home lists for this kind of client, as far as it knows, where that is not what is known here. Never rejects. */
   readonly ask: (
-    home: ForeignHome,
+    instance: RemoteInstance,
     client: ClientProfile,
     known: ServerCatalog | null,
   ) => Promise<ServerCatalog | null>;
   /** The home whose lists of the server are shown here; null for this node's own. */
-  readonly homeOf: (server: string) => ForeignHome | null;
+  readonly instanceOf: (server: string) => RemoteInstance | null;
   /** What such a client is shown here. */
   readonly known: (server: string, client: ClientProfile) => ServerCatalog | null;
   readonly readOwn: OwnListsElsewhereDeps['read'];
@@ -55,12 +55,12 @@ export class ListsElsewhere {
   /** What is being read or listed anew, by server. */
   readonly #under = new Map<string, Set<Promise<unknown>>>();
   /** By server and kind of client: one at a time, whatever names are called. What other homes know, where they list it too. */
-  readonly #asking = new Afresh<readonly ServerCatalog[]>();
+  readonly #asking = new CoalescedReads<readonly ServerCatalog[]>();
   /** Likewise, where one home's lists are shown: those. */
-  readonly #reading = new Afresh<ServerCatalog | null>();
+  readonly #reading = new CoalescedReads<ServerCatalog | null>();
   /** What is to be read in a moment, not having begun yet. */
   readonly #later = new Map<string, Promise<ServerCatalog | null>>();
-  readonly #futile = new Recent<number>(MAX_FUTILE);
+  readonly #futile = new LruMap<number>(MAX_FUTILE);
 
   constructor(deps: ListsElsewhereDeps) {
     this.#deps = deps;
@@ -77,9 +77,9 @@ export class ListsElsewhere {
     this.#seen = seen;
     for (const place of places.values()) {
       if (!place.here) continue;
-      for (const home of place.otherHomes) {
-        const { changes = 0, catalogs } = home.offered;
-        const key = `${home.node.peer} ${place.server.name}`;
+      for (const instance of place.otherInstances) {
+        const { changes = 0, catalogs } = instance.offered;
+        const key = `${instance.node.peer} ${place.server.name}`;
         if (changes > 0) heard.set(key, changes);
         if (changes !== (before.get(key) ?? 0)) this.#told(place);
         seen.set(key, catalogs);
@@ -125,13 +125,13 @@ export class ListsElsewhere {
   }
 
   /** What the home says whose lists are shown. */
-  async #readShown({ server: { name }, otherHomes }: Place, client: ClientProfile): Promise<ServerCatalog | null> {
-    const { hear, homeOf, read, known } = this.#deps;
-    await hear(otherHomes.map(({ node }) => node.peer));
+  async #readShown({ server: { name }, otherInstances }: Place, client: ClientProfile): Promise<ServerCatalog | null> {
+    const { hear, instanceOf, read, known } = this.#deps;
+    await hear(otherInstances.map(({ node }) => node.peer));
     await Promise.all(this.#under.get(name) ?? []);
     await this.own.settled();
-    const home = homeOf(name);
-    if (home !== null) await read(home, client);
+    const instance = instanceOf(name);
+    if (instance !== null) await read(instance, client);
     return known(name, client);
   }
 
@@ -146,7 +146,7 @@ export class ListsElsewhere {
     const kind = catalogKey(server, client);
     const others = await this.#asking.get(kind, async () => {
       const known = local().knownCatalog(server, client);
-      const answers = await Promise.all(place.otherHomes.map((home) => ask(home, client, known)));
+      const answers = await Promise.all(place.otherInstances.map((instance) => ask(instance, client, known)));
       return answers.filter((catalog) => catalog !== null);
     });
     if (has(local().knownCatalog(server, client), list, name)) return true;

@@ -1,15 +1,15 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { callerKey } from '../../model/isolation.ts';
 import { LIST_KINDS, type ListKind, type ServerCatalog } from '../../model/server-catalog.ts';
-import { Recent } from '../recent.ts';
-import type { ForeignHome, Place } from './directory.ts';
+import { LruMap } from '../lru-map.ts';
+import type { Place, RemoteInstance } from './routing-table.ts';
 
 /** Different lists that are kept; equal ones are kept once. */
 const MAX_KEPT = 1_024;
 
 export interface OwnListsElsewhereDeps {
   /** What the process behind this connection of the home's lists. Never rejects; null where it has ended, or cannot be asked. */
-  readonly read: (home: ForeignHome, key: string) => Promise<ServerCatalog | null>;
+  readonly read: (instance: RemoteInstance, key: string) => Promise<ServerCatalog | null>;
   /** The clients of this connection are shown another list from now on. */
   readonly changed: (server: string, fingerprint: string, lists: readonly ListKind[], key: string) => void;
 }
@@ -26,7 +26,7 @@ interface Heard {
  */
 export class OwnListsElsewhere {
   readonly #deps: OwnListsElsewhereDeps;
-  readonly #kept = new Recent<ServerCatalog>(MAX_KEPT);
+  readonly #kept = new LruMap<ServerCatalog>(MAX_KEPT);
   /** What is offered, by server and key. */
   #heard = new Map<string, Heard>();
   readonly #reading = new Map<string, Promise<ServerCatalog | null>>();
@@ -39,15 +39,15 @@ export class OwnListsElsewhere {
   look(places: Iterable<Place>): void {
     const before = this.#heard;
     this.#heard = new Map();
-    for (const { server, process, otherHomes } of places) {
+    for (const { server, process, otherInstances } of places) {
       if (!process) continue;
-      for (const home of otherHomes) {
-        for (const [key, digest] of Object.entries(home.offered.own ?? {})) {
+      for (const instance of otherInstances) {
+        for (const [key, digest] of Object.entries(instance.offered.own ?? {})) {
           const heard = { server: server.name, key, digest };
           const name = `${server.name}\n${key}`;
           this.#heard.set(name, heard);
           const old = before.get(name);
-          if (old?.digest !== digest) void this.#take(home, heard, old);
+          if (old?.digest !== digest) void this.#take(instance, heard, old);
         }
       }
     }
@@ -84,19 +84,19 @@ export class OwnListsElsewhere {
     return this.#kept.get(`${server}\n${digest}`) ?? null;
   }
 
-  async #take(home: ForeignHome, heard: Heard, old: Heard | undefined): Promise<void> {
+  async #take(instance: RemoteInstance, heard: Heard, old: Heard | undefined): Promise<void> {
     const { server, key } = heard;
     const shown = old === undefined ? null : this.#of(old);
-    const catalog = this.#of(heard) ?? (await this.#read(home, heard));
+    const catalog = this.#of(heard) ?? (await this.#read(instance, heard));
     if (catalog === null || this.#heard.get(`${server}\n${key}`)?.digest !== heard.digest) return;
     this.#deps.changed(server, catalog.fingerprint, differing(shown, catalog), key);
   }
 
-  #read(home: ForeignHome, { server, key, digest }: Heard): Promise<ServerCatalog | null> {
+  #read(instance: RemoteInstance, { server, key, digest }: Heard): Promise<ServerCatalog | null> {
     const name = `${server}\n${digest}`;
     let reading = this.#reading.get(name);
     if (reading === undefined) {
-      reading = this.#deps.read(home, key).then((catalog) => {
+      reading = this.#deps.read(instance, key).then((catalog) => {
         this.#reading.delete(name);
         // It may have changed again since.
         if (catalog !== null) this.#kept.set(`${server}\n${catalog.digest}`, catalog);

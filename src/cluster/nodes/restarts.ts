@@ -1,5 +1,5 @@
 import { GatewayError } from '../../model/gateway-error.ts';
-import { type ForeignHome, type Place, runsOnce } from './directory.ts';
+import { type Place, type RemoteInstance, runsOnce } from './routing-table.ts';
 
 /** A server's restart at one of its homes, under way. */
 export interface Restart {
@@ -9,9 +9,9 @@ export interface Restart {
 }
 
 /** The other homes that something of it runs at. Of a singleton only the node where it runs has a status. */
-export function runningElsewhere(place: Place): readonly ForeignHome[] {
-  if (!runsOnce(place)) return place.otherHomes;
-  return place.otherHomes.filter(({ offered }) => offered.status !== null);
+export function runningElsewhere(place: Place): readonly RemoteInstance[] {
+  if (!runsOnce(place)) return place.otherInstances;
+  return place.otherInstances.filter(({ offered }) => offered.status !== null);
 }
 
 /** Rejects with GatewayError when one has failed, once all have ended: those that could are restarted. */

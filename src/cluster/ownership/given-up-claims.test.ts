@@ -44,7 +44,7 @@ function told(nodes: ClusterBench): string[] {
   return nodes.nodes.flatMap(({ events }) => events.heard.filter((text) => text.startsWith('stateLost')));
 }
 
-async function homes(nodes: ClusterBench): Promise<readonly [PlayedNode, PlayedNode]> {
+async function instances(nodes: ClusterBench): Promise<readonly [PlayedNode, PlayedNode]> {
   const both = [await nodes.join('a', [MEMORY]), await nodes.join('b', [MEMORY])] as const;
   says(both[1], 'running');
   await nodes.pass(1_000);
@@ -53,7 +53,7 @@ async function homes(nodes: ClusterBench): Promise<readonly [PlayedNode, PlayedN
 
 test('a new session whose process its node cannot start is served by a home where the server runs, and stays there', () =>
   onNodes(async (nodes) => {
-    const [a, b] = await homes(nodes);
+    const [a, b] = await instances(nodes);
     breaks(a);
     assert.equal(await servedBy(nodes, a, 'one'), '{"node":"b"}');
     assert.equal(a.local.calls.length, 1, 'the first call found out');
@@ -68,7 +68,7 @@ test('a new session whose process its node cannot start is served by a home wher
 
 test('a session that had state in a process that cannot be started again goes on at another home, and is told', () =>
   onNodes(async (nodes) => {
-    const [a] = await homes(nodes);
+    const [a] = await instances(nodes);
     assert.equal(await servedBy(nodes, a, 'one'), '{"node":"a"}');
     breaks(a);
     assert.equal(await servedBy(nodes, a, 'one'), '{"node":"b"}');
@@ -77,7 +77,7 @@ test('a session that had state in a process that cannot be started again goes on
 
 test('while a process of the session runs here, and after a call that may have run, the session stays', () =>
   onNodes(async (nodes) => {
-    const [a, b] = await homes(nodes);
+    const [a, b] = await instances(nodes);
     assert.equal(await servedBy(nodes, a, 'one'), '{"node":"a"}');
     const owned = await a.cluster.ownership.own(MEMORY, clientOf('one'), 'session');
     breaks(a);
@@ -92,7 +92,7 @@ test('while a process of the session runs here, and after a call that may have r
 
 test('calls of a new session that wait for its process together all go on where it was given up to', () =>
   onNodes(async (nodes) => {
-    const [a] = await homes(nodes);
+    const [a] = await instances(nodes);
     a.local.keeps = true;
     const outcomes = [callOf(a, 'memory', 'one'), callOf(a, 'memory', 'one'), callOf(a, 'memory', 'one')];
     await nodes.pass(100);
@@ -110,7 +110,7 @@ test('calls of a new session that wait for its process together all go on where 
 
 test('a call beside the start of the session’s process goes on with the one that began it', () =>
   onNodes(async (nodes) => {
-    const [a] = await homes(nodes);
+    const [a] = await instances(nodes);
     assert.equal(await servedBy(nodes, a, 'one'), '{"node":"a"}');
     const starting = await a.cluster.ownership.own(MEMORY, clientOf('one'), 'session');
     a.local.keeps = true;
@@ -124,7 +124,7 @@ test('a call beside the start of the session’s process goes on with the one th
 
 test('a session whose own process cannot be started beside those of others goes to another home, and the others stay', () =>
   onNodes(async (nodes) => {
-    const [a, b] = await homes(nodes);
+    const [a, b] = await instances(nodes);
     assert.equal(await servedBy(nodes, a, 'old'), '{"node":"a"}');
     a.local.handle = ({ end, request, exchange }) => {
       const { sessionId } = exchange.client;
@@ -141,7 +141,7 @@ test('a session whose own process cannot be started beside those of others goes 
 
 test('a session whose process starts at no home is told why, by the second, and at once', () =>
   onNodes(async (nodes) => {
-    const both = await homes(nodes);
+    const both = await instances(nodes);
     says(both[0], 'running');
     await nodes.pass(1_000);
     for (const { id, local } of both) {
@@ -165,7 +165,7 @@ test('a session whose process starts at no home is told why, by the second, and 
 
 test('where a call goes on is looked up when its start has failed, not when it began', () =>
   onNodes(async (nodes) => {
-    const [a, b] = await homes(nodes);
+    const [a, b] = await instances(nodes);
     says(b, 'failed');
     await nodes.pass(1_000);
     a.local.keeps = true;
@@ -214,7 +214,7 @@ test('check:H5 a call that homes try in vain for long is still served by the nex
 
 test('what is claimed for a session that has ended meanwhile is nobody’s', () =>
   onNodes(async (nodes) => {
-    const [a] = await homes(nodes);
+    const [a] = await instances(nodes);
     const bucket = await nodes.state.bucket('trunkline_claims', { ttlMs: 0 });
     const create = bucket.create.bind(bucket);
     const late = Promise.withResolvers<void>();
@@ -233,7 +233,7 @@ test('what is claimed for a session that has ended meanwhile is nobody’s', () 
 
 test('where a call may have run in a session’s first process, its state counts as lost', () =>
   onNodes(async (nodes) => {
-    const [a] = await homes(nodes);
+    const [a] = await instances(nodes);
     breaks(a, 'UNKNOWN');
     assert.equal(await servedBy(nodes, a, 'one'), 'UNKNOWN');
     breaks(a);
@@ -243,7 +243,7 @@ test('where a call may have run in a session’s first process, its state counts
 
 test('a call whose time is over, or for which there is no room, gives up nothing', () =>
   onNodes(async (nodes) => {
-    const [a, b] = await homes(nodes);
+    const [a, b] = await instances(nodes);
     for (const code of ['TIMEOUT', 'OVERLOADED'] as const) {
       a.local.handle = ({ end }) => {
         a.local.failed.add('memory');
@@ -257,7 +257,7 @@ test('a call whose time is over, or for which there is no room, gives up nothing
 
 test('fault:F30 the session of a dead node is taken over by the home where the server runs, also by way of one that cannot start it', () =>
   onNodes(async (nodes) => {
-    const [a] = await homes(nodes);
+    const [a] = await instances(nodes);
     const d = await nodes.join('d', [MEMORY]);
     assert.equal(await servedBy(nodes, d, 'one'), '{"node":"d"}');
     a.local.failed.add('memory');
@@ -270,7 +270,7 @@ test('fault:F30 the session of a dead node is taken over by the home where the s
 
 test('nobody gives up what no other node runs', () =>
   onNodes(async (nodes) => {
-    const [a, b] = await homes(nodes);
+    const [a, b] = await instances(nodes);
     says(b, 'failed');
     await nodes.pass(1_000);
     breaks(a);
@@ -281,7 +281,7 @@ test('nobody gives up what no other node runs', () =>
 
 test('a node without the server calls the home where it runs, and is sent on by one that cannot start it', () =>
   onNodes(async (nodes) => {
-    const [a] = await homes(nodes);
+    const [a] = await instances(nodes);
     const c = await nodes.join('c', []);
     breaks(a);
     const sessions = Array.from({ length: 12 }, (_, i) => `s${i}`);

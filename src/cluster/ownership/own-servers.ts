@@ -3,8 +3,8 @@ import type { Clock } from '../../model/clock.ts';
 import { isOwnProcess, type Server } from '../../model/server.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { LocalUpstreams } from '../cluster-deps.ts';
-import type { Place } from '../nodes/directory.ts';
-import { homesInstead } from '../nodes/homes.ts';
+import { instancesInstead } from '../nodes/instances.ts';
+import type { Place } from '../nodes/routing-table.ts';
 import type { Claims } from './claims.ts';
 import type { Claim } from './held-claims.ts';
 import { SINGLETON, servesCalls } from './placement.ts';
@@ -102,7 +102,7 @@ export class OwnServers {
   /** Whoever comes anew is for other nodes to serve, if nobody does yet: they can start it, or may, and this one could not. */
   yields(place: Place, key: string, client: ClientProfile | null): boolean {
     if (key === SINGLETON) return this.#singletons.yields(place.server.name);
-    return homesInstead(place, this.#deps.local(), client).length > 0;
+    return instancesInstead(place, this.#deps.local(), client).length > 0;
   }
 
   /** It is not this node's any more, nor is it to be with its next lease, unless somebody wants it here again. */

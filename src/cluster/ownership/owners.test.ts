@@ -3,14 +3,14 @@ import { test } from 'node:test';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import type { Place } from '../nodes/directory.ts';
+import type { Place } from '../nodes/routing-table.ts';
 import type { Owner } from './claims.ts';
 import { Owners } from './owners.ts';
 
 const theirs: Owner = { kind: 'theirs', node: 'b', peer: 'peer of b', epoch: '1.1' };
 const place = {
   server: { name: 'memory' },
-  otherHomes: [{ node: { id: 'b', peer: 'peer of b' } }],
+  otherInstances: [{ node: { id: 'b', peer: 'peer of b' } }],
 } as unknown as Place;
 
 /** What is asked of the store is answered by hand. */
@@ -28,8 +28,8 @@ function played() {
   const owners = new Owners({ claims, clock } as unknown as ConstructorParameters<typeof Owners>[0]);
   const found: (string | null)[] = [];
   const find = async (): Promise<void> => {
-    const home = await owners.homeOfOwner(place, 'key');
-    found.push(home === null ? null : home.node.id);
+    const instance = await owners.instanceOfOwner(place, 'key');
+    found.push(instance === null ? null : instance.node.id);
   };
   return { clock, questions, found, find };
 }

@@ -3,7 +3,7 @@ import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { UpstreamEvents } from '../../model/ports.ts';
 import { within } from '../../model/within.ts';
-import { type ForeignHome, type Place, runsOnce } from '../nodes/directory.ts';
+import { type Place, type RemoteInstance, runsOnce } from '../nodes/routing-table.ts';
 import type { Claims, Owner } from './claims.ts';
 import type { Claim } from './held-claims.ts';
 import { SINGLETON } from './placement.ts';
@@ -68,16 +68,16 @@ export class Owners {
   /** Whose it is; made this node's where that can be. null: nobody's, and not for this node to have. */
   async of(place: Place, key: string, client: ClientProfile): Promise<Owner | null> {
     const { claims, draining, yields } = this.#deps;
-    const leaves = place.otherHomes.length > 0 && (draining() || yields(place, key, client));
+    const leaves = place.otherInstances.length > 0 && (draining() || yields(place, key, client));
     if (place.here && !leaves) return this.#claim(place, key, client);
     return claims.owner(place.server.name, key);
   }
 
   /** The home that has it; null where that is this node or nobody, or while nobody can tell. */
-  async homeOfOwner({ server, otherHomes }: Place, key: string): Promise<ForeignHome | null> {
-    if (otherHomes.length === 0 || this.#deps.claims.mine(server.name, key) !== null) return null;
+  async instanceOfOwner({ server, otherInstances }: Place, key: string): Promise<RemoteInstance | null> {
+    if (otherInstances.length === 0 || this.#deps.claims.mine(server.name, key) !== null) return null;
     const owner = await this.#toldSoon(server.name, key);
-    return otherHomes.find(({ node }) => owner?.kind === 'theirs' && node.peer === owner.peer) ?? null;
+    return otherInstances.find(({ node }) => owner?.kind === 'theirs' && node.peer === owner.peer) ?? null;
   }
 
   /** Makes it this node's, unless it is another's, or for others to have. Rejects with GatewayError. */

@@ -1,8 +1,8 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { callerKey, isolationOf } from '../../model/isolation.ts';
 import type { Upstreams } from '../../model/ports.ts';
-import { type ForeignHome, type Place, runsOnce } from '../nodes/directory.ts';
-import { cannotStart, hasRoom, makesRoom, runs } from '../nodes/homes.ts';
+import { cannotStart, hasRoom, makesRoom, runs } from '../nodes/instances.ts';
+import { type Place, type RemoteInstance, runsOnce } from '../nodes/routing-table.ts';
 import type { Claim } from './held-claims.ts';
 
 /** The one process, or set of processes, of a server that runs once in the cluster. */
@@ -34,13 +34,17 @@ export function affinity(
 }
 
 /** The home that a new key of the server goes to: of two taken at random, the one with less to do. */
-export function spread(server: string, homes: readonly ForeignHome[], unit: () => number): ForeignHome | null {
-  const ready = homes.filter(({ node }) => node.state === 'ready');
+export function spread(
+  server: string,
+  instances: readonly RemoteInstance[],
+  unit: () => number,
+): RemoteInstance | null {
+  const ready = instances.filter(({ node }) => node.state === 'ready');
   // One without a lease still serves what needs none; one that drains is leaving.
-  const there = ready.length > 0 ? ready : homes.filter(({ node }) => node.state !== 'draining');
-  const startable = there.some(runs) ? there.filter((home) => !cannotStart(home)) : there;
-  const roomy = startable.filter((home) => hasRoom(home, server));
-  const making = roomy.length > 0 ? roomy : startable.filter((home) => makesRoom(home, server));
+  const there = ready.length > 0 ? ready : instances.filter(({ node }) => node.state !== 'draining');
+  const startable = there.some(runs) ? there.filter((instance) => !cannotStart(instance)) : there;
+  const roomy = startable.filter((instance) => hasRoom(instance, server));
+  const making = roomy.length > 0 ? roomy : startable.filter((instance) => makesRoom(instance, server));
   const able = making.length > 0 ? making : startable;
   if (able.length === 0) return null;
   const one = able[Math.floor(unit() * able.length)]!;
@@ -48,6 +52,6 @@ export function spread(server: string, homes: readonly ForeignHome[], unit: () =
   return busyness(other) < busyness(one) ? other : one;
 }
 
-function busyness({ node }: ForeignHome): number {
+function busyness({ node }: RemoteInstance): number {
   return node.busy ?? node.load;
 }

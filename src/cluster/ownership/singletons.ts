@@ -6,7 +6,7 @@ import type { LocalUpstreams } from '../cluster-deps.ts';
 import type { Claims } from './claims.ts';
 import type { Claim } from './held-claims.ts';
 import { SINGLETON } from './placement.ts';
-import { VainStarts } from './vain-starts.ts';
+import { StartFailures } from './start-failures.ts';
 
 /** Truth is level: whoever is not told of the end of an owner finds out by itself. */
 const LOOK_MS = 1_000;
@@ -38,7 +38,7 @@ export class Singletons {
   readonly #deps: SingletonsDeps;
   #servers: readonly Server[] = [];
   readonly #here = new Set<string>();
-  readonly #vain: VainStarts;
+  readonly #startFailures: StartFailures;
   #looking = false;
   #stop: () => void = () => {};
   #closed = false;
@@ -46,7 +46,7 @@ export class Singletons {
 
   constructor(deps: SingletonsDeps) {
     this.#deps = deps;
-    this.#vain = new VainStarts(deps.clock);
+    this.#startFailures = new StartFailures(deps.clock);
   }
 
   /** Which of these definitions run here now. */
@@ -62,7 +62,7 @@ export class Singletons {
     for (const name of [...this.#here]) if (!now.has(name)) this.#here.delete(name);
     // Another one may have more luck.
     for (const { name, connectionDigest } of before) {
-      if (now.get(name)?.connectionDigest !== connectionDigest) this.#vain.forget(name);
+      if (now.get(name)?.connectionDigest !== connectionDigest) this.#startFailures.forget(name);
     }
     this.look();
   }
@@ -81,7 +81,7 @@ export class Singletons {
 
   /** This node could not start it, and lets others have it first. */
   yields(server: string): boolean {
-    return this.#vain.paused(server) && this.#deps.readyElsewhere(server);
+    return this.#startFailures.paused(server) && this.#deps.readyElsewhere(server);
   }
 
   /** Claimed by whoever needed it: it has to run here before it is used. */
@@ -135,9 +135,13 @@ export class Singletons {
     const { local, readyElsewhere, giveUp, logger } = this.#deps;
     const { server } = claim;
     const status = local().status(server);
-    if (UP.has(status?.state ?? 'unknown')) this.#vain.forget(server);
-    else if (this.#vain.isLong(server, local().failing(server)) && claim.serving === 0 && readyElsewhere(server)) {
-      this.#vain.gaveUp(server);
+    if (UP.has(status?.state ?? 'unknown')) this.#startFailures.forget(server);
+    else if (
+      this.#startFailures.isLong(server, local().failing(server)) &&
+      claim.serving === 0 &&
+      readyElsewhere(server)
+    ) {
+      this.#startFailures.gaveUp(server);
       logger.warn('singleton_given_up', { server, reason: status?.reason ?? 'it could not be started here' });
       giveUp(claim);
     }

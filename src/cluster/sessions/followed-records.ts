@@ -4,7 +4,7 @@ import type { Logger } from '../../telemetry/logger.ts';
 import { LazyBucket } from '../lazy-bucket.ts';
 import { MissingRecords } from './missing-records.ts';
 import { Progress, type Wait } from './progress.ts';
-import { WritesBehind, type Written } from './writes-behind.ts';
+import { WriteBehind, type Written } from './write-behind.ts';
 
 const AGAIN_MS = 1_000;
 const MAX_WAITING = 10_000;
@@ -44,7 +44,7 @@ export interface FollowedRecordsDeps {
 export class FollowedRecords {
   readonly #deps: FollowedRecordsDeps;
   readonly #bucket: LazyBucket;
-  readonly #writes: WritesBehind;
+  readonly #writes: WriteBehind;
   /** Heard of since everything was told last. */
   #told = new Set<string>();
   /** Heard of before that, and not since; until it is heard of again, or is gone. */
@@ -62,7 +62,7 @@ export class FollowedRecords {
     const { state, clock, logger, bucket: name, keptMs: ttlMs, maxValueBytes, maxWaiting = MAX_WAITING, merged } = deps;
     this.#bucket = new LazyBucket(state, name, { ttlMs, maxValueBytes });
     const merging = merged === undefined ? {} : { merged };
-    this.#writes = new WritesBehind({
+    this.#writes = new WriteBehind({
       bucket: this.#bucket,
       name,
       clock,

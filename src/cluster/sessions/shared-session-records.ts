@@ -6,7 +6,7 @@ import { pause } from '../../model/pause.ts';
 import type { SessionRecord, SessionRecords } from '../../model/ports.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { FollowedRecords } from './followed-records.ts';
-import { KnownEverywhere } from './known-everywhere.ts';
+import { ReplicationBarrier } from './replication-barrier.ts';
 import { recordOf, type SessionFacts, SessionKinds } from './session-facts.ts';
 
 /** What was written moments ago at another node may not be there yet when its client is here already. */
@@ -50,7 +50,7 @@ export interface SharedSessionRecordsDeps {
 export class SharedSessionRecords implements SessionRecords {
   readonly #deps: SharedSessionRecordsDeps;
   readonly #records: FollowedRecords;
-  readonly #everywhere: KnownEverywhere;
+  readonly #everywhere: ReplicationBarrier;
   readonly #known = new Map<string, SessionFacts>();
   readonly #kinds = new SessionKinds();
   /** Until then others may not have written all that they know. */
@@ -83,7 +83,7 @@ export class SharedSessionRecords implements SessionRecords {
       recall: (id) => this.#recall(id),
     });
     const { bus, others } = deps;
-    this.#everywhere = new KnownEverywhere({ bus, clock, name: 'sessions', records: this.#records, others });
+    this.#everywhere = new ReplicationBarrier({ bus, clock, name: 'sessions', records: this.#records, others });
   }
 
   /**

@@ -36,7 +36,7 @@ export interface OwnClients {
 }
 
 /** The core of this node, as far as it keeps books for sessions. */
-export interface OwnBooks {
+export interface OwnSubscriptions {
   /** The session gave a resource up, by way of another node. */
   givenUp(sessionId: string, server: string, uri: string): void;
   /** What another node had in its books. Never rejects. */
@@ -83,7 +83,7 @@ export class ClientsElsewhere {
   readonly #books: { close(): void };
   readonly #subscriptions: SharedSubscriptions;
   #own: OwnClients | null = null;
-  #ownBooks: OwnBooks | null = null;
+  #ownSubscriptions: OwnSubscriptions | null = null;
 
   constructor({ bus, nodes, leases, state, clock, logger, log }: ClientsElsewhereDeps) {
     this.self = bus.peer;
@@ -108,20 +108,20 @@ export class ClientsElsewhere {
       there: (peer) => nodes().get(peer) !== null,
       listening: (sessionId) => this.#own?.listening(sessionId) === true,
       again: (subscription) => this.#again(subscription),
-      hint: ({ sessionId, exposed }) => this.#ownBooks?.mayHaveChanged(sessionId, exposed),
-      drop: ({ sessionId, server, uri }) => this.#ownBooks?.givenUp(sessionId, server, uri),
+      hint: ({ sessionId, exposed }) => this.#ownSubscriptions?.mayHaveChanged(sessionId, exposed),
+      drop: ({ sessionId, server, uri }) => this.#ownSubscriptions?.givenUp(sessionId, server, uri),
     });
     this.#books = bus.subscribe(GIVEN_UP, (payload, from) => {
       if (from === bus.peer) return;
       const { sessionId, server, uri } = unpackFrame<GivenUp>(payload).header;
-      this.#ownBooks?.givenUp(sessionId, server, uri);
+      this.#ownSubscriptions?.givenUp(sessionId, server, uri);
     });
   }
 
   /** The clients and the core of this node, which need us to be made. */
-  attach(own: OwnClients, books: OwnBooks): void {
+  attach(own: OwnClients, books: OwnSubscriptions): void {
     this.#own = own;
-    this.#ownBooks = books;
+    this.#ownSubscriptions = books;
   }
 
   /** To all other nodes: one of them may have the subscription in its books. A hint; lost in an outage. */
@@ -201,8 +201,8 @@ export class ClientsElsewhere {
 
   #again(subscription: SharedSubscription): Promise<SubscribedAgain> {
     const client = this.#own?.clientOf(subscription.sessionId) ?? null;
-    if (client === null || this.#ownBooks === null) return Promise.resolve('later');
-    return this.#ownBooks.subscribeAgain(client, subscription);
+    if (client === null || this.#ownSubscriptions === null) return Promise.resolve('later');
+    return this.#ownSubscriptions.subscribeAgain(client, subscription);
   }
 
   #returned(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {

@@ -16,7 +16,7 @@ export interface RelayedEventsDeps {
   readonly users: Users;
   readonly messages: () => SideMessages;
   /** The other nodes that have the server themselves. */
-  readonly homes: (server: string) => Iterable<string>;
+  readonly instances: (server: string) => Iterable<string>;
   /** `own`: only what the process of one client lists. */
   readonly catalogChanged: (server: string, own: boolean) => void;
   readonly relisted: (server: string) => void;
@@ -101,12 +101,12 @@ export class RelayedEvents implements UpstreamEvents {
   }
 
   /** `homes`: to those that have the server too. */
-  #tell(server: string, sessionId: string | null, side: Side, message: Message | null = null, homes = true): void {
+  #tell(server: string, sessionId: string | null, side: Side, message: Message | null = null, instances = true): void {
     const { users, messages } = this.#deps;
     const holder = this.#holder(sessionId);
     if (sessionId !== null && holder === null) return;
     const peers = holder === null ? new Set(users.of(server)) : [holder];
-    if (peers instanceof Set && homes) for (const peer of this.#deps.homes(server)) peers.add(peer);
+    if (peers instanceof Set && instances) for (const peer of this.#deps.instances(server)) peers.add(peer);
     for (const peer of peers) messages().tell(peer, side, message);
   }
 }

@@ -7,8 +7,8 @@ import type { UpstreamEvents } from '../../model/ports.ts';
 import { bodyField } from '../../protocol/body.ts';
 import { result } from '../../protocol/compose.ts';
 import { text } from '../../protocol/fields.ts';
-import type { Directory } from '../nodes/directory.ts';
-import { Recent } from '../recent.ts';
+import { LruMap } from '../lru-map.ts';
+import type { RoutingTable } from '../nodes/routing-table.ts';
 import { Withdrawals } from './withdrawals.ts';
 
 /** Resources of which it is known who watches them; others are given up by whoever comes first. */
@@ -25,7 +25,7 @@ export function concernsAll({ method }: Message): boolean {
 export interface SharedWatchesDeps {
   readonly bus: Bus;
   readonly clock: Clock;
-  readonly directory: () => Directory;
+  readonly routingTable: () => RoutingTable;
   readonly events: Pick<UpstreamEvents, 'connectionChanged'>;
 }
 
@@ -35,13 +35,13 @@ export interface SharedWatchesDeps {
  * taken for gone was not asked: what it watches, it subscribes to anew.
  */
 export class SharedWatches {
-  readonly #directory: () => Directory;
+  readonly #routingTable: () => RoutingTable;
   readonly #events: SharedWatchesDeps['events'];
-  readonly #nodes = new Recent<Set<string>>(MAX_RESOURCES);
+  readonly #nodes = new LruMap<Set<string>>(MAX_RESOURCES);
   readonly #withdrawals: Withdrawals;
 
-  constructor({ bus, clock, directory, events }: SharedWatchesDeps) {
-    this.#directory = directory;
+  constructor({ bus, clock, routingTable, events }: SharedWatchesDeps) {
+    this.#routingTable = routingTable;
     this.#events = events;
     this.#withdrawals = new Withdrawals({ bus, clock, leave: (resource, node) => this.#leave(resource, node) });
   }
@@ -88,7 +88,7 @@ export class SharedWatches {
     for (const [resource] of this.#nodes.entries()) {
       const [server, key] = resource.split(SEPARATOR) as [string, string];
       // Who the others are this node may not know yet.
-      if (this.#directory().places.get(server)?.process === false)
+      if (this.#routingTable().places.get(server)?.process === false)
         connections.set(`${server}${SEPARATOR}${key}`, [server, key]);
     }
     for (const [server, key] of connections.values()) this.#events.connectionChanged(server, key, 'ended');
@@ -111,8 +111,8 @@ export class SharedWatches {
 
   /** The other nodes that may use the same session of the server's; none where each has a process of its own. */
   #others(server: string): readonly string[] {
-    const place = this.#directory().places.get(server);
-    return place === undefined || place.process ? [] : place.otherHomes.map(({ node }) => node.peer);
+    const place = this.#routingTable().places.get(server);
+    return place === undefined || place.process ? [] : place.otherInstances.map(({ node }) => node.peer);
   }
 
   /** Whether somebody else watches it by way of this node. */

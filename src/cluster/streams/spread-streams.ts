@@ -1,7 +1,7 @@
 import type { Message } from '../../model/message.ts';
 import type { ClientStreams } from '../../model/ports.ts';
 import { headOf } from '../frames/frame.ts';
-import { Recent } from '../recent.ts';
+import { LruMap } from '../lru-map.ts';
 import type { Side, SideMessages } from './side-messages.ts';
 
 /** The clients of this node, and whether one of them listens here. */
@@ -27,9 +27,9 @@ const MAX_TOLD = 1_000;
  */
 export class SpreadStreams implements ClientStreams {
   readonly #deps: SpreadStreamsDeps;
-  readonly #at = new Recent<string>(MAX_SESSIONS);
+  readonly #at = new LruMap<string>(MAX_SESSIONS);
   /** Those whose node is gone. */
-  readonly #lost = new Recent<true>(MAX_SESSIONS);
+  readonly #lost = new LruMap<true>(MAX_SESSIONS);
   /** The nodes that know which streams are open here. */
   readonly #told = new Set<string>();
   #own: OwnStreams | null = null;

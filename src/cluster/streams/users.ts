@@ -1,11 +1,11 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
-import { Recent } from '../recent.ts';
+import { LruMap } from '../lru-map.ts';
 
 const MAX_SESSIONS = 65_536;
 
 /** Which other nodes' clients use what runs here: whoever is to hear what a server has to say. */
 export class Users {
-  readonly #sessions = new Recent<string>(MAX_SESSIONS);
+  readonly #sessions = new LruMap<string>(MAX_SESSIONS);
   readonly #servers = new Map<string, Set<string>>();
 
   used(server: string, { sessionId }: ClientProfile, peer: string): void {

@@ -57,7 +57,7 @@ export interface ClusterUpstreamSessionsDeps {
   /** Whether that node is there. */
   readonly there: (peer: string) => boolean;
   /** Another node has this server too. */
-  readonly hasOtherHomes: (server: string) => boolean;
+  readonly hasOtherInstances: (server: string) => boolean;
 }
 
 /**
@@ -78,7 +78,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
   /** How members leave whose sessions no other node can use. */
   readonly #listening = new Map<SessionMember, () => void>();
   /** The store was waited for, and did not answer; so far it has not since. */
-  #vain = false;
+  #openFailures = false;
   #closed = false;
 
   constructor(deps: ClusterUpstreamSessionsDeps) {
@@ -105,7 +105,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     for (let lookMs = LOOK_MS; wanted(); ) {
       try {
         const entered = await this.#tryToEnter(place, key, gone);
-        this.#vain = false;
+        this.#openFailures = false;
         failedAt = null;
         if (entered === 'again') continue;
         if (entered !== null) return entered;
@@ -152,7 +152,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     generation: string | null,
     withServer: boolean,
   ): Promise<UpstreamSessionRecord | null> {
-    if (withServer && this.#deps.hasOtherHomes(place.server)) return null;
+    if (withServer && this.#deps.hasOtherInstances(place.server)) return null;
     const key = sessionKeyOf(place);
     const own = this.#used.get(key);
     try {
@@ -209,9 +209,9 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
   /** Whether it is worth the wait: nobody here knows the session, and the store may tell in a moment. */
   #mayAnswer(key: string, gone: string | null, failedAt: number): boolean {
     const own = this.#used.get(key);
-    if (!this.#connected || this.#vain || (own !== null && own.generation !== gone)) return false;
-    this.#vain = this.#deps.clock.now() - failedAt >= SLOW_MS;
-    return !this.#vain;
+    if (!this.#connected || this.#openFailures || (own !== null && own.generation !== gone)) return false;
+    this.#openFailures = this.#deps.clock.now() - failedAt >= SLOW_MS;
+    return !this.#openFailures;
   }
 
   async #get(key: string): Promise<StateRecord | null> {

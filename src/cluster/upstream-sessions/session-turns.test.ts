@@ -72,7 +72,7 @@ function node(peer: string, state: SharedState, clock: FakeClock, keys = [KEY]):
     claims: { lives: async () => true } as unknown as Claims,
     able: () => true,
     there: () => true,
-    hasOtherHomes: () => true,
+    hasOtherInstances: () => true,
   });
 }
 

@@ -6,7 +6,7 @@ import { isReadFailure, readBytes } from '../document/read-source.ts';
 import { type FieldReader, isWord } from './field-reader.ts';
 import { checkServerUrl } from './server-url.ts';
 
-export interface HttpContext {
+export interface HttpFieldsContext {
   readonly fileFolder: string;
   readonly files: Set<string>;
 }
@@ -23,7 +23,7 @@ export function readHttp(
   fields: FieldReader,
   type: HttpSpec['type'],
   sseFallback: boolean,
-  context: HttpContext,
+  context: HttpFieldsContext,
 ): HttpSpec | null {
   for (const key of [
     'args',
@@ -105,7 +105,7 @@ function headerComplaint(name: string, value: string, seen: ReadonlyMap<string, 
     : null;
 }
 
-function readTls(fields: FieldReader, { fileFolder, files }: HttpContext): TlsSpec | null {
+function readTls(fields: FieldReader, { fileFolder, files }: HttpFieldsContext): TlsSpec | null {
   const node = objectAt(fields.node, 'tls');
   if (node === undefined) return {};
   const texts: Record<string, string> = {};

@@ -13,12 +13,12 @@ import { serverJsonSchema } from '../schema-json.ts';
 import { connectionDigest } from './connection-digest.ts';
 import { FieldReader } from './field-reader.ts';
 import { readDocker } from './read-docker.ts';
-import { type HttpContext, readHttp, URL_KEYS } from './read-http.ts';
+import { type HttpFieldsContext, readHttp, URL_KEYS } from './read-http.ts';
 import { readReplicas } from './read-replicas.ts';
 import { readStdio, type StdioContext } from './read-stdio.ts';
 import { serverType } from './server-type.ts';
 
-export interface ServerContext extends StdioContext, HttpContext {
+export interface ServerContext extends StdioContext, HttpFieldsContext {
   readonly source: Source;
   readonly problems: Problems;
   readonly expander: Expander;

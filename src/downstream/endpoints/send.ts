@@ -1,5 +1,5 @@
+import type { Refusal } from '../../http/context/refusal.ts';
 import type { RequestContext } from '../../http/listener/request-context.ts';
-import type { Refusal } from '../../http/passage/refusal.ts';
 import { CATALOGUE } from '../../model/error-catalogue.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';

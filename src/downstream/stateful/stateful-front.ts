@@ -13,12 +13,12 @@ import { readBatch } from '../endpoints/batch.ts';
 import { initializeAnswer } from '../endpoints/hello-answer.ts';
 import { sendError, sendMessage } from '../endpoints/send.ts';
 import type { ClientSession } from '../session/client-session.ts';
-import { Comebacks } from '../session/comebacks.ts';
 import { readInitialize } from '../session/initialize.ts';
 import type { OtherNodes } from '../session/other-nodes.ts';
 import { MAX_IN_FLIGHT, type SessionIntake } from '../session/session-intake.ts';
 import type { SessionTable } from '../session/session-table.ts';
 import { StandaloneStreams } from '../session/standalone-streams.ts';
+import { StreamResumption } from '../session/stream-resumption.ts';
 import { StatefulReply, type StatefulReplyDeps } from './stateful-reply.ts';
 
 export interface StatefulFrontDeps extends StatefulReplyDeps {
@@ -45,11 +45,11 @@ const RETRY_SOON = ['retry-after', '10'];
 /** Streamable HTTP with sessions: 2025-03-26, 2025-06-18 and 2025-11-25. */
 export class StatefulFront {
   readonly #deps: StatefulFrontDeps;
-  readonly #comebacks: Comebacks;
+  readonly #resumption: StreamResumption;
 
   constructor(deps: StatefulFrontDeps) {
     this.#deps = deps;
-    this.#comebacks = new Comebacks({ ...deps, standalone: (session) => this.#standalone(session) });
+    this.#resumption = new StreamResumption({ ...deps, standalone: (session) => this.#standalone(session) });
   }
 
   /** A single message of a POST. A promise only where something has to be waited for. */
@@ -119,7 +119,7 @@ export class StatefulFront {
     if (session === null) return;
     if (this.#deps.draining()) return sendError(context, 503, 'The gateway is stopping', '', RETRY_SOON);
     if (lastEventId === null) return this.#standalone(session).connect(context.openSse());
-    return this.#comebacks.resume(context, session, lastEventId);
+    return this.#resumption.resume(context, session, lastEventId);
   }
 
   /** A DELETE: the client is done with its session. */
@@ -254,7 +254,7 @@ export class StatefulFront {
 
   /** The client of this session is at another node, and comes back for a stream of this one; false where it has none such. */
   resumeFor(sessionId: string, lastEventId: string, open: () => EventSink): Promise<boolean> {
-    return this.#comebacks.resumeFor(sessionId, lastEventId, open);
+    return this.#resumption.resumeFor(sessionId, lastEventId, open);
   }
 }
 

@@ -30,7 +30,7 @@ export class ReplyElsewhere implements Reply {
   }
 
   async askFor(exchange: ClientExchange, request: Message): Promise<Message> {
-    this.exchange = this.#deps.lot.begin(exchange, this.#deps.exchanges, this.#endpoint, null);
+    this.exchange = this.#deps.pendingInput.begin(exchange, this.#deps.exchanges, this.#endpoint, null);
     return exchange.ask(request);
   }
 

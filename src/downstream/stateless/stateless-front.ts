@@ -42,7 +42,7 @@ export class StatelessFront {
 
   constructor(deps: StatelessFrontDeps) {
     this.#deps = deps;
-    this.#reply = { patience: deps.patience, exchanges: this.exchanges, lot: deps.lot };
+    this.#reply = { patience: deps.patience, exchanges: this.exchanges, pendingInput: deps.pendingInput };
   }
 
   take(
@@ -79,7 +79,7 @@ export class StatelessFront {
       return;
     }
     const { headers } = context;
-    const returning = this.#deps.lot.returning(message, principal, endpoint, headers);
+    const returning = this.#deps.pendingInput.returning(message, principal, endpoint, headers);
     const request = returning?.kind === 'again' ? returning.request : message;
     const reply = new StatelessReply(this.#reply, endpoint, context, takesStream);
     const exchange = new ClientExchange(request, client, reply, headers);
@@ -99,7 +99,7 @@ export class StatelessFront {
   returned(caller: Exchange, endpoint: Endpoint): Promise<Outcome> {
     const { request, client } = caller;
     const headers = caller.paramHeaders ?? null;
-    const returning = this.#deps.lot.returning(request, client.principal, endpoint, headers);
+    const returning = this.#deps.pendingInput.returning(request, client.principal, endpoint, headers);
     if (returning?.kind === 'refused') return Promise.resolve(failure(returning.error));
     return new Promise((resolve) => {
       const reply = new ReplyElsewhere(this.#reply, endpoint, caller, resolve);

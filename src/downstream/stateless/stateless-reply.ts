@@ -7,8 +7,8 @@ import { isPassedOn } from '../../model/passed-on.ts';
 import { LISTEN } from '../../protocol/methods.ts';
 import { oneLine, withId } from '../../protocol/splice.ts';
 import { sendLastParts, sendParts } from '../endpoints/send.ts';
-import { withPages } from '../parking/page-required.ts';
-import type { ParkingLot } from '../parking/parking-lot.ts';
+import { withPages } from '../pending-input/page-required.ts';
+import type { PendingInputRequests } from '../pending-input/pending-input-requests.ts';
 import type { Ageing, AgeQueue } from '../session/age-queue.ts';
 import { answerMessage, notificationFor } from '../session/answer-parts.ts';
 import type { ClientExchange, Reply } from '../session/client-exchange.ts';
@@ -22,7 +22,7 @@ export interface StatelessReplyDeps {
   /** All stateless exchanges in flight. */
   readonly exchanges: ExchangeList;
   /** Calls whose servers ask, from round to round. */
-  readonly lot: ParkingLot;
+  readonly pendingInput: PendingInputRequests;
 }
 
 /**
@@ -68,12 +68,12 @@ export class StatelessReply implements Reply, Ageing {
   }
 
   async askFor(exchange: ClientExchange, request: Message): Promise<Message> {
-    this.exchange = this.#deps.lot.begin(exchange, this.#deps.exchanges, this.#endpoint, null);
+    this.exchange = this.#deps.pendingInput.begin(exchange, this.#deps.exchanges, this.#endpoint, null);
     return exchange.ask(request);
   }
 
   answer(exchange: ClientExchange, given: Outcome): void {
-    const outcome = withPages(given, exchange, this.#endpoint, this.#deps.lot);
+    const outcome = withPages(given, exchange, this.#endpoint, this.#deps.pendingInput);
     this.#deps.patience.leave(this);
     this.#deps.exchanges.remove(exchange);
     const message = answerMessage(exchange.request, this.#endpoint, outcome);

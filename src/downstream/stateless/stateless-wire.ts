@@ -13,8 +13,8 @@ import type { Core } from '../core.ts';
 import type { Fingerprints } from '../endpoints/fingerprints.ts';
 import { discoverAnswer, listenCompletion } from '../endpoints/hello-answer.ts';
 import { sealsInput } from '../identity/rights.ts';
-import { withPages } from '../parking/page-required.ts';
-import type { ParkingLot } from '../parking/parking-lot.ts';
+import { withPages } from '../pending-input/page-required.ts';
+import type { PendingInputRequests } from '../pending-input/pending-input-requests.ts';
 import { answerParts, notificationFor } from '../session/answer-parts.ts';
 import { ClientExchange, type Reply } from '../session/client-exchange.ts';
 import { ExchangeList } from '../session/exchange-list.ts';
@@ -26,7 +26,7 @@ export interface StatelessWireDeps {
   readonly fingerprints: Fingerprints;
   readonly firstListWaitMs: () => number;
   /** Calls whose servers ask, from round to round. */
-  readonly lot: ParkingLot;
+  readonly pendingInput: PendingInputRequests;
 }
 
 /** Requests of 2026-07-28 on a wire that carries everything: told apart by their ids, cancelled by notification. */
@@ -68,7 +68,7 @@ export class StatelessWire implements Reply {
       );
       return;
     }
-    const returning = this.#deps.lot.returning(message, this.#principal, this.#endpoint, null);
+    const returning = this.#deps.pendingInput.returning(message, this.#principal, this.#endpoint, null);
     const request = returning?.kind === 'again' ? returning.request : message;
     const exchange = new ClientExchange(request, client, this);
     exchange.sealsInput = sealsInput(this.#endpoint, this.#principal);
@@ -100,7 +100,7 @@ export class StatelessWire implements Reply {
 
   close(reason: string): void {
     this.exchanges.cancelAll(reason);
-    this.#deps.lot.left(this, reason);
+    this.#deps.pendingInput.left(this, reason);
   }
 
   notify(exchange: ClientExchange, notification: Message, flow: Flow | null): void {
@@ -109,12 +109,12 @@ export class StatelessWire implements Reply {
   }
 
   async askFor(exchange: ClientExchange, request: Message): Promise<Message> {
-    this.#deps.lot.begin(exchange, this.exchanges, this.#endpoint, this);
+    this.#deps.pendingInput.begin(exchange, this.exchanges, this.#endpoint, this);
     return exchange.ask(request);
   }
 
   answer(exchange: ClientExchange, given: Outcome): void {
-    const outcome = withPages(given, exchange, this.#endpoint, this.#deps.lot);
+    const outcome = withPages(given, exchange, this.#endpoint, this.#deps.pendingInput);
     this.exchanges.remove(exchange);
     const parts = answerParts(exchange.request, this.#endpoint, outcome);
     this.#wire.write(oneLine(parts.length === 1 ? parts[0]! : Buffer.concat(parts)));

@@ -9,7 +9,7 @@ import { errorAnswer } from '../../protocol/compose.ts';
 import { isScanFailure, scanMessage } from '../../protocol/scan.ts';
 import type { Core } from '../core.ts';
 import type { Fingerprints } from '../endpoints/fingerprints.ts';
-import type { ParkingLot } from '../parking/parking-lot.ts';
+import type { PendingInputRequests } from '../pending-input/pending-input-requests.ts';
 import type { ClientExchange } from '../session/client-exchange.ts';
 import type { ClientSession } from '../session/client-session.ts';
 import type { SessionIntake } from '../session/session-intake.ts';
@@ -38,7 +38,7 @@ export interface StdioFrontDeps {
   readonly intake: SessionIntake;
   readonly fingerprints: Fingerprints;
   readonly firstListWaitMs: () => number;
-  readonly lot: ParkingLot;
+  readonly pendingInput: PendingInputRequests;
   /** New with every process: part of the ids of asks. */
   readonly prefix: string;
   readonly maxMessageBytes: number;

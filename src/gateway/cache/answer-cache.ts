@@ -13,8 +13,8 @@ import { type CacheKey, cacheKey } from './cache-key.ts';
 import { CacheMeter } from './cache-meter.ts';
 import { concernedBy } from './concerned.ts';
 import { Fills } from './fills.ts';
-import { Flight } from './flight.ts';
 import { KeptAnswer, outdated } from './kept-answer.ts';
+import { SingleFlight } from './single-flight.ts';
 
 /** How long after its time an answer may still be shown when the server cannot be asked (C7). */
 const STALE_MS = 10 * 60_000;
@@ -36,7 +36,7 @@ export class AnswerCache {
   readonly #store = new AnswerStore();
   readonly #fills = new Fills();
   /** Requests in flight that others may join, by their callers' own key. */
-  readonly #flights = new Map<string, Flight>();
+  readonly #flights = new Map<string, SingleFlight>();
   readonly #meter: CacheMeter;
 
   constructor(deps: AnswerCacheDeps) {
@@ -97,7 +97,7 @@ export class AnswerCache {
 
   /** Sends it for all who want it until the answer comes. */
   #fly(key: CacheKey, request: Message, exchange: Exchange): Promise<Outcome> {
-    const flight: Flight = new Flight(request, exchange, () => this.#ground(key, flight));
+    const flight: SingleFlight = new SingleFlight(request, exchange, () => this.#ground(key, flight));
     const boarded = flight.board(request, exchange);
     this.#flights.set(key.own, flight);
     void this.#fill(key, request, flight, () => this.#ground(key, flight)).then((outcome) =>
@@ -106,7 +106,7 @@ export class AnswerCache {
     return boarded;
   }
 
-  #arrived(key: CacheKey, flight: Flight, outcome: Outcome): void {
+  #arrived(key: CacheKey, flight: SingleFlight, outcome: Outcome): void {
     this.#ground(key, flight);
     const shared =
       outcome.kind === 'failure' || outcome.message.kind === 'error' || resultType(outcome.message) === 'complete';
@@ -118,7 +118,7 @@ export class AnswerCache {
   }
 
   /** Nobody can join it any more. */
-  #ground(key: CacheKey, flight: Flight): void {
+  #ground(key: CacheKey, flight: SingleFlight): void {
     if (this.#flights.get(key.own) === flight) this.#flights.delete(key.own);
   }
 

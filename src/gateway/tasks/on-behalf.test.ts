@@ -1,23 +1,26 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type Call, client, ended, endpointOf, GatewayBench } from '../../../test/support/gateway-bench.ts';
-import { type Offer, tool } from '../../../test/support/server-catalogs.ts';
+import { type Advertisement, tool } from '../../../test/support/server-catalogs.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import { errorAnswer, result } from '../../protocol/compose.ts';
 
-const OLD: Offer = {
+const OLD: Advertisement = {
   tools: [tool('run', ',"execution":{"taskSupport":"required"}')],
   capabilities: { tools: {}, tasks: { requests: { tools: { call: {} } } } },
 };
-const YOUNG: Offer = {
+const YOUNG: Advertisement = {
   era: 'stateless',
   tools: [tool('run')],
   capabilities: { tools: {}, extensions: { 'io.modelcontextprotocol/tasks': {} } },
 };
 
 /** What comes of a call that becomes a task at this server, when everything that is asked about the task ends so. */
-async function ending(offer: Offer, about: (call: Call) => Outcome): Promise<{ outcome: Outcome; methods: string[] }> {
+async function ending(
+  offer: Advertisement,
+  about: (call: Call) => Outcome,
+): Promise<{ outcome: Outcome; methods: string[] }> {
   const bench = new GatewayBench({ s: offer });
   const methods: string[] = [];
   bench.upstreams.respond = (call) => {
@@ -39,7 +42,7 @@ async function ending(offer: Offer, about: (call: Call) => Outcome): Promise<{ o
 const REQUIRED = '{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}';
 const TASK = { taskId: 't-1', status: 'working', ttlMs: null, ttl: null };
 
-function begun(offer: Offer): Outcome {
+function begun(offer: Advertisement): Outcome {
   return offer === YOUNG
     ? answer(result('1', JSON.stringify({ ...TASK, resultType: 'task' }), 'stateless'))
     : answer(result('1', JSON.stringify({ task: TASK }), 'stateful'));

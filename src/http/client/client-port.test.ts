@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
+import { clientPortContract, type RawPeer } from '../../../test/contracts/client-port.contract.ts';
 import { TestAuthority } from '../../../test/support/certificates.ts';
 import { listenRaw, onCleanUp } from '../../../test/support/http-client.ts';
-import { clientPortContract, type RawPeer } from './client-port.contract.ts';
 import { openHttpClient } from './open-http-client.ts';
 
 function peerOf(socket: Socket): RawPeer {

@@ -4,7 +4,7 @@ import { type AddressInfo, connect } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { until } from '../../../test/support/http-client.ts';
 import { LANES, listenerRig } from '../../../test/support/http-listener.ts';
-import { BodyBudget } from '../passage/body-budget.ts';
+import { BodyBudget } from '../context/body-budget.ts';
 
 const KIB = 1024;
 /** Of a budget of 1 MiB, bodies that are not small may have 896 KiB: seven shares of these. */
@@ -60,8 +60,8 @@ test('security:12 slow senders share one budget: one more gets 503 and Retry-Aft
   await until(() => after.status() === 200);
 });
 
-for (const [lane, lines] of Object.entries(LANES)) {
-  test(`security:12 small bodies in pieces have a part of the budget that slow uploads cannot take: ${lane}`, async (t) => {
+for (const [fastPath, lines] of Object.entries(LANES)) {
+  test(`security:12 small bodies in pieces have a part of the budget that slow uploads cannot take: ${fastPath}`, async (t) => {
     const { bodies, port } = await rig(t);
     const { held } = await seven(t, port, bodies);
     const small = sender(t, port, length(20 * KIB) + lines, 9 * KIB);
@@ -71,7 +71,7 @@ for (const [lane, lines] of Object.entries(LANES)) {
     assert.equal(bodies.heldBytes, held);
   });
 
-  test(`security:12 a small body gets 503 too once all is spent, in one piece with its head or in more: ${lane}`, async (t) => {
+  test(`security:12 a small body gets 503 too once all is spent, in one piece with its head or in more: ${fastPath}`, async (t) => {
     const { bodies, port } = await rig(t);
     const { held } = await seven(t, port, bodies);
     const others = Array.from({ length: 2 }, () => sender(t, port, length(64 * KIB) + lines, 40 * KIB));

@@ -3,7 +3,7 @@ import { EventEmitter } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { test } from 'node:test';
 import { BodyCollector } from '../client/body-collector.ts';
-import { BodyBudget } from '../passage/body-budget.ts';
+import { BodyBudget } from '../context/body-budget.ts';
 import { BodyReader } from './body-reader.ts';
 
 const TEXT = Buffer.alloc(64 * 1024, 'abc');

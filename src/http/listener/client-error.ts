@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
-import { clientErrorRefusal } from '../passage/client-error-refusal.ts';
-import { rawRefusal, renderRefusal } from '../passage/refusal.ts';
+import { clientErrorRefusal } from '../context/client-error-refusal.ts';
+import { rawRefusal, renderRefusal } from '../context/refusal.ts';
 import type { RequestContext } from './request-context.ts';
 
 const CONTEXT = Symbol('request context');

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { bareHost, isLoopbackHost, unmapped } from '../../model/host-address.ts';
 import { AddressSet, isWildcardAddress } from '../address.ts';
-import type { Passage } from '../passage/passage.ts';
+import type { HttpContext } from '../context/http-context.ts';
 
 /** Whom the listener answers. Swapped as a whole when the configuration changes. */
 export interface EdgeSettings {
@@ -39,19 +39,19 @@ export class EdgeGate {
   }
 
   /** Whether X-Forwarded-* of this connection are believed. */
-  trusts(passage: Passage): boolean {
-    return this.#trusting && this.#proxies.has(passage.socket.remoteAddress ?? '');
+  trusts(http: HttpContext): boolean {
+    return this.#trusting && this.#proxies.has(http.socket.remoteAddress ?? '');
   }
 
   /** The authority the client asked for: X-Forwarded-Host from a trusted proxy, else Host. */
-  authority(passage: Passage): string | undefined {
-    if (this.#trusting && passage.headers['x-forwarded-host'] !== undefined && this.trusts(passage)) {
-      return lastOf(passage.headers['x-forwarded-host']);
+  authority(http: HttpContext): string | undefined {
+    if (this.#trusting && http.headers['x-forwarded-host'] !== undefined && this.trusts(http)) {
+      return lastOf(http.headers['x-forwarded-host']);
     }
-    return passage.headers.host;
+    return http.headers.host;
   }
 
-  takesHost(authority: string, passage: Passage): boolean {
+  takesHost(authority: string, http: HttpContext): boolean {
     if (this.#acceptedHosts.has(authority)) return true;
     const parts = AUTHORITY.exec(authority.toLowerCase());
     if (parts === null || Number(parts[2] ?? 0) > 65_535) return false;
@@ -61,7 +61,7 @@ export class EdgeGate {
       return true;
     }
     // A literal address cannot be rebound; it is taken when it is where the connection arrived.
-    return this.#wildcard && isIP(host) !== 0 && host === unmapped(passage.socket.localAddress ?? '');
+    return this.#wildcard && isIP(host) !== 0 && host === unmapped(http.socket.localAddress ?? '');
   }
 
   takesOrigin(origin: string): boolean {

@@ -1,5 +1,5 @@
-import type { Passage } from '../passage/passage.ts';
-import type { Refusal } from '../passage/refusal.ts';
+import type { HttpContext } from '../context/http-context.ts';
+import type { Refusal } from '../context/refusal.ts';
 import type { EdgeGate } from './edge-gate.ts';
 import { MAX_HEADERS } from './request-headers.ts';
 import { MAX_TARGET_BYTES, pathProblem } from './request-target.ts';
@@ -7,32 +7,32 @@ import { MAX_TARGET_BYTES, pathProblem } from './request-target.ts';
 const KNOWN_METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE']);
 
 /** All that is judged by the head alone, whatever the path. */
-export function edgeRefusal(passage: Passage, gate: EdgeGate): Refusal | null {
-  if (passage.target.length > MAX_TARGET_BYTES) {
+export function edgeRefusal(http: HttpContext, gate: EdgeGate): Refusal | null {
+  if (http.target.length > MAX_TARGET_BYTES) {
     return { status: 414, code: 'target_too_long', message: `the request target is longer than ${MAX_TARGET_BYTES}` };
   }
-  if (passage.headerLines > MAX_HEADERS) {
+  if (http.headerLines > MAX_HEADERS) {
     return { status: 431, code: 'too_many_headers', message: `more than ${MAX_HEADERS} headers` };
   }
-  const repeated = passage.repeatedHeader;
+  const repeated = http.repeatedHeader;
   if (repeated !== null) {
     // A session id twice is merely malformed; the others repeat the body, and two cannot both agree with it.
     const ofMcp = repeated.startsWith('mcp-') && repeated !== 'mcp-session-id';
     const code = ofMcp ? 'repeated_mcp_header' : 'repeated_header';
     return { status: 400, code, message: `the header ${repeated} came more than once` };
   }
-  const coding = passage.headers['transfer-encoding'];
+  const coding = http.headers['transfer-encoding'];
   if (coding !== undefined && coding.toLowerCase() !== 'chunked') {
     return { status: 501, code: 'coding_unknown', message: 'no transfer coding but chunked is known' };
   }
-  const authority = gate.authority(passage);
+  const authority = gate.authority(http);
   if (authority === undefined || authority === '') {
     return { status: 400, code: 'host_missing', message: 'the Host header is missing' };
   }
-  if (!gate.takesHost(authority, passage)) {
+  if (!gate.takesHost(authority, http)) {
     return { status: 403, code: 'host_not_allowed', message: 'this host name is not in `allowedHosts`' };
   }
-  const origin = passage.headers.origin;
+  const origin = http.headers.origin;
   if (origin !== undefined && !gate.takesOrigin(origin)) {
     return { status: 403, code: 'origin_not_allowed', message: 'this origin is not in `allowedOrigins`' };
   }

@@ -262,8 +262,8 @@ const foreign: Attack[] = [
 
 describe('attacks on the listener', () => {
   for (const [group, attacks] of Object.entries({ framing, sizes, paths, methods, contents, repeated, foreign })) {
-    for (const [lane, before] of Object.entries({ 'any lane': null, 'the plain lane': PLAIN, 'node:http': ODD })) {
-      test(`${group}, on a connection in ${lane}: every one refused with one answer, reaching no handler`, async (t) => {
+    for (const [fastPath, before] of Object.entries({ 'any lane': null, 'the plain lane': PLAIN, 'node:http': ODD })) {
+      test(`${group}, on a connection in ${fastPath}: every one refused with one answer, reaching no handler`, async (t) => {
         const { port, reached } = await listenerRig(t);
         const met = async ({ what, bytes, allowed, closes }: Attack): Promise<void> => {
           const { statuses, text, closed } = await talk(port, bytes, 40, 8_000, before);

@@ -192,8 +192,8 @@ describe('listener', () => {
     }
   });
 
-  for (const [lane, lines] of Object.entries(LANES)) {
-    test(`a handler that throws is answered with 500 and logged, without its words (${lane})`, async (t) => {
+  for (const [fastPath, lines] of Object.entries(LANES)) {
+    test(`a handler that throws is answered with 500 and logged, without its words (${fastPath})`, async (t) => {
       const { listener, port, logged } = await listenerRig(t);
       listener.routes.add('/boom', {
         GET: () => {
@@ -207,8 +207,8 @@ describe('listener', () => {
     });
   }
 
-  for (const [lane, lines] of Object.entries(LANES)) {
-    test(`tells a handler once when its client goes away, and not when the answer is out (${lane})`, async (t) => {
+  for (const [fastPath, lines] of Object.entries(LANES)) {
+    test(`tells a handler once when its client goes away, and not when the answer is out (${fastPath})`, async (t) => {
       const { listener, port } = await listenerRig(t);
       let gone = 0;
       let waiting = 0;
@@ -228,8 +228,8 @@ describe('listener', () => {
     });
   }
 
-  for (const [lane, lines] of Object.entries(LANES)) {
-    test(`a client that does not read its answer is let go; one that reads slowly is not (${lane})`, async (t) => {
+  for (const [fastPath, lines] of Object.entries(LANES)) {
+    test(`a client that does not read its answer is let go; one that reads slowly is not (${fastPath})`, async (t) => {
       const { listener, port } = await listenerRig(t, {}, { stallMs: 600 });
       const body = Buffer.alloc(14 * 1024 * 1024, 'x');
       let gone = 0;
@@ -254,8 +254,8 @@ describe('listener', () => {
     });
   }
 
-  for (const [lane, lines] of Object.entries(LANES)) {
-    test(`only the first of several answers counts (${lane})`, async (t) => {
+  for (const [fastPath, lines] of Object.entries(LANES)) {
+    test(`only the first of several answers counts (${fastPath})`, async (t) => {
       const { listener, port } = await listenerRig(t);
       listener.routes.add('/twice', {
         GET: (context) => {
@@ -294,8 +294,8 @@ describe('life of a listener', () => {
     await assert.rejects(nowhere.listen(), /192\.0\.2\.1 is not an address of this machine/);
   });
 
-  for (const [lane, lines] of Object.entries(LANES)) {
-    test(`draining: no new connections, answers under way go out, the connection then closes (${lane})`, async (t) => {
+  for (const [fastPath, lines] of Object.entries(LANES)) {
+    test(`draining: no new connections, answers under way go out, the connection then closes (${fastPath})`, async (t) => {
       const { listener, port } = await listenerRig(t);
       const contexts: RequestContext[] = [];
       listener.routes.add('/slow', { GET: (context) => void contexts.push(context) });
@@ -315,8 +315,8 @@ describe('life of a listener', () => {
     });
   }
 
-  for (const [lane, lines] of Object.entries(LANES)) {
-    test(`fault:F33 draining: a request that came while the process stood still is answered, not hung up on (${lane})`, async (t) => {
+  for (const [fastPath, lines] of Object.entries(LANES)) {
+    test(`fault:F33 draining: a request that came while the process stood still is answered, not hung up on (${fastPath})`, async (t) => {
       const { listener, port } = await listenerRig(t);
       const socket = connect(port, '127.0.0.1');
       t.after(() => socket.destroy());
@@ -339,8 +339,8 @@ describe('life of a listener', () => {
     });
   }
 
-  for (const [lane, lines] of Object.entries(LANES)) {
-    test(`close ends open streams and waiting requests when the grace is over (${lane})`, async (t) => {
+  for (const [fastPath, lines] of Object.entries(LANES)) {
+    test(`close ends open streams and waiting requests when the grace is over (${fastPath})`, async (t) => {
       const { listener, port } = await listenerRig(t);
       listener.routes.add('/stream', { GET: (context) => void context.openSse() });
       listener.routes.add('/never', { GET: () => {} });

@@ -3,21 +3,21 @@ import type { Server as TlsServer } from 'node:https';
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { MemoryLevel } from '../../model/memory-level.ts';
+import { BodyBudget, SMALL_BODY_BYTES } from '../context/body-budget.ts';
+import type { HttpContext } from '../context/http-context.ts';
+import { type Refusal, type RefusalRenderer, rawRefusal, renderRefusal } from '../context/refusal.ts';
 import { connectionCap, descriptorLimit, fewDescriptorsLeft } from '../descriptor-limit.ts';
-import { PlainLane } from '../lane/plain-lane.ts';
+import { FastPath } from '../fast-path/fast-path.ts';
 import { nodeHttp } from '../node-http.ts';
-import { BodyBudget, SMALL_BODY_BYTES } from '../passage/body-budget.ts';
-import type { Passage } from '../passage/passage.ts';
-import { type Refusal, type RefusalRenderer, rawRefusal, renderRefusal } from '../passage/refusal.ts';
 import { StreamWheel } from '../sse/stream-wheel.ts';
-import { Admission } from './admission.ts';
 import { type CertificateFiles, readCertificate, watchCertificate } from './certificate.ts';
 import { answerClientError, noteLast } from './client-error.ts';
+import { ConcurrencyLimiter } from './concurrency-limiter.ts';
 import { answerPreflight, corsHeaders, isPreflight } from './cors.ts';
 import { EdgeGate, type EdgeSettings } from './edge-gate.ts';
 import { edgeRefusal, unroutable } from './edge-refusal.ts';
 import { ListenError } from './listen-error.ts';
-import { NodePassage } from './node-passage.ts';
+import { NodeHttpContext } from './node-http-context.ts';
 import { atQuietTurn } from './quiet-turn.ts';
 import { type ContextParts, RequestContext } from './request-context.ts';
 import { MAX_HEADERS } from './request-headers.ts';
@@ -41,7 +41,7 @@ export interface ListenerOptions {
   readonly settings: ListenerSettings;
   readonly log: ListenerLog;
   readonly wheel?: StreamWheel;
-  readonly admission?: Admission;
+  readonly limiter?: ConcurrencyLimiter;
   /** How short memory is: large bodies, then all calls, are refused before it has run out (F40). */
   readonly memory?: { readonly level: MemoryLevel };
   /** Of the node: one for all its listeners. */
@@ -89,8 +89,8 @@ export class Listener {
   /** The open event streams' timer. */
   readonly wheel: StreamWheel;
   readonly #server: Server | TlsServer;
-  readonly #lane: PlainLane;
-  readonly #admission: Admission;
+  readonly #fastPath: FastPath;
+  readonly #limiter: ConcurrencyLimiter;
   readonly #memory: { readonly level: MemoryLevel };
   readonly #overloaded = new Map<RefusalRenderer, string>();
   readonly #log: ListenerLog;
@@ -111,7 +111,7 @@ export class Listener {
     this.#portFlag = options.portFlag ?? '--port';
     this.#onRefused = options.onRefused ?? (() => {});
     this.wheel = options.wheel ?? new StreamWheel();
-    this.#admission = options.admission ?? new Admission();
+    this.#limiter = options.limiter ?? new ConcurrencyLimiter();
     this.#memory = options.memory ?? { level: 'ample' };
     this.#gate = new EdgeGate(settings);
     const stallMs = options.stallMs ?? 30_000;
@@ -125,13 +125,13 @@ export class Listener {
     this.#server.maxRequestsPerSocket = MAX_REQUESTS_PER_SOCKET;
     // Node drops what is above without a word, so that a repeated header could hide there: take more, and refuse.
     this.#server.maxHeadersCount = MAX_HEADERS + 8;
-    this.#lane = new PlainLane(this.#server, {
+    this.#fastPath = new FastPath(this.#server, {
       encrypted: settings.tls !== null,
       tickMs: headersTimeout / TICKS_OF_HEAD,
       keepAliveMs: KEEP_ALIVE_MS,
       maxRequests: MAX_REQUESTS_PER_SOCKET,
       bodies,
-      serve: (passage) => this.#serve(passage, new RequestContext(passage, this.#gate, this.#parts)),
+      serve: (http) => this.#serve(http, new RequestContext(http, this.#gate, this.#parts)),
       onMalformed: () => this.#onRefused('malformed_request'),
     });
     if (options.usesReserve !== true) this.#spareReserve();
@@ -185,12 +185,12 @@ export class Listener {
       NetServer.prototype.close.call(this.#server);
       const end = performance.now() + restMs;
       while (performance.now() < end && (await this.#connections()) > 0) {
-        this.#lane.closeIdle(restMs);
+        this.#fastPath.closeIdle(restMs);
         await this.#looked();
       }
     }
     this.#server.close();
-    this.#lane.closeIdle();
+    this.#fastPath.closeIdle();
   }
 
   /** Gives answers under way `graceMs` to finish, then ends every connection. Resolves when all are gone. */
@@ -207,11 +207,11 @@ export class Listener {
     void gone.then(() => (over = true));
     while (!over && performance.now() < end) {
       this.#server.closeIdleConnections();
-      this.#lane.closeIdle();
+      this.#fastPath.closeIdle();
       await this.#looked();
     }
     this.#server.closeAllConnections();
-    this.#lane.closeAll();
+    this.#fastPath.closeAll();
     await gone;
   }
 
@@ -258,10 +258,10 @@ export class Listener {
 
   #wire(server: Server | TlsServer): void {
     const serve = (request: IncomingMessage, response: ServerResponse, expectsContinue = false): void => {
-      const passage = new NodePassage(request, response, expectsContinue);
-      const context = new RequestContext(passage, this.#gate, this.#parts);
+      const http = new NodeHttpContext(request, response, expectsContinue);
+      const context = new RequestContext(http, this.#gate, this.#parts);
       noteLast(request.socket, context);
-      this.#serve(passage, context);
+      this.#serve(http, context);
     };
     server.on('connection', () => {
       this.#accepted++;
@@ -269,7 +269,7 @@ export class Listener {
     server.on('request', serve);
     server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => serve(request, response, true));
     server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
-      const context = new RequestContext(new NodePassage(request, response, false), this.#gate, this.#parts);
+      const context = new RequestContext(new NodeHttpContext(request, response, false), this.#gate, this.#parts);
       noteLast(request.socket, context);
       this.#refuse(context, { status: 417, code: 'expectation_failed', message: 'only 100-continue can be expected' });
     });
@@ -292,22 +292,22 @@ export class Listener {
   }
 
   /** The one way in for the requests of both lanes. */
-  #serve(passage: Passage, context: RequestContext): void {
+  #serve(http: HttpContext, context: RequestContext): void {
     context.answerHeaders = this.answerHeaders;
-    if (this.#draining) passage.last();
+    if (this.#draining) http.last();
     const match = this.routes.match(context.path);
     if (match !== null) {
       context.param = match.param;
       if (match.route.render !== null) context.render = match.route.render;
       if (match.route.maxBodyBytes !== null) context.maxBodyBytes = match.route.maxBodyBytes;
     }
-    const refusal = edgeRefusal(passage, this.#gate);
+    const refusal = edgeRefusal(http, this.#gate);
     if (refusal !== null) {
       this.#refuse(context, refusal);
       return;
     }
-    const { method } = passage;
-    const { origin } = passage.headers;
+    const { method } = http;
+    const { origin } = http.headers;
     if (origin !== undefined && this.#gate.givesCors(origin)) {
       if (match !== null && isPreflight(context)) {
         answerPreflight(context, origin, match.route.allow);
@@ -328,9 +328,9 @@ export class Listener {
       this.#shed(context);
       return;
     }
-    const ticket = this.#admission.enter();
+    const ticket = this.#limiter.enter();
     if (ticket < 0) {
-      this.#admission.wait({
+      this.#limiter.wait({
         cameAt: 0,
         enter: (given) => this.#enter(context, handler, given),
         refuse: () => this.#shed(context),
@@ -341,7 +341,7 @@ export class Listener {
   }
 
   #enter(context: RequestContext, handler: Handler, ticket: number): void {
-    if (context.admitted(this.#admission, ticket)) this.#handle(context, handler);
+    if (context.admitted(this.#limiter, ticket)) this.#handle(context, handler);
   }
 
   /** A body of unknown length is taken as far as a small one goes. */

@@ -1,13 +1,13 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { unmapped } from '../../model/host-address.ts';
 import { claim, giveBack } from '../../model/lent-memory.ts';
-import { type BodyBudget, SMALL_BODY_BYTES } from '../passage/body-budget.ts';
-import type { Passage, PassageWatcher } from '../passage/passage.ts';
-import { type Refusal, type RefusalRenderer, renderRefusal } from '../passage/refusal.ts';
+import { type BodyBudget, SMALL_BODY_BYTES } from '../context/body-budget.ts';
+import type { HttpContext, HttpContextWatcher } from '../context/http-context.ts';
+import { type Refusal, type RefusalRenderer, renderRefusal } from '../context/refusal.ts';
 import { SseWriter } from '../sse/sse-writer.ts';
 import type { StreamWheel } from '../sse/stream-wheel.ts';
-import type { Admission } from './admission.ts';
 import { bodyRefusal } from './body-reader.ts';
+import type { ConcurrencyLimiter } from './concurrency-limiter.ts';
 import { type EdgeGate, lastOf } from './edge-gate.ts';
 
 const EMPTY = Buffer.alloc(0);
@@ -27,7 +27,7 @@ export interface ContextParts {
  * One request on its way to its one answer: what handlers get. Exactly one of `answer`, `json`, `empty`, `refuse`
  * or `openSse` ends it; later ones are ignored, so that a late result cannot meet a connection that moved on.
  */
-export class RequestContext implements PassageWatcher {
+export class RequestContext implements HttpContextWatcher {
   /** As it came, without the query; never decoded. */
   readonly path: string;
   /** Without the question mark; empty for none. */
@@ -39,7 +39,7 @@ export class RequestContext implements PassageWatcher {
   maxBodyBytes: number;
   /** Headers of whatever is answered, name and value alternating. */
   answerHeaders: readonly string[] = NONE;
-  readonly #passage: Passage;
+  readonly #http: HttpContext;
   readonly #gate: EdgeGate;
   readonly #wheel: StreamWheel;
   readonly #stallMs: number;
@@ -49,12 +49,12 @@ export class RequestContext implements PassageWatcher {
   #watched = false;
   #gone: (() => void) | null = null;
   #stream: SseWriter | null = null;
-  #admission: Admission | null = null;
+  #limiter: ConcurrencyLimiter | null = null;
   #ticket = 0;
 
-  constructor(passage: Passage, gate: EdgeGate, parts: ContextParts) {
-    this.#passage = passage;
-    const url = passage.target;
+  constructor(http: HttpContext, gate: EdgeGate, parts: ContextParts) {
+    this.#http = http;
+    const url = http.target;
     const mark = url.indexOf('?');
     this.path = mark < 0 ? url : url.slice(0, mark);
     this.query = mark < 0 ? '' : url.slice(mark + 1);
@@ -66,28 +66,28 @@ export class RequestContext implements PassageWatcher {
   }
 
   /** Was let in with this ticket, which goes back with the answer. False when the client has gone meanwhile. */
-  admitted(admission: Admission, ticket: number): boolean {
-    if (this.#passage.destroyed) {
-      admission.leave(ticket);
+  admitted(limiter: ConcurrencyLimiter, ticket: number): boolean {
+    if (this.#http.destroyed) {
+      limiter.leave(ticket);
       return false;
     }
-    this.#admission = admission;
+    this.#limiter = limiter;
     this.#ticket = ticket;
     return true;
   }
 
   get method(): string {
-    return this.#passage.method;
+    return this.#http.method;
   }
 
   /** Names in lower case; only to be read. Those that decide anything were refused if they came twice. */
   get headers(): Readonly<IncomingHttpHeaders> {
-    return this.#passage.headers;
+    return this.#http.headers;
   }
 
   /** A request header by its name in lower case. */
   header(name: string): string | undefined {
-    const value = this.#passage.headers[name];
+    const value = this.#http.headers[name];
     return Array.isArray(value) ? value.join(', ') : value;
   }
 
@@ -97,26 +97,26 @@ export class RequestContext implements PassageWatcher {
 
   /** A body is being received for this request. */
   get readingBody(): boolean {
-    return !this.#answered && !this.#bodyRead && !this.#passage.complete;
+    return !this.#answered && !this.#bodyRead && !this.#http.complete;
   }
 
   /** Its answer has not reached the kernel to the last byte. */
   get unfinished(): boolean {
-    return !this.#passage.finished;
+    return !this.#http.finished;
   }
 
   /** Of the client; told by the proxy nearest to us where that one is trusted. */
   get remoteAddress(): string {
     const forwarded = this.headers['x-forwarded-for'];
-    if (forwarded !== undefined && this.#gate.trusts(this.#passage)) return unmapped(lastOf(forwarded));
-    return unmapped(this.#passage.socket.remoteAddress ?? '');
+    if (forwarded !== undefined && this.#gate.trusts(this.#http)) return unmapped(lastOf(forwarded));
+    return unmapped(this.#http.socket.remoteAddress ?? '');
   }
 
   /** `https://host:port` as the client sees us. The host was checked. */
   get publicOrigin(): string {
-    const encrypted = 'encrypted' in this.#passage.socket;
+    const encrypted = 'encrypted' in this.#http.socket;
     const scheme = this.#forwardedScheme ?? (encrypted ? 'https' : 'http');
-    return `${scheme}://${this.#gate.authority(this.#passage) ?? ''}`;
+    return `${scheme}://${this.#gate.authority(this.#http) ?? ''}`;
   }
 
   /**
@@ -129,7 +129,7 @@ export class RequestContext implements PassageWatcher {
 
   get #forwardedScheme(): 'http' | 'https' | null {
     const forwarded = this.headers['x-forwarded-proto'];
-    const scheme = forwarded !== undefined && this.#gate.trusts(this.#passage) ? lastOf(forwarded).toLowerCase() : '';
+    const scheme = forwarded !== undefined && this.#gate.trusts(this.#http) ? lastOf(forwarded).toLowerCase() : '';
     return scheme === 'http' || scheme === 'https' ? scheme : null;
   }
 
@@ -144,7 +144,7 @@ export class RequestContext implements PassageWatcher {
       this.refuse(refusal);
       return;
     }
-    this.#passage.readBody(this.maxBodyBytes, this.#bodies, (body, wrong) => {
+    this.#http.readBody(this.maxBodyBytes, this.#bodies, (body, wrong) => {
       if (this.#answered) return;
       if (wrong !== null) {
         this.refuse(wrong);
@@ -159,7 +159,7 @@ export class RequestContext implements PassageWatcher {
   answer(status: number, contentType: string, body: Buffer | readonly Buffer[], headers = NONE): void {
     if (this.#answered) return;
     this.#begin();
-    this.#passage.send(status, contentType, Buffer.isBuffer(body) ? [body] : body, this.#withOwn(headers));
+    this.#http.send(status, contentType, Buffer.isBuffer(body) ? [body] : body, this.#withOwn(headers));
     this.#limitStall();
   }
 
@@ -170,7 +170,7 @@ export class RequestContext implements PassageWatcher {
   answerWithLent(status: number, contentType: string, parts: readonly Buffer[]): void {
     const lent = this.#answered ? undefined : parts.find(claim);
     this.answer(status, contentType, parts);
-    if (lent !== undefined) this.#passage.whenSent(() => giveBack(lent));
+    if (lent !== undefined) this.#http.whenSent(() => giveBack(lent));
   }
 
   json(status: number, text: string, headers: readonly string[] = NONE): void {
@@ -181,14 +181,14 @@ export class RequestContext implements PassageWatcher {
   empty(status: number, headers: readonly string[] = NONE): void {
     if (this.#answered) return;
     this.#begin();
-    this.#passage.send(status, null, [], this.#withOwn(headers));
+    this.#http.send(status, null, [], this.#withOwn(headers));
     this.#limitStall();
   }
 
   /** Answers with an error in the route's own shape. Where a large body is still coming, the connection ends. */
   refuse(refusal: Refusal): void {
     if (this.#answered) return;
-    if (this.#passage.complete || (!this.#passage.expectsContinue && this.#restIsSmall())) {
+    if (this.#http.complete || (!this.#http.expectsContinue && this.#restIsSmall())) {
       this.json(refusal.status, this.render(refusal), refusal.headers ?? NONE);
       return;
     }
@@ -199,7 +199,7 @@ export class RequestContext implements PassageWatcher {
   refuseAndClose(refusal: Refusal): void {
     if (this.#answered) return;
     this.#begin();
-    this.#passage.sendAndClose(refusal, this.render);
+    this.#http.sendAndClose(refusal, this.render);
     this.#limitStall();
   }
 
@@ -209,14 +209,14 @@ export class RequestContext implements PassageWatcher {
    */
   fail(refusal: Refusal): void {
     if (!this.#answered) this.refuse(refusal);
-    else if (!this.#passage.finished) this.#passage.socket.destroySoon();
+    else if (!this.#http.finished) this.#http.socket.destroySoon();
   }
 
   /** Begins an event stream as the answer. */
   openSse(headers: readonly string[] = NONE): SseWriter {
     this.#begin();
     this.#watch();
-    this.#stream = new SseWriter(this.#passage, this.#wheel, this.#withOwn(headers));
+    this.#stream = new SseWriter(this.#http, this.#wheel, this.#withOwn(headers));
     return this.#stream;
   }
 
@@ -230,26 +230,26 @@ export class RequestContext implements PassageWatcher {
   closed(): void {
     const task = this.#gone;
     this.#gone = null;
-    if (!this.#passage.finished) task?.();
+    if (!this.#http.finished) task?.();
     this.#stream?.gone();
   }
 
   /** A client that does not read its answer, however short that is, is let go. */
   #limitStall(): void {
-    if (this.#passage.pendingBytes > 0) this.#passage.limitStall(this.#stallMs);
+    if (this.#http.pendingBytes > 0) this.#http.limitStall(this.#stallMs);
   }
 
   #watch(): void {
     if (this.#watched) return;
     this.#watched = true;
-    this.#passage.watch(this);
+    this.#http.watch(this);
   }
 
   /** From here on the request is no load: it has its answer, or a stream that may last. */
   #begin(): void {
     this.#answered = true;
-    this.#admission?.leave(this.#ticket);
-    this.#admission = null;
+    this.#limiter?.leave(this.#ticket);
+    this.#limiter = null;
   }
 
   #withOwn(headers: readonly string[]): readonly string[] {

@@ -1,4 +1,4 @@
-import type { Refusal, RefusalRenderer } from '../passage/refusal.ts';
+import type { Refusal, RefusalRenderer } from '../context/refusal.ts';
 import type { RequestContext } from './request-context.ts';
 import { isSegment } from './request-target.ts';
 

@@ -3,12 +3,12 @@ import { connect } from 'node:net';
 import { test } from 'node:test';
 import { until } from '../../../test/support/http-client.ts';
 import { listenerRig } from '../../../test/support/http-listener.ts';
-import { Admission } from './admission.ts';
+import { ConcurrencyLimiter } from './concurrency-limiter.ts';
 import type { RequestContext } from './request-context.ts';
 
 /** Turns are always too long, and so many may be under way at once. */
-const overloaded = (floor: number): Admission =>
-  new Admission({ floor, turnMs: -1, patienceMs: 0, spanMs: 0, utilization: () => 1 });
+const overloaded = (floor: number): ConcurrencyLimiter =>
+  new ConcurrencyLimiter({ floor, turnMs: -1, patienceMs: 0, spanMs: 0, utilization: () => 1 });
 
 /** Writes requests that arrive together; `statuses` are those of the answers so far. */
 function client(port: number) {
@@ -29,8 +29,8 @@ function client(port: number) {
 
 test('goal:G20 in overload what exceeds the limit gets 503 with Retry-After; probes and other methods never', async (t) => {
   const refused: string[] = [];
-  const admission = overloaded(2);
-  const { listener, port } = await listenerRig(t, {}, { admission, onRefused: (code) => void refused.push(code) });
+  const limiter = overloaded(2);
+  const { listener, port } = await listenerRig(t, {}, { limiter, onRefused: (code) => void refused.push(code) });
   const waiting: RequestContext[] = [];
   listener.routes.add(
     '/calls',
@@ -44,7 +44,7 @@ test('goal:G20 in overload what exceeds the limit gets 503 with Retry-After; pro
   });
   // The first makes the turn by which the limit is found; it is under way, as is the second.
   clients[0]!.send('POST /calls');
-  await until(() => waiting.length === 1 && admission.limit === 2);
+  await until(() => waiting.length === 1 && limiter.limit === 2);
   clients[1]!.send('POST /calls');
   await until(() => waiting.length === 2);
   for (const one of clients.slice(2)) one.send('POST /calls');
@@ -68,18 +68,18 @@ test('goal:G20 in overload what exceeds the limit gets 503 with Retry-After; pro
 });
 
 test('goal:G20 a place that is given back goes to whoever waits for it, unless they have gone', async (t) => {
-  const admission = overloaded(1);
-  const { listener, port } = await listenerRig(t, {}, { admission });
+  const limiter = overloaded(1);
+  const { listener, port } = await listenerRig(t, {}, { limiter });
   listener.routes.add('/calls', { POST: (context) => context.empty(202) }, { sheds: true });
   const clients = Array.from({ length: 8 }, () => client(port));
   t.after(() => {
     for (const { socket } of clients) socket.destroy();
   });
   clients[0]!.send('POST /calls');
-  await until(() => admission.limit === 1);
+  await until(() => limiter.limit === 1);
   // One at a time under way, and none of them is refused: each is answered before the next has waited for long.
   for (const one of clients.slice(1)) one.send('POST /calls');
   await until(() => clients.slice(1).every(({ statuses }) => statuses().length === 1));
   assert.deepEqual(new Set(clients.slice(1).flatMap(({ statuses }) => statuses())), new Set(['202']));
-  assert.equal(admission.active, 0);
+  assert.equal(limiter.active, 0);
 });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
 import { test } from 'node:test';
-import type { Passage } from '../passage/passage.ts';
+import type { HttpContext } from '../context/http-context.ts';
 import { LentBlocks } from './lent-blocks.ts';
 import { StreamMemory } from './stream-memory.ts';
 
@@ -15,7 +15,7 @@ class Line extends EventEmitter {
   closed = false;
   readonly memory = new StreamMemory();
   readonly socket = this as unknown as Socket;
-  readonly lent = new LentBlocks(this as unknown as Passage, this.memory);
+  readonly lent = new LentBlocks(this as unknown as HttpContext, this.memory);
 
   write(bytes: number): void {
     const { parts } = this.memory.copy({ parts: [Buffer.alloc(bytes)], length: bytes });

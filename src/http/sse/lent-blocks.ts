@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import type { Passage } from '../passage/passage.ts';
+import type { HttpContext } from '../context/http-context.ts';
 import type { StreamMemory } from './stream-memory.ts';
 
 /** What was written together. */
@@ -12,13 +12,13 @@ interface Loan {
 /** The blocks of one stream that the kernel may still read from. They go back as it takes what was written, in order. */
 export class LentBlocks {
   readonly #socket: Socket;
-  readonly #passage: Passage;
+  readonly #http: HttpContext;
   readonly #memory: StreamMemory;
   #loans: Loan[] = [];
 
-  constructor(passage: Passage, memory: StreamMemory) {
-    this.#passage = passage;
-    this.#socket = passage.socket;
+  constructor(http: HttpContext, memory: StreamMemory) {
+    this.#http = http;
+    this.#socket = http.socket;
     this.#memory = memory;
   }
 
@@ -47,7 +47,7 @@ export class LentBlocks {
    * another answer does not, nor is it known how much comes before it.
    */
   get #end(): number {
-    return this.#passage.queuedBytes > 0 ? Number.POSITIVE_INFINITY : this.#socket.bytesWritten;
+    return this.#http.queuedBytes > 0 ? Number.POSITIVE_INFINITY : this.#socket.bytesWritten;
   }
 
   /** The stream has ended, its connection perhaps not: what may still be read from goes back when it is closed. */

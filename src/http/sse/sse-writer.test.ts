@@ -57,8 +57,8 @@ function fill(writer: SseWriter): void {
   for (let i = 0; i < 200 && writer.event(null, [block], true); i++);
 }
 
-for (const [lane, lines] of Object.entries(LANES)) {
-  describe(`event streams in ${lane}`, () => {
+for (const [fastPath, lines] of Object.entries(LANES)) {
+  describe(`event streams in ${fastPath}`, () => {
     const rig = (t: TestContext, options: StreamWheelOptions = {}) => openerOf(t, lines, options);
 
     test('proto:H9 headers leave when the stream opens, every event at once, comments keep it alive', async (t) => {

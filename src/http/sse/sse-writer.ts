@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import type { Passage } from '../passage/passage.ts';
+import type { HttpContext } from '../context/http-context.ts';
 import { LentBlocks } from './lent-blocks.ts';
 import { COPY_BYTES, commentFrame, eventFrame, type SseFrame } from './sse-frame.ts';
 import type { StreamWheel, WheelStream } from './stream-wheel.ts';
@@ -42,7 +42,7 @@ interface Carrier {
  * takes nothing for 30 s is cut off. `event` returning false asks the caller to pause its source until `onDrain`.
  */
 export class SseWriter implements WheelStream {
-  readonly #passage: Passage;
+  readonly #http: HttpContext;
   readonly #socket: Socket;
   readonly #wheel: StreamWheel;
   readonly #maxHeldBytes: number;
@@ -64,13 +64,13 @@ export class SseWriter implements WheelStream {
 
   /** `headers`: more of them, name and value alternating. */
   constructor(
-    passage: Passage,
+    http: HttpContext,
     wheel: StreamWheel,
     headers: readonly string[] = [],
     maxHeldBytes: number = MAX_HELD_BYTES,
   ) {
-    this.#passage = passage;
-    this.#socket = passage.socket;
+    this.#http = http;
+    this.#socket = http.socket;
     this.#wheel = wheel;
     this.#maxHeldBytes = maxHeldBytes;
     this.#lastWrite = wheel.tick;
@@ -79,11 +79,11 @@ export class SseWriter implements WheelStream {
     if (this.#before === null) this.#socket.on('drain', onSocketDrain);
     carrier[WRITER] = this;
     wheel.add(this);
-    if (passage.destroyed || this.#socket.destroyed || passage.begun) {
+    if (http.destroyed || this.#socket.destroyed || http.begun) {
       process.nextTick(() => this.#gone());
       return;
     }
-    passage.open([...HEADERS, ...headers]);
+    http.open([...HEADERS, ...headers]);
   }
 
   /** The client is gone, or `end` was called. Whatever is written then is dropped. */
@@ -98,7 +98,7 @@ export class SseWriter implements WheelStream {
 
   /** Bytes that have not reached the operating system. */
   get pendingBytes(): number {
-    return this.#heldBytes + this.#passage.pendingBytes;
+    return this.#heldBytes + this.#http.pendingBytes;
   }
 
   /**
@@ -132,7 +132,7 @@ export class SseWriter implements WheelStream {
   }
 
   cut(): void {
-    if (!this.#closed) this.#passage.destroy();
+    if (!this.#closed) this.#http.destroy();
     this.#gone();
   }
 
@@ -168,12 +168,12 @@ export class SseWriter implements WheelStream {
     this.#lastWrite = this.#wheel.tick;
     this.takeBack();
     const { parts, inBlocks } = this.#inOwnMemory(frame);
-    this.#passage.write(parts);
+    this.#http.write(parts);
     if (inBlocks === true) this.#lend(parts);
   }
 
   #lend(blocks: readonly Buffer[]): void {
-    this.#lent ??= new LentBlocks(this.#passage, this.#wheel.memory);
+    this.#lent ??= new LentBlocks(this.#http, this.#wheel.memory);
     this.#lent.add(blocks);
     this.takeBack();
     if (this.#closed) this.#leaveLent();
@@ -277,7 +277,7 @@ export class SseWriter implements WheelStream {
   #finishIfEmpty(): void {
     if (!this.#ending || this.#queue !== null || this.#closed) return;
     // Still on the wheel until the response is closed: the last bytes may meet a client that does not read.
-    this.#passage.end();
+    this.#http.end();
   }
 
   /** Called by the socket's `drain`. */

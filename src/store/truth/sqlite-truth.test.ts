@@ -5,10 +5,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, test } from 'node:test';
+import { truthContract } from '../../../test/contracts/truth.contract.ts';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { SqliteTruth } from './sqlite-truth.ts';
-import { truthContract } from './truth.contract.ts';
 import { restoreTruth, TruthUnusable } from './truth-file.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'trunkline-truth-'));

@@ -15,14 +15,14 @@ import { RequestIds } from '../calls/request-ids.ts';
 import type { ClosedReason, CloseReason, Transport, TransportReceiver } from '../transport/transport.ts';
 import type { ConnectionOwner } from './connection-owner.ts';
 import { ConnectionUse } from './connection-use.ts';
-import { HeldLosses } from './held-losses.ts';
+import { DeferredLosses } from './deferred-losses.ts';
 import { IncomingMessages } from './incoming-messages.ts';
 import type { JoinedSession } from './joined-session.ts';
 import type { LastHello } from './last-hello.ts';
+import { LogLevelSync, takesLevel } from './log-level-sync.ts';
 import { ServerMessages } from './server-messages.ts';
 import { NOBODYS_KEY } from './session-key.ts';
 import { isOneClient, SPARE, type Tenancy } from './tenancy.ts';
-import { ToldLevel, takesLevel } from './told-level.ts';
 
 const TIMEOUTS_TILL_PROBE = 3;
 /** How long a new owner's first call is waited for, before what the server wanted to know is asked without one. */
@@ -66,7 +66,7 @@ export class Connection implements Carrier, TransportReceiver {
   /** The session key it is pooled under; empty while it is nobody's. */
   key = NOBODYS_KEY;
   /** null where the server takes none. */
-  #level: ToldLevel | null = null;
+  #level: LogLevelSync | null = null;
   /** The server's session id (HTTP, stateful era); null where it gave none. */
   mcpSessionId: string | null = null;
   /** That session is used by all nodes; null while it is this connection's alone. */
@@ -75,7 +75,7 @@ export class Connection implements Carrier, TransportReceiver {
   ended: ClosedReason | null = null;
   readonly #deps: ConnectionDeps;
   readonly #pending: PendingRequests;
-  readonly #unsent: HeldLosses;
+  readonly #unsent: DeferredLosses;
   readonly #messages: ServerMessages<Connection>;
   readonly #incoming: IncomingMessages;
   readonly #oneLine: boolean;
@@ -89,7 +89,7 @@ export class Connection implements Carrier, TransportReceiver {
     this.createdAt = deps.clock.wall();
     this.#use = new ConnectionUse(deps.clock);
     this.#pending = new PendingRequests(deps.clock);
-    this.#unsent = new HeldLosses(deps.clock);
+    this.#unsent = new DeferredLosses(deps.clock);
     this.#deps = deps;
     this.#ids = new RequestIds(deps.random, this.#pending, deps.shortIds === true);
     this.#oneLine = !transport.streamPerRequest;
@@ -181,7 +181,7 @@ export class Connection implements Carrier, TransportReceiver {
     const facts = { era, revision, silent: this.#deps.silent };
     this.transport.negotiated(resumeSessionId === undefined ? facts : { ...facts, resumeSessionId });
     if (era === 'stateful' && takesLevel(hello.capabilities)) {
-      this.#level = new ToldLevel(this, this.#pending.byId, this.#oneLine, () => this.joined !== null);
+      this.#level = new LogLevelSync(this, this.#pending.byId, this.#oneLine, () => this.joined !== null);
     }
   }
 

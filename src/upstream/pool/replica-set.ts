@@ -159,7 +159,7 @@ export class ReplicaSet {
 
   #placed(client: ClientProfile, method: string): Replica {
     const holder = holderOf(client);
-    if (holder === null) return SPREAD.has(method) ? (this.#least() ?? this.#homeNow()) : this.#homeNow();
+    if (holder === null) return SPREAD.has(method) ? (this.#least() ?? this.#instanceNow()) : this.#instanceNow();
     const talks = method !== '';
     const known = this.#affinity.of(holder, talks);
     if (known !== null && this.#ready(known) !== null) return known;
@@ -170,7 +170,7 @@ export class ReplicaSet {
     return replica;
   }
 
-  #homeNow(): Replica {
+  #instanceNow(): Replica {
     if (this.#home === null || this.#ready(this.#home) === null) {
       this.#home = this.#replicas.find((replica) => this.#ready(replica) !== null) ?? this.#replicas[0]!;
     }

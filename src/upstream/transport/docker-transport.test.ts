@@ -4,6 +4,8 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
+import { RecordingReceiver } from '../../../test/contracts/recording-receiver.ts';
+import { transportContract } from '../../../test/contracts/transport.contract.ts';
 import { DockerEngine, IMAGE, noEngine, type TestEngine } from '../../../test/support/docker-engine.ts';
 import { FakeDocker } from '../../../test/support/fake-docker.ts';
 import { relayBench } from '../../../test/support/relay-bench.ts';
@@ -14,8 +16,6 @@ import type { DockerSpec, ImageSpec } from '../../model/server.ts';
 import { ContainerHost } from '../docker/container-host.ts';
 import type { LadderTimes } from '../process/stop-ladder.ts';
 import { DockerTransport } from './docker-transport.ts';
-import { RecordingReceiver } from './recording-receiver.contract.ts';
-import { transportContract } from './transport.contract.ts';
 
 const ROOT = resolve(import.meta.dirname, '../../..');
 const HELLO = '{"jsonrpc":"2.0","method":"notifications/message"}';

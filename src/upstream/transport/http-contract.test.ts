@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
+import { type FakeServer, transportContract } from '../../../test/contracts/transport.contract.ts';
 import { makeTransport } from '../../../test/fixtures/http/bench.ts';
 import { parseRpc } from '../../../test/fixtures/http/rpc.ts';
 import { eventText, HttpStage, openEvents, type StageRequest, sendJson } from '../../../test/fixtures/http/stage.ts';
-import { type FakeServer, transportContract } from './transport.contract.ts';
 import type { TransportReceiver } from './transport.ts';
 
 type Wire = 'http with event streams' | 'http with JSON' | 'sse' | 'json';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { RecordingReceiver } from '../../../test/contracts/recording-receiver.ts';
+import { transportContract } from '../../../test/contracts/transport.contract.ts';
 import { type MemoryLink, type MemoryServer, MemoryTransport } from './memory-transport.ts';
-import { RecordingReceiver } from './recording-receiver.contract.ts';
-import { transportContract } from './transport.contract.ts';
 
 transportContract({
   name: 'memory',

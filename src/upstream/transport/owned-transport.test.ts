@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { RecordingReceiver } from '../../../test/contracts/recording-receiver.ts';
+import { transportContract } from '../../../test/contracts/transport.contract.ts';
 import { serverOf } from '../../../test/support/upstream-bench.ts';
 import type { Owned } from '../../model/ports.ts';
 import type { StdioSpec } from '../../model/server.ts';
 import { withEpoch } from '../process/epoch-variable.ts';
 import { type MemoryLink, MemoryTransport } from './memory-transport.ts';
 import { OwnedTransport } from './owned-transport.ts';
-import { RecordingReceiver } from './recording-receiver.contract.ts';
-import { transportContract } from './transport.contract.ts';
 
 class PlayedOwned implements Owned {
   readonly epoch = 'abc.7';

@@ -1,5 +1,5 @@
+import { transportContract } from '../../../test/contracts/transport.contract.ts';
 import { ScriptedServer, SILENCE } from '../../../test/support/scripted-server.ts';
-import { transportContract } from './transport.contract.ts';
 
 /** What tests of upstreams talk to in the place of a process promises what the real transports do. */
 transportContract({

@@ -4,14 +4,14 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { RecordingReceiver } from '../../../test/contracts/recording-receiver.ts';
+import { transportContract } from '../../../test/contracts/transport.contract.ts';
 import { FakeSsh } from '../../../test/support/fake-ssh.ts';
 import { MARK, processCount, survivors } from '../../../test/support/processes.ts';
 import { relayBench } from '../../../test/support/relay-bench.ts';
 import { type FarHost, NO_SSHD, SshServer } from '../../../test/support/ssh-server.ts';
 import { nodeSpec, shellSpec, stdioBench, stdioSpec } from '../../../test/support/stdio-bench.ts';
 import type { SshSpec, StdioSpec } from '../../model/server.ts';
-import { RecordingReceiver } from './recording-receiver.contract.ts';
-import { transportContract } from './transport.contract.ts';
 
 const ODD = ` a'b"c $HOME \\ \\n\n%s é * ~ ; # ! `;
 const HELLO = '{"jsonrpc":"2.0","method":"notifications/message"}';

@@ -1,6 +1,6 @@
+import { transportContract } from '../../../test/contracts/transport.contract.ts';
 import { relayBench } from '../../../test/support/relay-bench.ts';
 import { nodeSpec, stdioBench } from '../../../test/support/stdio-bench.ts';
-import { transportContract } from './transport.contract.ts';
 
 transportContract({
   name: 'stdio',

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { connect, createServer, type Socket } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import pg from 'pg';
+import { pinRecordsContract } from '../../../../test/contracts/pin-records.contract.ts';
+import { truthContract } from '../../../../test/contracts/truth.contract.ts';
 import { FakeClock } from '../../../../test/support/fake-clock.ts';
 import { PostgresServer } from '../../../../test/support/postgres-server.ts';
 import { systemClock } from '../../../model/clock.ts';
-import { pinRecordsContract } from '../pin-records.contract.ts';
-import { truthContract } from '../truth.contract.ts';
 import { TruthPins } from '../truth-pins.ts';
 import { PostgresTruth } from './postgres-truth.ts';
 

@@ -1,0 +1,120 @@
+import { type JsonSchema, typesOf } from '../../src/config/schema-json.ts';
+
+const INTRODUCTION = `# Configuration
+
+<!-- Generated from scripts/schema/schema.ts by \`npm run generate\`. Do not edit. -->
+
+Trunkline reads the files you already have: those of Claude Code and Desktop, Cursor, Windsurf, Gemini CLI, VS Code,
+Codex, opencode, Zed, Cline, Roo, Goose, Continue, Amp and LibreChat, as JSON (with comments), YAML or TOML. The same file
+may have Trunkline's own keys. Without a file, \`trunkline\` uses the nearest of \`trunkline.{yaml,yml,json,jsonc,toml}\`,
+\`.mcp.json\`, \`.vscode/mcp.json\` and \`.cursor/mcp.json\`, from the current folder up to the repository root or home folder.
+
+\`\`\`json
+{
+  "$schema": "https://unpkg.com/trunkline/schema/config.schema.json",
+  "mcpServers": {
+    "files": { "command": "npx", "args": ["-y", "@modelcontextprotocol/server-filesystem", "."] },
+    "search": { "url": "https://example.com/mcp", "headers": { "Authorization": "Bearer \${SEARCH_TOKEN}" } }
+  }
+}
+\`\`\`
+
+A file with Trunkline keys, a Trunkline \`$schema\` or the name \`trunkline.*\` is a Trunkline file: an unknown key in it is an
+error. In a client's file it is a warning. [config-errors.md](config-errors.md) lists the codes of all errors.
+
+## References
+
+Allowed in \`command\`, \`args\`, \`env\`, \`url\`, \`headers\`, \`cwd\`, \`envFile\`, certificate paths, agents' keys and \`data.dir\`:
+
+| reference | value |
+|---|---|
+| \`\${NAME}\`, \`\${env:NAME}\` | the environment variable; if it is not set, the server that needs it is misconfigured |
+| \`\${NAME:-default}\` | the same, or the default if it is unset or empty |
+| \`\${input:id}\` | a prompt on a terminal, otherwise \`TRUNKLINE_INPUT_<ID>\` (upper case, other characters as \`_\`) |
+| \`\${file:path}\` | the text of the file without its final line break; the path is relative to the configuration file |
+| \`\${workspaceFolder}\`, \`\${userHome}\` | the folder that the file belongs to; your home folder |
+| \`\${workspaceFolderBasename}\`, \`\${pathSeparator}\` | the last part of that folder; \`/\` |
+| \`$\${\` | a literal \`\${\` |
+| \`$NAME\` | as \`\${NAME}\`, only in \`env\` of Gemini's files |
+| \`{env:NAME}\`, \`{file:path}\` | as with \`$\`, only in opencode's files |
+| \`\${{ secrets.NAME }}\` | as \`\${NAME}\`, only in Continue's files |
+| \`{{NAME}}\` | as \`\${NAME}\`, only in LibreChat's files |
+
+A value is expanded once; references in the result are not expanded. Relative commands (\`./x\`) and \`cwd\` start at the folder
+of the file, or, for files in \`.vscode\`, \`.cursor\` and the like, at its parent.
+
+## Environment of local servers
+
+A local server gets the variables of \`env\`, those that \`inheritEnv\` names, and these of the gateway: PATH, HOME, USER, SHELL,
+LANG, LC_*, TZ, TMPDIR, XDG_*, SSH_AUTH_SOCK, DOCKER_HOST, and, for \`npx\` and \`uvx\` behind a company proxy, *_PROXY,
+NODE_EXTRA_CA_CERTS, SSL_CERT_FILE, SSL_CERT_DIR, REQUESTS_CA_BUNDLE, CURL_CA_BUNDLE, UV_*, PIP_* and npm_config_*, in any
+case. Excluded are names with TOKEN, SECRET, PASSWORD or _auth, UV_, PIP_ and npm_config_ addresses with a login
+(\`https://user:password@…\`), and what npm sets for the command that it runs (npm_config_package, …prefix). To pass one of
+these, name it: \`"inheritEnv": ["PIP_INDEX_URL"]\`. For \`npx\` and \`npm\` the gateway sets npm_config_fetch_retry_mintimeout and
+npm_config_fetch_retry_maxtimeout to 10000 ms, unless its own environment has one of them.
+
+## Timeouts in files of clients
+
+\`timeout\` means milliseconds in files of Claude, Gemini, VS Code, Cursor, Windsurf, opencode, Amp and LibreChat, and seconds in
+those of Cline, Roo, Goose, Continue and muster. If the client of a file is not known, a value below 1000 is read as seconds,
+with a warning. \`timeoutMs\` is always milliseconds.
+
+## Idle connections
+
+The gateway closes the process or HTTP session of one client session or caller after \`pool.idleTimeoutMs\` without use; the next
+request opens it again. A call in flight, a running task, an open input request and a resource subscription count as use. An HTTP
+session continues if its server still has it; a client whose state was lost with a process is notified. The process of a client
+whose stream has ended is closed after 5 minutes.
+
+At the process limits (\`maxProcesses\`, \`limits.maxProcesses\`) the gateway ends the process that was idle longest, first those of
+clients whose stream has ended; \`pool.sleepAfterMs\` protects recently used ones. If all are in use, the call is refused
+(\`OVERLOADED\`, with \`retryAfterMs\`). \`trunkline status\` shows \`16 of 16 processes\`. After \`pool.maxErrors\` failed requests in
+a row the gateway replaces a connection.
+`;
+
+/** docs/config.md as text: the introduction above and one table per level of the schema. */
+export function docsText(schema: JsonSchema): string {
+  const server = schema.$defs!['server']!;
+  const { $defs: _, ...top } = schema;
+  const parts = [INTRODUCTION, '## Keys at the top\n', table(top, '')];
+  parts.push('## Keys of a server\n', table(server, ''));
+  return `${parts.join('\n').trimEnd()}\n`;
+}
+
+function table(schema: JsonSchema, prefix: string): string {
+  return ['| key | type | default | meaning |', '|---|---|---|---|', ...rows(schema, prefix), ''].join('\n');
+}
+
+function rows(schema: JsonSchema, prefix: string): string[] {
+  return Object.entries(schema.properties ?? {}).flatMap(([key, property]) => {
+    const name = `${prefix}${key}`;
+    const fallback = property.default === undefined ? '' : `\`${JSON.stringify(property.default)}\``;
+    const row = `| \`${name}\` | ${typeText(property)} | ${fallback} | ${property.description ?? ''} |`;
+    return [row, ...innerRows(property, name)];
+  });
+}
+
+function innerRows(schema: JsonSchema, name: string): string[] {
+  if (schema.anyOf !== undefined) return schema.anyOf.flatMap((branch) => innerRows(branch, name));
+  if (schema.type === 'array' && schema.items !== undefined) return rows(schema.items, `${name}[].`);
+  const values = schema.additionalProperties;
+  if (schema.properties === undefined && values)
+    return values.$ref === undefined ? rows(values, `${name}.{name}.`) : [];
+  return rows(schema, `${name}.`);
+}
+
+function typeText(schema: JsonSchema): string {
+  if (schema.anyOf !== undefined) return [...new Set(schema.anyOf.map(typeText))].join(' or ');
+  if (schema.enum !== undefined) return schema.enum.map((value) => `\`${value}\``).join(', ');
+  const types = typesOf(schema);
+  if (types.length > 1) return types.map((type) => typeText({ type })).join(', ');
+  if (schema.type === 'array') return `list of ${typeText(schema.items ?? {})}`;
+  if (schema.type === 'object') {
+    const values = schema.additionalProperties;
+    if (schema.properties === undefined && values)
+      return values.$ref ? 'servers by name' : `map of ${typeText(values)}`;
+    return 'map';
+  }
+  if (schema.type === 'integer') return `whole number, ${schema.minimum} to ${schema.maximum}`;
+  return schema.type === 'string' ? 'text' : (types[0] ?? 'anything');
+}

@@ -1,0 +1,258 @@
+import { z } from 'zod';
+import { DEFAULTS, LONGEST_MS } from '../../src/config/defaults.ts';
+import { serverSchema } from './schema-server.ts';
+
+const port = z.int().min(0).max(65_535);
+const timeMs = z.int().min(1).max(LONGEST_MS);
+const hosts = z.array(z.string().min(1).max(255));
+
+const servers = z.record(z.string(), serverSchema);
+
+const agentSchema = z.strictObject({
+  key: z.string().min(1).describe('Bearer token of the caller: at least 16 characters, `${…}` allowed.'),
+  servers: z.array(z.string()).optional().describe('The servers that it may see and call; all if missing.'),
+});
+
+/** Keys of our own at the top of a file, beside the servers. */
+const settingsShape = {
+  agents: z
+    .record(z.string(), agentSchema)
+    .optional()
+    .describe('Callers with their own keys. Without agents, every client that can connect may use everything.'),
+  unknownCallers: z
+    .enum(['refuse', 'allow'])
+    .default(DEFAULTS.unknownCallers)
+    .optional()
+    .describe(
+      'What a caller without a valid key gets if agents are configured: 401 (`refuse`), or everything (`allow`).',
+    ),
+  listen: z
+    .strictObject({
+      host: z.string().min(1).default(DEFAULTS.host).optional().describe('Address to listen on for MCP.'),
+      port: port.default(DEFAULTS.port).optional().describe('Port to listen on; 0 selects a free one.'),
+      trustedProxies: hosts.optional().describe('Addresses or CIDR blocks whose X-Forwarded-* headers are trusted.'),
+      allowedHosts: hosts.optional().describe('Host names accepted in addition to loopback and the bound address.'),
+      allowedOrigins: hosts
+        .optional()
+        .describe('Browser origins accepted in addition to loopback; only these get CORS headers.'),
+      insecure: z
+        .boolean()
+        .default(false)
+        .optional()
+        .describe('Allow listening on other addresses than loopback without agents and TLS.'),
+      maxBodyBytes: z
+        .int()
+        .min(1024)
+        .max(1024 * 1024 * 1024)
+        .default(DEFAULTS.maxBodyBytes)
+        .optional()
+        .describe(
+          'Largest request body of a client. All bodies in receipt share an eighth of the heap limit, at least 32 MiB and twice this value; a further one gets 503.',
+        ),
+      maxConnections: z
+        .int()
+        .min(1)
+        .max(1_000_000)
+        .default(DEFAULTS.maxConnections)
+        .optional()
+        .describe('Concurrent client connections.'),
+    })
+    .optional()
+    .describe('The MCP listener.'),
+  tls: z
+    .strictObject({
+      cert: z.string().min(1).describe('PEM file of the certificate chain.'),
+      key: z.string().min(1).describe('PEM file of its key.'),
+    })
+    .optional()
+    .describe('HTTPS for the MCP listener. The gateway reloads the files when they change.'),
+  control: z
+    .strictObject({
+      host: z.string().min(1).default(DEFAULTS.host).optional().describe('Address of the control listener.'),
+      port: port
+        .default(DEFAULTS.controlPort)
+        .optional()
+        .describe('Port of the control listener; 0 selects a free one.'),
+      commands: z
+        .array(z.string().min(1).max(4096))
+        .max(1000)
+        .optional()
+        .describe(
+          'Commands of servers that the control token alone may add, as written there (`npx`, or an absolute path). None by default: a command also needs the exec token.',
+        ),
+    })
+    .optional()
+    .describe('The control listener: status, metrics, commands.'),
+  sessions: z
+    .strictObject({
+      idleMs: timeMs
+        .default(DEFAULTS.sessionIdleMs)
+        .optional()
+        .describe('The gateway ends a client session after this time without requests and streams.'),
+      max: z
+        .int()
+        .min(1)
+        .max(1_000_000)
+        .default(DEFAULTS.maxSessions)
+        .optional()
+        .describe('Concurrent client sessions, and the same number of listen streams of clients without sessions.'),
+      maxPerPrincipal: z
+        .int()
+        .min(1)
+        .max(1_000_000)
+        .default(DEFAULTS.maxSessionsPerPrincipal)
+        .optional()
+        .describe('The same for one caller.'),
+    })
+    .optional()
+    .describe('Client sessions of the stateful revisions.'),
+  firstListWaitMs: z
+    .int()
+    .min(0)
+    .max(60_000)
+    .default(DEFAULTS.firstListWaitMs)
+    .optional()
+    .describe(
+      'How long a list request waits for servers that start and were never listed before; at most 500 ms for a server that cannot be reached.',
+    ),
+  maxTimeoutMs: timeMs
+    .default(DEFAULTS.maxTimeoutMs)
+    .optional()
+    .describe('Upper limit of any call, with or without progress. A longer `timeoutMs` of a server or tool raises it.'),
+  maxProcesses: z
+    .int()
+    .min(1)
+    .max(100_000)
+    .default(DEFAULTS.maxProcesses)
+    .optional()
+    .describe('Concurrent processes of all local servers.'),
+  pool: z
+    .strictObject({
+      idleTimeoutMs: timeMs
+        .default(DEFAULTS.pool.idleTimeoutMs)
+        .optional()
+        .describe('The gateway closes a connection of one session or caller after this time without requests.'),
+      sleepAfterMs: z
+        .int()
+        .min(0)
+        .max(LONGEST_MS)
+        .default(DEFAULTS.pool.sleepAfterMs)
+        .optional()
+        .describe(
+          'At the process limit the gateway ends the process that was idle longest, and notifies its session. A process with a request within this time is kept, unless its client is gone; 0 keeps none.',
+        ),
+      sweepMs: timeMs
+        .min(1_000)
+        .default(DEFAULTS.pool.sweepMs)
+        .optional()
+        .describe('How often the gateway looks for such connections.'),
+      maxErrors: z
+        .int()
+        .min(1)
+        .max(1_000_000)
+        .default(DEFAULTS.pool.maxErrors)
+        .optional()
+        .describe('Consecutive failed requests after which the gateway replaces a connection.'),
+    })
+    .optional()
+    .describe('The pool of open connections to servers.'),
+  data: z
+    .strictObject({
+      dir: z.string().min(1).optional().describe('The data folder; by default in the XDG state folder.'),
+    })
+    .optional()
+    .describe('Storage on disk.'),
+  cluster: z
+    .strictObject({
+      nats: z
+        .union([z.string().min(1), z.array(z.string().min(1)).min(1)])
+        .optional()
+        .describe('NATS servers: `nats://host:4222` or `tls://host:4222`, one or several of the same cluster.'),
+      secret: z
+        .string()
+        .min(1)
+        .optional()
+        .describe(
+          'The secret of the nodes, the same on all: at least 32 bytes, preferably as `${file:…}` or `${…}`. Default: `TRUNKLINE_CLUSTER_SECRET`, or the file named by `TRUNKLINE_CLUSTER_SECRET_FILE`.',
+        ),
+      previousSecret: z
+        .string()
+        .min(1)
+        .optional()
+        .describe(
+          'A second secret that is accepted while the nodes change to a new one: first the next secret, then the previous one.',
+        ),
+      node: z.string().min(1).max(63).optional().describe('Display name of this node; by default the host name.'),
+      user: z.string().min(1).optional().describe('NATS user.'),
+      password: z.string().min(1).optional().describe('The password of that user.'),
+      token: z.string().min(1).optional().describe('NATS token, if NATS uses one token for all.'),
+      nkey: z.string().min(1).optional().describe('Seed of an nkey (`SU…`) of a NATS user.'),
+      credentials: z.string().min(1).optional().describe('A `.creds` file: a JWT with the seed of its key.'),
+      tls: z
+        .strictObject({
+          ca: z.string().min(1).optional().describe('PEM file of the authorities to trust for the NATS certificate.'),
+          cert: z.string().min(1).optional().describe('PEM file of the client certificate for NATS.'),
+          key: z.string().min(1).optional().describe('PEM file of its key.'),
+        })
+        .optional()
+        .describe('TLS to NATS; `tls://` addresses use TLS without this, too.'),
+      onBusLoss: z
+        .enum(['fence', 'serve'])
+        .default('fence')
+        .optional()
+        .describe(
+          'What a node without NATS does with what only one node may own: refuse calls to it (`fence`), or keep serving what it owns (`serve`), at the risk that another node serves it too.',
+        ),
+      store: z
+        .string()
+        .min(1)
+        .optional()
+        .describe(
+          'The run-time store of the cluster (added servers, suspensions, pins): `postgresql://user:password@host:5432/database`. Without it such changes of servers are refused.',
+        ),
+      publicSubjects: z
+        .boolean()
+        .default(false)
+        .optional()
+        .describe('Serve `mcp.{name}.execute` and `mcp.{name}.list-tools` to other programs on NATS.'),
+      publicPrincipal: z
+        .string()
+        .min(1)
+        .optional()
+        .describe('The agent of programs that send no key; without it they are refused.'),
+    })
+    .optional()
+    .describe('Several nodes as one gateway, over NATS (docs/cluster.md).'),
+  log: z
+    .strictObject({
+      level: z
+        .enum(['debug', 'info', 'warn', 'error'])
+        .default(DEFAULTS.logLevel)
+        .optional()
+        .describe('The lowest level that is logged.'),
+    })
+    .optional()
+    .describe('Logging.'),
+};
+
+/** A value that a client asks its user for; here the terminal or `TRUNKLINE_INPUT_<ID>`. */
+const inputSchema = z.looseObject({
+  type: z.string().optional().describe('`promptString`; other types are ignored.'),
+  id: z.string().min(1).describe('The name used in `${input:…}`.'),
+  description: z.string().optional().describe('The prompt for the user.'),
+  default: z.string().optional().describe('The value for an empty answer.'),
+  password: z.boolean().optional().describe('Hide the answer.'),
+});
+
+/** A whole file as the published JSON Schema describes it: our own keys, and the containers of clients' files. */
+export const configSchema = z.strictObject({
+  $schema: z.string().optional().describe('Address of the JSON Schema, for editors.'),
+  mcpServers: servers
+    .optional()
+    .describe('The servers by name, as in the files of Claude, Cursor, Windsurf, Gemini and others.'),
+  servers: servers.optional().describe('The same as `mcpServers` (VS Code).'),
+  mcp_servers: servers.optional().describe('The same as `mcpServers` (Codex).'),
+  context_servers: servers.optional().describe('The same as `mcpServers` (Zed).'),
+  inputs: z.array(inputSchema).optional().describe('Values for `${input:…}` (VS Code).'),
+  ...settingsShape,
+});

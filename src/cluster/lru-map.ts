@@ -1,0 +1,56 @@
+/**
+ * A map that forgets what was not used for longest, in two halves: what is found in the older one moves to the younger, and
+ * when that is full, what is still in the older one is forgotten. So finding what is often used costs no more than in a map.
+ */
+export class LruMap<Value, Key = string> {
+  readonly #max: number;
+  #young = new Map<Key, Value>();
+  #old = new Map<Key, Value>();
+
+  /** The last `max` that were used are not forgotten; no more than twice as many are kept. */
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  get size(): number {
+    return this.#young.size + this.#old.size;
+  }
+
+  get(key: Key): Value | undefined {
+    const young = this.#young.get(key);
+    if (young !== undefined || this.#old.size === 0) return young;
+    const value = this.#old.get(key);
+    if (value === undefined) return undefined;
+    this.set(key, value);
+    return value;
+  }
+
+  /** As `get`, and no use. */
+  peek(key: Key): Value | undefined {
+    return this.#young.get(key) ?? this.#old.get(key);
+  }
+
+  set(key: Key, value: Value): void {
+    if (this.#old.size > 0) this.#old.delete(key);
+    this.#young.set(key, value);
+    if (this.#young.size < this.#max) return;
+    this.#old = this.#young;
+    this.#young = new Map();
+  }
+
+  delete(key: Key): void {
+    this.#young.delete(key);
+    this.#old.delete(key);
+  }
+
+  deleteWhere(matches: (value: Value, key: Key) => boolean): void {
+    for (const half of [this.#old, this.#young]) {
+      for (const [key, value] of half) if (matches(value, key)) half.delete(key);
+    }
+  }
+
+  *entries(): Iterable<readonly [Key, Value]> {
+    yield* this.#old;
+    yield* this.#young;
+  }
+}

@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { memoryBus } from '../../../test/support/cluster-bench.ts';
+import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import type { BusServing } from '../../bus/bus.ts';
+import { MemoryHub } from '../../bus/memory/memory-wire.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import { packFrame } from '../frames/frame.ts';
+import { Advertisements } from './advertisements.ts';
+import type { NodeView } from './node-state.ts';
+import type { Nodes } from './nodes.ts';
+
+/** Many more than a node takes at once. */
+const MANY = 1_000;
+
+/** One node that reads, and another that is asked. */
+class Bench {
+  readonly clock = new FakeClock();
+  readonly hub = new MemoryHub();
+  readonly bus = memoryBus(this.hub, this.clock);
+  readonly other = memoryBus(this.hub, this.clock);
+  readonly view = { id: 'b', peer: this.other.peer, offer: 1 } as NodeView;
+  warned = 0;
+  changed = 0;
+  readonly advertisements = new Advertisements({
+    bus: this.bus,
+    clock: this.clock,
+    nodes: { get: () => this.view, others: () => [this.view] } as unknown as Nodes,
+    logger: { warn: () => this.warned++ } as unknown as Logger,
+    own: () => ({ version: 0, servers: [] }),
+    changed: () => this.changed++,
+  });
+
+  async dispose(): Promise<void> {
+    this.advertisements.close();
+    await Promise.all([this.bus.close(), this.other.close()]);
+  }
+}
+
+test('however many want to know at once what a node offers, it is read once, and once more for who asked meanwhile', async () => {
+  const bench = new Bench();
+  const asked: BusServing[] = [];
+  bench.other.serve(`trunkline.offer.${bench.other.peer}`, (serving) => {
+    asked.push(serving);
+  });
+  let heard = 0;
+  const ask = () => bench.advertisements.readNow([bench.other.peer]).then(() => heard++);
+  const first = ask();
+  await settled();
+  const rest = Array.from({ length: MANY }, ask);
+  await settled();
+  assert.equal(asked.length, 1);
+  asked[0]!.answer(packFrame({ version: 1, servers: [] }));
+  await first;
+  await settled();
+  assert.deepEqual([asked.length, heard], [2, 1], 'what the others want to know was not asked before they did');
+  asked[1]!.answer(packFrame({ version: 1, servers: [] }));
+  await Promise.all(rest);
+  await settled();
+  assert.deepEqual([asked.length, heard, bench.changed, bench.warned], [2, 1 + MANY, 2, 0]);
+  // Nor does each of them look again.
+  await bench.clock.advance(1_000);
+  assert.equal(asked.length, 2);
+  const later = ask();
+  await settled();
+  assert.equal(asked.length, 3);
+  asked[2]!.answer(packFrame({ version: 1, servers: [] }));
+  await later;
+  await bench.dispose();
+});
+
+test('a node that does not say what it offers is told of once for all who asked', async () => {
+  const bench = new Bench();
+  await Promise.all(Array.from({ length: MANY }, () => bench.advertisements.readNow([bench.other.peer])));
+  assert.ok(bench.warned > 0 && bench.warned <= 2, `told of ${bench.warned} times`);
+  await bench.dispose();
+});

@@ -1,0 +1,385 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  type ClusterBench,
+  onNodes,
+  type PlayedNode,
+  remoteSpec,
+  serverNamed,
+  TestExchange,
+} from '../../../test/support/cluster-bench.ts';
+import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import { clientOf } from '../../../test/support/played-upstreams.ts';
+import { serverCatalog, tool } from '../../../test/support/server-catalogs.ts';
+import type { Server } from '../../model/server.ts';
+import type { ServerStatus } from '../../model/server-state.ts';
+import { Logger } from '../../telemetry/logger.ts';
+import { PROTOCOL, packFrame } from '../frames/frame.ts';
+import { type ServerText, serverText } from './foreign-server.ts';
+import { statusElsewhere } from './instances.ts';
+import { KnownServers } from './known-servers.ts';
+import { type LostInstance, LostInstances, whyLost } from './lost-instances.ts';
+import type { NodeView } from './node-state.ts';
+import type { AdvertisedServer, OwnAdvertisement } from './own-advertisement.ts';
+import { routingTable } from './routing-table.ts';
+
+const memory = serverNamed('memory', { transport: remoteSpec });
+
+function named(id: string, startedAt = 1): NodeView {
+  return { id, peer: `${id} of ${startedAt}`, startedAt } as NodeView;
+}
+
+function offered(name: string, status: ServerStatus | null = null, more: Partial<Server> = {}): AdvertisedServer {
+  const definition: ServerText = serverText(serverNamed(name, more), true);
+  return { definition, digest: `${name} ${more.timeoutMs}`, status, catalogs: 1 };
+}
+
+async function callOf(bench: ClusterBench, { cluster }: PlayedNode, server = 'memory'): Promise<string> {
+  const exchange = new TestExchange();
+  const outcome = await bench.until(cluster.upstreams.call(server, exchange.request, exchange));
+  return outcome.kind === 'answer'
+    ? outcome.message.body.toString()
+    : `${outcome.error.outcome} ${outcome.error.message}`;
+}
+
+function shown(lost: Iterable<LostInstance>): string[] {
+  return [...lost].map(({ node, left, offered: { definition } }) => `${definition.name} of ${node}, left: ${left}`);
+}
+
+function serversOf({ cluster }: PlayedNode): string[] {
+  return cluster.upstreams.servers().map(({ name }) => name);
+}
+
+test('what a silent node had is expected for an hour, what one had that left for a minute, and no longer', async () => {
+  const clock = new FakeClock();
+  const since = clock.now();
+  let told = 0;
+  const lost = new LostInstances({ clock, changed: () => told++ });
+  lost.add(named('silent'), [offered('one'), offered('two')], false);
+  lost.add(named('leaver'), [offered('three')], true);
+  lost.add(named('idle'), [], false);
+  assert.deepEqual(shown(lost), [
+    'one of silent, left: false',
+    'two of silent, left: false',
+    'three of leaver, left: true',
+  ]);
+  await clock.advance(59_000);
+  assert.equal(shown(lost).length, 3);
+  await clock.advance(1_000);
+  assert.deepEqual([shown(lost), told], [['one of silent, left: false', 'two of silent, left: false'], 1]);
+  lost.leaves(named('silent'));
+  lost.leaves(named('silent'));
+  assert.deepEqual([shown(lost)[0], told], ['one of silent, left: true', 2]);
+  assert.equal([...lost][0]!.awaitedSince, since, 'it has been gone since then');
+  await clock.advance(60_000);
+  assert.deepEqual([shown(lost), told], [[], 3]);
+  lost.add(named('silent'), [offered('one')], false);
+  await clock.advance(3_599_000);
+  assert.equal(shown(lost).length, 1);
+  await clock.advance(1_000);
+  assert.deepEqual([shown(lost), told], [[], 4]);
+});
+
+test('who was back for too short a time to say what he has takes nothing away; a later process of his does', () => {
+  const clock = new FakeClock();
+  const lost = new LostInstances({ clock, changed: () => {} });
+  lost.add(named('b', 5), [offered('one')], false);
+  lost.add(named('b', 5), null, false);
+  lost.add(named('b', 6), null, false);
+  assert.deepEqual(shown(lost), ['one of b, left: false']);
+  lost.returned(named('b', 4));
+  assert.equal(shown(lost).length, 1, 'that is another node of the same name');
+  lost.add(named('b', 7), null, true);
+  assert.deepEqual(shown(lost), ['one of b, left: true']);
+  lost.add(named('b', 8), [offered('two')], false);
+  assert.deepEqual(shown(lost), ['two of b, left: false']);
+  lost.returned(named('b', 9));
+  assert.deepEqual([shown(lost), clock.pending], [[], 0]);
+});
+
+test('what nodes that are there have dropped, and what was temporary, is not expected of anybody', () => {
+  const clock = new FakeClock();
+  const lost = new LostInstances({ clock, changed: () => {} });
+  lost.add(named('a'), [offered('one'), offered('two'), offered('while', null, { temporary: true })], false);
+  lost.add(named('b'), [offered('one')], false);
+  lost.drop(new Set(['one']));
+  assert.deepEqual(shown(lost), ['two of a, left: false']);
+  lost.drop(new Set(['two']));
+  assert.equal(clock.pending, 0);
+});
+
+test('of more lost nodes than are kept, the one lost first is forgotten; what is closed waits for nothing', () => {
+  const clock = new FakeClock();
+  const lost = new LostInstances({ clock, changed: () => {} });
+  for (let i = 0; i < 256; i++) lost.add(named(`n${i}`), [offered(`s${i}`)], false);
+  // Who says then that it leaves has not gone later for that.
+  lost.leaves(named('n10'));
+  for (let i = 256; i < 300; i++) lost.add(named(`n${i}`), [offered(`s${i}`)], false);
+  const left = shown(lost);
+  assert.deepEqual([left.length, left[0]], [256, 's44 of n44, left: false']);
+  lost.close();
+  assert.deepEqual([shown(lost), clock.pending], [[], 0]);
+});
+
+test('a server whose only node is not heard of is known and cannot be reached, and nobody is told of another list', () =>
+  onNodes(async (nodes) => {
+    const a = await nodes.join('a', []);
+    const b = await nodes.join('b', [memory]);
+    let changes = 0;
+    a.cluster.onServersChanged = () => changes++;
+    b.cut();
+    await nodes.pass(3_000);
+    assert.deepEqual(
+      a.cluster.nodes().map(({ id }) => id),
+      ['a'],
+    );
+    assert.deepEqual([serversOf(a), changes], [['memory'], 0]);
+    assert.equal(await callOf(nodes, a), 'NOT_SENT no node serves memory: node b, which has it, is not heard of');
+    const before = nodes.clock.now();
+    await callOf(nodes, a);
+    assert.ok(nodes.clock.now() - before <= 50, 'nobody waits for who has been gone for long');
+    await assert.rejects(a.cluster.upstreams.restart('memory'), /node b, which has it, is not heard of/);
+    a.events.instancesGainedOf.length = 0;
+    b.restore();
+    await nodes.pass(2_000);
+    assert.equal(await callOf(nodes, a), '{"node":"b"}');
+    assert.deepEqual([changes, a.events.instancesGainedOf], [0, ['memory']]);
+  }));
+
+test('who reaches nobody does not wait for them, and says that it is he', () =>
+  onNodes(async (nodes) => {
+    const a = await nodes.join('a', []);
+    await nodes.join('b', [memory]);
+    a.cut();
+    await nodes.pass(1_700);
+    const before = nodes.clock.now();
+    assert.match(await callOf(nodes, a), /^NOT_SENT no node serves memory: this node does not reach NATS/);
+    assert.ok(nodes.clock.now() - before <= 50);
+  }));
+
+test('who was cut off itself waits for the others as soon as it is back, however long that was', () =>
+  onNodes(async (nodes) => {
+    const a = await nodes.join('a', []);
+    await nodes.join('b', [memory]);
+    a.cut();
+    await nodes.pass(60_000);
+    const early = callOf(nodes, a);
+    assert.match(await early, /^NOT_SENT/);
+    a.restore();
+    assert.equal(await callOf(nodes, a), '{"node":"b"}');
+  }));
+
+test('who is heard of again is waited for until it has said what it has', () => {
+  const clock = new FakeClock();
+  let others: [NodeView, readonly AdvertisedServer[] | null][] = [];
+  const gained: string[] = [];
+  const lostInstances = new LostInstances({ clock, changed: () => {} });
+  const known = new KnownServers({
+    self: () => named('a'),
+    lostInstances,
+    logger: Logger.silent(),
+    own: { servers: [] } as unknown as OwnAdvertisement,
+    others: () => others,
+    instancesGained: (servers) => void gained.push(...servers),
+  });
+  const waited = (): number | null => {
+    known.rebuild();
+    const lost = known.routingTable.places.get('one')?.lost ?? null;
+    return lost === null ? null : clock.now() - lost.awaitedSince;
+  };
+  lostInstances.add(named('b', 5), [offered('one')], false);
+  lostInstances.add(named('c', 5), [offered('two')], false);
+  clock.skip(60_000);
+  assert.equal(waited(), 60_000);
+  others = [[named('b', 6), null]];
+  assert.equal(waited(), 0);
+  const { lost } = known.routingTable.places.get('one')!;
+  assert.equal(whyLost(lost!, true), 'node b, which had it, is there and has not said yet what it has');
+  clock.skip(7_000);
+  assert.equal(waited(), 7_000, 'that it cannot be read does not make it new, whatever else is told meanwhile');
+  lostInstances.add(named('b', 6), null, false);
+  assert.equal(waited(), 0, 'it was gone again, and is there again');
+  assert.equal(clock.now() - known.routingTable.places.get('two')!.lost!.awaitedSince, 67_000);
+  others = [[named('b', 6), [offered('one')]]];
+  assert.deepEqual([waited(), gained], [null, ['one']]);
+  lostInstances.awaitAllAnew();
+  known.rebuild();
+  assert.equal(known.routingTable.places.get('two')!.lost!.awaitedSince, clock.now());
+  lostInstances.close();
+});
+
+test('who has left, and is heard of again just before the minute is over, has another minute to say what it has', async () => {
+  const clock = new FakeClock();
+  const lost = new LostInstances({ clock, changed: () => {} });
+  lost.add(named('b', 5), [offered('one')], true);
+  await clock.advance(59_500);
+  lost.awaitAnew(named('b', 6));
+  await clock.advance(30_000);
+  lost.awaitAnew(named('b', 6));
+  await clock.advance(29_900);
+  assert.equal(shown(lost).length, 1);
+  await clock.advance(100);
+  assert.equal(shown(lost).length, 0);
+});
+
+test('who is back without a server has dropped it; so has, after a minute, who has left', () =>
+  onNodes(async (nodes) => {
+    const a = await nodes.join('a', []);
+    const b = await nodes.join('b', [memory]);
+    const c = await nodes.join('c', [serverNamed('files', { transport: remoteSpec })]);
+    assert.deepEqual(serversOf(a), ['files', 'memory']);
+    b.cut();
+    await nodes.until(c.cluster.close());
+    await nodes.pass(2_000);
+    assert.deepEqual(serversOf(a), ['files', 'memory']);
+    await nodes.join('b', []);
+    assert.deepEqual(serversOf(a), ['files']);
+    let changes = 0;
+    a.cluster.onServersChanged = () => changes++;
+    await nodes.pass(60_000);
+    assert.deepEqual([serversOf(a), changes], [[], 1]);
+  }));
+
+test('who fell silent and says then that it leaves has left', () =>
+  onNodes(async (nodes) => {
+    const a = await nodes.join('a', []);
+    const b = await nodes.join('b', [memory]);
+    b.cut();
+    await nodes.pass(2_000);
+    assert.match(await callOf(nodes, a), /node b, which has it, is not heard of/);
+    await nodes.until(b.cluster.close());
+    b.restore();
+    const { peer } = b.bus;
+    const view: NodeView = {
+      id: 'b',
+      peer,
+      state: 'draining',
+      protocols: [PROTOCOL, PROTOCOL],
+      version: '0.0.0',
+      epoch: '',
+      offer: 1,
+      load: 0,
+      startedAt: nodes.clock.wall(),
+    };
+    b.bus.publish(`trunkline.node.${peer}`, packFrame({ ...view, leaving: true }));
+    await settled();
+    assert.match(await callOf(nodes, a), /node b, which has it, has left/);
+    await nodes.pass(60_000);
+    assert.deepEqual(serversOf(a), []);
+  }));
+
+test('what a node has itself, or another that is there, is theirs to drop, whatever a lost one had', () =>
+  onNodes(async (nodes) => {
+    const a = await nodes.join('a', []);
+    const b = await nodes.join('b', [memory]);
+    const c = await nodes.join('c', [memory]);
+    b.cut();
+    await nodes.pass(3_000);
+    assert.equal(await callOf(nodes, a), '{"node":"c"}');
+    await c.cluster.apply(new Map());
+    await nodes.pass(2_000);
+    assert.deepEqual(serversOf(a), []);
+    await a.cluster.apply(new Map([['memory', memory]]));
+    await a.cluster.apply(new Map());
+    await nodes.pass(2_000);
+    assert.deepEqual(serversOf(a), []);
+  }));
+
+test('of two homes lost at once, in whichever order, the one that ran the server tells of it', async () => {
+  for (const [first, second] of [
+    ['b', 'c'],
+    ['c', 'b'],
+  ] as const) {
+    await onNodes(async (nodes) => {
+      const a = await nodes.join('a', []);
+      const running = { name: 'memory', state: 'running' } as ServerStatus;
+      for (const id of [first, second]) {
+        const node = await nodes.join(id, [memory]);
+        if (id === 'b') node.local.status = () => running as never;
+      }
+      await nodes.pass(1_000);
+      await Promise.all(nodes.nodes.slice(1).map((node) => node.cluster.apply(new Map([['memory', memory]]))));
+      await nodes.pass(1_000);
+      for (const node of nodes.nodes.slice(1)) node.cut();
+      await nodes.pass(3_000);
+      assert.match(a.cluster.upstreams.status('memory')?.reason ?? '', /node b, which has it, is not heard of/);
+      assert.equal(a.cluster.upstreams.statuses().length, 1);
+    });
+  }
+});
+
+test('what its own earlier process had, a node does not have', () =>
+  onNodes(async (nodes) => {
+    const a = await nodes.join('a', []);
+    const old = await nodes.join('b', [memory]);
+    const b = await nodes.join('b', []);
+    await nodes.until(old.cluster.close());
+    await nodes.pass(2_000);
+    assert.deepEqual([serversOf(a), serversOf(b)], [[], []]);
+  }));
+
+test('of lost nodes that meant different things by a name, most are believed; then one that ran it', () => {
+  const running = { state: 'running' } as ServerStatus;
+  const instance = (
+    node: string,
+    timeoutMs: number,
+    status: ServerStatus | null,
+    awaitedSince: number,
+  ): LostInstance => {
+    return { node, left: false, heard: false, awaitedSince, offered: offered('memory', status, { timeoutMs }) };
+  };
+  const lost = [instance('b', 1, null, 7), instance('c', 1, running, 3), instance('d', 2, running, 9)];
+  for (const order of [lost, lost.toReversed()]) {
+    const { places, servers, conflicts } = routingTable({ id: 'a', servers: new Map() }, [], order);
+    const { node, awaitedSince } = places.get('memory')!.lost!;
+    assert.deepEqual([node, servers[0]!.timeoutMs, conflicts], ['c', 1, []]);
+    assert.equal(awaitedSince, 7, 'whichever of those that are believed is back first will do');
+  }
+});
+
+test('what is known of its lists stays as long as the server is expected', () =>
+  onNodes(async (nodes) => {
+    const a = await nodes.join('a', []);
+    const b = await nodes.join('b', [memory]);
+    const client = clientOf(null);
+    b.local.catalogs.set('memory', serverCatalog('memory', { tools: [tool('one')] }));
+    assert.ok(await nodes.until(a.cluster.upstreams.catalog('memory', client, 1_000)));
+    a.events.heard.length = 0;
+    b.cut();
+    await nodes.pass(3_000);
+    assert.equal(a.cluster.upstreams.knownCatalog('memory', client)?.lists.tools.items[0]?.key, 'one');
+    await nodes.join('b', []);
+    assert.equal(a.cluster.upstreams.knownCatalog('memory', client), null);
+    assert.deepEqual(a.events.heard, []);
+  }));
+
+test('the status of a lost server is what was said last, less what can no longer be so', () => {
+  const status = {
+    name: 'memory',
+    state: 'running',
+    health: 'healthy',
+    toolCount: 3,
+    initialized: true,
+    connections: [{}],
+    nextRetryAt: 5,
+  } as unknown as ServerStatus;
+  const of = (left: boolean, reached = true): ServerStatus => {
+    const lost: LostInstance = { node: 'b', left, heard: false, awaitedSince: 0, offered: offered('memory', status) };
+    return statusElsewhere({ server: memory, process: false, here: false, otherInstances: [], lost }, reached)!;
+  };
+  const { state, health, toolCount, initialized, connections, nextRetryAt, reason } = of(false);
+  assert.deepEqual(
+    { state, health, toolCount, initialized, connections, nextRetryAt },
+    {
+      state: 'unreachable',
+      health: 'unhealthy',
+      toolCount: 3,
+      initialized: false,
+      connections: [],
+      nextRetryAt: null,
+    },
+  );
+  assert.match(reason!, /node b, which has it, is not heard of: look after that node/);
+  assert.match(of(true).reason!, /node b, which has it, has left: start it again/);
+  assert.match(of(true, false).reason!, /this node does not reach NATS.*from here/);
+});

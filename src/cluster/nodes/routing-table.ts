@@ -1,0 +1,195 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Server } from '../../model/server.ts';
+import { foreignServer } from './foreign-server.ts';
+import type { LostInstance } from './lost-instances.ts';
+import type { NodeView } from './node-state.ts';
+import type { AdvertisedServer } from './own-advertisement.ts';
+
+/** Another node that has a server, with what it says of it. */
+export interface RemoteInstance {
+  readonly node: NodeView;
+  readonly offered: AdvertisedServer;
+}
+
+/** Nodes that mean different things by one name. */
+export interface Conflict {
+  readonly server: string;
+  /** By definition, the one that calls go to first: the names of its nodes. */
+  readonly sides: readonly (readonly string[])[];
+}
+
+/** Where a server's calls can go. */
+export interface Place {
+  /** As everybody in front of the upstreams knows it. */
+  readonly server: Server;
+  /** Whether each of its connections is a process. */
+  readonly process: boolean;
+  /** This node is one of its homes, with the definition that calls go to. */
+  readonly here: boolean;
+  readonly otherInstances: readonly RemoteInstance[];
+  /** Where it was, and may be again; null unless all its homes are gone. */
+  readonly lost: LostInstance | null;
+}
+
+/** The whole cluster runs one of it. Only processes are counted: what stands behind a URL is there once in any case. */
+export function runsOnce({ server, process }: Pick<Place, 'server' | 'process'>): boolean {
+  return server.singleton === true && process;
+}
+
+interface OwnPart {
+  readonly id: string;
+  /** Enabled servers of the own files with their digests, one under each key of the cluster that is believed. */
+  readonly servers: ReadonlyMap<
+    string,
+    { readonly server: Server; readonly digests: readonly string[]; readonly process: boolean }
+  >;
+}
+
+export interface RoutingTable {
+  readonly places: ReadonlyMap<string, Place>;
+  /** Sorted by name. */
+  readonly servers: readonly Server[];
+  readonly conflicts: readonly Conflict[];
+}
+
+/** What some of the nodes mean by a name. */
+interface Side<Instance> {
+  readonly digests: Set<string>;
+  readonly instances: Instance[];
+  own: boolean;
+  nodes: string[];
+}
+
+/**
+ * All servers of the cluster, from what each node offers. Equal definitions are one server with several homes; of
+ * different ones under one name, calls go to the one that most nodes have, on a tie to that of the lowest node id. What only
+ * nodes had that are gone is known still, and chosen likewise. Pure: every node that knows the same comes to the same.
+ */
+export function routingTable(
+  own: OwnPart,
+  others: Iterable<readonly [NodeView, readonly AdvertisedServer[]]>,
+  lost: Iterable<LostInstance> = [],
+): RoutingTable {
+  const known = new Sides<RemoteInstance>();
+  // Calls go to a misconfigured one only where no other node has the server.
+  const misconfigured: string[] = [];
+  for (const [name, { server, digests }] of own.servers) {
+    if (server.misconfigured !== undefined) {
+      misconfigured.push(name);
+      continue;
+    }
+    const one = known.side(name, digests);
+    one.own = true;
+    one.nodes.push(own.id);
+  }
+  for (const [node, offered] of others) {
+    for (const server of offered) {
+      const one = known.side(server.definition.name, digestsOf(server));
+      one.instances.push({ node, offered: server });
+      one.nodes.push(node.id);
+    }
+  }
+  const gone = new Sides<LostInstance>();
+  for (const instance of lost) {
+    const { name } = instance.offered.definition;
+    if (known.has(name)) continue;
+    const one = gone.side(name, digestsOf(instance.offered));
+    one.instances.push(instance);
+    one.nodes.push(instance.node);
+  }
+  const places = new Map<string, Place>();
+  const conflicts: Conflict[] = [];
+  for (const name of [...new Set([...known.names, ...gone.names, ...misconfigured])].sort()) {
+    const [first, ...rest] = known.ranked(name);
+    if (first === undefined) {
+      const [lost] = gone.ranked(name);
+      const { server, process } = own.servers.get(name) ?? { server: null, process: false };
+      if (lost !== undefined) places.set(name, lostPlace(lost));
+      else if (server !== null) places.set(name, { server, process, here: true, otherInstances: [], lost: null });
+      continue;
+    }
+    if (rest.length > 0) conflicts.push({ server: name, sides: [first, ...rest].map(({ nodes }) => nodes) });
+    places.set(name, placeOf(name, first, own));
+  }
+  return { places, servers: [...places.values()].map(({ server }) => server), conflicts };
+}
+
+/** Under all keys that its node believes. */
+export function digestsOf({ digests, digest }: AdvertisedServer): readonly string[] {
+  return digests ?? [digest];
+}
+
+/** What is meant by each name. */
+class Sides<Instance> {
+  readonly #sides = new Map<string, Side<Instance>[]>();
+
+  get names(): Iterable<string> {
+    return this.#sides.keys();
+  }
+
+  has(name: string): boolean {
+    return this.#sides.has(name);
+  }
+
+  /**
+   * Whoever shares a digest means the same. While the secret of the cluster is being changed not all nodes have the same
+   * keys: who has both shows that those with one of them mean the same too.
+   */
+  side(name: string, digests: readonly string[]): Side<Instance> {
+    let sides = this.#sides.get(name);
+    if (sides === undefined) this.#sides.set(name, (sides = []));
+    const [found, ...others] = sides.filter((one) => digests.some((digest) => one.digests.has(digest)));
+    const side = found ?? { digests: new Set(), instances: [], own: false, nodes: [] };
+    if (found === undefined) sides.push(side);
+    for (const digest of digests) side.digests.add(digest);
+    for (const other of others) {
+      sides.splice(sides.indexOf(other), 1);
+      for (const digest of other.digests) side.digests.add(digest);
+      side.instances.push(...other.instances);
+      side.nodes.push(...other.nodes);
+      side.own ||= other.own;
+    }
+    return side;
+  }
+
+  /** That of most nodes in front. */
+  ranked(name: string): readonly Side<Instance>[] {
+    const sides = this.#sides.get(name) ?? [];
+    for (const one of sides) one.nodes.sort();
+    // Names are for people, so that two nodes may have the same; digests are other ones on each side.
+    const rank = ({ nodes, digests }: Side<Instance>): string => `${nodes[0]} ${[...digests].sort()[0]}`;
+    return sides.sort((a, b) => b.nodes.length - a.nodes.length || (rank(a) < rank(b) ? -1 : 1));
+  }
+}
+
+function placeOf(name: string, { own: here, instances }: Side<RemoteInstance>, own: OwnPart): Place {
+  if (here) {
+    const { server, process } = own.servers.get(name)!;
+    return { server, process, here, otherInstances: instances, lost: null };
+  }
+  const { definition } = instances[0]!.offered;
+  return {
+    server: foreignServer(definition),
+    process: definition.process,
+    here,
+    otherInstances: instances,
+    lost: null,
+  };
+}
+
+/** Of a singleton only the node where it ran has a status. Any of them may be the one that is back first. */
+function lostPlace({ instances }: Side<LostInstance>): Place {
+  const told = instances.find(({ offered }) => offered.status !== null) ?? instances[0]!;
+  const lost = { ...told, awaitedSince: Math.max(...instances.map(({ awaitedSince }) => awaitedSince)) };
+  const { definition } = lost.offered;
+  return { server: foreignServer(definition), process: definition.process, here: false, otherInstances: [], lost };
+}
+
+/** Whether callers see the same servers in both, so that nobody has to be told. */
+export function sameServers(before: RoutingTable, now: RoutingTable): boolean {
+  if (before.servers.length !== now.servers.length) return false;
+  return now.servers.every((server, i) => {
+    const old = before.servers[i]!;
+    return old === server || (!now.places.get(server.name)!.here && isDeepStrictEqual(old, server));
+  });
+}

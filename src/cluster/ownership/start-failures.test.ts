@@ -1,0 +1,205 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  type ClusterBench,
+  callOf,
+  onNodes,
+  type PlayedNode,
+  serverNamed,
+} from '../../../test/support/cluster-bench.ts';
+import { FakeClock } from '../../../test/support/fake-clock.ts';
+import { clientOf } from '../../../test/support/played-upstreams.ts';
+import type { Server } from '../../model/server.ts';
+import type { ServerStatus } from '../../model/server-state.ts';
+import { GIVE_UP_MS, PAUSE_MS, StartFailures } from './start-failures.ts';
+
+const ONE = serverNamed('one', { singleton: true });
+
+async function servedBy(nodes: ClusterBench, node: PlayedNode): Promise<string> {
+  const outcome = await nodes.until(callOf(node, 'one'));
+  return outcome.kind === 'answer' ? outcome.message.body.toString() : outcome.error.message;
+}
+
+/** Where it runs at this instant; two at once is the one thing that must never be. */
+function runsAt({ nodes }: ClusterBench): string | null {
+  const at = nodes.filter(({ local }) => local.desired.has('one'));
+  assert.ok(at.length <= 1, 'two at once');
+  return at[0]?.id ?? null;
+}
+
+function isUp({ local }: PlayedNode): void {
+  local.states.set('one', { name: 'one', state: 'running' } as ServerStatus);
+}
+
+test('a singleton that its node cannot start is left to a home that may, when nothing of it is left there', () =>
+  onNodes(async (nodes) => {
+    const [a, b] = [await nodes.join('a', [ONE]), await nodes.join('b', [ONE])];
+    await nodes.pass(1_500);
+    a.local.failed.add('one');
+    const ended = Promise.withResolvers<void>();
+    a.local.ending = ended.promise;
+    await nodes.pass(GIVE_UP_MS - 1_000, () => assert.equal(runsAt(nodes), 'a'));
+    // Nobody has it before its last process has ended, however long that takes.
+    await nodes.pass(10_000, () => assert.notEqual(runsAt(nodes), 'b'));
+    assert.equal(runsAt(nodes), null);
+    ended.resolve();
+    await nodes.pass(1_500);
+    assert.equal(runsAt(nodes), 'b');
+    for (const node of [a, b]) assert.equal(await servedBy(nodes, node), '{"node":"b"}');
+    // It stays where it runs.
+    isUp(b);
+    a.local.failed.clear();
+    await nodes.pass(PAUSE_MS + 5_000, () => assert.equal(runsAt(nodes), 'b'));
+  }));
+
+test('a singleton that no other node could have stays and is tried again, and is left as soon as one can', () =>
+  onNodes(async (nodes) => {
+    const a = await nodes.join('a', [ONE]);
+    await nodes.join('c', []);
+    await nodes.pass(1_500);
+    a.local.failed.add('one');
+    await nodes.pass(3 * GIVE_UP_MS, () => assert.equal(runsAt(nodes), 'a'));
+    await nodes.join('b', [ONE]);
+    await nodes.pass(2_000);
+    assert.equal(runsAt(nodes), 'b');
+  }));
+
+test('a singleton that runs is left to nobody, and its time begins anew with each run', () =>
+  onNodes(async (nodes) => {
+    const [a] = [await nodes.join('a', [ONE]), await nodes.join('b', [ONE])];
+    await nodes.pass(1_500);
+    for (let i = 0; i < 3; i++) {
+      a.local.failed.add('one');
+      await nodes.pass(GIVE_UP_MS - 3_000, () => assert.equal(runsAt(nodes), 'a'));
+      a.local.failed.clear();
+      isUp(a);
+      await nodes.pass(1_500, () => assert.equal(runsAt(nodes), 'a'));
+      a.local.states.clear();
+    }
+  }));
+
+test('whoever could not start a singleton takes it at once where no other node is left', () =>
+  onNodes(async (nodes) => {
+    const [a, b] = [await nodes.join('a', [ONE]), await nodes.join('b', [ONE])];
+    await nodes.pass(1_500);
+    a.local.failed.add('one');
+    await nodes.pass(GIVE_UP_MS + 2_000);
+    assert.equal(runsAt(nodes), 'b');
+    a.local.failed.clear();
+    b.cluster.drain();
+    b.cluster.handingOver.begin();
+    await nodes.pass(2_500);
+    assert.equal(runsAt(nodes), 'a');
+  }));
+
+test('a singleton of which something runs stays, whatever of it cannot be started', () =>
+  onNodes(async (nodes) => {
+    const [a] = [await nodes.join('a', [ONE]), await nodes.join('b', [ONE])];
+    await nodes.pass(1_500);
+    const owned = await a.cluster.ownership.own(ONE, clientOf('s'), 'session');
+    owned.ready();
+    a.local.failed.add('one');
+    await nodes.pass(3 * GIVE_UP_MS, () => assert.equal(runsAt(nodes), 'a'));
+    owned.ending();
+    await nodes.pass(2_000);
+    assert.equal(runsAt(nodes), 'b');
+  }));
+
+test('a singleton whose process comes to nothing however long it takes is left to another home, too', () =>
+  onNodes(async (nodes) => {
+    const [a] = [await nodes.join('a', [ONE]), await nodes.join('b', [ONE])];
+    await nodes.pass(1_500);
+    await a.cluster.ownership.own(ONE, clientOf('s'), 'session');
+    a.local.failed.add('one');
+    await nodes.pass(GIVE_UP_MS + 2_500);
+    assert.equal(runsAt(nodes), 'b');
+  }));
+
+test('a singleton has its time again when it is another one, not with every change of the files', () =>
+  onNodes(async (nodes) => {
+    const [a] = [await nodes.join('a', [ONE]), await nodes.join('b', [ONE])];
+    await nodes.pass(1_500);
+    a.local.failed.add('one');
+    const says = (...servers: Server[]): Promise<void> =>
+      a.cluster.apply(new Map(servers.map((server) => [server.name, server])));
+    for (let i = 0; i < 4; i++) {
+      assert.equal(runsAt(nodes), 'a');
+      await nodes.until(says(ONE, serverNamed(`more ${i}`)));
+      await nodes.pass(4_000);
+    }
+    await nodes.pass(2_000);
+    assert.equal(runsAt(nodes), 'b');
+    await nodes.until(says(ONE));
+    await nodes.pass(PAUSE_MS / 2, () => assert.notEqual(runsAt(nodes), 'a'));
+  }));
+
+test('a singleton on its way to a home that is gone meanwhile is begun here only when what ran of it has ended', () =>
+  onNodes(async (nodes) => {
+    const [a, b] = [await nodes.join('a', [ONE]), await nodes.join('b', [ONE])];
+    await nodes.pass(1_500);
+    a.local.failed.add('one');
+    const ended = Promise.withResolvers<void>();
+    a.local.ending = ended.promise;
+    await nodes.pass(GIVE_UP_MS + 1_500);
+    assert.equal(runsAt(nodes), null);
+    b.cluster.drain();
+    const asked = callOf(a, 'one');
+    await nodes.pass(4_000, () => assert.equal(runsAt(nodes), null));
+    ended.resolve();
+    assert.equal((await nodes.until(asked)).kind, 'answer');
+    assert.equal(runsAt(nodes), 'a');
+  }));
+
+test('a singleton that no node can start goes round, and every call is an attempt', () =>
+  onNodes(async (nodes) => {
+    const all = [await nodes.join('a', [ONE]), await nodes.join('b', [ONE])];
+    const c = await nodes.join('c', []);
+    await nodes.pass(1_500);
+    for (const { local } of all) local.failed.add('one');
+    const seen: (string | null)[] = [];
+    await nodes.pass(10 * GIVE_UP_MS, () => {
+      const at = runsAt(nodes);
+      if (at !== null && at !== seen.at(-1)) seen.push(at);
+    });
+    assert.ok(seen.length >= 6, `it went round: ${seen}`);
+    for (let i = 0; i < 20; i++) {
+      for (const node of [...all, c]) assert.match(await servedBy(nodes, node), /^\{"node":"[ab]"\}$/);
+      await nodes.pass(1_700);
+    }
+  }));
+
+test('whoever asks at the instant in which nobody has it does not bring it back to where it cannot be started', () =>
+  onNodes(async (nodes) => {
+    const [a, b] = [await nodes.join('a', [ONE]), await nodes.join('b', [ONE])];
+    const c = await nodes.join('c', []);
+    await nodes.pass(1_500);
+    a.local.failed.add('one');
+    const calls: Promise<string>[] = [];
+    await nodes.pass(GIVE_UP_MS + 3_000, () => {
+      for (const node of [a, b, c]) calls.push(servedBy(nodes, node));
+      runsAt(nodes);
+    });
+    assert.equal(runsAt(nodes), 'b');
+    assert.deepEqual(new Set(await nodes.until(Promise.all(calls))), new Set(['{"node":"a"}', '{"node":"b"}']));
+  }));
+
+test('a start is in vain after fifteen seconds without one that came to something', async () => {
+  const clock = new FakeClock();
+  const vain = new StartFailures(clock);
+  assert.equal(vain.isLong('one', true), false);
+  await clock.advance(GIVE_UP_MS - 1);
+  assert.deepEqual([vain.isLong('one', true), vain.isLong('two', true)], [false, false]);
+  await clock.advance(1);
+  assert.deepEqual([vain.isLong('one', true), vain.isLong('two', true)], [true, false]);
+  assert.deepEqual([vain.isLong('one', false), vain.isLong('one', true)], [false, false]);
+  vain.gaveUp('one');
+  assert.deepEqual([vain.paused('one'), vain.paused('two')], [true, false]);
+  await clock.advance(PAUSE_MS - 1);
+  assert.equal(vain.paused('one'), true);
+  await clock.advance(1);
+  assert.deepEqual([vain.paused('one'), vain.isLong('one', true)], [false, false]);
+  vain.gaveUp('one');
+  vain.gaveUp('two');
+  vain.forget('one');
+  assert.deepEqual([vain.paused('one'), vain.paused('two')], [false, true]);
+});

@@ -1,0 +1,74 @@
+import type { Bus } from '../../bus/bus.ts';
+import type { Clock } from '../../model/clock.ts';
+import { within } from '../../model/within.ts';
+import { packFrame, unpackFrame } from '../frames/frame.ts';
+import type { FollowedRecords } from './followed-records.ts';
+import type { Wait } from './progress.ts';
+
+/** Who has not heard of a record by then hears of it later. */
+const MOST_MS = 1_000;
+
+/** What is waited for, so that it can be given up. */
+type Keep = (wait: Wait<number>) => Promise<number>;
+
+export interface ReplicationBarrierDeps {
+  readonly bus: Bus;
+  readonly clock: Clock;
+  /** Of the bucket: nodes ask each other about it by this name. */
+  readonly name: string;
+  readonly records: Pick<FollowedRecords, 'written' | 'heardUpTo'>;
+  /** The other nodes. */
+  readonly others: () => readonly string[];
+}
+
+/**
+ * Whether all nodes know of a record what was written last. Nodes follow records, so each knows a moment later; a client whose
+ * next request goes to another node must not come before that where it would be served differently.
+ */
+export class ReplicationBarrier {
+  readonly #deps: ReplicationBarrierDeps;
+  readonly #serving: { close(): void };
+
+  constructor(deps: ReplicationBarrierDeps) {
+    this.#deps = deps;
+    const { bus, name, records } = deps;
+    this.#serving = bus.serve(`trunkline.heard.${name}.${bus.peer}`, async (serving) => {
+      const { revision } = unpackFrame<{ revision: number }>(serving.payload).header;
+      await this.#within((kept) => kept(records.heardUpTo(revision)));
+      serving.answer(packFrame({}));
+    });
+  }
+
+  /** Resolves when all nodes that can be reached know what was put last, at the latest after a second. Never rejects. */
+  async put(key: string): Promise<void> {
+    await this.#within((kept) => this.#heard(key, kept));
+  }
+
+  close(): void {
+    this.#serving.close();
+  }
+
+  async #heard(key: string, kept: Keep): Promise<void> {
+    const { bus, name, records, others } = this.#deps;
+    const revision = await kept(records.written(key));
+    const asked = others().map((peer) => {
+      const options = { to: peer, deadlineMs: MOST_MS };
+      return bus.call(`trunkline.heard.${name}.${peer}`, packFrame({ revision }), options).outcome;
+    });
+    await Promise.all([kept(records.heardUpTo(revision)), ...asked]);
+  }
+
+  /** Of what has not come by then nothing is left: an outage may be long, and many may have asked meanwhile. */
+  async #within(work: (kept: Keep) => Promise<unknown>): Promise<void> {
+    const waits: Wait<number>[] = [];
+    const kept: Keep = (wait) => {
+      waits.push(wait);
+      return wait.come;
+    };
+    try {
+      await within(this.#deps.clock, MOST_MS, work(kept), () => {});
+    } finally {
+      for (const { giveUp } of waits) giveUp();
+    }
+  }
+}

@@ -1,0 +1,28 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import type { z } from 'zod';
+import type { configSchema } from '../../scripts/schema/schema.ts';
+import { schemaText } from '../../scripts/schema/schema-files.ts';
+import type { serverSchema } from '../../scripts/schema/schema-server.ts';
+import { typesText } from '../../scripts/schema/types-text.ts';
+import type { ConfigInput, ServerInput } from './config-input.ts';
+
+/** What zod infers, read-only all the way down as the generated types are. */
+type Frozen<T> = T extends readonly (infer Item)[]
+  ? readonly Frozen<Item>[]
+  : T extends object
+    ? { readonly [Key in keyof T]: Frozen<T[Key]> }
+    : T;
+
+type Same<A, B> = [A] extends [B] ? ([B] extends [A] ? true : false) : false;
+
+test('the generated types are what zod infers, and stand as they are generated', () => {
+  // These two lines fail in the type check.
+  const config: Same<Frozen<z.infer<typeof configSchema>>, ConfigInput> = true;
+  const server: Same<Frozen<z.infer<typeof serverSchema>>, ServerInput> = true;
+  assert.ok(config && server);
+  const published = readFileSync(join(import.meta.dirname, 'config-input.ts'), 'utf8');
+  assert.equal(published, typesText(JSON.parse(schemaText())));
+});

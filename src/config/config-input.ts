@@ -1,0 +1,351 @@
+// Generated from scripts/schema/schema.ts by `npm run generate`. Do not edit.
+
+interface ServerTools {
+  /** Deadline of this tool. */
+  readonly timeoutMs?: number | undefined;
+}
+
+interface ServerDocker {
+  /** Image to run; it must exist on the machine. */
+  readonly image?: string | undefined;
+  /** Running container to attach to, started with `-i`; all sessions share it. */
+  readonly container?: string | undefined;
+  /** Address of the engine's API, `unix:///path` or `tcp://host:port`; `DOCKER_HOST` or the usual sockets by default. */
+  readonly engine?: string | undefined;
+  /** Network of the container, such as `none` or `host`. */
+  readonly network?: string | undefined;
+  /** `source:/target[:ro]`; the source is a path, relative to the configuration file, or the name of a volume. */
+  readonly volumes?: readonly string[] | undefined;
+  /** User in the container. */
+  readonly user?: string | undefined;
+  /** Only volumes are writable. */
+  readonly readOnly?: boolean | undefined;
+  /** Memory limit, in bytes or as `512m`. */
+  readonly memory?: number | string | undefined;
+  /** CPU limit, such as 0.5. */
+  readonly cpus?: number | undefined;
+  /** Limit of processes. */
+  readonly pids?: number | undefined;
+  /** Labels in addition to those of Trunkline. */
+  readonly labels?: Readonly<Record<string, string>> | undefined;
+}
+
+interface ServerSsh {
+  /** Host name, alias of the ssh configuration, or address. */
+  readonly host: string;
+  /** Remote user; by default that of the ssh configuration. */
+  readonly user?: string | undefined;
+  /** Port of the ssh server. */
+  readonly port?: number | undefined;
+  /** File of the private key. */
+  readonly identityFile?: string | undefined;
+  /** File of known host keys instead of the user's own. */
+  readonly knownHostsFile?: string | undefined;
+  /** Keys of unknown hosts are accepted and stored, or (`yes`) refused. A changed key is always refused. */
+  readonly hostKeys?: 'accept-new' | 'yes' | undefined;
+  /** Sessions to one host share one ssh connection, which stays open for a minute after the last. */
+  readonly controlMaster?: boolean | undefined;
+}
+
+interface ServerRunAs {
+  /** Name or number. The gateway has to run as root. */
+  readonly user: string | number;
+  /** Limit of processes and threads of the user, over all servers, against a server that forks without end. Needs `prlimit` (Linux). */
+  readonly processes?: number | undefined;
+}
+
+interface ServerLimits {
+  /** Largest message of the server. */
+  readonly maxMessageBytes?: number | undefined;
+  /** Concurrent processes of this server. */
+  readonly maxProcesses?: number | undefined;
+}
+
+interface ServerTls {
+  /** PEM file of the authorities to trust instead of the default ones. */
+  readonly ca?: string | undefined;
+  /** PEM file of the client certificate. */
+  readonly cert?: string | undefined;
+  /** PEM file of the client certificate's key. */
+  readonly key?: string | undefined;
+}
+
+/** A server as it stands in a configuration file under its name. */
+export interface ServerInput {
+  /** How the server is reached: `stdio` (also `local`), `docker`, `http` (also `streamable-http`, `streamableHttp`, `streamable_http`, `remote`), `sse` or `json`. If missing: stdio for a command; http for a url, with a fallback to sse. */
+  readonly type?: string | undefined;
+  /** The program of a local server, or the program and its arguments. Never run by a shell. */
+  readonly command?: string | readonly (string | number | boolean)[] | undefined;
+  /** The same as `command` (Goose). */
+  readonly cmd?: string | undefined;
+  /** Arguments of the program. */
+  readonly args?: readonly (string | number | boolean)[] | undefined;
+  /** Environment variables of the program, in addition to the few that it inherits. */
+  readonly env?: Readonly<Record<string, string | number | boolean>> | undefined;
+  /** The same as `env` (opencode). */
+  readonly environment?: Readonly<Record<string, string | number | boolean>> | undefined;
+  /** The same as `env` (Goose). */
+  readonly envs?: Readonly<Record<string, string | number | boolean>> | undefined;
+  /** Names of variables to inherit (Codex); like a list in `inheritEnv`. */
+  readonly env_vars?: readonly string[] | undefined;
+  /** The same as `env_vars` (Goose). */
+  readonly env_keys?: readonly string[] | undefined;
+  /** A file of NAME=value lines; `env` takes precedence (VS Code). */
+  readonly envFile?: string | undefined;
+  /** Working directory; by default the folder of the configuration file, with `ssh` the remote home folder. */
+  readonly cwd?: string | undefined;
+  /** Address of a remote server, http or https. */
+  readonly url?: string | undefined;
+  /** The same as `url` with type http (Gemini). */
+  readonly httpUrl?: string | undefined;
+  /** The same as `url` (Windsurf). */
+  readonly serverUrl?: string | undefined;
+  /** The same as `url` (Goose). */
+  readonly uri?: string | undefined;
+  /** HTTP headers of every request. The values are treated as secrets. */
+  readonly headers?: Readonly<Record<string, string | number | boolean>> | undefined;
+  /** The same as `headers` (Codex). */
+  readonly http_headers?: Readonly<Record<string, string | number | boolean>> | undefined;
+  /** Header names, each with the environment variable that holds its value (Codex). */
+  readonly env_http_headers?: Readonly<Record<string, string>> | undefined;
+  /** Name of the variable that holds the bearer token (Codex). */
+  readonly bearer_token_env_var?: string | undefined;
+  /** The type, or an object with `type`, `url`, `command` and so on (Continue). */
+  readonly transport?: string | Readonly<Record<string, unknown>> | undefined;
+  /** false: the server is neither started nor listed. */
+  readonly enabled?: boolean | undefined;
+  /** The opposite of `enabled`. */
+  readonly disabled?: boolean | undefined;
+  /** Only these tools are listed and can be called. */
+  readonly includeTools?: readonly string[] | undefined;
+  /** The same as `includeTools` (Codex). */
+  readonly enabled_tools?: readonly string[] | undefined;
+  /** The same as `includeTools` (Goose); an empty list means all. */
+  readonly available_tools?: readonly string[] | undefined;
+  /** These tools are not listed and cannot be called. */
+  readonly excludeTools?: readonly string[] | undefined;
+  /** The same as `excludeTools` (Cline, Windsurf). */
+  readonly disabledTools?: readonly string[] | undefined;
+  /** The same as `excludeTools` (Codex). */
+  readonly disabled_tools?: readonly string[] | undefined;
+  /** Deadline of a call in that client's unit: milliseconds for Claude Code, Gemini and opencode, seconds for Cline, Roo, Goose and muster. Not in our own files: write `timeoutMs`. */
+  readonly timeout?: number | undefined;
+  /** Deadline of a call in seconds (Codex). */
+  readonly tool_timeout_sec?: number | undefined;
+  /** Time limit of a start, from the process or connection to the end of the handshake. Default: 60000 for processes, 300000 for commands that download their program first (`npx`, `uvx`, `docker run`, …), 30000 for a `url`. */
+  readonly startupTimeoutMs?: number | undefined;
+  /** `startupTimeoutMs` in seconds (Codex). */
+  readonly startup_timeout_sec?: number | undefined;
+  /** The same as `startupTimeoutMs` (Codex). */
+  readonly startup_timeout_ms?: number | undefined;
+  /** The same as `startupTimeoutMs` (LibreChat). */
+  readonly initTimeout?: number | undefined;
+  /** The same as `startupTimeoutMs` (Continue). */
+  readonly connectionTimeout?: number | undefined;
+  /** Text for people. A change does not restart the server. */
+  readonly description?: string | undefined;
+  /** Which calls share a connection: all (`shared`), those of a client session, or those of a caller (`principal`). Default: `session` for servers of the stateful revisions, `shared` for 2026-07-28. */
+  readonly isolation?: 'shared' | 'session' | 'principal' | undefined;
+  /** Processes that share the calls of a shared server (`isolation: shared`). A session stays with the process that it used first. */
+  readonly replicas?: number | undefined;
+  /** The cluster runs this local server once, on one of the nodes that have it; if that node is gone, on another. */
+  readonly singleton?: boolean | undefined;
+  /** Request header whose value separates clients without sessions. */
+  readonly isolationHeader?: string | undefined;
+  /** Deadline of a call. */
+  readonly timeoutMs?: number | undefined;
+  /** Per tool, under its own name: `timeoutMs`. (A list of names, as in Copilot, means `includeTools`.) */
+  readonly tools?: readonly string[] | Readonly<Record<string, ServerTools>> | undefined;
+  /** Whether a call that was sent and not answered is sent again: `never`, if the tool declares that it is read-only or idempotent (`hints`; needs `trusted`), or `always`. */
+  readonly retry?: 'never' | 'hints' | 'always' | undefined;
+  /** Trust what the server declares about its tools. */
+  readonly trusted?: boolean | undefined;
+  /** Cache lists and resources of a 2026-07-28 server for the time that it declares, at most a day, and send concurrent equal requests once. false: every request goes to the server. */
+  readonly cache?: boolean | undefined;
+  /** Start with the gateway, or when the server is first needed. */
+  readonly start?: 'eager' | 'lazy' | undefined;
+  /** Time without messages on a connection after which the gateway probes the server, with `ping` or `server/discover`. Answered calls postpone the probe; 0: no probes. */
+  readonly probeMs?: number | undefined;
+  /** What happens to tools, prompts, resource templates and instructions that are new or changed since first use: nothing (`off`), report (`warn`), withhold until approved and keep the approved ones (`hold`), or withhold altogether (`block`). See drift.md. */
+  readonly drift?: 'off' | 'warn' | 'hold' | 'block' | undefined;
+  /** A server in a Docker or Podman container, which runs with open input and an init process and is removed when it ends. `args` are the arguments after the image, `command` replaces the entry point, `env` and `cwd` apply in the container. */
+  readonly docker?: ServerDocker | undefined;
+  /** The host that `command` runs on, as `user@host:port` or as an object. The gateway uses the local ssh program, without prompts; `env` and `cwd` apply to the remote process. */
+  readonly ssh?: string | ServerSsh | undefined;
+  /** Additional variables that a local server inherits: true for all except those with TOKEN, SECRET or PASSWORD in their name, or a list of names. */
+  readonly inheritEnv?: boolean | readonly string[] | undefined;
+  /** The local user that runs the server, instead of the gateway's user. */
+  readonly runAs?: ServerRunAs | undefined;
+  /** Limits of this server. */
+  readonly limits?: ServerLimits | undefined;
+  /** Certificate files for a remote server. */
+  readonly tls?: ServerTls | undefined;
+}
+
+interface ConfigInputs {
+  /** `promptString`; other types are ignored. */
+  readonly type?: string | undefined;
+  /** The name used in `${input:…}`. */
+  readonly id: string;
+  /** The prompt for the user. */
+  readonly description?: string | undefined;
+  /** The value for an empty answer. */
+  readonly default?: string | undefined;
+  /** Hide the answer. */
+  readonly password?: boolean | undefined;
+  readonly [key: string]: unknown;
+}
+
+interface ConfigAgents {
+  /** Bearer token of the caller: at least 16 characters, `${…}` allowed. */
+  readonly key: string;
+  /** The servers that it may see and call; all if missing. */
+  readonly servers?: readonly string[] | undefined;
+}
+
+interface ConfigListen {
+  /** Address to listen on for MCP. */
+  readonly host?: string | undefined;
+  /** Port to listen on; 0 selects a free one. */
+  readonly port?: number | undefined;
+  /** Addresses or CIDR blocks whose X-Forwarded-* headers are trusted. */
+  readonly trustedProxies?: readonly string[] | undefined;
+  /** Host names accepted in addition to loopback and the bound address. */
+  readonly allowedHosts?: readonly string[] | undefined;
+  /** Browser origins accepted in addition to loopback; only these get CORS headers. */
+  readonly allowedOrigins?: readonly string[] | undefined;
+  /** Allow listening on other addresses than loopback without agents and TLS. */
+  readonly insecure?: boolean | undefined;
+  /** Largest request body of a client. All bodies in receipt share an eighth of the heap limit, at least 32 MiB and twice this value; a further one gets 503. */
+  readonly maxBodyBytes?: number | undefined;
+  /** Concurrent client connections. */
+  readonly maxConnections?: number | undefined;
+}
+
+interface ConfigTls {
+  /** PEM file of the certificate chain. */
+  readonly cert: string;
+  /** PEM file of its key. */
+  readonly key: string;
+}
+
+interface ConfigControl {
+  /** Address of the control listener. */
+  readonly host?: string | undefined;
+  /** Port of the control listener; 0 selects a free one. */
+  readonly port?: number | undefined;
+  /** Commands of servers that the control token alone may add, as written there (`npx`, or an absolute path). None by default: a command also needs the exec token. */
+  readonly commands?: readonly string[] | undefined;
+}
+
+interface ConfigSessions {
+  /** The gateway ends a client session after this time without requests and streams. */
+  readonly idleMs?: number | undefined;
+  /** Concurrent client sessions, and the same number of listen streams of clients without sessions. */
+  readonly max?: number | undefined;
+  /** The same for one caller. */
+  readonly maxPerPrincipal?: number | undefined;
+}
+
+interface ConfigPool {
+  /** The gateway closes a connection of one session or caller after this time without requests. */
+  readonly idleTimeoutMs?: number | undefined;
+  /** At the process limit the gateway ends the process that was idle longest, and notifies its session. A process with a request within this time is kept, unless its client is gone; 0 keeps none. */
+  readonly sleepAfterMs?: number | undefined;
+  /** How often the gateway looks for such connections. */
+  readonly sweepMs?: number | undefined;
+  /** Consecutive failed requests after which the gateway replaces a connection. */
+  readonly maxErrors?: number | undefined;
+}
+
+interface ConfigData {
+  /** The data folder; by default in the XDG state folder. */
+  readonly dir?: string | undefined;
+}
+
+interface ConfigClusterTls {
+  /** PEM file of the authorities to trust for the NATS certificate. */
+  readonly ca?: string | undefined;
+  /** PEM file of the client certificate for NATS. */
+  readonly cert?: string | undefined;
+  /** PEM file of its key. */
+  readonly key?: string | undefined;
+}
+
+interface ConfigCluster {
+  /** NATS servers: `nats://host:4222` or `tls://host:4222`, one or several of the same cluster. */
+  readonly nats?: string | readonly string[] | undefined;
+  /** The secret of the nodes, the same on all: at least 32 bytes, preferably as `${file:…}` or `${…}`. Default: `TRUNKLINE_CLUSTER_SECRET`, or the file named by `TRUNKLINE_CLUSTER_SECRET_FILE`. */
+  readonly secret?: string | undefined;
+  /** A second secret that is accepted while the nodes change to a new one: first the next secret, then the previous one. */
+  readonly previousSecret?: string | undefined;
+  /** Display name of this node; by default the host name. */
+  readonly node?: string | undefined;
+  /** NATS user. */
+  readonly user?: string | undefined;
+  /** The password of that user. */
+  readonly password?: string | undefined;
+  /** NATS token, if NATS uses one token for all. */
+  readonly token?: string | undefined;
+  /** Seed of an nkey (`SU…`) of a NATS user. */
+  readonly nkey?: string | undefined;
+  /** A `.creds` file: a JWT with the seed of its key. */
+  readonly credentials?: string | undefined;
+  /** TLS to NATS; `tls://` addresses use TLS without this, too. */
+  readonly tls?: ConfigClusterTls | undefined;
+  /** What a node without NATS does with what only one node may own: refuse calls to it (`fence`), or keep serving what it owns (`serve`), at the risk that another node serves it too. */
+  readonly onBusLoss?: 'fence' | 'serve' | undefined;
+  /** The run-time store of the cluster (added servers, suspensions, pins): `postgresql://user:password@host:5432/database`. Without it such changes of servers are refused. */
+  readonly store?: string | undefined;
+  /** Serve `mcp.{name}.execute` and `mcp.{name}.list-tools` to other programs on NATS. */
+  readonly publicSubjects?: boolean | undefined;
+  /** The agent of programs that send no key; without it they are refused. */
+  readonly publicPrincipal?: string | undefined;
+}
+
+interface ConfigLog {
+  /** The lowest level that is logged. */
+  readonly level?: 'debug' | 'info' | 'warn' | 'error' | undefined;
+}
+
+/** A whole configuration, in the format of a file (docs/config.md). */
+export interface ConfigInput {
+  /** Address of the JSON Schema, for editors. */
+  readonly $schema?: string | undefined;
+  /** The servers by name, as in the files of Claude, Cursor, Windsurf, Gemini and others. */
+  readonly mcpServers?: Readonly<Record<string, ServerInput>> | undefined;
+  /** The same as `mcpServers` (VS Code). */
+  readonly servers?: Readonly<Record<string, ServerInput>> | undefined;
+  /** The same as `mcpServers` (Codex). */
+  readonly mcp_servers?: Readonly<Record<string, ServerInput>> | undefined;
+  /** The same as `mcpServers` (Zed). */
+  readonly context_servers?: Readonly<Record<string, ServerInput>> | undefined;
+  /** Values for `${input:…}` (VS Code). */
+  readonly inputs?: readonly ConfigInputs[] | undefined;
+  /** Callers with their own keys. Without agents, every client that can connect may use everything. */
+  readonly agents?: Readonly<Record<string, ConfigAgents>> | undefined;
+  /** What a caller without a valid key gets if agents are configured: 401 (`refuse`), or everything (`allow`). */
+  readonly unknownCallers?: 'refuse' | 'allow' | undefined;
+  /** The MCP listener. */
+  readonly listen?: ConfigListen | undefined;
+  /** HTTPS for the MCP listener. The gateway reloads the files when they change. */
+  readonly tls?: ConfigTls | undefined;
+  /** The control listener: status, metrics, commands. */
+  readonly control?: ConfigControl | undefined;
+  /** Client sessions of the stateful revisions. */
+  readonly sessions?: ConfigSessions | undefined;
+  /** How long a list request waits for servers that start and were never listed before; at most 500 ms for a server that cannot be reached. */
+  readonly firstListWaitMs?: number | undefined;
+  /** Upper limit of any call, with or without progress. A longer `timeoutMs` of a server or tool raises it. */
+  readonly maxTimeoutMs?: number | undefined;
+  /** Concurrent processes of all local servers. */
+  readonly maxProcesses?: number | undefined;
+  /** The pool of open connections to servers. */
+  readonly pool?: ConfigPool | undefined;
+  /** Storage on disk. */
+  readonly data?: ConfigData | undefined;
+  /** Several nodes as one gateway, over NATS (docs/cluster.md). */
+  readonly cluster?: ConfigCluster | undefined;
+  /** Logging. */
+  readonly log?: ConfigLog | undefined;
+}

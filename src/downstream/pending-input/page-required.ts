@@ -1,0 +1,59 @@
+import type { Endpoint } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
+import { answer, failure, type Outcome } from '../../model/outcome.ts';
+import { notDeclared, undeclared } from '../../protocol/askable.ts';
+import { errorCode } from '../../protocol/body.ts';
+import { elements, fieldAt, type Range } from '../../protocol/fields.ts';
+import { inputRequest, takesInput } from '../../protocol/stateless/input-required.ts';
+import type { ClientExchange } from '../session/client-exchange.ts';
+import type { PendingInputRequests } from './pending-input-requests.ts';
+
+const METHOD = 'elicitation/create';
+/** Of 2025-11-25 only (client/elicitation §URL Elicitation Required Error). */
+const PAGE_REQUIRED = -32042;
+
+/**
+ * A stateful server turned the call away until its user has been to a page. 2026-07-28 has no such error: its clients get the
+ * pages as questions, and call again. All other outcomes are handed back as they are.
+ */
+export function withPages(
+  outcome: Outcome,
+  exchange: ClientExchange,
+  endpoint: Endpoint,
+  pendingInput: PendingInputRequests,
+): Outcome {
+  if (outcome.kind === 'failure' || !isPageRequired(outcome.message)) return outcome;
+  const { message } = outcome;
+  const { bytes, bodyStart, bodyEnd } = message;
+  const list = fieldAt(bytes, bodyStart, bodyEnd, ['data', 'elicitations']);
+  const pages = list === null ? [] : [...elements(bytes, list.start, list.end)];
+  const broken = pages.length === 0 || pages.some((page) => bytes[page.start] !== 0x7b);
+  if (broken || !takesInput(exchange.request.method)) {
+    return failure(new GatewayError('UPSTREAM_PROTOCOL', 'the server wants its user on a page, and names none'));
+  }
+  for (const page of pages) {
+    const missing = undeclared(exchange.client.capabilities, METHOD, bytes, page);
+    if (missing === null) continue;
+    return answer(notDeclared('the server', METHOD, missing));
+  }
+  try {
+    return answer(pendingInput.askingAgain(exchange, endpoint, questions(bytes, pages)));
+  } catch (cause) {
+    if (cause instanceof GatewayError) return failure(cause);
+    throw cause;
+  }
+}
+
+function isPageRequired(message: Message): boolean {
+  return message.kind === 'error' && message.era === 'stateful' && errorCode(message) === PAGE_REQUIRED;
+}
+
+function questions(bytes: Buffer, pages: readonly Range[]): Buffer {
+  const parts: Buffer[] = [];
+  pages.forEach((page, i) => {
+    parts.push(Buffer.from(`${i === 0 ? '{' : ','}"ask${i + 1}":`), inputRequest(METHOD, bytes, page));
+  });
+  parts.push(Buffer.from('}'));
+  return Buffer.concat(parts);
+}

@@ -1,0 +1,217 @@
+import type { Clock } from '../../model/clock.ts';
+import type { Flow } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
+import { answer, failure, type Outcome } from '../../model/outcome.ts';
+import { declares } from '../../protocol/askable.ts';
+import { bodyLexeme } from '../../protocol/body.ts';
+import type { Range } from '../../protocol/fields.ts';
+import { progressToken } from '../../protocol/meta.ts';
+import { spliceMessage } from '../../protocol/splice.ts';
+import { isInputRequest, MAX_INPUT_REQUESTS, takesInput } from '../../protocol/stateless/input-required.ts';
+import type { ClientExchange, Reply } from '../session/client-exchange.ts';
+import { missing, OpenQuestions } from './open-questions.ts';
+
+/** What a parked call may keep of what its server says while nobody listens. */
+const MAX_KEPT = 16;
+const MAX_KEPT_BYTES = 8 * 1024;
+const LEFT = 'the client did not come back with what it was asked for';
+
+export interface PendingInputCallDeps {
+  readonly clock: Clock;
+  /** Questions that come within so long of each other are asked in one round. */
+  readonly gatherMs: number;
+  /** How long a client may take to come back. */
+  readonly ttlMs: number;
+  /** Whether so many more bytes may be held for this call. */
+  readonly admits: (bytes: number) => boolean;
+  /** They are held no longer. */
+  readonly gives: (bytes: number) => void;
+  /** Gives out the state that leads back here, and makes the one before worthless; the result asks these questions. */
+  readonly asking: (call: PendingInputCall, questions: Buffer) => Message;
+  /** It will not be come back to. */
+  readonly over: (call: PendingInputCall) => void;
+}
+
+/**
+ * A live call of a stateless client whose stateful server asks (decision 011). The exchange that the gateway
+ * works on has this for its reply; before the client stands, one after the other, the exchange of each of its
+ * requests: the *front*. A round ends the front with an `input_required` result, and the call is parked, alive and
+ * without anybody who waits for it, until the next front is attached with the answers.
+ *
+ * While a front stands, its lost connection cancels the call, as 2026-07-28 wants; while none does, only time does.
+ */
+export class PendingInputCall implements Reply {
+  readonly canAsk = true;
+  /** What the gateway works on. */
+  readonly call: ClientExchange;
+  /** The wire it came on, where calls end with that; null for HTTP. */
+  readonly wire: object | null;
+  readonly #deps: PendingInputCallDeps;
+  readonly #questions = new OpenQuestions();
+  #front: ClientExchange | null;
+  #kept: Message[] = [];
+  #keptBytes = 0;
+  #outcome: Outcome | null = null;
+  #gathering: (() => void) | null = null;
+  #expiry: (() => void) | null = null;
+
+  constructor(call: ClientExchange, front: ClientExchange, wire: object | null, deps: PendingInputCallDeps) {
+    this.call = call;
+    this.wire = wire;
+    this.#deps = deps;
+    this.#front = front;
+    call.reply = this;
+    front.onCancel = (reason) => call.cancel(reason);
+  }
+
+  get waitingForInput(): boolean {
+    return this.#front === null;
+  }
+
+  askFor(call: ClientExchange, request: Message): Promise<Message> {
+    const { capabilities } = (this.#front ?? call).client;
+    const refused = refusalOf(call.request, request, capabilities);
+    if (refused !== null) return Promise.reject(refused);
+    const { length } = request.bytes;
+    if (this.#questions.size >= MAX_INPUT_REQUESTS || !this.#deps.admits(length)) {
+      return Promise.reject(new GatewayError('OVERLOADED', 'too many questions wait for answers of clients'));
+    }
+    const asked = this.#questions.ask(request);
+    const given = () => this.#deps.gives(length);
+    asked.then(given, given);
+    this.#gather();
+    return asked;
+  }
+
+  notify(call: ClientExchange, notification: Message, flow: Flow | null): void {
+    if (notification.method === 'notifications/cancelled') this.#calledOff(notification);
+    else if (this.#front !== null) this.#tell(this.#front, call, notification, flow);
+    else this.#keep(notification);
+  }
+
+  answer(_call: ClientExchange, outcome: Outcome): void {
+    this.#stopAsking('the call this question belongs to is over');
+    if (this.#front === null) this.#outcome = this.#keepable(outcome);
+    else this.#end(this.#front, outcome);
+  }
+
+  cancelled(call: ClientExchange): void {
+    this.#stopAsking('the call this question belongs to was cancelled');
+    const error = new GatewayError('CANCELLED', call.cancelled ?? 'the call was cancelled');
+    if (this.#front === null) this.#outcome = failure(error);
+    else this.#end(this.#front, failure(error));
+  }
+
+  /** The client is back: gets what it missed, and the server the answers. `responses` is an object of the front's. */
+  attach(front: ClientExchange, responses: Range | null): void {
+    this.#expiry?.();
+    this.#expiry = null;
+    if (this.#outcome !== null) {
+      this.#end(front, this.#outcome);
+      return;
+    }
+    this.#front = front;
+    front.onCancel = (reason) => this.call.cancel(reason);
+    const kept = this.#kept;
+    this.#kept = [];
+    this.#keptBytes = 0;
+    for (const notification of kept) this.#tell(front, this.call, notification, null);
+    if (responses !== null) this.#questions.take(front.request.bytes, responses);
+    // What was left out is asked again (mrtr §Error Handling), where this request declares it as well.
+    this.#questions.refuseUndeclared(front.client.capabilities);
+    this.#gather();
+  }
+
+  /** Ends the call from this side; whoever comes back is told the error. */
+  abandon(error: GatewayError): void {
+    this.call.conclude(failure(error), error.message);
+  }
+
+  /** Nobody will come back. */
+  forget(reason: string): void {
+    this.#expiry?.();
+    this.#expiry = null;
+    this.#deps.over(this);
+    this.call.cancel(reason);
+  }
+
+  #gather(): void {
+    if (this.#front === null || this.#gathering !== null || this.#questions.size === 0) return;
+    this.#gathering = this.#deps.clock.after(this.#deps.gatherMs, () => {
+      this.#gathering = null;
+      this.#park();
+    });
+  }
+
+  #park(): void {
+    const front = this.#front;
+    if (front === null || this.#questions.size === 0) return;
+    this.#front = null;
+    front.onCancel = null;
+    this.#expiry = this.#deps.clock.after(this.#deps.ttlMs, () => this.forget(LEFT));
+    front.finish(answer(this.#deps.asking(this, this.#questions.asJson())));
+  }
+
+  #calledOff(notification: Message): void {
+    const id = bodyLexeme(notification, 'requestId');
+    if (id !== null) this.#questions.callOff(id);
+  }
+
+  /** Progress goes under the token of the front, which need not be that of the first request. */
+  #tell(front: ClientExchange, call: ClientExchange, notification: Message, flow: Flow | null): void {
+    const token = progressToken(notification);
+    if (token === null || front.request === call.request) {
+      front.emit(notification, flow);
+      return;
+    }
+    const own = progressToken(front.request);
+    if (own === null) return;
+    const insert = front.request.bytes.subarray(own.start, own.end);
+    front.emit(spliceMessage(notification, [{ ...token, insert }]), flow);
+  }
+
+  #keep(notification: Message): void {
+    const { length } = notification.bytes;
+    const full = this.#kept.length >= MAX_KEPT || this.#keptBytes + length > MAX_KEPT_BYTES;
+    if (full || progressToken(notification) !== null) return;
+    this.#kept.push(notification);
+    this.#keptBytes += length;
+  }
+
+  /** What the server answered while nobody was there to hear it, where it can be held till somebody is. */
+  #keepable(outcome: Outcome): Outcome {
+    if (outcome.kind === 'failure' || this.#deps.admits(outcome.message.bytes.length)) return outcome;
+    const text = 'the answer came while the client was away, and is too large to be kept for it';
+    return failure(new GatewayError('TOO_LARGE', text));
+  }
+
+  #stopAsking(why: string): void {
+    this.#gathering?.();
+    this.#gathering = null;
+    this.#kept = [];
+    this.#questions.end(new GatewayError('CANCELLED', why));
+  }
+
+  #end(front: ClientExchange, outcome: Outcome): void {
+    this.#front = null;
+    front.onCancel = null;
+    this.#deps.over(this);
+    front.finish(outcome);
+  }
+}
+
+/** Why this server's request cannot be put to the client of this call; null where it can. */
+function refusalOf(call: Message, request: Message, capabilities: string): GatewayError | null {
+  const { method } = request;
+  if (!isInputRequest(method)) {
+    return new GatewayError('METHOD_NOT_FOUND', `${method} cannot be asked of a client of 2026-07-28`);
+  }
+  if (!takesInput(call.method)) {
+    return new GatewayError(
+      'MISSING_CAPABILITY',
+      `nothing can be asked of the client while it waits for ${call.method}`,
+    );
+  }
+  return declares(capabilities, request) ? null : missing(method);
+}

@@ -1,0 +1,293 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { requestDigest } from '../../gateway/request-digest.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { Endpoint, Exchange } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
+import type { Outcome } from '../../model/outcome.ts';
+import type { Principal } from '../../model/principal.ts';
+import type { Random } from '../../model/random.ts';
+import type { Sealing } from '../../model/sealing.ts';
+import { entries, field, type Range, stringValue } from '../../protocol/fields.ts';
+import { inputOf, inputRequired, takesInput, withInput } from '../../protocol/stateless/input-required.ts';
+import { sameRights } from '../identity/rights.ts';
+import { type ClientExchange, paramHeadersOf } from '../session/client-exchange.ts';
+import type { ExchangeList } from '../session/exchange-list.ts';
+import type { OtherNodes } from '../session/other-nodes.ts';
+import { PendingInputCall } from './pending-input-call.ts';
+
+/** Calls whose clients are asked, of all clients and of one principal. */
+const MAX_CALLS = 4_096;
+const MAX_PER_PRINCIPAL = 2_048;
+/** What they may hold together: requests, questions, and answers that wait for somebody to come back. */
+const MAX_BYTES = 64 * 1024 * 1024;
+/** What those of one principal may hold of it. */
+const MAX_BYTES_PER_PRINCIPAL = MAX_BYTES / 2;
+/** Stands in front of every state that was sealed here. */
+const MARK = 'trunkline-call.';
+const MARK_BYTES = Buffer.from(MARK);
+const HANDLE_BYTES = 16;
+
+export interface PendingInputRequestsDeps {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly sealing: Sealing;
+  /** How long a client may take to come back with answers. */
+  readonly ttlMs?: number;
+  /** Questions that come within so long of each other are one round. */
+  readonly gatherMs?: number;
+  readonly others?: OtherNodes;
+}
+
+const TTL_MS = 10 * 60_000;
+const GATHER_MS = 5;
+
+/** What a request with a state of ours is. */
+export type Returning =
+  | { readonly kind: 'refused'; readonly error: GatewayError }
+  /** The next round of a call that waits for it. */
+  | { readonly kind: 'resumes'; readonly call: PendingInputCall; readonly responses: Range | null }
+  /** The same of a call that waits at another node. */
+  | { readonly kind: 'elsewhere'; readonly run: (exchange: Exchange) => Promise<Outcome> }
+  /** A call to be made again, as it was when it began: its server keeps nothing open. */
+  | { readonly kind: 'again'; readonly request: Message };
+
+interface Ticket {
+  /** null for a call that is to be made again. */
+  readonly call: PendingInputCall | null;
+  /** It was used, or its time is over. */
+  end(): void;
+}
+
+/**
+ * The calls of stateless clients that wait for what their servers asked, and the sealed states that lead back to them
+ * (proto:S3, proto:S6). A state is good once, for its principal, endpoint, method and params, until it expires; for
+ * anybody and anything else it is -32602, and nothing runs. A state of an earlier process of ours proves that there
+ * was a call, and that nobody knows what became of it: UNKNOWN, and it is not run again. If it was for a call to be made
+ * again, nobody knows whether it was used: then it is -32602 too. A state of another node that is there goes to it.
+ */
+export class PendingInputRequests {
+  readonly #deps: PendingInputRequestsDeps;
+  readonly #ttlMs: number;
+  readonly #incarnation: string;
+  readonly #tickets = new Map<string, Ticket>();
+  readonly #calls = new Map<PendingInputCall, { bytes: number; handle: string; digest: string }>();
+  readonly #perPrincipal = new Map<string, number>();
+  /** States for calls to be made again, by principal. */
+  readonly #again = new Map<string, number>();
+  #bytes = 0;
+  readonly #bytesPerPrincipal = new Map<string, number>();
+
+  constructor(deps: PendingInputRequestsDeps) {
+    this.#deps = deps;
+    this.#ttlMs = deps.ttlMs ?? TTL_MS;
+    this.#incarnation = deps.others?.self ?? deps.random.hex(8);
+  }
+
+  /** Calls that nobody waits for at this moment, but that live. */
+  get waitingForInput(): number {
+    let count = 0;
+    for (const call of this.#calls.keys()) if (call.waitingForInput) count++;
+    return count;
+  }
+
+  /**
+   * The call's server asks for the first time: from now on another exchange stands before the client in its place, and
+   * in the list of those in flight. `wire` is what the call ends with. Throws GatewayError where there are too many.
+   */
+  begin(call: ClientExchange, inFlight: ExchangeList, endpoint: Endpoint, wire: object | null): ClientExchange {
+    const { id } = call.client.principal;
+    const { length } = call.request.bytes;
+    const count = this.#perPrincipal.get(id) ?? 0;
+    if (this.#calls.size >= MAX_CALLS || count >= MAX_PER_PRINCIPAL || !this.#hasRoom(id, length)) {
+      throw new GatewayError('OVERLOADED', 'too many calls wait for answers of clients');
+    }
+    const held = { bytes: 0, handle: '', digest: '' };
+    const admits = (bytes: number): boolean => {
+      if (!this.#hasRoom(id, bytes)) return false;
+      this.#hold(id, bytes);
+      held.bytes += bytes;
+      return true;
+    };
+    const front = call.standIn();
+    const opened: PendingInputCall = new PendingInputCall(call, front, wire, {
+      clock: this.#deps.clock,
+      gatherMs: this.#deps.gatherMs ?? GATHER_MS,
+      ttlMs: this.#ttlMs,
+      admits,
+      gives: (bytes) => {
+        // What an ended call held was given up with it.
+        if (!this.#calls.has(opened)) return;
+        this.#hold(id, -bytes);
+        held.bytes -= bytes;
+      },
+      asking: (waitingForInput, questions) => {
+        const handle = this.#deps.random.hex(HANDLE_BYTES);
+        held.handle = handle;
+        held.digest ||= requestDigest(call.request);
+        this.#tickets.set(handle, { call: waitingForInput, end: () => this.#tickets.delete(handle) });
+        return inputRequired(questions, this.#sealed(call.client.principal, endpoint, held.handle, held.digest));
+      },
+      over: (waitingForInput) => this.#release(waitingForInput),
+    });
+    admits(length);
+    this.#calls.set(opened, held);
+    this.#perPrincipal.set(id, count + 1);
+    inFlight.remove(call);
+    inFlight.add(front);
+    return front;
+  }
+
+  /** The result that asks a client to do something and then to call again. */
+  askingAgain(exchange: ClientExchange, endpoint: Endpoint, questions: Buffer): Message {
+    const handle = this.#deps.random.hex(HANDLE_BYTES);
+    const { principal } = exchange.client;
+    const count = this.#again.get(principal.id) ?? 0;
+    if (this.#tickets.size >= 2 * MAX_CALLS || count >= MAX_PER_PRINCIPAL) {
+      throw new GatewayError('OVERLOADED', 'too many clients are asked');
+    }
+    const disarm = this.#deps.clock.after(this.#ttlMs, () => end());
+    const end = (): void => {
+      disarm();
+      this.#tickets.delete(handle);
+      lessOne(this.#again, principal.id);
+    };
+    this.#tickets.set(handle, { call: null, end });
+    this.#again.set(principal.id, count + 1);
+    return inputRequired(
+      questions,
+      this.#sealed(principal, endpoint, handle, `again ${requestDigest(exchange.request)}`),
+    );
+  }
+
+  /** Finds what the request comes back to; null when it holds no state of ours. `headers` are its `Mcp-Param-*`. */
+  returning(
+    request: Message,
+    principal: Principal,
+    endpoint: Endpoint,
+    headers: IncomingHttpHeaders | null,
+  ): Returning | null {
+    if (!takesInput(request.method) || !request.bytes.includes(MARK_BYTES)) return null;
+    const { responses, state } = inputOf(request);
+    const text = stringValue(request.bytes, state);
+    if (text === null || !text.startsWith(MARK)) return null;
+    if (responses !== null && request.bytes[responses.start] !== 0x7b) {
+      return refused('INVALID_PARAMS', 'params.inputResponses must be an object');
+    }
+    const opened = this.#deps.sealing.open(contextOf(principal, endpoint), text.slice(MARK.length));
+    const [incarnation, handle, expiresAt, digest] = opened?.split('\0') ?? [];
+    const again = digest?.startsWith('again ') === true;
+    const meant = again ? `again ${requestDigest(request)}` : requestDigest(request);
+    if (opened === null || meant !== digest) return refused('INVALID_PARAMS', NOT_OURS);
+    if (this.#deps.clock.wall() >= Number(expiresAt))
+      return refused('INVALID_PARAMS', 'params.requestState has expired');
+    const { others } = this.#deps;
+    if (incarnation !== this.#incarnation && others?.has(incarnation!) === true) {
+      return { kind: 'elsewhere', run: (exchange) => others.returned(incarnation!, exchange, endpoint) };
+    }
+    const ticket = this.#tickets.get(handle!);
+    if (ticket === undefined && (again || incarnation === this.#incarnation)) {
+      return refused('INVALID_PARAMS', 'params.requestState was used already, or is too old');
+    }
+    if (ticket?.call && headers !== null && !sameParamHeaders(headers, ticket.call.call.paramHeaders)) {
+      return refused('HEADER_MISMATCH', 'Header mismatch: Mcp-Param-* differ from those the call began with');
+    }
+    if (again && responses !== null && isDeclined(request.bytes, responses)) {
+      return refused('CANCELLED', 'the user declined what the server asked for');
+    }
+    ticket?.end();
+    if (again) return { kind: 'again', request: withInput(request, null, null) };
+    const call = ticket?.call ?? null;
+    if (call === null) return refused('UNKNOWN', 'the gateway was restarted while the call waited; it may have run');
+    return { kind: 'resumes', call, responses };
+  }
+
+  /** A wire has ended, and with it the calls whose clients it led to. */
+  left(wire: object, reason: string): void {
+    for (const call of [...this.#calls.keys()]) if (call.wire === wire && call.waitingForInput) call.forget(reason);
+  }
+
+  /** Parked calls whose caller has other rights than when they began end. */
+  reauthorize(current: (principalId: string) => Principal | null): void {
+    for (const waitingForInput of [...this.#calls.keys()]) {
+      const { principal } = waitingForInput.call.client;
+      if (waitingForInput.waitingForInput && !sameRights(principal, current(principal.id))) {
+        this.#end(waitingForInput, 'ACCESS_DENIED', 'the rights of the caller have changed');
+      }
+    }
+  }
+
+  /** The gateway stops. Who comes back to the next process is told that the call may have run. */
+  close(): void {
+    for (const call of [...this.#calls.keys()]) {
+      if (call.waitingForInput) this.#end(call, 'UNKNOWN', 'the gateway stopped before the answer came');
+    }
+  }
+
+  #end(call: PendingInputCall, code: GatewayError['code'], text: string): void {
+    call.abandon(new GatewayError(code, text, { outcome: 'UNKNOWN' }));
+  }
+
+  #release(call: PendingInputCall): void {
+    const held = this.#calls.get(call);
+    if (held === undefined) return;
+    this.#calls.delete(call);
+    this.#tickets.delete(held.handle);
+    const { id } = call.call.client.principal;
+    this.#hold(id, -held.bytes);
+    lessOne(this.#perPrincipal, id);
+  }
+
+  #hasRoom(principalId: string, bytes: number): boolean {
+    const own = this.#bytesPerPrincipal.get(principalId) ?? 0;
+    return this.#bytes + bytes <= MAX_BYTES && own + bytes <= MAX_BYTES_PER_PRINCIPAL;
+  }
+
+  #hold(principalId: string, bytes: number): void {
+    this.#bytes += bytes;
+    addTo(this.#bytesPerPrincipal, principalId, bytes);
+  }
+
+  #sealed(principal: Principal, endpoint: Endpoint, handle: string, digest: string): string {
+    const expiresAt = this.#deps.clock.wall() + this.#ttlMs;
+    const text = [this.#incarnation, handle, expiresAt, digest].join('\0');
+    return MARK + this.#deps.sealing.seal(contextOf(principal, endpoint), text);
+  }
+}
+
+function lessOne(counts: Map<string, number>, id: string): void {
+  addTo(counts, id, -1);
+}
+
+function addTo(counts: Map<string, number>, id: string, more: number): void {
+  const left = (counts.get(id) ?? 0) + more;
+  if (left === 0) counts.delete(id);
+  else counts.set(id, left);
+}
+
+const NOT_OURS = 'params.requestState is not one that was given out for this request';
+
+function refused(code: GatewayError['code'], text: string): Returning {
+  const outcome = code === 'UNKNOWN' ? 'UNKNOWN' : 'REFUSED';
+  return { kind: 'refused', error: new GatewayError(code, text, { outcome }) };
+}
+
+function isDeclined(bytes: Buffer, responses: Range): boolean {
+  for (const { valueStart, valueEnd } of entries(bytes, responses.start, responses.end)) {
+    const action = stringValue(bytes, field(bytes, valueStart, valueEnd, 'action'));
+    if (action === 'decline' || action === 'cancel') return true;
+  }
+  return false;
+}
+
+/** The body was compared by its digest; the headers that mirror it were checked when the call began. */
+function sameParamHeaders(headers: IncomingHttpHeaders, before: Readonly<Record<string, string>> | null): boolean {
+  const now = paramHeadersOf(headers);
+  const names = Object.keys(now);
+  if (before === null) return names.length === 0;
+  return names.length === Object.keys(before).length && names.every((name) => now[name] === before[name]);
+}
+
+function contextOf(principal: Principal, { path }: Endpoint): string {
+  return `parked\0${principal.id}\0${path}`;
+}

@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import { clientOf } from '../../../test/support/played-upstreams.ts';
+import type { RequestContext } from '../../http/listener/request-context.ts';
+import type { EventSink } from '../../model/event-sink.ts';
+import { AGGREGATE } from '../../model/exchange.ts';
+import type { EventLog, LoggedEvent } from '../../model/ports.ts';
+import type { LeftStream, StreamsElsewhere } from '../../model/stream-copies.ts';
+import { notification } from '../../protocol/compose.ts';
+import { ClientSession } from './client-session.ts';
+import type { SessionTable } from './session-table.ts';
+import { StandaloneStreams } from './standalone-streams.ts';
+import { StreamResumption } from './stream-resumption.ts';
+
+const HERE = 'a'.repeat(16);
+const GONE = 'b'.repeat(16);
+
+class Sink implements EventSink {
+  closed = false;
+  onDrain = null;
+  onClose = null;
+  readonly events: string[] = [];
+
+  event(_id: string | null, parts: readonly Buffer[]): boolean {
+    const text = Buffer.concat(parts).toString();
+    if (text !== '') this.events.push(text);
+    return true;
+  }
+
+  retry(): boolean {
+    return true;
+  }
+
+  end(): void {
+    this.closed = true;
+  }
+}
+
+class Log implements EventLog {
+  readonly #events: LoggedEvent[] = [];
+
+  append(_sessionId: string, stream: string, message: Buffer): string {
+    const eventId = `${stream}~${(this.#events.length + 1).toString(36)}`;
+    this.#events.push({ eventId, message });
+    return eventId;
+  }
+
+  async after(_sessionId: string, eventId: string) {
+    const stream = eventId.slice(0, eventId.lastIndexOf('~'));
+    const events = this.#events.filter((event) => event.eventId.startsWith(`${stream}~`));
+    const at = events.findIndex((event) => event.eventId === eventId);
+    return at < 0 ? null : { stream, events: events.slice(at + 1) };
+  }
+
+  forget(): void {}
+
+  close(): void {}
+}
+
+test('check:C9 a client whose stream another node has taken over, or nobody could, hears what is said here', async () => {
+  const clock = new FakeClock();
+  const session = new ClientSession(clientOf('5'.repeat(32)), 'secret', AGGREGATE, true, clock.wall(), clock.now());
+  const events = new Log();
+  const standalone = new StandaloneStreams(session, { clock, events, prefix: HERE });
+  const lastEventId = `${session.streamHead('g')}${GONE}1~1`;
+  const left: LeftStream = {
+    name: lastEventId.slice(0, -2),
+    sessionId: session.id,
+    principal: session.client.principal.id,
+    events: [],
+    owed: [],
+    next: null,
+    position: 1,
+  };
+  const lefts: (LeftStream | null)[] = [left, null];
+  const others: StreamsElsewhere = {
+    isElsewhere: (eventId) => eventId.includes(GONE),
+    resume: async () => 'gone',
+    resumeAnywhere: async () => false,
+    left: async () => lefts.shift() ?? null,
+    takeOver: async () => false,
+  };
+  const sessions = { get: () => session } as unknown as SessionTable;
+  const resumption = new StreamResumption({ events, sessions, others, standalone: () => standalone });
+  const sink = new Sink();
+  await resumption.resume({ openSse: () => sink } as unknown as RequestContext, session, lastEventId);
+  await settled();
+  assert.ok(standalone.open);
+  standalone.deliver(notification('notifications/tools/list_changed', null, 'stateful'));
+  assert.deepEqual(
+    sink.events.map((text) => JSON.parse(text).method),
+    ['notifications/tools/list_changed'],
+  );
+  standalone.close();
+});

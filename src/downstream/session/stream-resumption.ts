@@ -1,0 +1,159 @@
+import type { RequestContext } from '../../http/listener/request-context.ts';
+import type { EventSink } from '../../model/event-sink.ts';
+import type { EventLog, LoggedEvent } from '../../model/ports.ts';
+import type { LeftStream, StreamsElsewhere } from '../../model/stream-copies.ts';
+import { sendError } from '../endpoints/send.ts';
+import type { ClientSession } from './client-session.ts';
+import { sayLeft } from './left-behind.ts';
+import { replay } from './logged-stream.ts';
+import type { SessionTable } from './session-table.ts';
+import { RETRY_MS, type StandaloneStreams } from './standalone-streams.ts';
+
+export interface StreamResumptionDeps {
+  readonly events: EventLog;
+  readonly sessions: SessionTable;
+  readonly others?: StreamsElsewhere;
+  /** The session's own streams, one of which is about to be opened. */
+  readonly standalone: (session: ClientSession) => StandaloneStreams;
+}
+
+/** Streams that went on elsewhere, and ended there too: more of them in a row are not followed. */
+const MAX_STEPS = 8;
+const NOTHING = Buffer.alloc(0);
+
+/**
+ * Clients that come back with `Last-Event-ID`. They get what they missed on the stream that the event is of, and on that one
+ * alone (2025-11-25 transports, resumability): from its node while that lives; else from the copy it left, after which an
+ * answer that was still to come is UNKNOWN, and a stream of the session's own goes on as one of this node.
+ */
+export class StreamResumption {
+  readonly #deps: StreamResumptionDeps;
+
+  constructor(deps: StreamResumptionDeps) {
+    this.#deps = deps;
+  }
+
+  async resume(context: RequestContext, session: ClientSession, lastEventId: string): Promise<void> {
+    let sink: EventSink | null = null;
+    const open = (): EventSink => {
+      sink ??= context.openSse();
+      return sink;
+    };
+    if (await this.#resume(session, lastEventId, open)) return;
+    if (lastEventId.startsWith(session.streamHead('g'))) {
+      // An event that has left the log was seen by the client: it misses nothing we still have.
+      this.#deps.standalone(session).connect(open());
+    } else sendError(context, 400, 'Nothing can be replayed after this event');
+  }
+
+  /** The client of this session is at another node, and comes back for a stream of this one; false where it has none such. */
+  async resumeFor(sessionId: string, lastEventId: string, open: () => EventSink): Promise<boolean> {
+    const session = this.#deps.sessions.get(sessionId);
+    if (session !== undefined) return this.#resumeHere(session, lastEventId, open);
+    const found = await this.#deps.events.after(sessionId, lastEventId).catch(() => null);
+    return found !== null && replayed(found.events, lastEventId, open);
+  }
+
+  async #resume(session: ClientSession, lastEventId: string, open: () => EventSink): Promise<boolean> {
+    const { others } = this.#deps;
+    if (others === undefined || !others.isElsewhere(lastEventId)) {
+      if (await this.#resumeHere(session, lastEventId, open)) return true;
+      return (await others?.resumeAnywhere(session.id, lastEventId, open)) ?? false;
+    }
+    const how = await others.resume(session.id, lastEventId, open);
+    if (how !== 'gone') return how === 'served';
+    const left = await others.left(session.id, session.client.principal.id, lastEventId);
+    if (left !== null) return this.#goOn(session, left, others, lastEventId, open);
+    // A node that was restarted has another name, and its log still: this one, or another.
+    if (await this.#resumeHere(session, lastEventId, open)) return true;
+    return others.resumeAnywhere(session.id, lastEventId, open);
+  }
+
+  /**
+   * Replays what the client missed on the stream the event is of. False where this node has nothing after the event; then
+   * `open` was not called.
+   */
+  async #resumeHere(session: ClientSession, lastEventId: string, open: () => EventSink): Promise<boolean> {
+    for (const { stream } of session.replies?.values() ?? []) {
+      if (stream === null || !isOf(lastEventId, stream.name)) continue;
+      await stream.resume(open(), lastEventId);
+      return true;
+    }
+    const found = await this.#deps.events.after(session.id, lastEventId);
+    if (found === null) return false;
+    if (!isOwn(lastEventId, session)) return replayed(found.events, lastEventId, open);
+    await this.#deps.standalone(session).resume(found.stream, open(), lastEventId);
+    return true;
+  }
+
+  /** What a node that is gone has left, and then what follows it. */
+  async #goOn(
+    session: ClientSession,
+    left: LeftStream,
+    others: StreamsElsewhere,
+    lastEventId: string,
+    open: () => EventSink,
+  ): Promise<boolean> {
+    if (!isOwn(lastEventId, session)) {
+      if (left.events.length === 0 && left.owed.length === 0) return false;
+      const sink = open();
+      sayLeft(sink, left, session.endpoint);
+      sink.end();
+      return true;
+    }
+    let now: LeftStream = left;
+    let told = false;
+    for (let step = 0; step < MAX_STEPS; step++) {
+      if (now.next === null) {
+        const standalone = this.#deps.standalone(session);
+        const { stream, startId } = standalone.successor();
+        if (await others.takeOver(now, startId)) {
+          const sink = open();
+          sayLeft(sink, now, session.endpoint);
+          // From here on it comes back to this node; older revisions read an event without data as a broken message.
+          if (session.client.revision === '2025-11-25') {
+            sink.retry(RETRY_MS);
+            sink.event(startId, [NOTHING]);
+          }
+          await stream.resume(sink, startId);
+          return true;
+        }
+        standalone.abandon(stream);
+      } else {
+        const sink = open();
+        sayLeft(sink, now, session.endpoint);
+        told = true;
+        if (!others.isElsewhere(now.next)) return this.#resumeHere(session, now.next, open);
+        const how = await others.resume(session.id, now.next, open);
+        if (how === 'served') return true;
+        if (how === 'none') break;
+      }
+      const found = await others.left(session.id, session.client.principal.id, now.next ?? lastEventId);
+      if (found === null) break;
+      now = found;
+      told = false;
+    }
+    // Nobody can be told that it goes on here.
+    if (!told) sayLeft(open(), now, session.endpoint);
+    this.#deps.standalone(session).connect(open());
+    return true;
+  }
+}
+
+function replayed(events: readonly LoggedEvent[], lastEventId: string, open: () => EventSink): boolean {
+  if (events.length === 0) return false;
+  const sink = open();
+  replay(sink, events, lastEventId);
+  sink.end();
+  return true;
+}
+
+/** Whether the event is of one of the session's own streams. */
+function isOwn(eventId: string, session: ClientSession): boolean {
+  return eventId.startsWith(session.streamHead('g'));
+}
+
+/** Whether the event is of the stream. Event ids begin with the stream's name, whatever follows. */
+function isOf(eventId: string, stream: string): boolean {
+  return eventId.startsWith(stream) && !/^[0-9a-z.]/.test(eventId.slice(stream.length));
+}

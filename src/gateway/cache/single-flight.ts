@@ -1,0 +1,78 @@
+import type { ClientProfile } from '../../model/client-profile.ts';
+import type { Exchange } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
+import { failure, type Outcome } from '../../model/outcome.ts';
+
+/** A caller's request that waits for the flight's answer. */
+export interface FlightWaiter {
+  readonly request: Message;
+  readonly exchange: Exchange;
+  readonly land: (outcome: Outcome) => void;
+}
+
+/**
+ * One request to a server that several callers wait for. It is nobody's: who began it may cancel and the others still
+ * get the answer, and only when nobody waits any more is the server told to stop.
+ */
+export class SingleFlight implements Exchange {
+  readonly id: string;
+  readonly request: Message;
+  readonly client: ClientProfile;
+  /** A question of the server's ends the flight: it is the affair of each caller alone. */
+  readonly takesInputRequired = true;
+  readonly sealsInput: boolean;
+  cancelled: string | null = null;
+  onCancel: ((reason: string) => void) | null = null;
+  readonly #abandoned: () => void;
+  readonly #passengers = new Set<FlightWaiter>();
+
+  /** `abandoned` is called when the last caller has left. */
+  constructor(request: Message, first: Exchange, abandoned: () => void) {
+    this.id = first.id;
+    this.request = request;
+    this.client = first.client;
+    this.sealsInput = first.sealsInput === true;
+    this.#abandoned = abandoned;
+  }
+
+  board(request: Message, exchange: Exchange): Promise<Outcome> {
+    return new Promise((land) => {
+      const passenger = { request, exchange, land };
+      if (exchange.cancelled === null) {
+        this.#passengers.add(passenger);
+        exchange.onCancel = (reason) => this.#leave(passenger, reason);
+      } else this.#leave(passenger, exchange.cancelled);
+    });
+  }
+
+  /** Those who still wait, for the last time. */
+  disembark(): readonly FlightWaiter[] {
+    const passengers = [...this.#passengers];
+    this.#passengers.clear();
+    for (const { exchange } of passengers) exchange.onCancel = null;
+    return passengers;
+  }
+
+  emit(notification: Message): void {
+    for (const { exchange } of this.#passengers) exchange.emit(notification);
+  }
+
+  ask(request: Message): Promise<Message> {
+    return Promise.reject(
+      new GatewayError('MISSING_CAPABILITY', `there is no one client to ask for ${request.method}`),
+    );
+  }
+
+  #leave(passenger: FlightWaiter, reason: string): void {
+    this.#passengers.delete(passenger);
+    passenger.exchange.onCancel = null;
+    passenger.land(
+      failure(new GatewayError('CANCELLED', 'the call was cancelled', { outcome: 'UNKNOWN', retryable: false })),
+    );
+    if (this.#passengers.size > 0 || this.cancelled !== null) return;
+    this.cancelled = reason;
+    this.#abandoned();
+    this.onCancel?.(reason);
+  }
+}

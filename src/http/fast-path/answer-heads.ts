@@ -1,0 +1,52 @@
+import { encodeHeaders } from '../client/header-block.ts';
+import { NO_SNIFFING } from '../context/refusal.ts';
+import { nodeHttp } from '../node-http.ts';
+
+/** The heads of answers in the plain lane, as `node:http` would write them. What is the same for a second is kept. */
+export class AnswerHeads {
+  readonly #keepAlive: string;
+  readonly #wall: () => number;
+  #second = 0;
+  #date = '';
+
+  constructor(keepAliveMs: number, maxRequests: number, wall: () => number = Date.now) {
+    const seconds = Math.floor(keepAliveMs / 1_000);
+    this.#keepAlive = `Connection: keep-alive\r\nKeep-Alive: timeout=${seconds}, max=${maxRequests}\r\n`;
+    this.#wall = wall;
+  }
+
+  /** Of an answer with a body of this length; without a type there is none. */
+  whole(status: number, type: string | null, length: number, headers: readonly string[], keep: boolean): string {
+    const framing = status === 204 ? '' : `Content-Length: ${length}\r\n`;
+    const begin = type === null ? framing : `Content-Type: ${type}\r\n${framing}`;
+    return statusLine(status) + begin + this.#rest(headers, keep) + END;
+  }
+
+  /** Of an answer in chunks. */
+  chunked(status: number, headers: readonly string[], keep: boolean): string {
+    return `${statusLine(status)}${this.#rest(headers, keep)}Transfer-Encoding: chunked\r\n${END}`;
+  }
+
+  #rest(headers: readonly string[], keep: boolean): string {
+    const own = headers.length === 0 ? '' : encodeHeaders(headers);
+    return SAFE + own + this.#dateLine() + (keep ? this.#keepAlive : CLOSE);
+  }
+
+  #dateLine(): string {
+    const now = this.#wall();
+    if (now < this.#second || now >= this.#second + 1_000) {
+      this.#second = now - (now % 1_000);
+      this.#date = `Date: ${new Date(now).toUTCString()}\r\n`;
+    }
+    return this.#date;
+  }
+}
+
+function statusLine(status: number): string {
+  return status === 200 ? OK : `HTTP/1.1 ${status} ${nodeHttp.STATUS_CODES[status] ?? 'Unknown'}\r\n`;
+}
+
+const OK = 'HTTP/1.1 200 OK\r\n';
+const SAFE = `${NO_SNIFFING.join(': ')}\r\n`;
+const CLOSE = 'Connection: close\r\n';
+const END = '\r\n';

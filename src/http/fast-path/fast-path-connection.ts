@@ -1,0 +1,275 @@
+import type { Socket } from 'node:net';
+import { ByteGatherer } from '../../model/byte-gatherer.ts';
+import type { BodyBudget } from '../context/body-budget.ts';
+import { clientErrorRefusal } from '../context/client-error-refusal.ts';
+import { rawRefusal, renderRefusal } from '../context/refusal.ts';
+import type { AnswerHeads } from './answer-heads.ts';
+import { FastPathContext, type FastPathLine } from './fast-path-context.ts';
+import { type FastPathHead, readFastPathHead } from './fast-path-head.ts';
+
+/** The lane, as its connections see it. */
+export interface FastPathTraffic {
+  readonly heads: AnswerHeads;
+  readonly maxRequests: number;
+  readonly bodies: BodyBudget;
+  /** Turns of its wheel so far. */
+  readonly tick: number;
+  serve(http: FastPathContext): void;
+  /** The connection goes on in the other lane, with these bytes. */
+  handOver(connection: FastPathConnection, bytes: Buffer | null): void;
+  gone(connection: FastPathConnection): void;
+  onMalformed(): void;
+}
+
+/** A call may last: a body that is a small part of a larger read than this is copied out of it. */
+const SMALL_READ = 4 * 1024;
+/** What a client may send ahead of answers before it is made to wait. */
+const MAX_AHEAD = 64 * 1024;
+const NOTHING = Buffer.alloc(0);
+/** How long a connection that is being refused may stay open for its answer to get through. */
+const LINGER_MS = 1_000;
+
+const CONNECTION = Symbol('plain connection');
+interface Carrier {
+  [CONNECTION]?: FastPathConnection | undefined;
+}
+
+/**
+ * A connection for as long as it brings plain requests: one at a time, the next one is looked at when the answer before
+ * it is with the kernel. Bytes that are anything else go to the other lane, and the connection with them.
+ */
+export class FastPathConnection implements FastPathLine {
+  readonly socket: Socket;
+  /** The request being answered. */
+  http: FastPathContext | null = null;
+  /** No answer reaches the client any more. */
+  ended = false;
+  /** The tick of the lane when it was last at rest, or began. */
+  since: number;
+  readonly #fastPath: FastPathTraffic;
+  #served = 0;
+  #reading = false;
+  /** What has come of a request that is not whole, or ahead of its turn. */
+  #kept: ByteGatherer | null = null;
+  /** What that holds of the budget for bodies in receipt. */
+  #share = 0;
+  /** Bytes of a whole request, of which what is kept is a part. */
+  #awaited = 0;
+  #last: FastPathHead | null = null;
+
+  constructor(socket: Socket, fastPath: FastPathTraffic) {
+    this.socket = socket;
+    this.#fastPath = fastPath;
+    this.since = fastPath.tick;
+    (socket as Carrier)[CONNECTION] = this;
+    socket.on('data', onData);
+    socket.on('end', onEnd);
+    socket.on('error', onError);
+    socket.on('timeout', onTimeout);
+    socket.on('close', onClose);
+  }
+
+  get heads(): AnswerHeads {
+    return this.#fastPath.heads;
+  }
+
+  /** Between two requests. */
+  get idle(): boolean {
+    return this.#served > 0 && this.http === null && this.#kept === null;
+  }
+
+  /** Waits for a request that has not begun, or is not whole. */
+  get waiting(): boolean {
+    return this.http === null && !this.idle;
+  }
+
+  take(bytes: Buffer): void {
+    if (this.ended) return;
+    if (this.http !== null) {
+      this.#keepAhead(bytes);
+      return;
+    }
+    if (this.#kept === null) {
+      this.#read(bytes);
+      return;
+    }
+    this.#kept.add(bytes);
+    if (this.#kept.length >= this.#awaited) this.#readKept();
+    else this.#hold();
+  }
+
+  /** The whole answer has been written. */
+  answered(http: FastPathContext): void {
+    if (this.socket.writableLength === 0) this.#finish(http);
+    else this.socket.write(NOTHING, (error) => (error ? undefined : this.#finish(http)));
+  }
+
+  /** Ends in good order where nothing is being answered: what is on its way is not reset, and not heard either. */
+  leave(): void {
+    if (this.ended) return;
+    this.ended = true;
+    this.#forget();
+    this.#close();
+  }
+
+  /** The other lane has it from now on. */
+  release(): void {
+    (this.socket as Carrier)[CONNECTION] = undefined;
+    this.socket.removeListener('data', onData);
+    this.socket.removeListener('end', onEnd);
+    this.socket.removeListener('error', onError);
+    this.socket.removeListener('timeout', onTimeout);
+    this.socket.removeListener('close', onClose);
+  }
+
+  handOver(): void {
+    const bytes = this.#kept?.take() ?? null;
+    this.#forget();
+    this.#fastPath.handOver(this, bytes);
+  }
+
+  #read(bytes: Buffer): void {
+    this.#reading = true;
+    let at = 0;
+    while (at < bytes.length && this.http === null && !this.ended) {
+      const head = this.#headAt(bytes, at);
+      if (head === null) {
+        this.#reading = false;
+        this.#fastPath.handOver(this, at === 0 ? bytes : bytes.subarray(at));
+        return;
+      }
+      const end = at + head.text.length + head.bodyBytes;
+      if (end > bytes.length) {
+        this.#awaited = end - at;
+        this.since = this.#fastPath.tick;
+        break;
+      }
+      const http = new FastPathContext(this, head, ownBody(bytes, at + head.text.length, end));
+      at = end;
+      this.http = http;
+      if (++this.#served >= this.#fastPath.maxRequests) http.last();
+      this.#fastPath.serve(http);
+    }
+    this.#reading = false;
+    if (at >= bytes.length || this.ended) return;
+    const rest = at === 0 ? bytes : bytes.subarray(at);
+    if (this.http !== null) {
+      this.#keepAhead(rest);
+      return;
+    }
+    this.#kept = new ByteGatherer();
+    this.#kept.add(rest);
+    this.#hold();
+  }
+
+  #headAt(bytes: Buffer, at: number): FastPathHead | null {
+    const last = this.#last;
+    if (last !== null) {
+      const { text } = last;
+      if (bytes.length - at >= text.length && bytes.toString('latin1', at, at + text.length) === text) return last;
+    }
+    const head = readFastPathHead(bytes, at);
+    this.#last = head;
+    return head;
+  }
+
+  /** What came ahead of its turn is no body in receipt yet: it may wait for as long as the call before it lasts. */
+  #keepAhead(bytes: Buffer): void {
+    this.#kept ??= new ByteGatherer();
+    this.#kept.add(bytes);
+    if (this.#kept.length > MAX_AHEAD) this.socket.pause();
+  }
+
+  /** Where the budget has no room for what has come of a request, the other lane refuses it in the shape of its endpoint. */
+  #hold(): void {
+    const share = this.#fastPath.bodies.grow(this.#share, this.#kept!.length, this.#awaited);
+    if (share < 0) this.handOver();
+    else this.#share = share;
+  }
+
+  #forget(): void {
+    this.#kept = null;
+    this.#fastPath.bodies.giveBack(this.#share);
+    this.#share = 0;
+  }
+
+  #readKept(): void {
+    const bytes = this.#kept!.take();
+    this.#forget();
+    this.#read(bytes);
+  }
+
+  #finish(http: FastPathContext): void {
+    if (this.http !== http || this.ended) return;
+    this.http = null;
+    this.since = this.#fastPath.tick;
+    if (this.socket.timeout) this.socket.setTimeout(0);
+    http.flushed();
+    if (!http.keepsConnection) {
+      this.ended = true;
+      this.#forget();
+      this.#close();
+      return;
+    }
+    if (this.#kept === null || this.#reading) return;
+    if (this.socket.isPaused()) this.socket.resume();
+    this.#readKept();
+  }
+
+  /** Reads on, to nobody, until the client has closed too: what it sent already must not reset the answer away. */
+  #close(): void {
+    const { socket } = this;
+    socket.end();
+    if (socket.isPaused()) socket.resume();
+    const timer = setTimeout(() => socket.destroy(), LINGER_MS);
+    timer.unref();
+    socket.once('close', () => clearTimeout(timer));
+  }
+
+  /** Called by the socket's `end`. A client that has closed its side wants no answer any more, as `node:http` has it. */
+  onEnd(): void {
+    const cut = this.http === null && this.#kept !== null;
+    if (this.ended) return;
+    this.ended = true;
+    this.#forget();
+    if (cut) {
+      this.#fastPath.onMalformed();
+      this.socket.end(rawRefusal(clientErrorRefusal(undefined), renderRefusal));
+    } else this.socket.destroySoon();
+  }
+
+  /** Called by the socket's `close`. */
+  onClose(): void {
+    this.ended = true;
+    this.#forget();
+    this.#fastPath.gone(this);
+    const { http } = this;
+    this.http = null;
+    http?.over();
+  }
+}
+
+function ownBody(bytes: Buffer, from: number, to: number): Buffer {
+  const body = bytes.subarray(from, to);
+  return bytes.length > SMALL_READ && 2 * body.length < bytes.length ? Buffer.from(body) : body;
+}
+
+/** Shared by all connections: five closures each would be a good part of their memory. */
+function onData(this: Socket, bytes: Buffer): void {
+  (this as Carrier)[CONNECTION]!.take(bytes);
+}
+
+function onEnd(this: Socket): void {
+  (this as Carrier)[CONNECTION]!.onEnd();
+}
+
+function onClose(this: Socket): void {
+  (this as Carrier)[CONNECTION]!.onClose();
+}
+
+/** `close` follows. */
+function onError(): void {}
+
+function onTimeout(this: Socket): void {
+  this.destroy();
+}

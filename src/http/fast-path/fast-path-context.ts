@@ -1,0 +1,173 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Socket } from 'node:net';
+import type { BodyBudget } from '../context/body-budget.ts';
+import type { BodyTaker, HttpContext, HttpContextWatcher } from '../context/http-context.ts';
+import type { Refusal, RefusalRenderer } from '../context/refusal.ts';
+import { writePiece, writeWhole } from '../outbox.ts';
+import { PACED_BYTES, PacedWrite } from '../paced-write.ts';
+import type { AnswerHeads } from './answer-heads.ts';
+import type { FastPathHead } from './fast-path-head.ts';
+
+const NOTHING: readonly Buffer[] = [];
+const CRLF = Buffer.from('\r\n');
+const LAST_CHUNK = '0\r\n\r\n';
+
+/** The connection, as the request on it sees it. */
+export interface FastPathLine {
+  readonly socket: Socket;
+  readonly heads: AnswerHeads;
+  /** The request being answered. */
+  readonly http: FastPathContext | null;
+  /** The client hears nothing any more. */
+  readonly ended: boolean;
+  /** The whole answer has been written. */
+  answered(http: FastPathContext): void;
+}
+
+/** A plain request, which is there to its last byte, and its answer. */
+export class FastPathContext implements HttpContext {
+  readonly expectsContinue = false;
+  readonly complete = true;
+  readonly repeatedHeader = null;
+  begun = false;
+  finished = false;
+  readonly #connection: FastPathLine;
+  readonly #head: FastPathHead;
+  readonly #body: Buffer;
+  #keep = true;
+  #ended = false;
+  #paced: PacedWrite | null = null;
+  #watcher: HttpContextWatcher | null = null;
+  #sent: (() => void) | null = null;
+
+  constructor(connection: FastPathLine, head: FastPathHead, body: Buffer) {
+    this.#connection = connection;
+    this.#head = head;
+    this.#body = body;
+  }
+
+  get method(): string {
+    return this.#head.method;
+  }
+
+  get target(): string {
+    return this.#head.target;
+  }
+
+  get headers(): Readonly<IncomingHttpHeaders> {
+    return this.#head.headers;
+  }
+
+  get headerLines(): number {
+    return this.#head.headerLines;
+  }
+
+  get socket(): Socket {
+    return this.#connection.socket;
+  }
+
+  get destroyed(): boolean {
+    return this.#connection.http !== this || this.#connection.ended;
+  }
+
+  get pendingBytes(): number {
+    return this.#connection.http === this ? this.socket.writableLength + (this.#paced?.left ?? 0) : 0;
+  }
+
+  /** Nothing is answered in this lane before its turn. */
+  get queuedBytes(): number {
+    return 0;
+  }
+
+  /** Whether another request may follow on the connection. */
+  get keepsConnection(): boolean {
+    return this.#keep;
+  }
+
+  watch(watcher: HttpContextWatcher): void {
+    this.#watcher = watcher;
+  }
+
+  last(): void {
+    this.#keep = false;
+  }
+
+  send(status: number, contentType: string | null, body: readonly Buffer[], headers: readonly string[]): void {
+    if (this.begun || this.destroyed) return;
+    this.begun = true;
+    let length = 0;
+    for (const part of body) length += part.length;
+    const head = this.#connection.heads.whole(status, contentType, length, headers, this.#keep);
+    if (length >= PACED_BYTES) {
+      this.socket.cork();
+      this.socket.write(head, 'latin1');
+      this.#paced = new PacedWrite(this.socket, body, length, () => this.#end());
+      this.socket.uncork();
+    } else {
+      writeWhole(this.socket, head, body, length);
+      this.#end();
+    }
+  }
+
+  sendAndClose(refusal: Refusal, render: RefusalRenderer): void {
+    this.last();
+    this.send(refusal.status, 'application/json', [Buffer.from(render(refusal))], refusal.headers ?? []);
+  }
+
+  whenSent(task: () => void): void {
+    if (this.finished) task();
+    else this.#sent = task;
+  }
+
+  /** It is whole, and in no share any more. */
+  readBody(_maxBytes: number, _budget: BodyBudget, done: BodyTaker): void {
+    done(this.#body, null);
+  }
+
+  open(headers: readonly string[]): void {
+    if (this.begun || this.destroyed) return;
+    this.begun = true;
+    writePiece(this.socket, this.#connection.heads.chunked(200, headers, this.#keep), NOTHING, 0);
+  }
+
+  write(parts: readonly Buffer[]): void {
+    if (this.#ended || this.destroyed) return;
+    let length = 0;
+    for (const part of parts) length += part.length;
+    if (length > 0) writePiece(this.socket, `${length.toString(16)}\r\n`, [...parts, CRLF], length + CRLF.length);
+  }
+
+  end(): void {
+    if (this.#ended || this.destroyed) return;
+    this.socket.write(LAST_CHUNK, 'latin1');
+    this.#end();
+  }
+
+  destroy(): void {
+    if (!this.destroyed) this.socket.destroy();
+  }
+
+  limitStall(stallMs: number): void {
+    if (this.#connection.http === this) this.socket.setTimeout(stallMs);
+  }
+
+  /** The kernel has taken everything. */
+  flushed(): void {
+    this.finished = true;
+    this.#sent?.();
+    this.over();
+  }
+
+  /** Nothing more comes of it: it is out, or its connection is gone. */
+  over(): void {
+    const watcher = this.#watcher;
+    this.#watcher = null;
+    this.#sent = null;
+    watcher?.closed();
+  }
+
+  #end(): void {
+    this.#ended = true;
+    this.#connection.answered(this);
+  }
+}

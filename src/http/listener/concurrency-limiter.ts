@@ -1,0 +1,182 @@
+import { EventLoopMeter, type EventLoopMeterOptions, type Span } from './event-loop-meter.ts';
+
+export interface ConcurrencyLimiterOptions extends EventLoopMeterOptions {
+  /** So many at once are always let in, however slow the machine is. 64. */
+  readonly floor?: number;
+  /** In a turn of the event loop that is longer, and follows on the last, clients wait for each other. 2.5 ms. */
+  readonly turnMs?: number;
+  /** Only when turns have been longer for all of this time is anything refused: bursts and cold starts pass. 1 s. */
+  readonly patienceMs?: number;
+}
+
+/** Somebody at the door. Exactly one of both is called, once. */
+export interface Waiter {
+  /** When it came; the door's to set. */
+  cameAt: number;
+  /** Let in; `ticket` is to be given back to `leave` with the answer. */
+  enter(ticket: number): void;
+  refuse(): void;
+}
+
+const FLOOR = 64;
+const TURN_MS = 2.5;
+/** A loop that still waits for anything is not overloaded. */
+const SATURATED = 0.9;
+/** Where there is a limit it falls while the loop is busier than this, and rises while it is less busy than that. */
+const BUSY = 0.8;
+const AT_EASE = 0.6;
+const PATIENCE_MS = 1_000;
+/** What waits at the door: of its body at most 64 KiB were read, by the plain lane or the kernel. */
+const MAX_WAITING = 64;
+/** Longer than this nobody waits for being let in or refused. */
+const WAIT_MS = 2;
+/** A call that is in for so long merely waits for its server, and costs nothing while it does. */
+const YOUNG_MS = 500;
+/** By a share, and by a number. */
+const FALL = 0.8;
+const RISE = 8;
+/** The limit ends when for so long nobody had to wait for it. */
+const CALM_MS = 2_000;
+const NEVER = -1;
+
+/**
+ * How many calls may be under way at once when the gateway cannot take in all that come (G20). Ordinarily there is no
+ * limit. When the event loop never waits and its turns stay long, more calls under way only make each other slower: a
+ * limit is set at what is under way, lowered while the loop is busy and raised when it is at ease. What exceeds it waits
+ * in line for a moment and is then refused, which is cheap.
+ *
+ * Only calls of the last second count as under way: thousands that wait for slow servers are no load. Forgetting them by
+ * age also means that a call whose end nobody told costs nothing for long.
+ */
+export class ConcurrencyLimiter {
+  readonly #floor: number;
+  readonly #turnMs: number;
+  readonly #patienceMs: number;
+  readonly #now: () => number;
+  readonly #meter: EventLoopMeter;
+  #limit = Number.POSITIVE_INFINITY;
+  /** Under way since this epoch or the one before. */
+  #active = 0;
+  #ofBefore = 0;
+  #epoch = 0;
+  #epochSince = 0;
+  #longSince = NEVER;
+  #calmSince = 0;
+  #most = 0;
+  #waiting: Waiter[] = [];
+  #timer: NodeJS.Timeout | null = null;
+
+  constructor(options: ConcurrencyLimiterOptions = {}) {
+    this.#floor = options.floor ?? FLOOR;
+    this.#turnMs = options.turnMs ?? TURN_MS;
+    this.#patienceMs = options.patienceMs ?? PATIENCE_MS;
+    this.#now = options.now ?? (() => performance.now());
+    this.#meter = new EventLoopMeter(
+      () => this.#serve(),
+      (span) => this.#adapt(span),
+      options,
+    );
+    this.#epochSince = this.#now();
+  }
+
+  /** How many calls may be under way; Infinity while there is no overload. */
+  get limit(): number {
+    return this.#limit;
+  }
+
+  /** Calls under way, but for those that have been for long. */
+  get active(): number {
+    return this.#active;
+  }
+
+  /** A ticket for one more call, to be given back with its answer; -1 when it has to `wait`. */
+  enter(): number {
+    if (!this.#meter.begun) this.#begin();
+    if (this.#active >= this.#limit || this.#waiting.length > 0) return NEVER;
+    this.#active++;
+    return this.#epoch;
+  }
+
+  /** Waits for a place, or to be refused. */
+  wait(waiter: Waiter): void {
+    this.#calmSince = NEVER;
+    if (this.#waiting.length >= MAX_WAITING) {
+      waiter.refuse();
+      return;
+    }
+    waiter.cameAt = this.#now();
+    this.#waiting.push(waiter);
+    this.#timer ??= setTimeout(() => this.#timeUp(), WAIT_MS);
+  }
+
+  /** The call has been answered, or has become a stream that may last. */
+  leave(ticket: number): void {
+    if (ticket === this.#epoch) this.#active--;
+    else if (ticket === this.#epoch - 1 && this.#ofBefore > 0) {
+      this.#active--;
+      this.#ofBefore--;
+    } else return;
+    if (this.#waiting.length > 0) this.#begin();
+  }
+
+  #begin(): void {
+    const now = this.#meter.begin();
+    if (now - this.#epochSince >= YOUNG_MS) this.#age(now);
+  }
+
+  /** The end of a turn: whoever has a place now is let in, whoever has waited for too long is refused. */
+  #serve(): void {
+    if (this.#waiting.length === 0) return;
+    let served = 0;
+    const now = this.#now();
+    for (const waiter of this.#waiting) {
+      if (this.#active < this.#limit) {
+        this.#active++;
+        waiter.enter(this.#epoch);
+      } else if (now - waiter.cameAt >= WAIT_MS) waiter.refuse();
+      else break;
+      served++;
+    }
+    if (served === this.#waiting.length) this.#waiting = [];
+    else this.#waiting.splice(0, served);
+  }
+
+  #timeUp(): void {
+    this.#timer = null;
+    this.#serve();
+    if (this.#waiting.length > 0) this.#timer = setTimeout(() => this.#timeUp(), WAIT_MS);
+  }
+
+  #adapt({ turnMs, utilization, now }: Span): void {
+    const active = this.#active;
+    const long = turnMs > this.#turnMs && utilization >= SATURATED;
+    if (!long) this.#longSince = NEVER;
+    else if (this.#longSince === NEVER) this.#longSince = now;
+    this.#most = Math.max(active, this.#longSince === now ? 0 : this.#most);
+    if (this.#limit === Number.POSITIVE_INFINITY) {
+      if (!long || now - this.#longSince < this.#patienceMs) return;
+      this.#limit = Math.max(this.#floor, this.#most);
+      this.#calmSince = NEVER;
+      return;
+    }
+    if (utilization >= BUSY) this.#limit = Math.max(this.#floor, Math.floor(this.#limit * FALL));
+    else if (utilization < AT_EASE) this.#limit += RISE;
+    if (this.#calmSince === NEVER) this.#calmSince = now;
+    else if (now - this.#calmSince >= CALM_MS) this.#limit = Number.POSITIVE_INFINITY;
+  }
+
+  /** Calls of the epoch before are forgotten; those of this one become those of the one before. */
+  #age(now: number): void {
+    const ofThis = this.#active - this.#ofBefore;
+    const idle = now - this.#epochSince >= 2 * YOUNG_MS;
+    this.#epochSince = now;
+    this.#epoch++;
+    this.#active = ofThis;
+    this.#ofBefore = ofThis;
+    if (!idle) return;
+    // So long after the last one nothing of either is young any more.
+    this.#epoch++;
+    this.#active = 0;
+    this.#ofBefore = 0;
+  }
+}

@@ -1,0 +1,198 @@
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { BodyBudget } from '../context/body-budget.ts';
+import type { BodyTaker, HttpContext, HttpContextWatcher } from '../context/http-context.ts';
+import { NO_SNIFFING, type Refusal, type RefusalRenderer, rawRefusal } from '../context/refusal.ts';
+import { announcedLength, BodyReader } from './body-reader.ts';
+import { repeatedHeader } from './request-headers.ts';
+
+const EMPTY = Buffer.alloc(0);
+/** Up to here a copy is cheaper than one more buffer to write. */
+const MAX_STRING = 4096;
+/** How long a connection that is being refused may still send before it is cut, so that the answer gets through. */
+const LINGER_MS = 1_000;
+const LINGER_BYTES = 1024 * 1024;
+
+const PASSAGE = Symbol('passage');
+interface Carrier {
+  [PASSAGE]?: NodeHttpContext;
+}
+
+/** A request that `node:http` has read, and its answer. */
+export class NodeHttpContext implements HttpContext {
+  readonly expectsContinue: boolean;
+  readonly #request: IncomingMessage;
+  readonly #response: ServerResponse;
+  #watcher: HttpContextWatcher | null = null;
+
+  constructor(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean) {
+    this.#request = request;
+    this.#response = response;
+    this.expectsContinue = expectsContinue;
+  }
+
+  get method(): string {
+    return this.#request.method ?? '';
+  }
+
+  get target(): string {
+    return this.#request.url ?? '';
+  }
+
+  get headers(): IncomingHttpHeaders {
+    return this.#request.headers;
+  }
+
+  get socket(): Socket {
+    return this.#request.socket;
+  }
+
+  get headerLines(): number {
+    return this.#request.rawHeaders.length / 2;
+  }
+
+  get repeatedHeader(): string | null {
+    return repeatedHeader(this.#request);
+  }
+
+  get complete(): boolean {
+    return this.#request.complete;
+  }
+
+  get begun(): boolean {
+    return this.#response.headersSent;
+  }
+
+  get finished(): boolean {
+    return this.#response.writableFinished;
+  }
+
+  get destroyed(): boolean {
+    return this.#response.destroyed;
+  }
+
+  get pendingBytes(): number {
+    return this.#response.writableLength;
+  }
+
+  get queuedBytes(): number {
+    const { writableLength, socket } = this.#response;
+    return writableLength - (socket?.writableLength ?? 0);
+  }
+
+  watch(watcher: HttpContextWatcher): void {
+    this.#watcher = watcher;
+    if ((this.#response as Carrier)[PASSAGE] !== undefined) return;
+    (this.#response as Carrier)[PASSAGE] = this;
+    this.#response.on('close', onResponseClose);
+  }
+
+  last(): void {
+    this.#response.shouldKeepAlive = false;
+  }
+
+  send(status: number, contentType: string | null, body: readonly Buffer[], headers: readonly string[]): void {
+    const response = this.#response;
+    if (contentType === null) {
+      const length = status === 204 ? [] : ['Content-Length', '0'];
+      response.writeHead(status, [...length, ...NO_SNIFFING, ...headers]);
+      response.end();
+      return;
+    }
+    let length = 0;
+    for (const part of body) length += part.length;
+    const framing = ['Content-Type', contentType, 'Content-Length', String(length)];
+    response.writeHead(status, [...framing, ...NO_SNIFFING, ...headers]);
+    const last = body.length - 1;
+    // As one string with its head, a short body is one buffer to write; the bytes are the same.
+    if (last === 0 && length <= MAX_STRING) response.end(body[0]!.toString('latin1'), 'latin1');
+    else {
+      for (let i = 0; i < last; i++) response.write(body[i]!);
+      response.end(body[last] ?? EMPTY);
+    }
+  }
+
+  sendAndClose(refusal: Refusal, render: RefusalRenderer): void {
+    const response = this.#response;
+    if (response.socket === null) {
+      // Pipelined behind an answer that is not out yet.
+      this.last();
+      const type = ['Content-Type', 'application/json'];
+      response.writeHead(refusal.status, [...type, ...NO_SNIFFING, ...(refusal.headers ?? [])]);
+      response.end(render(refusal));
+      return;
+    }
+    this.#linger();
+    this.socket.end(rawRefusal(refusal, render));
+  }
+
+  whenSent(task: () => void): void {
+    this.#response.once('finish', () => {
+      // A connection that broke says `finish` too.
+      if (this.#response.errored === null && !this.socket.destroyed) task();
+    });
+  }
+
+  readBody(maxBytes: number, budget: BodyBudget, done: BodyTaker): void {
+    if (!budget.hasRoom(announcedLength(this.headers))) {
+      done(null, budget.refuse());
+      return;
+    }
+    if (this.expectsContinue) this.#response.writeContinue();
+    new BodyReader(this.#request, maxBytes, budget, done);
+  }
+
+  open(headers: readonly string[]): void {
+    this.#response.writeHead(200, [...NO_SNIFFING, ...headers]);
+    this.#response.flushHeaders();
+  }
+
+  write(parts: readonly Buffer[]): void {
+    const response = this.#response;
+    if (parts.length === 1) {
+      response.write(parts[0]!);
+      return;
+    }
+    // One chunk of the transfer coding around all parts.
+    response.cork();
+    for (const part of parts) if (part.length > 0) response.write(part);
+    response.uncork();
+  }
+
+  end(): void {
+    this.#response.end();
+  }
+
+  destroy(): void {
+    this.#response.destroy();
+  }
+
+  limitStall(stallMs: number): void {
+    // Node's timer sees every byte that the kernel takes as progress, and ends with the answer.
+    this.#response.socket?.setTimeout(stallMs);
+  }
+
+  /** Called by the response's `close`. */
+  closed(): void {
+    this.#watcher?.closed();
+  }
+
+  /** A closed socket with unread bytes in it is reset, and the reset can overtake the answer: reads on for a moment. */
+  #linger(): void {
+    const { socket } = this;
+    const timer = setTimeout(() => socket.destroy(), LINGER_MS);
+    timer.unref();
+    let more = 0;
+    this.#request.on('data', (chunk: Buffer) => {
+      more += chunk.length;
+      if (more > LINGER_BYTES) socket.destroy();
+    });
+    this.#request.on('end', () => socket.destroySoon());
+    socket.once('close', () => clearTimeout(timer));
+  }
+}
+
+/** Shared by all: a closure for each open stream would be a good part of its memory. */
+function onResponseClose(this: ServerResponse): void {
+  (this as Carrier)[PASSAGE]?.closed();
+}

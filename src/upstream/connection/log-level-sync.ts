@@ -1,0 +1,124 @@
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
+import { bodyString } from '../../protocol/body.ts';
+import { request } from '../../protocol/compose.ts';
+import { fieldAt } from '../../protocol/fields.ts';
+import { isAsSevere, isLogLevel, type LogLevel } from '../../protocol/meta-keys.ts';
+import type { Call } from '../calls/call.ts';
+import type { PendingById } from '../calls/pending.ts';
+
+const SET_LEVEL = 'logging/setLevel';
+/** How long a call waits for the server to agree to the level it asks for. */
+const AGREE_MS = 1_000;
+
+/** The connection whose server is told. */
+interface Teller {
+  /** Rejects when the request is not answered in time. */
+  ask(message: Message, timeoutMs: number): Promise<Message>;
+}
+
+/**
+ * The log level that the server of one stateful connection was told: the least severe that a call in flight asks for,
+ * and told before the call is sent. A level that was told for a call that is over stays until another call asks:
+ * what clients did not ask for is kept from them at their edge.
+ */
+export class LogLevelSync {
+  readonly #teller: Teller;
+  readonly #pending: PendingById;
+  readonly #ordered: boolean;
+  readonly #othersTell: () => boolean;
+  #told: LogLevel | null = null;
+  #telling: Promise<void> | null = null;
+
+  /**
+   * `pending`: the requests in flight; `ordered`: what is sent first arrives first; `othersTell`: other nodes may have told
+   * the server another level meanwhile.
+   */
+  constructor(teller: Teller, pending: PendingById, ordered: boolean, othersTell: () => boolean = () => false) {
+    this.#teller = teller;
+    this.#pending = pending;
+    this.#ordered = ordered;
+    this.#othersTell = othersTell;
+  }
+
+  /** What the server was told last; null for nothing. */
+  get told(): LogLevel | null {
+    return this.#told;
+  }
+
+  /** It was told on an earlier connection. */
+  was(level: string): void {
+    if (isLogLevel(level)) this.#told = level;
+  }
+
+  /** Whether the call, whose client asks for a level, has to wait for the server to agree; `go` sends it then. */
+  holdsBack(call: Call, go: () => void): boolean {
+    if (call.method === SET_LEVEL) {
+      this.#passing(call.request);
+      return false;
+    }
+    const { logLevel, sessionId } = call.exchange.client;
+    // A session has one level at all nodes; what shares a connection may want another one with each call, at each of them.
+    const told = sessionId === null && this.#othersTell() ? this.#again(logLevel) : this.before(logLevel);
+    if (told === null) return false;
+    void told.then(() => {
+      if (!call.done) go();
+    });
+    return true;
+  }
+
+  /** Whether what asks for this level may go at once; else when it may. */
+  before(level: string | null): Promise<void> | null {
+    if (!isLogLevel(level)) return null;
+    if (level === this.#told) return this.#telling;
+    const lowest = this.#lowest(level);
+    return lowest === this.#told ? this.#telling : this.#tell(lowest);
+  }
+
+  #again(level: string | null): Promise<void> | null {
+    return isLogLevel(level) ? this.#tell(this.#lowest(level)) : null;
+  }
+
+  #tell(level: LogLevel): Promise<void> | null {
+    this.#told = level;
+    const agreed = this.#agree(level);
+    if (this.#ordered) return null;
+    this.#telling = agreed;
+    return agreed;
+  }
+
+  /** Resolves when the server has answered, or had its time to. */
+  async #agree(level: LogLevel): Promise<void> {
+    const message = request(SET_LEVEL, '0', JSON.stringify({ level }), 'stateful');
+    try {
+      await this.#teller.ask(message, AGREE_MS);
+    } catch (error) {
+      // Who does not answer in time has still been told.
+      const silent = error instanceof GatewayError && error.code === 'TIMEOUT';
+      if (!silent && this.#told === level) this.#told = null;
+    }
+    if (this.#told === level || this.#told === null) this.#telling = null;
+  }
+
+  /** A client's own request passes that sets the level. */
+  #passing(message: Message): void {
+    const level = bodyString(message, 'level');
+    if (isLogLevel(level)) this.#told = level;
+  }
+
+  /** Of this level and those of the calls in flight. */
+  #lowest(level: LogLevel): LogLevel {
+    let lowest = level;
+    for (const { exchange } of this.#pending.values()) {
+      const other = exchange?.client.logLevel ?? null;
+      if (isLogLevel(other) && !isAsSevere(other, lowest)) lowest = other;
+    }
+    return lowest;
+  }
+}
+
+/** Whether a server with these capabilities takes a level. */
+export function takesLevel(capabilities: string): boolean {
+  const bytes = Buffer.from(capabilities);
+  return fieldAt(bytes, 0, bytes.length, ['logging']) !== null;
+}

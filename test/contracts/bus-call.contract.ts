@@ -1,0 +1,351 @@
+import assert from 'node:assert/strict';
+import type { Bus, BusCall, BusServing } from '../../src/bus/bus.ts';
+import type { GatewayError } from '../../src/model/gateway-error.ts';
+import {
+  DEADLINE_MS,
+  eventually,
+  failed,
+  failure,
+  hanging,
+  MIB,
+  patterned,
+  reasons,
+  result,
+  type Scenario,
+  serveEcho,
+} from './bus-bench.ts';
+
+/** Calls from peer to peer, and how they end. */
+export function callContract(scenario: Scenario): void {
+  scenario('a call goes there and back byte for byte, whatever its size', async (bench, a, b) => {
+    const subject = serveEcho(b);
+    await bench.settle();
+    const odd = Buffer.from([0, 255, 13, 10, 0, 128]);
+    for (const payload of [Buffer.alloc(0), odd, patterned(512 * 1024), patterned(3 * MIB + 17)]) {
+      const { outcome } = a.call(subject, payload, { to: b.peer, deadlineMs: DEADLINE_MS });
+      assert.ok(result(await outcome).equals(payload), `${payload.length} bytes`);
+    }
+    const pieces = [patterned(700_000), Buffer.alloc(0), patterned(5), patterned(700_000)];
+    const call = a.call(subject, pieces, { to: b.peer, deadlineMs: DEADLINE_MS });
+    // The memory is the caller's again.
+    const whole = Buffer.concat(pieces);
+    for (const piece of pieces) piece.fill(7);
+    assert.ok(result(await call.outcome).equals(whole));
+    await eventually(bench, () => a.status.calls === 0 && b.status.serving === 0);
+  });
+
+  scenario('a peer calls itself', async (bench, a) => {
+    const subject = serveEcho(a);
+    await bench.settle();
+    const payload = patterned(MIB);
+    const { outcome } = a.call(subject, payload, { to: a.peer, deadlineMs: DEADLINE_MS });
+    assert.ok(result(await outcome).equals(payload));
+  });
+
+  scenario('a call that nobody serves is NOT_SENT, without a wait', async (_bench, a) => {
+    for (const to of ['0123456789abcdef', null]) {
+      const { outcome } = a.call('trunkline.nobody', Buffer.from('x'), { to, deadlineMs: DEADLINE_MS });
+      assert.equal(failure(await outcome).outcome, 'NOT_SENT');
+    }
+  });
+
+  scenario('what is emitted and asked meanwhile goes both ways, in order', async (bench, a, b) => {
+    const subject = `trunkline.asking.${b.peer}`;
+    b.serve(subject, async (serving) => {
+      for (let at = 0; at < 300; at++) serving.emit(Buffer.from(`step ${at}`));
+      const answers = await Promise.all([
+        serving.ask(Buffer.from('name?')),
+        serving.ask(patterned(2 * MIB)),
+        serving.ask(Buffer.from('refuse')).catch((error: GatewayError) => Buffer.from(error.code)),
+      ]);
+      serving.emit([Buffer.from('last '), Buffer.from('step')]);
+      serving.answer(answers);
+    });
+    await bench.settle();
+    const emitted: string[] = [];
+    const call = a.call(subject, Buffer.alloc(0), {
+      to: b.peer,
+      deadlineMs: DEADLINE_MS,
+      onEmit: (payload) => emitted.push(payload.toString()),
+      onAsk: async (payload) => {
+        if (payload.length === 6) throw failed('METHOD_NOT_FOUND');
+        return payload.length === 5 ? Buffer.from('Ada') : Buffer.from(`${payload.length}`);
+      },
+    });
+    assert.equal(result(await call.outcome).toString(), `Ada${2 * MIB}METHOD_NOT_FOUND`);
+    assert.equal(call.takenBy, b.peer);
+    assert.deepEqual(emitted, [...Array.from({ length: 300 }, (_, at) => `step ${at}`), 'last step']);
+  });
+
+  scenario('a caller that takes no questions is not asked', async (bench, a, b) => {
+    const subject = `trunkline.asking.${b.peer}`;
+    b.serve(subject, async (serving) => serving.answer(await serving.ask(Buffer.from('?'))));
+    await bench.settle();
+    const { outcome } = a.call(subject, Buffer.alloc(0), { to: b.peer, deadlineMs: DEADLINE_MS });
+    assert.equal(failure(await outcome).code, 'METHOD_NOT_FOUND');
+  });
+
+  scenario('a cancelled call ends at once, and its server hears why', async (bench, a, b) => {
+    const { serving, call } = await hanging(bench, a, b);
+    call.cancel('the client left');
+    const error = failure(await call.outcome);
+    assert.equal(error.code, 'CANCELLED');
+    assert.equal(error.outcome, 'UNKNOWN');
+    await eventually(bench, () => serving.cancelled !== null);
+    assert.equal(serving.cancelled, 'the client left');
+    assert.deepEqual(reasons.get(serving), ['the client left']);
+    serving.answer(Buffer.from('too late'));
+    await bench.settle();
+    assert.equal(b.status.serving, 0);
+  });
+
+  scenario('the deadline of the caller holds at both ends', async (bench, a, b) => {
+    const { serving, call } = await hanging(bench, a, b, 5_000);
+    assert.equal(serving.deadlineMs, 5_000);
+    await bench.clock.advance(5_000);
+    const error = failure(await call.outcome);
+    assert.equal(error.code, 'TIMEOUT');
+    assert.equal(error.outcome, 'UNKNOWN');
+    await eventually(bench, () => serving.cancelled !== null);
+    assert.equal(reasons.get(serving)?.length, 1);
+  });
+
+  scenario(
+    'check:H5 a caller that bears no silence ends the call itself; what it hears, is asked or does not take moves that',
+    async (bench, a, b) => {
+      const subject = `trunkline.quiet.${b.peer}`;
+      let serving: BusServing | null = null;
+      b.serve(subject, (taken) => {
+        serving = taken;
+      });
+      await bench.settle();
+      let heard = 0;
+      let asks = 0;
+      const { promise: thought, resolve: answer } = Promise.withResolvers<Buffer>();
+      const call = a.call(subject, Buffer.from('x'), {
+        to: b.peer,
+        deadlineMs: 60_000,
+        quietMs: 5_000,
+        onEmit: () => heard++,
+        onAsk: () => {
+          asks++;
+          return thought;
+        },
+      });
+      let over = false;
+      void call.outcome.then(() => {
+        over = true;
+      });
+      await eventually(bench, () => serving !== null);
+      const at = serving as unknown as BusServing;
+      await bench.clock.advance(20);
+      await eventually(bench, () => call.takenBy !== null);
+      await bench.clock.advance(4_000);
+      at.emit(Buffer.from('1'));
+      await eventually(bench, () => heard === 1);
+      await bench.clock.advance(4_000);
+      const asked = at.ask(Buffer.from('?'));
+      await eventually(bench, () => asks === 1);
+      await bench.clock.advance(20_000);
+      answer(Buffer.from('!'));
+      await asked;
+      await bench.clock.advance(4_000);
+      call.pause();
+      await bench.clock.advance(10_000);
+      call.resume();
+      await bench.clock.advance(4_000);
+      await bench.settle();
+      assert.equal(over, false);
+      await bench.clock.advance(1_100);
+      const error = failure(await call.outcome);
+      assert.deepEqual([error.code, error.outcome], ['TIMEOUT', 'UNKNOWN']);
+      await eventually(bench, () => at.cancelled !== null);
+    },
+  );
+
+  scenario('what a peer does not serve, or serves no more, is NOT_SENT as well', async (bench, a, b) => {
+    const subject = `trunkline.passing.${b.peer}`;
+    const call = () => a.call(subject, Buffer.from('x'), { to: b.peer, deadlineMs: DEADLINE_MS }).outcome;
+    assert.equal(failure(await call()).outcome, 'NOT_SENT');
+    const registration = b.serve(subject, (serving) => serving.answer(serving.payload));
+    await bench.settle();
+    assert.equal(result(await call()).toString(), 'x');
+    registration.close();
+    assert.equal(failure(await call()).outcome, 'NOT_SENT');
+  });
+
+  scenario('calls and answers that move at the same time share their messages', async (bench, a, b) => {
+    const subject = serveEcho(b);
+    const messages = await bench.overhear('trunkline.call.*');
+    await bench.settle();
+    // Who reads such messages is known from the first one; those of before get one for each frame.
+    result(await a.call(subject, Buffer.alloc(0), { to: b.peer, deadlineMs: DEADLINE_MS }).outcome);
+    const before = messages.length;
+    const payloads = Array.from({ length: 100 }, (_, at) => patterned(at * 20));
+    const calls = payloads.map((payload) => a.call(subject, payload, { to: b.peer, deadlineMs: DEADLINE_MS }));
+    for (const [at, { outcome }] of calls.entries()) assert.ok(result(await outcome).equals(payloads[at]!), `${at}`);
+    await bench.settle();
+    // 100,000 bytes each way, of which one message takes 64 KiB.
+    assert.equal(messages.length - before, 4);
+  });
+
+  scenario('a call that nobody takes in time ends: UNKNOWN if its server may have it', async (bench, a) => {
+    const deaf = '0123456789abcdef';
+    const queue = 'trunkline.deaf.any';
+    await bench.overhear('trunkline.deaf.direct');
+    await bench.overhear(queue);
+    await bench.settle();
+    const direct = a.call('trunkline.deaf.direct', Buffer.alloc(0), { to: deaf, deadlineMs: DEADLINE_MS });
+    const any = a.call(queue, Buffer.alloc(0), { to: null, deadlineMs: DEADLINE_MS });
+    await bench.settle();
+    await bench.clock.advance(1_500);
+    assert.equal(failure(await direct.outcome).outcome, 'UNKNOWN');
+    assert.equal(failure(await any.outcome).outcome, 'NOT_SENT');
+  });
+
+  scenario('failures keep their word, their code and what else is known of them', async (bench, a, b) => {
+    const subject = `trunkline.failing.${b.peer}`;
+    b.serve(subject, (serving) =>
+      serving.fail(failed('OVERLOADED', { retryAfterMs: 250, server: 'memory', attempts: 2, forCallers: 'later' })),
+    );
+    b.serve(`${subject}.throws`, () => {
+      throw new Error('a defect');
+    });
+    b.serve(`${subject}.rejects`, async () => {
+      throw failed('NOT_SENT');
+    });
+    b.serve(`${subject}.forgets`, async () => {});
+    await bench.settle();
+    const ended = async (tail: string): Promise<GatewayError> =>
+      failure(await a.call(`${subject}${tail}`, Buffer.alloc(0), { to: b.peer, deadlineMs: DEADLINE_MS }).outcome);
+    const error = await ended('');
+    assert.equal(error.code, 'OVERLOADED');
+    assert.equal(error.forCallers, 'later');
+    assert.deepEqual(error.data, {
+      outcome: 'REFUSED',
+      sent: false,
+      retryable: true,
+      retryAfterMs: 250,
+      server: 'memory',
+      attempts: 2,
+    });
+    assert.equal((await ended('.throws')).code, 'INTERNAL');
+    assert.equal((await ended('.rejects')).outcome, 'NOT_SENT');
+    assert.equal((await ended('.forgets')).outcome, 'UNKNOWN');
+  });
+
+  scenario('one member of a queue group gets each call, and all members get some', async (bench, a, b) => {
+    const c = await bench.join();
+    const counts = new Map<Bus, number>();
+    const registrations = [b, c].map((bus) =>
+      bus.serve(
+        'trunkline.group',
+        (serving) => {
+          counts.set(bus, (counts.get(bus) ?? 0) + 1);
+          serving.answer(Buffer.concat([Buffer.from(`${bus.peer} `), serving.payload]));
+        },
+        { queue: 'workers' },
+      ),
+    );
+    await bench.settle();
+    for (let at = 0; at < 40; at++) {
+      const payload = at === 7 ? patterned(2 * MIB) : Buffer.from(`${at}`);
+      const call = a.call('trunkline.group', payload, { to: null, deadlineMs: DEADLINE_MS });
+      const answer = result(await call.outcome);
+      assert.ok(answer.subarray(17).equals(payload));
+      assert.equal(call.takenBy, answer.toString('latin1', 0, 16));
+    }
+    assert.equal(
+      [...counts.values()].reduce((sum, count) => sum + count, 0),
+      40,
+    );
+    assert.ok((counts.get(b) ?? 0) > 0 && (counts.get(c) ?? 0) > 0);
+    registrations[0]!.close();
+    await bench.settle();
+    const before = counts.get(b);
+    for (let at = 0; at < 10; at++) {
+      result(await a.call('trunkline.group', Buffer.alloc(0), { to: null, deadlineMs: DEADLINE_MS }).outcome);
+    }
+    assert.equal(counts.get(b), before);
+  });
+
+  scenario('more calls at once than a subject takes are REFUSED', async (bench, a, b) => {
+    const subject = `trunkline.narrow.${b.peer}`;
+    const held: BusServing[] = [];
+    b.serve(subject, (serving) => void held.push(serving), { concurrency: 2 });
+    await bench.settle();
+    const calls = [1, 2, 3].map(() => a.call(subject, Buffer.alloc(0), { to: b.peer, deadlineMs: DEADLINE_MS }));
+    assert.equal(failure(await calls[2]!.outcome).code, 'OVERLOADED');
+    for (const serving of held) serving.answer(Buffer.from('ok'));
+    for (const call of calls.slice(0, 2)) result(await call.outcome);
+    result(
+      await Promise.race([
+        a.call(subject, Buffer.alloc(0), { to: b.peer, deadlineMs: DEADLINE_MS }).outcome,
+        eventually(bench, () => held.length === 3).then(() => {
+          held[2]!.answer(Buffer.from('ok'));
+          return new Promise<never>(() => {});
+        }),
+      ]),
+    );
+  });
+
+  scenario('what a peer that is gone had in hand ends at once', async (bench, a, b) => {
+    const { serving, call } = await hanging(bench, a, b);
+    const other = await hanging(bench, b, a);
+    a.peerLost(b.peer, 'no heartbeat');
+    const error = failure(await call.outcome);
+    assert.equal(error.outcome, 'UNKNOWN');
+    assert.equal(error.message, 'no heartbeat');
+    assert.match(other.serving.cancelled!, /gave it up: no heartbeat/);
+    // It lives, and was only not heard: it is not left to wait for what nobody works for any more.
+    assert.equal(failure(await other.call.outcome).outcome, 'UNKNOWN');
+    await eventually(bench, () => serving.cancelled !== null);
+  });
+
+  scenario(
+    'a call that a peer has not taken when it says that it leaves is not lost: NOT_SENT',
+    async (bench, a, b) => {
+      const { call: taken } = await hanging(bench, a, b);
+      const subject = `trunkline.leaving.${b.peer}`;
+      const registration = b.serve(subject, (serving) => serving.answer(serving.payload));
+      await bench.settle();
+      registration.close();
+      await bench.settle();
+      const call = a.call(subject, Buffer.from('x'), { to: b.peer, deadlineMs: DEADLINE_MS });
+      a.peerLost(b.peer, 'it has left', true);
+      assert.equal(failure(await call.outcome).outcome, 'NOT_SENT');
+      assert.equal(failure(await taken.outcome).message, 'it has left');
+    },
+  );
+
+  scenario('whoever calls a peer while it leaves the bus hears that nobody serves it', async (bench, a, b) => {
+    const subject = serveEcho(b);
+    await bench.settle();
+    result(await a.call(subject, Buffer.from('x'), { to: b.peer, deadlineMs: DEADLINE_MS }).outcome);
+    let closed = false;
+    const closing = b.close().then(() => {
+      closed = true;
+    });
+    const calls: BusCall[] = [];
+    while (!closed) {
+      calls.push(a.call(subject, Buffer.from('x'), { to: b.peer, deadlineMs: DEADLINE_MS }));
+      await new Promise((go) => setImmediate(go));
+    }
+    await closing;
+    assert.ok(calls.length > 0);
+    for (const { outcome } of calls) assert.equal(failure(await outcome).outcome, 'NOT_SENT');
+  });
+
+  scenario('a peer that leaves ends what is under way at both ends, once', async (bench, a, b) => {
+    const { call } = await hanging(bench, a, b);
+    const other = await hanging(bench, b, a);
+    await Promise.all([b.close(), b.close()]);
+    assert.equal(failure(await call.outcome).outcome, 'UNKNOWN');
+    assert.equal(failure(await other.call.outcome).outcome, 'UNKNOWN');
+    await eventually(bench, () => other.serving.cancelled !== null);
+    assert.equal(b.status.state, 'closed');
+    const { outcome } = b.call('trunkline.echo', Buffer.alloc(0), { to: null, deadlineMs: DEADLINE_MS });
+    assert.equal(failure(await outcome).outcome, 'NOT_SENT');
+    await b.close();
+  });
+}

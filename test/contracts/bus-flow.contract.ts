@@ -1,0 +1,183 @@
+import assert from 'node:assert/strict';
+import type { BusEvent } from '../../src/bus/bus.ts';
+import {
+  DEADLINE_MS,
+  eventually,
+  failure,
+  hanging,
+  MIB,
+  patterned,
+  result,
+  type Scenario,
+  serveEcho,
+} from './bus-bench.ts';
+
+/** Publications, those who do not keep up, and outages. */
+export function flowContract(scenario: Scenario): void {
+  scenario('a publication to nobody is fine, and one to many reaches each in order', async (bench, a, b) => {
+    a.publish('trunkline.news.none', Buffer.from('x'));
+    await bench.settle();
+    const heard: string[][] = [[], [], []];
+    b.subscribe('trunkline.news.*', (payload, from, subject) => {
+      heard[0]!.push(`${from} ${subject} ${payload.toString()}`);
+    });
+    a.subscribe('trunkline.>', (payload) => void heard[1]!.push(payload.toString()));
+    b.subscribe('trunkline.news.one', async (payload) => {
+      await Promise.resolve();
+      heard[2]!.push(payload.toString());
+    });
+    await bench.settle();
+    const all = Array.from({ length: 200 }, (_, at) => `${at}`);
+    for (const text of all) a.publish('trunkline.news.one', Buffer.from(text));
+    await eventually(bench, () => heard.every((texts) => texts.length >= 200));
+    assert.deepEqual(
+      heard[0],
+      all.map((text) => `${a.peer} trunkline.news.one ${text}`),
+    );
+    assert.deepEqual(heard[1], all);
+    assert.deepEqual(heard[2], all);
+    assert.throws(() => a.publish('trunkline.news.one', Buffer.alloc(MIB)), { code: 'TOO_LARGE' });
+  });
+
+  scenario('one subscriber of a queue group gets a publication', async (bench, a, b) => {
+    const c = await bench.join();
+    let count = 0;
+    for (const bus of [b, c]) bus.subscribe('trunkline.job', () => void count++, { queue: 'q' });
+    let all = 0;
+    c.subscribe('trunkline.job', () => void all++);
+    await bench.settle();
+    for (let at = 0; at < 20; at++) a.publish('trunkline.job', Buffer.from(`${at}`));
+    await eventually(bench, () => all === 20);
+    await bench.settle();
+    assert.equal(count, 20);
+  });
+
+  scenario('a slow subscriber loses what waits, is reported, and is in nobody’s way', async (bench, a, b) => {
+    const events: BusEvent[] = [];
+    b.onEvent((event) => events.push(event));
+    let release = (): void => {};
+    const stuck = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    let dropped = 0;
+    let slow = 0;
+    let quick = 0;
+    b.subscribe(
+      'trunkline.flood',
+      async () => {
+        slow++;
+        await stuck;
+      },
+      { onDropped: (count) => (dropped += count) },
+    );
+    b.subscribe('trunkline.flood', () => void quick++);
+    await bench.settle();
+    for (let at = 0; at < 1_500; at++) a.publish('trunkline.flood', Buffer.from(`${at}`));
+    await eventually(bench, () => quick === 1_500);
+    assert.equal(slow, 1);
+    assert.equal(dropped, 1_025);
+    assert.deepEqual(
+      events.filter(({ type }) => type === 'slow_consumer'),
+      [{ type: 'slow_consumer', subject: 'trunkline.flood', dropped: 1_025 }],
+    );
+    release();
+    await eventually(bench, () => slow === 1_500 - 1_025);
+    assert.equal(b.status.slowConsumers, 1);
+  });
+
+  scenario('a caller that pauses makes its server wait, and then gets everything', async (bench, a, b) => {
+    const { serving, call, emitted } = await hanging(bench, a, b);
+    call.pause();
+    let drained = 0;
+    serving.onDrain = () => drained++;
+    let count = 0;
+    const chunk = patterned(100_000);
+    while (serving.emit([Buffer.from(`${count} `), chunk])) {
+      count++;
+      assert.ok(count < 200, 'the server is never told to wait');
+      if (count % 8 === 0) await bench.settle();
+    }
+    await bench.settle();
+    assert.equal(emitted.length, 0);
+    assert.equal(drained, 0);
+    call.resume();
+    await eventually(bench, () => emitted.length === count + 1 && drained === 1);
+    for (const [at, payload] of emitted.entries()) {
+      assert.ok(payload.equals(Buffer.concat([Buffer.from(`${at} `), chunk])));
+    }
+    serving.answer(Buffer.from('done'));
+    assert.equal(result(await call.outcome).toString(), 'done');
+  });
+
+  scenario('a server that goes on regardless has its call cut, and that is reported', async (bench, a, b) => {
+    const events: BusEvent[] = [];
+    b.onEvent((event) => events.push(event));
+    const { serving, call } = await hanging(bench, a, b);
+    call.pause();
+    for (let at = 0; at < 200 && serving.cancelled === null; at++) serving.emit(patterned(100_000));
+    assert.equal(failure(await call.outcome).outcome, 'UNKNOWN');
+    assert.ok(serving.cancelled !== null);
+    assert.equal(events.filter(({ type }) => type === 'slow_consumer').length, 1);
+    await eventually(bench, () => a.status.calls === 0 && b.status.serving === 0);
+  });
+
+  scenario('a call under way lives through a short outage of either end', async (bench, a, b) => {
+    const events: BusEvent[] = [];
+    b.onEvent((event) => events.push(event));
+    const { serving, call, emitted } = await hanging(bench, a, b);
+    await bench.cut(b);
+    serving.emit(Buffer.from('one'));
+    await bench.restore(b);
+    await eventually(bench, () => emitted.length === 1);
+    await bench.cut(a);
+    serving.emit(Buffer.from('two'));
+    serving.emit(patterned(MIB));
+    serving.answer(patterned(2 * MIB));
+    await bench.settle();
+    await bench.restore(a);
+    assert.ok(result(await call.outcome).equals(patterned(2 * MIB)));
+    assert.deepEqual(
+      emitted.map((payload) => payload.length),
+      [3, 3, MIB],
+    );
+    await eventually(bench, () => b.status.serving === 0);
+    assert.deepEqual(
+      events.map(({ type }) => type),
+      ['disconnected', 'connected'],
+    );
+    assert.deepEqual(events[1], { type: 'connected', resync: true });
+    assert.equal(b.status.reconnects, 1);
+  });
+
+  scenario('in an outage calls are NOT_SENT and publications are dropped', async (bench, a, b) => {
+    const subject = serveEcho(b);
+    const heard: string[] = [];
+    b.subscribe('trunkline.news', (payload) => void heard.push(payload.toString()));
+    await bench.settle();
+    await bench.cut(a);
+    assert.equal(a.status.state, 'disconnected');
+    const { outcome } = a.call(subject, Buffer.from('x'), { to: b.peer, deadlineMs: DEADLINE_MS });
+    assert.equal(failure(await outcome).outcome, 'NOT_SENT');
+    a.publish('trunkline.news', Buffer.from('lost'));
+    await bench.restore(a);
+    a.publish('trunkline.news', Buffer.from('heard'));
+    await eventually(bench, () => heard.length === 1);
+    assert.deepEqual(heard, ['heard']);
+    assert.ok(result(await a.call(subject, Buffer.from('x'), { to: b.peer, deadlineMs: DEADLINE_MS }).outcome));
+  });
+
+  scenario('a longer outage ends the calls that are under way', async (bench, a, b) => {
+    const { serving, call } = await hanging(bench, a, b);
+    await bench.cut(a);
+    await bench.clock.advance(1_500);
+    assert.equal(failure(await call.outcome).outcome, 'UNKNOWN');
+    await bench.restore(a);
+    // The server tries to tell the caller of something and learns that there is none any more.
+    serving.emit(Buffer.from('x'));
+    for (let second = 0; second < 20 && serving.cancelled === null; second++) {
+      await bench.settle();
+      await bench.clock.advance(1_000);
+    }
+    assert.equal(serving.cancelled, 'the caller has left');
+  });
+}

@@ -1,0 +1,111 @@
+import assert from 'node:assert/strict';
+import type { Bus, BusEvent, BusServing } from '../../src/bus/bus.ts';
+import {
+  DEADLINE_MS,
+  eventually,
+  failure,
+  OTHER_SECRET,
+  patterned,
+  result,
+  type Scenario,
+  SECRET,
+} from './bus-bench.ts';
+
+/** Who is believed. */
+export function trustContract(scenario: Scenario): void {
+  scenario('what is not signed by this cluster reaches nobody, and is counted', async (bench, a, b) => {
+    const stranger = await bench.join([OTHER_SECRET]);
+    const events: BusEvent[] = [];
+    b.onEvent((event) => events.push(event));
+    const subject = `trunkline.guarded.${b.peer}`;
+    let served = 0;
+    b.serve(subject, (serving) => {
+      served++;
+      serving.answer(Buffer.from('yes'));
+    });
+    b.subscribe('trunkline.news', () => void served++);
+    await bench.settle();
+    const call = stranger.call(subject, Buffer.from('x'), { to: b.peer, deadlineMs: DEADLINE_MS });
+    stranger.publish('trunkline.news', Buffer.from('x'));
+    for (const junk of [Buffer.alloc(0), Buffer.from('{"tool":"x"}'), patterned(57), patterned(600)]) {
+      bench.intrude(subject, junk);
+      bench.intrude('trunkline.news', junk);
+      bench.intrude(`trunkline.call.${b.peer}`, junk);
+    }
+    await eventually(bench, () => b.status.refused >= 14);
+    assert.equal(events.filter(({ type }) => type === 'refused').length, 1, 'told of at most once a second');
+    await bench.clock.advance(1_500);
+    assert.equal(failure(await call.outcome).outcome, 'UNKNOWN');
+    assert.equal(served, 0);
+    assert.equal(
+      result(await a.call(subject, Buffer.from('x'), { to: b.peer, deadlineMs: DEADLINE_MS }).outcome).toString(),
+      'yes',
+    );
+  });
+
+  scenario('what was recorded and is sent again does nothing, changed even less', async (bench, a, b) => {
+    const subject = `trunkline.ledger.${b.peer}`;
+    let served = 0;
+    b.serve(subject, (serving) => {
+      served++;
+      serving.answer(Buffer.from('done'));
+    });
+    b.serve(`${subject}.other`, () => void served++);
+    const group = (bus: Bus): void => {
+      const serve = (serving: BusServing): void => {
+        served++;
+        serving.answer(Buffer.from('done'));
+      };
+      bus.serve('trunkline.ledger.any', serve, { queue: 'q' });
+    };
+    group(b);
+    const recorded = await bench.overhear('trunkline.>');
+    await bench.settle();
+    result(await a.call(subject, Buffer.from('pay'), { to: b.peer, deadlineMs: DEADLINE_MS }).outcome);
+    result(await a.call('trunkline.ledger.any', Buffer.from('pay'), { to: null, deadlineMs: DEADLINE_MS }).outcome);
+    await eventually(bench, () => recorded.length >= 6);
+    assert.equal(served, 2);
+    // A member of the group that has seen none of it, and a process that has just started.
+    const c = await bench.join();
+    group(c);
+    await bench.settle();
+    for (const { subject: where, payload } of [...recorded]) {
+      bench.intrude(where, payload);
+      bench.intrude(`${subject}.other`, payload);
+      const changed = Buffer.from(payload);
+      changed[changed.length - 1]! ^= 1;
+      bench.intrude(where, changed);
+    }
+    await bench.settle();
+    await bench.settle();
+    assert.equal(served, 2);
+    // Later it is too old for anybody.
+    await bench.clock.advance(60_001);
+    const d = await bench.join();
+    d.subscribe('trunkline.ledger.>', () => void served++);
+    await bench.settle();
+    for (const { subject: where, payload } of [...recorded]) bench.intrude(where, payload);
+    await bench.settle();
+    assert.equal(served, 2);
+  });
+
+  scenario('a secret is changed without a moment in which nodes do not understand each other', async (bench, a) => {
+    const both = await bench.join([SECRET, OTHER_SECRET]);
+    const next = await bench.join([OTHER_SECRET, SECRET]);
+    const done = await bench.join([OTHER_SECRET]);
+    for (const [caller, server] of [
+      [a, both],
+      [both, a],
+      [both, next],
+      [next, both],
+      [next, done],
+      [done, next],
+    ] as const) {
+      const subject = `trunkline.rotated.${server.peer}.${caller.peer}`;
+      server.serve(subject, (serving) => serving.answer(serving.payload));
+      await bench.settle();
+      const { outcome } = caller.call(subject, Buffer.from('x'), { to: server.peer, deadlineMs: DEADLINE_MS });
+      assert.equal(result(await outcome).toString(), 'x');
+    }
+  });
+}

@@ -1,0 +1,271 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { describe, test } from 'node:test';
+import type { Bucket, SharedState, StateRecord } from '../../src/bus/shared-state.ts';
+
+export interface StateHarness {
+  readonly name: string;
+  start(): Promise<StateBench>;
+}
+
+export interface StateBench {
+  /** Two nodes' views of the same state. */
+  readonly nodes: readonly [SharedState, SharedState];
+  /** Lets so much time pass for records; the real time where it cannot be turned. */
+  pass(ms: number): Promise<void>;
+  dispose(): Promise<void>;
+}
+
+/** Long enough for a write and a read on a busy machine. */
+const TTL_MS = 1_500;
+
+/** What every `SharedState` promises. */
+export function sharedStateContract(harness: StateHarness): void {
+  describe(`shared state contract: ${harness.name}`, () => {
+    function scenario(title: string, run: (bench: StateBench, a: Bucket, b: Bucket) => Promise<void>, ttlMs = 0): void {
+      test(`check:H4 [${harness.name}] ${title}`, { timeout: 60_000 }, async () => {
+        const bench = await harness.start();
+        const name = `test-${randomBytes(6).toString('hex')}`;
+        try {
+          const [a, b] = await Promise.all(bench.nodes.map((node) => node.bucket(name, { ttlMs })));
+          assert.equal(a!.incarnation, b!.incarnation);
+          await run(bench, a!, b!);
+        } finally {
+          await bench.dispose();
+        }
+      });
+    }
+
+    scenario('what one node writes, another reads, to the byte', async (_bench, a, b) => {
+      const value = randomBytes(60_000);
+      const revision = await a.create('own.server=2E1.k-1', value);
+      assert.ok(revision !== null && revision > 0);
+      const record = await b.get('own.server=2E1.k-1');
+      assert.ok(record?.value.equals(value));
+      assert.equal(record?.revision, revision);
+      assert.equal(await b.get('own.server=2E1'), null);
+      await assert.rejects(a.create('long', Buffer.alloc(64 * 1024 + 1)), { code: 'TOO_LARGE' });
+    });
+
+    scenario('of many who claim one key at once, one gets it', async (_bench, a, b) => {
+      const claims = Array.from({ length: 20 }, (_, at) => (at % 2 === 0 ? a : b).create('lease', text(`${at}`)));
+      const revisions = await Promise.all(claims);
+      const winners = revisions.flatMap((revision, at) => (revision === null ? [] : [at]));
+      assert.equal(winners.length, 1);
+      const record = await a.get('lease');
+      assert.equal(record?.value.toString(), `${winners[0]}`);
+    });
+
+    scenario('whoever has read an older revision does not overwrite a newer one', async (_bench, a, b) => {
+      const first = await a.create('lease', text('one'));
+      const second = await b.update('lease', text('two'), first!);
+      assert.ok(second! > first!);
+      assert.equal(await a.update('lease', text('three'), first!), null);
+      assert.equal(await a.delete('lease', first!), false);
+      assert.equal((await a.get('lease'))?.value.toString(), 'two');
+      const updates = await Promise.all([1, 2, 3, 4].map((at) => a.update('lease', text(`${at}`), second!)));
+      assert.equal(updates.filter((revision) => revision !== null).length, 1);
+      assert.equal(await a.update('none', text('x'), 7), null);
+    });
+
+    scenario('what was deleted is gone and may be made again, with a later revision', async (_bench, a, b) => {
+      const first = await a.create('lease', text('one'));
+      assert.equal(await b.delete('lease', first!), true);
+      assert.equal(await a.get('lease'), null);
+      assert.deepEqual(await a.keys(), []);
+      assert.equal(await a.update('lease', text('late'), first!), null);
+      const again = await a.create('lease', text('two'));
+      assert.ok(again! > first!);
+      assert.equal(await b.create('lease', text('three')), null);
+      assert.equal(await b.delete('lease'), true);
+      assert.equal(await b.get('lease'), null);
+    });
+
+    scenario('what was deleted is told from what never was, or is there', async (_bench, a, b) => {
+      assert.equal(await a.look('lease'), null);
+      const first = await a.create('lease', text('one'));
+      const there = await b.look('lease');
+      assert.ok(there !== null && there !== 'deleted');
+      assert.deepEqual([there.value.toString(), there.revision], ['one', first]);
+      await b.delete('lease');
+      assert.equal(await a.look('lease'), 'deleted');
+      assert.equal(await a.look('other'), null);
+      await a.create('lease', text('two'));
+      assert.equal(((await b.look('lease')) as StateRecord).value.toString(), 'two');
+    });
+
+    scenario(
+      'what the store has lost is written again, and neither what is there nor what was deleted',
+      async (_b, a, b) => {
+        const first = await a.restore('session', text('one'));
+        assert.ok(first !== null && first > 0);
+        assert.equal(await b.restore('session', text('two')), null);
+        assert.equal((await a.get('session'))?.value.toString(), 'one');
+        await a.delete('session');
+        assert.equal(await b.restore('session', text('three')), null);
+        assert.equal(await a.look('session'), 'deleted');
+        const racing = await Promise.all(
+          [1, 2, 3, 4].map((at) => (at % 2 === 0 ? a : b).restore('other', text(`${at}`))),
+        );
+        assert.equal(racing.filter((revision) => revision !== null).length, 1);
+      },
+    );
+
+    scenario(
+      'that something was deleted is kept also where there was nothing: the store may have lost it',
+      async (_b, a, b) => {
+        assert.equal(await a.delete('session'), true);
+        assert.equal(await b.look('session'), 'deleted');
+        assert.deepEqual([...(await marksOf(b)).keys()], ['session']);
+        assert.equal(await b.restore('session', text('one')), null);
+      },
+    );
+
+    scenario('that something was deleted is forgotten on demand, and nothing else changes by it', async (_b, a, b) => {
+      const first = await a.create('lease', text('one'));
+      await a.delete('lease', first!);
+      await a.create('other', text('1'));
+      const marks = await marksOf(b);
+      assert.deepEqual([...marks.keys()], ['lease']);
+      const mark = marks.get('lease')!;
+      assert.ok(mark > first!);
+      assert.equal(await b.delete('lease', first!), false, 'it is kept under its own revision');
+      assert.equal(await b.delete('lease', mark), true);
+      assert.equal((await marksOf(a)).size, 0);
+      assert.equal(await b.delete('lease', mark), false, 'only once');
+      assert.equal(await a.get('lease'), null);
+      assert.equal(await a.update('lease', text('late'), first!), null);
+      assert.equal(await a.update('lease', text('late'), mark), null);
+      const again = await a.create('lease', text('two'));
+      assert.ok(again! > mark);
+      assert.equal(await b.create('lease', text('three')), null);
+      // Whatever was written meanwhile stays, and so does what is kept of a later deletion.
+      assert.equal(await b.delete('lease', mark), false);
+      assert.equal((await a.get('lease'))?.revision, again);
+      await a.delete('lease', again!);
+      assert.equal(await b.delete('lease', mark), false);
+      assert.deepEqual([...(await marksOf(a)).keys()], ['lease']);
+    });
+
+    scenario('the revisions go on where nothing at all is left', async (_bench, a, b) => {
+      let highest = 0;
+      for (let at = 0; at < 3; at++) {
+        const revision = await a.create(`k${at}`, text('1'));
+        assert.ok(revision! > highest);
+        await a.delete(`k${at}`, revision!);
+        for (const [key, mark] of await marksOf(b)) {
+          assert.equal(await b.delete(key, mark), true);
+          highest = mark;
+        }
+      }
+      assert.ok(highest >= 6);
+    });
+
+    scenario('whoever makes it again while its deletion is being forgotten succeeds', async (_bench, a, b) => {
+      for (let at = 0; at < 100; at++) {
+        const first = await a.create('lease', text('one'));
+        assert.ok(first !== null, `round ${at}`);
+        await a.delete('lease', first);
+        // Nobody else has written since; so that is its revision in every implementation.
+        const [again] = await Promise.all([a.create('lease', text('two')), b.delete('lease', first + 1)]);
+        assert.ok(again !== null && again > first + 1, `round ${at}`);
+        assert.equal((await b.get('lease'))?.revision, again);
+        await a.delete('lease', again);
+      }
+    });
+
+    scenario(
+      'a record that nobody renews is gone after its time, and its revisions go on',
+      async (bench, a, b) => {
+        const first = await a.create('lease', text('one'));
+        let revision = first!;
+        for (let at = 0; at < 3; at++) {
+          await bench.pass(TTL_MS / 2);
+          revision = (await a.update('lease', text('renewed'), revision))!;
+          assert.ok(revision !== null, `renewal ${at}`);
+        }
+        assert.equal(await b.create('lease', text('thief')), null);
+        await bench.pass(TTL_MS);
+        while ((await b.get('lease')) !== null) await bench.pass(50);
+        assert.equal(await a.update('lease', text('too late'), revision), null);
+        const taken = await b.create('lease', text('two'));
+        assert.ok(taken! > revision);
+        await b.delete('lease');
+        assert.equal(await a.look('lease'), 'deleted', 'for as long as records are kept');
+      },
+      TTL_MS,
+    );
+
+    scenario('a watch tells what there is, then that this was all, then changes in order', async (_bench, a, b) => {
+      await a.create('node.a', text('1'));
+      await a.create('node.b', text('1'));
+      await a.create('other.a', text('1'));
+      const removed = await a.create('node.c', text('1'));
+      await a.delete('node.c', removed!);
+      const told: string[] = [];
+      const seen = (record: StateRecord): void => void told.push(`put ${record.key} ${record.value.toString()}`);
+      const watch = await b.watch('node.*', {
+        put: seen,
+        gone: (key) => void told.push(`gone ${key}`),
+        onBegin: () => void told.push('begin'),
+        onReady: (incarnation) => void told.push(`ready ${incarnation === b.incarnation}`, 'ready'),
+      });
+      await eventually(() => told.includes('ready'));
+      assert.equal(told[0], 'begin');
+      assert.ok(told.includes('ready true'), 'it says of which making of the bucket it tells');
+      assert.deepEqual(
+        told
+          .slice(0, told.indexOf('ready'))
+          .filter((line) => line.startsWith('put'))
+          .sort(),
+        ['put node.a 1', 'put node.b 1'],
+      );
+      told.length = 0;
+      let revision = (await a.get('node.a'))!.revision;
+      for (let at = 2; at < 30; at++) revision = (await a.update('node.a', text(`${at}`), revision))!;
+      await a.update('other.a', text('2'), (await a.get('other.a'))!.revision);
+      await a.delete('node.b');
+      await a.create('node.d', text('1'));
+      await eventually(() => told.at(-1) === 'put node.d 1');
+      // Only the last change of a record has to be told of; nothing comes twice, or after what followed it.
+      const all = [...Array.from({ length: 28 }, (_, at) => `put node.a ${at + 2}`), 'gone node.b', 'put node.d 1'];
+      const places = told.map((line) => all.indexOf(line));
+      assert.ok(!places.includes(-1), told.join());
+      assert.deepEqual(
+        places,
+        [...new Set(places)].sort((one, other) => one - other),
+      );
+      assert.deepEqual(told.slice(-3), all.slice(-3));
+      watch.close();
+      await a.create('node.e', text('1'));
+      assert.deepEqual([...(await b.keys('node.*'))].sort(), ['node.a', 'node.d', 'node.e']);
+      assert.equal(told.at(-1), 'put node.d 1');
+    });
+
+    scenario('a watch of nothing is ready too', async (_bench, a) => {
+      let ready = 0;
+      const watch = await a.watch('>', { put() {}, gone() {}, onReady: () => ready++ });
+      await eventually(() => ready === 1);
+      watch.close();
+    });
+  });
+}
+
+/** What is kept of deleted records, and under which revisions. */
+async function marksOf(bucket: Bucket): Promise<Map<string, number>> {
+  const marks = new Map<string, number>();
+  const ready = Promise.withResolvers<void>();
+  const gone = (key: string, revision: number): void => void marks.set(key, revision);
+  const watch = await bucket.watch('>', { put() {}, gone, onReady: () => ready.resolve() });
+  await ready.promise;
+  watch.close();
+  return marks;
+}
+
+function text(value: string): Buffer {
+  return Buffer.from(value);
+}
+
+async function eventually(condition: () => boolean): Promise<void> {
+  while (!condition()) await new Promise((resolve) => setTimeout(resolve, 5));
+}
