@@ -37,16 +37,16 @@ export async function resolveCommand(
     const file = resolve(cwd, command);
     const found = await look(file);
     if (found === 'executable') return file;
-    throw found === 'missing' ? missing(server, command) : notExecutable(server, file, found);
+    throw found === 'missing' ? missing(server, command) : unusable(server, file, found);
   }
-  let refused: { readonly file: string; readonly found: 'folder' | 'forbidden' } | null = null;
+  let refused: string | null = null;
   for (const folder of (environment['PATH'] || DEFAULT_PATH).split(delimiter)) {
     const file = resolve(cwd, folder, command);
     const found = await look(file);
     if (found === 'executable') return file;
-    if (found === 'forbidden') refused ??= { file, found };
+    if (found === 'forbidden') refused ??= file;
   }
-  throw refused === null ? missing(server, command) : notExecutable(server, refused.file, refused.found);
+  throw refused === null ? missing(server, command) : unusable(server, refused, 'forbidden');
 }
 
 /** The one form of "could not be started": nothing of any call was sent. */
@@ -91,14 +91,19 @@ async function checkFolder(server: string, cwd: string): Promise<void> {
   if (!found.isDirectory()) throw misconfigured(server, `its working folder ${cwd} is not a folder; correct "cwd"`);
 }
 
-async function look(file: string): Promise<'executable' | 'folder' | 'forbidden' | 'missing'> {
+/** `unreachable`: this user may not search a folder of the path, so nothing is known of the file. */
+type Found = 'executable' | 'folder' | 'forbidden' | 'unreachable' | 'missing';
+
+async function look(file: string): Promise<Found> {
   try {
     if ((await stat(file)).isDirectory()) return 'folder';
-    await access(file, constants.X_OK);
-    return 'executable';
   } catch (error) {
-    return error instanceof Error && 'code' in error && error.code === 'EACCES' ? 'forbidden' : 'missing';
+    return error instanceof Error && 'code' in error && error.code === 'EACCES' ? 'unreachable' : 'missing';
   }
+  return access(file, constants.X_OK).then(
+    () => 'executable',
+    () => 'forbidden',
+  );
 }
 
 function missing(server: string, command: string): GatewayError {
@@ -111,8 +116,13 @@ function missing(server: string, command: string): GatewayError {
   return misconfigured(server, `the command "${command}" ${where}; ${advice}`);
 }
 
-function notExecutable(server: string, file: string, found: 'folder' | 'forbidden'): GatewayError {
-  return found === 'folder'
-    ? misconfigured(server, `the command ${file} is a folder`)
-    : misconfigured(server, `${file} is not executable; run "chmod +x" on it or start it by its interpreter`);
+function unusable(server: string, file: string, found: Exclude<Found, 'executable' | 'missing'>): GatewayError {
+  switch (found) {
+    case 'folder':
+      return misconfigured(server, `the command ${file} is a folder`);
+    case 'unreachable':
+      return misconfigured(server, `this user may not search a folder on the path to ${file}; correct its permissions`);
+    case 'forbidden':
+      return misconfigured(server, `${file} is not executable; run "chmod +x" on it or start it by its interpreter`);
+  }
 }

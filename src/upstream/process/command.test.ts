@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict';
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { resolveCommand } from './command.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'trunkline-command-'));
+const closed = join(folder, 'closed');
+const open = join(folder, 'open');
+mkdirSync(closed);
+mkdirSync(open);
+for (const file of [join(closed, 'tool'), join(open, 'other')]) writeFileSync(file, '#!/bin/sh\n', { mode: 0o755 });
+writeFileSync(join(open, 'plain'), 'text', { mode: 0o644 });
+chmodSync(folder, 0o755);
+chmodSync(closed, 0o000);
+after(() => {
+  chmodSync(closed, 0o755);
+  rmSync(folder, { recursive: true });
+});
+
+/** Root may search every folder, so that it becomes `nobody` for the look. */
+async function asUser<T>(work: () => Promise<T>): Promise<T> {
+  if (process.getuid!() !== 0) return work();
+  process.seteuid!(65_534);
+  try {
+    return await work();
+  } finally {
+    process.seteuid!(0);
+  }
+}
+
+const found = (command: string, path = `${closed}:${open}`) =>
+  asUser(() => resolveCommand('s', { command, cwd: '/' }, { PATH: path }));
+
+test('S1.19 a folder of the PATH that this user may not search is passed over', async () => {
+  assert.equal(await found('other'), join(open, 'other'));
+  await assert.rejects(found('mistyped'), /the command "mistyped" is not on the PATH/);
+  await assert.rejects(found('plain'), /open\/plain is not executable; run "chmod \+x"/);
+  await assert.rejects(found(join(closed, 'tool')), /may not search a folder on the path to .*closed\/tool/);
+  await assert.rejects(found(open), /is a folder/);
+});
