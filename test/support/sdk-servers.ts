@@ -1,0 +1,154 @@
+import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { createInterface } from 'node:readline';
+import { promisify } from 'node:util';
+import { freePort } from './free-port.ts';
+
+const SOURCES = resolve(import.meta.dirname, '../servers');
+const CACHE = resolve(import.meta.dirname, '../../node_modules/.cache');
+const OLDEST_GO = 1.25;
+const run = promisify(execFile);
+
+/** A server over stdio, as a definition names it; over HTTP at the address or port that is its last argument. */
+export interface SdkServer {
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/** Path of a program of test/servers/go, built once with Go; a text why there is none here. */
+export async function goProgram(
+  name: 'official' | 'mark3labs' | 'client',
+): Promise<string | { readonly missing: string }> {
+  try {
+    const folder = join(SOURCES, 'go');
+    const built = await made(`go-servers-${digestOf(folder)}`, (scratch) => {
+      const version = execFileSync('go', ['version'], { encoding: 'utf8' });
+      const go = Number.parseFloat(/go(\d+\.\d+)/.exec(version)?.[1] ?? '0');
+      if (go < OLDEST_GO) throw new Error(`Go ${go} is too old`);
+      const args = ['build', '-ldflags', '-s -w', '-o', `${scratch}/`, './...'];
+      return run('go', args, { cwd: folder, env: { ...process.env, CGO_ENABLED: '0' }, timeout: 240_000 });
+    });
+    return join(built, name);
+  } catch (error) {
+    return { missing: `the servers in test/servers/go could not be built here: ${String(error).slice(0, 300)}` };
+  }
+}
+
+/** A server of test/servers/python with that release of the package mcp, installed once; a text why there is none here. */
+export async function pythonServer(
+  file: string,
+  release: string,
+  args: readonly string[] = [],
+): Promise<SdkServer | { readonly missing: string }> {
+  try {
+    execFileSync('python3', ['--version']);
+    const packages = await made(`python-mcp-${release}`, (scratch) => {
+      const options = ['--quiet', '--no-compile', '--disable-pip-version-check', '--target', scratch];
+      return run('python3', ['-m', 'pip', 'install', ...options, `mcp==${release}`], { timeout: 240_000 });
+    });
+    const env = { PYTHONPATH: packages };
+    return { command: 'python3', args: [join(SOURCES, 'python', file), ...args], env };
+  } catch (error) {
+    return { missing: `mcp ${release} could not be installed for Python here: ${String(error).slice(0, 300)}` };
+  }
+}
+
+/** The folder of that name, whole or not at all, whoever makes it at the same time. */
+async function made(name: string, make: (scratch: string) => Promise<unknown>): Promise<string> {
+  const folder = join(CACHE, name);
+  if (existsSync(folder)) return folder;
+  mkdirSync(CACHE, { recursive: true });
+  const scratch = mkdtempSync(`${folder}-`);
+  try {
+    await make(scratch);
+    if (!existsSync(folder)) renameSync(scratch, folder);
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
+  }
+  return folder;
+}
+
+function digestOf(folder: string): string {
+  const hash = createHash('sha256');
+  for (const path of globSync('**/*.{go,mod,sum}', { cwd: folder }).sort())
+    hash.update(readFileSync(join(folder, path)));
+  return hash.digest('hex').slice(0, 16);
+}
+
+/** Such a server over HTTP, as a process of the test's own. */
+export class HttpSdkServer implements AsyncDisposable {
+  readonly url: string;
+  readonly #process: ChildProcess;
+
+  private constructor(url: string, process: ChildProcess) {
+    this.url = url;
+    this.#process = process;
+  }
+
+  static async start({ command, args, env }: SdkServer, path: string): Promise<HttpSdkServer> {
+    const port = await freePort();
+    const address = command === 'python3' ? String(port) : `127.0.0.1:${port}`;
+    const process_ = spawn(command, [...args, address], {
+      env: { ...process.env, ...env },
+      stdio: ['ignore', 'ignore', 'inherit'],
+    });
+    const server = new HttpSdkServer(`http://127.0.0.1:${port}${path}`, process_);
+    for (let i = 0; i < 600; i++) {
+      if (process_.exitCode !== null) throw new Error(`${command} ended with ${process_.exitCode}`);
+      const there = await fetch(server.url, { method: 'DELETE' }).then(
+        () => true,
+        () => false,
+      );
+      if (there) return server;
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+    throw new Error(`${command} does not listen`);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#process.exitCode !== null) return;
+    const ended = new Promise((resolve) => this.#process.once('exit', resolve));
+    this.#process.kill('SIGKILL');
+    await ended;
+  }
+}
+
+/** Such a server over stdio without a gateway before it: `say` writes a line and resolves with the line that has its id. */
+export class BareSdkServer implements AsyncDisposable {
+  readonly #process: ChildProcess;
+  readonly #waiting = new Map<number, (line: string) => void>();
+
+  constructor({ command, args, env }: SdkServer) {
+    this.#process = spawn(command, args, { env: { ...process.env, ...env }, stdio: ['pipe', 'pipe', 'inherit'] });
+    createInterface({ input: this.#process.stdout! }).on('line', (line) => {
+      const { id, method } = JSON.parse(line);
+      if (method === undefined) this.#waiting.get(id)?.(line);
+    });
+  }
+
+  say(id: number, line: string): Promise<string> {
+    const answer = new Promise<string>((resolve) => this.#waiting.set(id, resolve));
+    this.tell(line);
+    return answer;
+  }
+
+  tell(line: string): void {
+    this.#process.stdin!.write(`${line}\n`);
+  }
+
+  /** Speaks the stateful era from now on. */
+  async initialize(): Promise<void> {
+    const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'bare', version: '1' } };
+    await this.say(1, JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params }));
+    this.tell('{"jsonrpc":"2.0","method":"notifications/initialized"}');
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const ended = new Promise((resolve) => this.#process.once('exit', resolve));
+    this.#process.kill('SIGKILL');
+    await ended;
+  }
+}
