@@ -19,10 +19,7 @@ export function registerGauges(
 ): { close(): void } {
   const sessions = metrics.gauge('trunkline_sessions_open', 'Open sessions of clients held in memory.');
   const calls = metrics.gauge('trunkline_calls_in_flight', 'Calls of clients that are not answered yet.');
-  const waitingForInput = metrics.gauge(
-    'trunkline_calls_parked',
-    'Calls whose clients were asked and have not come back yet.',
-  );
+  const waitingForInput = metrics.gauge('trunkline_calls_parked', 'Calls that wait for input of their client.');
   const state = metrics.gauge('trunkline_server_state', 'State of each server: 1 for the one it is in.', [
     'server',
     'state',

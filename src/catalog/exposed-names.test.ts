@@ -123,7 +123,7 @@ test('what cannot be told apart even by its hash is not offered, with the reason
   ]);
   assert.equal(names[0], null);
   assert.equal(names[2], first);
-  assert.match(notices.find(({ exposed }) => exposed === null)!.reason, /cannot be told apart/);
+  assert.match(notices.find(({ exposed }) => exposed === null)!.reason, /cannot be distinguished/);
 });
 
 test('a name listed twice by one server counts once', () => {

@@ -91,7 +91,7 @@ function settle(
     const met = others.find((other) => other !== candidate)!.item;
     const rival = `'${met.server}${TOOL_NAME_DELIMITER}${met.name}'`;
     if (taken.has(fold(name)) || count.get(fold(name)) !== 1) {
-      notices.push({ ...candidate.item, exposed: null, reason: `cannot be told apart from ${rival}` });
+      notices.push({ ...candidate.item, exposed: null, reason: `cannot be distinguished from ${rival}` });
       return;
     }
     names[candidate.at] = name;

@@ -11,7 +11,7 @@ export function addWatchingCommands({ command, input, done }: CommandParts): voi
       done(await status({ ...input(flags), word }));
     });
 
-  command('logs', 'show what servers wrote to standard error, and what became of them')
+  command('logs', 'show the standard error of servers, and their events')
     .addOption(new Option('-f, --follow', 'go on with what comes, through restarts; Ctrl-C ends it'))
     .addOption(new Option('-n, --lines <number>', 'so many that are there already').default(100).argParser(lines))
     .argument('[server]', 'only of this server')

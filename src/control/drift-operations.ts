@@ -41,7 +41,7 @@ export const DRIFT_OPERATIONS: readonly Operation[] = [
     id: 'listDrift',
     method: 'GET',
     path: '/api/v1/drift',
-    summary: 'How every server stands to what was approved of it, with all that waits for a decision.',
+    summary: 'How every server differs from what was approved of it, with all that waits for a decision.',
     schema: DRIFT,
     async run(_request, plane) {
       const servers: DriftReport[] = [];

@@ -45,7 +45,7 @@ const LOOK_MS = 50;
 
 const WRITE_ERRORS = {
   403: 'The definition does more than the control token alone allows (servers:exec).',
-  409: 'The name is taken, the server is not one added at run time, somebody else has changed it meanwhile, or the nodes of the cluster share no store.',
+  409: 'The name is taken, the server is not one added at run time, another client has changed it meanwhile, or the nodes of the cluster share no store.',
   413: 'The definition is too large.',
   415: 'The body is not application/json.',
   422: 'The definition is not good; `problems` says everything that is wrong, as of a file.',

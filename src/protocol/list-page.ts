@@ -52,7 +52,7 @@ export function faultOfItem({ kind }: ListMethod, bytes: Buffer, era: Era): stri
   if (!isSound(bytes)) return 'it is no valid JSON';
   if (bytes[0] !== 0x7b) return 'it is no object';
   const twice = duplicateKey(bytes, 0, bytes.length);
-  if (twice !== null) return `"${twice.slice(0, 200)}" stands there twice`;
+  if (twice !== null) return `"${twice.slice(0, 200)}" appears twice`;
   const shape = ITEM_SHAPES[era][kind];
   for (const { keyStart, keyEnd } of entries(bytes, 0, bytes.length)) {
     const found = shape.known.find(bytes, keyStart, keyEnd);

@@ -106,7 +106,7 @@ function validMembers(bytes: Buffer, start: number, level: number, { names, nest
   }
   at++;
   const twice = suspicious ? duplicateKey(bytes, start, at) : null;
-  if (twice !== null) lastParams.fault ||= `"${twice}" stands there twice`;
+  if (twice !== null) lastParams.fault ||= `"${twice}" appears twice`;
   return at;
 }
 

@@ -225,7 +225,7 @@ describe('bytes from clients', () => {
     for (const json of ['nope', '[1', '"x', '[1]x']) refused(json, 'PARSE_ERROR');
   });
 
-  test('a parameter that stands there twice is refused: server and gateway would read different ones', () => {
+  test('a parameter that appears twice is refused: server and gateway would read different ones', () => {
     const twice = [
       '{"name":"safe","arguments":{},"name":"other"}',
       '{"name":"safe", "n\\u0061me" :"other"}',

@@ -127,7 +127,7 @@ export function scanMessage(bytes: Buffer, era: Era, mode: ScanMode): Message | 
 
   const idFault = (seen & ID) === 0 ? '' : faultOfId(bytes, idStart, idEnd);
   const id = idStart < 0 || idFault !== '' || repeated === ID ? '' : bytes.toString('latin1', idStart, idEnd);
-  if (repeated !== 0) return invalid(`"${nameOf(repeated)}" stands there twice`, id);
+  if (repeated !== 0) return invalid(`"${nameOf(repeated)}" appears twice`, id);
   if (fault !== '') return invalid(fault, id);
   if (!isVersion(bytes, versionStart, versionEnd)) return invalid('"jsonrpc" is not "2.0"', id);
 

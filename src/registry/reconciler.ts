@@ -44,7 +44,7 @@ export class Reconciler {
     this.#deps = deps;
     const unread = deps.metrics.gauge(
       'trunkline_desired_state_unread',
-      'Whether the last reading of what should run failed, by where it stands.',
+      'Whether the last reading of the desired state failed, by source.',
       ['source'],
     );
     this.#unread = (source) => unread.of(source);

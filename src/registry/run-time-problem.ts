@@ -58,5 +58,5 @@ export function noServer(name: string): RunTimeProblem {
 
 export function revisionChanged(name: string, found: number | null): RunTimeProblem {
   const now = found === null ? 'it is gone' : `it is at revision ${found} now`;
-  return new RunTimeProblem('revision_changed', `somebody else has changed ${name} meanwhile: ${now}`);
+  return new RunTimeProblem('revision_changed', `another client has changed ${name} meanwhile: ${now}`);
 }

@@ -127,7 +127,7 @@ export class RunTimeState {
       if (server === undefined) throw this.unknown(name);
       throw new RunTimeProblem(
         'not_added_here',
-        `${name} was not added at run time: it stands in ${placeOf(server)}; change it there`,
+        `${name} was not added at run time: it is in ${placeOf(server)}; change it there`,
       );
     }
     if (revision !== null && revision !== entry.stored.revision) throw revisionChanged(name, entry.stored.revision);

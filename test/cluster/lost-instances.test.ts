@@ -38,11 +38,11 @@ test('fault:F30 fault:F31 a session is not called unknown because the only node 
       ] as const) {
         const { message } = await at.request('tools/call', { name, arguments: {} });
         assert.equal(wordOf(message), 'NOT_SENT');
-        assert.match(JSON.stringify(message), /node b, which has it, is not heard of/);
+        assert.match(JSON.stringify(message), /node b, which has it, does not answer/);
       }
       const [counter] = (await a.control<Shown>('/api/v1/servers')).servers;
       assert.deepEqual([counter?.name, counter?.state], ['counter', 'unreachable']);
-      assert.match(counter?.reason ?? '', /node b, which has it, is not heard of/);
+      assert.match(counter?.reason ?? '', /node b, which has it, does not answer/);
       b.kill('SIGCONT');
       await callable(a, 'counter');
       assert.match(await client.callText('count'), /^\d$/);

@@ -26,7 +26,7 @@ export function readToolRequest(payload: Buffer): ToolRequest {
   const request = isScanFailure(scanned) ? null : readObject(payload);
   if (request === null) throw new GatewayError('PARSE_ERROR', 'the request is not a sound JSON object');
   const twice = duplicateKey(payload, 0, payload.length);
-  if (twice !== null) throw new GatewayError('INVALID_REQUEST', `the key ${JSON.stringify(twice)} stands twice`);
+  if (twice !== null) throw new GatewayError('INVALID_REQUEST', `the key ${JSON.stringify(twice)} appears twice`);
   const { tool, args } = request;
   if (typeof tool !== 'string' || tool === '')
     throw new GatewayError('INVALID_PARAMS', '"tool" must be the name of a tool');

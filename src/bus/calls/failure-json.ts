@@ -37,7 +37,7 @@ export function readFailure(bytes: Buffer): GatewayError {
   try {
     json = JSON.parse(bytes.toString()) as FailureJson;
   } catch (cause) {
-    return new GatewayError('UNKNOWN', 'another node ended the call with words nobody can read', { cause });
+    return new GatewayError('UNKNOWN', 'another node ended the call with an error that cannot be read', { cause });
   }
   const outcome = OUTCOMES.includes(json.outcome) ? json.outcome : 'UNKNOWN';
   const { message, retryable, retryAfterMs, server, attempts, forCallers } = json;

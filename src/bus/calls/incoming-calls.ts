@@ -74,7 +74,7 @@ export class IncomingCalls {
     const served = this.#subjects.get(subject);
     if (request !== null && served !== undefined) this.request(subject, from, request, served, request.offered);
     else if (request === null) this.#unserved(entry, from, 'the node speaks another version');
-    else this.#unserved(request, from, 'nobody serves what was called');
+    else this.#unserved(request, from, 'no node serves what was called');
   }
 
   /** `handshake`: the caller has to say that we may begin. */

@@ -248,7 +248,7 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
   }
 
   nobodyTookIt(): void {
-    if (this.takenBy === null) this.lost(`nobody took the call within ${TAKE_MS} ms`);
+    if (this.takenBy === null) this.lost(`no node took the call within ${TAKE_MS} ms`);
   }
 
   broken(reason: string, slow: boolean): void {

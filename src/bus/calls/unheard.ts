@@ -32,7 +32,7 @@ export class Unheard {
 
   #said({ subject, noResponders }: WireMessage): void {
     if (!noResponders) return;
-    const reason = 'nobody serves what was called';
+    const reason = 'no node serves what was called';
     const [, , , what, id] = subject.split('.') as [string, string, string, string, string];
     if (what === 'c') {
       const call = callOf(id);

@@ -10,6 +10,6 @@ export function serverLacks(info: ServerInfo): readonly string[] {
   if (major < OLDEST[0] || (major === OLDEST[0] && minor < OLDEST[1])) {
     lacks.push(`nats-server ${info.version} is too old: ${OLDEST.join('.')} is the oldest that works`);
   }
-  if (info.headers !== true) lacks.push('headers are off, so that calls to nobody are not told apart from slow ones');
+  if (info.headers !== true) lacks.push('headers are off, so that a call without a receiver looks like a slow one');
   return lacks;
 }

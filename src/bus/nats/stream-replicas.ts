@@ -79,7 +79,7 @@ export class StreamReplicas {
       replicas,
       wanted: REPLICAS,
       reason: error instanceof Error ? error.message : String(error),
-      advice: `let ${REPLICAS} servers with JetStream run in the NATS cluster; until then the cluster of nodes stands and falls with one of them`,
+      advice: `let ${REPLICAS} servers with JetStream run in the NATS cluster; until then one of them is a single point of failure`,
     });
   }
 }

@@ -32,7 +32,7 @@ export function scanDefinition(
 ): readonly Finding[] {
   const scan = new Scan(name);
   if (bytes.length > MAX_BYTES) {
-    scan.add('oversized', true, null, `${bytes.length} bytes, more than anybody reads`, 0);
+    scan.add('oversized', true, null, `${bytes.length} bytes, too long to read`, 0);
     bytes = bytes.subarray(0, MAX_BYTES);
   }
   for (const text of definitionTexts(bytes)) {

@@ -4,7 +4,7 @@ import { type GatewayFlags, lines } from '../flags.ts';
 
 /** `trunkline drift` and what belongs to it. */
 export function addDriftCommands({ command, input: inputOf, done }: CommandParts): void {
-  const drift = command('drift', 'show what servers offer that nobody approved, and what looks poisoned')
+  const drift = command('drift', 'show what servers offer that is not approved, and what looks poisoned')
     .enablePositionalOptions()
     .addOption(new Option('--check', 'exit code 6 when something waits for a decision'))
     .argument('[server]', 'only this server')

@@ -58,7 +58,7 @@ export async function approve(input: DecisionInput): Promise<ExitCode> {
 async function beSeen({ terminal, flags, server }: DecisionInput, chosen: readonly WaitingDefinition[]): Promise<void> {
   const how = `trunkline drift ${server} shows it, with the code for --seen; --unseen approves whatever is there`;
   if (terminal.ask === null || flags.json === true) {
-    throw new CommandError(EXIT.usage, `nothing was approved, since nobody has seen it: ${how}`);
+    throw new CommandError(EXIT.usage, `nothing was approved, because it was never listed: ${how}`);
   }
   for (const one of chosen) terminal.err(`${waitingText(one).join('\n')}\n`);
   const description = `approve ${chosen.length === 1 ? 'this definition' : `these ${chosen.length} definitions`} of ${server}?`;
@@ -149,7 +149,7 @@ function namedIn(waiting: readonly WaitingDefinition[], name: string): readonly 
   if (found.length === 0) throw new CommandError(EXIT.usage, `nothing named ${visible(name)} waits for approval`);
   if (new Set(found.map(({ list }) => list)).size === 1) return found;
   const choices = found.map(({ list, key }) => `${list}/${visible(key)}`).join(' or ');
-  throw new CommandError(EXIT.usage, `${visible(name)} stands in several lists: say ${choices}`);
+  throw new CommandError(EXIT.usage, `${visible(name)} is in several lists: use ${choices}`);
 }
 
 function isNamed({ list, key }: WaitingDefinition, name: string): boolean {

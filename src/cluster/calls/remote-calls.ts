@@ -201,7 +201,7 @@ function readReply(
   try {
     const short = unpackAnswer(payload);
     if (short === 'tell') {
-      if (told === null || !known) throw new Error('it does not take the terms that it was told');
+      if (told === null || !known) throw new Error('it refuses the call context that it received');
       told.known = false;
       return null;
     }

@@ -134,11 +134,11 @@ test('a server whose only node is not heard of is known and cannot be reached, a
       ['a'],
     );
     assert.deepEqual([serversOf(a), changes], [['memory'], 0]);
-    assert.equal(await callOf(nodes, a), 'NOT_SENT no node serves memory: node b, which has it, is not heard of');
+    assert.equal(await callOf(nodes, a), 'NOT_SENT no node serves memory: node b, which has it, does not answer');
     const before = nodes.clock.now();
     await callOf(nodes, a);
     assert.ok(nodes.clock.now() - before <= 50, 'nobody waits for who has been gone for long');
-    await assert.rejects(a.cluster.upstreams.restart('memory'), /node b, which has it, is not heard of/);
+    await assert.rejects(a.cluster.upstreams.restart('memory'), /node b, which has it, does not answer/);
     a.events.instancesGainedOf.length = 0;
     b.restore();
     await nodes.pass(2_000);
@@ -246,7 +246,7 @@ test('who fell silent and says then that it leaves has left', () =>
     const b = await nodes.join('b', [memory]);
     b.cut();
     await nodes.pass(2_000);
-    assert.match(await callOf(nodes, a), /node b, which has it, is not heard of/);
+    assert.match(await callOf(nodes, a), /node b, which has it, does not answer/);
     await nodes.until(b.cluster.close());
     b.restore();
     const { peer } = b.bus;
@@ -302,7 +302,7 @@ test('of two homes lost at once, in whichever order, the one that ran the server
       await nodes.pass(1_000);
       for (const node of nodes.nodes.slice(1)) node.cut();
       await nodes.pass(3_000);
-      assert.match(a.cluster.upstreams.status('memory')?.reason ?? '', /node b, which has it, is not heard of/);
+      assert.match(a.cluster.upstreams.status('memory')?.reason ?? '', /node b, which has it, does not answer/);
       assert.equal(a.cluster.upstreams.statuses().length, 1);
     });
   }
@@ -379,7 +379,7 @@ test('the status of a lost server is what was said last, less what can no longer
       nextRetryAt: null,
     },
   );
-  assert.match(reason!, /node b, which has it, is not heard of: look after that node/);
+  assert.match(reason!, /node b, which has it, does not answer: look after that node/);
   assert.match(of(true).reason!, /node b, which has it, has left: start it again/);
   assert.match(of(true, false).reason!, /this node does not reach NATS.*from here/);
 });

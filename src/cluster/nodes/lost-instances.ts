@@ -152,7 +152,7 @@ export class LostInstances {
 export function whyLost({ node, left, heard }: LostInstance, reached: boolean): string {
   if (!reached) return `this node does not reach NATS, nor node ${node}, which has it`;
   if (heard) return `node ${node}, which had it, is there and has not said yet what it has`;
-  return left ? `node ${node}, which has it, has left` : `node ${node}, which has it, is not heard of`;
+  return left ? `node ${node}, which has it, has left` : `node ${node}, which has it, does not answer`;
 }
 
 function remedyOf({ left, heard }: LostInstance, reached: boolean): string {

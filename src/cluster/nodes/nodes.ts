@@ -116,7 +116,7 @@ export class Nodes {
     // While this process stood still it could not hear: everybody gets that time on top.
     if (late > STALL_MS) for (const known of this.#known.values()) known.heardAt += late;
     for (const { view, heardAt } of [...this.#known.values()]) {
-      if (now - heardAt >= LOST_MS) this.#gone(view, `node ${view.id} was not heard of for ${LOST_MS} ms`);
+      if (now - heardAt >= LOST_MS) this.#gone(view, `node ${view.id} sent nothing for ${LOST_MS} ms`);
     }
     if (now - this.#sentAt >= HEARTBEAT_MS - LOOK_MS / 2) this.tell();
     this.#stop = clock.after(LOOK_MS, () => this.#look());

@@ -78,10 +78,10 @@ test('of restarts that failed all are told, and UNKNOWN is said where one of the
   const restarts = [
     { at: 'node a', done: failing('NOT_SENT', 'nobody is there') },
     { at: 'node b', done: Promise.resolve() },
-    { at: 'this node', done: failing('UNKNOWN', 'it was not heard of for 1500 ms') },
+    { at: 'this node', done: failing('UNKNOWN', 'it sent nothing for 1500 ms') },
   ];
   await assert.rejects(allRestarted('web', restarts), {
     code: 'UNKNOWN',
-    message: 'web at node a: nobody is there; at this node: it was not heard of for 1500 ms',
+    message: 'web at node a: nobody is there; at this node: it sent nothing for 1500 ms',
   });
 });

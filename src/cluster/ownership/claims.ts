@@ -256,7 +256,8 @@ export class Claims {
         }
         return { kind: 'mine', claim };
       }
-      if (clock.now() >= end) throw new GatewayError('NOT_SENT', `nobody can tell who owns ${server}`, { server });
+      if (clock.now() >= end)
+        throw new GatewayError('NOT_SENT', `the owner of ${server} cannot be determined`, { server });
     }
   }
 

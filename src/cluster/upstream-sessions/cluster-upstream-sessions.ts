@@ -122,7 +122,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
       lookMs = Math.min(2 * lookMs, MAX_LOOK_MS);
     }
     if (unsure) void this.#settle(key);
-    throw new GatewayError('NOT_SENT', 'nobody waits for the session any more', { server: place.server });
+    throw new GatewayError('NOT_SENT', 'no caller waits for the session any more', { server: place.server });
   }
 
   async known(place: SessionPlace): Promise<boolean> {

@@ -60,7 +60,7 @@ function report(error: unknown, source: Source, problems: Problems): void {
   const message = (error.message.split('\n', 1)[0] ?? '').replace(/^Invalid TOML document: /, '');
   if (message.includes('nested'))
     problems.error('TL1102', source, span, `more than ${MAX_DEPTH} levels in one document`);
-  else if (message.includes('redefine')) problems.error('TL1103', source, span, 'this table or key stands here again');
+  else if (message.includes('redefine')) problems.error('TL1103', source, span, 'this table or key is defined again');
   else problems.error('TL1101', source, span, message);
 }
 

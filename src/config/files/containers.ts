@@ -93,7 +93,7 @@ function entries(node: Node, path: string, source: Source, problems: Problems): 
       const name = item.kind === 'object' ? child(item, 'name') : undefined;
       const at = `${path}[${index}]`;
       if (item.kind === 'object' && isString(child(item, 'uses'))) {
-        problems.warn('TL1414', source, item.span, `${at} stands at Continue's hub, and is left out`);
+        problems.warn('TL1414', source, item.span, `${at} refers to Continue's hub; it is left out`);
         return [];
       }
       if (isString(name)) return [{ name: name.text, nameSpan: name.span, node: item, path: `${path}.${name.text}` }];

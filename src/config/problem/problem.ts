@@ -76,7 +76,7 @@ export function problemAt(
 /** A key that stands twice in one map, told at its second place. */
 export function reportDuplicate(key: string, at: Span, first: Span, source: Source, problems: Problems): void {
   const { line } = source.position(first.start);
-  problems.error('TL1103', source, at, `the key ${JSON.stringify(key)} stands here again (first in line ${line})`);
+  problems.error('TL1103', source, at, `the key ${JSON.stringify(key)} is repeated here (first in line ${line})`);
 }
 
 /** The problem as it is printed, without a trailing line break. Paths inside `cwd` are shown relative to it. */

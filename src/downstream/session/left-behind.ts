@@ -7,7 +7,7 @@ import { notification, request } from '../../protocol/compose.ts';
 import { isScanFailure, scanMessage } from '../../protocol/scan.ts';
 import { answerParts } from './answer-parts.ts';
 
-const GONE = 'the node that ran this call is gone, and nobody knows how the call ended';
+const GONE = 'the node that ran this call is gone, and how the call ended is unknown';
 const NOT_KEPT = 'the call was answered, but its node is gone, and the answer was too large for others to keep';
 const GAP =
   'Some messages of this stream were lost with the node that had them. Read again what you depend on: lists, subscribed resources.';

@@ -1,7 +1,7 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Replica } from './replica.ts';
 
-/** Sessions and handles that are remembered; beyond that the one that was not heard of for longest is bound anew. */
+/** Sessions and handles that are remembered; beyond that the one that sent nothing for longest is bound anew. */
 const MAX_BOUND = 65_536;
 
 interface Binding {
