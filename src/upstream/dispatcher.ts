@@ -34,7 +34,7 @@ export interface DispatcherDeps {
   /** The client's connection, if calls can be sent on it now. */
   readonly ready: (client: ClientProfile, method: string) => Connection | null;
   /** The client's connection, waiting for the server to start if need be. Rejects with GatewayError. */
-  readonly connection: (client: ClientProfile, method: string) => Promise<Connection>;
+  readonly connection: (call: Call, method: string) => Promise<Connection>;
   /** The server's definition of a tool, as listed for this client. */
   readonly tool: (client: ClientProfile, name: string) => Buffer | null;
   /** Lists the server's tools anew for this client. */
@@ -150,7 +150,7 @@ export class Dispatcher implements CallOwner {
   async #dispatchLater(call: Call): Promise<void> {
     let connection: Connection;
     try {
-      connection = await this.#deps.connection(call.exchange.client, placedAs(call));
+      connection = await this.#deps.connection(call, placedAs(call));
     } catch (error) {
       call.fail(asGatewayError(error, call.server));
       return;

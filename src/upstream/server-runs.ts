@@ -2,7 +2,7 @@ import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Era } from '../model/message.ts';
 import { OwnedElsewhere } from '../model/owned-elsewhere.ts';
-import { Attempt } from './connection/attempt.ts';
+import { Attempt, type WaitingCall } from './connection/attempt.ts';
 import type { Connection } from './connection/connection.ts';
 import { asGatewayError } from './connection/failures.ts';
 import { ownEra } from './connection/spoken-eras.ts';
@@ -68,16 +68,16 @@ export class ServerRuns {
     return supervisor.up;
   }
 
-  /** The client's connection, once the server is up. Rejects with GatewayError. */
-  async connectionFor(client: ClientProfile, method: string): Promise<Connection> {
+  /** The client's connection for a call of this method, once the server is up. Rejects with GatewayError. */
+  async connectionFor(client: ClientProfile, method: string, call: WaitingCall): Promise<Connection> {
     const { server, supervisor, connections } = this.#deps;
     const up = this.up(client);
-    if (!supervisor.up) supervisor.hasten();
+    if (!supervisor.up) supervisor.hasten(call);
     await up;
-    const call = new Attempt();
-    call.hasten();
+    const attempt = new Attempt();
+    attempt.hasten(call);
     try {
-      const connection = await connections.acquire(client, method, call);
+      const connection = await connections.acquire(client, method, attempt);
       this.#openFailures.opened(connection.key);
       return connection;
     } catch (cause) {

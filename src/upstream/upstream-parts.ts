@@ -297,7 +297,10 @@ export function assembleUpstream(
     limits,
     server: () => observer.server,
     ready: (client, method) => connections.ready(client, method),
-    connection: (client, method) => connections.whileWaiting(client, () => runs.connectionFor(client, method)),
+    connection: (call, method) => {
+      const { client } = call.exchange;
+      return connections.whileWaiting(client, () => runs.connectionFor(client, method, call));
+    },
     tool: (client, tool) => shown.tool(client, tool),
     relist: (client) => shown.refresh(client),
     answered: () => {

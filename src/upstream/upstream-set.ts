@@ -57,7 +57,7 @@ export class UpstreamSet implements Upstreams {
     const { maxProcesses, maxTimeoutMs = MAX_TIMEOUT_MS, pool = POOL_DEFAULTS } = deps;
     const width = deps.startsAtOnce ?? availableParallelism() + 2 + STARTS.own.forCalls;
     this.#limits = { maxProcesses, maxTimeoutMs, pool };
-    this.#quota = new ProcessQuota(this.#limits);
+    this.#quota = new ProcessQuota(this.#limits, deps.clock);
     this.#starts = {
       own: new StartQueue({ width, ...STARTS.own }, deps.clock),
       remote: new StartQueue(STARTS.remote, deps.clock),

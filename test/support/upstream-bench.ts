@@ -292,6 +292,13 @@ export class UpstreamBench {
     return this.set.call(server, exchange.request, exchange);
   }
 
+  /** What a call comes to that waits for room in vain. */
+  async whenLate(outcome: Promise<Outcome>): Promise<Outcome> {
+    await settled();
+    await this.clock.advance(2_000);
+    return outcome;
+  }
+
   dropped(): number {
     const line = /^trunkline_upstream_dropped_total\{.*\} (\d+)$/gm;
     return [...this.metrics.exposition().matchAll(line)].reduce((sum, found) => sum + Number(found[1]), 0);

@@ -97,6 +97,12 @@ export class Call implements Pending {
     return this.#done;
   }
 
+  /** Until its deadline. */
+  get leftMs(): number {
+    const { timeoutMs } = this.#timing;
+    return timeoutMs > 0 ? this.#heardAt + timeoutMs - this.#clock.now() : Number.POSITIVE_INFINITY;
+  }
+
   /** The attempt is in the hands of a connection, under this id. */
   place(carrier: Carrier, id: number): void {
     this.#carrier = carrier;

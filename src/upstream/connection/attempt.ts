@@ -10,6 +10,14 @@ export interface StartPlace {
   leave(): void;
 }
 
+/** A call that waits for an attempt. */
+export interface WaitingCall {
+  /** It has its outcome, and waits no longer. */
+  readonly done: boolean;
+  /** Until its deadline. */
+  readonly leftMs: number;
+}
+
 /**
  * One try to bring something up, which can be called off at any moment. Whoever opens things during the try
  * registers how to undo them, so that nothing is left of a try that nobody waits for any more (W1.2).
@@ -19,7 +27,7 @@ export class Attempt {
   #how: CloseReason | null = null;
   readonly #begun = Promise.withResolvers<void>();
   #waiting = true;
-  #hurried = false;
+  readonly #calls = new Set<WaitingCall>();
   /** The first of the attempts that this one is made of. */
   #part: Attempt | null = null;
   /** Those that this one is a part of. */
@@ -48,7 +56,12 @@ export class Attempt {
 
   /** A call waits for it. */
   get hurried(): boolean {
-    return this.#hurried;
+    return this.#calls.size > 0;
+  }
+
+  /** The calls that wait for it. */
+  get calls(): ReadonlySet<WaitingCall> {
+    return this.#calls;
   }
 
   /** Time limits run from now on. */
@@ -60,19 +73,24 @@ export class Attempt {
   }
 
   /** A call waits for it: it comes before what starts in the background. */
-  hasten(): void {
-    if (this.#hurried) return;
-    this.#hurried = true;
-    this.place?.hasten();
-    this.#part?.hasten();
+  hasten(call: WaitingCall): void {
+    if (this.#calls.has(call)) return;
+    this.#calls.add(call);
+    if (this.#calls.size === 1) this.place?.hasten();
+    this.#part?.hasten(call);
   }
 
   /** It is made of this one, and maybe of others: it begins with the first that begins; a call needs only one of them. */
   follow(part: Attempt): void {
     this.#part ??= part;
-    if (this.#hurried && this.#part === part) part.hasten();
+    if (this.#part === part) for (const call of this.#calls) part.hasten(call);
     if (part.waiting) part.#wholes.push(this);
     else this.begin();
+  }
+
+  /** That part was not enough: the next one takes its place. */
+  unfollow(part: Attempt): void {
+    if (this.#part === part) this.#part = null;
   }
 
   /** Replaces what `cancel` undoes; at once if it was called off already. */

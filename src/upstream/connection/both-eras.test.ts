@@ -277,7 +277,7 @@ test('both eras count against the limit of processes; what is idle and stateless
   for (const session of ['one', 'two']) void bench.call('a', toolCall(clientOf(session)));
   await settled();
   script.handlers['tools/call'] = answers;
-  assert.equal(failureOf(await bench.call('a', toolCall(modern))).code, 'OVERLOADED');
+  assert.equal(failureOf(await bench.whenLate(bench.call('a', toolCall(modern)))).code, 'OVERLOADED');
   bench.set.releaseSession('one');
   await settled();
   answerText(await bench.call('a', toolCall(modern)));

@@ -115,8 +115,9 @@ export class ClientConnections {
       const first = this.pool.ready(wanted.key);
       if (first === null || !this.#isAside(first, method)) return this.pool.acquire(wanted, by);
       const tenancy = isReplica(wanted.tenancy) ? SHARED : wanted.tenancy;
-      const aside = this.pool.acquire({ ...wanted, tenancy, key: this.#lane(wanted.key) }, by);
-      // Better to share, and to be refused questions, than not to be served.
+      // Better to share, and to be refused questions, than to wait for room or not to be served.
+      const patient = this.pool.room === 'none' ? null : by;
+      const aside = this.pool.acquire({ ...wanted, tenancy, key: this.#lane(wanted.key) }, patient);
       return aside.catch((error) => {
         if (error instanceof GatewayError && error.code === 'OVERLOADED' && first.ready) return first;
         throw error;

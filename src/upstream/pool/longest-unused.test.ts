@@ -48,7 +48,7 @@ test('with `sleepAfterMs` a session that had a request within that time is kept,
   const bench = new UpstreamBench({ pool: { ...POOL_DEFAULTS, sleepAfterMs: MINUTE } });
   await bench.run([serverOf('a', narrow), statefulScript()]);
   await callOf(bench, clientOf('one'), clientOf('two'));
-  const refused = failureOf(await bench.call('a', toolCall(clientOf('three'))));
+  const refused = failureOf(await bench.whenLate(bench.call('a', toolCall(clientOf('three')))));
   assert.deepEqual([refused.code, refused.outcome, refused.data.retryAfterMs], ['OVERLOADED', 'REFUSED', 1_000]);
   await bench.clock.advance(MINUTE);
   await callOf(bench, clientOf('three'));
@@ -134,7 +134,7 @@ test('check:C8 a busy session is not put to sleep, however long it has been at i
   const busy = ['one', 'two'].map((session) => bench.call('a', toolCall(clientOf(session))));
   await settled();
   await bench.clock.advance(60 * MINUTE);
-  assert.equal(failureOf(await bench.call('a', toolCall(clientOf('three')))).code, 'OVERLOADED');
+  assert.equal(failureOf(await bench.whenLate(bench.call('a', toolCall(clientOf('three'))))).code, 'OVERLOADED');
   assert.deepEqual(bench.events.lost, []);
   for (const link of script.live) link.respond(link.lastOf('tools/call').id as number, { content: [] });
   for (const outcome of busy) answerText(await outcome);

@@ -153,8 +153,8 @@ test('S1.16 beyond the caps of processes OVERLOADED says which limit it is and w
   await bench.run([serverOf('a', { limits }), a], [serverOf('b'), b]);
   for (const name of ['a', 'b']) void bench.call(name, toolCall(clientOf('one')));
   await settled();
-  const own = failureOf(await bench.call('a', toolCall(clientOf('two'))));
-  const all = failureOf(await bench.call('b', toolCall(clientOf('two'))));
+  const own = failureOf(await bench.whenLate(bench.call('a', toolCall(clientOf('two')))));
+  const all = failureOf(await bench.whenLate(bench.call('b', toolCall(clientOf('two')))));
   for (const error of [own, all]) {
     assert.deepEqual([error.code, error.outcome, error.data.retryable], ['OVERLOADED', 'REFUSED', true]);
     assert.ok((error.data.retryAfterMs ?? 0) > 0);

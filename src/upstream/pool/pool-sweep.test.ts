@@ -141,7 +141,7 @@ test('S1.7 check:C8 while a task runs its process is neither swept nor put to sl
   for (const [how, end] of Object.entries(ends)) {
     const { bench, link } = await begun();
     await bench.clock.advance(61 * MINUTE);
-    assert.equal(failureOf(await bench.call('a', toolCall(clientOf('other')))).code, 'OVERLOADED', how);
+    assert.equal(failureOf(await bench.whenLate(bench.call('a', toolCall(clientOf('other'))))).code, 'OVERLOADED', how);
     assert.equal(link.state, 'open', how);
     await end(bench, link);
     await bench.clock.advance(29 * MINUTE);

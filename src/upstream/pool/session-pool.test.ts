@@ -143,7 +143,7 @@ test('beyond its own limit of processes a server is OVERLOADED, in words that sa
   script.handlers['tools/call'] = () => SILENCE;
   const busy = ['one', 'two'].map((session) => bench.call('a', toolCall(clientOf(session))));
   await settled();
-  const error = failureOf(await bench.call('a', toolCall(clientOf('three'))));
+  const error = failureOf(await bench.whenLate(bench.call('a', toolCall(clientOf('three')))));
   assert.deepEqual([error.code, error.outcome], ['OVERLOADED', 'REFUSED']);
   assert.match(error.message, /maxProcesses/);
   assert.equal(bench.set.status('a')?.state, 'running');
@@ -167,7 +167,7 @@ test('the node’s limit counts the processes of all servers; HTTP connections a
   for (const name of ['a', 'b']) void bench.call(name, toolCall(clientOf('one')));
   await settled();
   for (const session of ['one', 'two', 'three']) answerText(await bench.call('h', toolCall(clientOf(session))));
-  assert.equal(failureOf(await bench.call('a', toolCall(clientOf('two')))).code, 'OVERLOADED');
+  assert.equal(failureOf(await bench.whenLate(bench.call('a', toolCall(clientOf('two'))))).code, 'OVERLOADED');
 });
 
 test('an idle spare makes room for a session, a busy connection never does', async () => {
@@ -180,7 +180,7 @@ test('an idle spare makes room for a session, a busy connection never does', asy
   assert.equal(script.links.length, 2);
   script.handlers['tools/call'] = () => SILENCE;
   void bench.call('a', toolCall(clientOf('one')));
-  assert.equal(failureOf(await bench.call('a', toolCall(clientOf('two')))).code, 'OVERLOADED');
+  assert.equal(failureOf(await bench.whenLate(bench.call('a', toolCall(clientOf('two'))))).code, 'OVERLOADED');
 });
 
 test('the end of a client session closes what was its own, also while it is being opened', async () => {

@@ -59,7 +59,7 @@ export interface Swept {
  * The connections of one server by session key. Opening is single flight per key and takes no lock beyond it, so a
  * server that hangs for one client delays no other. At most one connection is nobody's (the spare): the one the
  * server was listed over, kept for the first client with the same capabilities. At the limits the longest unused connection
- * is ended for a new one; where all are in use, the new one is refused.
+ * is ended for a new one; where all are in use, a call waits a moment for one that becomes idle, and is then refused.
  */
 export class SessionPool implements Yielding {
   readonly #deps: SessionPoolDeps;
@@ -139,6 +139,7 @@ export class SessionPool implements Yielding {
       // What is being opened to list the server is this client's in a moment.
       by?.follow(spare.attempt);
       await spare.opening.catch(() => {});
+      by?.unfollow(spare.attempt);
       return this.acquire(want, by);
     }
     const slot: Slot = { ...want, connection: null, opening: null, attempt: new Attempt() };
@@ -356,13 +357,14 @@ export class SessionPool implements Yielding {
     this.#deps.adopted(connection, slot);
   }
 
-  /** Below the limits, if need be by ending what is idle; else REFUSED. */
-  #makeRoom(): void {
+  /** Whether there is room below the limits, if need be by ending what is idle. */
+  #makeRoom(): boolean {
     const { room } = this.#life;
     while (room.full) {
       const made = room.serverFull ? this.yieldOne() : this.#deps.quota?.makeRoom();
-      if (made !== true) throw room.refusal();
+      if (made !== true) return false;
     }
+    return true;
   }
 
   /** Ends a spare that was replaced once nothing is being listed over it. */

@@ -16,8 +16,8 @@ export interface SlotLifeDeps extends ProcessRoomDeps {
   readonly starts: StartQueue | null;
   /** Whose processes these are. */
   readonly pool: Yielding;
-  /** Throws where there is no room for another one. */
-  readonly makeRoom: () => void;
+  /** Whether there is room for another one, made if need be. */
+  readonly makeRoom: () => boolean;
   /** Whether the slot still has its place. */
   readonly wanted: (slot: Slot) => boolean;
   readonly opened: (slot: Slot, connection: Connection) => void;
@@ -81,10 +81,9 @@ export class SlotLife {
   }
 
   async #connect(slot: Slot): Promise<Connection> {
-    const { server, connect, pool, makeRoom, wanted, opened, starts } = this.#deps;
+    const { server, connect, wanted, opened, starts } = this.#deps;
     const { room } = this;
-    makeRoom();
-    room.take(pool);
+    await this.#takePlace(slot);
     let connection: Connection;
     try {
       if (starts === null) slot.attempt.begin();
@@ -111,6 +110,21 @@ export class SlotLife {
     slot.connection = connection;
     opened(slot, connection);
     return connection;
+  }
+
+  /** Rejects with GatewayError: there is none, and for a call that waits there was none for a moment. */
+  async #takePlace({ attempt }: Slot): Promise<void> {
+    const { quota, makeRoom, pool } = this.#deps;
+    const take = (): boolean => {
+      if (!makeRoom()) return false;
+      this.room.take(pool);
+      return true;
+    };
+    const taken = quota === null ? take() : quota.place(attempt, take);
+    // A start that waits for room keeps no other from starting.
+    if (typeof taken !== 'boolean') attempt.place?.leave();
+    if (await taken) return;
+    throw attempt.cancelled ? this.#unwanted() : this.room.refusal();
   }
 
   /** Our own doing, and no failure of the server's. */

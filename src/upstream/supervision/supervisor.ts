@@ -1,7 +1,7 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import { type AuthChallenge, type ServerState, UP } from '../../model/server-state.ts';
 import { within } from '../../model/within.ts';
-import { Attempt } from '../connection/attempt.ts';
+import { Attempt, type WaitingCall } from '../connection/attempt.ts';
 import { asGatewayError } from '../connection/failures.ts';
 import { challengeOf } from '../health/auth-challenge.ts';
 import { Defect, failureClass } from '../health/failure-class.ts';
@@ -42,7 +42,8 @@ export class Supervisor {
   #proven = false;
   #lastEarly = Number.NEGATIVE_INFINITY;
   /** A call waits for the start under way, or for the one that a restart under way ends with. */
-  #hurried = false;
+  /** They wait for the start that is under way or due. */
+  #calls: WaitingCall[] = [];
   #running: { readonly attempt: Attempt; readonly done: Promise<void> } | null = null;
   #restarting: Promise<void> | null = null;
   #stopping: Promise<void> | null = null;
@@ -119,9 +120,9 @@ export class Supervisor {
   }
 
   /** A call waits for its start: that comes before starts in the background. */
-  hasten(): void {
-    this.#hurried = true;
-    this.#running?.attempt.hasten();
+  hasten(call: WaitingCall): void {
+    this.#calls.push(call);
+    this.#running?.attempt.hasten(call);
   }
 
   /** Its first start is to come, from outside, when those before it have begun. */
@@ -237,7 +238,7 @@ export class Supervisor {
   /** Whatever was begun or planned loses. Returns the new generation. */
   #callOff(): number {
     this.#generation++;
-    this.#hurried = false;
+    this.#calls = [];
     this.#dueAt = null;
     this.#due?.resolve();
     this.#due = null;
@@ -311,7 +312,7 @@ export class Supervisor {
     if (counts) this.#setbacks.cancel();
     this.#machine.move('starting');
     const attempt = new Attempt();
-    if (this.#hurried) attempt.hasten();
+    for (const call of this.#calls) attempt.hasten(call);
     this.#startedAt = this.#deps.clock.now();
     this.#dueAt ??= this.#startedAt;
     this.#lastAttemptAt = this.#deps.clock.wall();
@@ -344,7 +345,7 @@ export class Supervisor {
     }
     if (this.#running?.attempt !== attempt) return;
     this.#running = null;
-    this.#hurried = false;
+    this.#calls = [];
     this.#dueAt = null;
     if (failure === null) this.#cameUp();
     else this.#failed(failure, counts);
