@@ -70,6 +70,69 @@ test('S1.14 servers that need 7 s for their first answer are started once, of bo
   assert.ok((await status('quick')).startedInMs! < 5_000, 'one that ignores the probe waits for its end only');
 });
 
+/** A server of 2026-07-28 that is slow, writes down what it gets, and does `odd` about `initialize`. */
+const MODERN = (odd: string) => `
+const { appendFileSync } = require('node:fs');
+const note = (text) => appendFileSync(process.env.SEEN, process.env.NAME + ' ' + text + '\\n');
+note('start');
+const send = (message) => process.stdout.write(JSON.stringify({ jsonrpc: '2.0', ...message }) + '\\n');
+const answer = (id, result) => send({ id, result: { resultType: 'complete', ...result } });
+const more = { ttlMs: 0, cacheScope: 'private' };
+setTimeout(() => require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
+  const { id, method } = JSON.parse(line);
+  note(method);
+  if (method === 'server/discover')
+    answer(id, { supportedVersions: ['2026-07-28'], capabilities: { tools: {} }, ...more });
+  else if (method === 'initialize') { ${odd} }
+  else if (method === 'tools/list') answer(id, { tools: [{ name: 'pid', inputSchema: { type: 'object' } }], ...more });
+  else if (method === 'tools/call') answer(id, { content: [{ type: 'text', text: 'pid ' + process.pid }] });
+  else if (id !== undefined) send({ id, error: { code: -32601, message: 'unknown' } });
+}), process.env.WAIT_MS);`;
+
+function modern(bench: FaultBench, name: string, odd: string, more: object = {}) {
+  const env = { [MARK]: bench.mark, SEEN: join(bench.folder, 'seen'), NAME: name, WAIT_MS: '5000' };
+  return { command: process.execPath, args: ['-e', MODERN(odd)], env, ...more };
+}
+
+/** What the processes of this server got, each from its start on. */
+function seenBy(bench: FaultBench, name: string): string[][] {
+  const seen: string[][] = [];
+  for (const line of readFileSync(join(bench.folder, 'seen'), 'utf8').trim().split('\n')) {
+    const [whose, what] = line.split(' ');
+    if (whose !== name) continue;
+    if (what === 'start') seen.push([]);
+    else if (what !== 'tools/list') seen.at(-1)!.push(what!);
+  }
+  return seen;
+}
+
+test('S1.14 a slow server of 2026-07-28 that ends on initialize is started again without it, also by later starts', {
+  timeout: 90_000,
+}, async (t) => {
+  const bench = new FaultBench(t);
+  await bench.start({
+    ends: modern(bench, 'ends', 'process.exit(9)'),
+    later: modern(bench, 'later', 'setTimeout(() => process.exit(9), 2600)'),
+    // Two starts of it do not fit into one start time limit.
+    limited: modern(bench, 'limited', 'process.exit(9)', { startupTimeoutMs: 8_000 }),
+  });
+  const names = ['ends', 'later', 'limited'];
+  const up = async (name: string) => {
+    const { state, toolCount } = await bench.status(name);
+    return state === 'running' && toolCount === 1 && seenBy(bench, name).length > 1;
+  };
+  await until('all are up', async () => (await Promise.all(names.map(up))).every(Boolean), 60_000);
+  const [both, alone] = [['server/discover', 'initialize'], ['server/discover']];
+  assert.deepEqual(seenBy(bench, 'ends'), [both, alone]);
+  assert.deepEqual(seenBy(bench, 'later'), [both, alone]);
+  // The first start's second process is ended by the limit before it reads.
+  assert.deepEqual(seenBy(bench, 'limited'), [both, [], alone]);
+  // A client of the old era asks for no process that would end as well.
+  const client = await WireClient.open(bench.gateway.mcpUrl);
+  assert.match(await client.callText('ends__pid'), /^pid \d+$/);
+  assert.deepEqual(seenBy(bench, 'ends'), [both, [...alone, 'tools/call']]);
+});
+
 test('a client with capabilities that no client had before is shown at once what others are shown, then its own', {
   timeout: 60_000,
 }, async (t) => {

@@ -239,7 +239,7 @@ export class Connector {
   }
 
   #handshake(server: Server, want: Wanted, attempt: Attempt): Handshake {
-    const { clock, random, eraVerdicts, times, phases, owner, tool, dropped, abandoned } = this.#deps;
+    const { clock, random, eraVerdicts, eras, times, phases, owner, tool, dropped, abandoned } = this.#deps;
     const { profile, tenancy } = want;
     const silent = this.joins(server, want);
     const connection = (kind: Transport['kind']) => {
@@ -259,7 +259,7 @@ export class Connector {
     };
     const { startupMs, probeSilenceMs } = times;
     return new Handshake(
-      { clock, server, eraVerdicts, connection, abandoned, startupMs, probeSilenceMs },
+      { clock, server, eraVerdicts, eras, connection, abandoned, startupMs, probeSilenceMs },
       profile,
       attempt,
     );

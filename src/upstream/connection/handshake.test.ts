@@ -139,6 +139,33 @@ test('a server of 2026-07-28 that is slow to start keeps its process, whatever i
   }
 });
 
+test('an old program in place of a slow one that ended on initialize costs one start', async () => {
+  const bench = new UpstreamBench({ times: { probeSilenceMs: 3000, startupMs: 20_000 } });
+  const silent = { 'server/discover': () => SILENCE, initialize: () => SILENCE };
+  const script = new ScriptedServer({ ...statefulServer(), ...silent });
+  await bench.run([serverOf('a'), script]);
+  const outcome = bench.call('a', toolCall(client));
+  await settled();
+  await bench.clock.advance(8_000);
+  const [first] = script.links;
+  first!.respond(first!.lastOf('server/discover').id as number, statelessServer()['server/discover']!({}, first!, 0));
+  first!.end();
+  await settled();
+  assert.deepEqual(methods(script.last), ['server/discover']);
+  const opened = async (count: number) => {
+    for (let i = 0; i < 90 && script.links.length < count; i++) await bench.clock.advance(1_000);
+    assert.equal(script.links.length, count);
+  };
+  await opened(3);
+  await bench.clock.advance(18_000);
+  assert.deepEqual(methods(script.last), ['server/discover']);
+  await opened(4);
+  await bench.clock.advance(3_000);
+  assert.deepEqual(methods(script.last), ['server/discover', 'initialize']);
+  await bench.set.close('shutdown');
+  failureOf(await outcome);
+});
+
 test('an old server that is slow to start, or ignores the probe, keeps its process and is not busy for ever', async () => {
   const bench = new UpstreamBench({ times: { probeSilenceMs: 3000 } });
   const script = statefulScript();

@@ -20,6 +20,7 @@ import { closedError } from './closed-error.ts';
 import type { Connection } from './connection.ts';
 import { EraUnspoken } from './era-unspoken.ts';
 import { asGatewayError } from './failures.ts';
+import type { SpokenEras } from './spoken-eras.ts';
 
 /** Errors by which a server shows that it knows 2026-07-28 (versioning §Backward Compatibility). */
 const MODERN_ERRORS: ReadonlySet<number> = new Set([
@@ -36,6 +37,7 @@ export interface HandshakeDeps {
   readonly clock: Clock;
   readonly server: Server;
   readonly eraVerdicts: EraVerdicts;
+  readonly eras: SpokenEras;
   /** A connection over a new transport that is not open yet. */
   readonly connection: (kind: Transport['kind']) => Connection;
   /** A connection is given up before it was negotiated. */
@@ -192,10 +194,19 @@ export class Handshake {
   }
 
   async #discover(connection: Connection): Promise<Step> {
+    const first = !this.#tried.has('discover');
     this.#tried.add('discover');
     const probe = this.#probe(connection);
-    const answer = await this.#within(probe, this.#deps.probeSilenceMs, connection);
-    if (answer === 'silence') return this.#initialize(connection, probe);
+    const { eras, startupMs, probeSilenceMs } = this.#deps;
+    const alone = eras.ignoresInitialize;
+    // Another program may have replaced it: if a whole start passes without an answer, the next start sends both requests.
+    if (alone && first) eras.ignoresInitialize = false;
+    const answer = await this.#within(probe, alone ? startupMs : probeSilenceMs, connection);
+    if (answer === 'silence') {
+      if (alone) throw this.#failed('it did not answer server/discover');
+      return this.#initialize(connection, probe);
+    }
+    if (isMessage(answer) && speaksStateless(answer)) eras.ignoresInitialize = alone;
     if (answer instanceof GatewayError) return this.#probeLost(connection, answer);
     return this.#discovered(connection, answer);
   }
@@ -251,12 +262,13 @@ export class Handshake {
     const discovered = late?.then(stateless, () => null) ?? Promise.resolve(null);
     const either = Promise.race([pending.answer, discovered.then((said) => said ?? pending.answer)]);
     const answer = await this.#within(either, startupMs, connection);
-    if (late !== null && isMessage(answer)) {
+    const ended = connection.ended !== null;
+    if (late !== null && (isMessage(answer) || ended)) {
       // Over HTTP a result has begun a session, which is gone on with.
       const afterResultMs = connection.transport.streamPerRequest ? 0 : OTHER_ANSWER_MS;
-      const waitMs = answer.kind === 'error' ? probeSilenceMs : afterResultMs;
+      const waitMs = isMessage(answer) && answer.kind === 'result' ? afterResultMs : probeSilenceMs;
       const said = await within(clock, waitMs, discovered, () => null);
-      if (said !== null) return this.#done(connection, helloFromDiscover(said));
+      if (said !== null) return this.#discoveredLate(connection, said, pending.answer);
     }
     if (answer === 'silence') throw this.#failed('it did not answer initialize');
     if (answer instanceof GatewayError) return this.#initializeLost(connection, answer, late !== null);
@@ -266,6 +278,19 @@ export class Handshake {
       throw this.#failed(`it answered with the unknown protocol revision ${hello.revision}`, 'UPSTREAM_PROTOCOL');
     }
     return this.#done(connection, hello);
+  }
+
+  /** A slow server of 2026-07-28 has `initialize` in its pipe as well, and may end because of it, at once or later. */
+  async #discoveredLate(connection: Connection, discovered: Message, initialized: Promise<Message>): Promise<Step> {
+    const { transport } = connection;
+    if (!transport.streamPerRequest) {
+      const { eras, probeSilenceMs } = this.#deps;
+      const answer = await this.#within(initialized, probeSilenceMs, connection);
+      eras.ignoresInitialize = !isMessage(answer);
+      if (answer instanceof GatewayError && connection.ended?.kind === 'exited')
+        return { kind: 'again', first: 'discover', wire: transport.kind, why: this.#endedOr(connection, answer) };
+    }
+    return this.#done(connection, helloFromDiscover(discovered));
   }
 
   /** `afterProbe`: it had `server/discover` before it, unanswered. */

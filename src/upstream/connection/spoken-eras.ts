@@ -15,13 +15,18 @@ export class SpokenEras {
   readonly #identity: string;
   #newest: Era | null;
   #also: Also | null;
+  /**
+   * A process that was slow to start answered `server/discover` as one of the stateless era, but not `initialize`, or ended
+   * on it: the next start sends `server/discover` only, and waits for its answer as long as a start may take.
+   */
+  ignoresInitialize = false;
 
   constructor(verdicts: EraVerdicts, identity: string) {
     this.#verdicts = verdicts;
     this.#identity = identity;
     const remembered = verdicts.get(identity);
     this.#newest = remembered?.era ?? null;
-    this.#also = remembered?.also ?? null;
+    this.#also = this.#known();
   }
 
   /** null until the server was met. */
@@ -45,7 +50,7 @@ export class SpokenEras {
 
   /** A handshake that began with `server/discover`, or found an old server, ended in this era. */
   found(era: Era): void {
-    if (era !== this.#newest) this.#also = this.#verdicts.get(this.#identity)?.also ?? null;
+    if (era !== this.#newest || this.#also === null) this.#also = this.#known();
     this.#newest = era;
   }
 
@@ -66,7 +71,11 @@ export class SpokenEras {
 
   /** The server is started anew: what it did not say itself may be otherwise now. */
   startedAnew(): void {
-    if (this.#also === 'none') this.#also = this.#verdicts.get(this.#identity)?.also ?? null;
+    if (this.#also === 'none') this.#also = this.#known();
+  }
+
+  #known(): Also | null {
+    return this.#verdicts.get(this.#identity)?.also ?? (this.ignoresInitialize ? 'none' : null);
   }
 
   #learn(also: Also | null): void {
