@@ -100,19 +100,21 @@ test('security:4 proto:S1 legacy: a session is of one endpoint and of one caller
     ['/servers/remote/mcp', swap(arena.victim, BOB)],
   ];
   for (const [path, headers] of stolen) {
-    for (const method of ['GET', 'DELETE', 'POST']) {
+    for (const method of ['GET', 'DELETE', 'POST'] as const) {
       const reply =
         method === 'POST'
           ? await arena.post(rpc('tools/call', { name: 'probe__echo', arguments: { mark: 'stolen' } }), headers, path)
-          : await send(arena.url(path), method, { ...headers, accept: 'text/event-stream' });
+          : await arena.ask(method, path, { ...headers, accept: 'text/event-stream' });
       assert.equal(reply.status, 404, `${method} ${path}: ${reply.text}`);
     }
   }
   const keyless: Record<string, string> = { ...arena.victim };
   delete keyless['authorization'];
-  for (const method of ['GET', 'DELETE', 'POST']) {
-    assert.equal((await send(arena.url('/mcp'), method, keyless)).status, 401, `${method} without a key`);
+  for (const method of ['GET', 'DELETE'] as const) {
+    const reply = await arena.ask(method, '/mcp', { ...keyless, accept: 'text/event-stream' });
+    assert.equal(reply.status, 401, `${method} without a key`);
   }
+  assert.equal((await arena.post(rpc('ping'), keyless)).status, 401, 'POST without a key');
   assert.ok(!arena.reached().includes('stolen'));
   assert.equal((await arena.post(rpc('ping'), ofBob)).status, 200, 'the owners still have them');
   assert.equal((await arena.post(rpc('ping'), onProbe, '/servers/probe/mcp')).status, 200);
