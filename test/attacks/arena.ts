@@ -149,7 +149,8 @@ export class Arena {
   /** Opens a session; the headers that belong to it. */
   async session(options: SessionOptions = {}): Promise<Headers> {
     const { headers = {}, path = '/mcp', revision = '2025-11-25' } = options;
-    const params = { protocolVersion: revision, capabilities: {}, clientInfo: { name: 'attacker', version: '1' } };
+    const { clientInfo = { name: 'attacker', version: '1' } } = options;
+    const params = { protocolVersion: revision, capabilities: {}, clientInfo };
     const reply = await this.post(rpc('initialize', params), headers, path);
     const id = reply.headers['mcp-session-id'];
     assert.equal(typeof id, 'string', reply.text);
@@ -181,6 +182,7 @@ export interface SessionOptions {
   readonly headers?: Headers;
   readonly path?: string;
   readonly revision?: string;
+  readonly clientInfo?: object;
 }
 
 export const JSON_HEADERS = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };

@@ -35,6 +35,13 @@ function key(what: string): string {
   return value;
 }
 
+/** A value that every encoding spells otherwise. */
+function special(what: string): string {
+  const value = `canary/${what.replaceAll(' ', '-')}+p@ss"w%rd\\&ä=~`;
+  canaries.add(value);
+  return value;
+}
+
 /** Prints what it was given, in every usual encoding, and ends. */
 const PRINTER = `
 const given = [...process.argv.slice(1), ...Object.values(process.env)].join(' ') + ' ' + (process.env.ALL ?? '');
@@ -42,6 +49,7 @@ for (const text of given.split(' ')) {
   const bytes = Buffer.from(text);
   console.error(text, JSON.stringify({ text }), encodeURIComponent(text), new URLSearchParams({ text }).toString());
   for (const encoding of ['hex', 'base64', 'base64url']) console.error(bytes.toString(encoding));
+  console.error(bytes.toString('hex').toUpperCase(), encodeURIComponent(text).replace(/%../g, (pair) => pair.toLowerCase()));
   console.error(Buffer.from('user:' + text).toString('base64'));
 }
 process.exit(3);
@@ -54,7 +62,10 @@ const NOWHERE = 'http://127.0.0.1:9/mcp';
 const addresses = (name: string) => ({
   [name]: `http://127.0.0.1:9/s/${key(`path of ${name}`)}/mcp?api_key=${canary(`query of ${name}`)}`,
 });
-const variables = (name: string) => ({ ...printer(), [name]: { MY_TOKEN: canary(name), ANY: key(name) } });
+const variables = (name: string) => ({
+  ...printer(),
+  [name]: { MY_TOKEN: canary(name), ANY: key(name), ODD_SECRET: special(name) },
+});
 const image = (more: object) => ({ docker: { image: 'image', engine: 'unix:///nowhere.sock', ...more } });
 const elsewhere = (more: object) => ({ ...printer(), ssh: { host: '127.0.0.1', port: 9, ...more } });
 
@@ -75,6 +86,7 @@ const FIELDS: Readonly<Record<string, (() => object | readonly object[]) | null>
     printer('--header', `Authorization: Bearer ${canary('bearer')}`),
     printer('--header', `X-Any:${canary('header')}`),
     printer('--password', canary('password')),
+    printer('--token', special('token')),
     printer(`--api-key=${canary('option')}`),
     printer(JSON.stringify({ apiKey: canary('json') })),
     printer(key('bare')),
@@ -257,10 +269,15 @@ function assertNone(told: Readonly<Record<string, string>>): void {
   const leaks: string[] = [];
   for (const secret of canaries) {
     const bytes = Buffer.from(secret);
+    const percent = encodeURIComponent(secret);
+    const form = new URLSearchParams({ '': secret }).toString().slice(1);
     const spellings = [
       secret,
-      encodeURIComponent(secret),
+      JSON.stringify(secret).slice(1, -1),
+      JSON.stringify(JSON.stringify(secret).slice(1, -1)).slice(1, -1),
+      ...[percent, form].flatMap((text) => [text, text.replaceAll(/%../g, (pair) => pair.toLowerCase())]),
       ...['hex', 'base64url'].map((e) => bytes.toString(e as 'hex')),
+      bytes.toString('hex').toUpperCase(),
     ];
     // But for the last characters, which depend on what follows.
     spellings.push(

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
-import { statSync } from 'node:fs';
-import { join } from 'node:path';
+import { readFileSync, statSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import { after, before, test } from 'node:test';
-import { ADA_KEY, Arena, type Headers, rpc } from './arena.ts';
+import { open, send } from '../support/raw-http.ts';
+import { ADA, ADA_KEY, Arena, type Headers, rpc } from './arena.ts';
 
 /** Groups admin and ui against the control listener, as far as it can do things. */
 
@@ -73,6 +74,34 @@ test('security:7 proto:O2 admin: without the token of the data folder nothing is
   assert.equal(await pidOfProbe(), pid, 'nothing was restarted');
   assert.ok(!arena.gateway.stderr.includes(token), 'the token is in the log');
   await arena.alive();
+});
+
+test('security:7 the control API has a port of its own, and every operation of it requires the token', async () => {
+  const { paths } = JSON.parse(readFileSync(resolve(import.meta.dirname, '../../schema/openapi.json'), 'utf8'));
+  const operations = Object.entries<object>(paths).flatMap(([path, methods]) =>
+    Object.keys(methods).map((method) => [method.toUpperCase(), path.replaceAll('{name}', 'probe')] as const),
+  );
+  assert.ok(operations.length > 20);
+  assert.notEqual(arena.mcpPort, arena.controlPort);
+  assert.equal((await arena.control('/livez')).status, 200);
+  for (const [method, path] of operations) {
+    const body = method === 'GET' || method === 'DELETE' ? null : '{}';
+    for (const headers of [{}, { authorization: `Bearer ${'x'.repeat(arena.controlToken.length)}` }]) {
+      // A stream that opens would not end.
+      const { response, request } = await open(
+        arena.gateway.controlUrl + path,
+        method,
+        { ...JSON_TYPE, ...headers },
+        body,
+      );
+      request.destroy();
+      assert.equal(response.statusCode, 401, `${method} ${path}`);
+    }
+    for (const headers of [bearer, ADA]) {
+      const { status } = await send(arena.url(path), method, { ...JSON_TYPE, ...headers }, body);
+      assert.equal(status, 404, `${method} ${path} on the MCP port`);
+    }
+  }
 });
 
 test('proto:O2 admin: the token is for its user alone, opens no MCP endpoint, and keys of agents open nothing here', async () => {

@@ -46,7 +46,7 @@ const WRONG: readonly Headers[] = [
   { 'x-original-authorization': `Bearer ${ADA_KEY}`, 'x-forwarded-access-token': ADA_KEY },
 ];
 
-test('check:E3 proto:S1 auth: on no path does anything but the right key in Authorization open anything', async () => {
+test('security:3 check:E3 proto:S1 auth: on no path does anything but the right key in Authorization open anything', async () => {
   for (const wrong of WRONG) {
     const what = JSON.stringify(wrong).slice(0, 100);
     const replies: Reply[] = [];
@@ -133,10 +133,12 @@ test('security:3 check:E3 proto:H5 auth: bob reaches what is his alone, whatever
     ],
   ];
   const before = arena.reached().length;
+  const clientInfo = { name: 'ada', title: 'ada', version: '1', agent: 'ada' };
+  const ofAda = { 'trunkline/principal': 'agent:ada', agent: 'ada', 'io.modelcontextprotocol/clientInfo': clientInfo };
   for (const claim of claims) {
-    const session = { ...(await arena.session({ headers: { ...BOB, ...claim } })), ...claim };
+    const session = { ...(await arena.session({ headers: { ...BOB, ...claim }, clientInfo })), ...claim };
     for (const [method, params] of foreign) {
-      const request = modern(method, params, 1, { 'trunkline/principal': 'agent:ada', agent: 'ada' });
+      const request = modern(method, params, 1, ofAda);
       const replies = [
         await arena.post(request.body, { ...request.headers, ...BOB, ...claim }),
         await arena.post(rpc(method, params), session),
@@ -148,7 +150,7 @@ test('security:3 check:E3 proto:H5 auth: bob reaches what is his alone, whatever
       }
     }
     for (const method of ['tools/list', 'resources/list', 'resources/templates/list', 'prompts/list']) {
-      const request = modern(method);
+      const request = modern(method, {}, 1, ofAda);
       for (const reply of [
         await arena.post(request.body, { ...request.headers, ...BOB, ...claim }),
         await arena.post(rpc(method), session),
@@ -172,6 +174,13 @@ test('security:3 check:E3 proto:H5 auth: bob reaches what is his alone, whatever
   const reached = arena.reached();
   assert.ok(!reached.includes('of-bob'));
   assert.ok(before <= reached.length);
+  // And names take nothing away from the key of ada.
+  const named = modern('tools/list', {}, 1, {
+    agent: 'bob',
+    'io.modelcontextprotocol/clientInfo': { name: 'bob', version: '1' },
+  });
+  const listed = await arena.post(named.body, { ...named.headers, ...ADA, 'x-agent-name': 'bob' });
+  assert.match(listed.text, /probe__echo/);
   await arena.alive();
 });
 
@@ -202,9 +211,15 @@ test('security:9 check:E3 auth: nothing a client says of who it is goes on to a 
   };
   const reply = await arena.post(body, { ...headers, ...BOB, ...identity });
   assert.equal(reply.status, 200, reply.text);
-  const session = await arena.session({ headers: { ...BOB, ...identity, 'mcp-session-id': '' } }).catch(() => null);
-  assert.ok(session === null || session['mcp-session-id'] !== '');
+  // In a session, whose id is one of the credentials too, and over both kinds of servers.
+  const { 'mcp-session-id': _, ...others } = identity;
+  const session = await arena.session({ headers: { ...ADA, ...others } });
+  for (const name of ['remote__echo', 'probe__echo']) {
+    const called = await arena.post(rpc('tools/call', { name, arguments: { text: 'in a session' } }), session);
+    assert.equal(called.status, 200, called.text);
+  }
   const sent = arena.reached();
-  assert.ok(sent.includes('echo'), 'the call itself arrived');
+  assert.equal(sent.split('in a session').length, 3, 'the calls themselves arrived');
   assert.doesNotMatch(sent, /canary-|203\.0\.113\.77|key-of-|localhost:7777/i);
+  assert.ok(!sent.includes(session['mcp-session-id']!), 'the id of the session');
 });

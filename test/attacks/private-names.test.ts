@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
+import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { StatelessServer } from '../fixtures/http/stateless.ts';
 import { until } from '../support/cluster-processes.ts';
 import { RunTimeClient } from '../support/run-time-client.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
@@ -56,4 +57,44 @@ test('security:8 a server added with the control token, whose public name leads 
     await gateway.dispose();
     rmSync(folder, { recursive: true, force: true });
   }
+});
+
+test('security:8 behind an HTTP proxy the proxy resolves the name of a server added with the control token, and decides', async (t) => {
+  const server = await StatelessServer.start();
+  const asked: string[] = [];
+  let allows = false;
+  const proxy = createServer((incoming, response) => {
+    asked.push(incoming.url!);
+    if (!allows) return void response.writeHead(502).end();
+    const { method, headers } = incoming;
+    const onward = request(server.url, { method, headers }, (answer) => {
+      response.writeHead(answer.statusCode!, answer.headers);
+      answer.pipe(response);
+    });
+    onward.on('error', () => response.destroy());
+    response.on('close', () => onward.destroy());
+    incoming.pipe(onward);
+  });
+  await new Promise<void>((done) => proxy.listen(0, '127.0.0.1', done));
+  t.after(async () => {
+    proxy.closeAllConnections();
+    proxy.close();
+    await server.stop();
+  });
+  const address = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
+  const env = { HTTP_PROXY: address, http_proxy: address, NO_PROXY: '', no_proxy: '' };
+  const gateway = await RunningGateway.start({ config: { mcpServers: {} }, env });
+  t.after(() => gateway.dispose());
+  const plain = new RunTimeClient(gateway, false);
+  // A name that no resolver knows (RFC 6761): only the proxy can lead anywhere.
+  const url = 'http://tools.partner.invalid/mcp';
+  assert.equal((await plain.add('outside', { url })).status, 201);
+  await until(async () => (await plain.server('outside')).consecutiveFailures > 0, 'the proxy refuses');
+  assert.ok(asked.length > 0 && asked.every((target) => target.includes('tools.partner.invalid')), asked.join());
+  assert.equal(server.stage.requests.length, 0);
+  allows = true;
+  assert.equal((await plain.ask('POST', '/api/v1/servers/outside/restart')).status, 200);
+  await until(async () => (await plain.server('outside')).state === 'connected', 'the proxy allows it');
+  // What is written as an address of this network is refused before.
+  assert.equal((await plain.add('inside', { url: 'http://10.0.0.1/mcp' })).status, 403);
 });

@@ -6,9 +6,9 @@ import { join, resolve } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { commandOf, idOf, livingAmong, type ProcessId } from '../support/processes.ts';
-import { send } from '../support/raw-http.ts';
+import { open, send } from '../support/raw-http.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
-import { Arena, JSON_HEADERS, modern, rpc } from './arena.ts';
+import { Arena, type Headers, JSON_HEADERS, modern, rpc } from './arena.ts';
 
 /** Sentences of SECURITY.md that hold of a whole gateway, seen from outside. */
 
@@ -78,6 +78,36 @@ async function said(): Promise<string> {
   return `${JSON.stringify(servers)}\n${JSON.stringify(logs)}\n${gateway.stderr}`;
 }
 
+test('security:2 no event stream of either listener opens for a foreign Host or Origin', async () => {
+  const arena = await Arena.start();
+  try {
+    const { body, headers } = modern('subscriptions/listen', { notifications: { toolsListChanged: true } });
+    const ours = { ...JSON_HEADERS, ...arena.victim, accept: 'text/event-stream' };
+    const control = { authorization: `Bearer ${arena.controlToken}` };
+    const streams: readonly [url: string, method: string, headers: Headers, body?: string][] = [
+      [arena.url('/mcp'), 'GET', ours],
+      [arena.url('/sse'), 'GET', ours],
+      [arena.url('/servers/probe/sse'), 'GET', ours],
+      [arena.url('/mcp'), 'POST', { ...JSON_HEADERS, ...headers }, body],
+      [`${arena.gateway.controlUrl}/api/v1/events`, 'GET', control],
+      [`${arena.gateway.controlUrl}/api/v1/logs/stream`, 'GET', control],
+    ];
+    for (const [url, method, usual, text] of streams) {
+      const ask = async (more: Headers): Promise<[status: number, stream: boolean]> => {
+        const { response, request } = await open(url, method, { ...usual, ...more }, text);
+        request.destroy();
+        return [response.statusCode!, String(response.headers['content-type']).startsWith('text/event-stream')];
+      };
+      assert.deepEqual(await ask({}), [200, true], `${method} ${url}`);
+      for (const foreign of [{ host: 'evil.example' }, { origin: 'https://evil.example' }] as Headers[]) {
+        assert.deepEqual(await ask(foreign), [403, false], `${method} ${url} ${JSON.stringify(foreign)}`);
+      }
+    }
+  } finally {
+    await arena.stop();
+  }
+});
+
 test('security:4 without agents every local process is the owner of a session and can use it, and only while it lasts', async () => {
   const arena = await Arena.start();
   try {
@@ -91,6 +121,26 @@ test('security:4 without agents every local process is the owner of a session an
     assert.match(reply, /^200 .*another process/s);
     assert.equal((await send(arena.url('/mcp'), 'DELETE', arena.victim)).status, 204);
     assert.equal((await arena.post(call, arena.victim)).status, 404);
+  } finally {
+    await arena.stop();
+  }
+});
+
+test('security:9 without agents too, no credential that a client sends reaches a server', async () => {
+  const arena = await Arena.start();
+  try {
+    const sent = { authorization: 'Bearer canary-bearer', cookie: 'a=canary-cookie', 'x-api-key': 'canary-key' };
+    for (const name of ['probe__echo', 'remote__echo']) {
+      const { body, headers } = modern('tools/call', { name, arguments: { text: 'arrived' } });
+      const path = '/mcp?access_token=canary-query';
+      assert.equal((await arena.post(body, { ...headers, ...sent }, path)).status, 200);
+      const call = rpc('tools/call', { name, arguments: { text: 'arrived' } });
+      assert.equal((await arena.post(call, { ...arena.victim, ...sent }, path)).status, 200);
+    }
+    const reached = arena.reached();
+    assert.equal(reached.split('arrived').length, 5);
+    assert.doesNotMatch(reached, /canary-/);
+    assert.ok(!reached.includes(arena.victim['mcp-session-id']!));
   } finally {
     await arena.stop();
   }

@@ -159,9 +159,22 @@ test('security:8 admin: with the control token alone no server is at an address 
     await refused('read', { ...PUBLIC, ...keys }, ['exec_required']);
   }
   await refused('read', { ...PUBLIC, tls: { ca: '/etc/hostname' } }, ['exec_required', 'definition_invalid']);
-  const local = await exec.add('local', { url: `http://127.0.0.1:${port}/mcp`, ...lazy });
-  assert.equal(local.status, 201, local.text);
-  await exec.remove('local');
+  assert.equal((await plain.add('changed', PUBLIC)).status, 201);
+  for (const definition of [{ url: urls[0] }, { ...PUBLIC, headers: { 'x-a': '${CANARY}' } }]) {
+    const changed = await plain.change('changed', definition);
+    assert.deepEqual([changed.status, changed.json.error.code], [403, 'exec_required'], changed.text);
+  }
+  await plain.remove('changed');
+  // All of it requires the exec token, and no more.
+  for (const definition of [
+    { url: `http://127.0.0.1:${port}/mcp` },
+    { ...PUBLIC, headers: { 'x-a': '${CANARY}', 'x-b': '${file:/etc/hostname}' } },
+    { command: 'sh', args: ['-c', 'exit'] },
+  ]) {
+    const local = await exec.add('local', { ...definition, ...lazy });
+    assert.equal(local.status, 201, local.text);
+    await exec.remove('local');
+  }
   assert.ok(!arena.gateway.stderr.includes(SECRET));
 });
 

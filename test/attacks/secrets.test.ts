@@ -104,7 +104,7 @@ test('errors tell clients nothing of paths, stacks, addresses and secrets', asyn
   }
 });
 
-test('what the gateway shows, logs and keeps holds none of the secrets', async () => {
+test('security:5 what the gateway shows, logs and keeps holds none of the secrets', async () => {
   // A server that prints and returns its secret: what it returns is its answer, what it prints is not.
   await arena.post(rpc('tools/call', { name: 'probe__fail', arguments: { secret: CANARY.argument } }), arena.victim);
   for (const headers of [{ authorization: `Bearer ${ADA_KEY}x` }, { authorization: `Basic ${ADA_KEY}` }, {}]) {

@@ -9,7 +9,7 @@ import type { TLSSocket } from 'node:tls';
 import { type Certified, TestAuthority } from '../support/certificates.ts';
 import { manySided } from '../support/many-sided.ts';
 import { send } from '../support/raw-http.ts';
-import { trunkline } from '../support/run-trunkline.ts';
+import { startTrunkline } from '../support/run-trunkline.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
 import { WireClient } from '../support/wire-client.ts';
 
@@ -64,26 +64,55 @@ test('TLS from files, agents required; a renewed certificate counts without a re
 
 test('security:1 a bind beyond loopback is refused in words that help, unless secured or insecure on purpose', async (t) => {
   const cwd = folderOf(t);
-  const run = (config: object, ...flags: string[]) => {
-    writeFileSync(join(cwd, 'trunkline.json'), JSON.stringify(config));
-    return trunkline(['check', ...flags], { cwd });
+  let runs = 0;
+  /** Starts the gateway; the exit code is null where it listens. */
+  const run = async (config: object, ...flags: string[]) => {
+    const name = `${++runs}`;
+    writeFileSync(join(cwd, `${name}.json`), JSON.stringify(config));
+    const args = ['--port', '0', '--control-port', '0', '--data-dir', join(cwd, name), ...flags, `${name}.json`];
+    const one = startTrunkline(args, { cwd });
+    const listens = new Promise<void>((done) => {
+      one.process.stdout!.on('data', () => /MCP +http/.test(one.out) && done());
+    });
+    await Promise.race([listens, one.exited]);
+    const code = one.process.exitCode;
+    one.process.kill();
+    await one.exited;
+    return { code, out: one.out, err: one.err };
   };
-  const mcpServers = { s: manySided('s') };
+  const mcpServers = { s: manySided('s', {}, { start: 'lazy' }) };
   const listen = { host: '0.0.0.0' };
+  const proxied = { ...listen, trustedProxies: ['10.0.0.0/8'] };
   const agents = { ada: { key: KEY } };
-  const refused: [object, RegExp][] = [
-    [{ mcpServers, listen }, /0\.0\.0\.0 without agents and TLS is refused/],
+  const { cert, key } = new TestAuthority().issue({ name: 'gateway' });
+  writeFileSync(join(cwd, 'cert.pem'), cert);
+  writeFileSync(join(cwd, 'key.pem'), key);
+  const tls = { cert: './cert.pem', key: './key.pem' };
+  const refused: [object, RegExp, ...string[]][] = [
+    [{ mcpServers }, /0\.0\.0\.0 without agents and TLS is refused/, '--host', '0.0.0.0'],
     [{ mcpServers, listen, agents }, /without TLS is refused/],
-    [{ mcpServers, listen: { ...listen, trustedProxies: ['10.0.0.0/8'] } }, /without agents and TLS is refused/],
+    [{ mcpServers, listen: proxied }, /without agents and TLS is refused/],
+    [{ mcpServers, listen: proxied, agents, unknownCallers: 'allow' }, /without refusing unknown callers is refused/],
+    [{ mcpServers, listen: { host: '::' }, tls }, /:: without agents and TLS is refused/],
+    [{ mcpServers, control: listen, agents, tls }, /the control listener on 0\.0\.0\.0 is refused/],
   ];
-  for (const [config, words] of refused) {
-    const { code, out, err } = await run(config);
-    assert.equal(code, 1);
+  const refusals = refused.map(async ([config, words, ...flags]) => {
+    const { code, out, err } = await run(config, ...flags);
+    assert.equal(code, 1, out + err);
     assert.match(out + err, words);
     assert.match(out + err, /fix:/);
-  }
-  assert.equal((await run({ mcpServers, listen: { ...listen, trustedProxies: ['10.0.0.0/8'] }, agents })).code, 0);
-  assert.equal((await run({ mcpServers, listen }, '--insecure')).code, 0);
+  });
+  const allowed: [object, ...string[]][] = [
+    [{ mcpServers, listen: proxied, agents }],
+    [{ mcpServers, listen, agents, tls }],
+    [{ mcpServers, listen, control: listen }, '--insecure'],
+    [{ mcpServers, listen: { ...listen, insecure: true } }],
+  ];
+  const listening = allowed.map(async ([config, ...flags]) => {
+    const { code, out, err } = await run(config, ...flags);
+    assert.match(out, /on all addresses of this machine/, JSON.stringify({ config, code, out, err }));
+  });
+  await Promise.all([...refusals, ...listening]);
 });
 
 test('allowedHosts and allowedOrigins let in those they name and nobody else; CORS for them alone', async (t) => {
