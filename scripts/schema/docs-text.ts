@@ -67,8 +67,8 @@ session continues if its server still has it; a client whose state was lost with
 whose stream has ended is closed after 5 minutes.
 
 At the process limits (\`maxProcesses\`, \`limits.maxProcesses\`) the gateway ends the process that was idle longest, first those of
-clients whose stream has ended; \`pool.sleepAfterMs\` protects recently used ones. If all are in use, a call waits up to 2 s for one that becomes idle, and is then refused
-(\`OVERLOADED\`, with \`retryAfterMs\`). \`trunkline status\` shows \`16 of 16 processes\`. After \`pool.maxErrors\` failed requests in
+clients whose stream has ended; \`pool.sleepAfterMs\` protects recently used ones. If all are in use, a call waits up
+to 2 s for one that becomes idle, and is then refused (\`OVERLOADED\`, with \`retryAfterMs\`). \`trunkline status\` shows \`16 of 16 processes\`. After \`pool.maxErrors\` failed requests in
 a row the gateway replaces a connection.
 `;
 

@@ -108,10 +108,14 @@ export class ClusterUpstreams implements Upstreams {
     return instance !== null && this.#deps.catalogs.ownedThere(instance, client);
   }
 
-  async foundElsewhere(server: string, exchange: Exchange, list: ListKind, name: string): Promise<boolean> {
+  async foundMeanwhile(server: string, exchange: Exchange, list: ListKind, name: string): Promise<boolean> {
+    const { local, lists } = this.#deps;
     const place = this.#place(server);
-    if (place === undefined || place.otherInstances.length === 0) return false;
-    return this.#deps.lists.foundElsewhere(place, exchange, list, name);
+    if (place === undefined) return false;
+    const listed = place.here && (await local.foundMeanwhile?.(server, exchange, list, name)) === true;
+    const known = listed ? this.knownCatalog(server, exchange.client)?.lists[list].items : null;
+    if (place.otherInstances.length === 0 || known?.some(({ key }) => key === name) === true) return listed;
+    return lists.foundElsewhere(place, exchange, list, name);
   }
 
   status(server: string): ServerStatus | null {

@@ -304,7 +304,7 @@ test('the mirrored headers of a call are held against the tool’s own declarati
 test('nothing is called for a client that has gone while other nodes were asked', async () => {
   const bench = new GatewayBench({ files: { tools: [tool('read')], prompts: [tool('greet')] } });
   const upstreams: Upstreams = bench.upstreams;
-  upstreams.foundElsewhere = async (_server, exchange) => {
+  upstreams.foundMeanwhile = async (_server, exchange) => {
     bench.relist('files', { tools: [tool('grown')], prompts: [tool('grown')] }, ['tools', 'prompts']);
     (exchange as BenchExchange).cancelled = 'the session was ended';
     return true;
@@ -334,7 +334,7 @@ test('check:C9 what the client has from another node is called once this one kno
   const bench = new GatewayBench({ files: { tools: [tool('read')], prompts: [tool('greet')] } });
   const asked: string[] = [];
   const upstreams: Upstreams = bench.upstreams;
-  upstreams.foundElsewhere = async (server, _client, list, name) => {
+  upstreams.foundMeanwhile = async (server, _client, list, name) => {
     asked.push(`${server} ${list} ${name}`);
     if (name === 'nobodys') return false;
     const offer = { tools: [tool('read'), tool('grown')], prompts: [tool('greet'), tool('asked')] };

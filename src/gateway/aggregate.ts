@@ -143,12 +143,12 @@ export class Aggregate {
         return exposedResult(outcome, still.server, this.#deps.catalogs.of(client), 'tools/call');
       }
     }
-    return this.#callHeardElsewhere(exchange, name, unknownTool(name, catalog));
+    return this.#callHeardMeanwhile(exchange, name, unknownTool(name, catalog));
   }
 
-  async #callHeardElsewhere(exchange: Exchange, name: string, unknown: GatewayError): Promise<Outcome> {
+  async #callHeardMeanwhile(exchange: Exchange, name: string, unknown: GatewayError): Promise<Outcome> {
     if (unknown.data.server === undefined) return failure(unknown);
-    const catalog = await this.#heardElsewhere(exchange, 'tools', name);
+    const catalog = await this.#heardMeanwhile(exchange, 'tools', name);
     if (exchange.cancelled !== null) return failure(calledOff(unknown.data.server, exchange.cancelled));
     if (catalog === null) return failure(unknown);
     const target = catalog.tool(name);
@@ -157,14 +157,14 @@ export class Aggregate {
     return this.#callTarget(exchange, catalog, target, param);
   }
 
-  /** The client may have had the name from another node, which heard of it before this one. null: nobody has it. */
-  async #heardElsewhere(exchange: Exchange, list: 'tools' | 'prompts', name: string): Promise<Catalog | null> {
+  /** The client may have had the name from the server itself, or from another node, before this one knows it. null: it is unknown. */
+  async #heardMeanwhile(exchange: Exchange, list: 'tools' | 'prompts', name: string): Promise<Catalog | null> {
     const { upstreams, catalogs } = this.#deps;
     const { client } = exchange;
     const before = catalogs.of(client);
     const own = spelledTool(name, before);
     if (own === null || !before.members.some(({ server }) => server === own.server)) return null;
-    return (await upstreams.foundElsewhere?.(own.server, exchange, list, own.tool)) === true
+    return (await upstreams.foundMeanwhile?.(own.server, exchange, list, own.tool)) === true
       ? catalogs.of(client)
       : null;
   }
@@ -202,7 +202,7 @@ export class Aggregate {
     if (target !== null) return use(target);
     const withheld = withheldPrompt(name, catalog);
     if (withheld !== null) return failure(withheld);
-    const heard = (await this.#heardElsewhere(exchange, 'prompts', name))?.prompt(name) ?? null;
+    const heard = (await this.#heardMeanwhile(exchange, 'prompts', name))?.prompt(name) ?? null;
     if (heard !== null && exchange.cancelled !== null) return failure(calledOff(heard.server, exchange.cancelled));
     if (heard !== null) return use(heard);
     const choices = catalog.choices('prompts', name);

@@ -50,8 +50,8 @@ export class PassingUpstreams implements Upstreams {
     return this.upstreams.ownsConnectionElsewhere?.(server, client) ?? Promise.resolve(false);
   }
 
-  foundElsewhere(server: string, exchange: Exchange, list: ListKind, name: string): Promise<boolean> {
-    return this.upstreams.foundElsewhere?.(server, exchange, list, name) ?? Promise.resolve(false);
+  foundMeanwhile(server: string, exchange: Exchange, list: ListKind, name: string): Promise<boolean> {
+    return this.upstreams.foundMeanwhile?.(server, exchange, list, name) ?? Promise.resolve(false);
   }
 
   status(server: string): ServerStatus | null {

@@ -45,11 +45,12 @@ export interface Upstreams {
   /** The same where only another node may know: it is asked. */
   ownsConnectionElsewhere?(server: string, client: ClientProfile): Promise<boolean>;
   /**
-   * A client names something of the server that is not known. Where other nodes have the server, one of them may have told the
-   * client: then it is looked for here too. Resolves when that is done, or after a moment; what it found is in the catalogue
-   * by then. False: no other node has it. Nothing is looked for any more for an exchange that was cancelled.
+   * A client names something of the server that is not known. If the server has just told of changed lists, they are waited for.
+   * Where other nodes have the server, one of them may have told the client: then it is looked for here too. Resolves when that
+   * is done, or after a moment; what it found is in the catalogue by then. False: no lists are due, and no other node has it.
+   * Nothing is looked for any more for an exchange that was cancelled.
    */
-  foundElsewhere?(server: string, exchange: Exchange, list: ListKind, name: string): Promise<boolean>;
+  foundMeanwhile?(server: string, exchange: Exchange, list: ListKind, name: string): Promise<boolean>;
   status(server: string): ServerStatus | null;
   statuses(): readonly ServerStatus[];
   /** Stops and starts the server with the grace period of S3.4. */

@@ -168,14 +168,16 @@ export class UpstreamSet implements Upstreams {
     return this.#upstreams.get(server)?.owns(client) ?? false;
   }
 
+  foundMeanwhile(server: string, { client }: Exchange): Promise<boolean> {
+    return this.#upstreams.get(server)?.listed(client) ?? Promise.resolve(false);
+  }
+
   failing(server: string, client: ClientProfile | null = null): boolean {
     return this.#upstreams.get(server)?.failing(client) === true;
   }
 
   get inFlight(): number {
-    let calls = 0;
-    for (const upstream of this.#upstreams.values()) calls += upstream.inFlight;
-    return calls;
+    return this.#upstreams.values().reduce((calls, { inFlight }) => calls + inFlight, 0);
   }
 
   room(server: string): Room {
@@ -255,8 +257,7 @@ export class UpstreamSet implements Upstreams {
 
   /** Ends every server. Resolves when nothing is left of any. */
   close(reason: CloseReason): Promise<void> {
-    this.#closing ??= this.#close(reason);
-    return this.#closing;
+    return (this.#closing ??= this.#close(reason));
   }
 
   async #close(reason: CloseReason): Promise<void> {

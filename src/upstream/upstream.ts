@@ -145,6 +145,17 @@ export class Upstream {
     return supervisor.up ? boundary.later(() => shown.anew(client), nothing) : Promise.resolve();
   }
 
+  /** As `Upstreams.foundMeanwhile`. */
+  listed(client: ClientProfile): Promise<boolean> {
+    const { boundary, connections, upkeep } = this.#parts;
+    const connection = connections.ready(client);
+    if (connection === null) return Promise.resolve(false);
+    return boundary.later(
+      () => upkeep.settled(connection, connections.listedAs(client)),
+      () => false,
+    );
+  }
+
   listedFor(): Iterable<ClientProfile> {
     return this.#parts.catalogs.kinds();
   }

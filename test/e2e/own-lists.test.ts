@@ -118,6 +118,18 @@ for (const endpoint of ['/mcp', '/servers/own/mcp']) {
       assert.deepEqual(await b.uses('extra'), Array(3).fill(`extra of ${pidOfB}`));
     });
 
+    test('what a process has just added can be used at once, and only by its session', async () => {
+      const [a, b] = [await of('stateful'), await of('stateful')];
+      const [pid] = [await a.call('who'), await b.call('who')];
+      for (const name of ['t1', 't2', 't3']) {
+        await a.call('enable', { name });
+        assert.equal(await a.call(name), `${name} of ${pid}`);
+        await a.call('enable', { name: `${name}-b` });
+        assert.deepEqual(await a.uses(`${name}-b`), Array(3).fill(`${name}-b of ${pid}`));
+        assert.equal(await b.isRefused(name), true);
+      }
+    });
+
     test('of clients without a session each conversation sees its own', async () => {
       const named = (name: string) => of('stateless', { headers: { 'x-conversation': name } });
       const [one, other] = [await named('one'), await named('other')];

@@ -124,9 +124,9 @@ test('check:G3 check:C9 a tool of an HTTP server that another home shows is look
     const memory = serverNamed('memory', { transport: remoteSpec });
     const a = await bench.join('a', [memory]);
     const foundElsewhere = (name: string) =>
-      b.cluster.upstreams.foundElsewhere!('memory', new TestExchange('s1'), 'tools', name);
+      b.cluster.upstreams.foundMeanwhile!('memory', new TestExchange('s1'), 'tools', name);
     assert.equal(
-      await a.cluster.upstreams.foundElsewhere!('memory', new TestExchange('s1'), 'tools', 'grown'),
+      await a.cluster.upstreams.foundMeanwhile!('memory', new TestExchange('s1'), 'tools', 'grown'),
       false,
       'of whom?',
     );
@@ -158,7 +158,7 @@ test('what the server does not show this node, whatever others were shown, is lo
     lists(b, 'old');
     lists(a, 'old', 'of-another');
     const foundElsewhere = () =>
-      b.cluster.upstreams.foundElsewhere!('memory', new TestExchange('s1'), 'tools', 'of-another');
+      b.cluster.upstreams.foundMeanwhile!('memory', new TestExchange('s1'), 'tools', 'of-another');
     for (let i = 0; i < 5; i++) await foundElsewhere();
     assert.deepEqual(b.local.relisted, ['memory anew']);
     await bench.pass(1_000);
@@ -173,7 +173,7 @@ test('nothing is looked for at the server for a client that has gone while other
     lists(b, 'old');
     lists(a, 'old', 'grown');
     const exchange = new TestExchange('s1');
-    const found = b.cluster.upstreams.foundElsewhere!('memory', exchange, 'tools', 'grown');
+    const found = b.cluster.upstreams.foundMeanwhile!('memory', exchange, 'tools', 'grown');
     exchange.cancel('the session was ended');
     assert.equal(await bench.until(found), false);
     assert.deepEqual(b.local.relisted, []);
@@ -185,7 +185,7 @@ test('check:G3 check:C9 what the process of a session at another home has just t
     const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [memory])];
     for (const node of [a, b]) lists(node, 'old');
     const foundElsewhere = () =>
-      b.cluster.upstreams.foundElsewhere!('memory', new TestExchange('s1'), 'tools', 'grown');
+      b.cluster.upstreams.foundMeanwhile!('memory', new TestExchange('s1'), 'tools', 'grown');
     ownLists(a, 's1', 'old', 'grown');
     a.cluster.events.catalogChanged('memory', '{}', ['tools'], 's1');
     assert.equal(await bench.until(foundElsewhere()), true);
@@ -206,7 +206,7 @@ test('check:C9 other nodes are asked once a second for names that nobody knows, 
       return a.local.catalogs.get('memory')!;
     };
     const find = (name: string) =>
-      b.cluster.upstreams.foundElsewhere!('memory', new TestExchange('s1'), 'tools', name).then(() => shown(b));
+      b.cluster.upstreams.foundMeanwhile!('memory', new TestExchange('s1'), 'tools', name).then(() => shown(b));
     assert.deepEqual([await find('nothing'), read], [['old'], 1]);
     lists(a, 'old', 'grown');
     const finding = Promise.all(['nothing', 'nonsense', 'grown'].map(find));
@@ -228,7 +228,7 @@ test('a server that this node has no home for is read where it is before a name 
     await bench.until(b.cluster.upstreams.catalog('memory', client, 1_000));
     lists(a, 'old', 'grown');
     assert.deepEqual(shown(b), ['old']);
-    assert.equal(await b.cluster.upstreams.foundElsewhere!('memory', new TestExchange('s1'), 'tools', 'grown'), true);
+    assert.equal(await b.cluster.upstreams.foundMeanwhile!('memory', new TestExchange('s1'), 'tools', 'grown'), true);
     assert.deepEqual(shown(b), ['old', 'grown']);
   }));
 

@@ -17,6 +17,7 @@ export class ChangeGatherer {
   readonly #noted = new Map<Connection, Map<string, Message>>();
   #last = Number.NEGATIVE_INFINITY;
   #disarm: (() => void) | null = null;
+  #handedOn = Promise.withResolvers<void>();
 
   constructor(clock: Clock, act: (connection: Connection, messages: readonly Message[]) => void) {
     this.#clock = clock;
@@ -32,10 +33,17 @@ export class ChangeGatherer {
     this.#disarm = this.#clock.after(delayMs, () => this.#flush());
   }
 
+  /** Resolves when the changes of this connection are handed on; null where there are none. Any stateless one tells of all. */
+  due(connection: Connection): Promise<void> | null {
+    const noted = this.#noted.has(connection) || (connection.era === 'stateless' && this.#noted.size > 0);
+    return noted ? this.#handedOn.promise : null;
+  }
+
   close(): void {
     this.#disarm?.();
     this.#disarm = null;
     this.#noted.clear();
+    this.#handedOn.resolve();
   }
 
   #flush(): void {
@@ -44,5 +52,7 @@ export class ChangeGatherer {
     const noted = [...this.#noted];
     this.#noted.clear();
     for (const [connection, messages] of noted) this.#act(connection, [...messages.values()]);
+    this.#handedOn.resolve();
+    this.#handedOn = Promise.withResolvers<void>();
   }
 }

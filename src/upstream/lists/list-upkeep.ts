@@ -2,6 +2,7 @@ import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Message } from '../../model/message.ts';
 import type { UpstreamEvents } from '../../model/ports.ts';
+import { within } from '../../model/within.ts';
 import type { Connection } from '../connection/connection.ts';
 import { sessionOf } from '../connection/tenancy.ts';
 import { ChangeGatherer } from './change-gatherer.ts';
@@ -19,6 +20,8 @@ export interface ListUpkeepDeps {
 
 /** What other nodes hear of the server's lists is heeded at most once in so long (F12). */
 const HEEDED_EVERY_MS = 1_000;
+/** A call waits no longer for lists that are due or being read. */
+const SETTLE_MS = 2_000;
 
 /** Keeps what is known of one server's lists up to date: lists it when it can be, and again when it tells of changes. */
 export class ListUpkeep {
@@ -65,6 +68,21 @@ export class ListUpkeep {
     const { catalogs } = this.#deps;
     if (connection.era === 'stateless') await catalogs.refreshAll(connection);
     else await catalogs.refreshOver(connection);
+  }
+
+  /** Waits for the lists of such a client over its connection, at most for a moment. False: none are due or being read. */
+  async settled(connection: Connection, client: ClientProfile): Promise<boolean> {
+    const { catalogs, clock } = this.#deps;
+    const due = this.#changes.due(connection);
+    if (due === null && catalogs.listing(client, connection) === null) return false;
+    const listed = async (): Promise<void> => {
+      await due;
+      await catalogs.listing(client, connection);
+      // The server may have told of another change while it was being listed.
+      await catalogs.listing(client, connection);
+    };
+    await within(clock, SETTLE_MS, listed(), () => {});
+    return true;
   }
 
   /** Another node has heard that the lists are others. What this node listens to it hears itself. */

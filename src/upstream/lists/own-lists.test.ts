@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../../test/support/fake-clock.ts';
-import { type ScriptedTransport, scriptedTool, statefulScript } from '../../../test/support/scripted-server.ts';
+import {
+  type ScriptedTransport,
+  SILENCE,
+  scriptedTool,
+  statefulScript,
+} from '../../../test/support/scripted-server.ts';
 import { answerText, clientOf, serverOf, toolCall, UpstreamBench } from '../../../test/support/upstream-bench.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 
@@ -105,4 +110,36 @@ test('S2.6 when its process has ended a session is shown what a fresh one lists,
   await bench.set.close('shutdown');
   await settled();
   assert.equal(bench.clock.pending, 0);
+});
+
+test('S2.6 lists that a process has just told of are waited for, also while they are read, and no longer than two seconds', async () => {
+  const { bench, script, use, names, becomes } = await rig();
+  await use(one);
+  await use(two);
+  await bench.clock.advance(5_000);
+  const listed = async (client: ClientProfile, ms: number): Promise<boolean | 'waits'> => {
+    const found = bench.set.foundMeanwhile('a', toolCall(client));
+    await settled();
+    await bench.clock.advance(ms);
+    return Promise.race([found, Promise.resolve('waits' as const)]);
+  };
+  assert.deepEqual([await listed(one, 0), await listed(idle, 0)], [false, false], 'nothing is due');
+  becomes('base', 'extra');
+  const [link] = script.links;
+  link!.deliver(CHANGED);
+  await settled();
+  assert.equal(await listed(two, 0), false, 'the lists of another process are no matter of this one');
+  assert.deepEqual([await listed(one, 10), names(one)], ['waits', ['base']]);
+  assert.deepEqual([await listed(one, 10), names(one)], [true, ['base', 'extra']]);
+  // The next change is read a second after the last one.
+  becomes('base', 'extra', 'more');
+  link!.deliver(CHANGED);
+  await settled();
+  assert.deepEqual([await listed(one, 1_000), names(one)], [true, ['base', 'extra', 'more']]);
+  script.handlers['tools/list'] = () => SILENCE;
+  link!.deliver(CHANGED);
+  await settled();
+  await bench.clock.advance(1_000);
+  assert.equal(await listed(one, 1_990), 'waits', 'the list is being read');
+  assert.equal(await listed(one, 2_000), true);
 });

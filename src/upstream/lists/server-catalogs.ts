@@ -131,7 +131,8 @@ export class ServerCatalogs {
     const upToDate = shelf.listedIn === this.#run;
     const known = shelf.catalog;
     if (known !== null && upToDate && !isStale(known, this.#deps.clock.wall())) return known;
-    const listing = this.#mayList(shelf) ? this.#refresh(shelf, null) : shelf.listing;
+    const mayList = shelf.listing === null && this.#deps.clock.now() >= shelf.pausedUntil;
+    const listing = mayList ? this.#refresh(shelf, null) : shelf.listing;
     if (listing === null || waitMs <= 0 || (known !== null && !upToDate)) return known;
     await within(this.#deps.clock, waitMs, listing, () => {});
     return shelf.catalog;
@@ -203,6 +204,11 @@ export class ServerCatalogs {
   /** Lists now for the kind of client that this connection presents. */
   refreshOver(connection: Connection): Promise<void> {
     return this.#relist(this.#own.of(connection) ?? this.#shelf(connection.profile, connection.era), connection);
+  }
+
+  /** The listing under way of what such a client of this connection is shown; null for none. */
+  listing(profile: ClientProfile, connection: Connection): Promise<void> | null {
+    return (this.#own.of(connection) ?? this.#shelf(profile, connection.era)).listing;
   }
 
   /** The connection is new: lists over it, unless the first listing of this run is under way and tells as much. */
@@ -312,10 +318,6 @@ export class ServerCatalogs {
     shelf.disarm = this.#deps.clock.after(pauseMs, () => {
       if (connection.ready && shelf.failures > 0 && shelf.listing === null) void this.#refresh(shelf, connection);
     });
-  }
-
-  #mayList(shelf: Shelf): boolean {
-    return shelf.listing === null && this.#deps.clock.now() >= shelf.pausedUntil;
   }
 
   #latestOf(era: Era): ServerCatalog | null {
