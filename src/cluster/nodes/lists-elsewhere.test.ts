@@ -119,6 +119,31 @@ test('check:C9 an update of a resource that belongs to no session reaches every 
     ]);
   }));
 
+test('S2.6 check:G3 lists that are due at this node are waited for, with other nodes or without', () =>
+  onNodes(async (bench) => {
+    const memory = serverNamed('memory');
+    const a = await bench.join('a', [memory]);
+    lists(a, 'old');
+    let due = true;
+    Object.assign(a.local, {
+      foundMeanwhile: () => {
+        if (due) lists(a, 'old', 'grown');
+        return Promise.resolve(due);
+      },
+    });
+    const found = (name: string) =>
+      a.cluster.upstreams.foundMeanwhile!('memory', new TestExchange('s1'), 'tools', name);
+    assert.equal(await found('grown'), true);
+    assert.deepEqual(shown(a), ['old', 'grown']);
+    due = false;
+    assert.equal(await found('nothing'), false);
+    due = true;
+    lists(a, 'old');
+    await bench.join('b', [memory]);
+    assert.equal(await bench.until(found('grown')), true);
+    assert.deepEqual(shown(a), ['old', 'grown']);
+  }));
+
 test('check:G3 check:C9 a tool of an HTTP server that another home shows is looked for at the server, and nothing that nobody shows', () =>
   onNodes(async (bench) => {
     const memory = serverNamed('memory', { transport: remoteSpec });
