@@ -36,10 +36,10 @@ test('check:A1 check:A10 a server with mistakes is misconfigured and says why; t
   const { servers } = await gateway.control<{ servers: Json[] }>('/api/v1/servers');
   const states = Object.fromEntries(servers.map(({ name, state }) => [name, state]));
   assert.deepEqual(states, { good: 'running', gh: 'misconfigured', both: 'misconfigured', file: 'misconfigured' });
-  const { reason, error, endpoint, command } = servers.find(({ name }) => name === 'gh');
+  const { reason, compat, endpoint, command } = servers.find(({ name }) => name === 'gh');
   assert.match(reason, new RegExp(`^environment variable ${UNSET} is not set \\(used by mcpServers\\.gh\\.headers`));
   assert.match(reason, new RegExp(`; ${NEAR} is set, did you mean that\\?.*; fix: export ${UNSET}=`));
-  assert.deepEqual([error, endpoint, command], [reason, null, null]);
+  assert.deepEqual([compat.error, endpoint, command], [reason, null, null]);
   const { configProblem } = await gateway.control<{ configProblem: string }>('/api/v1/gateway');
   for (const code of ['TL1203', 'TL1306', 'TL1205']) assert.match(configProblem, new RegExp(`^${code} `, 'm'));
 
