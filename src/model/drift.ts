@@ -2,9 +2,6 @@ import type { DefinitionName, DriftEvent } from './drift-report.ts';
 
 /** What is pinned of a server, and what is done about what differs from it. Types of several rooms; see docs/drift.md. */
 
-export type * from './drift-report.ts';
-export { PINNED_LISTS } from './drift-report.ts';
-
 /** Lists whose items are pinned, and kept back, one by one. Resources are data that come and go, and are not. */
 export type PinnedKind = 'tools' | 'prompts' | 'resourceTemplates';
 

@@ -1,4 +1,4 @@
-import type { DriftPolicy } from './drift.ts';
+import type { DriftPolicy } from './drift-report.ts';
 import type { Secret } from './secret.ts';
 
 /** Where a definition stands, for errors and status: `file:line:column`, 1-based. */

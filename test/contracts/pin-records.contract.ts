@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { DriftEvent, Pin, PinRecords, PinsChange } from '../../src/model/drift.ts';
+import type { Pin, PinRecords, PinsChange } from '../../src/model/drift.ts';
 import { pinKey } from '../../src/model/drift.ts';
+import type { DriftEvent } from '../../src/model/drift-report.ts';
 
 export interface PinRecordsSubject {
   /** What is kept under this name, as another process sees it that begins now. */

@@ -1,5 +1,5 @@
-import type { PinnedList } from '../../model/drift.ts';
-import { PINNED_LISTS } from '../../model/drift.ts';
+import type { PinnedList } from '../../model/drift-report.ts';
+import { PINNED_LISTS } from '../../model/drift-report.ts';
 import type { Capability, Hello, ServerCatalog } from '../../model/server-catalog.ts';
 
 const INSTRUCTIONS = new WeakMap<Hello, readonly Capability[]>();

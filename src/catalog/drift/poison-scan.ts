@@ -1,4 +1,4 @@
-import type { Finding, FindingKind } from '../../model/drift.ts';
+import type { Finding, FindingKind } from '../../model/drift-report.ts';
 import { type DefinitionText, definitionTexts } from './definition-texts.ts';
 import { hiddenCharacters, printable } from './hidden-characters.ts';
 import type { OtherNames } from './other-names.ts';

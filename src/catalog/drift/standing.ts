@@ -1,5 +1,6 @@
-import type { DefinitionName, DriftPolicy, PinnedList, ServerPins, Severity } from '../../model/drift.ts';
+import type { ServerPins } from '../../model/drift.ts';
 import { pinKey } from '../../model/drift.ts';
+import type { DefinitionName, DriftPolicy, PinnedList, Severity } from '../../model/drift-report.ts';
 import type { Capability } from '../../model/server-catalog.ts';
 import { digestOf } from './definition-digest.ts';
 import { judgeChange } from './severity.ts';

@@ -51,7 +51,7 @@ interface Kept {
 }
 
 /** Where no client is meant. */
-const NOBODY: ClientText = {
+const NO_CLIENT: ClientText = {
   principal: { id: '', name: '', servers: null },
   sessionId: null,
   revision: '2026-07-28',
@@ -224,7 +224,7 @@ export class ForeignCatalogs {
   async ownLists(instance: RemoteInstance, key: string): Promise<ServerCatalog | null> {
     const server = instance.offered.definition.name;
     try {
-      const { header, pieces } = await this.#ask(instance, { server, client: NOBODY, waitMs: 0, ownOf: key });
+      const { header, pieces } = await this.#ask(instance, { server, client: NO_CLIENT, waitMs: 0, ownOf: key });
       return header.catalog === null ? null : catalogOf(header.catalog, pieces);
     } catch (error) {
       this.#deps.logger.debug('foreign_list_failed', { server, node: instance.node.id, error: String(error) });

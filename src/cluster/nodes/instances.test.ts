@@ -9,7 +9,7 @@ function place(name: string, ...peers: string[]): Place {
   return { server: { name }, process: false, here: false, otherInstances } as unknown as Place;
 }
 
-test('a session that ends is forgotten at the nodes it used, and nobody else’s home with it, whatever others call themselves', () => {
+test('a session that ends is forgotten at the nodes it used, and instances of other sessions stay, whatever their names', () => {
   const instances = new Instances();
   instances.remember('web', 's1', 'b', null);
   instances.remember('files', 's1', 'c', '1.7');

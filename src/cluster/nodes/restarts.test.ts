@@ -76,12 +76,12 @@ test('of restarts that failed all are told, and UNKNOWN is said where one of the
     throw new GatewayError(code, text);
   };
   const restarts = [
-    { at: 'node a', done: failing('NOT_SENT', 'nobody is there') },
+    { at: 'node a', done: failing('NOT_SENT', 'connection refused') },
     { at: 'node b', done: Promise.resolve() },
     { at: 'this node', done: failing('UNKNOWN', 'it sent nothing for 1500 ms') },
   ];
   await assert.rejects(allRestarted('web', restarts), {
     code: 'UNKNOWN',
-    message: 'web at node a: nobody is there; at this node: it sent nothing for 1500 ms',
+    message: 'web at node a: connection refused; at this node: it sent nothing for 1500 ms',
   });
 });

@@ -158,7 +158,7 @@ export class UsedSessions {
     const held = found === null ? null : readWritten(found);
     const same = held !== null && fencingToken(bucket.incarnation, held.since ?? found!.revision) === kept.generation;
     if (found === null || held === null) await this.#write(key, kept, null);
-    // Nobody has another one.
+    // No other node has another one.
     else if (same || held.by === peer || (held.by === '' && held.sealed === '')) {
       await this.#write(key, kept, found.revision, held.blocks);
     } else if (held.by === '') this.#another(key, kept, held, found.revision, lost);

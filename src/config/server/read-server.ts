@@ -1,4 +1,4 @@
-import type { DriftPolicy } from '../../model/drift.ts';
+import type { DriftPolicy } from '../../model/drift-report.ts';
 import type { Server, ToolFilter } from '../../model/server.ts';
 import { secretsOf } from '../../model/swept-definition.ts';
 import { CLIENT_KEYS, type Client } from '../client.ts';

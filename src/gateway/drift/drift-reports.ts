@@ -3,17 +3,15 @@ import { pinned } from '../../catalog/drift/definition-digest.ts';
 import { judgeChange } from '../../catalog/drift/severity.ts';
 import { offeredFor, standingOf } from '../../catalog/drift/standing.ts';
 import { wordDiff } from '../../catalog/drift/word-diff.ts';
+import type { Definition, Pin, Pins } from '../../model/drift.ts';
+import { pinKey } from '../../model/drift.ts';
 import type {
-  Definition,
   DriftReport,
   DriftSummary,
   FieldDifference,
   Finding,
-  Pin,
-  Pins,
   WaitingDefinition,
-} from '../../model/drift.ts';
-import { pinKey } from '../../model/drift.ts';
+} from '../../model/drift-report.ts';
 import { Pace } from '../../model/pace.ts';
 import type { Guards } from './guards.ts';
 import { scanCatalog } from './inspection.ts';

@@ -1,7 +1,8 @@
 import { guardedCatalog } from '../../catalog/drift/guarded-catalog.ts';
 import type { Guard } from '../../catalog/drift/standing.ts';
-import type { DriftPolicy, PinnedList, Pins } from '../../model/drift.ts';
+import type { Pins } from '../../model/drift.ts';
 import { pinKey } from '../../model/drift.ts';
+import type { DriftPolicy, PinnedList } from '../../model/drift-report.ts';
 import type { Server } from '../../model/server.ts';
 import type { ServerCatalog } from '../../model/server-catalog.ts';
 

@@ -1,8 +1,9 @@
 import { digestOf } from '../../catalog/drift/definition-digest.ts';
 import { OtherNames, type ServerNames } from '../../catalog/drift/other-names.ts';
 import { allPinned } from '../../catalog/drift/pinned-items.ts';
-import type { Definition, Finding, Pin } from '../../model/drift.ts';
+import type { Definition, Pin } from '../../model/drift.ts';
 import { onlyKindOf, pinKey } from '../../model/drift.ts';
+import type { Finding } from '../../model/drift-report.ts';
 import type { ServerCatalog } from '../../model/server-catalog.ts';
 
 /** Kinds of client whose lists are remembered per server, and definitions seen outside of any catalogue. */

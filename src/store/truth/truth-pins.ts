@@ -1,15 +1,8 @@
 import { createHash } from 'node:crypto';
-import type {
-  ApprovedDefinition,
-  DefinitionName,
-  DriftEvent,
-  DriftRecord,
-  Pin,
-  PinRecords,
-  PinsChange,
-  ServerPins,
-} from '../../model/drift.ts';
-import { PINNED_LISTS, pinKey } from '../../model/drift.ts';
+import type { ApprovedDefinition, DriftRecord, Pin, PinRecords, PinsChange, ServerPins } from '../../model/drift.ts';
+import { pinKey } from '../../model/drift.ts';
+import type { DefinitionName, DriftEvent } from '../../model/drift-report.ts';
+import { PINNED_LISTS } from '../../model/drift-report.ts';
 import { type Truth, TruthError, type TruthRecord, type TruthWrite } from './truth.ts';
 
 /** Whom a server's pins belong to and since when; one record a server. */

@@ -19,7 +19,7 @@ after(() => {
   rmSync(folder, { recursive: true });
 });
 
-/** Root may search every folder, so that it becomes `nobody` for the look. */
+/** Root may search every folder, so the test looks as an unprivileged user. */
 async function asUser<T>(work: () => Promise<T>): Promise<T> {
   if (process.getuid!() !== 0) return work();
   process.seteuid!(65_534);

@@ -58,7 +58,7 @@ exit status 2
   [
     'npx 10, a package that is not there',
     `npm error code E404
-npm error 404 Not Found - GET https://registry.npmjs.org/@no%2fserver
+npm error 404 Not Found - GET https://registry.example.com/@no%2fserver
 npm error 404
 npm error 404  The requested resource '@no/server@*' could not be found or you do not have permission to access it.
 npm error 404
@@ -66,7 +66,7 @@ npm error 404 Note that you can also install from a
 npm error 404 tarball, folder, http url, or git url.
 npm error A complete log of this run can be found in: /root/.npm/_logs/2026-11-25T01_59_11_376Z-debug-0.log
 `,
-    '404 Not Found - GET https://registry.npmjs.org/@no%2fserver',
+    '404 Not Found - GET https://registry.example.com/@no%2fserver',
   ],
   [
     'npx 10, no registry',
