@@ -12,8 +12,8 @@ const FAILPOINTS = join(import.meta.dirname, 'named-failpoints.ts');
 const PLACES = Number(process.env['F42_PLACES'] ?? (FULL ? 30 : 8));
 /** Where a defect once left a call without an answer, or with a wrong word. */
 const FOUND = [
-  'admission Admission.leave',
-  'plain-connection PlainConnection.answered',
+  'concurrency-limiter ConcurrencyLimiter.leave',
+  'fast-path-connection FastPathConnection.answered',
   'supervisor Supervisor.proved',
   'call Call.answered',
   'dispatcher Dispatcher.answered',
