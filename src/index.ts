@@ -146,8 +146,8 @@ export type {
   ServerStatus,
 } from './model/server-state.ts';
 export type { LogEntry, LogLevel } from './telemetry/log-entry.ts';
-export { type ConnectionKey, connectionKeyText } from './upstream/connection/connection-key.ts';
-export { INITIAL_BACKOFF_MS, MAX_BACKOFF_MS, UNREACHABLE_THRESHOLD } from './upstream/supervision/restart-delay.ts';
+export { type ConnectionKey, connectionKeyText } from './upstream/connection/session-key.ts';
+export { INITIAL_BACKOFF_MS, MAX_BACKOFF_MS, UNREACHABLE_THRESHOLD } from './upstream/supervision/setbacks.ts';
 export { RESTART_GRACE_MS } from './upstream/supervision/supervisor.ts';
 export type { MemoryLink, MemoryServer, MemoryServerFactory } from './upstream/transport/memory-transport.ts';
 export { DEFAULT_REMOTE_TIMEOUT_MS } from './upstream/upstream-deps.ts';

@@ -6,17 +6,16 @@ import type { Clock } from '../model/clock.ts';
 import type { Random } from '../model/random.ts';
 import type { HttpSpec, Server } from '../model/server.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { OpenTransport } from '../upstream/connection/open-transport.ts';
-import { ContainerHost } from '../upstream/docker/container-host.ts';
-import type { ProcessGuard } from '../upstream/process/process-guard.ts';
+import { ContainerHost } from '../upstream/docker/container.ts';
+import type { ProcessGuard } from '../upstream/process/reaper.ts';
 import { DockerTransport } from '../upstream/transport/docker-transport.ts';
-import { HttpClientShare } from '../upstream/transport/http-client-share.ts';
 import { HttpTransport } from '../upstream/transport/http-transport.ts';
+import { HttpClientShare } from '../upstream/transport/http-wire.ts';
 import { JsonTransport } from '../upstream/transport/json-transport.ts';
 import { type MemoryServerFactory, MemoryTransport } from '../upstream/transport/memory-transport.ts';
 import { SseTransport } from '../upstream/transport/sse-transport.ts';
 import { StdioTransport } from '../upstream/transport/stdio-transport.ts';
-import type { Transport } from '../upstream/transport/transport.ts';
+import type { OpenTransport, Transport } from '../upstream/transport/transport.ts';
 
 export interface TransportsDeps {
   readonly clock: Clock;

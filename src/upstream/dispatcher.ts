@@ -9,16 +9,55 @@ import type { Random } from '../model/random.ts';
 import type { Server } from '../model/server.ts';
 import { errorCode } from '../protocol/body.ts';
 import { nameIn, timeoutOf } from '../protocol/call-time.ts';
+import { field } from '../protocol/fields.ts';
 import { isClientRequest, LISTEN } from '../protocol/methods.ts';
 import type { Histogram, Metric } from '../telemetry/metrics.ts';
 import { Call, type CallOwner, type CallTiming } from './calls/call.ts';
 import { InputRounds, needsInput, refuseInput } from './calls/input-rounds.ts';
+import { OutlierEjection } from './calls/outlier-ejection.ts';
 import type { Carrier } from './calls/pending.ts';
-import { decideRetry } from './calls/retry.ts';
 import type { Connection } from './connection/connection.ts';
 import { asGatewayError } from './connection/failures.ts';
-import { OutlierEjection } from './health/outlier-ejection.ts';
-import type { NodeLimits } from './pool/node-limits.ts';
+import type { NodeLimits } from './pool/process-quota.ts';
+
+/** Attempts of one call, whatever happens. */
+const MAX_ATTEMPTS = 3;
+/** F23: a server that asks for patience gets it for so long; beyond that the caller is told at once. */
+const MAX_PATIENCE_MS = 30_000;
+
+type Verdict = { readonly kind: 'give_up' } | { readonly kind: 'again'; readonly afterMs: number };
+
+const GIVE_UP: Verdict = { kind: 'give_up' };
+const AT_ONCE: Verdict = { kind: 'again', afterMs: 0 };
+
+/**
+ * Whether a call whose attempt failed is tried again, unseen by the client. What never left the gateway is (F02, F24); what
+ * may have run is not, unless the operator said that this server's tools may run twice. `tool` is the server's definition of
+ * the called tool, null for other methods or when it is not known.
+ */
+function decideRetry(error: GatewayError, attempts: number, server: Server, tool: Buffer | null): Verdict {
+  if (attempts >= MAX_ATTEMPTS) return GIVE_UP;
+  const { outcome, retryAfterMs } = error.data;
+  if (error.code === 'OVERLOADED') {
+    const patient = retryAfterMs !== undefined && retryAfterMs <= MAX_PATIENCE_MS && attempts > 0;
+    return patient ? { kind: 'again', afterMs: retryAfterMs } : GIVE_UP;
+  }
+  if (outcome === 'REFUSED') return GIVE_UP;
+  if (outcome === 'NOT_SENT') return error.code === 'NOT_SENT' && error.data.retryable ? AT_ONCE : GIVE_UP;
+  if (error.code !== 'UNKNOWN' || attempts > 1) return GIVE_UP;
+  if (server.retry === 'always') return AT_ONCE;
+  return server.retry === 'hints' && server.trusted && tool !== null && isRepeatable(tool) ? AT_ONCE : GIVE_UP;
+}
+
+/** The tool says that calling it twice is as good as once: `readOnlyHint` or `idempotentHint`. */
+function isRepeatable(tool: Buffer): boolean {
+  const annotations = field(tool, 0, tool.length, 'annotations');
+  if (annotations === null) return false;
+  return ['readOnlyHint', 'idempotentHint'].some((hint) => {
+    const value = field(tool, annotations.start, annotations.end, hint);
+    return value !== null && tool.toString('latin1', value.start, value.end) === 'true';
+  });
+}
 
 /** F22: a call refused with its session gets one more. */
 const MAX_SESSIONS = 2;
@@ -26,7 +65,7 @@ const MAX_SESSIONS = 2;
 const TASK_RESULT = 'tasks/result';
 const NO_DEADLINE: CallTiming = { timeoutMs: 0, maxTimeoutMs: 0 };
 
-export interface DispatcherDeps {
+interface DispatcherDeps {
   readonly clock: Clock;
   readonly random: Random;
   readonly limits: NodeLimits;

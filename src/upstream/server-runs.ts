@@ -10,13 +10,44 @@ import type { ListUpkeep } from './lists/list-upkeep.ts';
 import type { ServerCatalogs } from './lists/server-catalogs.ts';
 import type { ClientConnections } from './pool/client-connections.ts';
 import type { LostConnections } from './pool/lost-connections.ts';
-import { OpenFailures } from './pool/open-failures.ts';
 import type { ServerObserver } from './status/server-observer.ts';
 import type { StartQueue } from './supervision/start-queue.ts';
 import type { Supervisor } from './supervision/supervisor.ts';
 import type { CloseReason } from './transport/transport.ts';
 
-export interface ServerRunsDeps {
+/** So long after the last try that failed it is still taken for what cannot be opened. */
+export const KEPT_MS = 10_000;
+/** Beyond that the oldest are forgotten. */
+const MAX_KEYS = 1_024;
+
+/** Whose connection could not be opened a moment ago, beside others of the server that run. */
+export class OpenFailures {
+  readonly #clock: Clock;
+  readonly #until = new Map<string, number>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  failed(key: string): void {
+    this.opened(key);
+    this.#until.set(key, this.#clock.now() + KEPT_MS);
+    const [oldest] = this.#until.keys();
+    if (this.#until.size > MAX_KEYS && oldest !== undefined) this.#until.delete(oldest);
+  }
+
+  opened(key: string): void {
+    this.#until.delete(key);
+  }
+
+  has(key: string): boolean {
+    const until = this.#until.get(key);
+    if (until !== undefined && this.#clock.now() >= until) this.opened(key);
+    return this.#until.has(key);
+  }
+}
+
+interface ServerRunsDeps {
   readonly clock: Clock;
   readonly server: string;
   readonly supervisor: Supervisor;

@@ -14,9 +14,9 @@ import type { AuthChallenge, ServerStatus } from '../model/server-state.ts';
 import type { SharedUpstreamSessions } from '../model/shared-upstream-sessions.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import type { OpenTransport } from './connection/open-transport.ts';
 import type { LaunchSurroundings } from './supervision/launch-reports.ts';
 import type { StartMarks } from './supervision/start-marks.ts';
+import type { OpenTransport } from './transport/transport.ts';
 
 export interface UpstreamSetDeps {
   readonly clock: Clock;

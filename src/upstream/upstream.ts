@@ -8,7 +8,7 @@ import type { StateLoss } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
-import { isExclusive } from './connection/tenancy.ts';
+import { isExclusive } from './connection/session-key.ts';
 import type { RememberedCatalog } from './lists/server-catalogs.ts';
 import type { StoryPart } from './status/server-story.ts';
 import type { CloseReason } from './transport/transport.ts';

@@ -18,8 +18,8 @@ import { scanMessage } from '../../src/protocol/scan.ts';
 import { SseParser } from '../../src/protocol/sse-parser.ts';
 import { withoutPlaces } from '../../src/protocol/without-places.ts';
 import { Scrubber } from '../../src/telemetry/scrubber.ts';
+import { tellingLine } from '../../src/upstream/connection/failures.ts';
 import { LineSplitter } from '../../src/upstream/process/line-splitter.ts';
-import { tellingLine } from '../../src/upstream/process/telling-line.ts';
 
 /**
  * Work on what servers and clients send, in its worst known form: eight times as much of it may cost about eight times as much

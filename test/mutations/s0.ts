@@ -159,7 +159,7 @@ export const S0: readonly Mutation[] = [
   {
     row: 'S0.20',
     what: 'a call that may have run is sent again',
-    file: 'src/upstream/calls/retry.ts',
+    file: 'src/upstream/dispatcher.ts',
     find: "if (server.retry === 'always') return AT_ONCE;",
     replace: 'if (attempts > 0) return AT_ONCE;',
   },

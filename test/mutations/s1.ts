@@ -11,14 +11,14 @@ export const S1: readonly Mutation[] = [
   {
     row: 'S1.2',
     what: 'a slash within a part of a connection key is not encoded',
-    file: 'src/upstream/connection/connection-key.ts',
+    file: 'src/upstream/connection/session-key.ts',
     find: ".replaceAll('/', '%2F')",
     replace: '',
   },
   {
     row: 'S1.3',
     what: 'a connection without calls is never idle',
-    file: 'src/upstream/pool/connection-status.ts',
+    file: 'src/upstream/pool/slot.ts',
     find: "inFlight > 0 ? 'active' : 'idle'",
     replace: "'active'",
   },

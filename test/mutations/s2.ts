@@ -60,7 +60,7 @@ export const S2: readonly Mutation[] = [
   {
     row: 'S2.7',
     what: 'the session id of an HTTP server is not sent back',
-    file: 'src/upstream/transport/http-heads.ts',
+    file: 'src/upstream/transport/http-wire.ts',
     find: "const session = this.#sessionId === null ? [] : ['Mcp-Session-Id', this.#sessionId];",
     replace: 'const session: string[] = [];',
   },
@@ -74,7 +74,7 @@ export const S2: readonly Mutation[] = [
   {
     row: 'S2.8',
     what: 'stderr of a container is taken for its stdout',
-    file: 'src/upstream/docker/frames.ts',
+    file: 'src/upstream/transport/docker-transport.ts',
     find: 'else if (this.#stream === STDERR) this.#sink.stderr(piece);',
     replace: 'else this.#sink.stdout(piece);',
   },

@@ -1,6 +1,6 @@
 import type { PhaseTimes } from '../../src/http/client/phase-times.ts';
 import { GatewayError } from '../../src/model/gateway-error.ts';
-import { OWN_DIGITS } from '../../src/upstream/transport/answered-request.ts';
+import { OWN_DIGITS } from '../../src/upstream/transport/in-flight.ts';
 import type {
   ClosedReason,
   CloseReason,

@@ -2,7 +2,7 @@
  * A gateway reduced to its processes, for tests that kill it: starts servers under a reaper, says who they are, waits.
  * Arguments: number of servers, mark, record file (may be missing).
  */
-import { ProcessRecord } from '../../src/upstream/process/process-record.ts';
+import { ProcessRecord } from '../../src/upstream/process/process-group.ts';
 import { Reaper } from '../../src/upstream/process/reaper.ts';
 import { StdioTransport } from '../../src/upstream/transport/stdio-transport.ts';
 import { MARK } from './processes.ts';

@@ -7,7 +7,7 @@ import { AGGREGATE, type Endpoint, serverEndpoint } from '../../model/exchange.t
 import { GatewayError } from '../../model/gateway-error.ts';
 import { ANONYMOUS } from '../../model/principal.ts';
 import { notification, request } from '../../protocol/compose.ts';
-import type { ConnectionKey } from '../../upstream/connection/connection-key.ts';
+import type { ConnectionKey } from '../../upstream/connection/session-key.ts';
 import type { App } from '../app.ts';
 import { productVersion } from '../version.ts';
 import type { Answer, ToolArguments } from './agent-client.ts';

@@ -3,7 +3,7 @@ import type { StatusView } from '../../control/server-view.ts';
 import type { SessionManager } from '../../downstream/session/session-manager.ts';
 import type { InvalidItem } from '../../model/server-catalog.ts';
 import type { RecoveryStep } from '../../model/server-state.ts';
-import type { ConnectionKey } from '../../upstream/connection/connection-key.ts';
+import type { ConnectionKey } from '../../upstream/connection/session-key.ts';
 import type { AgentClient, Answer, ToolArguments } from './agent-client.ts';
 import type { ServerDefinition } from './gateway-options.ts';
 import type { LogSink } from './log-outlet.ts';

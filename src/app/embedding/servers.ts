@@ -5,7 +5,7 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import { foldedName } from '../../model/names.ts';
 import type { Server } from '../../model/server.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
-import type { ConnectionKey } from '../../upstream/connection/connection-key.ts';
+import type { ConnectionKey } from '../../upstream/connection/session-key.ts';
 import type { MemoryServerFactory } from '../../upstream/transport/memory-transport.ts';
 import type { App } from '../app.ts';
 import type { AgentClient } from './agent-client.ts';

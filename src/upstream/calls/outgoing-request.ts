@@ -13,7 +13,7 @@ import type { Pending } from './pending.ts';
 /** The bytes of a tool's definition by the server's own name for it; null where it is not known. */
 export type ToolLookup = (name: string) => Buffer | null;
 
-export interface Wire {
+interface Wire {
   readonly parts: readonly Buffer[];
   /** Name and value alternating; null for none. */
   readonly headers: readonly string[] | null;

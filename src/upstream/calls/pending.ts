@@ -1,6 +1,10 @@
+import { ByNumber } from '../../model/by-number.ts';
+import type { Clock } from '../../model/clock.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import type { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
+import { bodyString } from '../../protocol/body.ts';
+import { LISTEN } from '../../protocol/methods.ts';
 import type { ClosedReason } from '../transport/transport.ts';
 
 /** One request of ours that a connection has in flight. Exactly one of `answered` and `lost` is called, once. */
@@ -78,4 +82,165 @@ export class OwnRequest implements Pending {
   waits(): void {}
 
   goesOn(): void {}
+}
+
+/** The requests that one connection has in flight, by our ids, and who waits until there are none. */
+export class PendingRequests {
+  readonly #clock: Clock;
+  readonly #pending = new ByNumber<Pending>();
+  readonly #idle = new Set<() => void>();
+  /** Of these: streams that stay open and keep the server busy with nothing. */
+  #listens = 0;
+  /** Work of several requests that is under way. */
+  #works = 0;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  get byId(): PendingById {
+    return this.#pending;
+  }
+
+  /** How much the server has to do, for comparison. */
+  get load(): number {
+    return this.#pending.size - this.#listens;
+  }
+
+  /** But for our own stream that listens for changes. */
+  get inFlight(): number {
+    let count = 0;
+    for (const { exchange, method } of this.#pending.values()) if (exchange !== null || method !== LISTEN) count++;
+    return count;
+  }
+
+  /** Whether some are of clients, not of the gateway's own. */
+  get forClients(): boolean {
+    return this.#pending.values().some(({ exchange }) => exchange !== null);
+  }
+
+  /** Oldest first. */
+  get ids(): readonly number[] {
+    return this.#pending.numbers();
+  }
+
+  get(id: number): Pending | undefined {
+    return this.#pending.get(id);
+  }
+
+  add(id: number, pending: Pending): void {
+    this.#pending.set(id, pending);
+    if (pending.method === LISTEN) this.#listens++;
+  }
+
+  /** It is over, one way or the other. False when it was not in flight. */
+  remove(id: number): boolean {
+    const pending = this.#pending.get(id);
+    if (pending === undefined) return false;
+    this.#pending.delete(id);
+    if (pending.method === LISTEN) this.#listens--;
+    this.#tellIdle();
+    return true;
+  }
+
+  /** Work of several requests, one after the other: between two of them nothing is in flight, and more is to come. */
+  async during<T>(work: () => Promise<T>): Promise<T> {
+    this.#works++;
+    try {
+      return await work();
+    } finally {
+      this.#works--;
+      this.#tellIdle();
+    }
+  }
+
+  /** All are over; whoever waits for that is told by `settle`. */
+  takeAll(): readonly Pending[] {
+    const all = this.#pending.inOrder();
+    this.#pending.clear();
+    this.#listens = 0;
+    return all;
+  }
+
+  settle(): void {
+    for (const idle of this.#idle) idle();
+  }
+
+  /** Resolves when nothing is in flight but open subscriptions, at the latest after `deadlineMs`. */
+  async drained(deadlineMs: number): Promise<void> {
+    if (!this.#busy()) return;
+    await new Promise<void>((resolve) => {
+      const idle = (): void => {
+        this.#idle.delete(idle);
+        disarm();
+        resolve();
+      };
+      const disarm = this.#clock.after(deadlineMs, idle);
+      this.#idle.add(idle);
+    });
+  }
+
+  #tellIdle(): void {
+    if (this.#idle.size > 0 && !this.#busy()) for (const idle of this.#idle) idle();
+  }
+
+  #busy(): boolean {
+    if (this.#works > 0) return true;
+    for (const pending of this.#pending.values()) if (pending.method !== LISTEN) return true;
+    return false;
+  }
+}
+
+/**
+ * The `tasks/result` in flight for this task: what its server says and asks while the task runs belongs there
+ * (2025-11-25 utilities/tasks §Input Required Status), whatever else is under way. null for none.
+ */
+export function waitingForTask(pending: Iterable<Pending>, taskId: string): Pending | null {
+  for (const waiting of pending) {
+    const { method, request, exchange } = waiting;
+    if (method !== 'tasks/result' || request === null || exchange === null) continue;
+    if (bodyString(request, 'taskId') === taskId) return waiting;
+  }
+  return null;
+}
+
+/** What is asked on it always names the task, so that it is never taken for another call's. */
+export function isAboutTask({ method }: Pending): boolean {
+  return method.startsWith('tasks/');
+}
+
+/** How long the end of a pipe may be behind the first request that it did not take. */
+const END_FOLLOWS_MS = 500;
+
+/**
+ * Requests that a pipe did not take any more. It is about to end, and its end tells more: who tries again then meets the
+ * next connection instead of this one, and a failed start knows the exit code. So they are told with it.
+ */
+export class DeferredLosses {
+  readonly #clock: Clock;
+  #held: Map<number, () => void> | null = null;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Whether the request with this id is one of them. */
+  has(id: number): boolean {
+    return this.#held?.has(id) === true;
+  }
+
+  hold(id: number, pending: Pending, error: GatewayError): void {
+    const release = () => {
+      this.#held?.delete(id);
+      disarm();
+      pending.lost(error);
+    };
+    const disarm = this.#clock.after(END_FOLLOWS_MS, release);
+    this.#held ??= new Map();
+    this.#held.set(id, release);
+  }
+
+  releaseAll(): void {
+    for (const release of this.#held?.values() ?? []) release();
+  }
 }

@@ -1,5 +1,38 @@
 import type { Random } from '../../model/random.ts';
-import { OWN_DIGITS } from '../transport/answered-request.ts';
+import { OWN_DIGITS } from '../transport/in-flight.ts';
+import type { PendingById } from './pending.ts';
+
+/** Longest id of ours that can come back. */
+const MAX_DIGITS = 14;
+
+/**
+ * What a request is known by here, from the lexeme of its id that a server sent back. -1 for everything that is not a plain
+ * integer as we write them: strings, `7.0`, leading zeros.
+ */
+export function ownId(bytes: Buffer, start: number, end: number): number {
+  const length = end - start;
+  if (start < 0 || length < 1 || length > MAX_DIGITS || bytes[start] === 0x30) return -1;
+  let id = 0;
+  for (let at = start; at < end; at++) {
+    const digit = bytes[at]! - 0x30;
+    if (digit < 0 || digit > 9) return -1;
+    id = id * 10 + digit;
+  }
+  return id % OWN_DIGITS;
+}
+
+/** The request in flight that the lexeme names; 0 for none (F10: a wrong id is dropped, never guessed at). */
+export function namedRequest(pending: PendingById, bytes: Buffer, start: number, end: number): number {
+  const id = ownId(bytes, start, end);
+  const wire = pending.get(id)?.wire;
+  return wire !== undefined && isLexeme(bytes, start, end, wire) ? id : 0;
+}
+
+export function isLexeme(bytes: Buffer, start: number, end: number, lexeme: string): boolean {
+  if (end - start !== lexeme.length) return false;
+  for (let i = 0; i < lexeme.length; i++) if (bytes[start + i] !== lexeme.charCodeAt(i)) return false;
+  return true;
+}
 
 const LOWEST = OWN_DIGITS / 10;
 const LOWEST_PREFIX = 10_000;

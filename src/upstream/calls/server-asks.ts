@@ -3,10 +3,9 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { cancellation, errorAnswer, failureAnswer } from '../../protocol/compose.ts';
 import { withId } from '../../protocol/splice.ts';
-import type { Pending } from './pending.ts';
-import { isAboutTask } from './waiting-for-task.ts';
+import { isAboutTask, type Pending } from './pending.ts';
 
-export interface ServerAsksDeps {
+interface ServerAsksDeps {
   readonly answer: (parts: readonly Buffer[]) => void;
   /** Whoever was asked something that belongs to no call is to be told this. */
   readonly tell: (message: Message) => void;

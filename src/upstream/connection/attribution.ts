@@ -3,9 +3,8 @@ import type { Message } from '../../model/message.ts';
 import { LISTEN, listsChangedBy } from '../../protocol/methods.ts';
 import { takesInput } from '../../protocol/stateless/input-required.ts';
 import { relatedTask } from '../../protocol/tasks/related-task.ts';
-import type { Pending, PendingById } from '../calls/pending.ts';
-import { isAboutTask, waitingForTask } from '../calls/waiting-for-task.ts';
-import { isExclusive, isOneClient, type Tenancy } from './tenancy.ts';
+import { isAboutTask, type Pending, type PendingById, waitingForTask } from '../calls/pending.ts';
+import { isExclusive, isOneClient, type Tenancy } from './session-key.ts';
 
 /**
  * How long a call that was taken back may still run at a server that does not show that it took notice, and ask. As

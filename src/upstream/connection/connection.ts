@@ -9,20 +9,16 @@ import { cancellation, notification, request } from '../../protocol/compose.ts';
 import { oneLine } from '../../protocol/splice.ts';
 import type { Call } from '../calls/call.ts';
 import { outgoing, type ToolLookup } from '../calls/outgoing-request.ts';
-import { type Carrier, OwnRequest } from '../calls/pending.ts';
-import { PendingRequests } from '../calls/pending-requests.ts';
+import { type Carrier, DeferredLosses, OwnRequest, PendingRequests } from '../calls/pending.ts';
 import { RequestIds } from '../calls/request-ids.ts';
 import type { ClosedReason, CloseReason, Transport, TransportReceiver } from '../transport/transport.ts';
-import type { ConnectionOwner } from './connection-owner.ts';
 import { ConnectionUse } from './connection-use.ts';
-import { DeferredLosses } from './deferred-losses.ts';
 import { IncomingMessages } from './incoming-messages.ts';
 import type { JoinedSession } from './joined-session.ts';
-import type { LastHello } from './last-hello.ts';
 import { LogLevelSync, takesLevel } from './log-level-sync.ts';
-import { ServerMessages } from './server-messages.ts';
-import { NOBODYS_KEY } from './session-key.ts';
-import { isOneClient, SPARE, type Tenancy } from './tenancy.ts';
+import { type ConnectionOwner, ServerMessages } from './server-messages.ts';
+import { isOneClient, NOBODYS_KEY, SPARE, type Tenancy } from './session-key.ts';
+import type { LastHello } from './spoken-eras.ts';
 
 const TIMEOUTS_TILL_PROBE = 3;
 /** How long a new owner's first call is waited for, before what the server wanted to know is asked without one. */
@@ -30,7 +26,7 @@ const HELD_MS = 100;
 const LF = 0x0a;
 const CR = 0x0d;
 
-export interface ConnectionDeps {
+interface ConnectionDeps {
   readonly server: string;
   /** The client whose capabilities are presented on it. */
   readonly profile: ClientProfile;

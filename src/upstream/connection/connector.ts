@@ -5,25 +5,22 @@ import { isOwnProcess, type Server } from '../../model/server.ts';
 import type { Hello } from '../../model/server-catalog.ts';
 import type { SessionPlace } from '../../model/shared-upstream-sessions.ts';
 import { request } from '../../protocol/compose.ts';
-import { withEpoch } from '../process/epoch-variable.ts';
+import { withEpoch } from '../process/environment.ts';
 import { OwnedTransport } from '../transport/owned-transport.ts';
-import type { Transport } from '../transport/transport.ts';
+import type { OpenTransportOptions, Transport } from '../transport/transport.ts';
 import type { UpstreamSetDeps, UpstreamTimes } from '../upstream-deps.ts';
 import { Attempt } from './attempt.ts';
 import { Connection } from './connection.ts';
-import type { ConnectionOwner } from './connection-owner.ts';
 import { Handshake } from './handshake.ts';
-import { LastHello } from './last-hello.ts';
-import type { OpenTransportOptions } from './open-transport.ts';
+import type { ConnectionOwner } from './server-messages.ts';
 import { SessionJoiner } from './session-joiner.ts';
-import { digestOfKey, labelOf } from './session-key.ts';
-import type { SpokenEras } from './spoken-eras.ts';
-import type { Wanted } from './wanted.ts';
+import { digestOfKey, labelOf, type Wanted } from './session-key.ts';
+import { LastHello, type SpokenEras } from './spoken-eras.ts';
 
 /** Stands for the session id where a process is the session. */
 const NO_SESSION = '';
 
-export interface ConnectorDeps
+interface ConnectorDeps
   extends Pick<
     UpstreamSetDeps,
     'clock' | 'random' | 'eraVerdicts' | 'upstreamSessions' | 'sharedUpstreamSessions' | 'openTransport' | 'ownership'

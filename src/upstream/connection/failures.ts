@@ -1,8 +1,103 @@
 import { GatewayError } from '../../model/gateway-error.ts';
+import type { HttpRefusal } from '../transport/http-refusal.ts';
+import type { ClosedReason } from '../transport/transport.ts';
+
+/** What `printable` makes of the escape sequences that colour a terminal. */
+const COLOURS = /\\x1b\[[0-9;]*m/g;
+/** Beside the message itself: the end of Node's and Go's reports, npm's hints, Docker's advice, rules and brackets. */
+const NOISE =
+  /^(?:\W*|Node\.js v[\d.]+|goroutine \d.*|exit status \d+|Traceback .*|Require stack:|- \/.*|(?:Run|See) '.*|hint: .*|note: .*|During handling of .*|npm warn .*)$/;
+const NPM = /^npm (?:error|ERR!)(?: |$)/;
+/** The details that npm prints before it says what is wrong. */
+const NPM_DETAIL = /^(?:code|syscall|errno|path|dest|command|cwd|signal|A complete log) /;
+const FAILURE =
+  /^× |error|exception|panic|fatal|fail|cannot|can't|could not|unable|denied|refused|not found|no such|no module|required|missing|invalid|unknown|must/i;
+const CAUSE = /^\s*(?:cause: |Caused by: |╰─▶ |\[cause\]: )(.+)/;
+/** What uv before 0.6 cuts into lines of 80 characters. */
+const WRAPPED = /╰─▶ .*(?:\n {6}\S.*)*/g;
+/** It was told to end: nothing that it wrote says why. */
+const KILLED = new Set(['SIGKILL', 'SIGTERM', 'SIGINT', 'SIGHUP']);
+const MAX_CHARACTERS = 300;
+
+/**
+ * The line of a program's standard error that says why it ended, picked from what people are shown of it; null where
+ * there is none. Of an exception it is the message, not the last frame; of npm the first complaint, not the last hint.
+ */
+export function tellingLine(stderr: string, code: number | null, signal: string | null): string | null {
+  if (signal !== null && KILLED.has(signal)) return null;
+  const unwrapped = stderr.replace(COLOURS, '').replace(WRAPPED, (reason) => reason.replace(/\n\s+/g, ' '));
+  const lines = unwrapped.split('\n').map(plain);
+  const npm = lines.findIndex((line) => NPM.test(line) && !NPM_DETAIL.test(line.replace(NPM, '')));
+  const worded = (line: string): boolean => !/^\s/.test(line) && !NOISE.test(line);
+  const failed = lines.findLastIndex((line) => worded(line) && FAILURE.test(line));
+  const last = code === 0 || code === null ? -1 : Math.max(lines.findLastIndex(worded), lastOf(lines));
+  const found = npm >= 0 ? npm : failed >= 0 ? failed : last;
+  const line = lines[found]?.replace(NPM, '').replace(/^× /, '').trim();
+  if (line === undefined) return null;
+  const cause = lines.slice(found + 1).find((after) => CAUSE.test(after));
+  const whole = cause === undefined ? line : `${line.replace(/:$/, '')}: ${CAUSE.exec(cause)![1]}`;
+  return whole.length > MAX_CHARACTERS ? `${whole.slice(0, MAX_CHARACTERS)}…` : whole;
+}
+
+/** Without the margins of Python's exception groups and of uv. */
+function plain(line: string): string {
+  return line
+    .replace(/^\s*\| ?/, '')
+    .replace(/^\s*× /, '× ')
+    .trimEnd();
+}
+
+/** The last line that says anything, where all lines are indented. */
+function lastOf(lines: readonly string[]): number {
+  return lines.findLastIndex((line) => !NOISE.test(line.trim()));
+}
 
 /** Whatever was thrown before anything was sent, as a failure of this server. */
 export function asGatewayError(error: unknown, server: string): GatewayError {
   if (error instanceof GatewayError) return error;
   const text = error instanceof Error ? error.message : String(error);
   return new GatewayError('INTERNAL', text, { server, outcome: 'NOT_SENT', cause: error });
+}
+
+/**
+ * Why a connection ended, in words for status and for those who wait for the next one: nothing of theirs was sent.
+ * `stderr` is the tail of what its process wrote there.
+ */
+export function closedError(server: string, reason: ClosedReason, stderr = ''): GatewayError {
+  switch (reason.kind) {
+    case 'exited': {
+      const line = tellingLine(stderr, reason.code, reason.signal);
+      const said = line === null ? '' : `: ${line}`;
+      const text = `the process of ${server} ${exit(reason.code, reason.signal)}${said}`;
+      return new GatewayError('NOT_SENT', text, { server });
+    }
+    case 'session_lost':
+      return new GatewayError('NOT_SENT', `${server} no longer knows our session`, { server });
+    case 'auth_required':
+      return new GatewayError('AUTH_REQUIRED', `${server} asks for credentials`, {
+        server,
+        cause: { status: 401, challenge: reason.challenge } satisfies HttpRefusal,
+      });
+    case 'unreachable':
+    case 'protocol': {
+      const { error } = reason;
+      return new GatewayError(error.code, error.message, { server, outcome: 'NOT_SENT', cause: error });
+    }
+  }
+}
+
+function exit(code: number | null, signal: string | null): string {
+  if (signal !== null) return `was ended by ${signal}`;
+  return code === null ? 'ended' : `exited with code ${code}`;
+}
+
+/** A server of the stateless era does not take `initialize` too. Nothing of a call was sent. */
+export class EraUnspoken extends GatewayError {
+  /** The server said so itself; else it may have been the moment, and the server's next start is asked again. */
+  readonly lasting: boolean;
+
+  constructor(server: string, why: string, lasting: boolean) {
+    super('NOT_SENT', `${server} takes no initialize: ${why}`, { server });
+    this.lasting = lasting;
+  }
 }

@@ -16,10 +16,8 @@ import { discoverRequest, helloFromDiscover } from '../../protocol/stateless/dis
 import { refusalOf } from '../transport/http-refusal.ts';
 import type { Transport } from '../transport/transport.ts';
 import type { Attempt } from './attempt.ts';
-import { closedError } from './closed-error.ts';
 import type { Connection } from './connection.ts';
-import { EraUnspoken } from './era-unspoken.ts';
-import { asGatewayError } from './failures.ts';
+import { asGatewayError, closedError, EraUnspoken } from './failures.ts';
 import type { SpokenEras } from './spoken-eras.ts';
 
 /** Errors by which a server shows that it knows 2026-07-28 (versioning §Backward Compatibility). */
@@ -33,7 +31,7 @@ const OTHER_ANSWER_MS = 200;
 const MAX_TRANSPORTS = 4;
 const PROBE_HEADERS = ['MCP-Protocol-Version', LATEST_STATELESS, 'Mcp-Method', 'server/discover'] as const;
 
-export interface HandshakeDeps {
+interface HandshakeDeps {
   readonly clock: Clock;
   readonly server: Server;
   readonly eraVerdicts: EraVerdicts;

@@ -2,10 +2,9 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { Era, Message } from '../../model/message.ts';
 import { LISTEN } from '../../protocol/methods.ts';
 import { isBatch, isScanFailure, scanBatch, scanMessage } from '../../protocol/scan.ts';
-import { namedRequest, ownId } from '../calls/identifiers.ts';
 import { restoredAnswer } from '../calls/outgoing-request.ts';
-import type { Pending } from '../calls/pending.ts';
-import type { PendingRequests } from '../calls/pending-requests.ts';
+import type { Pending, PendingRequests } from '../calls/pending.ts';
+import { namedRequest, ownId } from '../calls/request-ids.ts';
 import type { ConnectionUse } from './connection-use.ts';
 
 /** What is needed of the connection that the bytes come on. */

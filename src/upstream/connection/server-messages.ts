@@ -10,12 +10,30 @@ import { subscriptionId } from '../../protocol/meta.ts';
 import { LISTEN, listsChangedBy } from '../../protocol/methods.ts';
 import { spliceMessage } from '../../protocol/splice.ts';
 import { relatedTask } from '../../protocol/tasks/related-task.ts';
-import { isLexeme, namedRequest, ownId } from '../calls/identifiers.ts';
 import type { Pending, PendingById } from '../calls/pending.ts';
+import { isLexeme, namedRequest, ownId } from '../calls/request-ids.ts';
 import { ServerAsks } from '../calls/server-asks.ts';
+import type { ClosedReason } from '../transport/transport.ts';
 import { Attribution } from './attribution.ts';
-import type { ConnectionOwner } from './connection-owner.ts';
-import { isExclusive, isOneClient, type Tenancy } from './tenancy.ts';
+import { isExclusive, isOneClient, type Tenancy } from './session-key.ts';
+
+/** Whom a connection (`C`) tells what concerns no request in flight. Handlers neither block nor throw. */
+export interface ConnectionOwner<C> {
+  /** It ended without being told to. What was in flight has been told before. */
+  closed(connection: C, reason: ClosedReason): void;
+  /** A notification that belongs to no call in flight. */
+  notified(connection: C, message: Message): void;
+  /** A list or a resource of the server is not what it was, whoever is told so. */
+  outdated(connection: C, message: Message): void;
+  /** One of the server's lists has changed. */
+  listChanged(connection: C, message: Message): void;
+  /** The server's own stream was down: what it would have told is unknown. */
+  missed(connection: C): void;
+  /** A stateful server's own request outside any call. Resolves with the answer; may reject with GatewayError. */
+  asked(connection: C, request: Message): Promise<Message>;
+  /** Several calls in a row ran into their deadline (F05). */
+  unresponsive(connection: C): void;
+}
 
 /**
  * Requests of one server that may wait for an answer at once on one connection, which many stateless clients may share;

@@ -9,10 +9,10 @@ const ATTEMPTS = 4;
 /** Disowned, and not opened anew since. What is forgotten of them is found out again. */
 const MAX_GONE = 10_000;
 
-export type SessionJoinerDeps = JoinedSessionDeps<Connection>;
+type SessionJoinerDeps = JoinedSessionDeps<Connection>;
 
 /** How connections are made, whoever's they are. Both reject with GatewayError, nothing left behind. */
-export interface Opening {
+interface Opening {
   /** A session that nobody has yet; `replaces`: in the place of one that its server has forgotten, as it may have others. */
   readonly open: (replaces: boolean) => Promise<Connection>;
   /** On a session that somebody has opened; null when the server does not know it. */

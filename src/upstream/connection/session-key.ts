@@ -2,8 +2,104 @@ import { hash } from 'node:crypto';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { callerKey } from '../../model/isolation.ts';
 import type { Era } from '../../model/message.ts';
+import { ANONYMOUS } from '../../model/principal.ts';
+import { LATEST_STATEFUL } from '../../model/revision.ts';
 import type { Isolation } from '../../model/server.ts';
-import type { Tenancy } from './tenancy.ts';
+import { fingerprint } from '../../protocol/canonical.ts';
+
+/**
+ * Whose a connection is. `spare`: nobody's yet; it was opened to list the server, and the first session with the same
+ * capabilities gets it. `shared`: everybody's, so nothing the server sends unasked can be attributed on it; where it is
+ * one of several replicas, that one's number.
+ */
+export type Tenancy =
+  | { readonly kind: 'spare' }
+  | { readonly kind: 'shared'; readonly replica?: number }
+  | { readonly kind: 'session'; readonly sessionId: string }
+  | { readonly kind: 'principal'; readonly principal: string; readonly handle: string | null };
+
+export const SPARE: Tenancy = { kind: 'spare' };
+export const SHARED: Tenancy = { kind: 'shared' };
+
+/** All calls of the connection are of one session or principal. */
+export function isExclusive(tenancy: Tenancy): boolean {
+  return tenancy.kind === 'session' || tenancy.kind === 'principal';
+}
+
+/**
+ * All calls of the connection are of one conversation: what the server asks unasked concerns that, whichever call it
+ * has in mind. A principal alone is none: many clients may call as one. The handle that the operator named makes it one.
+ */
+export function isOneClient(tenancy: Tenancy): boolean {
+  return tenancy.kind === 'session' || (tenancy.kind === 'principal' && tenancy.handle !== null);
+}
+
+/** One of several processes that are everybody's. */
+export function isReplica(tenancy: Tenancy): boolean {
+  return tenancy.kind === 'shared' && tenancy.replica !== undefined;
+}
+
+/** The one client session it belongs to; null where it is not one session's. */
+export function sessionOf(tenancy: Tenancy): string | null {
+  return tenancy.kind === 'session' ? tenancy.sessionId : null;
+}
+
+/** The tenancy that a client's own connection has. A stateless client has no session; its principal stands in. */
+export function tenancyOf(client: ClientProfile, isolation: 'session' | 'principal'): Tenancy {
+  return isolation === 'session' && client.sessionId !== null
+    ? { kind: 'session', sessionId: client.sessionId }
+    : {
+        kind: 'principal',
+        principal: client.principal.name,
+        handle: isolation === 'session' ? client.handle : null,
+      };
+}
+
+const NO_CAPABILITIES = '{}';
+
+/**
+ * A client that stands in where there is none: for starts ahead of the first client, with the capabilities of the one
+ * that was here last, and for connections everybody shares, where no capability may be promised.
+ */
+export function standIn(info: string | null, capabilities: string = NO_CAPABILITIES): ClientProfile {
+  return {
+    principal: ANONYMOUS,
+    sessionId: null,
+    revision: LATEST_STATEFUL,
+    capabilities,
+    fingerprint: fingerprint(capabilities),
+    info,
+    logLevel: null,
+    handle: null,
+  };
+}
+
+/** Which pooled connection: of which server, and under which label of a session key (never the key itself). */
+export interface ConnectionKey {
+  readonly server: string;
+  readonly session: string;
+}
+
+/**
+ * The key as text, `server/session` (S1.2). A slash within a part, and the percent sign that stands for one, are
+ * encoded, so that two keys are never one text.
+ */
+export function connectionKeyText({ server, session }: ConnectionKey): string {
+  return `${encoded(server)}/${encoded(session)}`;
+}
+
+function encoded(part: string): string {
+  return part.replaceAll('%', '%25').replaceAll('/', '%2F');
+}
+
+/** A connection that somebody needs: whose it will be, under which key, and what is presented on it. */
+export interface Wanted {
+  /** null where it is to be found out. */
+  readonly era: Era | null;
+  readonly key: string;
+  readonly tenancy: Tenancy;
+  readonly profile: ClientProfile;
+}
 
 /** Key of the one connection everybody uses, by its era: a server may speak both. */
 const SHARED_KEYS: Readonly<Record<Era, string>> = { stateful: 'shared', stateless: 'stateless shared' };

@@ -1,7 +1,8 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Era } from '../../model/message.ts';
 import type { EraVerdicts } from '../../model/ports.ts';
-import type { EraUnspoken } from './era-unspoken.ts';
+import type { Hello } from '../../model/server-catalog.ts';
+import type { EraUnspoken } from './failures.ts';
 
 type Also = 'stateful' | 'none';
 
@@ -90,4 +91,20 @@ export class SpokenEras {
 /** Who has no session speaks 2026-07-28, or is the gateway itself, to which all is the same. */
 export function ownEra(client: ClientProfile): Era {
   return client.sessionId === null ? 'stateless' : 'stateful';
+}
+
+/**
+ * What a server says of itself is the same for all its connections, nearly always: they have it together. Each of thousands
+ * would otherwise keep its own, and with it all of the memory that it was read into, of which it is a small part.
+ */
+export class LastHello {
+  #last: Hello | null = null;
+
+  /** An equal one. */
+  of(hello: Hello): Hello {
+    const last = this.#last;
+    if (last?.era === hello.era && last.revision === hello.revision && last.result.equals(hello.result)) return last;
+    this.#last = hello;
+    return hello;
+  }
 }

@@ -7,8 +7,7 @@ import { httpServerOf, UpstreamBench } from '../../../test/support/upstream-benc
 import { HttpFailure, type HttpFailureKind } from '../../http/client/http-failure.ts';
 import { undiciFailure } from '../../http/client/undici-failure.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import { closedError } from '../connection/closed-error.ts';
-import { asGatewayError } from '../connection/failures.ts';
+import { asGatewayError, closedError } from '../connection/failures.ts';
 import { resolveCommand, spawnFailure } from '../process/command.ts';
 import { Supervisor } from '../supervision/supervisor.ts';
 import { failureError, refusalError } from '../transport/http-refusal.ts';

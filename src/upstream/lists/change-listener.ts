@@ -18,7 +18,7 @@ const REOPEN: Backoff = { initialMs: 500, maxMs: 5 * 60_000, jitter: 0 };
 /** How long the server's acknowledgement is waited for before it is listed again without. */
 const ACK_WAIT_MS = 2_000;
 
-export interface ChangeListenerDeps {
+interface ChangeListenerDeps {
   readonly clock: Clock;
   /** The stream was down for a while, and is open again: what it would have told meanwhile is unknown. */
   readonly missed: (connection: Connection) => void;

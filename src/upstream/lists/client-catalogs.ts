@@ -11,7 +11,7 @@ import type { ServerCatalogs } from './server-catalogs.ts';
 /** Where nobody was there at a server's address for so long, its start is one of those that come to nothing, as a rule. */
 const REACH_MS = 500;
 
-export interface ClientCatalogsDeps {
+interface ClientCatalogsDeps {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly eras: SpokenEras;

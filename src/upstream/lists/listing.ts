@@ -36,7 +36,7 @@ const TOOL_NAME = /^[A-Za-z0-9_.-]{1,128}$/;
 const JUST_NOW_MS = 1_000;
 const NO_LIST: CachedList = { items: [], pages: [], ttlMs: 0, cacheScope: 'private' };
 
-export interface Listed {
+interface Listed {
   readonly catalog: ServerCatalog;
   /** What is odd about the lists, in words, for the log. */
   readonly complaints: readonly string[];

@@ -8,10 +8,9 @@ import { canonical } from '../../protocol/canonical.ts';
 import { isStale } from '../../protocol/list-freshness.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Connection } from '../connection/connection.ts';
-import { standIn } from '../connection/profiles.ts';
+import { standIn } from '../connection/session-key.ts';
 import { differingLists, listServer } from './listing.ts';
-import { OwnLists, type OwnListsDeps } from './own-lists.ts';
-import { newShelf, type Shelf } from './shelf.ts';
+import { newShelf, OwnLists, type OwnListsDeps, type Shelf } from './own-lists.ts';
 
 /** A list that failed is not asked for again for so long (seeds F7). */
 const FAILED_LIST_PAUSE_MS = 5_000;
@@ -25,7 +24,7 @@ const MAX_CONNECTIONS = 3;
 /** Kinds of client remembered per server and era; what exceeds it is listed again when it comes back. */
 const MAX_SHELVES = 64;
 
-export interface ServerCatalogsDeps extends OwnListsDeps {
+interface ServerCatalogsDeps extends OwnListsDeps {
   readonly logger: Logger;
   readonly knownCatalogs: KnownCatalogs;
   /** A connection of this era that presents this client's capabilities. Rejects with GatewayError. */

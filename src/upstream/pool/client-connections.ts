@@ -8,19 +8,52 @@ import { takesInput } from '../../protocol/stateless/input-required.ts';
 import type { Attempt } from '../connection/attempt.ts';
 import type { Connection } from '../connection/connection.ts';
 import type { Connector } from '../connection/connector.ts';
-import { EraUnspoken } from '../connection/era-unspoken.ts';
-import { keysOfSession, NOBODYS_KEY, sessionKey } from '../connection/session-key.ts';
+import { EraUnspoken } from '../connection/failures.ts';
+import {
+  isReplica,
+  keysOfSession,
+  NOBODYS_KEY,
+  SHARED,
+  sessionKey,
+  tenancyOf,
+  type Wanted,
+} from '../connection/session-key.ts';
 import type { SpokenEras } from '../connection/spoken-eras.ts';
-import { isReplica, SHARED, tenancyOf } from '../connection/tenancy.ts';
-import type { Wanted } from '../connection/wanted.ts';
 import type { StartQueue } from '../supervision/start-queue.ts';
-import type { NodeLimits } from './node-limits.ts';
-import type { ProcessQuota } from './process-quota.ts';
+import type { NodeLimits, ProcessQuota } from './process-quota.ts';
 import { Replicas, type ReplicasDeps } from './replicas.ts';
 import { SessionPool, type Swept } from './session-pool.ts';
-import { WaitingSessions } from './waiting-sessions.ts';
 
-export interface ClientConnectionsDeps {
+/**
+ * Client sessions that wait for a connection. A session can end while its server is still starting; what is opened for
+ * it after that would be nobody's and would stay for ever.
+ */
+export class WaitingSessions {
+  readonly #waiting = new Map<string, { count: number; ended: boolean }>();
+
+  /** Does the work; if the session ended meanwhile, calls `release` when the last of its waiting work is over. */
+  async during<T>(sessionId: string | null, work: () => Promise<T>, release: (sessionId: string) => void): Promise<T> {
+    if (sessionId === null) return work();
+    const entry = this.#waiting.get(sessionId) ?? { count: 0, ended: false };
+    this.#waiting.set(sessionId, entry);
+    entry.count++;
+    try {
+      return await work();
+    } finally {
+      if (--entry.count === 0) {
+        this.#waiting.delete(sessionId);
+        if (entry.ended) release(sessionId);
+      }
+    }
+  }
+
+  ended(sessionId: string): void {
+    const entry = this.#waiting.get(sessionId);
+    if (entry !== undefined) entry.ended = true;
+  }
+}
+
+interface ClientConnectionsDeps {
   readonly clock: Clock;
   readonly connector: Connector;
   readonly eras: SpokenEras;

@@ -1,10 +1,8 @@
 import { OwnedElsewhere } from '../../model/owned-elsewhere.ts';
 import type { Attempt } from '../connection/attempt.ts';
 import type { Connection } from '../connection/connection.ts';
-import { EraUnspoken } from '../connection/era-unspoken.ts';
-import { asGatewayError } from '../connection/failures.ts';
-import { sessionOf } from '../connection/tenancy.ts';
-import type { Wanted } from '../connection/wanted.ts';
+import { asGatewayError, EraUnspoken } from '../connection/failures.ts';
+import { sessionOf, type Wanted } from '../connection/session-key.ts';
 import type { SessionPool } from './session-pool.ts';
 
 /** Connections that a crash took, to be brought back by the next start of the server. */

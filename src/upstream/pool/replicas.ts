@@ -4,8 +4,7 @@ import type { Era } from '../../model/message.ts';
 import type { StateLoss } from '../../model/ports.ts';
 import type { Server } from '../../model/server.ts';
 import type { ReplicaStatus } from '../../model/server-state.ts';
-import { replicaKey } from '../connection/session-key.ts';
-import type { Wanted } from '../connection/wanted.ts';
+import { replicaKey, type Wanted } from '../connection/session-key.ts';
 import { ReplicaSet, type ReplicaSetDeps } from './replica-set.ts';
 
 export type ReplicasDeps = Omit<ReplicaSetDeps, 'server' | 'era'>;

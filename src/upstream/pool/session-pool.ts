@@ -6,15 +6,19 @@ import type { PoolSettings } from '../../model/pool-settings.ts';
 import type { ConnectionStatus, ServerStatus } from '../../model/server-state.ts';
 import { Attempt } from '../connection/attempt.ts';
 import type { Connection } from '../connection/connection.ts';
-import { labelOf, NOBODYS_KEY } from '../connection/session-key.ts';
-import { isExclusive, SPARE, sessionOf, type Tenancy } from '../connection/tenancy.ts';
-import type { Wanted } from '../connection/wanted.ts';
+import {
+  isExclusive,
+  labelOf,
+  NOBODYS_KEY,
+  SPARE,
+  sessionOf,
+  type Tenancy,
+  type Wanted,
+} from '../connection/session-key.ts';
 import type { StartQueue } from '../supervision/start-queue.ts';
 import type { CloseReason } from '../transport/transport.ts';
-import { connectionStatus } from './connection-status.ts';
-import { longestUnused, type Unused } from './longest-unused.ts';
-import { mayFit, type Slot } from './pool-slot.ts';
 import type { ProcessQuota, Yielding } from './process-quota.ts';
+import { connectionStatus, longestUnused, mayFit, type Slot, type Unused } from './slot.ts';
 import { SlotLife } from './slot-life.ts';
 
 /** A spare whose server has waited so long for an answer would give up soon after it got its client: not handed out. */
@@ -24,7 +28,7 @@ const LISTING_MS = 30_000;
 /** A client whose stream has ended and that comes back within this time finds its process. As long as streams are kept. */
 const GONE_MS = 5 * 60_000;
 
-export interface SessionPoolDeps {
+interface SessionPoolDeps {
   readonly server: string;
   readonly clock: Clock;
   /** Opens and negotiates a connection. Rejects with GatewayError, nothing left behind. */

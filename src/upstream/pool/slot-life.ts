@@ -1,15 +1,14 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Attempt } from '../connection/attempt.ts';
-import { closedError } from '../connection/closed-error.ts';
 import type { Connection } from '../connection/connection.ts';
-import type { Wanted } from '../connection/wanted.ts';
+import { closedError } from '../connection/failures.ts';
+import type { Wanted } from '../connection/session-key.ts';
 import type { StartQueue } from '../supervision/start-queue.ts';
 import type { CloseReason } from '../transport/transport.ts';
-import type { Slot } from './pool-slot.ts';
-import type { Yielding } from './process-quota.ts';
-import { ProcessRoom, type ProcessRoomDeps } from './process-room.ts';
+import { ProcessRoom, type ProcessRoomDeps, type Yielding } from './process-quota.ts';
+import type { Slot } from './slot.ts';
 
-export interface SlotLifeDeps extends ProcessRoomDeps {
+interface SlotLifeDeps extends ProcessRoomDeps {
   /** Opens and negotiates a connection. Rejects with GatewayError, nothing left behind. */
   readonly connect: (want: Wanted, attempt: Attempt) => Promise<Connection>;
   /** Where processes wait for a place to start in; null for what is none. */

@@ -3,7 +3,8 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { resolveCommand } from './command.ts';
+import type { StdioSpec } from '../../model/server.ts';
+import { fetchesProgram, resolveCommand } from './command.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'trunkline-command-'));
 const closed = join(folder, 'closed');
@@ -39,4 +40,37 @@ test('S1.19 a folder of the PATH that this user may not search is passed over', 
   await assert.rejects(found('plain'), /open\/plain is not executable; run "chmod \+x"/);
   await assert.rejects(found(join(closed, 'tool')), /may not search a folder on the path to .*closed\/tool/);
   await assert.rejects(found(open), /is a folder/);
+});
+
+function fetches(line: string): boolean {
+  const [command, ...args] = line.split(' ');
+  const spec: StdioSpec = { type: 'stdio', command: command!, args, env: {}, inheritEnv: false, cwd: '/' };
+  return fetchesProgram(spec);
+}
+
+test('commands that fetch what they run are known, with and without a path', () => {
+  for (const line of [
+    'npx -y some-server',
+    '/usr/local/bin/npx some-server',
+    'uvx some-server@latest --flag',
+    'npm exec some-server',
+    'npm --silent x some-server',
+    'pnpm dlx some-server',
+    'uv run --with mcp server.py',
+    'uv tool run some-server',
+    'bun x some-server',
+    'docker run -i --rm some/server',
+  ]) {
+    assert.ok(fetches(line), line);
+  }
+  for (const line of [
+    'node server.js',
+    'npm start',
+    'docker exec -i box server',
+    'python -m npx',
+    './npx-server',
+    'uv',
+  ]) {
+    assert.ok(!fetches(line), line);
+  }
 });

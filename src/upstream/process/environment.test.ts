@@ -3,8 +3,9 @@ import { execFile } from 'node:child_process';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { shellSpec, stdioBench } from '../../../test/support/stdio-bench.ts';
-import { asSecrets } from '../../model/secret.ts';
-import { childEnvironment } from './environment.ts';
+import { asSecrets, Secret } from '../../model/secret.ts';
+import type { StdioSpec } from '../../model/server.ts';
+import { childEnvironment, missingVariables } from './environment.ts';
 
 const OURS = {
   PATH: '/bin',
@@ -122,4 +123,19 @@ test('S2.9 the process really has that environment and no other', { timeout: 20_
   await bench.receiver.until(() => bench.receiver.messages.length > 0);
   assert.equal(bench.receiver.messages[0]!.bytes.toString(), '{"seen":"/home/me hello  "}');
   await bench.transport.close('remove');
+});
+
+function specOf(command: string, args: readonly string[], changes: Partial<StdioSpec> = {}): StdioSpec {
+  return { type: 'stdio', command, args, env: {}, inheritEnv: false, cwd: '/', ...changes };
+}
+
+test('S1.19 names that a container or the definition wants handed on, and that are not set, are found', () => {
+  const args = ['run', '-i', '-e', 'HERE', '-e', 'GONE', '--env=ALSO_GONE', '-e', 'SET=x', '-e', 'DECLARED', 'image'];
+  const own = { HERE: '1', PATH: '/bin', LISTED: '' };
+  const env = { DECLARED: new Secret('y') };
+  // What is not inherited is not handed on, though it is set.
+  assert.deepEqual(missingVariables(specOf('/usr/bin/docker', args, { env }), own), ['ALSO_GONE', 'GONE', 'HERE']);
+  const inheriting = specOf('docker', args, { env, inheritEnv: ['HERE', 'LISTED', 'NOWHERE'] });
+  assert.deepEqual(missingVariables(inheriting, own), ['ALSO_GONE', 'GONE', 'NOWHERE']);
+  assert.deepEqual(missingVariables(specOf('node', args), own), []);
 });

@@ -1,6 +1,7 @@
+import { existsSync } from 'node:fs';
 import { basename } from 'node:path';
-import { revealed } from '../../model/secret.ts';
-import type { StdioSpec } from '../../model/server.ts';
+import { revealed, Secret } from '../../model/secret.ts';
+import type { Server, StdioSpec } from '../../model/server.ts';
 
 const ALWAYS = new Set([
   ...['PATH', 'HOME', 'USER', 'SHELL', 'LANG', 'TZ', 'TMPDIR'],
@@ -53,4 +54,43 @@ export function childEnvironment(
 function fetches(name: string, value: string): boolean {
   if (OF_LIBUV.has(name)) return false;
   return !OF_NPM_ITSELF.test(name) && !HOLDS_LOGIN.test(name) && !USER_INFO.test(value);
+}
+
+/**
+ * Names that the command line hands on to a container (`docker run -e NAME`), and names that the definition inherits,
+ * of variables that are not there to be handed on. Sorted.
+ */
+export function missingVariables(spec: StdioSpec, own: Readonly<Record<string, string | undefined>>): string[] {
+  const there = childEnvironment(spec, own);
+  const named = new Set(typeof spec.inheritEnv === 'boolean' ? [] : spec.inheritEnv);
+  if (/^(?:docker|podman|nerdctl)$/.test(basename(spec.command))) {
+    for (const name of handedOn(spec.args)) named.add(name);
+  }
+  return [...named].filter((name) => there[name] === undefined).sort();
+}
+
+function handedOn(args: readonly string[]): string[] {
+  return args.flatMap((arg, index) => {
+    const name = isEnvironmentOption(args[index - 1] ?? '') ? arg : (/^--env=(.+)$/.exec(arg)?.[1] ?? '');
+    return /^[A-Za-z_]\w*$/.test(name) ? [name] : [];
+  });
+}
+
+function isEnvironmentOption(arg: string): boolean {
+  return arg === '-e' || arg === '--env';
+}
+
+/** Whether this process runs in a container: its localhost, files and programs are then not those of the machine. */
+export function insideContainer(environment: Readonly<Record<string, string | undefined>>): boolean {
+  if (environment['KUBERNETES_SERVICE_HOST'] !== undefined) return true;
+  return existsSync('/.dockerenv') || existsSync('/run/.containerenv');
+}
+
+const EPOCH = 'TRUNKLINE_EPOCH';
+
+/** The server with the fencing token of its owner in the environment of its process; empty: without. */
+export function withEpoch(server: Server, epoch: string): Server {
+  const { transport } = server;
+  if (epoch === '' || !('env' in transport)) return server;
+  return { ...server, transport: { ...transport, env: { ...transport.env, [EPOCH]: new Secret(epoch) } } };
 }

@@ -3,7 +3,7 @@ import { LARGE_READ_BYTES } from '../../model/flood-slice.ts';
 import { releaseBytes } from '../../model/release-bytes.ts';
 
 /** Where a splitter's findings go. */
-export interface LineSink {
+interface LineSink {
   /** One line without its terminator (LF or CRLF); never empty. The buffer is the sink's to keep. */
   line(bytes: Buffer): void;
   /** An empty line. */

@@ -1,10 +1,34 @@
 import type { Clock } from '../../model/clock.ts';
 import { printable } from '../../model/printable.ts';
-import { JunkMeter } from './junk-meter.ts';
 import { LineSplitter } from './line-splitter.ts';
 import { LogLimit, type ProcessLog } from './log-limit.ts';
 
-export interface MessageReaderSink {
+/**
+ * Tells a server that now and then writes a log line to its standard output from one that floods it: a leaking bucket
+ * that holds what is tolerated in a minute and empties evenly over one.
+ */
+class JunkMeter {
+  readonly #clock: Clock;
+  readonly #bytesPerMinute: number;
+  #level = 0;
+  #at: number;
+
+  constructor(clock: Clock, bytesPerMinute: number) {
+    this.#clock = clock;
+    this.#bytesPerMinute = bytesPerMinute;
+    this.#at = clock.now();
+  }
+
+  /** Counts junk; true when there is too much of it. */
+  add(bytes: number): boolean {
+    const now = this.#clock.now();
+    this.#level = Math.max(0, this.#level - ((now - this.#at) / 60_000) * this.#bytesPerMinute) + bytes;
+    this.#at = now;
+    return this.#level > this.#bytesPerMinute;
+  }
+}
+
+interface MessageReaderSink {
   /** A line that may be a message: it begins and ends as a JSON object or array does. */
   message(bytes: Buffer): void;
   /** Which request of ours an overlong line answers, by its first and last KiB; 0 if none. */
@@ -15,7 +39,7 @@ export interface MessageReaderSink {
   flooded(): void;
 }
 
-export interface MessageReaderDeps {
+interface MessageReaderDeps {
   readonly logger: ProcessLog;
   readonly clock: Clock;
   readonly redact: (text: string) => string;

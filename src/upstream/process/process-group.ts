@@ -1,4 +1,5 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 /** Sends a signal to every process of a group; false when there is no such group (or none that is ours). */
 export function signalGroup(group: number, signal: NodeJS.Signals): boolean {
@@ -33,7 +34,7 @@ function onlyZombies(group: number): boolean {
   return true;
 }
 
-export interface ProcessStat {
+interface ProcessStat {
   readonly state: string;
   readonly parent: number;
   readonly group: number;
@@ -51,4 +52,114 @@ export function statOf(pid: number): ProcessStat | null {
   } catch {
     return null;
   }
+}
+
+/** A process that cannot be mistaken for a later one with the same pid. */
+interface Identity {
+  readonly pid: number;
+  /** Start time in ticks after boot and the boot's id; null where the system does not tell (no `/proc`). */
+  readonly started: string | null;
+}
+
+interface RecordFile {
+  readonly gateway: Identity;
+  readonly groups: readonly Identity[];
+}
+
+const TERMINATE_MS = 1000;
+const POLL_MS = 20;
+
+/**
+ * The process groups this gateway has started, in a file of the data folder, for the next instance to sweep if neither
+ * the gateway nor its reaper could stop them. Rewritten whole at each change: it is never long.
+ */
+export class ProcessRecord {
+  readonly #file: string;
+  readonly #gateway = identify(process.pid);
+  readonly #groups = new Map<number, Identity>();
+
+  constructor(file: string) {
+    this.#file = file;
+  }
+
+  add(group: number): void {
+    this.#groups.set(group, identify(group));
+    this.#write();
+  }
+
+  remove(group: number): void {
+    if (this.#groups.delete(group)) this.#write();
+  }
+
+  close(): void {
+    rmSync(this.#file, { force: true });
+  }
+
+  #write(): void {
+    const content: RecordFile = { gateway: this.#gateway, groups: [...this.#groups.values()] };
+    try {
+      writeFileSync(`${this.#file}.new`, JSON.stringify(content), { mode: 0o600 });
+      renameSync(`${this.#file}.new`, this.#file);
+    } catch {
+      // A full disk must not keep a server from starting; the reaper still guards it.
+    }
+  }
+}
+
+/**
+ * Stops what a dead instance left running. Touches only groups whose leader is the very process that was recorded (same
+ * pid, same start), and nothing at all while the recording gateway lives. Returns the groups it stopped.
+ */
+export async function sweep(recordFile: string, terminateMs = TERMINATE_MS): Promise<number[]> {
+  const record = read(recordFile);
+  if (record === null || (isAlive(record.gateway) && statOf(record.gateway.pid)?.state !== 'Z')) return [];
+  const groups = record.groups.filter(isAlive).map(({ pid }) => pid);
+  for (const group of groups) {
+    signalGroup(group, 'SIGTERM');
+    signalGroup(group, 'SIGCONT');
+  }
+  const killAt = performance.now() + terminateMs;
+  while (groups.some(groupAlive) && performance.now() < killAt) await sleep(POLL_MS);
+  for (const group of groups) if (groupAlive(group)) signalGroup(group, 'SIGKILL');
+  rmSync(recordFile, { force: true });
+  return groups;
+}
+
+function identify(pid: number): Identity {
+  const stat = statOf(pid);
+  return { pid, started: stat === null ? null : `${stat.startTime}@${bootId()}` };
+}
+
+function isAlive(identity: Identity): boolean {
+  return identity.started !== null && identify(identity.pid).started === identity.started;
+}
+
+function bootId(): string {
+  try {
+    return readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim();
+  } catch {
+    return '';
+  }
+}
+
+/** Null for a file that is not there or not one of ours: then there is nothing to be sure of, so nothing to stop. */
+function read(file: string): RecordFile | null {
+  try {
+    const content: unknown = JSON.parse(readFileSync(file, 'utf8'));
+    if (typeof content !== 'object' || content === null || !('gateway' in content) || !('groups' in content))
+      return null;
+    const { gateway, groups } = content;
+    return isIdentity(gateway) && Array.isArray(groups) ? { gateway, groups: groups.filter(isIdentity) } : null;
+  } catch {
+    return null;
+  }
+}
+
+function isIdentity(value: unknown): value is Identity {
+  if (typeof value !== 'object' || value === null || !('pid' in value) || !('started' in value)) return false;
+  return (
+    Number.isSafeInteger(value.pid) &&
+    Number(value.pid) > 1 &&
+    (value.started === null || typeof value.started === 'string')
+  );
 }

@@ -12,8 +12,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { MARK, markedProcesses, processCount, survivors } from '../../../test/support/processes.ts';
 import { RecordingLog } from '../../../test/support/stdio-bench.ts';
-import { statOf } from './process-group.ts';
-import { sweep } from './process-record.ts';
+import { statOf, sweep } from './process-group.ts';
 import { Reaper } from './reaper.ts';
 
 const LIMIT = { timeout: 40_000 };

@@ -3,7 +3,7 @@ import { PassThrough } from 'node:stream';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { LineSplitter } from './line-splitter.ts';
-import { SlicedReading } from './sliced-reading.ts';
+import { RestedReading, SlicedReading } from './sliced-reading.ts';
 
 /** A stream of lines read in slices; each line takes so long. */
 function bench(lineMs: number): {
@@ -183,4 +183,43 @@ test('goal:G12 a line of a megabyte is taken in slices, with a turn of others in
     t.mock.timers.tick(1);
   }
   assert.ok(rests > 10, `it was left alone ${rests} times`);
+});
+
+test('goal:G12 fault:F14 what nobody waits for is read in few pieces, and the writer waits', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const stream = new PassThrough({ highWaterMark: 1000 });
+  const pieces: string[] = [];
+  new RestedReading(stream, (chunk) => pieces.push(String(chunk)));
+  stream.write('first');
+  await turn();
+  assert.deepEqual(pieces, ['first']);
+  for (let line = 0; line < 5; line++) stream.write(`line ${line}\n`);
+  await turn();
+  assert.deepEqual(pieces, ['first'], 'it rests');
+  assert.equal(stream.write('x'.repeat(2000)), false);
+  while (pieces.join('').length < 5 + 5 * 7 + 2000) {
+    const before = pieces.length;
+    t.mock.timers.tick(2);
+    await turn();
+    assert.ok(pieces.length <= before + 1, 'one piece, and a rest');
+  }
+  assert.equal(pieces.join(''), `first${[0, 1, 2, 3, 4].map((n) => `line ${n}\n`).join('')}${'x'.repeat(2000)}`);
+});
+
+test('fault:F14 the last words are taken at once, and the end is told behind them', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const stream = new PassThrough();
+  const pieces: string[] = [];
+  const reading = new RestedReading(stream, (chunk) => pieces.push(String(chunk)));
+  stream.on('end', () => pieces.push('end'));
+  for (const word of ['one', 'two', 'three']) {
+    stream.write(word);
+    await turn();
+  }
+  assert.deepEqual(pieces, ['one']);
+  reading.flush();
+  stream.end('four');
+  await turn();
+  await turn();
+  assert.deepEqual([pieces.at(-1), pieces.slice(0, -1).join(' ')], ['end', 'one twothree four']);
 });

@@ -1,6 +1,19 @@
 import type { Readable } from 'node:stream';
 import { FLOOD_REST_MS, FLOOD_SLICE_MS, LARGE_READ_BYTES } from '../../model/flood-slice.ts';
-import { readOut } from './read-out.ts';
+
+/**
+ * Hands over what the stream has read and nobody has heard, and lets `heard` hear the rest as it comes. A stream that is
+ * closed gives what is in it only when asked, and tells nobody.
+ */
+function readOut(stream: Readable, heard: (chunk: Buffer) => void, take: (chunk: Buffer) => void): void {
+  stream.off('data', heard);
+  for (let chunk = next(stream); chunk !== null; chunk = next(stream)) take(chunk);
+  stream.on('data', heard).resume();
+}
+
+function next(stream: Readable): Buffer | null {
+  return stream.read() as Buffer | null;
+}
 
 /**
  * Times that is asked before it may be enough: on a busy machine the clock goes on while nothing is done here, and a flood
@@ -130,4 +143,44 @@ export class SlicedReading {
 
 function notYet(): boolean {
   return false;
+}
+
+/**
+ * Reads what nobody waits for, and rests after each piece: what is written line by line, each of which would wake us, comes
+ * in few large pieces then, and a flood finds its pipe full.
+ */
+export class RestedReading {
+  readonly #stream: Readable;
+  readonly #take: (chunk: Buffer) => void;
+  readonly #heard = (chunk: Buffer): void => {
+    this.#take(chunk);
+    if (this.#ended) return;
+    this.#stream.pause();
+    this.#rest ??= setTimeout(() => this.#goOn(), FLOOD_REST_MS);
+  };
+  #rest: NodeJS.Timeout | null = null;
+  #ended = false;
+
+  constructor(stream: Readable, take: (chunk: Buffer) => void) {
+    this.#stream = stream;
+    this.#take = take;
+    stream.on('data', this.#heard);
+  }
+
+  /** What was read is taken at once, and what is left, which is little, as it comes. */
+  flush(): void {
+    this.#ended = true;
+    this.#endRest();
+    readOut(this.#stream, this.#heard, this.#take);
+  }
+
+  #goOn(): void {
+    this.#endRest();
+    this.#stream.resume();
+  }
+
+  #endRest(): void {
+    if (this.#rest !== null) clearTimeout(this.#rest);
+    this.#rest = null;
+  }
 }

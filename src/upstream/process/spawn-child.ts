@@ -1,17 +1,101 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
 import { fewDescriptorsLeft } from '../../http/descriptor-limit.ts';
 import { revealed } from '../../model/secret.ts';
-import type { StdioSpec } from '../../model/server.ts';
-import { resolveCommand, spawnFailure, startFailure } from './command.ts';
+import type { RunAs, StdioSpec } from '../../model/server.ts';
+import { Misconfigured, resolveCommand, spawnFailure, startFailure } from './command.ts';
 import { childEnvironment } from './environment.ts';
-import type { ProcessGuard } from './process-guard.ts';
-import { type Disguise, disguised } from './run-as.ts';
-import { spawnTurn } from './spawn-turn.ts';
+import type { ProcessGuard } from './reaper.ts';
+
+let taken = false;
+const waiting: (() => void)[] = [];
+
+/**
+ * Null when a process may be started now, else the wait for that: one is started in each turn of the event loop of this
+ * process, whoever wants it. The system takes milliseconds for each, and calls to other servers go on in between.
+ */
+export function spawnTurn(): Promise<void> | null {
+  if (taken) return new Promise((resolve) => waiting.push(resolve));
+  taken = true;
+  setImmediate(next);
+  return null;
+}
+
+function next(): void {
+  const first = waiting.shift();
+  if (first === undefined) {
+    taken = false;
+    return;
+  }
+  setImmediate(next);
+  first();
+}
+
+/** A user as the system knows it. */
+interface SystemUser {
+  readonly uid: number;
+  readonly gid: number;
+  /** Null for a number that has no entry. */
+  readonly name: string | null;
+  readonly home: string;
+}
+
+/** How a process is started as somebody else: through which program, as whom, with which variables. */
+interface Disguise {
+  readonly file: string;
+  readonly args: readonly string[];
+  readonly identity: { readonly uid: number; readonly gid: number };
+  readonly environment: Readonly<Record<string, string>>;
+}
+
+/**
+ * Puts a local server under another user, whose processes are counted (F41): one that forks without end meets the limit
+ * of that user, and not the system's. The limit holds for all processes and threads of the user together.
+ */
+async function disguised(
+  server: string,
+  runAs: RunAs,
+  launch: { readonly file: string; readonly args: readonly string[] },
+): Promise<Disguise> {
+  if (process.getuid?.() !== 0) {
+    throw new Misconfigured(
+      `Cannot start the server ${server}: "runAs" needs that the gateway runs as root; leave it out, or start the server in a container.`,
+      server,
+    );
+  }
+  const { uid, gid, name, home } = await systemUser(server, runAs.user);
+  const identity = { uid, gid };
+  const environment = { HOME: home, ...(name === null ? {} : { USER: name }) };
+  if (runAs.processes === null) return { ...launch, identity, environment };
+  const spec = { command: 'prlimit', cwd: '/' };
+  const file = await resolveCommand(server, spec, { PATH: process.env['PATH'] ?? '' });
+  const limit = `--nproc=${runAs.processes}:${runAs.processes}`;
+  return { file, args: [limit, '--', launch.file, ...launch.args], identity, environment };
+}
+
+async function systemUser(server: string, user: string): Promise<SystemUser> {
+  const found = findUser(await readFile('/etc/passwd', 'utf8').catch(() => ''), user);
+  if (found === null) {
+    throw new Misconfigured(`Cannot start the server ${server}: there is no user "${user}" on this machine.`, server);
+  }
+  return found;
+}
+
+/** A number needs no entry: its group is then of the same number, and its home the root folder. */
+export function findUser(passwd: string, user: string): SystemUser | null {
+  const column = /^\d+$/.test(user) ? 2 : 0;
+  for (const line of passwd.split('\n')) {
+    const parts = line.split(':');
+    if (parts[column] !== user || parts.length < 7) continue;
+    return { uid: Number(parts[2]), gid: Number(parts[3]), name: parts[0]!, home: parts[5]! };
+  }
+  return column === 0 ? null : { uid: Number(user), gid: Number(user), name: null, home: '/' };
+}
 
 /** Both ends of three channels and of the one on which the system says that it could not be started. */
 const DESCRIPTORS = 8;
 
-export interface SpawnDeps {
+interface SpawnDeps {
   readonly guard: ProcessGuard;
   /** Our own environment, from which a part is inherited. */
   readonly environment: Readonly<Record<string, string | undefined>>;

@@ -1,8 +1,47 @@
 import type { Clock } from '../../model/clock.ts';
 import { printable } from '../../model/printable.ts';
-import { ByteRing } from './byte-ring.ts';
 import { LineSplitter } from './line-splitter.ts';
 import { LogLimit, type ProcessLog } from './log-limit.ts';
+
+/** The last `capacity` bytes of a stream, in one fixed buffer. */
+export class ByteRing {
+  readonly #bytes: Buffer;
+  #next = 0;
+  #wrapped = false;
+
+  constructor(capacity: number) {
+    this.#bytes = Buffer.allocUnsafeSlow(capacity);
+  }
+
+  /** Whether the ring has been filled, so that older bytes may be gone. */
+  get wrapped(): boolean {
+    return this.#wrapped;
+  }
+
+  push(chunk: Buffer): void {
+    const capacity = this.#bytes.length;
+    if (chunk.length >= capacity) {
+      chunk.copy(this.#bytes, 0, chunk.length - capacity);
+      this.#wrapped = true;
+      this.#next = 0;
+      return;
+    }
+    const fits = Math.min(chunk.length, capacity - this.#next);
+    chunk.copy(this.#bytes, this.#next, 0, fits);
+    chunk.copy(this.#bytes, 0, fits);
+    this.#next += chunk.length;
+    if (this.#next >= capacity) {
+      this.#next -= capacity;
+      this.#wrapped = true;
+    }
+  }
+
+  /** A copy, oldest byte first. */
+  contents(): Buffer {
+    if (!this.#wrapped) return Buffer.from(this.#bytes.subarray(0, this.#next));
+    return Buffer.concat([this.#bytes.subarray(this.#next), this.#bytes.subarray(0, this.#next)]);
+  }
+}
 
 const LF = 0x0a;
 const KEEP_BYTES = 64 * 1024;
@@ -15,7 +54,7 @@ const KEPT_PER_SECOND = 200;
 
 const TOO_FAST = `more than ${KEPT_PER_SECOND} lines a second; some are left out`;
 
-export interface StderrTailDeps {
+interface StderrTailDeps {
   readonly logger: ProcessLog;
   readonly clock: Clock;
   /** Masks every secret known to this process. */

@@ -1,8 +1,8 @@
 import { groupAlive, signalGroup } from './process-group.ts';
 
-export type StopReason = 'remove' | 'shutdown' | 'interrupt';
+type StopReason = 'remove' | 'shutdown' | 'interrupt';
 
-export interface StopTimes {
+interface StopTimes {
   /** From the closing of its input to SIGTERM. */
   readonly closeMs: number;
   /** From SIGTERM to SIGKILL. */

@@ -13,7 +13,7 @@ import type { Supervisor } from '../supervision/supervisor.ts';
 import { describeServer } from './server-status.ts';
 import type { ServerStory } from './server-story.ts';
 
-export interface ServerObserverDeps {
+interface ServerObserverDeps {
   readonly clock: Clock;
   readonly events: UpstreamEvents;
   readonly supervisor: Supervisor;

@@ -7,8 +7,7 @@ import { httpServerOf, serverOf, UpstreamBench } from '../../../test/support/ups
 import { GatewayError } from '../../model/gateway-error.ts';
 import { type ServerState, UP } from '../../model/server-state.ts';
 import type { Attempt } from '../connection/attempt.ts';
-import { mayFollow } from '../supervision/lifecycle.ts';
-import { StateMachine, type Transition } from '../supervision/state-machine.ts';
+import { mayFollow, StateMachine, type Transition } from '../supervision/state-machine.ts';
 import { Supervisor } from '../supervision/supervisor.ts';
 import type { SupervisorDeps } from '../supervision/supervisor-deps.ts';
 

@@ -2,6 +2,7 @@ import type { Server } from '../../model/server.ts';
 import type { ServerCatalog } from '../../model/server-catalog.ts';
 import {
   type ConnectionStatus,
+  type DefinitionView,
   type Health,
   LOGIN_ADVICE,
   type ReplicaStatus,
@@ -9,12 +10,27 @@ import {
   type ServerStatus,
   UP,
 } from '../../model/server-state.ts';
-import { sweptDefinition } from '../../model/swept-definition.ts';
+import { sweptDefinition, sweptDescription } from '../../model/swept-definition.ts';
 import type { ServerHealth } from '../health/server-health.ts';
 import type { Supervisor } from '../supervision/supervisor.ts';
-import { definitionView } from './definition-view.ts';
 
-export interface ObservedServer {
+/** A server's definition for people (S3.16): names of variables and headers are shown, of their values none. */
+function definitionView(server: Server, redact: (text: string) => string): DefinitionView {
+  const { transport, description, misconfigured } = server;
+  const { command, args, env, headers } = sweptDefinition(transport);
+  return {
+    enabled: server.enabled,
+    start: server.start,
+    command: command === null || misconfigured !== undefined ? null : redact(command),
+    args: args.map(redact),
+    env,
+    headers,
+    timeoutMs: server.timeoutMs,
+    description: description === null ? null : redact(sweptDescription(description, transport)),
+  };
+}
+
+interface ObservedServer {
   readonly server: Server;
   readonly supervisor: Supervisor;
   readonly health: ServerHealth;

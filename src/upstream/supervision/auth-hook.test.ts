@@ -4,7 +4,7 @@ import { settled } from '../../../test/support/fake-clock.ts';
 import { ScriptedServer, SILENCE, statefulServer } from '../../../test/support/scripted-server.ts';
 import { clientOf, failureOf, httpServerOf, toolCall, UpstreamBench } from '../../../test/support/upstream-bench.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import { challengeOf } from '../health/auth-challenge.ts';
+import { challengeOf } from '../health/failure-class.ts';
 
 const CHALLENGE =
   'Bearer realm="x \\"y\\"", resource_metadata="https://a.example/.well-known/x", scope="read write", issuer=https://as.example';

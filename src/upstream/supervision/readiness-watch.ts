@@ -1,12 +1,12 @@
 import type { Clock } from '../../model/clock.ts';
 import { type ServerState, UP } from '../../model/server-state.ts';
-import { isAtRest } from './lifecycle.ts';
+import { isAtRest } from './state-machine.ts';
 
 /** S2.26: how often a remote server that has not come up yet is looked for, and for how long. */
 const EVERY_MS = 500;
 const FOR_MS = 30_000;
 
-export interface ReadinessWatchDeps {
+interface ReadinessWatchDeps {
   readonly clock: Clock;
   /** Whether somebody listens at its address. Never rejects. */
   readonly reachable: () => Promise<boolean>;

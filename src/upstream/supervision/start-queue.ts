@@ -7,7 +7,7 @@ const PER_TURN = 4;
 /** After so many places in a row for calls, the next one is for a start in the background. */
 const CALLS_IN_A_ROW = 8;
 
-export interface StartQueueLimits {
+interface StartQueueLimits {
   /** Starts at once. */
   readonly width: number;
   /** So many of these are kept for starts that a call waits for, so that those in the background that hang hold up no call. */

@@ -19,7 +19,7 @@ import {
   UpstreamBench,
 } from '../../../test/support/upstream-bench.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import { mayFollow } from './lifecycle.ts';
+import { mayFollow } from './state-machine.ts';
 import { Supervisor } from './supervisor.ts';
 
 const refused = () => new GatewayError('NOT_SENT', 'spawn nowhere ENOENT');

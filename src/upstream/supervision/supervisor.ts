@@ -3,13 +3,10 @@ import { type AuthChallenge, type ServerState, UP } from '../../model/server-sta
 import { within } from '../../model/within.ts';
 import { Attempt, type WaitingCall } from '../connection/attempt.ts';
 import { asGatewayError } from '../connection/failures.ts';
-import { challengeOf } from '../health/auth-challenge.ts';
-import { Defect, failureClass } from '../health/failure-class.ts';
-import { Misconfigured } from '../process/misconfigured.ts';
-import { isAtRest, mayFollow } from './lifecycle.ts';
-import { refusalOf } from './refusal-of.ts';
-import { Setbacks } from './setbacks.ts';
-import { StateMachine } from './state-machine.ts';
+import { challengeOf, Defect, failureClass } from '../health/failure-class.ts';
+import { Misconfigured } from '../process/command.ts';
+import { refusalOf, Setbacks } from './setbacks.ts';
+import { isAtRest, mayFollow, StateMachine } from './state-machine.ts';
 import type { SupervisorDeps } from './supervisor-deps.ts';
 
 /** S3.4 */

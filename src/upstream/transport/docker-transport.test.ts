@@ -13,7 +13,7 @@ import { FAST_LADDER, fixture, RecordingLog } from '../../../test/support/stdio-
 import { systemClock } from '../../model/clock.ts';
 import { asSecrets } from '../../model/secret.ts';
 import type { DockerSpec, ImageSpec } from '../../model/server.ts';
-import { ContainerHost } from '../docker/container-host.ts';
+import { ContainerHost } from '../docker/container.ts';
 import type { LadderTimes } from '../process/stop-ladder.ts';
 import { DockerTransport } from './docker-transport.ts';
 

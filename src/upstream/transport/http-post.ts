@@ -2,8 +2,8 @@ import type { BodyMode, ClientRequest, ResponseHandler } from '../../http/client
 import type { HttpFailure } from '../../http/client/http-failure.ts';
 import type { ResponseHeaders } from '../../http/client/response-headers.ts';
 import type { Flow } from '../../model/exchange.ts';
-import { isAnswer } from './http-answer.ts';
-import { HttpEvents, newCursor, type StreamCursor } from './http-events.ts';
+import { HttpEvents, newCursor, type StreamCursor } from './http-event-stream.ts';
+import { isAnswer } from './http-refusal.ts';
 
 /** How a POST ended. `answered` follows the message that is the answer; all others mean that there was none. */
 export type PostEnd =

@@ -1,8 +1,37 @@
 import type { HttpFailure } from '../../http/client/http-failure.ts';
 import type { ResponseHeaders } from '../../http/client/response-headers.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import { answeredRequest } from './answered-request.ts';
-import { isAnswer } from './http-answer.ts';
+import { skipSpace, skipString, skipValue } from '../../protocol/skip.ts';
+import { answeredRequest } from './in-flight.ts';
+
+/**
+ * Whether the bytes are a JSON-RPC answer (`result` or `error`) rather than a request or notification: what a reply
+ * stream must know of its messages to tell its end from its loss. Looks at the first members only and never into a
+ * `result`, so the size of the answer does not matter. A batch is judged by its first element. What is not
+ * recognisable counts as no answer; the receiver will complain of it.
+ */
+export function isAnswer(bytes: Buffer): boolean {
+  const end = bytes.length;
+  let at = skipSpace(bytes, 0);
+  if (bytes[at] === 0x5b) at = skipSpace(bytes, at + 1);
+  if (bytes[at] !== 0x7b) return false;
+  at = skipSpace(bytes, at + 1);
+  while (bytes[at] === 0x22) {
+    const keyEnd = skipString(bytes, at, end);
+    if (keyEnd < 0) return false;
+    const key = bytes.toString('latin1', at + 1, keyEnd - 1);
+    if (key === 'result' || key === 'error') return true;
+    if (key === 'method') return false;
+    at = skipSpace(bytes, keyEnd);
+    if (bytes[at] !== 0x3a) return false;
+    at = skipValue(bytes, skipSpace(bytes, at + 1), end);
+    if (at < 0) return false;
+    at = skipSpace(bytes, at);
+    if (bytes[at] !== 0x2c) return false;
+    at = skipSpace(bytes, at + 1);
+  }
+  return false;
+}
 
 /** The longest `Retry-After` that is worth waiting for inside a call (fault:F23). */
 const MAX_RETRY_AFTER_MS = 30_000;
@@ -22,7 +51,7 @@ export function refusalOf(error: GatewayError): HttpRefusal | null {
 }
 
 /** What the words and the judgement of an error need beside the response. */
-export interface ErrorContext {
+interface ErrorContext {
   readonly server: string;
   /** Values that must not show, longest first. */
   readonly secrets: readonly string[];
@@ -116,7 +145,7 @@ export function isServerAnswer(status: number, headers: ResponseHeaders, body: B
 }
 
 /** What the server said, fit for one line of an error: bounded, without control characters, without our secrets. */
-export function excerpt(body: Buffer, secrets: readonly string[]): string {
+function excerpt(body: Buffer, secrets: readonly string[]): string {
   let text = body.toString('utf8', 0, EXCERPT_LENGTH * 4);
   for (const secret of secrets) text = text.replaceAll(secret, '[redacted]');
   text = text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, ' ').trim();

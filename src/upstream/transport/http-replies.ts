@@ -2,15 +2,180 @@ import type { HttpClientPort } from '../../http/client/client-port.ts';
 import type { HeaderBlock } from '../../http/client/header-block.ts';
 import type { ResponseHeaders } from '../../http/client/response-headers.ts';
 import { ByNumber } from '../../model/by-number.ts';
+import type { Clock } from '../../model/clock.ts';
 import type { ErrorCode } from '../../model/error-catalogue.ts';
 import type { Flow } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import type { StreamDeps } from './http-event-stream.ts';
-import { HttpLingering } from './http-lingering.ts';
+import {
+  HttpEventStream,
+  type StreamCursor,
+  type StreamDeps,
+  type StreamEnd,
+  type StreamOwner,
+} from './http-event-stream.ts';
 import { HttpPost, type PostEnd, type PostOwner } from './http-post.ts';
-import { failureError, tooLargeError } from './http-refusal.ts';
-import { HttpResumption, type ResumptionEnd, type ResumptionOwner } from './http-resumption.ts';
+import { failureError, isAnswer, tooLargeError } from './http-refusal.ts';
+import { reconnectDelayMs } from './http-wire.ts';
 import type { Outgoing } from './transport.ts';
+
+/**
+ * Reply streams that carried their answer and were not ended by the server. Most end in the same instant, so there is
+ * no timer per stream: one sweep, only while there are any, cuts what has been here for a whole round.
+ */
+class HttpLingering {
+  readonly #clock: Clock;
+  readonly #lingerMs: number;
+  /** Null while there are none: of most connections there never are. */
+  #young: Set<HttpPost> | null = null;
+  #old: Set<HttpPost> | null = null;
+  #stop: (() => void) | null = null;
+
+  constructor(clock: Clock, lingerMs: number) {
+    this.#clock = clock;
+    this.#lingerMs = lingerMs;
+  }
+
+  add(post: HttpPost): void {
+    this.#young ??= new Set();
+    this.#young.add(post);
+    if (this.#stop === null) this.#arm();
+  }
+
+  delete(post: HttpPost): void {
+    if (this.#young?.delete(post) !== true) this.#old?.delete(post);
+  }
+
+  close(): void {
+    this.#stop?.();
+    for (const post of this.#old ?? []) post.abort();
+    for (const post of this.#young ?? []) post.abort();
+    this.#old = null;
+    this.#young = null;
+  }
+
+  #arm(): void {
+    this.#stop = this.#clock.after(this.#lingerMs, () => {
+      this.#stop = null;
+      for (const post of this.#old ?? []) post.abort();
+      this.#old = this.#young;
+      this.#young = null;
+      if (this.#old !== null && this.#old.size > 0) this.#arm();
+    });
+  }
+}
+
+/** How the polling of a broken reply stream ended. */
+type ResumptionEnd =
+  | { readonly kind: 'answered' }
+  | { readonly kind: 'too_large' }
+  | { readonly kind: 'refused'; readonly status: number; readonly words: string; readonly cause?: unknown }
+  | { readonly kind: 'given_up'; readonly words: string; readonly cause?: unknown };
+
+interface ResumptionOwner {
+  resumed(request: number, bytes: Buffer): void;
+  resumptionEnded(request: number, end: ResumptionEnd): void;
+}
+
+/** Least time between two polls that both brought something, whatever the server's `retry` says. */
+const MIN_POLL_MS = 20;
+
+/**
+ * The rest of one reply stream whose connection ended before the answer: fetched by GET with `Last-Event-ID`, as
+ * often as the server closes again (2025-11-25, resumability; servers may close at will and expect this polling).
+ * The server's `retry` is respected. It is given up when several reconnects in a row do not lead to a stream; how
+ * long all of it may take is the caller's deadline, by `abort`.
+ */
+class HttpResumption implements StreamOwner, Flow {
+  readonly #owner: ResumptionOwner;
+  readonly #deps: StreamDeps;
+  readonly #request: number;
+  readonly #cursor: StreamCursor;
+  #stream: HttpEventStream | null = null;
+  #wake: (() => void) | null = null;
+  /** Reconnects in a row without a stream, and without an event. */
+  #failures = 0;
+  #barren = 0;
+  #polls = 0;
+  #over = false;
+
+  constructor(owner: ResumptionOwner, deps: StreamDeps, request: number, cursor: StreamCursor) {
+    this.#owner = owner;
+    this.#deps = deps;
+    this.#request = request;
+    this.#cursor = cursor;
+    this.#later();
+  }
+
+  abort(): void {
+    this.#over = true;
+    this.#wake?.();
+    this.#stream?.abort();
+  }
+
+  pause(): void {
+    this.#stream?.pause();
+  }
+
+  resume(): void {
+    this.#stream?.resume();
+  }
+
+  opened(): void {
+    this.#failures = 0;
+  }
+
+  event(stream: HttpEventStream, data: Buffer, name: string): void {
+    if (this.#over || name !== 'message') return;
+    const last = isAnswer(data);
+    this.#owner.resumed(this.#request, data);
+    if (!last || this.#over) return;
+    stream.abort();
+    this.#end({ kind: 'answered' });
+  }
+
+  tooLarge(stream: HttpEventStream): void {
+    stream.abort();
+    this.#end({ kind: 'too_large' });
+  }
+
+  ended(stream: HttpEventStream, end: StreamEnd): void {
+    this.#stream = null;
+    if (this.#over) return;
+    if (end.kind === 'refused' && end.status < 500 && end.status !== 429) {
+      const words = `the reply stream broke off and could not be resumed (mcp http status ${end.status})`;
+      this.#end({ kind: 'refused', status: end.status, words });
+      return;
+    }
+    if (end.kind === 'wrong') {
+      this.#end({ kind: 'given_up', words: `the reply stream broke off and ${end.words}` });
+      return;
+    }
+    this.#barren = stream.eventCount > 0 ? 0 : this.#barren + 1;
+    if (end.kind === 'ended' || ++this.#failures < this.#deps.limits.resumeAttempts) {
+      this.#later();
+      return;
+    }
+    const words = `the reply stream broke off and ${this.#failures} reconnects failed`;
+    this.#end({ kind: 'given_up', words, cause: end.kind === 'failed' ? end.failure : undefined });
+  }
+
+  #later(): void {
+    const { clock, limits, random, client, path, block, maxMessageBytes } = this.#deps;
+    const ownMs = this.#barren === 0 ? MIN_POLL_MS : reconnectDelayMs(limits, this.#barren - 1, random.unit());
+    const delayMs = Math.max(this.#cursor.retryMs ?? (this.#polls === 0 ? 0 : limits.reconnectMs), ownMs);
+    this.#polls++;
+    this.#wake = clock.after(delayMs, () => {
+      this.#wake = null;
+      this.#stream = new HttpEventStream(this, this.#cursor, maxMessageBytes);
+      this.#stream.start(client, path, block());
+    });
+  }
+
+  #end(end: ResumptionEnd): void {
+    this.#over = true;
+    this.#owner.resumptionEnded(this.#request, end);
+  }
+}
 
 export interface RepliesOwner {
   received(bytes: Buffer, request: number): void;
@@ -25,7 +190,7 @@ export interface RepliesOwner {
   settled(): void;
 }
 
-export interface RepliesOptions extends StreamDeps {
+interface RepliesOptions extends StreamDeps {
   readonly server: string;
   readonly takesStreams: boolean;
   /** Whether broken streams may be taken up again by GET. */

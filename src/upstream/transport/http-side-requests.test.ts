@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
 import type { HttpClientPort, HttpRequest, ResponseHandler } from '../../http/client/client-port.ts';
 import { ResponseHeaders } from '../../http/client/response-headers.ts';
-import { HttpHeads } from './http-heads.ts';
 import { HttpSideRequests } from './http-side-requests.ts';
+import { HttpHeads } from './http-wire.ts';
 
 /** A client whose server says nothing; keeps what was asked and what was aborted. */
 class SilentClient implements HttpClientPort {

@@ -4,15 +4,21 @@ import type { Flow } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { sweptDefinition } from '../../model/swept-definition.ts';
 import { HttpDisowned } from './http-disowned.ts';
-import type { StreamDeps } from './http-event-stream.ts';
-import { HttpHeads, isSessionId } from './http-heads.ts';
-import { HTTP_LIMITS, type HttpLimits } from './http-limits.ts';
-import { HttpListening, type ListeningOwner } from './http-listening.ts';
+import { HttpListening, type ListeningOwner, type StreamDeps } from './http-event-stream.ts';
 import type { HttpPost } from './http-post.ts';
 import { isServerAnswer, refusalError } from './http-refusal.ts';
 import { HttpReplies, type RepliesOwner } from './http-replies.ts';
 import { HttpSideRequests } from './http-side-requests.ts';
-import { clientFor, declaredHeaders, type HttpTransportOptions, parseServerUrl } from './http-wire.ts';
+import {
+  clientFor,
+  declaredHeaders,
+  HTTP_LIMITS,
+  HttpHeads,
+  type HttpLimits,
+  type HttpTransportOptions,
+  isSessionId,
+  parseServerUrl,
+} from './http-wire.ts';
 import type {
   ClosedReason,
   CloseReason,

@@ -1,11 +1,133 @@
 import type { HttpClientPort } from '../../http/client/client-port.ts';
-import { encodeHeaders } from '../../http/client/header-block.ts';
+import { encodeHeaders, HeaderBlock } from '../../http/client/header-block.ts';
+import { backoffMs } from '../../model/backoff.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Random } from '../../model/random.ts';
 import { revealed } from '../../model/secret.ts';
 import type { HttpSpec } from '../../model/server.ts';
-import type { HttpLimits } from './http-limits.ts';
+
+/**
+ * Time constants of the HTTP wires. None of them bounds how long a call may take: that is the call's deadline alone.
+ * Connecting (5 s), a head once begun (10 s) and a pause within a JSON body (30 s) are bounded by the HTTP client.
+ */
+export interface HttpLimits {
+  /** A stream that carried its answer and was not ended by the server is cut after this. */
+  readonly lingerMs: number;
+  /** After the server disowned session or credentials, the others' verdicts may be this far apart. */
+  readonly settleMs: number;
+  /** `notifications/initialized` goes ahead of everything else; what follows waits for its acceptance this long. */
+  readonly initializedMs: number;
+  /** DELETE of the session, and what is still being posted, at close. */
+  readonly closeMs: number;
+  /** Back-off of stream reconnects where the server named no `retry`; doubled each time, with jitter. */
+  readonly reconnectMs: number;
+  readonly reconnectMaxMs: number;
+  /** Reconnects of one broken reply stream in a row that bring no event. */
+  readonly resumeAttempts: number;
+  /** 2024-11-05: from opening the stream to its `endpoint` event. */
+  readonly endpointMs: number;
+}
+
+/** Share of a delay that chance takes away. */
+const JITTER = 0.5;
+
+export const HTTP_LIMITS: HttpLimits = {
+  lingerMs: 5_000,
+  settleMs: 250,
+  initializedMs: 5_000,
+  closeMs: 2_000,
+  reconnectMs: 500,
+  reconnectMaxMs: 30_000,
+  resumeAttempts: 5,
+  endpointMs: 30_000,
+};
+
+/** How long to wait before a stream is opened again after so many attempts in vain, 0 for the first. */
+export function reconnectDelayMs(limits: HttpLimits, attempt: number, unit: number): number {
+  return backoffMs({ initialMs: limits.reconnectMs, maxMs: limits.reconnectMaxMs, jitter: JITTER }, attempt, unit);
+}
+
+const SESSION_ID = /^[\x21-\x7e]{1,1024}$/;
+
+/** Whether a server's session id is one we take and repeat: visible ASCII (2025-11-25, session management). */
+export function isSessionId(text: string): boolean {
+  return SESSION_ID.test(text);
+}
+
+/**
+ * The header blocks of one connection: declared headers, what we accept, session and revision. Each is encoded when it
+ * is first needed after its state changed, so that a call adds no more than its own few headers, and a connection holds
+ * no block that nobody asked for.
+ */
+export class HttpHeads {
+  readonly #declared: readonly string[];
+  readonly #accept: string;
+  #sessionId: string | null = null;
+  #revision: string | null = null;
+  #post: HeaderBlock | null = null;
+  #postWithoutRevision: HeaderBlock | null = null;
+  #get: HeaderBlock | null = null;
+
+  /** Throws TypeError when a declared header is not one (see `HeaderBlock`). */
+  constructor(declared: readonly string[], accept: string) {
+    this.#declared = declared;
+    this.#accept = accept;
+    this.#post = new HeaderBlock(this.#postPairs(false));
+  }
+
+  get sessionId(): string | null {
+    return this.#sessionId;
+  }
+
+  session(id: string | null): void {
+    this.#sessionId = id;
+    this.#changed();
+  }
+
+  /** `MCP-Protocol-Version` of everything that follows; null for revisions that do not know the header. */
+  revision(revision: string | null): void {
+    this.#revision = revision;
+    this.#changed();
+  }
+
+  /** For a POST with these extra headers; a revision of its own replaces the connection's. */
+  post(extra: readonly string[] | null): HeaderBlock {
+    if (extra !== null && this.#revision !== null) {
+      for (let i = 0; i < extra.length; i += 2) {
+        const name = extra[i]!;
+        if (name.length === 20 && name.toLowerCase() === 'mcp-protocol-version') {
+          this.#postWithoutRevision ??= new HeaderBlock(this.#postPairs(false));
+          return this.#postWithoutRevision;
+        }
+      }
+    }
+    this.#post ??= new HeaderBlock(this.#postPairs(true));
+    return this.#post;
+  }
+
+  /** For GET (event stream) and DELETE. */
+  get stream(): HeaderBlock {
+    this.#get ??= new HeaderBlock([...this.#declared, 'Accept', 'text/event-stream', ...this.#own(true)]);
+    return this.#get;
+  }
+
+  #postPairs(withRevision: boolean): string[] {
+    return [...this.#declared, 'Content-Type', 'application/json', 'Accept', this.#accept, ...this.#own(withRevision)];
+  }
+
+  #own(withRevision: boolean): string[] {
+    const session = this.#sessionId === null ? [] : ['Mcp-Session-Id', this.#sessionId];
+    if (withRevision && this.#revision !== null) session.push('MCP-Protocol-Version', this.#revision);
+    return session;
+  }
+
+  #changed(): void {
+    this.#post = null;
+    this.#postWithoutRevision = null;
+    this.#get = null;
+  }
+}
 
 /** What the transports over HTTP are built from. */
 export interface HttpTransportOptions {
@@ -89,5 +211,40 @@ export function clientFor(options: HttpTransportOptions, url: URL): HttpClientPo
     const { server } = options;
     const words = `${server}: ${cause instanceof Error ? cause.message : String(cause)}`;
     throw new GatewayError('NOT_SENT', words, { server, retryable: false, cause });
+  }
+}
+
+interface Shared {
+  readonly client: HttpClientPort;
+  leases: number;
+}
+
+/**
+ * One pool of kept connections for all transports of a server, however many sessions it has. A lease's `close` gives
+ * it back, nothing more: its holder has ended its own requests. The pool is closed with its last lease.
+ */
+export class HttpClientShare {
+  readonly #shared = new Map<string, Shared>();
+
+  /** `key` names what the client is made of (a server's connection digest); `open` makes it where there is none. */
+  lease(key: string, open: () => HttpClientPort): HttpClientPort {
+    let shared = this.#shared.get(key);
+    if (shared === undefined) {
+      shared = { client: open(), leases: 0 };
+      this.#shared.set(key, shared);
+    }
+    const held = shared;
+    held.leases++;
+    let given = false;
+    return {
+      request: (request, handler) => held.client.request(request, handler),
+      close: () => {
+        if (given) return;
+        given = true;
+        if (--held.leases > 0) return;
+        this.#shared.delete(key);
+        held.client.close();
+      },
+    };
   }
 }

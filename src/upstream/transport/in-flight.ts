@@ -1,6 +1,70 @@
 import { ByNumber } from '../../model/by-number.ts';
 import { isBatch, isScanFailure, scanBatch } from '../../protocol/scan.ts';
-import { answeredRequest } from './answered-request.ts';
+import { skipSpace, skipString, skipValue } from '../../protocol/skip.ts';
+
+/** A request is known here by the digits of its id below this. */
+export const OWN_DIGITS = 1e9;
+/** Enough of a line's end for `,"jsonrpc":"2.0","id":123}` with generous white space. */
+const TAIL_BYTES = 96;
+/** The id as last or last but one member: where the TypeScript SDK and others write it. */
+const ID_AT_END = /[,{]\s*"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$/;
+
+/**
+ * Which request of ours a line on a shared channel answers, 0 if none: it carries `result` or `error`, no `method`, and
+ * a plain integer id. It is given by the digits that it is known by. So a pipe knows what is still in flight without reading messages. It looks at the envelope only
+ * and needs no whole message: `head` is the line's beginning, `tail` its end; both are the line where that is at hand.
+ */
+export function answeredRequest(head: Buffer, tail: Buffer): number {
+  const end = head.length;
+  let at = skipSpace(head, 0);
+  if (head[at] !== 0x7b) return 0;
+  at = skipSpace(head, at + 1);
+  let id = 0;
+  let isAnswer = false;
+  while (at < end && head[at] === 0x22) {
+    const keyStart = at + 1;
+    const keyEnd = skipString(head, at, end) - 1;
+    if (keyEnd < 0) break;
+    at = skipSpace(head, keyEnd + 1);
+    if (head[at] !== 0x3a) break;
+    at = skipSpace(head, at + 1);
+    if (isKey(head, keyStart, keyEnd, 'method')) return 0;
+    if (isKey(head, keyStart, keyEnd, 'id')) id = integer(head, at);
+    if (isKey(head, keyStart, keyEnd, 'result') || isKey(head, keyStart, keyEnd, 'error')) {
+      isAnswer = true;
+      if (id > 0) return id;
+      const last = idAtEnd(tail);
+      if (last > 0) return last;
+    }
+    at = skipValue(head, at, end);
+    if (at < 0) break;
+    at = skipSpace(head, at);
+    if (head[at] !== 0x2c) break;
+    at = skipSpace(head, at + 1);
+  }
+  return isAnswer ? id : 0;
+}
+
+function isKey(bytes: Buffer, start: number, end: number, key: string): boolean {
+  if (end - start !== key.length) return false;
+  for (let i = 0; i < key.length; i++) if (bytes[start + i] !== key.charCodeAt(i)) return false;
+  return true;
+}
+
+/** What the request is known by whose id is this positive integer, followed by anything that ends a number; 0 for all else. */
+function integer(bytes: Buffer, at: number): number {
+  const start = at;
+  let value = 0;
+  for (let c = bytes[at]; c !== undefined && c >= 0x30 && c <= 0x39; c = bytes[++at]) value = value * 10 + (c - 0x30);
+  const next = bytes[at];
+  const whole = next !== undefined && next !== 0x2e && next !== 0x45 && next !== 0x65;
+  return at > start && whole && Number.isSafeInteger(value) ? value % OWN_DIGITS : 0;
+}
+
+function idAtEnd(tail: Buffer): number {
+  const match = ID_AT_END.exec(tail.toString('latin1', Math.max(0, tail.length - TAIL_BYTES)));
+  return match === null ? 0 : Number(match[1]) % OWN_DIGITS;
+}
 
 /** Requests without an answer so far on a channel that all messages share, known from the ids of the answers. */
 export class InFlight {

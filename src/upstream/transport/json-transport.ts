@@ -1,13 +1,18 @@
 import type { HttpClientPort } from '../../http/client/client-port.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { sweptDefinition } from '../../model/swept-definition.ts';
-import { HttpHeads } from './http-heads.ts';
-import { HTTP_LIMITS } from './http-limits.ts';
 import type { HttpPost } from './http-post.ts';
 import { refusalError } from './http-refusal.ts';
 import { HttpReplies, type RepliesOwner } from './http-replies.ts';
 import { HttpSideRequests } from './http-side-requests.ts';
-import { clientFor, declaredHeaders, type HttpTransportOptions, parseServerUrl } from './http-wire.ts';
+import {
+  clientFor,
+  declaredHeaders,
+  HTTP_LIMITS,
+  HttpHeads,
+  type HttpTransportOptions,
+  parseServerUrl,
+} from './http-wire.ts';
 import type { CloseReason, NegotiatedFacts, Outgoing, Transport, TransportReceiver } from './transport.ts';
 
 const NONE: readonly string[] = [];

@@ -5,7 +5,7 @@ import { transportContract } from '../../../test/contracts/transport.contract.ts
 import { serverOf } from '../../../test/support/upstream-bench.ts';
 import type { Owned } from '../../model/ports.ts';
 import type { StdioSpec } from '../../model/server.ts';
-import { withEpoch } from '../process/epoch-variable.ts';
+import { withEpoch } from '../process/environment.ts';
 import { type MemoryLink, MemoryTransport } from './memory-transport.ts';
 import { OwnedTransport } from './owned-transport.ts';
 

@@ -11,7 +11,7 @@ import type {
   TransportReceiver,
 } from './transport.ts';
 
-export interface OwnedTransportOptions {
+interface OwnedTransportOptions {
   readonly server: string;
   readonly kind: Transport['kind'];
   /** Whatever has to be owned before the process is started. Rejects with GatewayError. */

@@ -16,7 +16,7 @@ import { parseRpc, resultOf } from '../../../test/fixtures/http/rpc.ts';
 import { eventText, HttpStage, openEvents, type StageRequest } from '../../../test/fixtures/http/stage.ts';
 import type { GatewayError } from '../../model/gateway-error.ts';
 import { refusalOf } from './http-refusal.ts';
-import { parseEndpoint } from './sse-endpoint.ts';
+import { parseEndpoint } from './sse-transport.ts';
 
 const LIMIT = { timeout: 20_000 };
 

@@ -1,17 +1,20 @@
-import type { HttpClientPort } from '../../http/client/client-port.ts';
+import type { BodyMode, ClientRequest, HttpClientPort, ResponseHandler } from '../../http/client/client-port.ts';
 import { HeaderBlock } from '../../http/client/header-block.ts';
 import type { HttpFailure } from '../../http/client/http-failure.ts';
 import type { ResponseHeaders } from '../../http/client/response-headers.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { sweptDefinition } from '../../model/swept-definition.ts';
-import { HttpEventStream, type StreamEnd, type StreamOwner } from './http-event-stream.ts';
-import { newCursor } from './http-events.ts';
-import { HTTP_LIMITS, type HttpLimits } from './http-limits.ts';
+import { HttpEventStream, newCursor, type StreamEnd, type StreamOwner } from './http-event-stream.ts';
 import { failureError, refusalError, tooLargeError } from './http-refusal.ts';
-import { clientFor, declaredHeaders, type HttpTransportOptions, parseServerUrl } from './http-wire.ts';
+import {
+  clientFor,
+  declaredHeaders,
+  HTTP_LIMITS,
+  type HttpLimits,
+  type HttpTransportOptions,
+  parseServerUrl,
+} from './http-wire.ts';
 import { InFlight } from './in-flight.ts';
-import { parseEndpoint } from './sse-endpoint.ts';
-import { SsePost, type SsePostOwner } from './sse-post.ts';
 import type {
   ClosedReason,
   CloseReason,
@@ -20,6 +23,82 @@ import type {
   Transport,
   TransportReceiver,
 } from './transport.ts';
+
+/**
+ * The URL of an `endpoint` event (2024-11-05, basic/transports), relative or absolute; or, in words, what is wrong
+ * with it. It must be of the stream's own origin: a server must not be able to make us send the declared credentials
+ * elsewhere.
+ */
+export function parseEndpoint(text: string, stream: URL): URL | string {
+  if (text === '' || !URL.canParse(text, stream.href)) return 'the endpoint event names no URL';
+  const url = new URL(text, stream);
+  if (url.origin !== stream.origin) return `the endpoint event names another origin (${url.origin}) than the stream's`;
+  if (url.username !== '' || url.password !== '') return 'the endpoint event names a URL with credentials';
+  return url;
+}
+
+interface SsePostOwner {
+  /** The POST is over; comes before anything else is told of it. */
+  postEnded(post: SsePost): void;
+  /** Any status but a success. */
+  postRefused(request: number, status: number, headers: ResponseHeaders, body: Buffer): void;
+  postFailed(request: number, failure: HttpFailure): void;
+}
+
+const EMPTY = Buffer.alloc(0);
+
+/** A message on its way to a 2024-11-05 server. The answer comes on the event stream; here only a refusal counts. */
+class SsePost implements ResponseHandler {
+  /** 0 for what gets no answer. */
+  readonly request: number;
+  readonly #owner: SsePostOwner;
+  #running: ClientRequest | null = null;
+  #status = 0;
+  #headers: ResponseHeaders | null = null;
+  #body: Buffer = EMPTY;
+
+  constructor(owner: SsePostOwner, request: number) {
+    this.#owner = owner;
+    this.request = request;
+  }
+
+  head(status: number, headers: ResponseHeaders): BodyMode {
+    this.#status = status;
+    this.#headers = headers;
+    return this.#refused ? 'whole' : 'stream';
+  }
+
+  data(chunk: Buffer): void {
+    if (this.#refused) this.#body = chunk;
+  }
+
+  run(running: ClientRequest): void {
+    this.#running = running;
+  }
+
+  /** Nothing is told. */
+  abort(): void {
+    this.#running?.abort();
+  }
+
+  end(): void {
+    this.#owner.postEnded(this);
+    if (this.#refused) this.#owner.postRefused(this.request, this.#status, this.#headers!, this.#body);
+  }
+
+  error(failure: HttpFailure): void {
+    if (this.#headers !== null) {
+      this.end();
+      return;
+    }
+    this.#owner.postEnded(this);
+    this.#owner.postFailed(this.request, failure);
+  }
+
+  get #refused(): boolean {
+    return this.#status < 200 || this.#status > 299;
+  }
+}
 
 const NONE: readonly string[] = [];
 

@@ -2,9 +2,8 @@ import { type Clock, systemClock } from '../../model/clock.ts';
 import type { StdioSpec } from '../../model/server.ts';
 import { sweptDefinition } from '../../model/swept-definition.ts';
 import type { ProcessLog } from '../process/log-limit.ts';
-import type { ProcessGuard } from '../process/process-guard.ts';
-import { RestedReading } from '../process/rested-reading.ts';
-import { SlicedReading, type Take } from '../process/sliced-reading.ts';
+import type { ProcessGuard } from '../process/reaper.ts';
+import { RestedReading, SlicedReading, type Take } from '../process/sliced-reading.ts';
 import { type Child, spawnChild } from '../process/spawn-child.ts';
 import { type Launch, overSsh } from '../process/ssh-command.ts';
 import { LADDER_TIMES, type LadderTimes, StopLadder } from '../process/stop-ladder.ts';
@@ -25,7 +24,7 @@ export interface StdioTransportDeps {
   readonly times?: Partial<StdioTimes>;
 }
 
-export interface StdioTimes {
+interface StdioTimes {
   readonly ladder: LadderTimes;
   /** After the process's exit: how long its last words are waited for when something else keeps the pipe open. */
   readonly drainMs: number;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { answeredRequest } from './answered-request.ts';
+import { answeredRequest } from './in-flight.ts';
 
 const big = 'x'.repeat(5000);
 const cases: readonly (readonly [string, number])[] = [

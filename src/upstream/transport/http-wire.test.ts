@@ -5,7 +5,7 @@ import { LegacySseServer } from '../../../test/fixtures/http/legacy-sse.ts';
 import { StatefulServer } from '../../../test/fixtures/http/stateful.ts';
 import type { HttpClientPort } from '../../http/client/client-port.ts';
 import { openHttpClient } from '../../http/client/open-http-client.ts';
-import { HttpClientShare } from './http-client-share.ts';
+import { HttpClientShare } from './http-wire.ts';
 
 const LIMIT = { timeout: 20_000 };
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isAnswer } from './http-answer.ts';
+import { isAnswer } from './http-refusal.ts';
 
 const cases: [string, boolean][] = [
   ['{"jsonrpc":"2.0","id":1,"result":{}}', true],

@@ -1,6 +1,44 @@
+import type { ClientProfile } from '../../model/client-profile.ts';
+import type { Era } from '../../model/message.ts';
 import type { PoolSettings } from '../../model/pool-settings.ts';
-import { isExclusive, isReplica, sessionOf } from '../connection/tenancy.ts';
-import type { Slot } from './pool-slot.ts';
+import type { ConnectionStatus } from '../../model/server-state.ts';
+import type { Attempt } from '../connection/attempt.ts';
+import type { Connection } from '../connection/connection.ts';
+import { connectionKeyText, isExclusive, isReplica, sessionOf, type Wanted } from '../connection/session-key.ts';
+
+/** The place of such a connection in the pool, from when it begins to be opened. */
+export interface Slot extends Wanted {
+  connection: Connection | null;
+  opening: Promise<Connection> | null;
+  readonly attempt: Attempt;
+}
+
+/** Whether the slot has, or may turn out to have, what a client of these capabilities needs in this era. */
+export function mayFit(slot: Slot, profile: ClientProfile, era: Era | null): boolean {
+  if (slot.profile.fingerprint !== profile.fingerprint) return false;
+  const has = slot.connection?.era ?? slot.era;
+  return has === null || era === null || has === era;
+}
+
+/** A pooled connection for people (S1.4): a copy, not the thing. `wallOffset` is wall clock minus monotonic time. */
+export function connectionStatus(
+  connection: Connection,
+  server: string,
+  key: string,
+  wallOffset: number,
+): ConnectionStatus {
+  const { inFlight, use, live, transport, createdAt } = connection;
+  return {
+    id: connectionKeyText({ server, session: key }),
+    key,
+    state: !live ? 'closed' : inFlight > 0 ? 'active' : 'idle',
+    pid: transport.pid,
+    inFlight,
+    createdAt,
+    lastUsedAt: use.lastUsedAt + wallOffset,
+    ...use.counts(),
+  };
+}
 
 /** A connection that was opened so short a time ago and has had no request yet was opened for a call that is about to be sent. */
 const EXPECTED_MS = 1_000;
@@ -13,7 +51,7 @@ export interface Unused {
   readonly usedAt: number;
 }
 
-export interface UnusedNow extends Pick<PoolSettings, 'sleepAfterMs'> {
+interface UnusedNow extends Pick<PoolSettings, 'sleepAfterMs'> {
   /** Monotonic. */
   readonly now: number;
   /** Whether the client of this session had a stream open and has none any more. */

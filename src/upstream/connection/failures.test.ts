@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
 import { printable } from '../../model/printable.ts';
-import { tellingLine } from './telling-line.ts';
+import { tellingLine } from './failures.ts';
 
 /** What the programs wrote, in the versions named, with host names and paths as they were. */
 const RECORDED: readonly (readonly [program: string, stderr: string, line: string])[] = [

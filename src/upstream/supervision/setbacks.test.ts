@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { restartDelayMs } from './restart-delay.ts';
+import { restartDelayMs } from './setbacks.ts';
 
 test('fault:F01 a local process waits 1 s, 2 s, then 30 s doubling to 30 min', () => {
   const delays = [1, 2, 3, 4, 5, 20, 1000].map((failures) => restartDelayMs(failures, true, 0) / 1000);

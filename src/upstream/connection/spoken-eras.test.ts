@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { result } from '../../protocol/compose.ts';
 import { helloFromInitialize } from '../../protocol/stateful/initialize.ts';
-import { LastHello } from './last-hello.ts';
+import { LastHello } from './spoken-eras.ts';
 
 function hello(version: string) {
   const text = `{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"${version}"}}`;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { WaitingSessions } from './waiting-sessions.ts';
+import { WaitingSessions } from './client-connections.ts';
 
 function deferred() {
   let resolve = () => {};
