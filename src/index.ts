@@ -124,17 +124,17 @@ export {
   type ToolMeta,
   toolChanges,
 } from './catalog/drift/compare-tool-lists.ts';
+export { type PrefixedTool, parsePrefixedTool, prefixTool } from './catalog/exposed-names.ts';
 export { type InputSchemaObject, type OptionalProperty, objectSchema, type Property } from './catalog/object-schema.ts';
-export { type PrefixedTool, parsePrefixedTool, prefixTool } from './catalog/tool-name.ts';
 export type { ConfigProblem } from './config/problem/problem.ts';
 export type { Session, SessionManager } from './downstream/session/session-manager.ts';
-export { BACKOFF_MULTIPLIER } from './model/backoff.ts';
+export { BACKOFF_MULTIPLIER } from './model/clock.ts';
+export { POOL_DEFAULTS, type PoolSettings } from './model/desired-state.ts';
 export { CATALOGUE as ERROR_CATALOGUE, type ErrorCode, type FailureOutcome } from './model/error-catalogue.ts';
 export { GatewayError, type GatewayErrorData } from './model/gateway-error.ts';
+export { LATEST_STATEFUL, LATEST_STATELESS, PROTOCOL_VERSION, REVISIONS, type Revision } from './model/message.ts';
 export { TOOL_NAME_DELIMITER } from './model/names.ts';
 export type { Operation, Tracker } from './model/operation.ts';
-export { POOL_DEFAULTS, type PoolSettings } from './model/pool-settings.ts';
-export { LATEST_STATEFUL, LATEST_STATELESS, PROTOCOL_VERSION, REVISIONS, type Revision } from './model/revision.ts';
 export type { Capability, InvalidItem, ListKind } from './model/server-catalog.ts';
 export type {
   AuthChallenge,

@@ -1,11 +1,10 @@
 import { renderProblem } from '../config/problem/problem.ts';
 import type { GatewayFacts, Readiness } from '../control/schemas.ts';
 import type { Listener } from '../http/listener/listener.ts';
+import { ANONYMOUS, type Principal } from '../model/client-profile.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import { isLoopbackHost } from '../model/host-address.ts';
-import { ANONYMOUS, type Principal } from '../model/principal.ts';
-import type { Reload } from '../registry/config-follower.ts';
-import { ConfigFollower } from '../registry/config-follower.ts';
+import { ConfigFollower, type Reload } from '../registry/config-follower.ts';
 import { Reconciler } from '../registry/reconciler.ts';
 import type { RegistryChange } from '../registry/registry.ts';
 import { TruthFollower } from '../registry/truth-follower.ts';

@@ -1,11 +1,9 @@
 import { OwnExchange } from '../gateway/own-exchange.ts';
-import type { ClientProfile } from '../model/client-profile.ts';
+import type { ClientProfile, Principal } from '../model/client-profile.ts';
 import type { Endpoint, Exchanges } from '../model/exchange.ts';
-import type { Message } from '../model/message.ts';
+import { LATEST_STATEFUL, type Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
-import type { Principal } from '../model/principal.ts';
 import type { Random } from '../model/random.ts';
-import { LATEST_STATEFUL } from '../model/revision.ts';
 import { fingerprint } from '../protocol/canonical.ts';
 import { request } from '../protocol/compose.ts';
 

@@ -1,7 +1,7 @@
 import type { ControlPlane } from '../control/control-plane.ts';
 import type { DesiredView, SessionView } from '../control/schemas.ts';
+import { pause } from '../model/clock.ts';
 import { serverEndpoint } from '../model/exchange.ts';
-import { pause } from '../model/pause.ts';
 import type { SessionRecord } from '../model/ports.ts';
 import { sessionLabel } from '../telemetry/session-label.ts';
 import { clusterPlane } from './cluster/cluster-plane.ts';

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { SERVERS } from '../registry/stored-servers.ts';
+import { SERVERS } from '../registry/stored-definitions.ts';
 import { DataFolder, defaultDataDir, type Instance } from '../store/data-folder.ts';
 import { hasRecords } from '../store/truth/truth-file.ts';
 

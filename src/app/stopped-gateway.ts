@@ -1,7 +1,7 @@
 import { type LoadOptions, loadConfig } from '../config/load-config.ts';
 import { systemClock } from '../model/clock.ts';
 import { RunTimeServers } from '../registry/run-time-servers.ts';
-import { StoredServers } from '../registry/stored-servers.ts';
+import { StoredServers } from '../registry/stored-definitions.ts';
 import { DataFolder, defaultDataDir } from '../store/data-folder.ts';
 import type { Truth } from '../store/truth/truth.ts';
 import { type Restored, restoreTruth } from '../store/truth/truth-file.ts';

@@ -1,8 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { EXPOSED_NAME_AIM, EXPOSED_NAME_MAX, SERVER_NAME_PATTERN } from '../model/names.ts';
-import { exposeNames, type NamedCapability } from './exposed-names.ts';
+import { EXPOSED_NAME_AIM, EXPOSED_NAME_MAX, SERVER_NAME_PATTERN, TOOL_NAME_DELIMITER } from '../model/names.ts';
+import {
+  bridgePrefixed,
+  exposeNames,
+  type NamedCapability,
+  parsePrefixedTool,
+  prefixTool,
+  toolNameFault,
+  withoutBridgePrefix,
+} from './exposed-names.ts';
 
 // Of the default size no string would be long enough to be shortened, and of random ones alone hardly two would meet.
 const serverName = fc.oneof(
@@ -133,4 +141,36 @@ test('a name listed twice by one server counts once', () => {
   ]);
   assert.deepEqual(names, ['s__x', null]);
   assert.match(notices[0]!.reason, /twice/);
+});
+
+test('S2.2 S2.3 check:D1 prefixes with two underscores and checks nothing', () => {
+  assert.equal(TOOL_NAME_DELIMITER, '__');
+  assert.equal(prefixTool('server', 'tool'), 'server__tool');
+  assert.equal(prefixTool('', ''), '__');
+  assert.equal(prefixTool('a__b', 'c d'), 'a__b__c d');
+});
+
+test('S2.4 check:D1 parses at the first delimiter, accepts empty parts, refuses what has none in the known words', () => {
+  assert.deepEqual(parsePrefixedTool('a__b__c'), { server: 'a', tool: 'b__c' });
+  assert.deepEqual(parsePrefixedTool('a___b'), { server: 'a', tool: '_b' });
+  assert.deepEqual(parsePrefixedTool('__tool'), { server: '', tool: 'tool' });
+  assert.deepEqual(parsePrefixedTool('server__'), { server: 'server', tool: '' });
+  assert.throws(() => parsePrefixedTool('plain'), {
+    message: 'invalid tool name format: plain (expected agent__tool)',
+  });
+});
+
+test('the names of in-process bridges', () => {
+  assert.equal(bridgePrefixed(prefixTool('memory', 'read')), 'mcp__memory__read');
+  assert.equal(withoutBridgePrefix('mcp__memory__read'), 'memory__read');
+  assert.equal(withoutBridgePrefix('memory__read'), null);
+});
+
+test('says why a name cannot be offered', () => {
+  assert.equal(toolNameFault('ok.name/with-all_9'), null);
+  assert.equal(toolNameFault('x'.repeat(128)), null);
+  assert.match(toolNameFault('') ?? '', /empty/);
+  assert.match(toolNameFault('x'.repeat(129)) ?? '', /128/);
+  assert.match(toolNameFault('a b') ?? '', /characters/);
+  assert.match(toolNameFault('a\n') ?? '', /characters/);
 });

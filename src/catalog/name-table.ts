@@ -1,7 +1,6 @@
 import { TOOL_NAME_DELIMITER } from '../model/names.ts';
 import type { Capability } from '../model/server-catalog.ts';
-import { exposeNames, type NameNotice } from './exposed-names.ts';
-import { withoutBridgePrefix } from './tool-name.ts';
+import { exposeNames, type NameNotice, withoutBridgePrefix } from './exposed-names.ts';
 
 /** Where an exposed name leads. */
 export interface Target {

@@ -1,4 +1,4 @@
-import { suggest } from '../config/problem/suggest.ts';
+import { suggest } from '../config/problem/problem.ts';
 import { ControlClient } from './access/control-client.ts';
 import { needRunning } from './access/running-client.ts';
 import type { CommandInput } from './command-input.ts';

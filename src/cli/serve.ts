@@ -3,7 +3,7 @@ import { openApp } from '../app/open-app.ts';
 import { processLogger } from '../app/process-logger.ts';
 import { hasStoredServers } from '../app/running.ts';
 import { renderProblem } from '../config/problem/problem.ts';
-import { unsafeExposure } from '../model/exposure.ts';
+import { unsafeExposure } from '../model/desired-state.ts';
 import { isLoopbackHost } from '../model/host-address.ts';
 import type { CommandInput } from './command-input.ts';
 import { CommandError, EXIT, type ExitCode } from './exit-code.ts';

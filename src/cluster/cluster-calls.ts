@@ -1,11 +1,10 @@
 import type { Bus } from '../bus/bus.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
-import type { Clock } from '../model/clock.ts';
+import { type Clock, pause } from '../model/clock.ts';
 import type { Exchange } from '../model/exchange.ts';
 import { calledOff, GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
-import { pause } from '../model/pause.ts';
 import type { UpstreamEvents, Upstreams } from '../model/ports.ts';
 import type { Random } from '../model/random.ts';
 import { deadlineOf, isListen } from './calls/deadline-of.ts';

@@ -3,7 +3,7 @@ import type { SharedLog } from '../bus/shared-log.ts';
 import type { SharedState } from '../bus/shared-state.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
-import type { Room } from '../model/no-room.ts';
+import type { Room } from '../model/gateway-error.ts';
 import type { UpstreamEvents, Upstreams } from '../model/ports.ts';
 import type { Random } from '../model/random.ts';
 import type { Sealing } from '../model/sealing.ts';

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { FakeClock, settled } from '../../test/support/fake-clock.ts';
 import { MemorySharedState } from '../bus/memory/memory-shared-state.ts';
 import { Sealer } from '../gateway/sealer.ts';
-import { sealingOf } from '../model/sealing-of.ts';
+import { sealingOf } from '../model/sealing.ts';
 import { Logger } from '../telemetry/logger.ts';
 import { LazyBucket } from './lazy-bucket.ts';
 import { SealingAnew } from './sealing-anew.ts';

@@ -3,8 +3,7 @@ import { test } from 'node:test';
 import { asSecrets } from '../model/secret.ts';
 import type { Server, TransportSpec } from '../model/server.ts';
 import { diffServers } from '../model/servers-diff.ts';
-import { argvServer } from './server/argv-server.ts';
-import { connectionDigest } from './server/connection-digest.ts';
+import { argvServer, connectionDigest } from './server/plain-server.ts';
 
 const ROUNDS = 4_000;
 const BASE = argvServer(['a'], '/')!;

@@ -1,4 +1,4 @@
-import { POOL_DEFAULTS } from '../model/pool-settings.ts';
+import { POOL_DEFAULTS } from '../model/desired-state.ts';
 
 /** What holds where a configuration says nothing. The schema, its documentation and the reader all take it from here. */
 export const DEFAULTS = {

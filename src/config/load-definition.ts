@@ -1,12 +1,11 @@
-import { secretForms } from '../model/secret-words.ts';
+import { secretForms } from '../model/secret.ts';
 import type { Server } from '../model/server.ts';
 import { clientOf } from './client.ts';
 import { answerInputs } from './document/inputs.ts';
 import { maskSecrets, maskText, secretsIn } from './document/mask-secrets.ts';
 import { isString, member, type ObjectNode } from './document/node.ts';
 import { parseSource } from './document/parse.ts';
-import { type ConfigProblem, Problems } from './problem/problem.ts';
-import { Source } from './problem/source.ts';
+import { type ConfigProblem, Problems, Source } from './problem/problem.ts';
 import { readingContext } from './reading-context.ts';
 import { type Need, needsOf, readsOf } from './server/definition-needs.ts';
 import { readServer } from './server/read-server.ts';

@@ -1,8 +1,7 @@
 import { homedir } from 'node:os';
 import type { Client } from './client.ts';
 import { Expander } from './document/expand.ts';
-import type { Problems } from './problem/problem.ts';
-import type { Source } from './problem/source.ts';
+import type { Problems, Source } from './problem/problem.ts';
 import type { ServerContext } from './server/read-server.ts';
 
 /** What the definitions of one document are read with. */

@@ -1,5 +1,4 @@
-import type { DriftRecord } from '../model/drift.ts';
-import type { DefinitionName, DriftReport, DriftSummary } from '../model/drift-report.ts';
+import type { DefinitionName, DriftRecord, DriftReport, DriftSummary } from '../model/drift.ts';
 import type { Upstreams } from '../model/ports.ts';
 import type { RunTimeServers } from '../registry/run-time-servers.ts';
 import type { Journal } from '../telemetry/journal.ts';

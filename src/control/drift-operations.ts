@@ -1,4 +1,4 @@
-import { DRIFT_HISTORY, DRIFT_REPORT, type DriftReport, PINNED_LISTS } from '../model/drift-report.ts';
+import { DRIFT_HISTORY, DRIFT_REPORT, type DriftReport, PINNED_LISTS } from '../model/drift.ts';
 import { list, matches, nullable, object, oneOf, type Schema, text } from '../model/schema.ts';
 import type { ControlPlane, Decided } from './control-plane.ts';
 import { isJsonObject } from './json-object.ts';

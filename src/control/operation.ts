@@ -1,5 +1,5 @@
 import { type Schema, text } from '../model/schema.ts';
-import type { Caller } from '../registry/may-add.ts';
+import type { Caller } from '../registry/run-time-problem.ts';
 import type { ControlPlane } from './control-plane.ts';
 import type { JournalReading } from './journal-stream.ts';
 

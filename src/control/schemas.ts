@@ -1,4 +1,4 @@
-import { DRIFT_REPORT, DRIFT_SUMMARY } from '../model/drift-report.ts';
+import { DRIFT_REPORT, DRIFT_SUMMARY } from '../model/drift.ts';
 import {
   anyObject,
   anyValue,

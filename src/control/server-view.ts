@@ -1,5 +1,5 @@
 import { TOOL_NAME_DELIMITER } from '../model/names.ts';
-import { namesSecret } from '../model/secret-words.ts';
+import { namesSecret } from '../model/secret.ts';
 import { DOWN, type ServerStatus } from '../model/server-state.ts';
 import type { ControlPlane } from './control-plane.ts';
 import type { CompatKeys, ServerView } from './schemas.ts';

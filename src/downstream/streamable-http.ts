@@ -1,6 +1,6 @@
 import type { RequestContext } from '../http/listener/request-context.ts';
+import type { Principal } from '../model/client-profile.ts';
 import type { Endpoint } from '../model/exchange.ts';
-import type { Principal } from '../model/principal.ts';
 import { classify, classifyBodyless, isRejection, type Rejection, rejectScan } from '../protocol/classify.ts';
 import { isBatch, isScanFailure, scanMessage } from '../protocol/scan.ts';
 import type { Logger } from '../telemetry/logger.ts';

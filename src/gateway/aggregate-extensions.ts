@@ -1,14 +1,12 @@
 import type { Catalog } from '../catalog/catalog.ts';
-import { skillEdits } from '../catalog/exposed-uris.ts';
-import { isOfSkills } from '../catalog/extension-methods.ts';
-import { isWrapped, unwrapUri, wrapUri } from '../catalog/wrapped-uri.ts';
-import type { Clock } from '../model/clock.ts';
+import { isOfSkills } from '../catalog/catalog-member.ts';
+import { isWrapped, skillEdits, unwrapUri, wrapUri } from '../catalog/exposed-uris.ts';
+import { type Clock, within } from '../model/clock.ts';
 import type { Exchange } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { answer, failure, type Outcome } from '../model/outcome.ts';
 import type { Upstreams } from '../model/ports.ts';
-import { within } from '../model/within.ts';
 import { bodyString } from '../protocol/body.ts';
 import { editBody } from '../protocol/edit-object.ts';
 import { spliceMessage } from '../protocol/splice.ts';

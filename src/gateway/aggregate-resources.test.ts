@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { client, ended, GatewayBench, MCP } from '../../test/support/gateway-bench.ts';
+import { ANONYMOUS } from '../model/client-profile.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { answer, failure, type Outcome } from '../model/outcome.ts';
-import { ANONYMOUS } from '../model/principal.ts';
 import { errorAnswer, notification, result } from '../protocol/compose.ts';
 import { shapeFailure } from './failure-shape.ts';
 

@@ -1,16 +1,14 @@
 import { appScriptEdits } from '../catalog/app-script.ts';
 import type { Catalog } from '../catalog/catalog.ts';
-import { uriEdit } from '../catalog/exposed-uris.ts';
+import { isWrapped, unwrapUri, uriEdit } from '../catalog/exposed-uris.ts';
 import type { ResourceTarget } from '../catalog/resource-table.ts';
-import { isWrapped, unwrapUri } from '../catalog/wrapped-uri.ts';
-import type { ClientProfile } from '../model/client-profile.ts';
+import type { ClientProfile, Principal } from '../model/client-profile.ts';
 import { CATALOGUE } from '../model/error-catalogue.ts';
 import type { Exchange } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { answer, failure, type Outcome } from '../model/outcome.ts';
 import type { Upstreams } from '../model/ports.ts';
-import type { Principal } from '../model/principal.ts';
 import { bodyField, errorCode } from '../protocol/body.ts';
 import { elements, field } from '../protocol/fields.ts';
 import { type Edit, spliceMessage } from '../protocol/splice.ts';

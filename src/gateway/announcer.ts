@@ -1,6 +1,6 @@
+import { mayUse } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
 import type { ClientStreams, Upstreams } from '../model/ports.ts';
-import { mayUse } from '../model/principal.ts';
 import type { ListKind } from '../model/server-catalog.ts';
 import { notification } from '../protocol/compose.ts';
 import { LIST_METHODS } from '../protocol/methods.ts';

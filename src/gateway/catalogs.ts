@@ -1,12 +1,9 @@
-import type { Catalog } from '../catalog/catalog.ts';
+import { type Catalog, mergeCatalog, versionOf } from '../catalog/catalog.ts';
 import type { CatalogMember } from '../catalog/catalog-member.ts';
 import type { CursorCodec, CursorWriter } from '../catalog/cursor.ts';
-import { mergeCatalog, versionOf } from '../catalog/merge-catalog.ts';
-import type { ClientProfile } from '../model/client-profile.ts';
+import { type ClientProfile, callerKey, mayUse, type Principal } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
-import { callerKey } from '../model/isolation.ts';
 import type { Upstreams } from '../model/ports.ts';
-import { mayUse, type Principal } from '../model/principal.ts';
 import type { Server } from '../model/server.ts';
 import type { ListKind } from '../model/server-catalog.ts';
 import { listIsStale } from '../protocol/list-freshness.ts';

@@ -1,7 +1,6 @@
 import type { Catalog } from '../catalog/catalog.ts';
 import { appLinkEdits, contentEdits, type ExposedUri } from '../catalog/exposed-uris.ts';
-import { answer, type Outcome } from '../model/outcome.ts';
-import { inPlaceOf } from '../model/passed-on.ts';
+import { answer, inPlaceOf, type Outcome } from '../model/outcome.ts';
 import { elements, field, fields, type Range } from '../protocol/fields.ts';
 import { type Edit, spliceMessage } from '../protocol/splice.ts';
 

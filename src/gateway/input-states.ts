@@ -1,8 +1,8 @@
+import type { Principal } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { answer, type Outcome } from '../model/outcome.ts';
-import type { Principal } from '../model/principal.ts';
 import type { Sealing } from '../model/sealing.ts';
 import { bodyField } from '../protocol/body.ts';
 import { stringValue, text } from '../protocol/fields.ts';

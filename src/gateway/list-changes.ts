@@ -1,9 +1,8 @@
 import { type Catalog, listDiffers } from '../catalog/catalog.ts';
 import { parseObject } from '../catalog/catalog-member.ts';
-import type { ClientProfile } from '../model/client-profile.ts';
+import { type ClientProfile, mayUse } from '../model/client-profile.ts';
 import type { Endpoint } from '../model/exchange.ts';
 import type { Upstreams } from '../model/ports.ts';
-import { mayUse } from '../model/principal.ts';
 import { LIST_KINDS, type ListKind, type ServerCatalog } from '../model/server-catalog.ts';
 import { LIST_METHODS, listOf } from '../protocol/methods.ts';
 import type { Catalogs } from './catalogs.ts';

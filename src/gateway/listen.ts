@@ -1,10 +1,9 @@
 import type { Catalog } from '../catalog/catalog.ts';
-import type { ClientProfile } from '../model/client-profile.ts';
+import { type ClientProfile, mayUse } from '../model/client-profile.ts';
 import type { Endpoint, Exchange } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
-import { mayUse } from '../model/principal.ts';
 import { notification } from '../protocol/compose.ts';
 import { editBody, metaChange } from '../protocol/edit-object.ts';
 import { SUBSCRIPTION_ID_KEY } from '../protocol/meta-keys.ts';

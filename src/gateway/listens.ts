@@ -1,8 +1,8 @@
+import type { Principal } from '../model/client-profile.ts';
 import type { Endpoint, Exchange } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
 import type { Upstreams } from '../model/ports.ts';
-import type { Principal } from '../model/principal.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import { notification } from '../protocol/compose.ts';
 import { declaresTasksExtension } from '../protocol/tasks/extension.ts';

@@ -4,7 +4,7 @@ import type { Clock } from '../model/clock.ts';
 import type { Pins } from '../model/drift.ts';
 import type { ClientStreams, TaskRecords, Upstreams } from '../model/ports.ts';
 import { type Random, systemRandom } from '../model/random.ts';
-import { sealingOf } from '../model/sealing-of.ts';
+import { sealingOf } from '../model/sealing.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { Aggregate } from './aggregate.ts';

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../test/support/fake-clock.ts';
 import { agent, type BenchExchange, client, GatewayBench, MCP } from '../../test/support/gateway-bench.ts';
+import { pause } from '../model/clock.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { answer, failure, type Outcome } from '../model/outcome.ts';
-import { pause } from '../model/pause.ts';
 import { notification, result } from '../protocol/compose.ts';
 
 const OLD = {

@@ -1,7 +1,6 @@
 import type { Catalog } from '../catalog/catalog.ts';
-import type { ClientProfile } from '../model/client-profile.ts';
+import type { ClientProfile, Principal } from '../model/client-profile.ts';
 import type { Endpoint } from '../model/exchange.ts';
-import type { Principal } from '../model/principal.ts';
 import type { ListKind } from '../model/server-catalog.ts';
 import type { Catalogs } from './catalogs.ts';
 import type { Recipient } from './list-changes.ts';

@@ -1,12 +1,11 @@
 import { filterAllows, filtersAny } from '../catalog/catalog-member.ts';
-import type { ClientProfile } from '../model/client-profile.ts';
+import type { ClientProfile, Principal } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
 import { type Exchange, serverEndpoint } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { answer, failure, type Outcome } from '../model/outcome.ts';
 import type { Upstreams } from '../model/ports.ts';
-import type { Principal } from '../model/principal.ts';
 import { isOwnProcess, type Server } from '../model/server.ts';
 import type { Capability, ServerCatalog } from '../model/server-catalog.ts';
 import { bodyField } from '../protocol/body.ts';

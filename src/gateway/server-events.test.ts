@@ -3,9 +3,9 @@ import { test } from 'node:test';
 import { settled } from '../../test/support/fake-clock.ts';
 import { agent, client, endpointOf, GatewayBench, MCP, serverNamed } from '../../test/support/gateway-bench.ts';
 import { type Advertisement, tool } from '../../test/support/server-catalogs.ts';
+import { ANONYMOUS } from '../model/client-profile.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { answer, failure } from '../model/outcome.ts';
-import { ANONYMOUS } from '../model/principal.ts';
 import { notification, request, result } from '../protocol/compose.ts';
 import { Metrics } from '../telemetry/metrics.ts';
 

@@ -1,8 +1,8 @@
+import { mayUse } from '../model/client-profile.ts';
 import { CATALOGUE } from '../model/error-catalogue.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import type { ClientStreams, StateLoss } from '../model/ports.ts';
-import { mayUse } from '../model/principal.ts';
 import { errorAnswer, failureAnswer, notification } from '../protocol/compose.ts';
 import { listsChangedBy } from '../protocol/methods.ts';
 import type { Announcer } from './announcer.ts';

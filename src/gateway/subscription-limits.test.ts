@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { client, GatewayBench } from '../../test/support/gateway-bench.ts';
-import { ANONYMOUS, type Principal } from '../model/principal.ts';
+import { ANONYMOUS, type Principal } from '../model/client-profile.ts';
 
 const OF_PRINCIPAL = 32_768;
 const OFFERS = { a: { resources: [], capabilities: { resources: { subscribe: true } } } };

@@ -1,10 +1,9 @@
-import type { ClientProfile } from '../model/client-profile.ts';
+import { type ClientProfile, mayUse } from '../model/client-profile.ts';
 import type { Exchange } from '../model/exchange.ts';
 import { calledOff, GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
 import type { ClientStreams, Upstreams } from '../model/ports.ts';
-import { mayUse } from '../model/principal.ts';
 import { notification, request } from '../protocol/compose.ts';
 import { notificationToStateful } from '../protocol/stateful/to-stateful.ts';
 import { exposedUpdate } from './exposed-update.ts';

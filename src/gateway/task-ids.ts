@@ -1,6 +1,6 @@
+import type { Principal } from '../model/client-profile.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
-import type { Principal } from '../model/principal.ts';
 import type { Sealing } from '../model/sealing.ts';
 import { bodyField } from '../protocol/body.ts';
 import { fieldAt, type Range, stringValue } from '../protocol/fields.ts';

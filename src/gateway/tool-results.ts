@@ -1,7 +1,6 @@
-import { toolFacts } from '../catalog/tool-facts.ts';
+import { toolFacts } from '../catalog/exposed-items.ts';
 import type { Era, Message } from '../model/message.ts';
-import { answer, type Outcome } from '../model/outcome.ts';
-import { inPlaceOf } from '../model/passed-on.ts';
+import { answer, inPlaceOf, type Outcome } from '../model/outcome.ts';
 import type { Capability } from '../model/server-catalog.ts';
 import { resultToStateful } from '../protocol/stateful/result-to-stateful.ts';
 

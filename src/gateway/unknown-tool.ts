@@ -1,9 +1,9 @@
 import type { Catalog } from '../catalog/catalog.ts';
 import { filterAllows } from '../catalog/catalog-member.ts';
-import { type PrefixedTool, parsePrefixedTool, withoutBridgePrefix } from '../catalog/tool-name.ts';
+import { type PrefixedTool, parsePrefixedTool, withoutBridgePrefix } from '../catalog/exposed-names.ts';
+import type { Principal } from '../model/client-profile.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { TOOL_NAME_DELIMITER } from '../model/names.ts';
-import type { Principal } from '../model/principal.ts';
 import { refuseAccess } from './policy/access.ts';
 import { refuseWithheld } from './policy/withheld.ts';
 

@@ -1,5 +1,4 @@
-import { lend, letGo } from './lent-memory.ts';
-import { releaseBytes } from './release-bytes.ts';
+import { lend, letGo, releaseBytes } from './lent-memory.ts';
 
 /** Small pieces are gathered in blocks, so that a byte-by-byte writer costs bytes, not objects. */
 const MIN_BLOCK_BYTES = 1024;

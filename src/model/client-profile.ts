@@ -1,5 +1,25 @@
-import type { Principal } from './principal.ts';
-import type { Revision } from './revision.ts';
+import type { Era, Revision } from './message.ts';
+import type { Isolation, Server } from './server.ts';
+
+/**
+ * The authenticated caller: an agent of the configuration, or the anonymous local user.
+ * It is established by credentials only; a name in a header or in `_meta` never makes one.
+ */
+export interface Principal {
+  /** Stable and unique: `anonymous`, or `agent:<name>`. Sessions, caches and sealed state are bound to it. */
+  readonly id: string;
+  /** The agent's name as configured; `anonymous` otherwise. */
+  readonly name: string;
+  /** Servers this caller may see and reach; null means all (S2.28: an unregistered agent), empty means none. */
+  readonly servers: ReadonlySet<string> | null;
+}
+
+export const ANONYMOUS: Principal = { id: 'anonymous', name: 'anonymous', servers: null };
+
+/** Whether the caller may see and reach the server. The one place that knows what null means. */
+export function mayUse(principal: Principal, server: string): boolean {
+  return principal.servers === null || principal.servers.has(server);
+}
 
 /**
  * What a client told us of itself, as an upstream may be told in turn. Stateful clients say it once, at
@@ -25,4 +45,28 @@ export interface ClientProfile {
   readonly logLevel: string | null;
   /** Value of the header that the operator named as isolation handle for stateless clients; null without one. */
   readonly handle: string | null;
+}
+
+/**
+ * Who may share a connection to a server: as its operator chose, otherwise as its era (null: not known yet) needs. A
+ * stateful server's own requests do not name the call they belong to: whose they are is known only where the connection
+ * is one session's. Until its era is known, a server may turn out to be one of those.
+ */
+export function isolationOf({ isolation }: Pick<Server, 'isolation'>, era: Era | null): Isolation {
+  return isolation ?? (era === 'stateless' ? 'shared' : 'session');
+}
+
+/**
+ * Whose state the calls of a client build on: those with the same key use the same connection, and go to the same node
+ * as long as it lives. Session ids are unguessable and hold no space, so they cannot collide with the composed keys.
+ */
+export function callerKey(client: ClientProfile, isolation: Exclude<Isolation, 'shared'>): string {
+  if (isolation === 'session' && client.sessionId !== null) return client.sessionId;
+  const key = `${client.principal.id} ${client.fingerprint}`;
+  return isolation === 'principal' || client.handle === null ? key : `${key} ${handleWord(client.handle)}`;
+}
+
+/** The handle as one word of a key: what follows it there cannot be part of it, whatever the client chose. */
+function handleWord(handle: string): string {
+  return handle.includes(' ') ? JSON.stringify(handle) : handle;
 }

@@ -1,4 +1,60 @@
-import { SteadyWall } from './steady-wall.ts';
+import { uptime } from 'node:os';
+
+/** Where time is read, in milliseconds; for tests. */
+export interface TimeSources {
+  /** The system's clock, which can be set to anything at any moment. */
+  readonly system: () => number;
+  /** Runs evenly and stands while the machine sleeps. */
+  readonly awake: () => number;
+  /** Runs evenly, sleep included; coarse, and dear to ask. */
+  readonly sinceBoot: () => number;
+}
+
+const SOURCES: TimeSources = {
+  system: () => Date.now(),
+  awake: () => performance.now(),
+  sinceBoot: () => uptime() * 1000,
+};
+
+/** What is below is the clock being kept right, and rounding. */
+const JUMP_MS = 1_000;
+
+/**
+ * Wall-clock time that nobody can set: the system's at the start of the process, and on from there as time really
+ * passes, the sleep of the machine included. What expires at a time of day expires when it should, though somebody puts
+ * the clock forward or back by an hour (F38).
+ */
+export class SteadyWall {
+  readonly #sources: TimeSources;
+  /** What this clock shows when `awake` shows zero. */
+  #base: number;
+  /** Sleep so far: by how much the time since boot has run ahead. */
+  #slept: number;
+  /** By how much the system's clock was ahead when we last asked ourselves why. */
+  #known = 0;
+
+  constructor(sources: TimeSources = SOURCES) {
+    this.#sources = sources;
+    const awake = sources.awake();
+    this.#base = sources.system() - awake;
+    this.#slept = sources.sinceBoot() - awake;
+  }
+
+  now(): number {
+    const { system, awake, sinceBoot } = this.#sources;
+    const steady = this.#base + awake();
+    const ahead = system() - steady;
+    if (Math.abs(ahead - this.#known) < JUMP_MS) return Math.floor(steady);
+    this.#known = ahead;
+    const slept = sinceBoot() - awake();
+    const more = slept - this.#slept;
+    if (more < JUMP_MS) return Math.floor(steady);
+    this.#slept = slept;
+    this.#base += more;
+    this.#known -= more;
+    return Math.floor(steady + more);
+  }
+}
 
 /**
  * Time as a dependency, so that tests can turn the clock. `now` is monotonic; `wall` is for people and records, and
@@ -25,3 +81,50 @@ export const systemClock: Clock = {
     return () => clearTimeout(timer);
   },
 };
+
+/** Resolves when so many milliseconds have passed. */
+export function pause(clock: Clock, ms: number): Promise<void> {
+  return new Promise((resolve) => void clock.after(ms, resolve));
+}
+
+/**
+ * What the work comes to, or what `late` makes of it where that takes longer than so many milliseconds. The work goes on
+ * then, and what becomes of it is nobody's affair any more.
+ */
+export async function within<T, L>(clock: Clock, ms: number, work: Promise<T>, late: () => L): Promise<T | L> {
+  let disarm = (): void => {};
+  const expired = new Promise<L>((resolve, reject) => {
+    disarm = clock.after(ms, () => {
+      try {
+        resolve(late());
+      } catch (error) {
+        reject(error);
+      }
+    });
+  });
+  try {
+    return await Promise.race([work, expired]);
+  } finally {
+    disarm();
+  }
+}
+
+/** A delay that doubles with every step. */
+export interface Backoff {
+  readonly initialMs: number;
+  readonly maxMs: number;
+  /** Share of a delay that chance may take away, so that many do not come back at one instant. */
+  readonly jitter: number;
+}
+
+/** How much longer each delay is than the one before (S3.1). */
+export const BACKOFF_MULTIPLIER = 2;
+/** Beyond so many doublings every curve has long met its bound. */
+const MAX_STEPS = 30;
+
+/** The delay after so many steps, 0 for the first; `unit` is a random number of 0 to below 1. */
+export function backoffMs({ initialMs, maxMs, jitter }: Backoff, steps: number, unit: number): number {
+  return Math.round(
+    Math.min(maxMs, initialMs * BACKOFF_MULTIPLIER ** Math.min(steps, MAX_STEPS)) * (1 - jitter * unit),
+  );
+}

@@ -1,5 +1,4 @@
-import type { ClusterSettings } from './cluster-settings.ts';
-import type { PoolSettings } from './pool-settings.ts';
+import { isLoopbackHost } from './host-address.ts';
 import type { Secret } from './secret.ts';
 import type { Server } from './server.ts';
 
@@ -59,4 +58,81 @@ export interface DesiredState {
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error';
   /** Files this state was read from, absolute. */
   readonly files: readonly string[];
+}
+
+/** How this node is one of several (docs/cluster.md). */
+export interface ClusterSettings {
+  /** Servers of NATS, `nats://host:port` or `tls://host:port`, without credentials. */
+  readonly servers: readonly string[];
+  /** The operator's name for this node; null: the name of the machine. */
+  readonly node: string | null;
+  /** The cluster's secret, then the one before it while it is still believed. At least 32 bytes each. */
+  readonly secrets: readonly Secret[];
+  readonly credentials: NatsCredentials | null;
+  readonly tls: NatsTls | null;
+  /** What becomes of what only this node may own, while NATS cannot be reached: refused, or served at the risk of two owners. */
+  readonly onBusLoss: 'fence' | 'serve';
+  /** `postgresql://…`, where the nodes keep what is decided at run time; null: such changes are refused. */
+  readonly store: Secret | null;
+  /** Serve `mcp.{name}.execute` and `mcp.{name}.list-tools` to other programs. */
+  readonly publicSubjects: boolean;
+  /** The agent that callers on those subjects are who show no key; null: they are refused. */
+  readonly publicPrincipal: string | null;
+}
+
+/** Exactly one kind. `creds` is the text of a `.creds` file: a JWT with its key's seed. */
+export type NatsCredentials =
+  | { readonly kind: 'user'; readonly user: string; readonly password: Secret }
+  | { readonly kind: 'token'; readonly token: Secret }
+  | { readonly kind: 'nkey'; readonly seed: Secret }
+  | { readonly kind: 'creds'; readonly creds: Secret };
+
+/** Files in PEM; null: the system's certificate authorities, no certificate of our own. */
+export interface NatsTls {
+  readonly caFile: string | null;
+  readonly certFile: string | null;
+  readonly keyFile: string | null;
+}
+
+/** When connections of session pools end by themselves (S1.5). Shared by all servers of a node. */
+export interface PoolSettings {
+  /** A connection of one session or principal that was not used for so long is closed. */
+  readonly idleTimeoutMs: number;
+  /** At the limit of processes one that was not used for at least so long is ended for another, unless its client is gone. */
+  readonly sleepAfterMs: number;
+  /** How often connections to close are looked for. */
+  readonly sweepMs: number;
+  /** Requests in a row that failed, after which a connection is replaced. */
+  readonly maxErrors: number;
+}
+
+/** S1.1 */
+export const POOL_DEFAULTS: PoolSettings = {
+  idleTimeoutMs: 30 * 60_000,
+  sleepAfterMs: 0,
+  sweepMs: 5 * 60_000,
+  maxErrors: 10,
+};
+
+/** What a listener has that makes it safe to be reached by other machines. */
+export interface Exposure {
+  /** Agents authenticate nobody where unknown callers get everything too. */
+  readonly authenticated: boolean;
+  /** By TLS of our own or of a proxy. */
+  readonly encrypted: boolean;
+}
+
+/**
+ * What a listener lacks that would open the gateway to other machines; null where it may be opened. Beyond loopback,
+ * everybody who reaches the port could run the tools: that takes authentication and encryption.
+ */
+export function unsafeExposure(
+  listen: DesiredState['listen'],
+  unknownCallers: DesiredState['unknownCallers'],
+  hasAgents: boolean,
+): Exposure | null {
+  if (listen.insecure || isLoopbackHost(listen.host)) return null;
+  const authenticated = hasAgents && unknownCallers === 'refuse';
+  const encrypted = listen.tls !== null || listen.trustedProxies.length > 0;
+  return authenticated && encrypted ? null : { authenticated, encrypted };
 }

@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { resolve } from 'node:path';
 import { describe, test } from 'node:test';
-import { claim, dropKept, FRONT_ROOM, giveBack, lend, letGo, reframed } from './lent-memory.ts';
+import { promisify } from 'node:util';
+import { claim, dropKept, FRONT_ROOM, giveBack, lend, letGo, reframed, releaseBytes } from './lent-memory.ts';
 
 const MIB = 1024 * 1024;
 
@@ -95,4 +98,58 @@ describe('another frame around lent bytes', () => {
     assert.equal(reframed(body, 5, MIB, part(''), part('')), null);
     assert.equal(body.length, MIB);
   });
+});
+
+const module = (name: string): string => JSON.stringify(resolve(import.meta.dirname, name));
+const FACTOR = /\[GlobalMemoryController\] factor ([\d.]+)/g;
+
+/**
+ * By how much V8 says, at each of five collections, that the heap with what it holds outside may grow until the next one:
+ * in a process of its own, which has done that before. To count how often V8 collects by itself would be to measure time.
+ */
+async function factorsAfter(what: string): Promise<string[]> {
+  const program = `
+    import { setFlagsFromString } from 'node:v8';
+    import { collectGarbage, dropKept, lend, letGo } from ${module('lent-memory.ts')};
+    const comesBy = () => letGo(lend(1024 * 1024));
+    ${what}
+    setFlagsFromString('--trace-gc-verbose');
+    for (let i = 0; i < 5; i++) collectGarbage('all');`;
+  const flags = ['--external-memory-accounted-in-global-limit', '--input-type=module', '--eval'];
+  const { stdout } = await promisify(execFile)(process.execPath, [...flags, program]);
+  const factors = Array.from(stdout.matchAll(FACTOR), ([, factor]) => factor!);
+  assert.ok(factors.length >= 5, stdout);
+  return factors;
+}
+
+test('while large bodies come by memory may grow to three times before V8 goes through the heap', async () => {
+  const may = async (what: string): Promise<string> => [...new Set(await factorsAfter(what))].join();
+  assert.equal(await may('comesBy();'), '3.0');
+  assert.equal(await may('comesBy(); comesBy(); dropKept(); comesBy();'), '3.0');
+});
+
+test('before large bodies come, and when nobody has needed them for a while, V8 grows the heap as it thinks right', async () => {
+  // It reckons anew each time: at most four times, and a tenth where few objects are made.
+  for (const what of ['', 'lend(1024 * 1024);', 'comesBy(); dropKept();', 'comesBy(); dropKept(); dropKept();']) {
+    const factors = await factorsAfter(what);
+    assert.ok(
+      factors.some((factor) => factor !== '3.0'),
+      `${what} ${factors.join()}`,
+    );
+  }
+});
+
+test('what fills its memory is freed at once', () => {
+  const whole = Buffer.from(new ArrayBuffer(64));
+  releaseBytes(whole);
+  assert.equal(whole.length, 0);
+});
+
+test('what is part of something larger is left alone, and so is nothing', () => {
+  const whole = Buffer.from(new ArrayBuffer(64)).fill(7);
+  releaseBytes(whole.subarray(0, 63));
+  releaseBytes(whole.subarray(0, 0));
+  releaseBytes(Buffer.alloc(0));
+  assert.equal(whole.length, 64);
+  assert.ok(whole.every((byte) => byte === 7));
 });

@@ -1,4 +1,27 @@
-import { letHeapGrow } from './garbage.ts';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+
+type Collector = (options?: { readonly type: 'minor' }) => void;
+
+let collector: Collector | null = null;
+
+/**
+ * Whether the heap, with what it holds outside of it, may grow to three times of what outlived a collection before the next
+ * one, instead of what V8 thinks right: little more, where few objects are made. Large bodies are such growth and no garbage.
+ */
+export function letHeapGrow(grows: boolean): void {
+  setFlagsFromString(`--heap-growing-percent=${grows ? 200 : 0}`);
+}
+
+/** Frees what is garbage, at once: all of it, or of what is young. */
+export function collectGarbage(which: 'all' | 'young'): void {
+  if (collector === null) {
+    setFlagsFromString('--expose-gc');
+    collector = runInNewContext('gc') as Collector;
+  }
+  if (which === 'all') collector();
+  else collector({ type: 'minor' });
+}
 
 /** Smaller buffers cost the collector little; to follow them up would cost more. */
 const LEND_FROM = 256 * 1024;
@@ -102,4 +125,27 @@ export function giveBack(view: Buffer): void {
   keptBytes += size;
   if (letGoLater === null) letGoLater = setTimeout(dropKept, KEPT_MS).unref();
   else letGoLater.refresh();
+}
+
+/**
+ * Frees the memory of a buffer at once instead of when the garbage collector comes by: what floods in is gone as fast as
+ * it came, and resident memory does not grow by what nobody reads. Only for its sole owner: every view of it is detached.
+ * A buffer that is part of a larger one is left alone.
+ */
+export function releaseBytes(bytes: Buffer): void {
+  const memory = bytes.buffer;
+  if (bytes.byteLength === 0 || bytes.byteLength !== memory.byteLength || !(memory instanceof ArrayBuffer)) return;
+  memory.transfer(0);
+}
+
+/**
+ * How much of the memory that this process may use is taken (F40): less than 80 %, from 80 %, from 90 %, from 95 %. With
+ * `short` no session is opened, with `scarce` no large body is taken in and caches are emptied, with `spent` no call is begun.
+ */
+export type MemoryLevel = 'ample' | 'short' | 'scarce' | 'spent';
+
+export function memoryLevel(share: number): MemoryLevel {
+  if (share < 0.8) return 'ample';
+  if (share < 0.9) return 'short';
+  return share < 0.95 ? 'scarce' : 'spent';
 }

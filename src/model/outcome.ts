@@ -1,4 +1,5 @@
 import type { GatewayError } from './gateway-error.ts';
+import { letGo } from './lent-memory.ts';
 import type { Message } from './message.ts';
 
 /**
@@ -15,4 +16,23 @@ export function answer(message: Message): Outcome {
 
 export function failure(error: GatewayError): Outcome {
   return { kind: 'failure', error };
+}
+
+/** What a tool answers goes to the one client that called it; lists and resources may be kept, or shared by several who asked. */
+const CALL = 'tools/call';
+
+/** Whether the answer to such a request is one caller's alone: what it came in is nobody's once it stands in other words. */
+export function isForOneCaller(method: string): boolean {
+  return method === CALL;
+}
+
+/** Whether nobody needs the answer to this request any more once it is sent. */
+export function isPassedOn({ method }: Message, outcome: Outcome): boolean {
+  return outcome.kind === 'answer' && isForOneCaller(method);
+}
+
+/** The answer in its new words. Where it is passed on, the bytes that it came in are let go of if these are others. */
+export function inPlaceOf(came: Message, translated: Message, method: string): Message {
+  if (isForOneCaller(method) && translated.bytes.buffer !== came.bytes.buffer) letGo(came.bytes);
+  return translated;
 }

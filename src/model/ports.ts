@@ -1,11 +1,10 @@
 /**
  * Ports: how rooms that may not import each other meet. Types only; `app/` wires the implementations.
  */
-import type { ClientProfile } from './client-profile.ts';
+import type { ClientProfile, Principal } from './client-profile.ts';
 import type { Exchange } from './exchange.ts';
 import type { Era, Message } from './message.ts';
 import type { Outcome } from './outcome.ts';
-import type { Principal } from './principal.ts';
 import type { Server } from './server.ts';
 import type { InvalidItem, ListKind, ServerCatalog } from './server-catalog.ts';
 import type { RecoveryStep, ServerStatus, StateChange } from './server-state.ts';

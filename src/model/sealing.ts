@@ -9,3 +9,25 @@ export interface Sealing {
    */
   outdated?(context: string, sealed: string): boolean;
 }
+
+/**
+ * Seals with the first of the keys, and opens what any of them sealed: there are several while the secret that they follow
+ * from is being changed. Everything sealed that other nodes may have to open goes through here.
+ */
+export function sealingOf(keys: readonly Buffer[], make: (key: Buffer) => Sealing): Sealing {
+  const [inForce, ...others] = keys.map(make);
+  if (inForce === undefined) throw new RangeError('nothing is sealed without a key');
+  if (others.length === 0) return inForce;
+  const byOthers = (context: string, sealed: string): string | null => {
+    for (const other of others) {
+      const text = other.open(context, sealed);
+      if (text !== null) return text;
+    }
+    return null;
+  };
+  return {
+    seal: (context, text) => inForce.seal(context, text),
+    open: (context, sealed) => inForce.open(context, sealed) ?? byOthers(context, sealed),
+    outdated: (context, sealed) => inForce.open(context, sealed) === null && byOthers(context, sealed) !== null,
+  };
+}

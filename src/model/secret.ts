@@ -43,3 +43,103 @@ export function revealed(secrets: Readonly<Record<string, Secret>>): Record<stri
   for (const [name, secret] of Object.entries(secrets)) values[name] = secret.reveal();
   return values;
 }
+
+const SECRET_WORD =
+  /token|secret|passw|passphrase|pwd|credential|private|authorization|bearer|cookie|jwt|api[-_]?key|access[-_]?key|[-_]key$|^key$|(?:^|[-_])(?:pat|auth)$|dsn$/i;
+/** `encryptionKey` */
+const KEY_IN_CAMEL_CASE = /[a-z\d]Key$/;
+/** Of texts for models, numbers of their tokens, and places where a secret lies. */
+const ORDINARY_NAME =
+  /tokeni[sz]er|(?:max|min|num|count|total|limit|budget|context|prompt|input|output|completion|thinking)[-_]?\w{0,16}tokens$|(?:[-_]|[a-z](?=[FPD]))(?:file|path|dir)$/i;
+const ORDINARY_HEADER = /^(?:accept(?:-.*)?|content-type|user-agent|mcp-.*|cache-control|connection|origin|referer)$/i;
+
+/** Shorter values are not looked for in texts: `1`, `true` or `prod` would star out half of every line. */
+export const SHORTEST_SECRET = 6;
+
+/** Whether a variable or option of this name usually holds a secret. */
+export function namesSecret(name: string): boolean {
+  return (SECRET_WORD.test(name) || KEY_IN_CAMEL_CASE.test(name)) && !ORDINARY_NAME.test(name);
+}
+
+/** Whether a secret may be what stands behind this name: not the name of a variable that holds it. */
+export function isSecretAssignment(name: string, value: string): boolean {
+  return namesSecret(name) && !(/env_var$/.test(name) && /^[A-Z][A-Z0-9_]*$/.test(value));
+}
+
+/** Whether a variable holds a secret, by its name or by what its value looks like. */
+export function isSecretVariable(name: string, value: string): boolean {
+  return isSecretAssignment(name, value) || looksSecret(value) || isKey(value);
+}
+
+const ADDRESS = /[a-z][a-z\d+.-]{0,30}:\/\/[^\s"'<>]+/i;
+/** Of these, paths and queries may hold an `@`. */
+const WEB = /^(?:https?|wss?):/i;
+/** How keys of well-known services begin. */
+const KEY =
+  /^(?:[spr]k|gh[a-z]|github|glpat|xox[a-z]|hf|npm|shp[a-z]+|dop|lin|ntn|pat)[-_]\w{6}|^(?:AKIA|ASIA|AIza|eyJ)\w{6}/;
+
+/**
+ * Whether a value looks as only secrets do, whatever it is called: one long word with letters and several digits, or
+ * an address with a password. File names and versions can look so too.
+ */
+export function looksSecret(value: string): boolean {
+  if (userInfo(ADDRESS.exec(value)?.[0] ?? '').passwords.length > 0) return true;
+  return /^[\w.+=~-]{12,4096}$/.test(value) && /[a-z]/i.test(value) && (value.match(/\d/g)?.length ?? 0) >= 3;
+}
+
+/** Words and numbers between hyphens and underscores, as names of files and folders have them. */
+const PLAIN_PARTS = /(?<![^_-])(?:[A-Z]?[a-z]+|[A-Z]+|\d+)(?![^_-])/g;
+
+/**
+ * Whether a word is a key of a known service, or as random as nothing but a key. The folder `my-server-aB3xY1` is none:
+ * without its words, too little of it is left.
+ */
+export function isKey(word: string): boolean {
+  if (KEY.test(word)) return true;
+  if (!/^[\w+=~-]{20,4096}$/.test(word)) return false;
+  const random = word.replaceAll(PLAIN_PARTS, '').replaceAll(/[_-]/g, '');
+  return random.length >= 12 && /[a-z]/.test(word) && /[A-Z]/.test(word) && /\d/.test(word);
+}
+
+/** Whether the value of such a header is kept out of logs. All are but a few that never hold anything private. */
+export function isSecretHeader(name: string): boolean {
+  return !ORDINARY_HEADER.test(name);
+}
+
+/**
+ * What to look for in texts that leave the process: the value, what follows `Bearer` or `Basic`, user and password of
+ * the latter, a URL's password.
+ */
+export function secretForms(value: string): string[] {
+  const [, scheme = '', bare = ''] = /^(Bearer|Basic|Token)\s+(.+)$/is.exec(value) ?? [];
+  const pair = scheme.toLowerCase() === 'basic' ? Buffer.from(bare, 'base64').toString('utf8') : '';
+  const { passwords } = userInfo(ADDRESS.exec(value)?.[0] ?? '');
+  const forms = [value, bare, pair, pair.slice(pair.indexOf(':') + 1), ...passwords, ...passwords.map(decoded)];
+  return [...new Set(forms)].filter((form) => form.length >= SHORTEST_SECRET);
+}
+
+/**
+ * What stands before the host of an address, without the `@`, and what of it may be the password. A password that is not
+ * percent-encoded may hold `/`, `#` and `?`: it ends at the last `@`, where the address would have no port before these.
+ */
+export function userInfo(address: string): { readonly user: string; readonly passwords: readonly string[] } {
+  const behind = address.slice(address.indexOf('://') + 3);
+  const authority = /^[^/?#]*/.exec(behind)![0];
+  const near = authority.lastIndexOf('@');
+  const notWeb = !WEB.test(address) || (near < 0 && /^[^:[]*:(?=.*[^\d\uE000]).+$/s.test(authority));
+  const end = notWeb && address.includes('://') ? behind.lastIndexOf('@') : near;
+  if (end < 0 || !address.includes('://')) return { user: '', passwords: [] };
+  const user = behind.slice(0, end);
+  const colon = user.indexOf(':');
+  if (colon < 0) return { user, passwords: [] };
+  const passwords = new Set([near, end].filter((at) => at > colon + 1).map((at) => behind.slice(colon + 1, at)));
+  return { user, passwords: [...passwords] };
+}
+
+export function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}

@@ -1,5 +1,3 @@
-import type { EventSink } from './event-sink.ts';
-
 /** A request that a stream is to answer and has not. */
 export interface OwedAnswer {
   /** As its client wrote it. */
@@ -71,4 +69,40 @@ export interface StreamsElsewhere {
   left(sessionId: string, principal: string, afterId: string): Promise<LeftStream | null>;
   /** It goes on after this event, of a stream of this node; false where another node was first. Never rejects. */
   takeOver(left: LeftStream, asEventId: string): Promise<boolean>;
+}
+
+/** The connection under an SSE stream, as the streams of this room need it: what `SseWriter` offers. */
+export interface EventSink {
+  /** The client is gone, was cut off, or the stream was ended. */
+  readonly closed: boolean;
+  /** One event; `droppable` ones may be lost to a client that does not keep up. False: this one does not. */
+  event(id: string | null, parts: readonly Buffer[], droppable?: boolean): boolean;
+  /** How long the client shall wait before it reconnects. */
+  retry(ms: number): boolean;
+  /** The client keeps up again: everything held back is out. Only after `event` returned false. */
+  onDrain: (() => void) | null;
+  /** The client has gone, or was cut off. Not called after `end`. */
+  onClose: (() => void) | null;
+  /** Ends the stream after what is held back for it; idempotent. */
+  end(): void;
+}
+
+/** What a client of HTTP+SSE posted to a node that does not have its stream. */
+export interface StreamPost {
+  readonly sessionId: string;
+  /** Id of the caller, as the node that was asked has authenticated it. */
+  readonly principal: string;
+  /** Path of the endpoint that was posted to. */
+  readonly endpoint: string;
+  readonly body: Buffer;
+}
+
+/** How the POST is answered: 202, or an error. */
+export interface PostAnswer {
+  readonly status: number;
+  /** Of the JSON-RPC error; 0 for none. */
+  readonly code: number;
+  readonly text: string;
+  /** Of the request, as written; empty where it is not known. */
+  readonly id: string;
 }

@@ -1,5 +1,4 @@
-import { revealed } from './secret.ts';
-import { isSecretHeader, isSecretVariable, secretForms } from './secret-words.ts';
+import { isSecretHeader, isSecretVariable, revealed, secretForms } from './secret.ts';
 import type { Server, TransportSpec } from './server.ts';
 import { SweptText } from './swept-text.ts';
 

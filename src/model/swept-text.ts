@@ -7,7 +7,7 @@ import {
   looksSecret,
   namesSecret,
   userInfo,
-} from './secret-words.ts';
+} from './secret.ts';
 
 const MASK = '[redacted]';
 /** Of any client. */

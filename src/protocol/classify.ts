@@ -5,8 +5,7 @@
  */
 
 import { CATALOGUE, type ErrorCode } from '../model/error-catalogue.ts';
-import { Message } from '../model/message.ts';
-import { isRevision, type Revision, STATEFUL_REVISIONS, STATELESS_REVISIONS } from '../model/revision.ts';
+import { isRevision, Message, type Revision, STATEFUL_REVISIONS, STATELESS_REVISIONS } from '../model/message.ts';
 import { bodyField } from './body.ts';
 import { errorAnswer } from './compose.ts';
 import { fields, type Range, stringValue, text } from './fields.ts';

@@ -1,9 +1,7 @@
 import { resolve } from 'node:path';
-import { FilesAnswer } from '../config/files/files-answer.ts';
-import { type ConfigWatch, type WatchOptions, watchConfig } from '../config/files/watch-config.ts';
+import { type ConfigWatch, FilesAnswer, type WatchOptions, watchConfig } from '../config/files/watch-config.ts';
 import { type ConfigResult, type LoadOptions, loadConfig } from '../config/load-config.ts';
-import { type ConfigProblem, problemAt } from '../config/problem/problem.ts';
-import { Source } from '../config/problem/source.ts';
+import { type ConfigProblem, problemAt, Source } from '../config/problem/problem.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import type { Registry } from './registry.ts';
 

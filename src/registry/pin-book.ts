@@ -2,6 +2,8 @@ import type { Clock } from '../model/clock.ts';
 import {
   type ApprovedDefinition,
   type Definition,
+  type DefinitionName,
+  type DriftEvent,
   type DriftRecord,
   noPins,
   type Pin,
@@ -11,7 +13,6 @@ import {
   pinKey,
   type ServerPins,
 } from '../model/drift.ts';
-import type { DefinitionName, DriftEvent } from '../model/drift-report.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
 /** Definitions that may be offered under one name; of more, the ones approved first are forgotten. */

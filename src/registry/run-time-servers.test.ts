@@ -6,9 +6,9 @@ import type { DesiredState } from '../model/desired-state.ts';
 import { SqliteTruth } from '../store/truth/sqlite-truth.ts';
 import { type Truth, TruthError, type TruthSnapshot } from '../store/truth/truth.ts';
 import { Logger } from '../telemetry/logger.ts';
-import { NO_OTHER_NODES, type OtherNodes } from './other-nodes.ts';
 import { RunTimeServers } from './run-time-servers.ts';
-import { StoredServers } from './stored-servers.ts';
+import { NO_OTHER_NODES, type OtherNodes } from './run-time-state.ts';
+import { StoredServers } from './stored-definitions.ts';
 
 const EXEC = { exec: true };
 const PLAIN = { exec: false };

@@ -1,16 +1,13 @@
 import { type ConfigProblem, renderProblem } from '../config/problem/problem.ts';
 import type { Need } from '../config/server/definition-needs.ts';
-import type { Clock } from '../model/clock.ts';
+import { type Clock, pause } from '../model/clock.ts';
 import type { DesiredState } from '../model/desired-state.ts';
-import { pause } from '../model/pause.ts';
 import type { Server } from '../model/server.ts';
 import { type Applied, TRUTH_LIMITS } from '../store/truth/truth.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { type Caller, refuseBeyondRights } from './may-add.ts';
-import { NO_OTHER_NODES, type OtherNodes } from './other-nodes.ts';
-import { noServer, RunTimeProblem, storeProblem } from './run-time-problem.ts';
-import { type Provenance, placeOf, RunTimeState } from './run-time-state.ts';
-import type { StoredServers } from './stored-servers.ts';
+import { type Caller, noServer, RunTimeProblem, refuseBeyondRights, storeProblem } from './run-time-problem.ts';
+import { NO_OTHER_NODES, type OtherNodes, type Provenance, placeOf, RunTimeState } from './run-time-state.ts';
+import type { StoredServers } from './stored-definitions.ts';
 import { asTemporary, type Lifetime } from './temporary-servers.ts';
 
 export interface RunTimeServersDeps {

@@ -5,11 +5,8 @@ import { foldedName } from '../model/names.ts';
 import type { Server } from '../model/server.ts';
 import { type Applied, TruthError } from '../store/truth/truth.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { mergeDesired, type Shadowed } from './merge-desired.ts';
-import type { OtherNodes } from './other-nodes.ts';
 import { noServer, RunTimeProblem, revisionChanged } from './run-time-problem.ts';
-import { StoredDefinitions, type StoredEntry } from './stored-definitions.ts';
-import type { StoredServers } from './stored-servers.ts';
+import { StoredDefinitions, type StoredEntry, type StoredServers } from './stored-definitions.ts';
 import { type TemporaryServer, TemporaryServers } from './temporary-servers.ts';
 
 export interface RunTimeStateDeps {
@@ -204,4 +201,56 @@ function whose(name: string, by: string): string {
   return by === name
     ? 'a file has a server of this name, which wins'
     : `clients would confuse it with ${by}, which wins`;
+}
+
+/** What the other nodes of a cluster have, as this one knows it. */
+export interface OtherNodes {
+  /** The server of that name that this node has not, and the names of the nodes that have it; null where there is none. */
+  server(name: string): { readonly server: Server; readonly nodes: readonly string[] } | null;
+  /** The nodes that mean something else by its name, or by one that clients would take for it. */
+  against(server: Server): readonly string[];
+}
+
+/** Of a lone gateway. */
+export const NO_OTHER_NODES: OtherNodes = { server: () => null, against: () => [] };
+
+/** A server of the store that does not run, because a file has one that clients would take for it. */
+export interface Shadowed {
+  readonly name: string;
+  /** The server that does. */
+  readonly by: string;
+}
+
+export interface Merged {
+  readonly state: DesiredState;
+  readonly shadowed: readonly Shadowed[];
+}
+
+/**
+ * What should run: the files, what was added at run time, and what is suspended. Of two servers that clients would
+ * confuse the file's runs: it is what people look at. The other stays where it is, and is told. Pure.
+ */
+export function mergeDesired(
+  files: DesiredState,
+  added: Iterable<Server>,
+  suspended: (name: string) => boolean,
+): Merged {
+  const servers = new Map(files.servers);
+  const taken = new Map([...servers.keys()].map((name) => [foldedName(name), name]));
+  const shadowed: Shadowed[] = [];
+  let { maxTimeoutMs } = files;
+  for (const server of added) {
+    const by = taken.get(foldedName(server.name));
+    if (by !== undefined) {
+      shadowed.push({ name: server.name, by });
+      continue;
+    }
+    taken.set(foldedName(server.name), server.name);
+    servers.set(server.name, server);
+    maxTimeoutMs = Math.max(maxTimeoutMs, server.timeoutMs, ...server.toolTimeoutMs.values());
+  }
+  for (const [name, server] of servers) {
+    if (server.enabled && suspended(name)) servers.set(name, { ...server, enabled: false });
+  }
+  return { state: { ...files, servers, maxTimeoutMs }, shadowed };
 }

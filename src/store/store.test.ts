@@ -7,14 +7,13 @@ import { after, before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { FakeClock } from '../../test/support/fake-clock.ts';
 import { Sealer } from '../gateway/sealer.ts';
-import { sealingOf } from '../model/sealing-of.ts';
+import { sealingOf } from '../model/sealing.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import { Logger } from '../telemetry/logger.ts';
 import { DataFolder } from './data-folder.ts';
 import { SqliteEventLog } from './event-log.ts';
 import { SqliteKnownCatalogs } from './known-catalogs.ts';
-import { SqliteEraVerdicts, SqliteUpstreamSessions } from './remembered.ts';
-import { SqliteSessionRecords } from './session-records.ts';
+import { SqliteEraVerdicts, SqliteSessionRecords, SqliteUpstreamSessions } from './remembered.ts';
 import { StateFile } from './state-file.ts';
 
 let folder: string;

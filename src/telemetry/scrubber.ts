@@ -1,4 +1,4 @@
-import { SHORTEST_SECRET } from '../model/secret-words.ts';
+import { SHORTEST_SECRET } from '../model/secret.ts';
 
 const MASK = '[redacted]';
 /** Of a value of several lines, such as a PEM, these are masked one by one. Shorter lines are braces and the like. */

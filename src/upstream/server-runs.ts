@@ -1,7 +1,7 @@
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
+import { OwnedElsewhere } from '../model/gateway-error.ts';
 import type { Era } from '../model/message.ts';
-import { OwnedElsewhere } from '../model/owned-elsewhere.ts';
 import { Attempt, type WaitingCall } from './connection/attempt.ts';
 import type { Connection } from './connection/connection.ts';
 import { asGatewayError } from './connection/failures.ts';

@@ -1,5 +1,5 @@
 import type { Clock } from '../model/clock.ts';
-import type { PoolSettings } from '../model/pool-settings.ts';
+import type { PoolSettings } from '../model/desired-state.ts';
 import type {
   EraVerdicts,
   KnownCatalogs,

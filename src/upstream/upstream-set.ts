@@ -1,11 +1,10 @@
 import { availableParallelism } from 'node:os';
 import type { ClientProfile } from '../model/client-profile.ts';
+import { POOL_DEFAULTS } from '../model/desired-state.ts';
 import type { Exchange } from '../model/exchange.ts';
-import { GatewayError } from '../model/gateway-error.ts';
+import { GatewayError, type Room } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
-import type { Room } from '../model/no-room.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
-import { POOL_DEFAULTS } from '../model/pool-settings.ts';
 import type { StateLoss, Upstreams } from '../model/ports.ts';
 import { isOwnProcess, type Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';

@@ -1,8 +1,7 @@
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Exchange } from '../model/exchange.ts';
-import type { GatewayError } from '../model/gateway-error.ts';
+import type { GatewayError, Room } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
-import type { Room } from '../model/no-room.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
 import type { StateLoss } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { test } from 'node:test';
 import { systemClock } from '../../src/model/clock.ts';
-import { SERVERS } from '../../src/registry/stored-servers.ts';
+import { SERVERS } from '../../src/registry/stored-definitions.ts';
 import { PostgresTruth } from '../../src/store/truth/postgres/postgres-truth.ts';
 import { SECRET } from '../support/cluster-bench.ts';
 import { alive, callable, onCluster, type Who } from '../support/cluster-facts.ts';

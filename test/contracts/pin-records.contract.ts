@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { Pin, PinRecords, PinsChange } from '../../src/model/drift.ts';
-import { pinKey } from '../../src/model/drift.ts';
-import type { DriftEvent } from '../../src/model/drift-report.ts';
+import { type DriftEvent, type Pin, type PinRecords, type PinsChange, pinKey } from '../../src/model/drift.ts';
 
 export interface PinRecordsSubject {
   /** What is kept under this name, as another process sees it that begins now. */

@@ -2,7 +2,7 @@ import { execFileSync, spawn } from 'node:child_process';
 import { join, resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { systemClock } from '../../src/model/clock.ts';
-import { StoredServers } from '../../src/registry/stored-servers.ts';
+import { StoredServers } from '../../src/registry/stored-definitions.ts';
 import { SqliteTruth } from '../../src/store/truth/sqlite-truth.ts';
 import { Logger } from '../../src/telemetry/logger.ts';
 import { type Desire, desireAfter, STEPS } from './truth-steps.ts';

@@ -1,6 +1,6 @@
 import { writeSync } from 'node:fs';
 import { systemClock } from '../../src/model/clock.ts';
-import { StoredServers } from '../../src/registry/stored-servers.ts';
+import { StoredServers } from '../../src/registry/stored-definitions.ts';
 import { SqliteTruth } from '../../src/store/truth/sqlite-truth.ts';
 import { Logger } from '../../src/telemetry/logger.ts';
 import { STEPS, stepOf } from './truth-steps.ts';

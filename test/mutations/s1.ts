@@ -4,7 +4,7 @@ export const S1: readonly Mutation[] = [
   {
     row: 'S1.1',
     what: 'the default of failed requests in a row is 100',
-    file: 'src/model/pool-settings.ts',
+    file: 'src/model/desired-state.ts',
     find: 'maxErrors: 10,',
     replace: 'maxErrors: 100,',
   },

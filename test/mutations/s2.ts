@@ -32,7 +32,7 @@ export const S2: readonly Mutation[] = [
   {
     row: 'S2.4',
     what: 'a prefixed name is split at the last delimiter',
-    file: 'src/catalog/tool-name.ts',
+    file: 'src/catalog/exposed-names.ts',
     find: 'prefixed.indexOf(TOOL_NAME_DELIMITER)',
     replace: 'prefixed.lastIndexOf(TOOL_NAME_DELIMITER)',
   },
@@ -229,7 +229,7 @@ export const S2: readonly Mutation[] = [
   {
     row: 'S2.30',
     what: 'the aggregate lists the servers in reverse',
-    file: 'src/catalog/merge-catalog.ts',
+    file: 'src/catalog/catalog.ts',
     find: '  return members.flatMap(({ server, tools, catalog }) => {',
     replace: '  return members.toReversed().flatMap(({ server, tools, catalog }) => {',
   },

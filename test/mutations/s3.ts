@@ -4,7 +4,7 @@ export const S3: readonly Mutation[] = [
   {
     row: 'S3.1',
     what: 'the delays of starts do not grow',
-    file: 'src/model/backoff.ts',
+    file: 'src/model/clock.ts',
     find: 'initialMs * BACKOFF_MULTIPLIER ** Math.min(steps, MAX_STEPS)',
     replace: 'initialMs * BACKOFF_MULTIPLIER ** Math.min(steps, 0)',
   },
@@ -110,7 +110,7 @@ export const S3: readonly Mutation[] = [
   {
     row: 'S3.12',
     what: 'other headers are no other connection',
-    file: 'src/model/transport-facts.ts',
+    file: 'src/model/server.ts',
     find: 'return [type, url, sseFallback, named,',
     replace: 'return [type, url, sseFallback, [],',
   },

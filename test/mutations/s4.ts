@@ -102,7 +102,7 @@ export const S4: readonly Mutation[] = [
   {
     row: 'S4.15',
     what: 'bridged tools have no mcp__ in front',
-    file: 'src/catalog/tool-name.ts',
+    file: 'src/catalog/exposed-names.ts',
     find: 'return BRIDGE_PREFIX + exposed;',
     replace: 'return exposed;',
   },

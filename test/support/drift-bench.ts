@@ -1,7 +1,6 @@
 import type { Drift } from '../../src/gateway/drift/drift.ts';
-import type { DriftPolicy, PinnedList, WaitingDefinition } from '../../src/model/drift-report.ts';
-import type { Outcome } from '../../src/model/outcome.ts';
-import { answer } from '../../src/model/outcome.ts';
+import type { DriftPolicy, PinnedList, WaitingDefinition } from '../../src/model/drift.ts';
+import { answer, type Outcome } from '../../src/model/outcome.ts';
 import type { ListKind } from '../../src/model/server-catalog.ts';
 import { result } from '../../src/protocol/compose.ts';
 import { PinBook } from '../../src/registry/pin-book.ts';

@@ -1,11 +1,10 @@
 import { Gateway, type GatewayDeps } from '../../src/gateway/gateway.ts';
-import type { ClientProfile } from '../../src/model/client-profile.ts';
+import { ANONYMOUS, type ClientProfile, type Principal } from '../../src/model/client-profile.ts';
 import type { Endpoint, Exchange } from '../../src/model/exchange.ts';
 import { GatewayError } from '../../src/model/gateway-error.ts';
 import type { Era, Message } from '../../src/model/message.ts';
 import { answer, failure, type Outcome } from '../../src/model/outcome.ts';
 import type { ClientStreams, Upstreams } from '../../src/model/ports.ts';
-import { ANONYMOUS, type Principal } from '../../src/model/principal.ts';
 import type { Server } from '../../src/model/server.ts';
 import type { ListKind, ServerCatalog } from '../../src/model/server-catalog.ts';
 import type { ServerState, ServerStatus } from '../../src/model/server-state.ts';

@@ -1,12 +1,10 @@
 import type { LocalUpstreams } from '../../src/cluster/cluster-deps.ts';
-import type { ClientProfile } from '../../src/model/client-profile.ts';
+import { ANONYMOUS, type ClientProfile } from '../../src/model/client-profile.ts';
 import type { Exchange } from '../../src/model/exchange.ts';
-import { GatewayError } from '../../src/model/gateway-error.ts';
+import { GatewayError, type Room } from '../../src/model/gateway-error.ts';
 import type { Message } from '../../src/model/message.ts';
-import type { Room } from '../../src/model/no-room.ts';
 import { answer, failure, type Outcome } from '../../src/model/outcome.ts';
 import type { UpstreamEvents } from '../../src/model/ports.ts';
-import { ANONYMOUS } from '../../src/model/principal.ts';
 import type { Server } from '../../src/model/server.ts';
 import type { ListKind, ServerCatalog } from '../../src/model/server-catalog.ts';
 import type { ServerStatus } from '../../src/model/server-state.ts';

@@ -1,9 +1,9 @@
-import type { ClientProfile } from '../../src/model/client-profile.ts';
+import { ANONYMOUS, type ClientProfile } from '../../src/model/client-profile.ts';
+import { POOL_DEFAULTS, type PoolSettings } from '../../src/model/desired-state.ts';
 import type { Exchange } from '../../src/model/exchange.ts';
 import { GatewayError } from '../../src/model/gateway-error.ts';
 import type { Era, Message } from '../../src/model/message.ts';
 import type { Outcome } from '../../src/model/outcome.ts';
-import { POOL_DEFAULTS, type PoolSettings } from '../../src/model/pool-settings.ts';
 import type {
   ConnectionChange,
   EraVerdict,
@@ -14,7 +14,6 @@ import type {
   UpstreamSessionRecord,
   UpstreamSessions,
 } from '../../src/model/ports.ts';
-import { ANONYMOUS } from '../../src/model/principal.ts';
 import type { Server } from '../../src/model/server.ts';
 import type { ListKind, ServerCatalog } from '../../src/model/server-catalog.ts';
 import type { ServerState } from '../../src/model/server-state.ts';

@@ -8,7 +8,7 @@ import { KeyRing } from '../../bus/trust/key-ring.ts';
 import { SealedLog } from '../../bus/trust/sealed-log.ts';
 import type { WireChange } from '../../bus/wire.ts';
 import { systemClock } from '../../model/clock.ts';
-import type { ClusterSettings } from '../../model/cluster-settings.ts';
+import type { ClusterSettings } from '../../model/desired-state.ts';
 import { systemRandom } from '../../model/random.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { ClusterConnection, Messenger } from './cluster-connection.ts';

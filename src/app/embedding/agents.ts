@@ -1,5 +1,5 @@
+import type { Principal } from '../../model/client-profile.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import type { Principal } from '../../model/principal.ts';
 import { Secret } from '../../model/secret.ts';
 import type { App } from '../app.ts';
 import { Operator, operatorProfile } from '../operator.ts';

@@ -1,5 +1,5 @@
 import { type ToolChange, type ToolMeta, toolChanges } from '../../catalog/drift/compare-tool-lists.ts';
-import { bridgePrefixed, withoutBridgePrefix } from '../../catalog/tool-name.ts';
+import { bridgePrefixed, withoutBridgePrefix } from '../../catalog/exposed-names.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { ToolArguments } from './agent-client.ts';
 import type { AsAgent, Gateway, GatewayTool } from './gateway-api.ts';

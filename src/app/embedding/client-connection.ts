@@ -1,8 +1,8 @@
 import { PassThrough, Writable } from 'node:stream';
 import type { Downstream } from '../../downstream/downstream.ts';
 import { LineReader } from '../../downstream/stdio/line-reader.ts';
+import type { Principal } from '../../model/client-profile.ts';
 import type { Endpoint } from '../../model/exchange.ts';
-import type { Principal } from '../../model/principal.ts';
 import { outsideServers } from '../../upstream/error-boundary.ts';
 import { ObjectTransport, type SdkTransport } from './object-transport.ts';
 

@@ -1,5 +1,4 @@
-import { connectionDigest } from '../../config/server/connection-digest.ts';
-import { plainServer } from '../../config/server/plain-server.ts';
+import { connectionDigest, plainServer } from '../../config/server/plain-server.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { SERVER_NAME_PATTERN } from '../../model/names.ts';
 import type { Server } from '../../model/server.ts';

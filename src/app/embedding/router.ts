@@ -1,5 +1,5 @@
+import { parsePrefixedTool, toolNameFault } from '../../catalog/exposed-names.ts';
 import { NameTable } from '../../catalog/name-table.ts';
-import { parsePrefixedTool, toolNameFault } from '../../catalog/tool-name.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { AgentClient, Answer, ToolArguments } from './agent-client.ts';
 import type { Tool, ToolCallResult } from './mcp-types.ts';

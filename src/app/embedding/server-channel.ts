@@ -1,6 +1,6 @@
+import { ANONYMOUS } from '../../model/client-profile.ts';
 import { systemClock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import { ANONYMOUS } from '../../model/principal.ts';
 import { systemRandom } from '../../model/random.ts';
 import type { Server } from '../../model/server.ts';
 import { notification, request, result } from '../../protocol/compose.ts';

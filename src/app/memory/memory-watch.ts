@@ -1,5 +1,4 @@
-import { collectGarbage } from '../../model/garbage.ts';
-import { type MemoryLevel, memoryLevel } from '../../model/memory-level.ts';
+import { collectGarbage, type MemoryLevel, memoryLevel } from '../../model/lent-memory.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { groupShareReader, heapShare } from './memory-limit.ts';
 

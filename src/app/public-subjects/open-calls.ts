@@ -3,8 +3,7 @@ import type { Wire } from '../../bus/wire.ts';
 import { packFrame, unpackFrame } from '../../cluster/frames/frame.ts';
 import { LruMap } from '../../cluster/lru-map.ts';
 import type { NodeView } from '../../cluster/nodes/node-state.ts';
-import type { Clock } from '../../model/clock.ts';
-import { pause } from '../../model/pause.ts';
+import { type Clock, pause } from '../../model/clock.ts';
 import { type Answer, AnswerPost } from './answer-post.ts';
 import { OpenCall, type WhenOrphaned } from './open-call.ts';
 

@@ -1,9 +1,9 @@
 import type { Wire, WireMessage } from '../../bus/wire.ts';
 import type { Served } from '../../cluster/calls/served-calls.ts';
 import type { KeyAuthenticator } from '../../downstream/identity/auth.ts';
+import type { Principal } from '../../model/client-profile.ts';
 import { serverEndpoint } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import type { Principal } from '../../model/principal.ts';
 import { elements, field } from '../../protocol/fields.ts';
 import { ask, resultOf } from '../embedding/operator-calls.ts';
 import { ServerError } from '../embedding/server-error.ts';

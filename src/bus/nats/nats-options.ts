@@ -1,4 +1,4 @@
-import type { NatsCredentials, NatsTls } from '../../model/cluster-settings.ts';
+import type { NatsCredentials, NatsTls } from '../../model/desired-state.ts';
 
 /** Where the servers of NATS are, and how this node shows who it is. */
 export interface NatsOptions {

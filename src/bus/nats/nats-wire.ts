@@ -1,6 +1,6 @@
 import type { NatsConnection, NodeConnectionOptions, Subscription, TlsOptions } from '@nats-io/transport-node';
 import type { Clock } from '../../model/clock.ts';
-import type { NatsCredentials } from '../../model/cluster-settings.ts';
+import type { NatsCredentials } from '../../model/desired-state.ts';
 import type { Wire, WireChange, WireMessage, WirePublishOptions, WireStatus, WireTraffic } from '../wire.ts';
 import type { NatsCore } from './load-nats.ts';
 import { NatsMessage } from './nats-message.ts';

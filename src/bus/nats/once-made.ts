@@ -1,5 +1,5 @@
 import type { StreamInfo } from '@nats-io/jetstream';
-import { pause } from '../../model/pause.ts';
+import { pause } from '../../model/clock.ts';
 import type { Reach } from './nats-reach.ts';
 
 /** When it was made, as nats-server 2.9 says of a stream that somebody is making in this very instant. */

@@ -1,7 +1,7 @@
 import { type Capability, LIST_KINDS, type ListKind } from '../../model/server-catalog.ts';
 import { decodeString, entries } from '../../protocol/fields.ts';
 import { skipSpace } from '../../protocol/skip.ts';
-import { sameJson } from './same-json.ts';
+import { sameJson } from './same-value.ts';
 
 /** One field of a definition that differs. */
 export interface FieldChange {

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
-import type { Capability } from '../../model/server-catalog.ts';
+import { PINNED_LISTS, type PinnedList } from '../../model/drift.ts';
+import type { Capability, Hello, ServerCatalog } from '../../model/server-catalog.ts';
 import { canonicalExact } from '../../protocol/canonical.ts';
 import { editObject } from '../../protocol/edit-object.ts';
 
@@ -50,4 +51,28 @@ export function pinned(bytes: Buffer): Buffer {
     { start: 0, end: bytes.length },
     UNPINNED.map((key) => [key, null] as const),
   );
+}
+
+const INSTRUCTIONS = new WeakMap<Hello, readonly Capability[]>();
+
+/** What a catalogue has of a list that is pinned; instructions as one item without a name, a JSON text. */
+export function pinnedItems(catalog: Pick<ServerCatalog, 'hello' | 'lists'>, list: PinnedList): readonly Capability[] {
+  return list === 'instructions' ? instructionsOf(catalog.hello) : catalog.lists[list].items;
+}
+
+/** All of them, with their lists. */
+export function* allPinned(
+  catalog: Pick<ServerCatalog, 'hello' | 'lists'>,
+): Generator<{ readonly list: PinnedList; readonly item: Capability }, void, undefined> {
+  for (const list of PINNED_LISTS) for (const item of pinnedItems(catalog, list)) yield { list, item };
+}
+
+function instructionsOf(hello: Hello): readonly Capability[] {
+  let items = INSTRUCTIONS.get(hello);
+  if (items === undefined) {
+    const { instructions } = hello;
+    items = instructions === null ? [] : [{ key: '', bytes: Buffer.from(JSON.stringify(instructions)) }];
+    INSTRUCTIONS.set(hello, items);
+  }
+  return items;
 }

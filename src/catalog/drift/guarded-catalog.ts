@@ -1,10 +1,71 @@
 import { createHash } from 'node:crypto';
-import type { PinnedKind } from '../../model/drift.ts';
+import {
+  type DefinitionName,
+  type DriftPolicy,
+  type PinnedKind,
+  type PinnedList,
+  pinKey,
+  type ServerPins,
+  type Severity,
+} from '../../model/drift.ts';
 import type { CachedList, Capability, Hello, ListKind, ServerCatalog } from '../../model/server-catalog.ts';
 import { editObject } from '../../protocol/edit-object.ts';
-import { digestOf } from './definition-digest.ts';
-import { pinnedItems } from './pinned-items.ts';
-import { type Guard, offeredFor, standingOf, whyWithheld } from './standing.ts';
+import { elements, field, stringValue } from '../../protocol/fields.ts';
+import { listOf } from '../../protocol/methods.ts';
+import { cuts, type Edit } from '../../protocol/splice.ts';
+import { digestOf, pinnedItems } from './definition-digest.ts';
+import { judgeChange } from './severity.ts';
+
+/** What holds for one server at one instant: what was approved, and what is done about the rest. */
+export interface Guard {
+  readonly policy: DriftPolicy;
+  readonly pins: ServerPins;
+}
+
+/** How a definition stands to what was approved under its name. */
+export type Standing = 'approved' | 'new' | 'changed' | 'blocked';
+
+export function standingOf({ pins, trustedAt }: ServerPins, name: DefinitionName, digest: string): Standing {
+  const pin = pins.get(pinKey(name));
+  if (pin?.blocked) return 'blocked';
+  // Nothing was seen of this server yet: what is seen first is trusted when it has been listed.
+  if (trustedAt === null) return 'approved';
+  if (pin === undefined || pin.approved.length === 0) return 'new';
+  return pin.approved.some((one) => one.digest === digest) ? 'approved' : 'changed';
+}
+
+/**
+ * What clients are offered for an item of a pinned list: its own bytes, an approved definition in its place, or null for
+ * nothing. Under `hold` the approved one goes on being offered for as long as a call made by it is valid.
+ */
+export function offeredFor(list: PinnedList, item: Capability, { policy, pins }: Guard): Buffer | null {
+  if (policy === 'off') return item.bytes;
+  const standing = standingOf(pins, { list, key: item.key }, digestOf(item));
+  if (standing === 'blocked') return null;
+  if (standing === 'approved' || policy === 'warn') return item.bytes;
+  if (standing === 'new' || policy === 'block') return null;
+  const { approved } = pins.pins.get(pinKey({ list, key: item.key }))!;
+  for (const { definition, digest } of approved.toReversed()) {
+    if (definition !== null && severityOf(list, definition, digest, item) !== 'breaking') return definition;
+  }
+  return null;
+}
+
+/** Why it is not offered, in words for whoever calls it. */
+export function whyWithheld(standing: Standing): string {
+  if (standing === 'blocked') return 'is blocked by the operator';
+  return standing === 'changed' ? 'has changed and waits for approval' : 'is new and waits for approval';
+}
+
+const SEVERITIES = new WeakMap<Buffer, Map<string, Severity>>();
+
+function severityOf(list: PinnedList, old: Buffer, oldDigest: string, { bytes }: Capability): Severity {
+  let known = SEVERITIES.get(bytes);
+  if (known === undefined) SEVERITIES.set(bytes, (known = new Map()));
+  let severity = known.get(oldDigest);
+  if (severity === undefined) known.set(oldDigest, (severity = judgeChange(list, old, bytes).severity));
+  return severity;
+}
 
 /** Lists that are pinned item by item. */
 const LISTS: readonly PinnedKind[] = ['tools', 'prompts', 'resourceTemplates'];
@@ -83,4 +144,36 @@ function guardedHello(raw: ServerCatalog, guard: Guard): Hello {
     result: editObject(result, { start: 0, end: result.length }, [['instructions', bytes]]),
     instructions: bytes === null ? null : (JSON.parse(bytes.toString()) as string),
   };
+}
+
+/** The definitions of a page of a list, with where they stand in it. */
+export interface PageItem extends Capability {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Items of the `result` value in `bytes` from `start` to `end`. */
+export function pageItems(kind: ListKind, bytes: Buffer, start: number, end: number): readonly PageItem[] {
+  const { resultKey, itemKey } = listOf(kind);
+  const array = field(bytes, start, end, resultKey);
+  if (array === null || bytes[array.start] !== 0x5b) return [];
+  return Array.from(elements(bytes, array.start, array.end), (range) => ({
+    ...range,
+    key: stringValue(bytes, field(bytes, range.start, range.end, itemKey)) ?? '',
+    bytes: bytes.subarray(range.start, range.end),
+  }));
+}
+
+/** The edits that leave of these items what is offered under the guard; every other byte of the page stays. */
+export function guardedPage(list: PinnedKind, items: readonly PageItem[], guard: Guard): readonly Edit[] {
+  const offered = items.map((item) => offeredFor(list, item, guard));
+  const edits = cuts(
+    items,
+    offered.map((bytes) => bytes === null),
+  );
+  items.forEach((item, i) => {
+    const bytes = offered[i]!;
+    if (bytes !== null && bytes !== item.bytes) edits.push({ start: item.start, end: item.end, insert: bytes });
+  });
+  return edits;
 }

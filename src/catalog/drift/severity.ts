@@ -1,4 +1,4 @@
-import type { PinnedList, Severity } from '../../model/drift-report.ts';
+import type { PinnedList, Severity } from '../../model/drift.ts';
 import { sameValue } from './same-value.ts';
 import { narrowings } from './schema-narrowing.ts';
 

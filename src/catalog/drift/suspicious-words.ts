@@ -1,4 +1,4 @@
-import type { FindingKind } from '../../model/drift-report.ts';
+import type { FindingKind } from '../../model/drift.ts';
 
 /** Words that stand in this order with at most `MAX_GAP` others between two of them. `|` separates alternatives. */
 interface Phrase {

@@ -1,4 +1,4 @@
-import type { WordRun } from '../../model/drift-report.ts';
+import type { WordRun } from '../../model/drift.ts';
 
 /** Words that are compared one by one on either side; what is longer is shown as replaced between what stayed. */
 const MAX_WORDS = 400;

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { styleText } from 'node:util';
-import type { DriftReport, FieldDifference, Finding, WaitingDefinition } from '../../model/drift-report.ts';
+import type { DriftReport, FieldDifference, Finding, WaitingDefinition } from '../../model/drift.ts';
 
 const LISTS: Readonly<Record<Finding['list'], string>> = {
   tools: 'tool',

@@ -1,5 +1,5 @@
-import { suggest } from '../../config/problem/suggest.ts';
-import type { DriftReport, WaitingDefinition } from '../../model/drift-report.ts';
+import { suggest } from '../../config/problem/problem.ts';
+import type { DriftReport, WaitingDefinition } from '../../model/drift.ts';
 import type { ControlClient } from '../access/control-client.ts';
 import { runningClient } from '../access/running-client.ts';
 import type { CommandInput } from '../command-input.ts';

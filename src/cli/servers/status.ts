@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { styleText } from 'node:util';
-import { suggest } from '../../config/problem/suggest.ts';
-import type { DriftSummary } from '../../model/drift-report.ts';
+import { suggest } from '../../config/problem/problem.ts';
+import type { DriftSummary } from '../../model/drift.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
 import { accessGateway } from '../access/gateway-access.ts';
 import type { CommandInput } from '../command-input.ts';

@@ -1,4 +1,4 @@
-import { suggest } from '../../config/problem/suggest.ts';
+import { suggest } from '../../config/problem/problem.ts';
 import { type ServerStatus, UP } from '../../model/server-state.ts';
 import { accessGateway, type GatewayAccess, type ListedTool } from '../access/gateway-access.ts';
 import type { CommandInput } from '../command-input.ts';

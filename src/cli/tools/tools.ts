@@ -1,5 +1,5 @@
 import { styleText } from 'node:util';
-import { suggest } from '../../config/problem/suggest.ts';
+import { suggest } from '../../config/problem/problem.ts';
 import { accessGateway } from '../access/gateway-access.ts';
 import type { CommandInput } from '../command-input.ts';
 import { CommandError, EXIT, type ExitCode } from '../exit-code.ts';

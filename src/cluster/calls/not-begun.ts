@@ -1,5 +1,4 @@
-import { GatewayError } from '../../model/gateway-error.ts';
-import { NoRoom } from '../../model/no-room.ts';
+import { GatewayError, NoRoom } from '../../model/gateway-error.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
 import type { Served } from './served-calls.ts';
 

@@ -1,5 +1,5 @@
 import type { Bus, BusServing } from '../../bus/bus.ts';
-import type { PostAnswer, StreamPost } from '../../model/stream-post.ts';
+import type { PostAnswer, StreamPost } from '../../model/stream-copies.ts';
 import { packFrame, unpackFrame } from '../frames/frame.ts';
 
 type PostHeader = Omit<StreamPost, 'body'>;

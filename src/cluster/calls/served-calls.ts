@@ -1,11 +1,10 @@
 import type { Bus, BusServing } from '../../bus/bus.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
-import type { Clock } from '../../model/clock.ts';
+import { type Clock, pause } from '../../model/clock.ts';
 import { type Exchange, publicReplyOf } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import type { Outcome } from '../../model/outcome.ts';
-import { pause } from '../../model/pause.ts';
 import { clientOf } from '../frames/client-codec.ts';
 import { headOf, messageOf, packFrame, unpackFrame } from '../frames/frame.ts';
 import { flushIncoming } from '../lease/flush-incoming.ts';

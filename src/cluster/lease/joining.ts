@@ -1,5 +1,4 @@
-import type { Clock } from '../../model/clock.ts';
-import { pause } from '../../model/pause.ts';
+import { type Clock, pause } from '../../model/clock.ts';
 
 /** Whether a node has had a lease yet, and who waits for its first one. */
 export class Joining {

@@ -1,5 +1,4 @@
-import type { Clock } from '../../model/clock.ts';
-import { pause } from '../../model/pause.ts';
+import { type Clock, pause } from '../../model/clock.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
 import type { Nodes } from '../nodes/nodes.ts';
 import { leaseKey } from './node-lease.ts';

@@ -1,5 +1,4 @@
-import type { Clock } from '../../model/clock.ts';
-import { within } from '../../model/within.ts';
+import { type Clock, within } from '../../model/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
 

@@ -1,6 +1,5 @@
 import type { Bus } from '../../bus/bus.ts';
-import type { ClientProfile } from '../../model/client-profile.ts';
-import { callerKey } from '../../model/isolation.ts';
+import { type ClientProfile, callerKey } from '../../model/client-profile.ts';
 import type { ListKind, ServerCatalog } from '../../model/server-catalog.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { LocalUpstreams } from '../cluster-deps.ts';

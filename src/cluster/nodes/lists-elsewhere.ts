@@ -1,9 +1,7 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
-import type { Clock } from '../../model/clock.ts';
+import { type Clock, pause, within } from '../../model/clock.ts';
 import type { Exchange } from '../../model/exchange.ts';
-import { pause } from '../../model/pause.ts';
 import type { ListKind, ServerCatalog } from '../../model/server-catalog.ts';
-import { within } from '../../model/within.ts';
 import type { LocalUpstreams } from '../cluster-deps.ts';
 import { CoalescedReads } from '../coalesced-reads.ts';
 import { LruMap } from '../lru-map.ts';

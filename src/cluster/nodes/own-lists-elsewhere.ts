@@ -1,5 +1,4 @@
-import type { ClientProfile } from '../../model/client-profile.ts';
-import { callerKey } from '../../model/isolation.ts';
+import { type ClientProfile, callerKey } from '../../model/client-profile.ts';
 import { LIST_KINDS, type ListKind, type ServerCatalog } from '../../model/server-catalog.ts';
 import { LruMap } from '../lru-map.ts';
 import type { Place, RemoteInstance } from './routing-table.ts';

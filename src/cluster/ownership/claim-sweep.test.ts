@@ -4,7 +4,7 @@ import { serverNamed } from '../../../test/support/cluster-bench.ts';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
 import { clientOf } from '../../../test/support/played-upstreams.ts';
 import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
-import { callerKey } from '../../model/isolation.ts';
+import { callerKey } from '../../model/client-profile.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { LazyBucket } from '../lazy-bucket.ts';
 import { LEASE_MS, leaseKey, type NodeLease } from '../lease/node-lease.ts';

@@ -1,8 +1,7 @@
 import type { StateRecord } from '../../bus/shared-state.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
-import type { Clock } from '../../model/clock.ts';
+import { type Clock, pause } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import { pause } from '../../model/pause.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { fencingToken } from '../fencing-token.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';

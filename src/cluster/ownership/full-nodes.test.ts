@@ -9,7 +9,7 @@ import {
   wordOf,
 } from '../../../test/support/cluster-bench.ts';
 import { clientOf } from '../../../test/support/played-upstreams.ts';
-import { NoRoom } from '../../model/no-room.ts';
+import { NoRoom } from '../../model/gateway-error.ts';
 import { answer, failure } from '../../model/outcome.ts';
 import { systemRandom } from '../../model/random.ts';
 import { result } from '../../protocol/compose.ts';

@@ -1,8 +1,7 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
-import type { Clock } from '../../model/clock.ts';
+import { type Clock, within } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { UpstreamEvents } from '../../model/ports.ts';
-import { within } from '../../model/within.ts';
 import { type Place, type RemoteInstance, runsOnce } from '../nodes/routing-table.ts';
 import type { Claims, Owner } from './claims.ts';
 import type { Claim } from './held-claims.ts';

@@ -1,5 +1,4 @@
-import type { ClientProfile } from '../../model/client-profile.ts';
-import { callerKey, isolationOf } from '../../model/isolation.ts';
+import { type ClientProfile, callerKey, isolationOf } from '../../model/client-profile.ts';
 import type { Upstreams } from '../../model/ports.ts';
 import { cannotStart, hasRoom, makesRoom, runs } from '../nodes/instances.ts';
 import { type Place, type RemoteInstance, runsOnce } from '../nodes/routing-table.ts';

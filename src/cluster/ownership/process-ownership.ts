@@ -1,6 +1,5 @@
-import type { ClientProfile } from '../../model/client-profile.ts';
-import { callerKey } from '../../model/isolation.ts';
-import { OwnedElsewhere } from '../../model/owned-elsewhere.ts';
+import { type ClientProfile, callerKey } from '../../model/client-profile.ts';
+import { OwnedElsewhere } from '../../model/gateway-error.ts';
 import type { Owned, Ownership } from '../../model/ports.ts';
 import type { Server } from '../../model/server.ts';
 import type { Claims } from './claims.ts';

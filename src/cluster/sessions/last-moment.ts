@@ -1,5 +1,4 @@
-import type { Clock } from '../../model/clock.ts';
-import { pause } from '../../model/pause.ts';
+import { type Clock, pause } from '../../model/clock.ts';
 
 /** Three seconds: the store may just be coming back. */
 const LOOKS_MS: readonly number[] = [25, 50, 100, 200, 400, 800, 1_500];

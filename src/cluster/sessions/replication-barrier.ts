@@ -1,6 +1,5 @@
 import type { Bus } from '../../bus/bus.ts';
-import type { Clock } from '../../model/clock.ts';
-import { within } from '../../model/within.ts';
+import { type Clock, within } from '../../model/clock.ts';
 import { packFrame, unpackFrame } from '../frames/frame.ts';
 import type { FollowedRecords } from './followed-records.ts';
 import type { Wait } from './progress.ts';

@@ -7,7 +7,7 @@ import { Sealer } from '../../gateway/sealer.ts';
 import { NO_RECORDS, TaskTable } from '../../gateway/tasks/task-table.ts';
 import type { TaskRecords } from '../../model/ports.ts';
 import { systemRandom } from '../../model/random.ts';
-import { sealingOf } from '../../model/sealing-of.ts';
+import { sealingOf } from '../../model/sealing.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { SharedTaskRecords } from './shared-task-records.ts';
 

@@ -1,6 +1,5 @@
 import type { Bus, BusServing } from '../../bus/bus.ts';
-import type { EventSink } from '../../model/event-sink.ts';
-import type { Resumed } from '../../model/stream-copies.ts';
+import type { EventSink, Resumed } from '../../model/stream-copies.ts';
 import { packFrame, unpackFrame } from '../frames/frame.ts';
 import { SinkElsewhere, type StreamTold } from './sink-elsewhere.ts';
 

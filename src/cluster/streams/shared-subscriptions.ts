@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto';
 import type { SharedState, StateRecord } from '../../bus/shared-state.ts';
-import type { Clock } from '../../model/clock.ts';
-import { pause } from '../../model/pause.ts';
+import { type Clock, pause } from '../../model/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { LazyBucket } from '../lazy-bucket.ts';
 

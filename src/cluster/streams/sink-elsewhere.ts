@@ -1,5 +1,5 @@
 import type { BusServing } from '../../bus/bus.ts';
-import type { EventSink } from '../../model/event-sink.ts';
+import type { EventSink } from '../../model/stream-copies.ts';
 import { packFrame } from '../frames/frame.ts';
 
 /** What the node that a client has its stream at is told of it. The first one opens the stream; an event is the piece. */

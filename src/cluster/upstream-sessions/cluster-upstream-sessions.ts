@@ -1,8 +1,7 @@
 import type { Bus } from '../../bus/bus.ts';
 import type { SharedState, StateRecord } from '../../bus/shared-state.ts';
-import type { Clock } from '../../model/clock.ts';
+import { type Clock, pause } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import { pause } from '../../model/pause.ts';
 import type { UpstreamSessionRecord } from '../../model/ports.ts';
 import type { Sealing } from '../../model/sealing.ts';
 import type {

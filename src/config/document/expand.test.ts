@@ -5,8 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import type { ClientId } from '../client.ts';
-import { Problems } from '../problem/problem.ts';
-import { Source } from '../problem/source.ts';
+import { Problems, Source } from '../problem/problem.ts';
 import { Expander, inputVariable } from './expand.ts';
 
 const ENV = { A: 'alpha', EMPTY: '', REF: '${A} $A {env:A}', HOME: '/home/me', SECRET_TOKEN: 'tok-123456' };

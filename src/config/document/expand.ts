@@ -1,9 +1,7 @@
 import { homedir } from 'node:os';
 import { basename, resolve } from 'node:path';
 import type { ClientId } from '../client.ts';
-import type { Problems } from '../problem/problem.ts';
-import type { Source, Span } from '../problem/source.ts';
-import { suggest } from '../problem/suggest.ts';
+import { type Problems, type Source, type Span, suggest } from '../problem/problem.ts';
 import type { ScalarNode } from './node.ts';
 import { isReadFailure, readBytes } from './read-source.ts';
 

@@ -1,6 +1,6 @@
-import { isSecretAssignment, isSecretHeader, isSecretVariable } from '../../model/secret-words.ts';
+import { isSecretAssignment, isSecretHeader, isSecretVariable } from '../../model/secret.ts';
 import { SweptText } from '../../model/swept-text.ts';
-import type { Source, Span } from '../problem/source.ts';
+import type { Source, Span } from '../problem/problem.ts';
 import { isString, type Node, type ScalarNode } from './node.ts';
 
 /**

@@ -1,4 +1,4 @@
-import type { Span } from '../problem/source.ts';
+import type { Span } from '../problem/problem.ts';
 
 /** A configuration document with the place of everything in it: what the three syntaxes have in common. */
 export type Node = ObjectNode | ArrayNode | ScalarNode;
@@ -56,3 +56,8 @@ export function plain(node: Node): unknown {
   for (const { key, value } of node.members) object[key] = plain(value);
   return object;
 }
+
+/** Deepest nesting of a document: twice what any client's file has. */
+export const MAX_DEPTH = 64;
+/** Parts (values, keys, tokens) of a document: 2 000 servers take about half. Bounds the time of every parser. */
+export const MAX_PARTS = 200_000;

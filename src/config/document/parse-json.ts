@@ -1,8 +1,6 @@
 import { createScanner, type Node as JsonNode, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser';
-import { type Problems, reportDuplicate } from '../problem/problem.ts';
-import type { Source, Span } from '../problem/source.ts';
-import { MAX_DEPTH, MAX_PARTS } from './bounds.ts';
-import type { Member, Node } from './node.ts';
+import { type Problems, reportDuplicate, type Source, type Span } from '../problem/problem.ts';
+import { MAX_DEPTH, MAX_PARTS, type Member, type Node } from './node.ts';
 
 /** By the names of jsonc-parser's error codes. */
 const EXPLAINED: Readonly<Record<string, string>> = {

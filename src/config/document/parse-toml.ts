@@ -1,8 +1,6 @@
 import { parse, TomlError } from 'smol-toml';
-import type { Problems } from '../problem/problem.ts';
-import type { Source, Span } from '../problem/source.ts';
-import { MAX_DEPTH, MAX_PARTS } from './bounds.ts';
-import type { Member, Node } from './node.ts';
+import type { Problems, Source, Span } from '../problem/problem.ts';
+import { MAX_DEPTH, MAX_PARTS, type Member, type Node } from './node.ts';
 import { pathId, TomlPlaces } from './toml-places.ts';
 
 /** Lines, commas and dots: fewer than of other syntaxes, because values and places are kept apart until the end. */

@@ -1,8 +1,6 @@
 import { Composer, type Document, isAlias, isMap, isScalar, isSeq, Lexer, Parser, type Node as YamlNode } from 'yaml';
-import { type Problems, reportDuplicate } from '../problem/problem.ts';
-import type { Source, Span } from '../problem/source.ts';
-import { MAX_DEPTH, MAX_PARTS } from './bounds.ts';
-import type { Member, Node, ScalarNode } from './node.ts';
+import { type Problems, reportDuplicate, type Source, type Span } from '../problem/problem.ts';
+import { MAX_DEPTH, MAX_PARTS, type Member, type Node, type ScalarNode } from './node.ts';
 
 const PLAIN_TAGS = /^(?:tag:yaml\.org,2002:|!!)(?:str|int|float|bool|null|map|seq)$/;
 

@@ -1,6 +1,5 @@
 import { extname } from 'node:path';
-import type { Problems } from '../problem/problem.ts';
-import type { Source } from '../problem/source.ts';
+import type { Problems, Source } from '../problem/problem.ts';
 import type { ObjectNode } from './node.ts';
 
 export type Format = 'json' | 'yaml' | 'toml';

@@ -1,6 +1,6 @@
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
+import { Source } from '../problem/problem.ts';
 import type { ProblemCode } from '../problem/problem-catalogue.ts';
-import { Source } from '../problem/source.ts';
 
 export const MAX_FILE_BYTES = 4 * 1024 * 1024;
 

@@ -1,6 +1,4 @@
-import type { Problems } from '../problem/problem.ts';
-import type { Source, Span } from '../problem/source.ts';
-import { didYouMean } from '../problem/suggest.ts';
+import { didYouMean, type Problems, type Source, type Span } from '../problem/problem.ts';
 import { type JsonSchema, type JsonType, resolved, typesOf } from '../schema-json.ts';
 import type { Node, ObjectNode, ScalarNode } from './node.ts';
 

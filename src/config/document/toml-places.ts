@@ -1,4 +1,4 @@
-import type { Span } from '../problem/source.ts';
+import type { Span } from '../problem/problem.ts';
 
 export interface Place {
   key: Span;

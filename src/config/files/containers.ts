@@ -3,8 +3,7 @@ import { basename, sep } from 'node:path';
 import { CLIENT_KEYS, type Client, clientOf } from '../client.ts';
 import { child, isString, type Member, type Node, type ObjectNode, objectAt } from '../document/node.ts';
 import { NOT_YET } from '../document/shape.ts';
-import type { Problems } from '../problem/problem.ts';
-import type { Source, Span } from '../problem/source.ts';
+import type { Problems, Source, Span } from '../problem/problem.ts';
 import { configJsonSchema } from '../schema-json.ts';
 
 /** One server as it stands in the file, not yet read. */

@@ -4,8 +4,7 @@ import { Expander } from '../document/expand.ts';
 import { child, isString, objectAt } from '../document/node.ts';
 import { parseSource } from '../document/parse.ts';
 import { readSource } from '../document/read-source.ts';
-import { Problems } from '../problem/problem.ts';
-import { Source } from '../problem/source.ts';
+import { Problems, Source } from '../problem/problem.ts';
 
 /**
  * The data folder that a configuration file names; null where it names none, or cannot be read. Asks nobody anything and

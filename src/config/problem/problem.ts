@@ -1,6 +1,95 @@
 import { isAbsolute, relative } from 'node:path';
 import { PROBLEMS, type ProblemCode } from './problem-catalogue.ts';
-import type { Source, Span } from './source.ts';
+
+/** Half-open range of UTF-16 offsets in a source's text. */
+export interface Span {
+  readonly start: number;
+  readonly end: number;
+}
+
+export interface Position {
+  /** 1-based. */
+  readonly line: number;
+  /** 1-based, in UTF-16 units as editors count. */
+  readonly column: number;
+}
+
+/** The text of one configuration file, without its byte-order mark, and where its lines begin. */
+export class Source {
+  /** Absolute path, or a label in angle brackets where there is no file. */
+  readonly file: string;
+  readonly text: string;
+  #lineStarts: number[] | null = null;
+  readonly #masked: Span[] = [];
+  #inOrder = true;
+
+  constructor(file: string, text: string) {
+    this.file = file;
+    this.text = text;
+  }
+
+  position(offset: number): Position {
+    const starts = this.#starts();
+    let low = 0;
+    let high = starts.length - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (starts[middle]! <= offset) low = middle;
+      else high = middle - 1;
+    }
+    return { line: low + 1, column: offset - starts[low]! + 1 };
+  }
+
+  offsetOf(line: number, column: number): number {
+    const starts = this.#starts();
+    const start = starts[Math.min(line, starts.length) - 1] ?? 0;
+    return Math.min(start + Math.max(column, 1) - 1, this.text.length);
+  }
+
+  /** The line's text as it may be shown: what was masked is starred, tabs and control characters are blanks. */
+  shownLine(line: number): string {
+    const starts = this.#starts();
+    const start = starts[line - 1] ?? this.text.length;
+    let end = starts[line] ?? this.text.length;
+    while (end > start && isBreak(this.text.charCodeAt(end - 1))) end--;
+    let shown = '';
+    let at = start;
+    for (const { start: from, end: to } of this.#masksInOrder()) {
+      if (from >= end) break;
+      const left = Math.max(from, at);
+      const right = Math.min(to, end);
+      if (right <= left) continue;
+      shown += this.text.slice(at, left) + '*'.repeat(right - left);
+      at = right;
+    }
+    shown += this.text.slice(at, end);
+    return shown.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, ' ');
+  }
+
+  /** From now on this part of the text is shown starred: it holds a secret that is written out in the file. */
+  mask(span: Span): void {
+    this.#masked.push(span);
+    this.#inOrder = false;
+  }
+
+  #masksInOrder(): readonly Span[] {
+    if (!this.#inOrder) this.#masked.sort((a, b) => a.start - b.start);
+    this.#inOrder = true;
+    return this.#masked;
+  }
+
+  #starts(): number[] {
+    if (this.#lineStarts !== null) return this.#lineStarts;
+    const starts = [0];
+    for (let at = this.text.indexOf('\n'); at >= 0; at = this.text.indexOf('\n', at + 1)) starts.push(at + 1);
+    this.#lineStarts = starts;
+    return starts;
+  }
+}
+
+function isBreak(c: number): boolean {
+  return c === 0x0a || c === 0x0d;
+}
 
 /** Something wrong in a configuration, ready to be shown: what, where, why and what to do. Holds no secret. */
 export interface ConfigProblem {
@@ -102,4 +191,64 @@ function frameOf(source: Source, span: Span, line: number, column: number): stri
   const label = String(line).padStart(5);
   const marker = '^'.repeat(Math.min(width, Math.max(1, FRAME_WIDTH - (column - 1 - from))));
   return `${label} | ${shown}\n${' '.repeat(5)} | ${' '.repeat(column - 1 - from)}${marker}`;
+}
+
+/** Longer words are no misspelt names. */
+const LONGEST = 80;
+
+/** The candidate that was most likely meant, or null when none is near. Case and `-`/`_` count for nothing. */
+export function suggest(word: string, candidates: Iterable<string>): string | null {
+  if (word.length > LONGEST) return null;
+  const wanted = fold(word);
+  let best: string | null = null;
+  let bestDistance = Math.max(1, Math.floor(wanted.length / 4)) + 1;
+  for (const candidate of candidates) {
+    if (candidate.length > LONGEST) continue;
+    const distance = editDistance(wanted, fold(candidate), bestDistance);
+    if (distance < bestDistance) {
+      best = candidate;
+      bestDistance = distance;
+    }
+  }
+  return best;
+}
+
+/** `did you mean "x"?` or the alternative text. */
+export function didYouMean(word: string, candidates: Iterable<string>, otherwise: string): string {
+  const near = suggest(word, candidates);
+  return near === null ? otherwise : `did you mean ${JSON.stringify(near)}?`;
+}
+
+function fold(word: string): string {
+  return word.toLowerCase().replaceAll(/[-_]/g, '');
+}
+
+const rows = [0, 1, 2].map(() => new Uint8Array(LONGEST + 1));
+
+/**
+ * Optimal string alignment: a transposition of neighbours counts as one edit. What is `limit` or more is `limit`: only
+ * cells near the diagonal are looked at, as one mistake in a file of thousands of names must not cost seconds.
+ */
+function editDistance(a: string, b: string, limit: number): number {
+  if (Math.abs(a.length - b.length) >= limit) return limit;
+  let [beforeLast, last, row] = rows as [Uint8Array, Uint8Array, Uint8Array];
+  for (let j = 0; j <= b.length; j++) last[j] = Math.min(j, limit);
+  for (let i = 1; i <= a.length; i++) {
+    const from = Math.max(1, i - limit);
+    const to = Math.min(b.length, i + limit);
+    row[from - 1] = from === 1 ? Math.min(i, limit) : limit;
+    let least = row[from - 1]!;
+    for (let j = from; j <= to; j++) {
+      const same = a.charCodeAt(i - 1) === b.charCodeAt(j - 1);
+      const above = j < i + limit ? last[j]! : limit;
+      let cost = Math.min(above + 1, row[j - 1]! + 1, last[j - 1]! + (same ? 0 : 1), limit);
+      if (i > 1 && j > 1 && a.charCodeAt(i - 1) === b.charCodeAt(j - 2) && a.charCodeAt(i - 2) === b.charCodeAt(j - 1))
+        cost = Math.min(cost, beforeLast[j - 2]! + 1);
+      row[j] = cost;
+      if (cost < least) least = cost;
+    }
+    if (least >= limit) return limit;
+    [beforeLast, last, row] = [last, row, beforeLast];
+  }
+  return Math.min(last[b.length]!, limit);
 }

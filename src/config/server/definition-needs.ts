@@ -1,6 +1,7 @@
+import { isIP } from 'node:net';
+import { isPublicAddress } from '../../model/host-address.ts';
 import type { Server } from '../../model/server.ts';
 import type { Node, ObjectNode } from '../document/node.ts';
-import { isPublicUrl } from './public-url.ts';
 
 /**
  * What a definition does beyond talking to an address that everybody can reach. Who writes files may do all of it;
@@ -57,4 +58,21 @@ function refers(node: Node): boolean {
   if (node.kind === 'object') return node.members.some(({ key, value }) => key.includes('${') || refers(value));
   if (node.kind === 'array') return node.items.some(refers);
   return node.kind === 'string' && node.text.includes('${');
+}
+
+/** Names that mean something within a machine or a network only, or the metadata service of a cloud. */
+const LOCAL_NAME =
+  /(?:^|\.)(?:localhost|localdomain|local|internal|intranet|lan|home|corp|private|test|onion)$|\.arpa$/;
+
+/**
+ * Whether the host of a URL, as WHATWG writes it, is one that everybody can reach: decimal, octal and hexadecimal
+ * spellings have become the address they mean by then. What a name resolves to is looked at when it is connected to.
+ */
+export function isPublicUrl(url: string): boolean {
+  const host = new URL(url).hostname
+    .toLowerCase()
+    .replace(/^\[|\]$/g, '')
+    .replace(/\.$/, '');
+  if (isIP(host) !== 0) return isPublicAddress(host);
+  return host.includes('.') && !LOCAL_NAME.test(host);
 }

@@ -1,7 +1,8 @@
+import { homedir } from 'node:os';
+import { isAbsolute, resolve } from 'node:path';
 import type { Expander } from '../document/expand.ts';
 import { child, isString, type Node, type ObjectNode, type ScalarNode } from '../document/node.ts';
-import type { Problems } from '../problem/problem.ts';
-import type { Source } from '../problem/source.ts';
+import type { Problems, Source } from '../problem/problem.ts';
 
 /** Reading one server (or another map of keys): typed access whose failures were or are reported. */
 export class FieldReader {
@@ -92,4 +93,21 @@ export class FieldReader {
 
 export function isWord(node: Node): node is ScalarNode {
   return node.kind === 'string' || node.kind === 'number' || node.kind === 'boolean';
+}
+
+export interface PlaceContext {
+  /** Folder that relative paths start from. */
+  readonly folder: string;
+  readonly home: string | undefined;
+}
+
+/** A path of a configuration: `~/x` from home, relative ones from the configuration's folder. */
+export function placed(path: string, { folder, home }: PlaceContext): string {
+  if (path === '~' || path.startsWith('~/')) return resolve(home ?? homedir(), path.slice(2));
+  return isAbsolute(path) ? path : resolve(folder, path);
+}
+
+/** The same for a program: a bare name is left to the PATH. */
+export function placedCommand(command: string, context: PlaceContext): string {
+  return /[/\\]/.test(command) || command === '~' ? placed(command, context) : command;
 }

@@ -1,6 +1,9 @@
-import type { Origin, Server, TransportSpec } from '../../model/server.ts';
+import { createHash } from 'node:crypto';
+import { basename, resolve } from 'node:path';
+import { type Origin, type Server, type TransportSpec, transportFacts } from '../../model/server.ts';
 import { DEFAULTS } from '../defaults.ts';
-import { connectionDigest } from './connection-digest.ts';
+import type { ConfigProblem } from '../problem/problem.ts';
+import { serverNameOf } from './server-names.ts';
 
 /** A server with nothing but a name and a way to reach it; everything else is the default. */
 export function plainServer(name: string, transport: TransportSpec, origin: Origin): Server {
@@ -25,4 +28,69 @@ export function plainServer(name: string, transport: TransportSpec, origin: Orig
     origin,
     connectionDigest: connectionDigest({ transport, isolation: null, isolationHeader: null, maxMessageBytes }),
   };
+}
+
+type Digested = Pick<Server, 'transport' | 'isolation' | 'isolationHeader'> & { readonly maxMessageBytes: number };
+
+/**
+ * Equal digests: a connection made for one definition serves the other. Covers what the connection is made of
+ * (S3.12: type, command, arguments in order, environment, url, headers) and who may share it; not the name, the
+ * description, deadlines or filters, which take effect without a new connection.
+ */
+export function connectionDigest({ transport, isolation, isolationHeader, maxMessageBytes }: Digested): string {
+  const facts = [transportFacts(transport), isolation, isolationHeader?.toLowerCase() ?? null, maxMessageBytes];
+  return createHash('sha256').update(JSON.stringify(facts)).digest('hex');
+}
+
+/** Stands for a definition with mistakes: has its name, its place and what is wrong with it, and is never started. */
+export function misconfiguredServer(
+  name: string,
+  origin: Origin,
+  problems: readonly ConfigProblem[],
+  remote: boolean,
+): Server {
+  const misconfigured = problems.map(inOneLine).join('; ');
+  const transport = remote
+    ? ({ type: 'http', url: '', headers: {}, tls: {} } as const)
+    : ({ type: 'stdio', command: '', args: [], env: {}, inheritEnv: false, cwd: '' } as const);
+  return {
+    ...plainServer(name, transport, origin),
+    misconfigured,
+    // Whatever is corrected needs a new start.
+    connectionDigest: createHash('sha256').update(`misconfigured ${misconfigured}`).digest('hex'),
+  };
+}
+
+function inOneLine({ code, file, line, column, message, fix }: ConfigProblem): string {
+  const place = line === 0 ? basename(file) : `${basename(file)}:${line}:${column}`;
+  return `${message} (${code}, ${place}); fix: ${fix}`;
+}
+
+/** Programs that run another program: the name of a server is that of what they run. */
+const RUNNERS =
+  /^(?:npx|pnpx|bunx|uvx|pipx|npm|pnpm|yarn|bun|node|deno|python3?|uv|docker|podman|sh|bash)(?:\.cmd|\.exe)?$/;
+const VERBS = new Set(['run', 'exec', 'dlx', 'tool', 'x', '-m']);
+
+/** The server that `trunkline -- npx -y some-server` means; null without words. */
+export function argvServer(words: readonly string[], cwd: string): Server | null {
+  const [command, ...args] = words;
+  if (command === undefined || command === '') return null;
+  const program = /[/\\]/.test(command) ? resolve(cwd, command) : command;
+  // Whoever types the command has no file to declare variables in, and expects those of the shell.
+  const transport = { type: 'stdio', command: program, args, env: {}, inheritEnv: true, cwd } as const;
+  return plainServer(nameOf(words), transport, { file: '<command line>', line: 1, column: 1 });
+}
+
+/** `npx -y @scope/server-memory@1.2` → `memory`, `./bin/files.js` → `files`. */
+function nameOf(words: readonly string[]): string {
+  const [command = '', ...args] = words;
+  const runs = RUNNERS.test(basename(command))
+    ? args.find((arg) => !arg.startsWith('-') && !VERBS.has(arg))
+    : undefined;
+  const program = basename((runs ?? command).replace(/(?<=.)@[^@/]*$/, '')).replace(
+    /\.(?:[cm]?[jt]s|py|sh|exe|cmd)$/,
+    '',
+  );
+  const short = program.replace(/^(?:mcp-server-|server-|mcp-)(?=.)/, '').replace(/(?:-mcp-server|-mcp|-server)$/, '');
+  return serverNameOf(short === '' ? program : short);
 }

@@ -1,8 +1,7 @@
 import { isAbsolute } from 'node:path';
 import type { DockerSpec, ImageSpec } from '../../model/server.ts';
 import { objectAt } from '../document/node.ts';
-import { FieldReader } from './field-reader.ts';
-import { type PlaceContext, placed } from './placed.ts';
+import { FieldReader, type PlaceContext, placed } from './field-reader.ts';
 import { readEnv, type StdioContext } from './read-stdio.ts';
 
 /** A reference as the engine takes it; nothing that could be read as an option or a path of its API. */

@@ -1,5 +1,5 @@
-import type { DriftPolicy } from '../../model/drift-report.ts';
-import type { Server, ToolFilter } from '../../model/server.ts';
+import type { DriftPolicy } from '../../model/drift.ts';
+import { isOwnProcess, type Server, type ToolFilter } from '../../model/server.ts';
 import { secretsOf } from '../../model/swept-definition.ts';
 import { CLIENT_KEYS, type Client } from '../client.ts';
 import { DEFAULTS, LONGEST_MS } from '../defaults.ts';
@@ -7,14 +7,12 @@ import type { Expander } from '../document/expand.ts';
 import { child, type Member, type Node, type ObjectNode, objectAt } from '../document/node.ts';
 import { checkShape } from '../document/shape.ts';
 import type { Definition } from '../files/containers.ts';
-import type { Problems } from '../problem/problem.ts';
-import type { Source } from '../problem/source.ts';
+import type { Problems, Source } from '../problem/problem.ts';
 import { serverJsonSchema } from '../schema-json.ts';
-import { connectionDigest } from './connection-digest.ts';
 import { FieldReader } from './field-reader.ts';
+import { connectionDigest } from './plain-server.ts';
 import { readDocker } from './read-docker.ts';
 import { type HttpFieldsContext, readHttp, URL_KEYS } from './read-http.ts';
-import { readReplicas } from './read-replicas.ts';
 import { readStdio, type StdioContext } from './read-stdio.ts';
 import { serverType } from './server-type.ts';
 
@@ -220,4 +218,28 @@ function readFilter(fields: FieldReader): ToolFilter {
 function numberAt(node: Node, key: string): number | undefined {
   const value = node.kind === 'object' ? child(node, key) : undefined;
   return value?.kind === 'number' ? (value.value as number) : undefined;
+}
+
+/** How many processes share the calls of a server: one, unless it is a process that everybody shares. */
+export function readReplicas(
+  fields: FieldReader,
+  { transport, isolation, limits }: Pick<Server, 'transport' | 'isolation' | 'limits'>,
+): number {
+  const replicas = fields.number('replicas') ?? DEFAULTS.replicas;
+  if (replicas === 1) return 1;
+  const { path } = fields;
+  const error = (message: string, hint: string) =>
+    fields.error('TL1306', child(fields.node, 'replicas') ?? null, message, hint);
+  if (!isOwnProcess({ transport })) {
+    error(`${path} is no process that could be run ${replicas} times`, 'leave out "replicas"');
+  } else if (isolation !== 'shared') {
+    error(
+      `${path} has ${replicas} replicas, among which only calls to a shared server are divided`,
+      'add "isolation": "shared", or leave out "replicas"',
+    );
+  } else if (replicas > limits.maxProcesses) {
+    const { maxProcesses } = limits;
+    error(`${path} has ${replicas} replicas and at most ${maxProcesses} processes`, 'raise "limits.maxProcesses"');
+  }
+  return replicas;
 }

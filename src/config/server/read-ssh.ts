@@ -1,7 +1,6 @@
 import type { SshSpec } from '../../model/server.ts';
 import { objectAt } from '../document/node.ts';
-import { FieldReader } from './field-reader.ts';
-import { type PlaceContext, placed } from './placed.ts';
+import { FieldReader, type PlaceContext, placed } from './field-reader.ts';
 
 const PORT = 22;
 /** What ssh takes as a host and can mistake for nothing else: a name, an alias of its configuration, an address. */

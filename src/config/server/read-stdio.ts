@@ -1,12 +1,11 @@
 import { basename } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { Secret } from '../../model/secret.ts';
-import type { StdioSpec } from '../../model/server.ts';
-import { readEnvFile } from '../document/env-file.ts';
-import { isString } from '../document/node.ts';
-import { type FieldReader, isWord } from './field-reader.ts';
-import { type PlaceContext, placed, placedCommand } from './placed.ts';
-import { readRunAs } from './read-run-as.ts';
+import type { RunAs, StdioSpec } from '../../model/server.ts';
+import { child, isString, objectAt } from '../document/node.ts';
+import { isReadFailure, readBytes } from '../document/read-source.ts';
+import { type Problems, Source, type Span } from '../problem/problem.ts';
+import { type FieldReader, isWord, type PlaceContext, placed, placedCommand } from './field-reader.ts';
 import { readSsh } from './read-ssh.ts';
 
 export interface StdioContext extends PlaceContext {
@@ -146,4 +145,75 @@ export function readEnv(fields: FieldReader, context: StdioContext): Record<stri
     else set(key, text);
   }
   return good ? env : null;
+}
+
+/** Of a line without white space at its ends. Every part of it can match in one way only: linear on any line. */
+const LINE = /^(?:export\s+)?([A-Za-z_][A-Za-z0-9_.-]*)\s*=(.*)$/s;
+const MAX_ENV_FILE_BYTES = 1024 * 1024;
+
+/**
+ * Reads NAME=value lines. Values may stand in single or double quotes; `\n` and `\"` are understood in the latter.
+ * Nothing is expanded. Null when the file cannot be read, which is reported where it is named.
+ */
+export function readEnvFile(
+  file: string,
+  named: { readonly source: Source; readonly span: Span; readonly user: string },
+  problems: Problems,
+): Map<string, string> | null {
+  const bytes = readBytes(file, MAX_ENV_FILE_BYTES);
+  if (isReadFailure(bytes)) {
+    problems.error('TL1205', named.source, named.span, `${file}: ${bytes.message} (used by ${named.user})`);
+    return null;
+  }
+  const text = bytes.toString('utf8').replace(/^\ufeff/, '');
+  const source = new Source(file, text);
+  const values = new Map<string, string>();
+  let offset = 0;
+  for (const line of text.split('\n')) {
+    const span = { start: offset, end: offset + line.replace(/\r$/, '').length };
+    offset += line.length + 1;
+    if (/^(?:#|$)/.test(line.trim())) continue;
+    const [, name, written] = LINE.exec(line.trim()) ?? [];
+    if (name === undefined || written === undefined) {
+      source.mask(span);
+      problems.error('TL1206', source, span, `this line is not NAME=value (used by ${named.user})`);
+    } else values.set(name, unquoted(written));
+  }
+  return values;
+}
+
+/** In quotes as it should be, a comment behind it or not; the quote itself only behind a backslash. */
+const QUOTED = /^(?:"((?:[^"\\]|\\.)*)"|'([^']*)')\s*(?:#.*)?$/s;
+/** With quotes inside that nobody escaped. */
+const WRAPPED = /^(?:"(.*)"|'(.*)')$/s;
+
+/** `behind`: all that stands behind the equals sign. */
+function unquoted(behind: string): string {
+  const written = behind.trimStart();
+  const [, double, single] = QUOTED.exec(written) ?? WRAPPED.exec(written) ?? [];
+  if (single !== undefined) return single;
+  if (double !== undefined) return double.replace(/\\(["\\nrt])/g, (_, letter: string) => ESCAPES[letter] ?? letter);
+  // A comment begins with the first number sign that white space stands before.
+  const comment = /\s#/.exec(behind);
+  return comment === null ? written : behind.slice(0, comment.index).trim();
+}
+
+const ESCAPES: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t' };
+
+/** Whose process a local server's is (F41). */
+export function readRunAs(fields: FieldReader): RunAs | null {
+  const found = fields.first('runAs');
+  const node = found === null ? undefined : objectAt(fields.node, 'runAs');
+  if (found === null || node === undefined) return null;
+  if (fields.has('ssh')) {
+    const message = `${fields.path}.runAs has no effect beside "ssh", which names the user`;
+    fields.problems.warn('TL1307', fields.source, found.node.span, message);
+    return null;
+  }
+  const user = child(node, 'user');
+  const processes = child(node, 'processes');
+  return {
+    user: user?.kind === 'string' ? user.text : user?.kind === 'number' ? String(user.value) : '',
+    processes: processes?.kind === 'number' ? (processes.value as number) : null,
+  };
 }

@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
 import { foldedName, SERVER_NAME_PATTERN } from '../../model/names.ts';
 import type { Definition } from '../files/containers.ts';
-import type { Problems } from '../problem/problem.ts';
-import type { Source, Span } from '../problem/source.ts';
+import type { Problems, Source, Span } from '../problem/problem.ts';
 
 /** Where a name was taken, over all files. */
 export interface TakenName {

@@ -1,7 +1,7 @@
 import type { HttpSpec } from '../../model/server.ts';
 import type { Client } from '../client.ts';
 import { isString } from '../document/node.ts';
-import { suggest } from '../problem/suggest.ts';
+import { suggest } from '../problem/problem.ts';
 import type { FieldReader } from './field-reader.ts';
 import { URL_KEYS } from './read-http.ts';
 

@@ -3,8 +3,7 @@ import { test } from 'node:test';
 import { asSecrets, Secret } from '../../model/secret.ts';
 import type { HttpSpec, Server, StdioSpec } from '../../model/server.ts';
 import { diffServers } from '../../model/servers-diff.ts';
-import { argvServer } from './argv-server.ts';
-import { connectionDigest } from './connection-digest.ts';
+import { argvServer, connectionDigest } from './plain-server.ts';
 
 const STDIO: StdioSpec = {
   type: 'stdio',

@@ -1,8 +1,7 @@
 import type { Agent } from '../../model/desired-state.ts';
 import { Secret } from '../../model/secret.ts';
 import { child, isString } from '../document/node.ts';
-import type { Problems } from '../problem/problem.ts';
-import { didYouMean } from '../problem/suggest.ts';
+import { didYouMean, type Problems } from '../problem/problem.ts';
 import { serverNameOf } from '../server/server-names.ts';
 import type { Setting } from './settings.ts';
 

@@ -1,5 +1,5 @@
 import type { ScalarNode } from '../document/node.ts';
-import type { Source, Span } from '../problem/source.ts';
+import type { Source, Span } from '../problem/problem.ts';
 
 /** One server of NATS. `user` without `password` is a token. */
 export interface NatsAddress {

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import type { ClusterSettings } from '../../model/cluster-settings.ts';
+import type { ClusterSettings } from '../../model/desired-state.ts';
 import { type ConfigResult, loadConfig } from '../load-config.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'trunkline-cluster-'));

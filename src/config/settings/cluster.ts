@@ -1,11 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import type { ClusterSettings, NatsCredentials } from '../../model/cluster-settings.ts';
+import type { ClusterSettings, NatsCredentials } from '../../model/desired-state.ts';
 import { Secret } from '../../model/secret.ts';
 import { child, isString, type ObjectNode, plain, type ScalarNode } from '../document/node.ts';
-import type { Problems } from '../problem/problem.ts';
+import { type Problems, Source, type Span } from '../problem/problem.ts';
 import type { ProblemCode } from '../problem/problem-catalogue.ts';
-import { Source, type Span } from '../problem/source.ts';
 import {
   type BadAddress,
   maskAddress,

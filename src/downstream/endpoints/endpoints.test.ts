@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { ANONYMOUS } from '../../model/client-profile.ts';
 import type { DesiredState } from '../../model/desired-state.ts';
 import { AGGREGATE } from '../../model/exchange.ts';
-import { ANONYMOUS } from '../../model/principal.ts';
 import { Endpoints } from './endpoints.ts';
 
 function state(servers: readonly { name: string; enabled?: boolean; isolationHeader?: string }[]): DesiredState {

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import { mayUse, type Principal } from '../../model/client-profile.ts';
 import type { DesiredState } from '../../model/desired-state.ts';
 import { AGGREGATE, type Endpoint, serverEndpoint } from '../../model/exchange.ts';
-import { mayUse, type Principal } from '../../model/principal.ts';
 
 /** The client-facing virtual servers: the aggregate, and one for every enabled server. */
 export class Endpoints {

@@ -1,7 +1,7 @@
 import { hash, timingSafeEqual } from 'node:crypto';
+import { ANONYMOUS, type Principal } from '../../model/client-profile.ts';
 import type { DesiredState } from '../../model/desired-state.ts';
 import type { Authenticator } from '../../model/ports.ts';
-import { ANONYMOUS, type Principal } from '../../model/principal.ts';
 
 interface KnownKey {
   readonly digest: Buffer;

@@ -1,7 +1,7 @@
 import type { RequestContext } from '../../http/listener/request-context.ts';
+import type { Principal } from '../../model/client-profile.ts';
 import { AGGREGATE, type Endpoint } from '../../model/exchange.ts';
 import type { Authenticator } from '../../model/ports.ts';
-import type { Principal } from '../../model/principal.ts';
 import type { Endpoints } from '../endpoints/endpoints.ts';
 import { sendError } from '../endpoints/send.ts';
 

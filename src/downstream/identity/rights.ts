@@ -1,5 +1,5 @@
+import { ANONYMOUS, type Principal } from '../../model/client-profile.ts';
 import type { Endpoint } from '../../model/exchange.ts';
-import { ANONYMOUS, type Principal } from '../../model/principal.ts';
 
 /** Whether the caller may still do exactly what it might before; null stands for a caller that is none any more. */
 export function sameRights(before: Principal, now: Principal | null): boolean {

@@ -1,11 +1,11 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { requestDigest } from '../../gateway/request-digest.ts';
+import type { Principal } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import type { Outcome } from '../../model/outcome.ts';
-import type { Principal } from '../../model/principal.ts';
 import type { Random } from '../../model/random.ts';
 import type { Sealing } from '../../model/sealing.ts';
 import { entries, field, type Range, stringValue } from '../../protocol/fields.ts';

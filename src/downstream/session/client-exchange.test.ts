@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { ClientProfile } from '../../model/client-profile.ts';
+import { ANONYMOUS, type ClientProfile } from '../../model/client-profile.ts';
 import { answer, type Outcome } from '../../model/outcome.ts';
-import { ANONYMOUS } from '../../model/principal.ts';
 import { request, result } from '../../protocol/compose.ts';
 import { ClientExchange } from './client-exchange.ts';
 

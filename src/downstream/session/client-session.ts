@@ -1,9 +1,8 @@
 import { hash } from 'node:crypto';
-import type { ClientProfile } from '../../model/client-profile.ts';
+import type { ClientProfile, Principal } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Endpoint } from '../../model/exchange.ts';
 import type { Message } from '../../model/message.ts';
-import type { Principal } from '../../model/principal.ts';
 import { ExchangeList } from './exchange-list.ts';
 import type { Introduction } from './initialize.ts';
 import type { LoggedStream } from './logged-stream.ts';

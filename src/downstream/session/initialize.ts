@@ -1,6 +1,5 @@
 import { GatewayError } from '../../model/gateway-error.ts';
-import type { Message } from '../../model/message.ts';
-import { LATEST_STATEFUL, type Revision, STATEFUL_REVISIONS } from '../../model/revision.ts';
+import { LATEST_STATEFUL, type Message, type Revision, STATEFUL_REVISIONS } from '../../model/message.ts';
 import { fields, type Range, stringValue } from '../../protocol/fields.ts';
 
 export interface Introduction {

@@ -1,8 +1,7 @@
-import type { EventSink } from '../../model/event-sink.ts';
 import type { Endpoint } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { failure } from '../../model/outcome.ts';
-import type { LeftStream, OwedAnswer } from '../../model/stream-copies.ts';
+import type { EventSink, LeftStream, OwedAnswer } from '../../model/stream-copies.ts';
 import { notification, request } from '../../protocol/compose.ts';
 import { isScanFailure, scanMessage } from '../../protocol/scan.ts';
 import { answerParts } from './answer-parts.ts';

@@ -1,7 +1,6 @@
-import type { EventSink } from '../../model/event-sink.ts';
 import type { Flow } from '../../model/exchange.ts';
 import type { EventLog } from '../../model/ports.ts';
-import type { OwedAnswer, StreamCopy } from '../../model/stream-copies.ts';
+import type { EventSink, OwedAnswer, StreamCopy } from '../../model/stream-copies.ts';
 import { oneLine } from '../../protocol/splice.ts';
 import { WaitingFlows } from './waiting-flows.ts';
 

@@ -1,7 +1,6 @@
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import type { Outcome } from '../../model/outcome.ts';
-import type { StreamsElsewhere } from '../../model/stream-copies.ts';
-import type { PostAnswer, StreamPost } from '../../model/stream-post.ts';
+import type { PostAnswer, StreamPost, StreamsElsewhere } from '../../model/stream-copies.ts';
 
 /** The other nodes of a cluster, for clients that come to this one with what leads back to those. */
 export interface OtherNodes extends StreamsElsewhere {

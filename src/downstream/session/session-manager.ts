@@ -1,8 +1,7 @@
+import { ANONYMOUS, type Principal } from '../../model/client-profile.ts';
 import { AGGREGATE } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import type { Principal } from '../../model/principal.ts';
-import { ANONYMOUS } from '../../model/principal.ts';
-import { LATEST_STATEFUL } from '../../model/revision.ts';
+import { LATEST_STATEFUL } from '../../model/message.ts';
 import type { ClientSession } from './client-session.ts';
 import type { SessionTable } from './session-table.ts';
 

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
+import { ANONYMOUS, type Principal } from '../../model/client-profile.ts';
 import { AGGREGATE } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { failure } from '../../model/outcome.ts';
 import type { SessionRecord } from '../../model/ports.ts';
-import { ANONYMOUS, type Principal } from '../../model/principal.ts';
 import { systemRandom } from '../../model/random.ts';
 import { request } from '../../protocol/compose.ts';
 import { Fingerprints } from '../endpoints/fingerprints.ts';

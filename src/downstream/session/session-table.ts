@@ -1,13 +1,12 @@
 import { hash } from 'node:crypto';
-import type { ClientProfile } from '../../model/client-profile.ts';
+import type { ClientProfile, Principal } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { SessionSettings } from '../../model/desired-state.ts';
 import type { Endpoint } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import { isRevision, LATEST_STATEFUL, type Revision } from '../../model/message.ts';
 import type { EventLog, SessionRecord, SessionRecords } from '../../model/ports.ts';
-import type { Principal } from '../../model/principal.ts';
 import type { Random } from '../../model/random.ts';
-import { isRevision, LATEST_STATEFUL, type Revision } from '../../model/revision.ts';
 import { isLogLevel } from '../../protocol/meta-keys.ts';
 import type { Fingerprints } from '../endpoints/fingerprints.ts';
 import { ClientSession } from './client-session.ts';

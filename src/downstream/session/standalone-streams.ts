@@ -1,9 +1,8 @@
 import type { Clock } from '../../model/clock.ts';
-import type { EventSink } from '../../model/event-sink.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import type { EventLog } from '../../model/ports.ts';
-import type { StreamCopies } from '../../model/stream-copies.ts';
+import type { EventSink, StreamCopies } from '../../model/stream-copies.ts';
 import { notificationFor } from './answer-parts.ts';
 import { askClient, callOffAsk } from './asking.ts';
 import type { ClientSession, SessionChannel } from './client-session.ts';

@@ -1,7 +1,6 @@
 import type { RequestContext } from '../../http/listener/request-context.ts';
-import type { EventSink } from '../../model/event-sink.ts';
 import type { EventLog, LoggedEvent } from '../../model/ports.ts';
-import type { LeftStream, StreamsElsewhere } from '../../model/stream-copies.ts';
+import type { EventSink, LeftStream, StreamsElsewhere } from '../../model/stream-copies.ts';
 import { sendError } from '../endpoints/send.ts';
 import type { ClientSession } from './client-session.ts';
 import { sayLeft } from './left-behind.ts';

@@ -1,5 +1,5 @@
-import type { EventSink } from '../../model/event-sink.ts';
 import type { Flow } from '../../model/exchange.ts';
+import type { EventSink } from '../../model/stream-copies.ts';
 
 /**
  * The upstream streams that wait because one client does not read what it is sent (F16): the calls that feed it,

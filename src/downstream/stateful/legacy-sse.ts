@@ -5,7 +5,7 @@ import { CATALOGUE } from '../../model/error-catalogue.ts';
 import { AGGREGATE, type Flow } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
-import type { PostAnswer, StreamPost } from '../../model/stream-post.ts';
+import type { PostAnswer, StreamPost } from '../../model/stream-copies.ts';
 import { scanWords } from '../../protocol/classify.ts';
 import { isBatch, isScanFailure, scanMessage } from '../../protocol/scan.ts';
 import { readBatch } from '../endpoints/batch.ts';

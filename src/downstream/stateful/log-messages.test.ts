@@ -5,7 +5,7 @@ import { ok } from '../../../test/support/fake-core.ts';
 import type { EventReader } from '../../../test/support/raw-http.ts';
 import type { Message } from '../../model/message.ts';
 import { notification } from '../../protocol/compose.ts';
-import { SqliteSessionRecords } from '../../store/session-records.ts';
+import { SqliteSessionRecords } from '../../store/remembered.ts';
 
 /** What servers log, and which of it each client hears: what it asked for, and nothing else. */
 

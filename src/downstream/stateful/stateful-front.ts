@@ -1,11 +1,10 @@
 import type { RequestContext } from '../../http/listener/request-context.ts';
+import type { Principal } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
-import type { EventSink } from '../../model/event-sink.ts';
 import type { Endpoint } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import type { Message } from '../../model/message.ts';
-import type { Principal } from '../../model/principal.ts';
-import type { Revision } from '../../model/revision.ts';
+import type { Message, Revision } from '../../model/message.ts';
+import type { EventSink } from '../../model/stream-copies.ts';
 import { rejectScan, type StatefulInbound } from '../../protocol/classify.ts';
 import { failureAnswer } from '../../protocol/compose.ts';
 import type { Core } from '../core.ts';

@@ -5,9 +5,8 @@ import { ok } from '../../../test/support/fake-core.ts';
 import { type Json, send } from '../../../test/support/raw-http.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import type { Message } from '../../model/message.ts';
+import { LATEST_STATEFUL, type Message } from '../../model/message.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
-import { LATEST_STATEFUL } from '../../model/revision.ts';
 import { notification, request } from '../../protocol/compose.ts';
 import type { ClientExchange } from '../session/client-exchange.ts';
 

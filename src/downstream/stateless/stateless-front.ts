@@ -1,10 +1,9 @@
 import type { RequestContext } from '../../http/listener/request-context.ts';
-import type { ClientProfile } from '../../model/client-profile.ts';
+import type { ClientProfile, Principal } from '../../model/client-profile.ts';
 import type { SessionSettings } from '../../model/desired-state.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
-import type { Principal } from '../../model/principal.ts';
 import type { StatelessInbound } from '../../protocol/classify.ts';
 import { LISTEN } from '../../protocol/methods.ts';
 import type { Core } from '../core.ts';

@@ -1,9 +1,8 @@
 import type { RequestContext } from '../../http/listener/request-context.ts';
-import type { EventSink } from '../../model/event-sink.ts';
 import type { Endpoint, Flow } from '../../model/exchange.ts';
 import type { Message } from '../../model/message.ts';
-import type { Outcome } from '../../model/outcome.ts';
-import { isPassedOn } from '../../model/passed-on.ts';
+import { isPassedOn, type Outcome } from '../../model/outcome.ts';
+import type { EventSink } from '../../model/stream-copies.ts';
 import { LISTEN } from '../../protocol/methods.ts';
 import { oneLine, withId } from '../../protocol/splice.ts';
 import { sendLastParts, sendParts } from '../endpoints/send.ts';

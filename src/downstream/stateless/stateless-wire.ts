@@ -1,9 +1,8 @@
-import type { ClientProfile } from '../../model/client-profile.ts';
+import type { ClientProfile, Principal } from '../../model/client-profile.ts';
 import { CATALOGUE } from '../../model/error-catalogue.ts';
 import type { Endpoint, Flow } from '../../model/exchange.ts';
 import type { Message } from '../../model/message.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
-import type { Principal } from '../../model/principal.ts';
 import { bodyLexeme } from '../../protocol/body.ts';
 import type { StatelessInbound } from '../../protocol/classify.ts';
 import { errorAnswer } from '../../protocol/compose.ts';

@@ -1,9 +1,8 @@
 import type { HttpClientPort } from '../../http/client/client-port.ts';
-import type { Clock } from '../../model/clock.ts';
+import { type Clock, pause } from '../../model/clock.ts';
 import { CATALOGUE } from '../../model/error-catalogue.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
-import { pause } from '../../model/pause.ts';
 import { bodyLexeme, bodyString } from '../../protocol/body.ts';
 import { isRejection, rejectScan } from '../../protocol/classify.ts';
 import { errorAnswer, failureAnswer } from '../../protocol/compose.ts';

@@ -1,9 +1,9 @@
 import type { Readable, Writable } from 'node:stream';
+import { ANONYMOUS, type Principal } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
 import { CATALOGUE } from '../../model/error-catalogue.ts';
 import { AGGREGATE, type Endpoint, type Flow } from '../../model/exchange.ts';
-import { ANONYMOUS, type Principal } from '../../model/principal.ts';
-import { LATEST_STATEFUL } from '../../model/revision.ts';
+import { LATEST_STATEFUL } from '../../model/message.ts';
 import { isRejection, rejectScan } from '../../protocol/classify.ts';
 import { errorAnswer } from '../../protocol/compose.ts';
 import { isScanFailure, scanMessage } from '../../protocol/scan.ts';

@@ -1,10 +1,18 @@
+import { standingOf } from '../../catalog/drift/guarded-catalog.ts';
 import { printable } from '../../catalog/drift/hidden-characters.ts';
 import { judgeChange } from '../../catalog/drift/severity.ts';
-import { standingOf } from '../../catalog/drift/standing.ts';
 import type { Clock } from '../../model/clock.ts';
-import type { Definition, Pin, Pins } from '../../model/drift.ts';
-import { pinKey } from '../../model/drift.ts';
-import type { DefinitionName, DriftEvent, DriftEventKind, DriftPolicy, Finding } from '../../model/drift-report.ts';
+import {
+  type Definition,
+  type DefinitionName,
+  type DriftEvent,
+  type DriftEventKind,
+  type DriftPolicy,
+  type Finding,
+  type Pin,
+  type Pins,
+  pinKey,
+} from '../../model/drift.ts';
 import type { Pace } from '../../model/pace.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metric, Series } from '../../telemetry/metrics.ts';

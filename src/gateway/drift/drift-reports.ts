@@ -1,17 +1,19 @@
 import { fieldChanges } from '../../catalog/drift/capability-drift.ts';
 import { pinned } from '../../catalog/drift/definition-digest.ts';
+import { offeredFor, standingOf } from '../../catalog/drift/guarded-catalog.ts';
 import { judgeChange } from '../../catalog/drift/severity.ts';
-import { offeredFor, standingOf } from '../../catalog/drift/standing.ts';
 import { wordDiff } from '../../catalog/drift/word-diff.ts';
-import type { Definition, Pin, Pins } from '../../model/drift.ts';
-import { pinKey } from '../../model/drift.ts';
-import type {
-  DriftReport,
-  DriftSummary,
-  FieldDifference,
-  Finding,
-  WaitingDefinition,
-} from '../../model/drift-report.ts';
+import {
+  type Definition,
+  type DriftReport,
+  type DriftSummary,
+  type FieldDifference,
+  type Finding,
+  type Pin,
+  type Pins,
+  pinKey,
+  type WaitingDefinition,
+} from '../../model/drift.ts';
 import { Pace } from '../../model/pace.ts';
 import type { Guards } from './guards.ts';
 import { scanCatalog } from './inspection.ts';

@@ -1,6 +1,13 @@
 import type { Clock } from '../../model/clock.ts';
-import type { Definition, DriftRecord, Pins } from '../../model/drift.ts';
-import type { DefinitionName, DriftReport, DriftSummary, PinnedList } from '../../model/drift-report.ts';
+import type {
+  Definition,
+  DefinitionName,
+  DriftRecord,
+  DriftReport,
+  DriftSummary,
+  PinnedList,
+  Pins,
+} from '../../model/drift.ts';
 import { Pace } from '../../model/pace.ts';
 import type { Upstreams } from '../../model/ports.ts';
 import type { ListKind, ServerCatalog } from '../../model/server-catalog.ts';

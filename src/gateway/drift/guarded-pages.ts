@@ -1,6 +1,12 @@
 import { digestOf, sharesDigest } from '../../catalog/drift/definition-digest.ts';
-import { guardedPage, type PageItem, pageItems } from '../../catalog/drift/guarded-page.ts';
-import { type Guard, offeredFor, standingOf } from '../../catalog/drift/standing.ts';
+import {
+  type Guard,
+  guardedPage,
+  offeredFor,
+  type PageItem,
+  pageItems,
+  standingOf,
+} from '../../catalog/drift/guarded-catalog.ts';
 import type { Definition } from '../../model/drift.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';

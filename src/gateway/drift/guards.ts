@@ -1,8 +1,5 @@
-import { guardedCatalog } from '../../catalog/drift/guarded-catalog.ts';
-import type { Guard } from '../../catalog/drift/standing.ts';
-import type { Pins } from '../../model/drift.ts';
-import { pinKey } from '../../model/drift.ts';
-import type { DriftPolicy, PinnedList } from '../../model/drift-report.ts';
+import { type Guard, guardedCatalog } from '../../catalog/drift/guarded-catalog.ts';
+import { type DriftPolicy, type PinnedList, type Pins, pinKey } from '../../model/drift.ts';
 import type { Server } from '../../model/server.ts';
 import type { ServerCatalog } from '../../model/server-catalog.ts';
 

@@ -1,10 +1,8 @@
-import { digestOf } from '../../catalog/drift/definition-digest.ts';
+import { allPinned, digestOf } from '../../catalog/drift/definition-digest.ts';
+import { offeredFor } from '../../catalog/drift/guarded-catalog.ts';
 import type { OtherNames } from '../../catalog/drift/other-names.ts';
-import { allPinned } from '../../catalog/drift/pinned-items.ts';
 import { scanDefinition } from '../../catalog/drift/poison-scan.ts';
-import { offeredFor } from '../../catalog/drift/standing.ts';
-import { byKind, type Definition, type Pins, pinKey } from '../../model/drift.ts';
-import type { DriftPolicy, Finding } from '../../model/drift-report.ts';
+import { byKind, type Definition, type DriftPolicy, type Finding, type Pins, pinKey } from '../../model/drift.ts';
 import type { Pace } from '../../model/pace.ts';
 import type { Capability, ServerCatalog } from '../../model/server-catalog.ts';
 import type { DriftNotes } from './drift-notes.ts';

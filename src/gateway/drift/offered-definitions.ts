@@ -1,9 +1,6 @@
-import { digestOf } from '../../catalog/drift/definition-digest.ts';
+import { allPinned, digestOf } from '../../catalog/drift/definition-digest.ts';
 import { OtherNames, type ServerNames } from '../../catalog/drift/other-names.ts';
-import { allPinned } from '../../catalog/drift/pinned-items.ts';
-import type { Definition, Pin } from '../../model/drift.ts';
-import { onlyKindOf, pinKey } from '../../model/drift.ts';
-import type { Finding } from '../../model/drift-report.ts';
+import { type Definition, type Finding, onlyKindOf, type Pin, pinKey } from '../../model/drift.ts';
 import type { ServerCatalog } from '../../model/server-catalog.ts';
 
 /** Kinds of client whose lists are remembered per server, and definitions seen outside of any catalogue. */

@@ -1,5 +1,5 @@
+import { mayUse, type Principal } from '../../model/client-profile.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import { mayUse, type Principal } from '../../model/principal.ts';
 
 /**
  * The first policy on every path: may this caller use that server at all? It is asked before anybody looks whether

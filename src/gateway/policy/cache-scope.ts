@@ -1,5 +1,5 @@
+import { ANONYMOUS, type Principal } from '../../model/client-profile.ts';
 import { answer, type Outcome } from '../../model/outcome.ts';
-import { ANONYMOUS, type Principal } from '../../model/principal.ts';
 import { cacheHints } from '../../protocol/cache-hints.ts';
 import { spliceMessage } from '../../protocol/splice.ts';
 

@@ -1,4 +1,4 @@
-import { toolFacts } from '../../catalog/tool-facts.ts';
+import { toolFacts } from '../../catalog/exposed-items.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Capability } from '../../model/server-catalog.ts';

@@ -1,4 +1,4 @@
-import { whyWithheld } from '../../catalog/drift/standing.ts';
+import { whyWithheld } from '../../catalog/drift/guarded-catalog.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { ServerCatalog } from '../../model/server-catalog.ts';
 

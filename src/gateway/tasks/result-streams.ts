@@ -1,8 +1,8 @@
+import type { Principal } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Message } from '../../model/message.ts';
 import type { Outcome } from '../../model/outcome.ts';
 import type { TaskRecord, Upstreams } from '../../model/ports.ts';
-import type { Principal } from '../../model/principal.ts';
 import type { Random } from '../../model/random.ts';
 import { isTerminal } from '../../model/task-status.ts';
 import { ResultStream } from './result-stream.ts';

@@ -1,10 +1,9 @@
-import type { ClientProfile } from '../../model/client-profile.ts';
+import type { ClientProfile, Principal } from '../../model/client-profile.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
 import type { TaskRecord, Upstreams } from '../../model/ports.ts';
-import type { Principal } from '../../model/principal.ts';
 import { request } from '../../protocol/compose.ts';
 import { toStateless } from '../../protocol/stateless/to-stateless.ts';
 import { declaringTasks } from '../../protocol/tasks/extension.ts';

@@ -1,6 +1,6 @@
+import type { Principal } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { TaskRecord } from '../../model/ports.ts';
-import type { Principal } from '../../model/principal.ts';
 import { isTerminal } from '../../model/task-status.ts';
 import type { Feeds } from '../feeds.ts';
 import { starterOf } from './task-calls.ts';

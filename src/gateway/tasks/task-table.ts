@@ -1,8 +1,7 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
-import type { Clock } from '../../model/clock.ts';
+import { type Clock, pause } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { joinedTask } from '../../model/joined-task.ts';
-import { pause } from '../../model/pause.ts';
 import type { TaskRecord, TaskRecords } from '../../model/ports.ts';
 import type { Random } from '../../model/random.ts';
 import { isTerminal, type TaskStatus } from '../../model/task-status.ts';

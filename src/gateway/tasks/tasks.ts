@@ -1,11 +1,11 @@
-import { toolFacts } from '../../catalog/tool-facts.ts';
+import { toolFacts } from '../../catalog/exposed-items.ts';
+import { mayUse, type Principal } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Era, Message } from '../../model/message.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
 import type { ClientStreams, TaskRecord, TaskRecords, Upstreams } from '../../model/ports.ts';
-import { mayUse, type Principal } from '../../model/principal.ts';
 import type { Random } from '../../model/random.ts';
 import type { Sealing } from '../../model/sealing.ts';
 import { isOwnProcess } from '../../model/server.ts';

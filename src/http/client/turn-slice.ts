@@ -1,5 +1,5 @@
 import { setImmediate, setTimeout } from 'node:timers';
-import { FLOOD_REST_MS, FLOOD_SLICE_MS, LARGE_READ_BYTES } from '../../model/flood-slice.ts';
+import { FLOOD_REST_MS, FLOOD_SLICE_MS, LARGE_READ_BYTES } from '../../model/pace.ts';
 
 /**
  * One connection's share of a turn of the event loop. The system hands over two megabytes in one turn, which may be tens of

@@ -1,5 +1,4 @@
-import type { DesiredState } from '../../model/desired-state.ts';
-import { unsafeExposure } from '../../model/exposure.ts';
+import { type DesiredState, unsafeExposure } from '../../model/desired-state.ts';
 
 /**
  * Why a listener must not be opened this way, as a sentence with the remedy; null when it may. `config/settings` says

@@ -2,7 +2,7 @@ import type { IncomingMessage, Server, ServerOptions, ServerResponse } from 'nod
 import type { Server as TlsServer } from 'node:https';
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { MemoryLevel } from '../../model/memory-level.ts';
+import type { MemoryLevel } from '../../model/lent-memory.ts';
 import { BodyBudget, SMALL_BODY_BYTES } from '../context/body-budget.ts';
 import type { HttpContext } from '../context/http-context.ts';
 import { type Refusal, type RefusalRenderer, rawRefusal, renderRefusal } from '../context/refusal.ts';

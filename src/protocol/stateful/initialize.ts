@@ -1,6 +1,5 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
-import type { Message } from '../../model/message.ts';
-import type { Revision } from '../../model/revision.ts';
+import type { Message, Revision } from '../../model/message.ts';
 import type { Hello } from '../../model/server-catalog.ts';
 import { bodyField, bodyString } from '../body.ts';
 import { request } from '../compose.ts';

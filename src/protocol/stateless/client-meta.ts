@@ -1,5 +1,5 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
-import { LATEST_STATELESS } from '../../model/revision.ts';
+import { LATEST_STATELESS } from '../../model/message.ts';
 import { CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY, PROTOCOL_VERSION_KEY } from '../meta-keys.ts';
 import { removeMember, splice } from '../splice.ts';
 

@@ -1,6 +1,5 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
-import type { Message } from '../../model/message.ts';
-import { LATEST_STATELESS, STATELESS_REVISIONS } from '../../model/revision.ts';
+import { LATEST_STATELESS, type Message, STATELESS_REVISIONS } from '../../model/message.ts';
 import type { Hello } from '../../model/server-catalog.ts';
 import { bodyField } from '../body.ts';
 import { request } from '../compose.ts';

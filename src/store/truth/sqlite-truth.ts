@@ -4,6 +4,7 @@ import type { Clock } from '../../model/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import {
   type Applied,
+  checkBounds,
   LIST_LIMIT,
   type ListOptions,
   type Truth,
@@ -12,10 +13,8 @@ import {
   type TruthSnapshot,
   type TruthWrite,
 } from './truth.ts';
-import { checkBounds } from './truth-bounds.ts';
-import { planChange } from './truth-change.ts';
 import { createTruth, faultOf, type OpenedTruth, openTruth, takeSnapshot } from './truth-file.ts';
-import { atOneInstant, believed, readWhole, type TruthRow, wholeSum } from './truth-whole.ts';
+import { atOneInstant, believed, planChange, readWhole, type TruthRow, wholeSum } from './truth-whole.ts';
 
 /** A change is in the snapshot so long after it was made, at the latest. */
 const SNAPSHOT_AFTER_MS = 1_000;

@@ -12,8 +12,7 @@ import {
 import { basename, dirname, join } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
 import { TruthError, type TruthFault } from './truth.ts';
-import { migrate, UnknownVersion } from './truth-migrations.ts';
-import { checkWhole, checkWholeInSlices, type Whole } from './truth-whole.ts';
+import { checkWhole, checkWholeInSlices, migrate, UnknownVersion, type Whole } from './truth-whole.ts';
 
 const BUSY_MS = 5_000;
 

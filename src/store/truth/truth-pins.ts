@@ -1,8 +1,16 @@
 import { createHash } from 'node:crypto';
-import type { ApprovedDefinition, DriftRecord, Pin, PinRecords, PinsChange, ServerPins } from '../../model/drift.ts';
-import { pinKey } from '../../model/drift.ts';
-import type { DefinitionName, DriftEvent } from '../../model/drift-report.ts';
-import { PINNED_LISTS } from '../../model/drift-report.ts';
+import {
+  type ApprovedDefinition,
+  type DefinitionName,
+  type DriftEvent,
+  type DriftRecord,
+  PINNED_LISTS,
+  type Pin,
+  type PinRecords,
+  type PinsChange,
+  pinKey,
+  type ServerPins,
+} from '../../model/drift.ts';
 import { type Truth, TruthError, type TruthRecord, type TruthWrite } from './truth.ts';
 
 /** Whom a server's pins belong to and since when; one record a server. */

@@ -1,7 +1,41 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { truthSum } from '../row-sum.ts';
-import { TruthError } from './truth.ts';
-import { MIGRATIONS } from './truth-migrations.ts';
+import { TruthError, type TruthWrite } from './truth.ts';
+
+/**
+ * The shape of `truth.db`, step by step: step n makes version n + 1 of what version n left. A step that was released is
+ * never changed; a new shape is a new step at the end. A new concern needs none: it takes a collection of its own.
+ */
+export const MIGRATIONS: readonly string[] = [
+  // `whole` says what all records together are, so that a record that vanished is noticed as one that changed is.
+  `CREATE TABLE records (collection TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, revision INTEGER NOT NULL, sum INTEGER NOT NULL, PRIMARY KEY (collection, key)) WITHOUT ROWID;
+   CREATE TABLE whole (id INTEGER PRIMARY KEY CHECK (id = 1), revision INTEGER NOT NULL, count INTEGER NOT NULL, tally INTEGER NOT NULL, sum INTEGER NOT NULL);
+   INSERT INTO whole VALUES (1, 0, 0, 0, ${2_877_003_366});`,
+];
+
+/** Brings the file to the newest version, in one transaction. Throws where it is of a version that is not known here. */
+export function migrate(db: DatabaseSync): void {
+  const version = versionOf(db);
+  if (version > MIGRATIONS.length) {
+    throw new UnknownVersion(`it has version ${version}; this Trunkline knows up to ${MIGRATIONS.length}`);
+  }
+  if (version === MIGRATIONS.length) return;
+  db.exec('BEGIN IMMEDIATE');
+  try {
+    // Another process may have been faster.
+    for (const step of MIGRATIONS.slice(versionOf(db))) db.exec(step);
+    db.exec(`PRAGMA user_version = ${MIGRATIONS.length}; COMMIT`);
+  } catch (error) {
+    if (db.isTransaction) db.exec('ROLLBACK');
+    throw error;
+  }
+}
+
+export function versionOf(db: DatabaseSync): number {
+  return (db.prepare('PRAGMA user_version').get() as { user_version: number }).user_version;
+}
+
+export class UnknownVersion extends Error {}
 
 /** Records looked at in one go, where others wait. */
 const SLICE = 500;
@@ -105,4 +139,51 @@ function* checkedWhole(db: DatabaseSync): Generator<undefined, Whole> {
 
 export function damaged(detail: string, cause?: unknown): TruthError {
   return new TruthError('damaged', detail, cause);
+}
+
+/** What a change comes to in rows, whatever database they are in. */
+export type ChangePlan =
+  | {
+      readonly ok: true;
+      /** Null where nothing changes. */
+      readonly whole: Whole | null;
+      readonly puts: readonly TruthRow[];
+      readonly drops: readonly TruthRow[];
+    }
+  | { readonly ok: false; readonly write: TruthWrite; readonly found: number | null };
+
+/**
+ * Works out a change to what was found: the whole, and the rows of all its keys. Later writes see the earlier ones; one
+ * that finds something else than it expects makes an end of all.
+ */
+export function planChange(before: Whole, found: readonly TruthRow[], writes: readonly TruthWrite[]): ChangePlan {
+  const rows = new Map<string, TruthRow>(found.map((row) => [idOf(row), row]));
+  const now = new Map(rows);
+  const revision = before.revision + 1;
+  let changed = false;
+  for (const write of writes) {
+    const { collection, key } = write;
+    const id = idOf(write);
+    const row = now.get(id);
+    const seen = row?.revision ?? null;
+    if (write.expected !== undefined && write.expected !== seen) return { ok: false, write, found: seen };
+    if (write.kind === 'check' || (write.kind === 'delete' && row === undefined)) continue;
+    changed = true;
+    if (write.kind === 'delete') now.delete(id);
+    else {
+      const { value } = write;
+      now.set(id, { collection, key, value, revision, sum: truthSum(collection, key, value, revision) });
+    }
+  }
+  const puts = [...now.values()].filter((row) => row.revision === revision);
+  const drops = [...rows].filter(([id]) => !now.has(id)).map(([, row]) => row);
+  if (!changed) return { ok: true, whole: null, puts, drops };
+  let { tally } = before;
+  for (const row of rows.values()) tally = tallied(tally, row.sum);
+  for (const row of now.values()) tally = tallied(tally, row.sum);
+  return { ok: true, whole: { revision, count: before.count + now.size - rows.size, tally }, puts, drops };
+}
+
+function idOf({ collection, key }: { readonly collection: string; readonly key: string }): string {
+  return `${collection}\0${key}`;
 }

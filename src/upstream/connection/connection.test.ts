@@ -19,7 +19,7 @@ import {
   toolCall,
   UpstreamBench,
 } from '../../../test/support/upstream-bench.ts';
-import { POOL_DEFAULTS } from '../../model/pool-settings.ts';
+import { POOL_DEFAULTS } from '../../model/desired-state.ts';
 
 const hanging = () => new ScriptedServer({ ...statefulServer(), 'tools/call': () => SILENCE });
 const client = clientOf('session-1');

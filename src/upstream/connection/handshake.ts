@@ -1,13 +1,18 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
-import type { Clock } from '../../model/clock.ts';
+import { type Clock, within } from '../../model/clock.ts';
 import { CATALOGUE } from '../../model/error-catalogue.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import type { Message } from '../../model/message.ts';
+import {
+  eraOf,
+  isRevision,
+  LATEST_STATEFUL,
+  LATEST_STATELESS,
+  type Message,
+  STATEFUL_REVISIONS,
+} from '../../model/message.ts';
 import type { EraVerdicts, UpstreamSessionRecord } from '../../model/ports.ts';
-import { eraOf, isRevision, LATEST_STATEFUL, LATEST_STATELESS, STATEFUL_REVISIONS } from '../../model/revision.ts';
 import type { Server } from '../../model/server.ts';
 import type { Hello } from '../../model/server-catalog.ts';
-import { within } from '../../model/within.ts';
 import { bodyField, bodyString, errorCode } from '../../protocol/body.ts';
 import { request, result } from '../../protocol/compose.ts';
 import { elements, field, stringValue } from '../../protocol/fields.ts';

@@ -1,9 +1,6 @@
 import { hash } from 'node:crypto';
-import type { ClientProfile } from '../../model/client-profile.ts';
-import { callerKey } from '../../model/isolation.ts';
-import type { Era } from '../../model/message.ts';
-import { ANONYMOUS } from '../../model/principal.ts';
-import { LATEST_STATEFUL } from '../../model/revision.ts';
+import { ANONYMOUS, type ClientProfile, callerKey } from '../../model/client-profile.ts';
+import { type Era, LATEST_STATEFUL } from '../../model/message.ts';
 import type { Isolation } from '../../model/server.ts';
 import { fingerprint } from '../../protocol/canonical.ts';
 

@@ -1,5 +1,4 @@
-import { type Backoff, backoffMs } from '../../model/backoff.ts';
-import type { Clock } from '../../model/clock.ts';
+import { type Backoff, backoffMs, type Clock } from '../../model/clock.ts';
 import { request } from '../../protocol/compose.ts';
 import { fieldAt } from '../../protocol/fields.ts';
 import { LISTEN } from '../../protocol/methods.ts';

@@ -1,8 +1,7 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
-import type { Clock } from '../../model/clock.ts';
+import { type Clock, within } from '../../model/clock.ts';
 import type { Era } from '../../model/message.ts';
 import type { ServerCatalog } from '../../model/server-catalog.ts';
-import { within } from '../../model/within.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { ownEra, type SpokenEras } from '../connection/spoken-eras.ts';
 import type { ClientConnections } from '../pool/client-connections.ts';

@@ -1,8 +1,7 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
-import type { Clock } from '../../model/clock.ts';
+import { type Clock, within } from '../../model/clock.ts';
 import type { Message } from '../../model/message.ts';
 import type { UpstreamEvents } from '../../model/ports.ts';
-import { within } from '../../model/within.ts';
 import type { Connection } from '../connection/connection.ts';
 import { sessionOf } from '../connection/session-key.ts';
 import { ChangeListener } from './change-listener.ts';

@@ -1,9 +1,9 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
+import { within } from '../../model/clock.ts';
 import type { Era } from '../../model/message.ts';
 import type { KnownCatalogs } from '../../model/ports.ts';
 import type { Server } from '../../model/server.ts';
 import type { InvalidItem, ServerCatalog } from '../../model/server-catalog.ts';
-import { within } from '../../model/within.ts';
 import { canonical } from '../../protocol/canonical.ts';
 import { isStale } from '../../protocol/list-freshness.ts';
 import type { Logger } from '../../telemetry/logger.ts';

@@ -1,7 +1,6 @@
-import type { ClientProfile } from '../../model/client-profile.ts';
+import { type ClientProfile, isolationOf } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import { isolationOf } from '../../model/isolation.ts';
 import type { Era } from '../../model/message.ts';
 import type { Isolation, Server } from '../../model/server.ts';
 import { takesInput } from '../../protocol/stateless/input-required.ts';

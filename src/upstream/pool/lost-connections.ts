@@ -1,4 +1,4 @@
-import { OwnedElsewhere } from '../../model/owned-elsewhere.ts';
+import { OwnedElsewhere } from '../../model/gateway-error.ts';
 import type { Attempt } from '../connection/attempt.ts';
 import type { Connection } from '../connection/connection.ts';
 import { asGatewayError, EraUnspoken } from '../connection/failures.ts';

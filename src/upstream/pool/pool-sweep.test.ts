@@ -20,7 +20,7 @@ import {
   toolCall,
   UpstreamBench,
 } from '../../../test/support/upstream-bench.ts';
-import { POOL_DEFAULTS } from '../../model/pool-settings.ts';
+import { POOL_DEFAULTS } from '../../model/desired-state.ts';
 import type { ConnectionStatus } from '../../model/server-state.ts';
 import { request } from '../../protocol/compose.ts';
 

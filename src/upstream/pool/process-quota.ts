@@ -1,7 +1,7 @@
 import { AsyncResource } from 'node:async_hooks';
 import type { Clock } from '../../model/clock.ts';
-import { NoRoom } from '../../model/no-room.ts';
-import type { PoolSettings } from '../../model/pool-settings.ts';
+import type { PoolSettings } from '../../model/desired-state.ts';
+import { NoRoom } from '../../model/gateway-error.ts';
 import type { Attempt } from '../connection/attempt.ts';
 import type { Connection } from '../connection/connection.ts';
 import type { Unused } from './slot.ts';

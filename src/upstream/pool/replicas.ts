@@ -1,5 +1,5 @@
+import { isolationOf } from '../../model/client-profile.ts';
 import type { GatewayError } from '../../model/gateway-error.ts';
-import { isolationOf } from '../../model/isolation.ts';
 import type { Era } from '../../model/message.ts';
 import type { StateLoss } from '../../model/ports.ts';
 import type { Server } from '../../model/server.ts';

@@ -1,8 +1,8 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
+import type { PoolSettings } from '../../model/desired-state.ts';
+import type { Room } from '../../model/gateway-error.ts';
 import type { Era } from '../../model/message.ts';
-import type { Room } from '../../model/no-room.ts';
-import type { PoolSettings } from '../../model/pool-settings.ts';
 import type { ConnectionStatus, ServerStatus } from '../../model/server-state.ts';
 import { Attempt } from '../connection/attempt.ts';
 import type { Connection } from '../connection/connection.ts';

@@ -12,7 +12,7 @@ import {
   UpstreamBench,
 } from '../../../test/support/upstream-bench.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
-import { POOL_DEFAULTS } from '../../model/pool-settings.ts';
+import { POOL_DEFAULTS } from '../../model/desired-state.ts';
 import { request } from '../../protocol/compose.ts';
 import { connectionKeyText } from '../connection/session-key.ts';
 

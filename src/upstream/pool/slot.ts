@@ -1,6 +1,6 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
+import type { PoolSettings } from '../../model/desired-state.ts';
 import type { Era } from '../../model/message.ts';
-import type { PoolSettings } from '../../model/pool-settings.ts';
 import type { ConnectionStatus } from '../../model/server-state.ts';
 import type { Attempt } from '../connection/attempt.ts';
 import type { Connection } from '../connection/connection.ts';

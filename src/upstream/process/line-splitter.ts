@@ -1,6 +1,6 @@
 import { ByteGatherer, SMALL_PIECE } from '../../model/byte-gatherer.ts';
-import { LARGE_READ_BYTES } from '../../model/flood-slice.ts';
-import { releaseBytes } from '../../model/release-bytes.ts';
+import { releaseBytes } from '../../model/lent-memory.ts';
+import { LARGE_READ_BYTES } from '../../model/pace.ts';
 
 /** Where a splitter's findings go. */
 interface LineSink {

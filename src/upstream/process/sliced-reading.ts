@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream';
-import { FLOOD_REST_MS, FLOOD_SLICE_MS, LARGE_READ_BYTES } from '../../model/flood-slice.ts';
+import { FLOOD_REST_MS, FLOOD_SLICE_MS, LARGE_READ_BYTES } from '../../model/pace.ts';
 
 /**
  * Hands over what the stream has read and nobody has heard, and lets `heard` hear the rest as it comes. A stream that is

@@ -1,5 +1,4 @@
-import { type Backoff, backoffMs } from '../../model/backoff.ts';
-import type { Clock } from '../../model/clock.ts';
+import { type Backoff, backoffMs, type Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Random } from '../../model/random.ts';
 import { LOGIN_ADVICE, type ServerState } from '../../model/server-state.ts';

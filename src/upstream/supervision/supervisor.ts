@@ -1,6 +1,6 @@
+import { within } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { type AuthChallenge, type ServerState, UP } from '../../model/server-state.ts';
-import { within } from '../../model/within.ts';
 import { Attempt, type WaitingCall } from '../connection/attempt.ts';
 import { asGatewayError } from '../connection/failures.ts';
 import { challengeOf, Defect, failureClass } from '../health/failure-class.ts';

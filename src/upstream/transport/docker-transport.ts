@@ -1,8 +1,7 @@
 import type { Duplex } from 'node:stream';
-import type { Clock } from '../../model/clock.ts';
+import { type Clock, within } from '../../model/clock.ts';
 import type { DockerSpec } from '../../model/server.ts';
 import { sweptDefinition } from '../../model/swept-definition.ts';
-import { within } from '../../model/within.ts';
 import {
   type AttachedContainer,
   attachContainer,

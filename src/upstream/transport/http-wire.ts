@@ -1,7 +1,6 @@
 import type { HttpClientPort } from '../../http/client/client-port.ts';
 import { encodeHeaders, HeaderBlock } from '../../http/client/header-block.ts';
-import { backoffMs } from '../../model/backoff.ts';
-import type { Clock } from '../../model/clock.ts';
+import { backoffMs, type Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Random } from '../../model/random.ts';
 import { revealed } from '../../model/secret.ts';

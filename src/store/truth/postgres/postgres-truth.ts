@@ -1,6 +1,7 @@
 import type { ClientBase } from 'pg';
 import {
   type Applied,
+  checkBounds,
   LIST_LIMIT,
   type ListOptions,
   type Truth,
@@ -10,9 +11,7 @@ import {
   type TruthSnapshot,
   type TruthWrite,
 } from '../truth.ts';
-import { checkBounds } from '../truth-bounds.ts';
-import { planChange } from '../truth-change.ts';
-import { believed, damaged, type TruthRow, type Whole, wholeSum } from '../truth-whole.ts';
+import { believed, damaged, planChange, type TruthRow, type Whole, wholeSum } from '../truth-whole.ts';
 import { type PostgresOptions, PostgresPool } from './postgres-pool.ts';
 
 /** As they come: PostgreSQL's 64-bit numbers are text. */

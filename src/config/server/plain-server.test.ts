@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SERVER_NAME_PATTERN } from '../../model/names.ts';
-import { argvServer } from './argv-server.ts';
+import { argvServer } from './plain-server.ts';
 import { serverNameOf } from './server-names.ts';
 
 const NAMES: readonly [command: string, name: string][] = [

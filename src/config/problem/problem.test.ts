@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { array, assert as check, constantFrom, property, string } from 'fast-check';
-import { suggest } from './suggest.ts';
+import { suggest } from './problem.ts';
 
 const fold = (word: string): string => word.toLowerCase().replaceAll(/[-_]/g, '');
 

@@ -4,7 +4,7 @@ import { FakeClock } from '../../test/support/fake-clock.ts';
 import { Sealer } from '../gateway/sealer.ts';
 import { StateSealer } from '../gateway/state-sealer.ts';
 import { systemRandom } from './random.ts';
-import { sealingOf } from './sealing-of.ts';
+import { sealingOf } from './sealing.ts';
 
 const OLD = Buffer.alloc(32, 1);
 const NEW = Buffer.alloc(32, 2);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isPublicUrl } from './public-url.ts';
+import { isPublicUrl } from './definition-needs.ts';
 
 test('addresses of this machine and its networks are not public, however they are written', () => {
   const hosts = [

@@ -5,7 +5,7 @@ import { resultToStateful } from '../protocol/stateful/result-to-stateful.ts';
 import { resultToStateless } from '../protocol/stateless/result-to-stateless.ts';
 import { lend } from './lent-memory.ts';
 import type { Message } from './message.ts';
-import { inPlaceOf } from './passed-on.ts';
+import { inPlaceOf } from './outcome.ts';
 
 /** A result that came in lent memory. */
 function came(): Message {

@@ -5,9 +5,8 @@ import type { Era, Message } from '../model/message.ts';
 import type { ToolFilter } from '../model/server.ts';
 import { LIST_KINDS, type ListKind } from '../model/server-catalog.ts';
 import { aggregateCapabilities, aggregateInstructions } from './aggregate-hello.ts';
-import { type Catalog, listDiffers } from './catalog.ts';
+import { type Catalog, listDiffers, mergeCatalog } from './catalog.ts';
 import { CursorCodec } from './cursor.ts';
-import { mergeCatalog } from './merge-catalog.ts';
 
 const cursors = new CursorCodec([Buffer.alloc(32, 7)]);
 const ALL: ToolFilter = { include: null, exclude: new Set() };
