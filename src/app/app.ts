@@ -233,13 +233,13 @@ export class App {
     this.rooms.gateway.drain();
     downstream.drain();
     // Calls that wait for their clients are brought the answers by way of other nodes, where there are some.
-    const ofOthers = (): number => (cluster === null ? 0 : cluster.handingOver.inFlight + downstream.waitingForInput);
+    const ofOthers = (): number => (cluster === null ? 0 : cluster.inFlight + downstream.waitingForInput);
     const ofPrograms = (): number => ownCalls.inFlight + (this.#public?.inFlight ?? 0);
     const inFlight = (): number => downstream.inFlight + ofOthers() + ofPrograms();
     const due = (): boolean => this.#closed === null && performance.now() < this.#drainEnd;
     while (due() && asked) await pause(DRAIN_POLL_MS);
     // Nobody comes to this node any more but other nodes, which may never leave alone what it owns.
-    cluster?.handingOver.begin();
+    cluster?.handOver();
     while (due() && inFlight() > 0) await pause(DRAIN_POLL_MS);
     await this.close('shutdown', LAST_WORDS_MS);
   }

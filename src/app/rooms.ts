@@ -196,18 +196,18 @@ export async function buildRooms(
   const cluster =
     connection === null
       ? null
-      : new Cluster(
-          {
-            ...connection,
-            clock,
-            random,
-            logger,
-            version: productVersion(),
-            sealing,
-            events: told,
+      : new Cluster({
+          ...connection,
+          clock,
+          random,
+          logger,
+          version: productVersion(),
+          sealing,
+          events: told,
+          get local() {
+            return upstreams;
           },
-          () => upstreams,
-        );
+        });
   const upstreams: UpstreamSet = new UpstreamSet({
     clock,
     random,

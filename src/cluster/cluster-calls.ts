@@ -1,26 +1,26 @@
-import type { Bus } from '../bus/bus.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
-import { type Clock, pause } from '../model/clock.ts';
+import { pause } from '../model/clock.ts';
 import type { Exchange } from '../model/exchange.ts';
 import { calledOff, GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
 import type { UpstreamEvents, Upstreams } from '../model/ports.ts';
-import type { Random } from '../model/random.ts';
 import { deadlineOf, isListen } from './calls/deadline-of.ts';
 import { elsewhere, isRoomless, isUnbegun, notHere, notPassedOn } from './calls/not-begun.ts';
 import { RemoteCalls } from './calls/remote-calls.ts';
 import type { Served } from './calls/served-calls.ts';
 import { mayGiveState, nodeOfState, withNode, withoutNode } from './calls/states-of-processes.ts';
-import type { LocalUpstreams } from './cluster-deps.ts';
+import type { ClusterDeps } from './cluster-deps.ts';
+import type { OwnNode } from './lease/own-node.ts';
 import type { ForeignCatalogs } from './nodes/foreign-catalogs.ts';
 import { Instances, instancesInstead } from './nodes/instances.ts';
+import type { KnownServers } from './nodes/known-servers.ts';
 import { whyLost } from './nodes/lost-instances.ts';
-import type { Place, RemoteInstance, RoutingTable } from './nodes/routing-table.ts';
+import type { Place, RemoteInstance } from './nodes/routing-table.ts';
 import type { Owner } from './ownership/claims.ts';
 import type { Claim } from './ownership/held-claims.ts';
-import type { OwnedCalls } from './ownership/owned-calls.ts';
-import { notStarted, Owners, type OwnersDeps } from './ownership/owners.ts';
+import type { OwnServers } from './ownership/own-servers.ts';
+import { notStarted, Owners } from './ownership/owners.ts';
 import { affinity, claimKey, SINGLETON, spread } from './ownership/placement.ts';
 import { concernsAll, SharedWatches } from './streams/shared-watches.ts';
 
@@ -29,23 +29,16 @@ const PLACE_MS = 5_000;
 const PAUSE_MS = 100;
 const ENDING = 'its process at this node has not ended yet';
 
-export interface ClusterCallsDeps extends OwnersDeps {
-  readonly bus: Bus;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly local: LocalUpstreams;
-  readonly owned: OwnedCalls;
-  readonly catalogs: Pick<ForeignCatalogs, 'learn'>;
-  readonly routingTable: () => RoutingTable;
-  readonly events: UpstreamEvents;
-}
-
 /**
  * Brings each call to the node that it belongs to. What this node can serve it serves itself, without a detour; what another
  * node owns goes there. A call that nobody began is tried elsewhere; one that may have run ends in UNKNOWN.
  */
 export class ClusterCalls {
-  readonly #deps: ClusterCallsDeps;
+  readonly #deps: ClusterDeps;
+  readonly #self: OwnNode;
+  readonly #known: KnownServers;
+  readonly #servers: OwnServers;
+  readonly #catalogs: Pick<ForeignCatalogs, 'learn'>;
   /** What is known of servers decides what their calls need. */
   readonly #lists: Pick<Upstreams, 'knownCatalog'>;
   readonly #watches: SharedWatches;
@@ -56,15 +49,27 @@ export class ClusterCalls {
   /** Whoever leaves begins nothing any more: what did not begin here may begin elsewhere. */
   readonly #unlessLeaving = (served: Served): Served => {
     const unbegun = served.kind === 'failure' && served.error.outcome === 'NOT_SENT';
-    return unbegun && this.#deps.draining() ? elsewhere(served.error.message) : served;
+    return unbegun && this.#self.draining ? elsewhere(served.error.message) : served;
   };
 
-  constructor(deps: ClusterCallsDeps, lists: Pick<Upstreams, 'knownCatalog'>) {
+  constructor(
+    deps: ClusterDeps,
+    events: UpstreamEvents,
+    self: OwnNode,
+    known: KnownServers,
+    servers: OwnServers,
+    catalogs: Pick<ForeignCatalogs, 'learn'>,
+    lists: Pick<Upstreams, 'knownCatalog'>,
+  ) {
     this.#deps = deps;
+    this.#self = self;
+    this.#known = known;
+    this.#servers = servers;
+    this.#catalogs = catalogs;
     this.#lists = lists;
     this.#remote = new RemoteCalls(deps.bus);
-    this.#owners = new Owners(deps);
-    this.#watches = new SharedWatches(deps);
+    this.#owners = new Owners(deps.clock, events, self, servers);
+    this.#watches = new SharedWatches(deps, events, known);
   }
 
   /** Calls that went to other nodes, since the start. */
@@ -107,7 +112,7 @@ export class ClusterCalls {
       if (epoch !== null && epoch !== claim.epoch) return notHere('the owner is another one since');
       return this.#serveMine(claim, request, exchange);
     }
-    if (this.#deps.draining()) return notHere('this node takes nothing new');
+    if (this.#self.draining) return notHere('this node takes nothing new');
     if (key === null) return this.#serveUnowned(place, request, exchange, by);
     if (this.#owners.ending(place, key)) return notHere(ENDING);
     return this.#serveClaimed(place, key, request, exchange);
@@ -168,7 +173,7 @@ export class ClusterCalls {
   }
 
   #place(server: string): Place | undefined {
-    return this.#deps.routingTable().places.get(server);
+    return this.#known.routingTable.places.get(server);
   }
 
   /** Of what needs no owner: without a detour, but for what only another node can serve at the moment. */
@@ -234,9 +239,12 @@ export class ClusterCalls {
     triedFor: ClientProfile | null,
   ): Promise<string | null> {
     if (exchange.cancelled !== null || !isUnbegun(outcome)) return null;
-    const { claims, local, barred } = this.#deps;
+    const { local } = this.#deps;
+    const { owned, handingOver } = this.#servers;
+    const { claims } = owned;
     const { server, client, processes } = claim;
-    if (!claims.still(claim) || barred(claim)) return `what it owned of ${server} is to be another node's`;
+    if (!claims.still(claim) || handingOver.isBarred(claim))
+      return `what it owned of ${server} is to be another node's`;
     // Nobody but its node decides on a singleton, which is no client's.
     if (client === null || processes > 0) return null;
     // Another node has room for it or has none, whoever asks.
@@ -266,8 +274,8 @@ export class ClusterCalls {
   }
 
   #callOwned(claim: Claim, request: Message, exchange: Exchange): Promise<Outcome> {
-    const { local, owned } = this.#deps;
-    return owned.run(claim, local.call(claim.server, request, exchange), isListen(request));
+    const { local } = this.#deps;
+    return this.#servers.owned.run(claim, local.call(claim.server, request, exchange), isListen(request));
   }
 
   #callSomewhere(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
@@ -345,7 +353,7 @@ export class ClusterCalls {
     request: Message,
     exchange: Exchange,
   ): Promise<Outcome> {
-    const { clock, catalogs, random } = this.#deps;
+    const { clock, random } = this.#deps;
     const { name } = place.server;
     let instance: RemoteInstance | null;
     let epoch: string | null = null;
@@ -354,7 +362,7 @@ export class ClusterCalls {
     if (owning !== undefined) {
       instance = owning;
       epoch = theirs!.epoch;
-    } else if (theirs !== null && place.here && !this.#deps.yields(place, key!, exchange.client)) {
+    } else if (theirs !== null && place.here && !this.#servers.yields(place, key!, exchange.client)) {
       return this.#tryAgain(name, request, exchange, `its owner ${theirs.node} is gone, and its lease not over yet`);
     } else {
       const known = key === null ? null : this.#instances.known(place, key);
@@ -377,7 +385,7 @@ export class ClusterCalls {
         this.#wasTried(exchange, askedAt);
         return this.#tryAgain(name, request, exchange, `node ${instance.node.id}: ${tried.reason}`);
       }
-      if (tried.outcome.kind === 'answer') catalogs.learn(name, exchange.client, tried.key, tried.own);
+      if (tried.outcome.kind === 'answer') this.#catalogs.learn(name, exchange.client, tried.key, tried.own);
       return tried.outcome;
     });
   }

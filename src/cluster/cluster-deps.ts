@@ -11,6 +11,7 @@ import type { Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { NodeView } from './nodes/node-state.ts';
+import type { Claim } from './ownership/held-claims.ts';
 
 /** What the cluster needs of the servers of this node. */
 export interface LocalUpstreams extends Upstreams {
@@ -56,12 +57,35 @@ export interface ClusterDeps {
   readonly sealing: Sealing;
   /** This node's gateway. */
   readonly events: UpstreamEvents;
+  /** The servers of this node; not read before `Cluster.apply`. */
+  readonly local: LocalUpstreams;
   /** Watches the event loop from a thread of its own; not in tests with a clock of theirs. */
   readonly watchLoop?: boolean;
 }
 
-/** A node of the cluster as people see it. */
-export interface NodeReport extends NodeView {
-  readonly here: boolean;
-  readonly servers: readonly string[];
+/** How a lease came back: other nodes cannot have taken what it covers (`in time`), or may have. */
+export type Regained = 'in time' | 'anew';
+
+/** What happens to this node and concerns several of its parts. The parts call it, `Cluster` implements it. */
+export interface ThisNode {
+  /** What this node says of itself, now. */
+  readonly view: NodeView;
+  /** The lease is over, by the clock of this node. */
+  leaseOver(): void;
+  /** The lease is held, for the first time or again. What it covers counts only when this has resolved. */
+  leaseRegained(how: Regained): Promise<void>;
+  /** Another node owns it now: what served it here ends. */
+  claimLost(claim: Claim): void;
+  /** A node came, went, or changed its state, its epoch or its advertisement. */
+  nodesChanged(): void;
+  /** The node is gone: not heard of, or `left` in good order. */
+  nodeGone(node: NodeView, left: boolean): void;
+  /** A node that was gone already says that it leaves. */
+  nodeLeaves(node: NodeView): void;
+  /** Other nodes may have taken this one for gone: it stood still, or was cut off. */
+  backAgain(): void;
+  /** Messages of other nodes may have been lost. */
+  missed(): void;
+  /** What other nodes advertise, or what is known of lost ones, has changed. */
+  serversChanged(): void;
 }

@@ -3,44 +3,66 @@ import type { Exchange } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
-import type { Upstreams } from '../model/ports.ts';
+import type { UpstreamEvents, Upstreams } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
 import type { ListKind, ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
-import { ClusterCalls, type ClusterCallsDeps } from './cluster-calls.ts';
-import type { ForeignCatalogs } from './nodes/foreign-catalogs.ts';
+import { ClusterCalls } from './cluster-calls.ts';
+import type { ClusterDeps } from './cluster-deps.ts';
+import type { OwnNode } from './lease/own-node.ts';
+import type { Advertisements } from './nodes/advertisements.ts';
+import { ForeignCatalogs, type ShownCatalogs } from './nodes/foreign-catalogs.ts';
 import { instancesInstead, instanceToRead, statusElsewhere } from './nodes/instances.ts';
-import type { ListsElsewhere } from './nodes/lists-elsewhere.ts';
+import type { KnownServers } from './nodes/known-servers.ts';
+import { ListsElsewhere } from './nodes/lists-elsewhere.ts';
 import { whyLost } from './nodes/lost-instances.ts';
 import { allRestarted, type Restart, runningElsewhere } from './nodes/restarts.ts';
 import { type Place, type RemoteInstance, runsOnce } from './nodes/routing-table.ts';
+import type { Users } from './nodes/users.ts';
+import type { OwnServers } from './ownership/own-servers.ts';
 import { affinity } from './ownership/placement.ts';
 import type { SideMessages } from './streams/side-messages.ts';
-
-export interface ClusterUpstreamsDeps extends ClusterCallsDeps {
-  readonly catalogs: ForeignCatalogs;
-  readonly lists: ListsElsewhere;
-  readonly messages: SideMessages;
-  /** Reads what these nodes offer now. Never rejects. */
-  readonly hear: (peers: readonly string[]) => Promise<void>;
-}
 
 /**
  * The upstreams of the whole cluster. What another node lists is known from that node; whatever concerns a client goes to
  * where its calls go.
  */
-export class ClusterUpstreams implements Upstreams {
+export class ClusterUpstreams implements Upstreams, ShownCatalogs {
   /** Where they go, of clients here and of other nodes'. */
   readonly calls: ClusterCalls;
-  readonly #deps: ClusterUpstreamsDeps;
+  readonly #deps: ClusterDeps;
+  readonly #events: UpstreamEvents;
+  readonly #known: KnownServers;
+  readonly #servers: OwnServers;
+  readonly #advertisements: Advertisements;
+  readonly #messages: SideMessages;
+  readonly #catalogs: ForeignCatalogs;
+  readonly #lists: ListsElsewhere;
 
-  constructor(deps: ClusterUpstreamsDeps) {
+  /** `events`: for the clients of all nodes. */
+  constructor(
+    deps: ClusterDeps,
+    events: UpstreamEvents,
+    self: OwnNode,
+    known: KnownServers,
+    servers: OwnServers,
+    advertisements: Advertisements,
+    messages: SideMessages,
+    users: Users,
+  ) {
     this.#deps = deps;
-    this.calls = new ClusterCalls(deps, this);
+    this.#events = events;
+    this.#known = known;
+    this.#servers = servers;
+    this.#advertisements = advertisements;
+    this.#messages = messages;
+    this.#catalogs = new ForeignCatalogs(deps, users, this);
+    this.#lists = new ListsElsewhere(deps, advertisements, this.#catalogs, this);
+    this.calls = new ClusterCalls(deps, events, self, known, servers, this.#catalogs, this);
   }
 
   servers(): readonly Server[] {
-    return this.#deps.routingTable().servers;
+    return this.#known.routingTable.servers;
   }
 
   call(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
@@ -51,18 +73,17 @@ export class ClusterUpstreams implements Upstreams {
     const place = this.#place(server);
     const peer = place === undefined ? null : this.calls.peerOf(place, client);
     if (peer === null) this.#deps.local.notify(server, notification, client);
-    else this.#deps.messages.notify(peer, server, notification, client);
+    else this.#messages.notify(peer, server, notification, client);
   }
 
   knownCatalog(server: string, client: ClientProfile, orOthers = false): ServerCatalog | null {
     const place = this.#place(server);
     if (place === undefined) return this.#deps.local.knownCatalog(server, client, orOthers);
-    if (!this.#listedHere(place))
-      return this.#deps.lists.own.known(place, client) ?? this.#deps.catalogs.known(server, client);
+    if (!this.#listedHere(place)) return this.#lists.own.known(place, client) ?? this.#catalogs.known(server, client);
     const here = this.#deps.local.knownCatalog(server, client, orOthers);
-    const known = here?.own === true ? here : (this.#deps.lists.own.known(place, client) ?? here);
+    const known = here?.own === true ? here : (this.#lists.own.known(place, client) ?? here);
     const [instead] = known === null ? instancesInstead(place, this.#deps.local) : [];
-    return instead === undefined ? known : this.#deps.catalogs.knownAt(instead, client);
+    return instead === undefined ? known : this.#catalogs.knownAt(instead, client);
   }
 
   async catalog(
@@ -71,9 +92,10 @@ export class ClusterUpstreams implements Upstreams {
     waitMs: number,
     amongOthers = false,
   ): Promise<ServerCatalog | null> {
-    const { local, catalogs } = this.#deps;
+    const { local } = this.#deps;
+    const catalogs = this.#catalogs;
     const place = this.#place(server);
-    const elsewhere = place === undefined ? null : this.#deps.lists.own.known(place, client);
+    const elsewhere = place === undefined ? null : this.#lists.own.known(place, client);
     if (elsewhere !== null) return elsewhere;
     if (place === undefined || this.#listedHere(place)) {
       const own = await local.catalog(server, client, waitMs, amongOthers);
@@ -89,33 +111,33 @@ export class ClusterUpstreams implements Upstreams {
     const place = this.#place(server);
     const peer = place === undefined ? null : this.calls.peerOf(place, client);
     if (place === undefined || (peer === null && place.here)) return this.#deps.local.sessionKey(server, client);
-    const { catalogs } = this.#deps;
+    const catalogs = this.#catalogs;
     const shared = affinity(place, client, this) === null ? catalogs.sharedKey(server, client) : null;
-    return catalogs.key(server, client) ?? shared ?? this.#deps.lists.own.keyOf(place!, client);
+    return catalogs.key(server, client) ?? shared ?? this.#lists.own.keyOf(place!, client);
   }
 
   ownsConnection(server: string, client: ClientProfile): boolean {
     const place = this.#place(server);
     const peer = place === undefined ? null : this.calls.peerOf(place, client);
     if (peer === null) return this.#deps.local.ownsConnection(server, client);
-    return this.#deps.catalogs.owns(server, client);
+    return this.#catalogs.owns(server, client);
   }
 
   /** The calls of a client to its process go to one node, wherever they arrive; so do its lists, before the first of them too. */
   async ownsConnectionElsewhere(server: string, client: ClientProfile): Promise<boolean> {
     const place = this.#place(server);
     const instance = place === undefined ? null : await this.calls.ownerElsewhere(place, client);
-    return instance !== null && this.#deps.catalogs.ownedThere(instance, client);
+    return instance !== null && this.#catalogs.ownedThere(instance, client);
   }
 
   async foundMeanwhile(server: string, exchange: Exchange, list: ListKind, name: string): Promise<boolean> {
-    const { local, lists } = this.#deps;
+    const { local } = this.#deps;
     const place = this.#place(server);
     if (place === undefined) return false;
     const listed = place.here && (await local.foundMeanwhile?.(server, exchange, list, name)) === true;
     const known = listed ? this.knownCatalog(server, exchange.client)?.lists[list].items : null;
     if (place.otherInstances.length === 0 || known?.some(({ key }) => key === name) === true) return listed;
-    return lists.foundElsewhere(place, exchange, list, name);
+    return this.#lists.foundElsewhere(place, exchange, list, name);
   }
 
   status(server: string): ServerStatus | null {
@@ -126,7 +148,7 @@ export class ClusterUpstreams implements Upstreams {
 
   statuses(): readonly ServerStatus[] {
     const all = new Map(this.#deps.local.statuses().map((status) => [status.name, status]));
-    for (const [name, place] of this.#deps.routingTable().places) {
+    for (const [name, place] of this.#known.routingTable.places) {
       const status = this.#listedHere(place) ? null : statusElsewhere(place, this.calls.reached);
       if (status !== null) all.set(name, status);
     }
@@ -138,7 +160,7 @@ export class ClusterUpstreams implements Upstreams {
    * here is what they say of it after that.
    */
   async restart(server: string): Promise<void> {
-    const { local, messages, hear } = this.#deps;
+    const { local } = this.#deps;
     const place = this.#place(server);
     if (place === undefined) return local.restart(server);
     if (place.lost !== null) {
@@ -147,28 +169,26 @@ export class ClusterUpstreams implements Upstreams {
     const others = runningElsewhere(place);
     const restarts: Restart[] = others.map(({ node }) => ({
       at: `node ${node.id}`,
-      done: messages.restart(node.peer, server),
+      done: this.#messages.restart(node.peer, server),
     }));
     // Where it runs nowhere, this node says so.
     if (this.#listedHere(place) || restarts.length === 0) {
       restarts.push({ at: 'this node', done: local.restart(server) });
     }
     await allRestarted(server, restarts);
-    await hear(others.map(({ node }) => node.peer));
+    await this.#advertisements.readNow(others.map(({ node }) => node.peer));
   }
 
   releaseSession(sessionId: string): void {
-    const { catalogs, messages } = this.#deps;
     this.released(sessionId);
-    for (const peer of this.calls.forgetSession(sessionId)) messages.release(peer, sessionId);
-    catalogs.forgetSession(sessionId);
+    for (const peer of this.calls.forgetSession(sessionId)) this.#messages.release(peer, sessionId);
+    this.#catalogs.forgetSession(sessionId);
   }
 
   /** A client's session at another node has ended, and that node had its calls served here. */
   released(sessionId: string): void {
-    const { local, claims } = this.#deps;
-    local.releaseSession(sessionId);
-    claims.releaseSession(sessionId);
+    this.#deps.local.releaseSession(sessionId);
+    this.#servers.owned.claims.releaseSession(sessionId);
   }
 
   /** Which home a catalogue is read from. */
@@ -180,10 +200,10 @@ export class ClusterUpstreams implements Upstreams {
 
   /** The node is not heard of: whoever was served there hears of nothing that was set up there, and has to set it up anew. */
   nodeSilent(peer: string): void {
-    const { places } = this.#deps.routingTable();
+    const { places } = this.#known.routingTable;
     const had = ({ otherInstances }: Place): boolean => otherInstances.some(({ node }) => node.peer === peer);
     if (!places.values().some(had)) return;
-    this.#deps.events.nodeSilent?.((server, client) => {
+    this.#events.nodeSilent?.((server, client) => {
       const place = places.get(server);
       if (place === undefined || !had(place)) return false;
       const at = this.calls.peerOf(place, client);
@@ -191,8 +211,19 @@ export class ClusterUpstreams implements Upstreams {
     });
   }
 
+  /** The routing table has changed. */
+  refresh(): void {
+    this.#lists.look(this.#known.routingTable.places);
+    this.#catalogs.refresh((server) => this.#known.isLost(server));
+  }
+
+  close(): void {
+    this.#catalogs.close();
+    this.calls.close();
+  }
+
   #place(server: string): Place | undefined {
-    return this.#deps.routingTable().places.get(server);
+    return this.#known.routingTable.places.get(server);
   }
 
   /** Whether this node lists the server itself. A singleton is listed where it runs. */

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { onNodes, type PlayedNode, remoteSpec, serverNamed, TestExchange } from '../../test/support/cluster-bench.ts';
-import type { Outcome } from '../model/outcome.ts';
-import { answer } from '../model/outcome.ts';
+import { answer, type Outcome } from '../model/outcome.ts';
 import { notification, request, result } from '../protocol/compose.ts';
 
 function call(node: PlayedNode, server: string, exchange = new TestExchange()): Promise<Outcome> {

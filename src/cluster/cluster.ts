@@ -1,44 +1,58 @@
 import type { Message } from '../model/message.ts';
 import type { Ownership, UpstreamEvents, Upstreams } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
-import { type Served, ServedCalls } from './calls/served-calls.ts';
-import type { ClusterDeps, LocalUpstreams, NodeReport } from './cluster-deps.ts';
-import { type ClusterFigures, figuresOf, nodeReports } from './cluster-report.ts';
+import { type PublicCalls, type Served, ServedCalls } from './calls/served-calls.ts';
+import type { ClusterDeps, Regained, ThisNode } from './cluster-deps.ts';
 import { ClusterUpstreams } from './cluster-upstreams.ts';
-import { FORGETS, headOf } from './frames/frame.ts';
+import { headOf } from './frames/frame.ts';
 import { LazyBucket } from './lazy-bucket.ts';
-import { KeepingUp } from './lease/keeping-up.ts';
 import { LoopWatch } from './lease/loop-watch.ts';
-import { LEASE_MS, NodeLease } from './lease/node-lease.ts';
+import { LEASE_MS, NodeLease, STOP_MS } from './lease/node-lease.ts';
 import { OwnNode } from './lease/own-node.ts';
 import { Advertisements } from './nodes/advertisements.ts';
-import { ForeignCatalogs } from './nodes/foreign-catalogs.ts';
 import { KnownServers } from './nodes/known-servers.ts';
-import { ListsElsewhere } from './nodes/lists-elsewhere.ts';
 import { LostInstances } from './nodes/lost-instances.ts';
-import { type NodeState, notReadyBecause } from './nodes/node-state.ts';
-import { Nodes } from './nodes/nodes.ts';
+import type { NodeState, NodeView } from './nodes/node-state.ts';
+import { Nodes, PROTOCOLS } from './nodes/nodes.ts';
 import { OwnAdvertisement } from './nodes/own-advertisement.ts';
 import type { RoutingTable } from './nodes/routing-table.ts';
+import { Users } from './nodes/users.ts';
 import { Claims } from './ownership/claims.ts';
-import { HandingOver } from './ownership/handing-over.ts';
-import { IdleClaims } from './ownership/idle-claims.ts';
+import type { Claim } from './ownership/held-claims.ts';
 import { OwnServers } from './ownership/own-servers.ts';
-import { OwnedCalls } from './ownership/owned-calls.ts';
+import { IdleClaims, OwnedCalls } from './ownership/owned-calls.ts';
 import { ProcessOwnership } from './ownership/process-ownership.ts';
 import { ClientsElsewhere } from './streams/clients-elsewhere.ts';
 import { RelayedEvents } from './streams/relayed-events.ts';
-import { type Side, SideMessages } from './streams/side-messages.ts';
+import { type Side, SideMessages, type SideReceiver } from './streams/side-messages.ts';
 import { SpreadStreams } from './streams/spread-streams.ts';
-import { Users } from './streams/users.ts';
-import { UnderLease } from './under-lease.ts';
 import { ClusterUpstreamSessions } from './upstream-sessions/cluster-upstream-sessions.ts';
 
 const LEASES = 'trunkline_leases';
 const CLAIMS = 'trunkline_claims';
 
+/** What this node does and has in its cluster, in numbers. Counts are since its start. */
+export interface ClusterFigures {
+  /** Since the sending of the last renewal that was acknowledged; null without a lease. */
+  readonly leaseAgeMs: number | null;
+  /** What only one node may own, and this one does. */
+  readonly owned: number;
+  /** Taken over from nodes that were gone. */
+  readonly takenOver: number;
+  /** Calls of other nodes that were served here. */
+  readonly servedForOthers: number;
+  /** Calls of clients here that went to other nodes. */
+  readonly servedByOthers: number;
+}
+
+/** A node of the cluster as operators see it. */
+export interface NodeReport extends NodeView {
+  readonly here: boolean;
+  readonly servers: readonly string[];
+}
+
 /** This node's part in the cluster: what it knows of the others, what it owns, what it does for them. */
-export class Cluster {
+export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   readonly upstreams: Upstreams;
   readonly events: UpstreamEvents;
   readonly ownership: Ownership;
@@ -47,7 +61,6 @@ export class Cluster {
   readonly clients: ClientsElsewhere;
   readonly neighbours: Nodes;
   readonly loop: LoopWatch;
-  readonly handingOver: HandingOver;
   /** The set of servers is another one, wherever they are. */
   onServersChanged: (() => void) | null = null;
   /** A client of one of our sessions sent this to another node. */
@@ -57,238 +70,58 @@ export class Cluster {
   /** Somebody wants this node to drain and end. */
   onDrainAsked: (() => void) | null = null;
   readonly #deps: ClusterDeps;
-  readonly #offer: OwnAdvertisement;
-  readonly #advertisements: Advertisements;
-  readonly #lostInstances: LostInstances;
-  readonly #known: KnownServers;
+  readonly #startedAt: number;
   readonly #lease: NodeLease;
-  readonly #claims: Claims;
+  readonly #self: OwnNode;
+  readonly #own: OwnAdvertisement;
+  readonly #advertisements: Advertisements;
+  readonly #lost: LostInstances;
+  readonly #known: KnownServers;
   readonly #owned: OwnedCalls;
   readonly #idleClaims: IdleClaims;
-  readonly #catalogs: ForeignCatalogs;
-  readonly #lists: ListsElsewhere;
-  readonly #messages: SideMessages;
-  readonly #served: ServedCalls;
   readonly #servers: OwnServers;
-  readonly #router: ClusterUpstreams;
+  readonly #messages: SideMessages;
   readonly #users = new Users();
-  readonly #keepingUp: KeepingUp;
-  readonly #self: OwnNode;
-  readonly #underLease: UnderLease;
+  readonly #router: ClusterUpstreams;
+  readonly #served: ServedCalls;
 
-  /** `local` is not asked before `apply`. */
-  constructor(deps: ClusterDeps, local: () => LocalUpstreams) {
-    const { bus, clock, logger, node, key, previousKeys = [] } = deps;
+  constructor(deps: ClusterDeps) {
+    const { bus, clock, logger, state } = deps;
+    const leases = new LazyBucket(state, LEASES, { ttlMs: LEASE_MS });
+    const claimed = new LazyBucket(state, CLAIMS, { ttlMs: 0 });
     this.#deps = deps;
+    this.#startedAt = clock.wall();
     this.loop = new LoopWatch(clock, logger);
-    const leases = new LazyBucket(deps.state, LEASES, { ttlMs: LEASE_MS });
-    this.#lease = new NodeLease({
-      store: leases,
-      clock,
-      logger,
-      peer: bus.peer,
-      node,
-      serveOn: () => deps.onBusLoss === 'serve' && bus.status.state !== 'connected',
-      over: () => this.#underLease.fenced(),
-      regained: (how) => this.#underLease.regained(how),
-    });
-    this.#self = new OwnNode({
-      ...deps,
-      peer: bus.peer,
-      lease: this.#lease,
-      incarnation: () => this.#claims.incarnation,
-      offer: () => this.#offer.version,
-      load: () => this.#served.load,
-      full: () => this.#servers.full,
-      busy: () => this.#servers.busy,
-      publicCalls: () => this.onPublicCall !== null,
-    });
-    this.#claims = new Claims({
-      store: new LazyBucket(deps.state, CLAIMS, { ttlMs: 0 }),
-      leases,
-      clock,
-      logger,
-      node,
-      peer: bus.peer,
-      lease: () => this.#lease,
-      lost: (claim) => this.#underLease.lost(claim),
-      sweeps: () => this.neighbours.first(FORGETS),
-    });
-    this.#owned = new OwnedCalls(this.#claims, clock);
+    this.#lease = new NodeLease(deps, leases, this);
+    this.#self = new OwnNode(deps, this.#lease, claimed, this);
+    this.neighbours = new Nodes(deps, this);
+    this.#own = new OwnAdvertisement(deps, this.neighbours);
+    this.#advertisements = new Advertisements(deps, this.neighbours, this.#own, this);
+    this.#lost = new LostInstances(clock, this);
+    this.#known = new KnownServers(deps, this.#own, this.neighbours, this.#advertisements, this.#lost);
+    const claims = new Claims(deps, claimed, leases, this.#lease, this.neighbours, this);
+    this.#owned = new OwnedCalls(claims, clock);
     this.#idleClaims = new IdleClaims(this.#owned, clock);
-    this.handingOver = new HandingOver({
-      ...deps,
-      owned: this.#owned,
-      readyElsewhere: (server) => this.#known.readyElsewhere(server),
-      end: (claim) => this.#servers.handOver(claim),
-      served: () => this.#served.inFlight,
-    });
-    this.#offer = new OwnAdvertisement({
-      clock,
-      keys: [key, ...previousKeys],
-      status: (server) => local().status(server),
-      ownLists: (server) => local().ownLists(server),
-      changed: () => this.neighbours.tell(),
-    });
-    this.neighbours = new Nodes({
-      bus,
-      clock,
-      logger,
-      self: () => this.#self.view,
-      changed: () => {
-        this.#advertisements.refresh();
-        this.streams.met();
-        this.#rebuild();
-      },
-      gone: (gone, left) => {
-        const { peer } = gone;
-        this.#lostInstances.add(gone, this.#advertisements.of(peer), left);
-        // Before anything else forgets the node: this asks who was served there.
-        if (!left) this.#router.nodeSilent(peer);
-        this.#users.forgetPeer(peer);
-        this.streams.gone(peer);
-        this.clients.gone(peer);
-        this.#router.calls.gone(peer);
-        this.#servers.look();
-        this.upstreamSessions.streams.gone(peer);
-      },
-      leaves: (gone) => this.#lostInstances.leaves(gone),
-      absent: () => this.#backAgain(),
-    });
-    this.#advertisements = new Advertisements({
-      bus,
-      clock,
-      nodes: this.neighbours,
-      logger,
-      own: () => this.#offer.text(),
-      changed: () => this.#rebuild(),
-    });
-    this.#lostInstances = new LostInstances({ clock, changed: () => this.#rebuild() });
-    this.#known = new KnownServers({
-      self: () => this.#self.view,
-      logger,
-      own: this.#offer,
-      others: () => [...this.neighbours.others()].map((other) => [other, this.#advertisements.of(other.peer)] as const),
-      lostInstances: this.#lostInstances,
-      instancesGained: (servers) => deps.events.instancesGained?.(servers),
-    });
-    this.streams = new SpreadStreams({
-      messages: () => this.#messages,
-      others: () => [...this.neighbours.others()].map(({ peer }) => peer),
-    });
-    this.clients = new ClientsElsewhere({ ...deps, nodes: () => this.neighbours, leases });
-    const relayed = new RelayedEvents({
-      here: deps.events,
-      users: this.#users,
-      messages: () => this.#messages,
-      instances: (server) => this.#known.instances(server),
-      catalogChanged: (server, own) => (own ? this.#offer.statusChanged() : this.#offer.catalogChanged(server)),
-      relisted: (server) => this.#offer.relisted(server),
-      statusChanged: () => this.#offer.statusChanged(),
-    });
-    this.events = relayed;
-    this.#messages = new SideMessages(bus, logger, {
-      notify: (server, notification, client) => local().notify(server, notification, client),
-      release: (sessionId) => this.#router.released(sessionId),
-      notification: (server, sessionId, message, itsKey) =>
-        deps.events.notification(server, sessionId, message, itsKey),
-      outdated: (server, message) => deps.events.outdated(server, message),
-      stateLost: (server, sessionId, cause) => deps.events.stateLost(server, sessionId, cause),
-      connectionChanged: (server, itsKey, change) => deps.events.connectionChanged(server, itsKey, change),
-      request: (server, sessionId, message, itsKey) => deps.events.request(server, sessionId, message, itsKey),
-      restart: (server) => local().restart(server),
-      stream: (sessionId, at) => this.streams.openedAt(sessionId, at),
-      deliver: (sessionId, message, server) => this.streams.deliverHere(sessionId, message, server),
-      askClient: (sessionId, message, server) => this.streams.askHere(sessionId, message, server),
-      client: (sessionId, message) => this.onClientMessage?.(sessionId, message),
-      drain: () => this.onDrainAsked?.(),
-    });
-    this.#servers = new OwnServers({
-      clock,
-      logger,
-      claims: this.#claims,
-      local,
-      able: () => this.#self.able,
-      readyElsewhere: (server) => this.#known.readyElsewhere(server),
-      barred: (claim) => this.handingOver.isBarred(claim),
-      giveUp: (claim) => this.handingOver.giveUp(claim),
-    });
-    this.#catalogs = new ForeignCatalogs({
-      bus,
-      logger,
-      local,
-      used: (server, client, by) => this.#users.used(server, client, by),
-      shown: (server, client) => this.#router.knownCatalog(server, client),
-      changed: (server, fingerprint, lists) => deps.events.catalogChanged(server, fingerprint, lists),
-    });
-    this.#lists = new ListsElsewhere({
-      local,
-      clock,
-      hear: (peers) => this.#advertisements.readNow(peers),
-      instanceOf: (server) => this.#router.instanceOf(server),
-      read: (instance, client) => this.#catalogs.readNow(instance, client),
-      ask: (instance, client, known) => this.#catalogs.knownThere(instance, client, known),
-      readOwn: (instance, itsKey) => this.#catalogs.ownLists(instance, itsKey),
-      known: (server, client) => this.#router.knownCatalog(server, client),
-      changed: (...change) => deps.events.catalogChanged(...change),
-      listed: (server) => deps.events.listedElsewhere?.(server),
-    });
-    this.#router = new ClusterUpstreams({
-      ...deps,
-      get local() {
-        return local();
-      },
-      claims: this.#claims,
-      owned: this.#owned,
-      catalogs: this.#catalogs,
-      lists: this.#lists,
-      messages: this.#messages,
-      hear: (peers) => this.#advertisements.readNow(peers),
-      routingTable: () => this.#known.routingTable,
-      draining: () => this.#self.draining,
-      claimed: (claim) => this.#servers.claimed(claim),
-      leaving: (server) => this.#servers.leaving(server),
-      yields: (...asked) => this.#servers.yields(...asked),
-      barred: (claim) => this.handingOver.isBarred(claim),
-      events: relayed,
-    });
+    this.#servers = new OwnServers(deps, this.#self, this.#known, this.#owned);
+    this.#messages = new SideMessages(deps);
+    this.streams = new SpreadStreams(this.#messages, this.neighbours);
+    this.clients = new ClientsElsewhere(deps, this.neighbours, leases);
+    this.events = new RelayedEvents(deps.events, this.#users, this.#messages, this.#known, this.#own);
+    this.#router = new ClusterUpstreams(
+      deps,
+      this.events,
+      this.#self,
+      this.#known,
+      this.#servers,
+      this.#advertisements,
+      this.#messages,
+      this.#users,
+    );
     this.upstreams = this.#router;
-    this.#served = new ServedCalls({
-      bus,
-      clock,
-      nodeEpoch: () => this.#self.epoch,
-      run: (...call) => this.#router.calls.serve(...call),
-      connection: (server, client) => ({
-        key: local().sessionKey(server, client),
-        own: local().ownsConnection(server, client),
-      }),
-      used: (server, client, by) => this.#users.used(server, client, by),
-      publicCall: (...call) => this.onPublicCall?.(...call) ?? null,
-    });
-    this.ownership = new ProcessOwnership(this.#claims, () => this.#self.epoch, bus.peer);
-    this.upstreamSessions = new ClusterUpstreamSessions({
-      ...deps,
-      claims: this.#claims,
-      able: () => this.#self.able,
-      there: (peer) => this.neighbours.get(peer) !== null,
-      hasOtherInstances: (server) => this.#known.instances(server).length > 0,
-    });
-    this.#underLease = new UnderLease({
-      logger,
-      loop: this.loop,
-      self: this.#self,
-      owned: this.#owned,
-      servers: this.#servers,
-      streams: this.upstreamSessions.streams,
-      tell: () => this.neighbours.tell(),
-    });
-    this.#keepingUp = new KeepingUp(bus, clock, (absent) => {
-      if (absent) this.#backAgain();
-      this.neighbours.tell();
-      this.streams.tellAgain();
-      this.#advertisements.refresh();
-      this.upstreamSessions.reconnected();
-    });
+    this.#served = new ServedCalls(deps, this.#self, this.#router.calls, this.#users, this);
+    this.ownership = new ProcessOwnership(claims, this.#self, bus.peer);
+    this.upstreamSessions = new ClusterUpstreamSessions(deps, claims, this.#self, this.neighbours, this.#known);
+    this.#messages.receive(this.streams, this);
   }
 
   get state(): NodeState {
@@ -297,14 +130,14 @@ export class Cluster {
 
   /** Why this node should get no new calls from outside; null when it may. */
   get notReady(): string | null {
-    return notReadyBecause(this.state, this.#lease.failure) ?? this.#keepingUp.notReady;
+    return this.#self.notReady;
   }
 
   /** The definitions of this node's own files. */
   async apply(servers: ReadonlyMap<string, Server>): Promise<void> {
-    this.#offer.replace(servers.values());
+    this.#own.replace(servers.values());
     const replaced = this.#servers.replace(servers);
-    this.#rebuild();
+    this.serversChanged();
     await replaced;
   }
 
@@ -328,12 +161,37 @@ export class Cluster {
     this.neighbours.tell();
   }
 
+  /** Calls of other nodes that run here, and claims that are between this node and the others. */
+  get inFlight(): number {
+    return this.#served.inFlight + this.#servers.handingOver.inFlight;
+  }
+
+  /** Hands what this node owns over to the others, claim by claim. */
+  handOver(): void {
+    this.#servers.handingOver.begin();
+  }
+
+  /** All nodes as this one knows them, by name. */
   nodes(): readonly NodeReport[] {
-    return nodeReports(this.#self.view, this.#offer, this.neighbours, this.#advertisements);
+    const names = (servers: Iterable<string>): string[] => [...servers].sort();
+    const own = { ...this.view, here: true, servers: names(this.#own.servers.map(({ name }) => name)) };
+    const others = [...this.neighbours.others()].map((node) => ({
+      ...node,
+      here: false,
+      servers: names((this.#advertisements.of(node.peer) ?? []).map(({ definition }) => definition.name)),
+    }));
+    return [own, ...others].sort((a, b) => (a.id < b.id ? -1 : 1));
   }
 
   get figures(): ClusterFigures {
-    return figuresOf(this.#lease, this.#claims, this.#served, this.#router.calls);
+    const { claims } = this.#owned;
+    return {
+      leaseAgeMs: this.#lease.ageMs,
+      owned: claims.size,
+      takenOver: claims.takenOver,
+      servedForOthers: this.#served.count,
+      servedByOthers: this.#router.calls.sentElsewhere,
+    };
   }
 
   /** To all other nodes: one of them may have in hand what the client means. */
@@ -360,41 +218,131 @@ export class Cluster {
     return this.#known;
   }
 
+  get view(): NodeView {
+    const { node, bus, version } = this.#deps;
+    const crowded = this.#servers.full;
+    return {
+      id: node,
+      peer: bus.peer,
+      state: this.state,
+      protocols: PROTOCOLS,
+      version,
+      epoch: this.#self.epoch,
+      offer: this.#own.version,
+      load: this.#served.load,
+      busy: this.#servers.busy,
+      publicCalls: this.onPublicCall !== null,
+      ...(crowded.full.length === 0 ? {} : crowded),
+      startedAt: this.#startedAt,
+    };
+  }
+
+  async leaseRegained(how: Regained): Promise<void> {
+    await this.#owned.claims.regained(how);
+    queueMicrotask(() => {
+      this.#self.held();
+      this.#deps.logger.info('node_lease_held', { epoch: this.#self.epoch, how });
+      this.neighbours.tell();
+      this.#servers.look();
+      this.upstreamSessions.streams.regained();
+    });
+  }
+
+  /**
+   * After a pause of this process others have taken what it owned long ago: everything of that ends. When only the store
+   * cannot be reached the processes are kept, silent, in case no other node has taken them.
+   */
+  leaseOver(): void {
+    const { claims } = this.#owned;
+    const paused = this.loop.stoodStill(STOP_MS);
+    this.#deps.logger.error('node_fenced', { paused, owned: claims.size });
+    this.#owned.fence(() => true);
+    this.upstreamSessions.streams.fenced();
+    if (paused) for (const claim of claims.abandon()) this.claimLost(claim);
+    this.neighbours.tell();
+  }
+
+  claimLost(claim: Claim): void {
+    if (this.upstreamSessions.streams.lost(claim)) return;
+    this.#owned.fence((one) => one === claim);
+    this.#servers.lost(claim);
+  }
+
+  nodesChanged(): void {
+    this.#advertisements.refresh();
+    this.streams.met();
+    this.serversChanged();
+  }
+
+  nodeGone(gone: NodeView, left: boolean): void {
+    const { peer } = gone;
+    this.#lost.add(gone, this.#advertisements.of(peer), left);
+    // Before anything else forgets the node: this asks who was served there.
+    if (!left) this.#router.nodeSilent(peer);
+    this.#users.forgetPeer(peer);
+    this.streams.gone(peer);
+    this.clients.gone(peer);
+    this.#router.calls.gone(peer);
+    this.#servers.look();
+    this.upstreamSessions.streams.gone(peer);
+  }
+
+  nodeLeaves(gone: NodeView): void {
+    this.#lost.leaves(gone);
+  }
+
+  backAgain(): void {
+    this.#router.calls.renew();
+    this.#lost.awaitAllAnew();
+  }
+
+  missed(): void {
+    this.neighbours.tell();
+    this.streams.tellAgain();
+    this.#advertisements.refresh();
+    this.upstreamSessions.reconnected();
+  }
+
+  serversChanged(): void {
+    const changed = this.#known.rebuild();
+    this.#router.refresh();
+    if (changed) this.onServersChanged?.();
+  }
+
+  released(sessionId: string): void {
+    this.#router.released(sessionId);
+  }
+
+  clientMessage(sessionId: string, message: Message): void {
+    this.onClientMessage?.(sessionId, message);
+  }
+
+  drainAsked(): void {
+    this.onDrainAsked?.();
+  }
+
+  publicCall(reply: string, server: string, by: string): ((outcome: Served) => void) | null {
+    return this.onPublicCall?.(reply, server, by) ?? null;
+  }
+
   /** After the servers of this node have ended: others may have at once what it owned. */
   async close(): Promise<void> {
     this.#self.drain();
-    this.#keepingUp.close();
+    this.#self.close();
     this.#servers.close();
-    this.#claims.close();
+    this.#owned.claims.close();
     this.#idleClaims.close();
     this.upstreamSessions.close();
-    await this.handingOver.close();
+    await this.#servers.handingOver.close();
     await this.#lease.close();
     await this.#served.close();
     this.clients.close();
-    this.#catalogs.close();
     this.#messages.close();
-    this.#router.calls.close();
+    this.#router.close();
     this.#advertisements.close();
-    this.#offer.close();
+    this.#own.close();
     this.neighbours.close();
-    this.#lostInstances.close();
+    this.#lost.close();
     await this.loop.close();
-  }
-
-  /** Others may have taken this node for gone, and it could not hear who is there. */
-  #backAgain(): void {
-    this.#router.calls.renew();
-    this.#lostInstances.awaitAllAnew();
-  }
-
-  #rebuild(): void {
-    const changed = this.#known.rebuild();
-    this.#lists.look(this.#known.routingTable.places);
-    this.#catalogs.refresh(
-      (server) => this.#router.instanceOf(server),
-      (server) => this.#known.isLost(server),
-    );
-    if (changed) this.onServersChanged?.();
   }
 }

@@ -95,3 +95,10 @@ export class LazyBucket {
 function shortened(incarnation: string): string {
   return /^\d{4}-\d\d-\d\dT/.test(incarnation) ? String(Date.parse(incarnation)) : incarnation;
 }
+
+/**
+ * Orders the owners of a claim: the making of the store, whose revisions may begin again when it was lost, and a revision.
+ */
+export function fencingToken(incarnation: string, revision: number): string {
+  return `${incarnation}.${revision}`;
+}

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { LOOP_WATCHER } from '../../src/cluster/lease/loop-watcher.ts';
+import { LOOP_WATCHER } from '../../src/cluster/lease/loop-watch.ts';
 import { Logger } from '../../src/telemetry/logger.ts';
 import { standstills, timeWithin } from './standstills.ts';
 

@@ -132,8 +132,8 @@ export const S0: readonly Mutation[] = [
     row: 'S0.18',
     what: 'a node without room for a new session does not leave it to one that has room',
     file: 'src/cluster/ownership/owners.ts',
-    find: '(draining() || yields(place, key, client))',
-    replace: 'draining()',
+    find: '(this.#self.draining || this.#servers.yields(place, key, client))',
+    replace: 'this.#self.draining',
   },
   {
     row: 'S0.18',
@@ -153,8 +153,8 @@ export const S0: readonly Mutation[] = [
     row: 'S0.20',
     what: 'a node does not wait for the session that another one is opening, and opens one too',
     file: 'src/cluster/upstream-sessions/cluster-upstream-sessions.ts',
-    find: "held.by === '' || held.by === bus.peer || !(await claims.lives(held.by));",
-    replace: "held.by === '' || held.by === bus.peer || claims !== null;",
+    find: "held.by === '' || held.by === bus.peer || !(await this.#claims.lives(held.by));",
+    replace: "held.by === '' || held.by === bus.peer || this.#claims !== null;",
   },
   {
     row: 'S0.20',

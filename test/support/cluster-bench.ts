@@ -120,23 +120,21 @@ export class ClusterBench {
     const bus = new SignedBus({ wire, clock, keys, random: systemRandom, logger: Logger.silent() });
     const local = new PlayedUpstreams(id);
     const events = new HeardEvents();
-    const cluster = new Cluster(
-      {
-        bus,
-        state: new CuttableState(this.state, wire),
-        clock,
-        random: systemRandom,
-        logger: Logger.silent(),
-        node: id,
-        version: '0.0.0',
-        key: KEY,
-        sealing: new Sealer(KEY),
-        events,
-        watchLoop: false,
-        ...more,
-      },
-      () => local,
-    );
+    const cluster = new Cluster({
+      bus,
+      state: new CuttableState(this.state, wire),
+      clock,
+      random: systemRandom,
+      logger: Logger.silent(),
+      node: id,
+      version: '0.0.0',
+      key: KEY,
+      sealing: new Sealer(KEY),
+      events,
+      local,
+      watchLoop: false,
+      ...more,
+    });
     const node: PlayedNode = {
       id,
       cluster,

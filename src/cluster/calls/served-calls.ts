@@ -1,13 +1,14 @@
 import type { Bus, BusServing } from '../../bus/bus.ts';
-import type { ClientProfile } from '../../model/client-profile.ts';
-import { type Clock, pause } from '../../model/clock.ts';
+import { pause } from '../../model/clock.ts';
 import { type Exchange, publicReplyOf } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import type { Outcome } from '../../model/outcome.ts';
+import type { ClusterDeps } from '../cluster-deps.ts';
 import { clientOf } from '../frames/client-codec.ts';
 import { headOf, messageOf, packFrame, unpackFrame } from '../frames/frame.ts';
-import { flushIncoming } from '../lease/flush-incoming.ts';
+import type { OwnNode } from '../lease/own-node.ts';
+import type { Users } from '../nodes/users.ts';
 import { TermsHeard } from './call-terms.ts';
 import { isListen } from './deadline-of.ts';
 import { type CallHeader, callsSubject, type ReplyHeader } from './remote-calls.ts';
@@ -24,6 +25,9 @@ const POLL_MS = 10;
 /** What becomes of a call that another node sent here: its outcome, or why this node is not the one to ask. */
 export type Served = Outcome | { readonly kind: 'elsewhere'; readonly reason: string };
 
+/** What a node sends to itself, to know that everything before it has arrived. */
+const FLUSH = 'trunkline.farewell';
+
 interface Connection {
   readonly key: string | null;
   readonly own: boolean;
@@ -39,30 +43,25 @@ interface ReceivedCall {
   readonly short: boolean;
 }
 
-export interface ServedCallsDeps {
-  readonly bus: Bus;
-  readonly clock: Clock;
-  /** Of this node's lease, now. */
-  readonly nodeEpoch: () => string;
-  /** Runs it here or not at all. Never rejects. */
-  readonly run: (
-    server: string,
-    request: Message,
-    exchange: Exchange,
-    epoch: string | null,
-    by: string,
-  ) => Promise<Served>;
-  /** Which connection served the client, and whether it is its own. */
-  readonly connection: (server: string, client: ClientProfile) => Connection;
-  /** A node called for this client, so that it is the one to hear what the server has to say. */
-  readonly used: (server: string, client: ClientProfile, by: string) => void;
-  /** As `Cluster.onPublicCall`. Such a call goes on when the calling node is gone. */
-  readonly publicCall?: (reply: string, server: string, by: string) => ((outcome: Served) => void) | null;
+/** Runs calls of other nodes here or not at all. Never rejects. */
+export interface CallRunner {
+  serve(server: string, request: Message, exchange: Exchange, epoch: string | null, by: string): Promise<Served>;
 }
+
+/** A public call, answered at `reply`, runs here for the node `by`; what is returned is called with its end. Null: none are served. */
+export interface PublicCalls {
+  publicCall(reply: string, server: string, by: string): ((outcome: Served) => void) | null;
+}
+
+type Deps = Pick<ClusterDeps, 'bus' | 'clock' | 'local'>;
 
 /** Calls that other nodes send to this one, because it owns what they need. */
 export class ServedCalls {
-  readonly #deps: ServedCallsDeps;
+  readonly #deps: Deps;
+  readonly #self: Pick<OwnNode, 'epoch'>;
+  readonly #calls: CallRunner;
+  readonly #users: Users;
+  readonly #public: PublicCalls;
   readonly #serving: { close(): void };
   readonly #terms = new TermsHeard();
   #load = 0;
@@ -70,8 +69,12 @@ export class ServedCalls {
   #listens = 0;
   #count = 0;
 
-  constructor(deps: ServedCallsDeps) {
+  constructor(deps: Deps, self: Pick<OwnNode, 'epoch'>, calls: CallRunner, users: Users, publicCalls: PublicCalls) {
     this.#deps = deps;
+    this.#self = self;
+    this.#calls = calls;
+    this.#users = users;
+    this.#public = publicCalls;
     const serve = (serving: BusServing) => this.#serve(serving);
     this.#serving = deps.bus.serve(callsSubject(deps.bus.peer), serve, { concurrency: MAX_CALLS });
   }
@@ -100,7 +103,7 @@ export class ServedCalls {
   }
 
   #serve(serving: BusServing): Promise<void> | undefined {
-    const { clock, nodeEpoch, run, used, connection } = this.#deps;
+    const { clock, local } = this.#deps;
     const call = this.#read(serving);
     if (call === null) {
       serving.answer(packTell());
@@ -108,24 +111,30 @@ export class ServedCalls {
     }
     const { exchange, server, epoch, short } = call;
     // Meant for an earlier life of this node: whatever the caller believes of it does not hold.
-    if (call.nodeEpoch !== nodeEpoch()) {
+    if (call.nodeEpoch !== this.#self.epoch) {
       serving.answer(packFrame({ kind: 'elsewhere', reason: 'the lease of the node is another one' } as ReplyHeader));
       return undefined;
     }
     exchange.begunAt = clock.now() - call.waitedMs;
-    used(server, exchange.client, serving.from);
+    this.#users.used(server, exchange.client, serving.from);
     const reply = publicReplyOf(exchange);
-    const publicEnd = reply === null ? null : (this.#deps.publicCall?.(reply, server, serving.from) ?? null);
+    const publicEnd = reply === null ? null : this.#public.publicCall(reply, server, serving.from);
     exchange.outlivesCaller = publicEnd !== null;
     const listens = isListen(exchange.request);
-    const running = run(server, exchange.request, exchange, epoch, serving.from);
+    const running = this.#calls.serve(server, exchange.request, exchange, epoch, serving.from);
     this.#begun(listens);
     const ended = (outcome: Served): void => {
       this.#ended(listens);
       publicEnd?.(outcome);
       if (outcome.kind === 'elsewhere') serving.answer(packFrame(outcome));
       else if (outcome.kind === 'failure') serving.fail(outcome.error);
-      else serving.answer(packReply(outcome.message, connection(server, exchange.client), short));
+      else {
+        const connection = {
+          key: local.sessionKey(server, exchange.client),
+          own: local.ownsConnection(server, exchange.client),
+        };
+        serving.answer(packReply(outcome.message, connection, short));
+      }
     };
     const failed = (error: unknown): never => {
       this.#ended(listens);
@@ -172,4 +181,23 @@ function packReply(message: Message, connection: Connection, short: boolean): Bu
   if (packed !== null) return packed;
   const reply: ReplyHeader = { kind: 'answer', message: headOf(message), ...connection };
   return packFrame(reply, [message.bytes]);
+}
+
+/**
+ * Resolves when everything has arrived that was on its way to this node when it was called: what it tells itself arrives
+ * after that. At the latest after `withinMs`; at once where nothing can arrive.
+ */
+function flushIncoming(bus: Bus, clock: ClusterDeps['clock'], withinMs: number): Promise<void> {
+  if (bus.status.state !== 'connected') return Promise.resolve();
+  const subject = `${FLUSH}.${bus.peer}`;
+  return new Promise((resolve) => {
+    const done = (): void => {
+      disarm();
+      own.close();
+      resolve();
+    };
+    const disarm = clock.after(withinMs, done);
+    const own = bus.subscribe(subject, done);
+    bus.publish(subject, Buffer.alloc(0));
+  });
 }

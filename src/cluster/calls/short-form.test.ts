@@ -13,10 +13,12 @@ import { answer } from '../../model/outcome.ts';
 import { systemRandom } from '../../model/random.ts';
 import { scanMessage } from '../../protocol/scan.ts';
 import { Logger } from '../../telemetry/logger.ts';
+import type { LocalUpstreams } from '../cluster-deps.ts';
 import { SHORT_FORM } from '../frames/frame.ts';
 import type { NodeView } from '../nodes/node-state.ts';
+import { Users } from '../nodes/users.ts';
 import { RemoteCalls } from './remote-calls.ts';
-import { ServedCalls } from './served-calls.ts';
+import { type CallRunner, ServedCalls } from './served-calls.ts';
 import { packAnswer, packRequest, packTell, unpackAnswer, unpackRequest } from './short-form.ts';
 
 const EPOCH = 'incarnation.7';
@@ -216,19 +218,15 @@ class Bench implements AsyncDisposable {
           );
       },
     });
-    return new ServedCalls({
-      bus,
-      clock: this.#clock,
-      nodeEpoch: () => this.epoch,
-      run: async (_server, request, exchange) => {
-        assert.deepEqual(request, REQUEST);
-        this.ran++;
-        this.clients.push(exchange.client);
-        return answer(RESULT);
-      },
-      connection: () => ({ key: 'key', own: true }),
-      used: () => {},
-    });
+    const local = { sessionKey: () => 'key', ownsConnection: () => true } as unknown as LocalUpstreams;
+    const serve: CallRunner['serve'] = async (_server, request, exchange) => {
+      assert.deepEqual(request, REQUEST);
+      this.ran++;
+      this.clients.push(exchange.client);
+      return answer(RESULT);
+    };
+    const noPublicCalls = { publicCall: () => null };
+    return new ServedCalls({ bus, clock: this.#clock, local }, this, { serve }, new Users(), noPublicCalls);
   }
 
   #join(): Bus {

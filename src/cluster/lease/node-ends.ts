@@ -3,25 +3,23 @@ import type { LazyBucket } from '../lazy-bucket.ts';
 import type { Nodes } from '../nodes/nodes.ts';
 import { leaseKey } from './node-lease.ts';
 
-export interface NodeEndsDeps {
-  readonly nodes: () => Nodes;
-  readonly leases: LazyBucket;
-  readonly clock: Clock;
-}
-
 const PAUSE_MS = 100;
 
 /** Whether nodes have ended: they are not heard of any more, and their lease is over. */
 export class NodeEnds {
-  readonly #deps: NodeEndsDeps;
+  readonly #nodes: Nodes;
+  readonly #leases: LazyBucket;
+  readonly #clock: Clock;
 
-  constructor(deps: NodeEndsDeps) {
-    this.#deps = deps;
+  constructor(nodes: Nodes, leases: LazyBucket, clock: Clock) {
+    this.#nodes = nodes;
+    this.#leases = leases;
+    this.#clock = clock;
   }
 
   /** Waits at most so long for that. `orDraining`: one that is about to leave counts. Never rejects. */
   async over(peer: string, orDraining: boolean, waitMs: number): Promise<boolean> {
-    const { clock } = this.#deps;
+    const clock = this.#clock;
     const end = clock.now() + waitMs;
     for (;;) {
       if (await this.#isOver(peer, orDraining)) return true;
@@ -31,13 +29,12 @@ export class NodeEnds {
   }
 
   async #isOver(peer: string, orDraining: boolean): Promise<boolean> {
-    const { nodes, leases } = this.#deps;
-    const node = nodes().get(peer);
+    const node = this.#nodes.get(peer);
     if (node !== null) return orDraining && node.state === 'draining';
     try {
-      return (await leases.get(leaseKey(peer))) === null;
+      return (await this.#leases.get(leaseKey(peer))) === null;
     } catch {
-      // A store that cannot be read says nothing of anybody.
+      // A store that cannot be read does not say whether the node has ended.
       return false;
     }
   }

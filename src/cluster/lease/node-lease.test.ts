@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import type { Bus } from '../../bus/bus.ts';
 import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { LazyBucket } from '../lazy-bucket.ts';
@@ -19,16 +20,19 @@ test('fault:F28 what keeps a node from its lease is told once when it lasts, whi
       'leases',
       { ttlMs: LEASE_MS },
     );
-    const lease = new NodeLease({
+    const lease = new NodeLease(
+      {
+        bus: { peer: 'p' } as Bus,
+        clock,
+        logger: new Logger({ level: 'info', write: (line) => lines.push(line) }),
+        node: 'n',
+      },
       store,
-      clock,
-      logger: new Logger({ level: 'info', write: (line) => lines.push(line) }),
-      peer: 'p',
-      node: 'n',
-      serveOn: () => false,
-      over: () => {},
-      regained: () => (broken && step === 'what it covers' ? fail() : Promise.resolve()),
-    });
+      {
+        leaseOver: () => {},
+        leaseRegained: () => (broken && step === 'what it covers' ? fail() : Promise.resolve()),
+      },
+    );
     const pass = async (ms: number): Promise<void> => {
       for (let passed = 0; passed < ms; passed += 100) {
         await clock.advance(100);

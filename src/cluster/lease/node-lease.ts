@@ -1,5 +1,5 @@
-import { type Clock, within } from '../../model/clock.ts';
-import type { Logger } from '../../telemetry/logger.ts';
+import { within } from '../../model/clock.ts';
+import type { ClusterDeps, Regained, ThisNode } from '../cluster-deps.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
 
 /** After so long without a renewal the store forgets a lease (TTL of its bucket), and others may take what it covered. */
@@ -9,26 +9,10 @@ export const STOP_MS = 2_000;
 export const RENEW_MS = 500;
 /** A renewal that is not acknowledged by then is sent anew. */
 const PATIENCE_MS = 1_000;
-/** What has kept a node from its lease for so long is the operator's to know. */
-const TOLD_MS = 5_000;
+/** A node that has had no lease for so long logs why. */
+const WARN_MS = 5_000;
 
-/** How a lease came back: nobody can have taken anything, or whoever wanted to could. */
-export type Regained = 'in time' | 'anew';
-
-export interface NodeLeaseDeps {
-  /** Of the bucket whose entries live for `LEASE_MS`. */
-  readonly store: LazyBucket;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly peer: string;
-  readonly node: string;
-  /** What is owned is served on, whatever the lease says, while this is true: the operator wants it so. */
-  readonly serveOn: () => boolean;
-  /** The lease is over, by our own clock. */
-  readonly over: () => void;
-  /** It is ours, for the first time or again. What it covers counts only when this has resolved. */
-  readonly regained: (how: Regained) => Promise<void>;
-}
+type Deps = Pick<ClusterDeps, 'bus' | 'clock' | 'logger' | 'node' | 'onBusLoss'>;
 
 /**
  * One lease for everything a node owns. It is held while renewals are acknowledged; judged by the monotonic clock, from
@@ -36,7 +20,9 @@ export interface NodeLeaseDeps {
  * holder believe in it for longer than the store does.
  */
 export class NodeLease {
-  readonly #deps: NodeLeaseDeps;
+  readonly #deps: Deps;
+  readonly #store: LazyBucket;
+  readonly #node: Pick<ThisNode, 'leaseOver' | 'leaseRegained'>;
   readonly #key: string;
   readonly #value: Buffer;
   /** The entry as last seen written by us; 0 without one. */
@@ -51,25 +37,28 @@ export class NodeLease {
   /** Why the last attempt to renew it came to nothing; null where it did not. */
   #failure: string | null = null;
   #failedSince: number | null = null;
-  #told = false;
+  #warned = false;
   /** Everything that the lease covers has been looked after since it is ours. */
   #settled = false;
   #stopRenewing: () => void = () => {};
   #stopWatching: () => void = () => {};
   #closed = false;
 
-  constructor(deps: NodeLeaseDeps) {
+  /** `store`: the bucket whose entries live for `LEASE_MS`. */
+  constructor(deps: Deps, store: LazyBucket, node: Pick<ThisNode, 'leaseOver' | 'leaseRegained'>) {
+    const { peer } = deps.bus;
     this.#deps = deps;
-    this.#key = leaseKey(deps.peer);
-    this.#value = Buffer.from(JSON.stringify({ node: deps.node, peer: deps.peer }));
+    this.#store = store;
+    this.#node = node;
+    this.#key = leaseKey(peer);
+    this.#value = Buffer.from(JSON.stringify({ node: deps.node, peer }));
   }
 
-  /** Now, at this instant. */
   get held(): boolean {
-    return this.#settled && (this.#deps.clock.now() < this.#until || this.#deps.serveOn());
+    return this.#settled && (this.#deps.clock.now() < this.#until || this.#servesOn);
   }
 
-  /** Why there is none, as far as that is known: for people. */
+  /** Why there is no lease, in words for operators; null while it is held, or where that is not known. */
   get failure(): string | null {
     return this.held ? null : this.#failure;
   }
@@ -101,7 +90,7 @@ export class NodeLease {
     this.#stopWatching();
     this.#settled = false;
     this.#until = Number.NEGATIVE_INFINITY;
-    if (this.#revision > 0) await this.#timely(this.#deps.store.delete(this.#key, this.#revision)).catch(() => {});
+    if (this.#revision > 0) await this.#timely(this.#store.delete(this.#key, this.#revision)).catch(() => {});
   }
 
   async #renew(): Promise<void> {
@@ -114,7 +103,7 @@ export class NodeLease {
       if (!this.#settled || this.#broken) await this.#regain();
       this.#failure = null;
       this.#failedSince = null;
-      this.#told = false;
+      this.#warned = false;
       this.#watch();
     } catch (error) {
       if (this.#closed) return;
@@ -125,27 +114,27 @@ export class NodeLease {
     this.#stopRenewing = clock.after(Math.max(0, RENEW_MS - waited), () => void this.#renew());
   }
 
-  /** Told once: a store that is away for a moment is nothing to act on. */
+  /** Warns once, and not of a store that is away for a moment. */
   #failed(reason: string): void {
     const { clock, logger } = this.#deps;
     this.#failure = reason;
     this.#failedSince ??= clock.now();
     logger.debug('lease_not_renewed', { error: reason });
-    if (this.#told || clock.now() - this.#failedSince < TOLD_MS) return;
-    this.#told = true;
+    if (this.#warned || clock.now() - this.#failedSince < WARN_MS) return;
+    this.#warned = true;
     logger.warn('node_without_lease', { reason });
   }
 
   async #regain(): Promise<void> {
-    const { regained, clock } = this.#deps;
+    const { clock } = this.#deps;
     const how: Regained = this.#broken ? 'anew' : 'in time';
     if (how === 'anew') {
       if (this.#since > 0) this.#returningUntil = clock.now() + LEASE_MS;
       this.#settled = false;
       this.#since = this.#revision;
     }
-    await regained(how);
-    // It may have taken longer than the lease lasts: the next renewal tells.
+    await this.#node.leaseRegained(how);
+    // It may have taken longer than the lease lasts: the next renewal decides.
     if (this.#closed || clock.now() >= this.#until) return;
     this.#broken = false;
     this.#settled = true;
@@ -153,25 +142,24 @@ export class NodeLease {
 
   /** Writes the entry on top of our own; where that is gone, or never was, as a new one. */
   async #write(): Promise<void> {
-    const { store } = this.#deps;
     if (this.#revision > 0) {
-      const renewed = await store.update(this.#key, this.#value, this.#revision);
+      const renewed = await this.#store.update(this.#key, this.#value, this.#revision);
       if (renewed !== null) return this.#wrote(renewed);
-      // An earlier write of ours may have arrived though nobody told us.
-      const present = await store.get(this.#key);
+      // An earlier write of this node may have arrived without an answer.
+      const present = await this.#store.get(this.#key);
       if (present !== null) return this.#over(present.revision);
     }
     // From here on it may have begun anew, whatever is heard of that.
     this.#broken = true;
-    const created = await store.create(this.#key, this.#value);
+    const created = await this.#store.create(this.#key, this.#value);
     if (created !== null) return this.#wrote(created);
-    const present = await store.get(this.#key);
+    const present = await this.#store.get(this.#key);
     if (present === null) throw new Error('the lease came and went');
     return this.#over(present.revision);
   }
 
   async #over(revision: number): Promise<void> {
-    const renewed = await this.#deps.store.update(this.#key, this.#value, revision);
+    const renewed = await this.#store.update(this.#key, this.#value, revision);
     if (renewed === null) throw new Error('the lease was written by an earlier attempt meanwhile');
     this.#wrote(renewed);
   }
@@ -182,16 +170,22 @@ export class NodeLease {
   }
 
   #watch(): void {
-    const { clock, over, serveOn } = this.#deps;
+    const { clock } = this.#deps;
     this.#stopWatching();
     const left = this.#until - clock.now();
     this.#stopWatching = clock.after(left > 0 ? left : RENEW_MS, () => {
-      if (clock.now() < this.#until || serveOn()) this.#watch();
+      if (clock.now() < this.#until || this.#servesOn) this.#watch();
       else if (this.#settled) {
         this.#settled = false;
-        over();
+        this.#node.leaseOver();
       }
     });
+  }
+
+  /** The operator wants that what is owned is served while the bus is gone, whatever the lease says. */
+  get #servesOn(): boolean {
+    const { onBusLoss, bus } = this.#deps;
+    return onBusLoss === 'serve' && bus.status.state !== 'connected';
   }
 
   #timely<T>(work: Promise<T>): Promise<T> {

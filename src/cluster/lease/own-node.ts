@@ -1,45 +1,47 @@
-import type { Clock } from '../../model/clock.ts';
-import { fencingToken } from '../fencing-token.ts';
-import type { NodeState, NodeView } from '../nodes/node-state.ts';
-import { PROTOCOLS } from '../nodes/nodes.ts';
-import { Joining } from './joining.ts';
+import { pause } from '../../model/clock.ts';
+import type { ClusterDeps, ThisNode } from '../cluster-deps.ts';
+import { fencingToken, type LazyBucket } from '../lazy-bucket.ts';
+import type { NodeState } from '../nodes/node-state.ts';
 import type { NodeLease } from './node-lease.ts';
 
-export interface OwnNodeDeps {
-  readonly clock: Clock;
-  readonly node: string;
-  readonly peer: string;
-  readonly version: string;
-  readonly lease: NodeLease;
-  /** Of the bucket of claims; empty before it is known. */
-  readonly incarnation: () => string;
-  /** Changes with what the node offers. */
-  readonly offer: () => number;
-  /** Calls of others that it serves at the moment. */
-  readonly load: () => number;
-  /** Servers of which it may start no process more unless it ends an idle one, and those where none is idle. */
-  readonly full: () => Required<Pick<NodeView, 'full' | 'inUse'>>;
-  /** Calls that its servers have in hand. */
-  readonly busy: () => number;
-  readonly publicCalls: () => boolean;
-}
+/** After so long without another sign of it a node counts as keeping up with the bus again. */
+const CALM_MS = 5_000;
 
-/** This node in its cluster: in which state it is, by its lease and by what it was asked to do, and what others see of it. */
+/** The state of this node in its cluster: by its lease, by what it was asked to do, and by whether it keeps up with the bus. */
 export class OwnNode {
-  readonly #deps: OwnNodeDeps;
-  readonly #startedAt: number;
-  readonly #joining = new Joining();
+  readonly #deps: Pick<ClusterDeps, 'bus' | 'clock'>;
+  readonly #lease: NodeLease;
+  readonly #claims: Pick<LazyBucket, 'incarnation'>;
+  readonly #first = Promise.withResolvers<void>();
+  readonly #off: () => void;
+  #joined = false;
   #draining = false;
+  #calmAt = Number.NEGATIVE_INFINITY;
 
-  constructor(deps: OwnNodeDeps) {
+  /** `claims`: the bucket of claims. What was said while this node was cut off, or did not keep up (F29), is asked anew. */
+  constructor(
+    deps: Pick<ClusterDeps, 'bus' | 'clock'>,
+    lease: NodeLease,
+    claims: Pick<LazyBucket, 'incarnation'>,
+    node: Pick<ThisNode, 'missed' | 'backAgain'>,
+  ) {
+    const { bus, clock } = deps;
     this.#deps = deps;
-    this.#startedAt = deps.clock.wall();
+    this.#lease = lease;
+    this.#claims = claims;
+    this.#off = bus.onEvent((event) => {
+      // A call that was cut because its other end does not keep up is no matter of this node.
+      if (event.type === 'slow_consumer' && event.call !== true) this.#calmAt = clock.now() + CALM_MS;
+      else if (event.type !== 'connected') return;
+      if (event.type === 'connected' && event.resync) node.backAgain();
+      node.missed();
+    });
   }
 
   get state(): NodeState {
     if (this.#draining) return 'draining';
-    if (this.#deps.lease.held) return 'ready';
-    return this.#joining.over ? 'fenced' : 'joining';
+    if (this.#lease.held) return 'ready';
+    return this.#joined ? 'fenced' : 'joining';
   }
 
   get draining(): boolean {
@@ -48,46 +50,47 @@ export class OwnNode {
 
   /** Whether it may own what only one node may. */
   get able(): boolean {
-    return this.#deps.lease.held && !this.#draining;
+    return this.#lease.held && !this.#draining;
   }
 
   /** Of its lease; empty before the first. */
   get epoch(): string {
-    const { lease, incarnation } = this.#deps;
-    return lease.since === 0 ? '' : fencingToken(incarnation(), lease.since);
+    return this.#lease.since === 0 ? '' : fencingToken(this.#claims.incarnation, this.#lease.since);
   }
 
-  get view(): NodeView {
-    const { node, peer, version, offer, load, full, busy, publicCalls } = this.#deps;
-    const crowded = full();
-    return {
-      id: node,
-      peer,
-      state: this.state,
-      protocols: PROTOCOLS,
-      version,
-      epoch: this.epoch,
-      offer: offer(),
-      load: load(),
-      busy: busy(),
-      publicCalls: publicCalls(),
-      ...(crowded.full.length === 0 ? {} : crowded),
-      startedAt: this.#startedAt,
-    };
+  /** Why this node should get no new calls from outside; null when it may. */
+  get notReady(): string | null {
+    const why = this.#lease.failure === null ? '' : ` (${this.#lease.failure})`;
+    switch (this.state) {
+      case 'draining':
+        return 'draining';
+      case 'joining':
+        return `this node has not joined its cluster yet${why}`;
+      case 'fenced':
+        return `fenced: this node has no lease, because it does not reach the store of its cluster${why}`;
+      default:
+        if (this.#deps.clock.now() >= this.#calmAt) return null;
+        return 'this node does not keep up with the bus of its cluster';
+    }
   }
 
   /** It has its lease, for the first time or again. */
   held(): void {
-    this.#joining.held();
+    this.#joined = true;
+    this.#first.resolve();
   }
 
   /** Resolves when it has had a lease, at the latest after `waitMs`. */
-  joined(waitMs: number): Promise<void> {
-    return this.#joining.within(this.#deps.clock, waitMs);
+  async joined(waitMs: number): Promise<void> {
+    if (!this.#joined) await Promise.race([this.#first.promise, pause(this.#deps.clock, waitMs)]);
   }
 
   /** It takes nothing new from now on. */
   drain(): void {
     this.#draining = true;
+  }
+
+  close(): void {
+    this.#off();
   }
 }

@@ -22,14 +22,12 @@ class Bench {
   readonly view = { id: 'b', peer: this.other.peer, offer: 1 } as NodeView;
   warned = 0;
   changed = 0;
-  readonly advertisements = new Advertisements({
-    bus: this.bus,
-    clock: this.clock,
-    nodes: { get: () => this.view, others: () => [this.view] } as unknown as Nodes,
-    logger: { warn: () => this.warned++ } as unknown as Logger,
-    own: () => ({ version: 0, servers: [] }),
-    changed: () => this.changed++,
-  });
+  readonly advertisements = new Advertisements(
+    { bus: this.bus, clock: this.clock, logger: { warn: () => this.warned++ } as unknown as Logger },
+    { get: () => this.view, others: () => [this.view] } as unknown as Nodes,
+    { text: () => ({ version: 0, servers: [] }) },
+    { serversChanged: () => this.changed++ },
+  );
 
   async dispose(): Promise<void> {
     this.advertisements.close();

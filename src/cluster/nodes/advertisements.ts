@@ -1,45 +1,37 @@
-import type { Bus } from '../../bus/bus.ts';
-import type { Clock } from '../../model/clock.ts';
-import type { Logger } from '../../telemetry/logger.ts';
+import type { ClusterDeps, ThisNode } from '../cluster-deps.ts';
 import { CoalescedReads } from '../coalesced-reads.ts';
 import { packFrame, unpackFrame } from '../frames/frame.ts';
 import type { NodeView } from './node-state.ts';
 import type { Nodes } from './nodes.ts';
-import type { AdvertisedServer, Advertisement } from './own-advertisement.ts';
+import type { AdvertisedServer, Advertisement, OwnAdvertisement } from './own-advertisement.ts';
 
 const READ_MS = 5_000;
 const AGAIN_MS = 250;
 /** Servers of one node that are taken note of. */
 const MAX_SERVERS = 10_000;
 
-export interface AdvertisementsDeps {
-  readonly bus: Bus;
-  readonly clock: Clock;
-  readonly nodes: Nodes;
-  readonly logger: Logger;
-  readonly own: () => Advertisement;
-  /** What some other node offers has changed. */
-  readonly changed: () => void;
-}
-
-interface Known {
-  readonly version: number;
-  readonly servers: readonly AdvertisedServer[];
-}
-
-/** What the other nodes have to offer: read from them whenever their heartbeats name a version that is not known. */
+/** What the other nodes advertise: read from them whenever their heartbeats name a version that is not known. */
 export class Advertisements {
-  readonly #deps: AdvertisementsDeps;
-  readonly #known = new Map<string, Known>();
+  readonly #deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>;
+  readonly #nodes: Nodes;
+  readonly #node: Pick<ThisNode, 'serversChanged'>;
+  readonly #known = new Map<string, Advertisement>();
   readonly #readings = new CoalescedReads<void>();
   readonly #serving: { close(): void };
   #disarm: (() => void) | null = null;
   #closed = false;
 
-  constructor(deps: AdvertisementsDeps) {
+  constructor(
+    deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>,
+    nodes: Nodes,
+    own: Pick<OwnAdvertisement, 'text'>,
+    node: Pick<ThisNode, 'serversChanged'>,
+  ) {
     this.#deps = deps;
+    this.#nodes = nodes;
+    this.#node = node;
     this.#serving = deps.bus.serve(`trunkline.offer.${deps.bus.peer}`, (serving) => {
-      serving.answer(packFrame(deps.own()));
+      serving.answer(packFrame(own.text()));
     });
   }
 
@@ -48,22 +40,22 @@ export class Advertisements {
     return this.#known.get(peer)?.servers ?? null;
   }
 
-  /** Heartbeats said something new. */
+  /** Reads what is newer than what is known, by the heartbeats. */
   refresh(): void {
     if (this.#closed) return;
     for (const peer of [...this.#known.keys()]) {
-      if (this.#deps.nodes.get(peer) === null) this.#known.delete(peer);
+      if (this.#nodes.get(peer) === null) this.#known.delete(peer);
     }
-    for (const node of this.#deps.nodes.others()) {
+    for (const node of this.#nodes.others()) {
       if (this.#readings.has(node.peer) || this.#known.get(node.peer)?.version === node.offer) continue;
       void this.#readings.begin(node.peer, () => this.#read(node));
     }
   }
 
-  /** Reads what these nodes offer now, whatever their heartbeats have said. */
+  /** Reads what these nodes advertise now, whatever their heartbeats have said. Never rejects. */
   async readNow(peers: readonly string[]): Promise<void> {
     const read = async (peer: string): Promise<void> => {
-      const node = this.#closed ? null : this.#deps.nodes.get(peer);
+      const node = this.#closed ? null : this.#nodes.get(peer);
       if (node !== null) await this.#read(node);
     };
     await Promise.all(peers.map((peer) => this.#readings.get(peer, () => read(peer))));
@@ -76,15 +68,15 @@ export class Advertisements {
   }
 
   async #read({ peer, id }: NodeView): Promise<void> {
-    const { bus, nodes, logger, clock, changed } = this.#deps;
+    const { bus, logger, clock } = this.#deps;
     try {
       const call = bus.call(`trunkline.offer.${peer}`, packFrame({}), { to: peer, deadlineMs: READ_MS });
       const outcome = await call.outcome;
       if (outcome.kind === 'failure') throw outcome.error;
       const { version, servers } = unpackFrame<Advertisement>(outcome.payload).header;
-      if (this.#closed || nodes.get(peer) === null) return;
+      if (this.#closed || this.#nodes.get(peer) === null) return;
       this.#known.set(peer, { version, servers: servers.slice(0, MAX_SERVERS) });
-      changed();
+      this.#node.serversChanged();
     } catch (error) {
       if (this.#closed) return;
       logger.warn('offer_not_read', { node: id, error: error instanceof Error ? error.message : String(error) });

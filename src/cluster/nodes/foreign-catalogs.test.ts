@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
-import { clientOf } from '../../../test/support/played-upstreams.ts';
+import { clientOf, HeardEvents, PlayedUpstreams } from '../../../test/support/played-upstreams.ts';
 import { MemoryHub } from '../../bus/memory/memory-wire.ts';
 import { SignedBus } from '../../bus/signed-bus.ts';
 import { KeyRing } from '../../bus/trust/key-ring.ts';
 import { systemRandom } from '../../model/random.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { ForeignCatalogs } from './foreign-catalogs.ts';
+import { Users } from './users.ts';
 
 test('whoever has not called yet is thought to be served as the last one of whom it was heard', async () => {
   const logger = Logger.silent();
@@ -19,15 +20,9 @@ test('whoever has not called yet is thought to be served as the last one of whom
     random: systemRandom,
     logger,
   });
-  const nothing = { catalog: async () => null, knownCatalog: () => null, sessionKey: () => null };
-  const catalogs = new ForeignCatalogs({
-    bus,
-    logger,
-    local: () => ({ ...nothing, ownsConnection: () => false, ownLists: () => new Map() }),
-    used: () => {},
-    shown: () => null,
-    changed: () => {},
-  });
+  const deps = { bus, logger, local: new PlayedUpstreams('a'), events: new HeardEvents() };
+  const shown = { knownCatalog: () => null, instanceOf: () => null };
+  const catalogs = new ForeignCatalogs(deps, new Users(), shown);
   const [first, second, other] = [clientOf('1'), clientOf('2'), clientOf('3')];
   assert.equal(catalogs.sharedKey('web', other), null);
   catalogs.learn('web', first, 'shared replica 2', false);

@@ -1,8 +1,7 @@
-import type { Bus } from '../../bus/bus.ts';
+import type { BusServing } from '../../bus/bus.ts';
 import { type ClientProfile, callerKey } from '../../model/client-profile.ts';
-import type { ListKind, ServerCatalog } from '../../model/server-catalog.ts';
-import type { Logger } from '../../telemetry/logger.ts';
-import type { LocalUpstreams } from '../cluster-deps.ts';
+import type { ServerCatalog } from '../../model/server-catalog.ts';
+import type { ClusterDeps } from '../cluster-deps.ts';
 import { type ClientText, clientOf, clientText } from '../frames/client-codec.ts';
 import { type Frame, packFrame, unpackFrame } from '../frames/frame.ts';
 import { LruMap } from '../lru-map.ts';
@@ -10,6 +9,7 @@ import { type CatalogText, catalogOf, catalogText } from './catalog-codec.ts';
 import { CatalogKeys, clientEra } from './catalog-keys.ts';
 import { differing } from './own-lists-elsewhere.ts';
 import type { RemoteInstance } from './routing-table.ts';
+import type { Users } from './users.ts';
 
 interface CatalogRequest {
   readonly server: string;
@@ -66,22 +66,22 @@ const MAX_SHARED = 4_096;
 const SLACK_MS = 1_000;
 const MAX_READS = 1_000;
 
-export interface ForeignCatalogsDeps {
-  readonly bus: Bus;
-  readonly logger: Logger;
-  readonly local: () => Pick<LocalUpstreams, 'catalog' | 'knownCatalog' | 'sessionKey' | 'ownsConnection' | 'ownLists'>;
-  readonly used: (server: string, client: ClientProfile, by: string) => void;
-  /** What such clients are shown of the server now. */
-  readonly shown: (server: string, client: ClientProfile) => ServerCatalog | null;
-  readonly changed: (server: string, fingerprint: string, lists: readonly ListKind[]) => void;
+/** What clients of this node are shown of a server, and the instance from which its catalogs are read; null: from this node. */
+export interface ShownCatalogs {
+  knownCatalog(server: string, client: ClientProfile): ServerCatalog | null;
+  instanceOf(server: string): RemoteInstance | null;
 }
+
+type Deps = Pick<ClusterDeps, 'bus' | 'logger' | 'local' | 'events'>;
 
 /**
  * What servers of other nodes offer: read there once, kept, and read again when their node says that something changed.
  * Also under which key of theirs a client's connection is known there.
  */
 export class ForeignCatalogs {
-  readonly #deps: ForeignCatalogsDeps;
+  readonly #deps: Deps;
+  readonly #users: Users;
+  readonly #shown: ShownCatalogs;
   readonly #kept = new LruMap<Kept>(MAX_KEPT);
   readonly #catalogKeys = new CatalogKeys();
   /** By caller, then by server. */
@@ -92,41 +92,12 @@ export class ForeignCatalogs {
   readonly #reading = new Map<string, Promise<ServerCatalog | null>>();
   readonly #serving: { close(): void };
 
-  constructor(deps: ForeignCatalogsDeps) {
+  constructor(deps: Deps, users: Users, shown: ShownCatalogs) {
     this.#deps = deps;
-    this.#serving = deps.bus.serve(
-      subject(deps.bus.peer),
-      async (serving) => {
-        const { server, client, known, ...rest } = unpackFrame<CatalogRequest>(serving.payload).header;
-        const { waitMs, amongOthers = false, knownOnly = false, keyOnly = false, ownOf } = rest;
-        const profile = clientOf(client);
-        const local = deps.local();
-        if (ownOf !== undefined) {
-          const own = local.ownLists(server).get(ownOf);
-          const { text = null, pieces = [] } = own === undefined ? {} : catalogText(own);
-          serving.answer(packFrame({ catalog: text, key: null } satisfies CatalogReply, pieces));
-          return;
-        }
-        if (keyOnly) {
-          const [key, own] = [local.sessionKey(server, profile), local.ownsConnection(server, profile)];
-          serving.answer(packFrame({ catalog: null, key, own } satisfies CatalogReply));
-          return;
-        }
-        if (!knownOnly) deps.used(server, profile, serving.from);
-        const catalog = knownOnly
-          ? local.knownCatalog(server, profile)
-          : await local.catalog(server, withoutProcess(profile), waitMs, amongOthers);
-        const key = local.sessionKey(server, profile);
-        if (catalog !== null && catalog.digest === known) {
-          serving.answer(packFrame({ catalog: null, key, same: catalog.listedAt } satisfies CatalogReply));
-          return;
-        }
-        const packed = catalog === null ? null : catalogText(catalog);
-        const reply: CatalogReply = { catalog: packed?.text ?? null, key };
-        serving.answer(packFrame(reply, packed?.pieces ?? []));
-      },
-      { concurrency: MAX_READS },
-    );
+    this.#users = users;
+    this.#shown = shown;
+    const serve = (serving: BusServing) => this.#serve(serving);
+    this.#serving = deps.bus.serve(subject(deps.bus.peer), serve, { concurrency: MAX_READS });
   }
 
   known(server: string, client: ClientProfile): ServerCatalog | null {
@@ -197,38 +168,18 @@ export class ForeignCatalogs {
    * What is known at that home of what it lists for such clients, where that is another than `known`. Nothing is listed for
    * it, there or here. Rejects never; null where it is the same, or nothing, or could not be read.
    */
-  async knownThere(
+  knownThere(
     instance: RemoteInstance,
     client: ClientProfile,
     known: ServerCatalog | null,
   ): Promise<ServerCatalog | null> {
-    const server = instance.offered.definition.name;
     const digest = known === null ? {} : { known: known.digest };
-    try {
-      const { header, pieces } = await this.#ask(instance, {
-        server,
-        client: clientText(client),
-        waitMs: 0,
-        knownOnly: true,
-        ...digest,
-      });
-      return header.catalog === null ? null : catalogOf(header.catalog, pieces);
-    } catch (error) {
-      this.#deps.logger.debug('foreign_list_failed', { server, node: instance.node.id, error: String(error) });
-      return null;
-    }
+    return this.#listed(instance, { client: clientText(client), knownOnly: true, ...digest });
   }
 
-  /** What the process behind this connection of the home's lists. Rejects never; null where that cannot be had. */
-  async ownLists(instance: RemoteInstance, key: string): Promise<ServerCatalog | null> {
-    const server = instance.offered.definition.name;
-    try {
-      const { header, pieces } = await this.#ask(instance, { server, client: NO_CLIENT, waitMs: 0, ownOf: key });
-      return header.catalog === null ? null : catalogOf(header.catalog, pieces);
-    } catch (error) {
-      this.#deps.logger.debug('foreign_list_failed', { server, node: instance.node.id, error: String(error) });
-      return null;
-    }
+  /** What the process behind this connection of the instance lists. Rejects never; null where that cannot be had. */
+  ownLists(instance: RemoteInstance, key: string): Promise<ServerCatalog | null> {
+    return this.#listed(instance, { client: NO_CLIENT, ownOf: key });
   }
 
   /** Whether that home has a connection of this client's own. Rejects never. */
@@ -247,9 +198,9 @@ export class ForeignCatalogs {
    * The homes' offers are others: what has changed there is read again, and whoever is concerned is told. Of servers whose
    * homes are all gone, what is known stays.
    */
-  refresh(instanceOf: (server: string) => RemoteInstance | null, isLost: (server: string) => boolean): void {
+  refresh(isLost: (server: string) => boolean): void {
     for (const [key, { catalog, client, generation, peer }] of [...this.#kept.entries()]) {
-      const instance = instanceOf(catalog.server);
+      const instance = this.#shown.instanceOf(catalog.server);
       if (instance === null) {
         if (!isLost(catalog.server)) this.#kept.delete(key);
       } else if (instance.node.peer !== peer || instance.offered.catalogs !== generation)
@@ -263,6 +214,33 @@ export class ForeignCatalogs {
 
   close(): void {
     this.#serving.close();
+  }
+
+  async #serve(serving: BusServing): Promise<void> {
+    const { server, client, known, ...rest } = unpackFrame<CatalogRequest>(serving.payload).header;
+    const { waitMs, amongOthers = false, knownOnly = false, keyOnly = false, ownOf } = rest;
+    const profile = clientOf(client);
+    const { local } = this.#deps;
+    const reply = (catalog: ServerCatalog | null, key: string | null): void => {
+      const { text = null, pieces = [] } = catalog === null ? {} : catalogText(catalog);
+      serving.answer(packFrame({ catalog: text, key } satisfies CatalogReply, pieces));
+    };
+    if (ownOf !== undefined) {
+      reply(local.ownLists(server).get(ownOf) ?? null, null);
+      return;
+    }
+    if (keyOnly) {
+      const [key, own] = [local.sessionKey(server, profile), local.ownsConnection(server, profile)];
+      serving.answer(packFrame({ catalog: null, key, own } satisfies CatalogReply));
+      return;
+    }
+    if (!knownOnly) this.#users.used(server, profile, serving.from);
+    const catalog = knownOnly
+      ? local.knownCatalog(server, profile)
+      : await local.catalog(server, withoutProcess(profile), waitMs, amongOthers);
+    const key = local.sessionKey(server, profile);
+    if (catalog === null || catalog.digest !== known) reply(catalog, key);
+    else serving.answer(packFrame({ catalog: null, key, same: catalog.listedAt } satisfies CatalogReply));
   }
 
   #connectionOf(server: string, client: ClientProfile): KnownConnection | undefined {
@@ -289,7 +267,7 @@ export class ForeignCatalogs {
     waitMs: number,
     amongOthers: boolean,
   ): Promise<ServerCatalog | null> {
-    const { logger, shown, changed } = this.#deps;
+    const { logger, events } = this.#deps;
     const { node, offered } = instance;
     const server = offered.definition.name;
     const catalogKey = this.#catalogKeys.of(server, client);
@@ -301,12 +279,28 @@ export class ForeignCatalogs {
       this.learn(server, client, header.key, this.owns(server, client));
       const catalog = catalogIn(header, pieces, before);
       if (catalog === null) return null;
-      const seen = shown(server, client);
+      const seen = this.#shown.knownCatalog(server, client);
       this.#kept.set(catalogKey, { catalog, client, generation: offered.catalogs, peer: node.peer });
-      if (seen?.digest !== catalog.digest) changed(server, catalog.fingerprint, differing(seen, catalog));
+      if (seen?.digest !== catalog.digest) {
+        events.catalogChanged(server, catalog.fingerprint, differing(seen, catalog));
+      }
       return catalog;
     } catch (error) {
       logger.debug('foreign_list_failed', { server, node: node.id, error: String(error) });
+      return null;
+    }
+  }
+
+  async #listed(
+    instance: RemoteInstance,
+    request: Omit<CatalogRequest, 'server' | 'waitMs'>,
+  ): Promise<ServerCatalog | null> {
+    const server = instance.offered.definition.name;
+    try {
+      const { header, pieces } = await this.#ask(instance, { server, waitMs: 0, ...request });
+      return header.catalog === null ? null : catalogOf(header.catalog, pieces);
+    } catch (error) {
+      this.#deps.logger.debug('foreign_list_failed', { server, node: instance.node.id, error: String(error) });
       return null;
     }
   }

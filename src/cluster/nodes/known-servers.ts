@@ -1,33 +1,37 @@
 import { foldedName } from '../../model/names.ts';
 import { isOwnProcess, type Server } from '../../model/server.ts';
-import type { Logger } from '../../telemetry/logger.ts';
+import type { ClusterDeps } from '../cluster-deps.ts';
+import type { Advertisements } from './advertisements.ts';
 import type { LostInstances } from './lost-instances.ts';
 import type { NodeView } from './node-state.ts';
+import type { Nodes } from './nodes.ts';
 import type { AdvertisedServer, OwnAdvertisement } from './own-advertisement.ts';
 import { digestsOf, type RoutingTable, routingTable, sameServers } from './routing-table.ts';
 
-export interface KnownServersDeps {
-  /** What this node says of itself. */
-  readonly self: () => NodeView;
-  readonly logger: Logger;
-  readonly own: OwnAdvertisement;
-  /** null while nothing was read of the node. */
-  readonly others: () => Iterable<readonly [NodeView, readonly AdvertisedServer[] | null]>;
-  readonly lostInstances: LostInstances;
-  /** These servers have homes that they had not. */
-  readonly instancesGained: (servers: ReadonlySet<string>) => void;
-}
-
 /** Every server of the cluster and where its calls can go: made anew whenever this node or another offers something else. */
 export class KnownServers {
-  readonly #deps: KnownServersDeps;
+  readonly #deps: Pick<ClusterDeps, 'logger' | 'events'>;
+  readonly #own: OwnAdvertisement;
+  readonly #nodes: Pick<Nodes, 'self' | 'others'>;
+  readonly #advertisements: Pick<Advertisements, 'of'>;
+  readonly #lost: LostInstances;
   #routingTable: RoutingTable = { places: new Map(), servers: [], conflicts: [] };
   #conflicts = '';
   /** Who has each server, by the operator's names; or had it last. */
   #holders: ReadonlyMap<string, Set<string>> = new Map();
 
-  constructor(deps: KnownServersDeps) {
+  constructor(
+    deps: Pick<ClusterDeps, 'logger' | 'events'>,
+    own: OwnAdvertisement,
+    nodes: Pick<Nodes, 'self' | 'others'>,
+    advertisements: Pick<Advertisements, 'of'>,
+    lost: LostInstances,
+  ) {
     this.#deps = deps;
+    this.#own = own;
+    this.#nodes = nodes;
+    this.#advertisements = advertisements;
+    this.#lost = lost;
   }
 
   get routingTable(): RoutingTable {
@@ -53,13 +57,13 @@ export class KnownServers {
 
   /** The nodes that mean something else by its name, or by one that clients would take for it. */
   against(server: Server): readonly string[] {
-    const digests = this.#deps.own.digests(server);
+    const digests = this.#own.digests(server);
     const differs = (offered: AdvertisedServer): boolean => {
       const { name } = offered.definition;
       if (foldedName(name) !== foldedName(server.name)) return false;
       return name !== server.name || !digestsOf(offered).some((digest) => digests.includes(digest));
     };
-    return [...this.#deps.others()].flatMap(([{ id }, offered]) => (offered?.some(differs) === true ? id : [])).sort();
+    return [...this.#others()].flatMap(([{ id }, offered]) => (offered?.some(differs) === true ? id : [])).sort();
   }
 
   /** Whether all nodes that had the server are gone, and may be back. */
@@ -68,34 +72,40 @@ export class KnownServers {
   }
 
   /**
-   * Makes the directory anew, and tells what conflicts and what has new homes. True where the set of servers is another one than
-   * before, wherever they are.
+   * Makes the routing table anew, and reports conflicts and servers with new instances. True where the set of servers has
+   * changed, on whichever node.
    */
   rebuild(): boolean {
-    const { own, others, self, lostInstances } = this.#deps;
-    const view = self();
+    const own = this.#own;
+    const lost = this.#lost;
+    const view = this.#nodes.self;
     const servers = new Map<string, { server: Server; digests: readonly string[]; process: boolean }>();
     for (const server of own.servers) {
       servers.set(server.name, { server, digests: own.digests(server), process: isOwnProcess(server) });
     }
     const there: [NodeView, readonly AdvertisedServer[]][] = [];
-    for (const [other, offered] of others()) {
+    for (const [other, offered] of this.#others()) {
       if (offered === null) {
-        lostInstances.awaitAnew(other);
+        lost.awaitAnew(other);
         continue;
       }
       there.push([other, offered]);
-      lostInstances.returned(other);
+      lost.returned(other);
     }
-    lostInstances.returned(view);
+    lost.returned(view);
     this.#dropLost(view, there);
     const before = this.#routingTable;
-    this.#routingTable = routingTable({ id: view.id, servers }, there, lostInstances);
+    this.#routingTable = routingTable({ id: view.id, servers }, there, lost);
     this.#tellConflicts();
     this.#tellGained(before);
     if (!sameServers(before, this.#routingTable)) return true;
     this.#routingTable = { ...this.#routingTable, servers: before.servers };
     return false;
+  }
+
+  /** Null while nothing was read of the node. */
+  *#others(): Iterable<readonly [NodeView, readonly AdvertisedServer[] | null]> {
+    for (const node of this.#nodes.others()) yield [node, this.#advertisements.of(node.peer)];
   }
 
   /** What a node that is there had, and none that is there has any more, is dropped: for the lost ones too. */
@@ -104,10 +114,10 @@ export class KnownServers {
     const holds = (name: string, id: string): void => {
       holders.set(name, (holders.get(name) ?? new Set()).add(id));
     };
-    for (const { name } of this.#deps.own.servers) holds(name, self.id);
+    for (const { name } of this.#own.servers) holds(name, self.id);
     for (const [{ id }, offered] of there) for (const { definition } of offered) holds(definition.name, id);
     const present = new Set([self.id, ...there.map(([{ id }]) => id)]);
-    const expected = new Set([...this.#deps.lostInstances].map(({ offered }) => offered.definition.name));
+    const expected = new Set([...this.#lost].map(({ offered }) => offered.definition.name));
     const dropped = new Set<string>();
     for (const [name, ids] of this.#holders) {
       if (holders.has(name) || !expected.has(name)) continue;
@@ -115,7 +125,7 @@ export class KnownServers {
       else dropped.add(name);
     }
     this.#holders = holders;
-    this.#deps.lostInstances.drop(dropped);
+    this.#lost.drop(dropped);
   }
 
   #tellGained(before: RoutingTable): void {
@@ -125,7 +135,7 @@ export class KnownServers {
       const had = (peer: string): boolean => was?.otherInstances.some(({ node }) => node.peer === peer) === true;
       if ((here && was?.here !== true) || otherInstances.some(({ node }) => !had(node.peer))) gained.add(name);
     }
-    if (gained.size > 0) this.#deps.instancesGained(gained);
+    if (gained.size > 0) this.#deps.events.instancesGained?.(gained);
   }
 
   #tellConflicts(): void {

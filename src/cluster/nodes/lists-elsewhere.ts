@@ -1,13 +1,15 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
-import { type Clock, pause, within } from '../../model/clock.ts';
+import { pause, within } from '../../model/clock.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import type { ListKind, ServerCatalog } from '../../model/server-catalog.ts';
-import type { LocalUpstreams } from '../cluster-deps.ts';
+import type { ClusterDeps } from '../cluster-deps.ts';
 import { CoalescedReads } from '../coalesced-reads.ts';
 import { LruMap } from '../lru-map.ts';
+import type { Advertisements } from './advertisements.ts';
 import { catalogKey } from './catalog-keys.ts';
-import { OwnListsElsewhere, type OwnListsElsewhereDeps } from './own-lists-elsewhere.ts';
-import type { Place, RemoteInstance } from './routing-table.ts';
+import type { ForeignCatalogs, ShownCatalogs } from './foreign-catalogs.ts';
+import { OwnListsElsewhere } from './own-lists-elsewhere.ts';
+import type { Place } from './routing-table.ts';
 
 /** A call that names what is not known waits no longer for other nodes. */
 const FIND_MS = 2_000;
@@ -15,28 +17,7 @@ const FIND_MS = 2_000;
 const FUTILE_MS = 1_000;
 const MAX_FUTILE = 1_024;
 
-export interface ListsElsewhereDeps {
-  readonly local: () => Pick<LocalUpstreams, 'relist' | 'relistFor' | 'listedFor' | 'knownCatalog'>;
-  readonly clock: Clock;
-  /** Reads what these nodes offer now, which `look` is shown. */
-  readonly hear: (peers: readonly string[]) => Promise<void>;
-  /** Reads what the home lists for this kind of client; whoever is concerned is told. */
-  readonly read: (instance: RemoteInstance, client: ClientProfile) => Promise<ServerCatalog | null>;
-  /** What that home lists for this kind of client, as far as it knows, where that is not what is known here. Never rejects. */
-  readonly ask: (
-    instance: RemoteInstance,
-    client: ClientProfile,
-    known: ServerCatalog | null,
-  ) => Promise<ServerCatalog | null>;
-  /** The home whose lists of the server are shown here; null for this node's own. */
-  readonly instanceOf: (server: string) => RemoteInstance | null;
-  /** What such a client is shown here. */
-  readonly known: (server: string, client: ClientProfile) => ServerCatalog | null;
-  readonly readOwn: OwnListsElsewhereDeps['read'];
-  readonly changed: OwnListsElsewhereDeps['changed'];
-  /** Another home has other lists of the server than before. */
-  readonly listed: (server: string) => void;
-}
+type Deps = Pick<ClusterDeps, 'clock' | 'local' | 'events'>;
 
 /**
  * What other homes of a server know of its lists and this node does not. A session of an HTTP server is listened to by one
@@ -45,7 +26,10 @@ export interface ListsElsewhereDeps {
  */
 export class ListsElsewhere {
   readonly own: OwnListsElsewhere;
-  readonly #deps: ListsElsewhereDeps;
+  readonly #deps: Deps;
+  readonly #advertisements: Advertisements;
+  readonly #catalogs: ForeignCatalogs;
+  readonly #shown: ShownCatalogs;
   /** How often a node's server has said that its lists are others, by node and server. */
   #heard: ReadonlyMap<string, number> = new Map();
   /** How often a node's lists of a server have become others, likewise. */
@@ -60,9 +44,12 @@ export class ListsElsewhere {
   readonly #later = new Map<string, Promise<ServerCatalog | null>>();
   readonly #futile = new LruMap<number>(MAX_FUTILE);
 
-  constructor(deps: ListsElsewhereDeps) {
+  constructor(deps: Deps, advertisements: Advertisements, catalogs: ForeignCatalogs, shown: ShownCatalogs) {
     this.#deps = deps;
-    this.own = new OwnListsElsewhere({ read: deps.readOwn, changed: deps.changed });
+    this.#advertisements = advertisements;
+    this.#catalogs = catalogs;
+    this.#shown = shown;
+    this.own = new OwnListsElsewhere(deps.events, catalogs);
   }
 
   /** The homes' offers are others. */
@@ -81,7 +68,7 @@ export class ListsElsewhere {
         if (changes > 0) heard.set(key, changes);
         if (changes !== (before.get(key) ?? 0)) this.#told(place);
         seen.set(key, catalogs);
-        if (catalogs !== (seenBefore.get(key) ?? catalogs)) this.#deps.listed(place.server.name);
+        if (catalogs !== (seenBefore.get(key) ?? catalogs)) this.#deps.events.listedElsewhere?.(place.server.name);
       }
     }
     this.own.look(places.values());
@@ -124,13 +111,12 @@ export class ListsElsewhere {
 
   /** What the home says whose lists are shown. */
   async #readShown({ server: { name }, otherInstances }: Place, client: ClientProfile): Promise<ServerCatalog | null> {
-    const { hear, instanceOf, read, known } = this.#deps;
-    await hear(otherInstances.map(({ node }) => node.peer));
+    await this.#advertisements.readNow(otherInstances.map(({ node }) => node.peer));
     await Promise.all(this.#under.get(name) ?? []);
     await this.own.settled();
-    const instance = instanceOf(name);
-    if (instance !== null) await read(instance, client);
-    return known(name, client);
+    const instance = this.#shown.instanceOf(name);
+    if (instance !== null) await this.#catalogs.readNow(instance, client);
+    return this.#shown.knownCatalog(name, client);
   }
 
   /**
@@ -138,28 +124,29 @@ export class ListsElsewhere {
    * Then it is there to be found. Only then: names that nobody knows cost the server nothing.
    */
   async #lookedFor(place: Place, exchange: Exchange, list: ListKind, name: string): Promise<boolean> {
-    const { local, clock, ask } = this.#deps;
+    const { local, clock } = this.#deps;
     const { client } = exchange;
     const server = place.server.name;
     const kind = catalogKey(server, client);
     const others = await this.#asking.get(kind, async () => {
-      const known = local().knownCatalog(server, client);
-      const answers = await Promise.all(place.otherInstances.map((instance) => ask(instance, client, known)));
+      const known = local.knownCatalog(server, client);
+      const asked = place.otherInstances.map((instance) => this.#catalogs.knownThere(instance, client, known));
+      const answers = await Promise.all(asked);
       return answers.filter((catalog) => catalog !== null);
     });
-    if (has(local().knownCatalog(server, client), list, name)) return true;
+    if (has(local.knownCatalog(server, client), list, name)) return true;
     if (!others.some((catalog) => has(catalog, list, name))) return false;
     if (clock.now() < (this.#futile.peek(kind) ?? 0)) return false;
     // What is opened to list the server for a session that has ended meanwhile would be nobody's.
     if (exchange.cancelled !== null) return false;
-    await local().relistFor(server, client);
-    if (!has(local().knownCatalog(server, client), list, name)) this.#futile.set(kind, clock.now() + FUTILE_MS);
+    await local.relistFor(server, client);
+    if (!has(local.knownCatalog(server, client), list, name)) this.#futile.set(kind, clock.now() + FUTILE_MS);
     return true;
   }
 
   /** A process of another home tells of lists that its clients see: `OwnListsElsewhere`. */
   #told({ server: { name }, process }: Place): void {
-    if (!process) this.#underWay(name, this.#deps.local().relist(name));
+    if (!process) this.#underWay(name, this.#deps.local.relist(name));
   }
 
   #underWay(server: string, work: Promise<unknown>): void {

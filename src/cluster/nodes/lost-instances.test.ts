@@ -9,7 +9,7 @@ import {
   TestExchange,
 } from '../../../test/support/cluster-bench.ts';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
-import { clientOf } from '../../../test/support/played-upstreams.ts';
+import { clientOf, HeardEvents } from '../../../test/support/played-upstreams.ts';
 import { serverCatalog, tool } from '../../../test/support/server-catalogs.ts';
 import type { Server } from '../../model/server.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
@@ -54,7 +54,7 @@ test('what a silent node had is expected for an hour, what one had that left for
   const clock = new FakeClock();
   const since = clock.now();
   let told = 0;
-  const lost = new LostInstances({ clock, changed: () => told++ });
+  const lost = new LostInstances(clock, { serversChanged: () => told++ });
   lost.add(named('silent'), [offered('one'), offered('two')], false);
   lost.add(named('leaver'), [offered('three')], true);
   lost.add(named('idle'), [], false);
@@ -82,7 +82,7 @@ test('what a silent node had is expected for an hour, what one had that left for
 
 test('who was back for too short a time to say what he has takes nothing away; a later process of his does', () => {
   const clock = new FakeClock();
-  const lost = new LostInstances({ clock, changed: () => {} });
+  const lost = new LostInstances(clock, { serversChanged: () => {} });
   lost.add(named('b', 5), [offered('one')], false);
   lost.add(named('b', 5), null, false);
   lost.add(named('b', 6), null, false);
@@ -99,7 +99,7 @@ test('who was back for too short a time to say what he has takes nothing away; a
 
 test('what nodes that are there have dropped, and what was temporary, is not expected of anybody', () => {
   const clock = new FakeClock();
-  const lost = new LostInstances({ clock, changed: () => {} });
+  const lost = new LostInstances(clock, { serversChanged: () => {} });
   lost.add(named('a'), [offered('one'), offered('two'), offered('while', null, { temporary: true })], false);
   lost.add(named('b'), [offered('one')], false);
   lost.drop(new Set(['one']));
@@ -110,7 +110,7 @@ test('what nodes that are there have dropped, and what was temporary, is not exp
 
 test('of more lost nodes than are kept, the one lost first is forgotten; what is closed waits for nothing', () => {
   const clock = new FakeClock();
-  const lost = new LostInstances({ clock, changed: () => {} });
+  const lost = new LostInstances(clock, { serversChanged: () => {} });
   for (let i = 0; i < 256; i++) lost.add(named(`n${i}`), [offered(`s${i}`)], false);
   // Who says then that it leaves has not gone later for that.
   lost.leaves(named('n10'));
@@ -173,15 +173,16 @@ test('who is heard of again is waited for until it has said what it has', () => 
   const clock = new FakeClock();
   let others: [NodeView, readonly AdvertisedServer[] | null][] = [];
   const gained: string[] = [];
-  const lostInstances = new LostInstances({ clock, changed: () => {} });
-  const known = new KnownServers({
-    self: () => named('a'),
+  const lostInstances = new LostInstances(clock, { serversChanged: () => {} });
+  const events = new HeardEvents();
+  events.instancesGained = (servers) => void gained.push(...servers);
+  const known = new KnownServers(
+    { logger: Logger.silent(), events },
+    { servers: [] } as unknown as OwnAdvertisement,
+    { self: named('a') as NodeView, others: () => others.map(([node]) => node) },
+    { of: (peer) => others.find(([node]) => node.peer === peer)?.[1] ?? null },
     lostInstances,
-    logger: Logger.silent(),
-    own: { servers: [] } as unknown as OwnAdvertisement,
-    others: () => others,
-    instancesGained: (servers) => void gained.push(...servers),
-  });
+  );
   const waited = (): number | null => {
     known.rebuild();
     const lost = known.routingTable.places.get('one')?.lost ?? null;
@@ -210,7 +211,7 @@ test('who is heard of again is waited for until it has said what it has', () => 
 
 test('who has left, and is heard of again just before the minute is over, has another minute to say what it has', async () => {
   const clock = new FakeClock();
-  const lost = new LostInstances({ clock, changed: () => {} });
+  const lost = new LostInstances(clock, { serversChanged: () => {} });
   lost.add(named('b', 5), [offered('one')], true);
   await clock.advance(59_500);
   lost.awaitAnew(named('b', 6));

@@ -1,5 +1,6 @@
 import type { Clock } from '../../model/clock.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
+import type { ThisNode } from '../cluster-deps.ts';
 import type { NodeView } from './node-state.ts';
 import type { AdvertisedServer } from './own-advertisement.ts';
 
@@ -35,23 +36,19 @@ interface LostNode {
   disarm: () => void;
 }
 
-export interface LostInstancesDeps {
-  readonly clock: Clock;
-  /** What is known of lost homes is another: one is forgotten, has said that it leaves, or is waited for anew. */
-  readonly changed: () => void;
-}
-
 /**
  * What nodes had that are gone. Whoever is not heard of has dropped nothing, and the files of one that starts anew say
  * the same as before: until it says otherwise its servers are there and cannot be reached, as a server that fails is.
  */
 export class LostInstances {
-  readonly #deps: LostInstancesDeps;
+  readonly #clock: Clock;
+  readonly #node: Pick<ThisNode, 'serversChanged'>;
   /** By peer, the one lost first in front: where there are too many it goes. */
   readonly #nodes = new Map<string, LostNode>();
 
-  constructor(deps: LostInstancesDeps) {
-    this.#deps = deps;
+  constructor(clock: Clock, node: Pick<ThisNode, 'serversChanged'>) {
+    this.#clock = clock;
+    this.#node = node;
   }
 
   /** `servers`: what it had; null where that was never read, so that what was known before still holds. */
@@ -68,7 +65,7 @@ export class LostInstances {
     const [first] = this.#nodes.keys();
     if (this.#nodes.size >= MAX_NODES) this.#forget(first!);
     const named = new Map(kept.map((offered) => [offered.definition.name, offered]));
-    const awaitedSince = this.#deps.clock.now();
+    const awaitedSince = this.#clock.now();
     const lost: LostNode = { node, servers: named, left, awaitedSince, heard: null, disarm: () => {} };
     this.#nodes.set(node.peer, lost);
     this.#arm(lost);
@@ -80,7 +77,7 @@ export class LostInstances {
       if (lost.left) continue;
       lost.left = true;
       this.#arm(lost);
-      this.#deps.changed();
+      this.#node.serversChanged();
     }
   }
 
@@ -90,7 +87,7 @@ export class LostInstances {
       // It may be there for long, and nobody can read what it has: then nobody waits for it for ever.
       if (lost.heard === node.peer) continue;
       lost.heard = node.peer;
-      lost.awaitedSince = this.#deps.clock.now();
+      lost.awaitedSince = this.#clock.now();
       this.#arm(lost);
     }
   }
@@ -102,8 +99,8 @@ export class LostInstances {
 
   /** It was this node that was gone: whoever is there will be heard of in a moment. */
   awaitAllAnew(): void {
-    for (const lost of this.#nodes.values()) lost.awaitedSince = this.#deps.clock.now();
-    this.#deps.changed();
+    for (const lost of this.#nodes.values()) lost.awaitedSince = this.#clock.now();
+    this.#node.serversChanged();
   }
 
   /** Nodes that are there have dropped these servers, and speak for the lost ones. */
@@ -134,11 +131,10 @@ export class LostInstances {
 
   /** It is forgotten so long after this. */
   #arm(lost: LostNode): void {
-    const { clock, changed } = this.#deps;
     lost.disarm();
-    lost.disarm = clock.after(lost.left ? LEFT_MS : SILENT_MS, () => {
+    lost.disarm = this.#clock.after(lost.left ? LEFT_MS : SILENT_MS, () => {
       this.#nodes.delete(lost.node.peer);
-      changed();
+      this.#node.serversChanged();
     });
   }
 

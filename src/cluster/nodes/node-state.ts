@@ -4,21 +4,6 @@
  */
 export type NodeState = 'joining' | 'ready' | 'fenced' | 'draining';
 
-/** Why a node in this state should get no new calls from outside; null when it may. `failure`: why it has no lease. */
-export function notReadyBecause(state: NodeState, failure: string | null): string | null {
-  const why = failure === null ? '' : ` (${failure})`;
-  switch (state) {
-    case 'ready':
-      return null;
-    case 'draining':
-      return 'draining';
-    case 'joining':
-      return `this node has not joined its cluster yet${why}`;
-    default:
-      return `fenced: this node has no lease, because it does not reach the store of its cluster${why}`;
-  }
-}
-
 /** A node as the others see it. */
 export interface NodeView {
   /** The operator's name for it. */

@@ -1,6 +1,4 @@
-import type { Bus } from '../../bus/bus.ts';
-import type { Clock } from '../../model/clock.ts';
-import type { Logger } from '../../telemetry/logger.ts';
+import type { ClusterDeps, ThisNode } from '../cluster-deps.ts';
 import { OLDEST_PROTOCOL, PROTOCOL, packFrame, SHORT_FORM, unpackAnyFrame } from '../frames/frame.ts';
 import { type NodeView, understand } from './node-state.ts';
 
@@ -16,22 +14,6 @@ const MAX_NODES = 256;
 const SUBJECT = 'trunkline.node';
 export const PROTOCOLS: readonly [number, number] = [OLDEST_PROTOCOL, PROTOCOL];
 
-export interface NodesDeps {
-  readonly bus: Bus;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  /** What this node says of itself, now. */
-  readonly self: () => NodeView;
-  /** A node came, went, or says something else of itself. */
-  readonly changed: () => void;
-  /** It is gone: not heard of, or `left` in good order. */
-  readonly gone: (node: NodeView, left: boolean) => void;
-  /** One that was gone already has said that it leaves. */
-  readonly leaves: (node: NodeView) => void;
-  /** This process stood still for so long that the others may have taken this node for gone, and it is back. */
-  readonly absent: () => void;
-}
-
 interface Heartbeat extends NodeView {
   readonly leaving?: boolean;
 }
@@ -46,7 +28,8 @@ interface Known {
  * nothing when somebody dies with a call in hand.
  */
 export class Nodes {
-  readonly #deps: NodesDeps;
+  readonly #deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>;
+  readonly #node: ThisNode;
   readonly #known = new Map<string, Known>();
   readonly #strangers = new Set<string>();
   #lookedAt: number;
@@ -55,13 +38,19 @@ export class Nodes {
   readonly #unsubscribe: { close(): void };
   #closed = false;
 
-  constructor(deps: NodesDeps) {
+  constructor(deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>, node: ThisNode) {
     this.#deps = deps;
+    this.#node = node;
     this.#lookedAt = deps.clock.now();
     this.#unsubscribe = deps.bus.subscribe(`${SUBJECT}.*`, (payload, from) => this.#heard(payload, from));
   }
 
-  /** The other nodes that are there and understand us, by their names on the bus. */
+  /** What this node says of itself, now. */
+  get self(): NodeView {
+    return this.#node.view;
+  }
+
+  /** The other nodes that are there and speak a protocol of this one. */
   *others(): Iterable<NodeView> {
     for (const { view } of this.#known.values()) yield view;
   }
@@ -91,12 +80,12 @@ export class Nodes {
     this.#look();
   }
 
-  /** Something of what we say has changed: told now, not with the next heartbeat. */
+  /** Publishes a heartbeat now: what this node says of itself has changed. */
   tell(leaving = false): void {
     if (this.#closed) return;
-    const { bus, clock, self } = this.#deps;
+    const { bus, clock } = this.#deps;
     this.#sentAt = clock.now();
-    const heartbeat: Heartbeat = { ...self(), forms: SHORT_FORM, ...(leaving ? { leaving } : {}) };
+    const heartbeat: Heartbeat = { ...this.self, forms: SHORT_FORM, ...(leaving ? { leaving } : {}) };
     bus.publish(`${SUBJECT}.${bus.peer}`, packFrame(heartbeat));
   }
 
@@ -120,11 +109,11 @@ export class Nodes {
     }
     if (now - this.#sentAt >= HEARTBEAT_MS - LOOK_MS / 2) this.tell();
     this.#stop = clock.after(LOOK_MS, () => this.#look());
-    if (late > ABSENCE_MS) this.#deps.absent();
+    if (late > ABSENCE_MS) this.#node.backAgain();
   }
 
   #heard(payload: Buffer, from: string): void {
-    const { bus, clock, changed, logger } = this.#deps;
+    const { bus, clock, logger } = this.#deps;
     if (from === bus.peer || this.#closed) return;
     const heartbeat = readHeartbeat(payload, from);
     if (heartbeat === null || !understand(heartbeat.protocols, PROTOCOLS)) {
@@ -138,7 +127,7 @@ export class Nodes {
     const { leaving, ...view } = heartbeat;
     const known = this.#known.get(from);
     if (leaving === true) {
-      if (known === undefined) this.#deps.leaves(view);
+      if (known === undefined) this.#node.nodeLeaves(view);
       else this.#gone(view, `node ${view.id} has left`, true);
       return;
     }
@@ -146,13 +135,13 @@ export class Nodes {
       if (this.#known.size >= MAX_NODES) return;
       this.#known.set(from, { view, heardAt: clock.now() });
       logger.info('node_found', { node: view.id, peer: from, state: view.state });
-      if (view.id === this.#deps.self().id) {
+      if (view.id === this.self.id) {
         const fix = 'set cluster.node, unless one of them is about to take the place of the other';
         logger.warn('node_name_taken', { node: view.id, peer: from, fix });
       }
       // It need not wait for our next heartbeat to know of us.
       this.tell();
-      changed();
+      this.#node.nodesChanged();
       return;
     }
     const before = known.view;
@@ -164,15 +153,15 @@ export class Nodes {
       return;
     }
     known.view = view;
-    changed();
+    this.#node.nodesChanged();
   }
 
   #gone(view: NodeView, reason: string, left = false): void {
     if (!this.#known.delete(view.peer)) return;
     this.#deps.logger.warn('node_gone', { node: view.id, peer: view.peer, reason });
     this.#deps.bus.peerLost(view.peer, reason, left);
-    this.#deps.gone(view, left);
-    this.#deps.changed();
+    this.#node.nodeGone(view, left);
+    this.#node.nodesChanged();
   }
 }
 

@@ -1,9 +1,9 @@
-import type { Clock } from '../../model/clock.ts';
 import { isOwnProcess, type Server } from '../../model/server.ts';
-import type { ServerCatalog } from '../../model/server-catalog.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
+import type { ClusterDeps } from '../cluster-deps.ts';
 import { definitionDigest } from './definition-digest.ts';
 import { type ServerText, serverText } from './foreign-server.ts';
+import type { Nodes } from './nodes.ts';
 
 /** One server of a node, as the node tells the others. */
 export interface AdvertisedServer {
@@ -34,20 +34,12 @@ function isGood({ misconfigured }: Server): boolean {
 /** Changes come in bursts; the others hear of them once. */
 const COALESCE_MS = 50;
 
-export interface OwnAdvertisementDeps {
-  readonly clock: Clock;
-  /** Of the cluster: the one in force, and those that are still believed. */
-  readonly keys: readonly Buffer[];
-  readonly status: (server: string) => ServerStatus | null;
-  /** What its processes list that serve one client each, by session key, where that is not what a fresh one lists. */
-  readonly ownLists: (server: string) => ReadonlyMap<string, ServerCatalog>;
-  /** There is a new version to be told of. */
-  readonly changed: () => void;
-}
-
-/** What this node has to offer: the servers of its own files. Level, not events: whoever missed a change reads it all. */
+/** What this node advertises: the servers of its own files. Level, not events: who missed a change reads everything. */
 export class OwnAdvertisement {
-  readonly #deps: OwnAdvertisementDeps;
+  readonly #deps: ClusterDeps;
+  readonly #nodes: Pick<Nodes, 'tell'>;
+  /** Of the cluster: the one in force, then those that are still believed. */
+  readonly #keys: readonly Buffer[];
   readonly #digests = new WeakMap<Server, readonly string[]>();
   readonly #catalogs = new Map<string, number>();
   readonly #changes = new Map<string, number>();
@@ -55,8 +47,10 @@ export class OwnAdvertisement {
   #version = 1;
   #disarm: (() => void) | null = null;
 
-  constructor(deps: OwnAdvertisementDeps) {
+  constructor(deps: ClusterDeps, nodes: Pick<Nodes, 'tell'>) {
     this.#deps = deps;
+    this.#nodes = nodes;
+    this.#keys = [deps.key, ...(deps.previousKeys ?? [])];
   }
 
   get version(): number {
@@ -76,12 +70,13 @@ export class OwnAdvertisement {
   digests(server: Server): readonly string[] {
     let digests = this.#digests.get(server);
     if (digests === undefined) {
-      digests = this.#deps.keys.map((key) => definitionDigest(server, key));
+      digests = this.#keys.map((key) => definitionDigest(server, key));
       this.#digests.set(server, digests);
     }
     return digests;
   }
 
+  /** One of its lists has changed. */
   catalogChanged(server: string): void {
     this.#catalogs.set(server, (this.#catalogs.get(server) ?? 0) + 1);
     this.#bump();
@@ -119,13 +114,13 @@ export class OwnAdvertisement {
   }
 
   #own(server: string): Pick<AdvertisedServer, 'own'> {
-    const lists = this.#deps.ownLists(server);
+    const lists = this.#deps.local.ownLists(server);
     return lists.size === 0 ? {} : { own: Object.fromEntries(Array.from(lists, ([key, { digest }]) => [key, digest])) };
   }
 
   /** What is of interest elsewhere, and does not change with every call. */
   #status(name: string): ServerStatus | null {
-    const status = this.#deps.status(name);
+    const status = this.#deps.local.status(name);
     return status === null ? null : { ...status, connections: [], stderrTail: '', lastLaunchFailure: null };
   }
 
@@ -133,7 +128,7 @@ export class OwnAdvertisement {
     this.#disarm ??= this.#deps.clock.after(COALESCE_MS, () => {
       this.#disarm = null;
       this.#version++;
-      this.#deps.changed();
+      this.#nodes.tell();
     });
   }
 }

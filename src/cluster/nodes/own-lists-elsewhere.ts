@@ -1,4 +1,5 @@
 import { type ClientProfile, callerKey } from '../../model/client-profile.ts';
+import type { UpstreamEvents } from '../../model/ports.ts';
 import { LIST_KINDS, type ListKind, type ServerCatalog } from '../../model/server-catalog.ts';
 import { LruMap } from '../lru-map.ts';
 import type { Place, RemoteInstance } from './routing-table.ts';
@@ -6,11 +7,9 @@ import type { Place, RemoteInstance } from './routing-table.ts';
 /** Different lists that are kept; equal ones are kept once. */
 const MAX_KEPT = 1_024;
 
-export interface OwnListsElsewhereDeps {
-  /** What the process behind this connection of the home's lists. Never rejects; null where it has ended, or cannot be asked. */
-  readonly read: (instance: RemoteInstance, key: string) => Promise<ServerCatalog | null>;
-  /** The clients of this connection are shown another list from now on. */
-  readonly changed: (server: string, fingerprint: string, lists: readonly ListKind[], key: string) => void;
+/** Reads what the process behind a connection of another instance lists. Never rejects; null where that cannot be had. */
+export interface OwnListsReader {
+  ownLists(instance: RemoteInstance, key: string): Promise<ServerCatalog | null>;
 }
 
 interface Heard {
@@ -24,14 +23,16 @@ interface Heard {
  * home's offer says of which connections that is so; the lists are read there once for all that are equal.
  */
 export class OwnListsElsewhere {
-  readonly #deps: OwnListsElsewhereDeps;
+  readonly #events: UpstreamEvents;
+  readonly #catalogs: OwnListsReader;
   readonly #kept = new LruMap<ServerCatalog>(MAX_KEPT);
   /** What is offered, by server and key. */
   #heard = new Map<string, Heard>();
   readonly #reading = new Map<string, Promise<ServerCatalog | null>>();
 
-  constructor(deps: OwnListsElsewhereDeps) {
-    this.#deps = deps;
+  constructor(events: UpstreamEvents, catalogs: OwnListsReader) {
+    this.#events = events;
+    this.#catalogs = catalogs;
   }
 
   /** The homes' offers are others. */
@@ -53,7 +54,7 @@ export class OwnListsElsewhere {
     for (const [name, old] of before) {
       if (this.#heard.has(name)) continue;
       const shown = this.#of(old);
-      if (shown !== null) this.#deps.changed(old.server, shown.fingerprint, LIST_KINDS, old.key);
+      if (shown !== null) this.#events.catalogChanged(old.server, shown.fingerprint, LIST_KINDS, old.key);
     }
   }
 
@@ -88,14 +89,14 @@ export class OwnListsElsewhere {
     const shown = old === undefined ? null : this.#of(old);
     const catalog = this.#of(heard) ?? (await this.#read(instance, heard));
     if (catalog === null || this.#heard.get(`${server}\n${key}`)?.digest !== heard.digest) return;
-    this.#deps.changed(server, catalog.fingerprint, differing(shown, catalog), key);
+    this.#events.catalogChanged(server, catalog.fingerprint, differing(shown, catalog), key);
   }
 
   #read(instance: RemoteInstance, { server, key, digest }: Heard): Promise<ServerCatalog | null> {
     const name = `${server}\n${digest}`;
     let reading = this.#reading.get(name);
     if (reading === undefined) {
-      reading = this.#deps.read(instance, key).then((catalog) => {
+      reading = this.#catalogs.ownLists(instance, key).then((catalog) => {
         this.#reading.delete(name);
         // It may have changed again since.
         if (catalog !== null) this.#kept.set(`${server}\n${catalog.digest}`, catalog);

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import type { Bus } from '../../bus/bus.ts';
 import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { LazyBucket } from '../lazy-bucket.ts';
@@ -16,8 +17,8 @@ async function claimed() {
   const store = new LazyBucket(new MemorySharedState(clock), 'claims', { ttlMs: 0 });
   const since = await store.create(recordKey(OF_S), claimText({ node: 'a', peer: 'a', since: null }));
   assert.ok(since !== null);
-  const lease = () => ({ held: true }) as NodeLease;
-  const releases = new ClaimReleases({ store, clock, logger: Logger.silent(), peer: 'a', lease });
+  const lease = { held: true } as NodeLease;
+  const releases = new ClaimReleases({ bus: { peer: 'a' } as Bus, clock, logger: Logger.silent() }, store, lease);
   const claim = { ...OF_S, epoch: `${store.incarnation}.${since}`, since, revision: since };
   const ownerIs = async (): Promise<string> => readClaim((await store.get(recordKey(OF_S)))!).peer;
   return { clock, claim, releases, ownerIs };

@@ -1,7 +1,5 @@
-import type { Clock } from '../../model/clock.ts';
-import type { Logger } from '../../telemetry/logger.ts';
-import { fencingToken } from '../fencing-token.ts';
-import type { LazyBucket } from '../lazy-bucket.ts';
+import type { ClusterDeps } from '../cluster-deps.ts';
+import { fencingToken, type LazyBucket } from '../lazy-bucket.ts';
 import type { NodeLease } from '../lease/node-lease.ts';
 import { claimText, readClaim, recordKey } from './claim-record.ts';
 import type { Claim } from './held-claims.ts';
@@ -13,27 +11,25 @@ const MAX_OWED = 50_000;
 /** What was owned, under the revision in which that began and the last one that this node has heard of. */
 type Released = Pick<Claim, 'server' | 'key' | 'epoch' | 'since' | 'revision'>;
 
-export interface ClaimReleasesDeps {
-  readonly store: LazyBucket;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly peer: string;
-  readonly lease: () => NodeLease;
-}
+type Deps = Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>;
 
 /**
  * Claims that this node has given up. Their records say that they are its own until the store has heard of it, and count for
  * as long as its lease does, which may be for ever: what could not be written is tried until it is, or is somebody else's.
  */
 export class ClaimReleases {
-  readonly #deps: ClaimReleasesDeps;
+  readonly #deps: Deps;
+  readonly #store: LazyBucket;
+  readonly #lease: NodeLease;
   /** With whether nobody will ever want it again. */
   readonly #owed = new Map<Released, boolean>();
   #stop: (() => void) | null = null;
   #closed = false;
 
-  constructor(deps: ClaimReleasesDeps) {
+  constructor(deps: Deps, store: LazyBucket, lease: NodeLease) {
     this.#deps = deps;
+    this.#store = store;
+    this.#lease = lease;
   }
 
   /** Resolves when it was tried for the first time. */
@@ -76,10 +72,10 @@ export class ClaimReleases {
   }
 
   async #again(): Promise<void> {
-    const { lease, logger } = this.#deps;
+    const { logger } = this.#deps;
     for (const [claim, forget] of [...this.#owed]) {
       // Without a lease it is anybody's, and may be ours again with the next one.
-      if (!lease().held) return;
+      if (!this.#lease.held) return;
       try {
         if (await this.#free(claim, forget)) this.#owed.delete(claim);
       } catch (error) {
@@ -92,18 +88,17 @@ export class ClaimReleases {
   /** An earlier attempt may have arrived, or the claim have been written anew meanwhile. */
   async #free(claim: Released, forget: boolean): Promise<boolean> {
     // In another making of the store revisions begin again: the record of this one may be of a later claim.
-    if (claim.epoch !== fencingToken(this.#deps.store.incarnation, claim.since)) return true;
-    const present = await this.#deps.store.get(recordKey(claim));
+    if (claim.epoch !== fencingToken(this.#store.incarnation, claim.since)) return true;
+    const present = await this.#store.get(recordKey(claim));
     if (present === null) return true;
     const { peer, since } = readClaim(present);
-    if (peer !== this.#deps.peer || (since ?? present.revision) !== claim.since) return true;
+    if (peer !== this.#deps.bus.peer || (since ?? present.revision) !== claim.since) return true;
     return this.#write(claim, forget, present.revision);
   }
 
   async #write(claim: Released, forget: boolean, revision: number): Promise<boolean> {
-    const { store } = this.#deps;
     const name = recordKey(claim);
-    if (forget) return store.delete(name, revision);
-    return (await store.update(name, claimText({ node: '', peer: '', since: claim.since }), revision)) !== null;
+    if (forget) return this.#store.delete(name, revision);
+    return (await this.#store.update(name, claimText({ node: '', peer: '', since: claim.since }), revision)) !== null;
   }
 }

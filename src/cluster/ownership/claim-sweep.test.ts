@@ -3,13 +3,13 @@ import { test } from 'node:test';
 import { serverNamed } from '../../../test/support/cluster-bench.ts';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
 import { clientOf } from '../../../test/support/played-upstreams.ts';
+import type { Bus } from '../../bus/bus.ts';
 import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
 import { callerKey } from '../../model/client-profile.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { LazyBucket } from '../lazy-bucket.ts';
 import { LEASE_MS, leaseKey, type NodeLease } from '../lease/node-lease.ts';
-import { forgottenUpTo } from './claim-floor.ts';
-import { claimText } from './claim-record.ts';
+import { claimText, forgottenUpTo } from './claim-record.ts';
 import { ClaimSweep } from './claim-sweep.ts';
 import { Claims } from './claims.ts';
 import { ProcessOwnership } from './process-ownership.ts';
@@ -25,27 +25,19 @@ class Bench {
   readonly claims = new LazyBucket({ bucket: (...asked) => this.state.bucket(...asked) }, 'claims', { ttlMs: 0 });
   readonly leases = new LazyBucket(new MemorySharedState(this.clock), 'leases', { ttlMs: LEASE_MS });
   due = true;
-  readonly sweep = new ClaimSweep({
-    claims: this.claims,
-    leases: this.leases,
-    clock: this.clock,
-    logger,
-    due: () => this.due,
-  });
+  readonly sweep = new ClaimSweep(
+    { clock: this.clock, logger },
+    this.claims,
+    this.leases,
+    { held: true },
+    { first: () => this.due },
+  );
 
   node(peer: string): Claims {
     const lease = { held: true, since: 1 } as NodeLease;
     const { claims: store, leases, clock } = this;
-    return new Claims({
-      store,
-      leases,
-      clock,
-      logger,
-      node: peer,
-      peer,
-      lease: () => lease,
-      lost: () => {},
-    });
+    const deps = { bus: { peer } as Bus, clock, logger, node: peer };
+    return new Claims(deps, store, leases, lease, { first: () => false }, { claimLost: () => {} });
   }
 
   async alive(...peers: string[]): Promise<void> {
@@ -206,7 +198,7 @@ test('who has begun to sweep, or has a store that was made anew, does not know w
 test('a process that is older than what was forgotten is no one’s: epochs do not fall', async () => {
   const bench = new Bench();
   const a = bench.node('a');
-  const ownership = new ProcessOwnership(a, () => '1.1', 'a');
+  const ownership = new ProcessOwnership(a, { epoch: '1.1' }, 'a');
   const server = serverNamed('s', { isolation: 'session' });
   const client = clientOf('session');
   const key = callerKey(client, 'session');

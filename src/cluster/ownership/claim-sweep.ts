@@ -1,9 +1,9 @@
-import type { Clock } from '../../model/clock.ts';
-import type { Logger } from '../../telemetry/logger.ts';
+import type { ClusterDeps } from '../cluster-deps.ts';
+import { FORGETS } from '../frames/frame.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
-import { leaseKey } from '../lease/node-lease.ts';
-import { raiseFloor } from './claim-floor.ts';
-import { readClaim } from './claim-record.ts';
+import { leaseKey, type NodeLease } from '../lease/node-lease.ts';
+import type { Nodes } from '../nodes/nodes.ts';
+import { raiseFloor, readClaim } from './claim-record.ts';
 
 const EVERY_MS = 10 * 60_000;
 /** A claim that was nobody's for so long is not wanted any more. */
@@ -15,15 +15,6 @@ const MAX_REMEMBERED = 50_000;
 /** Marks of deleted claims that are forgotten in one run, and at once; the oldest first. */
 const MAX_MARKS = 20_000;
 const MARKS_AT_ONCE = 16;
-
-export interface ClaimSweepDeps {
-  readonly claims: LazyBucket;
-  readonly leases: LazyBucket;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  /** Whether it is for this node to do, and every node knows of what is forgotten. */
-  readonly due: () => boolean;
-}
 
 /** A claim, or what is kept of a deleted one. */
 interface Revised {
@@ -49,7 +40,11 @@ interface Look {
  * is an hour old is for nobody, and is forgotten too.
  */
 export class ClaimSweep {
-  readonly #deps: ClaimSweepDeps;
+  readonly #deps: Pick<ClusterDeps, 'clock' | 'logger'>;
+  readonly #claims: LazyBucket;
+  readonly #leases: LazyBucket;
+  readonly #lease: Pick<NodeLease, 'held'>;
+  readonly #nodes: Pick<Nodes, 'first'>;
   readonly #idle = new Map<string, { readonly revision: number; readonly since: number }>();
   /** What the highest revision was, and when: what has none above it is at least so old. The oldest first. */
   #seen: { readonly revision: number; readonly at: number }[] = [];
@@ -59,8 +54,18 @@ export class ClaimSweep {
   #stop: (() => void) | null = null;
   #closed = false;
 
-  constructor(deps: ClaimSweepDeps) {
+  constructor(
+    deps: Pick<ClusterDeps, 'clock' | 'logger'>,
+    claims: LazyBucket,
+    leases: LazyBucket,
+    lease: Pick<NodeLease, 'held'>,
+    nodes: Pick<Nodes, 'first'>,
+  ) {
     this.#deps = deps;
+    this.#claims = claims;
+    this.#leases = leases;
+    this.#lease = lease;
+    this.#nodes = nodes;
   }
 
   start(): void {
@@ -78,12 +83,12 @@ export class ClaimSweep {
 
   /** Once, now. How many were forgotten. Rejects while the store does not answer. */
   async run(): Promise<number> {
-    if (!this.#deps.due()) {
+    if (!this.#due) {
       this.#idle.clear();
       this.#seen = [];
       return 0;
     }
-    const alive = new Set(await this.#deps.leases.keys('lease.*'));
+    const alive = new Set(await this.#leases.keys('lease.*'));
     const { keys, marks } = await this.#look();
     const forgotten = await this.#forgetClaims(this.#next(keys), alive);
     await this.#forgetMarks(marks);
@@ -96,8 +101,13 @@ export class ClaimSweep {
     this.#endLook?.();
   }
 
+  /** One node sweeps, and only where all of them heed what was forgotten. */
+  get #due(): boolean {
+    return this.#lease.held && this.#nodes.first(FORGETS);
+  }
+
   async #forgetClaims(keys: readonly string[], alive: ReadonlySet<string>): Promise<number> {
-    const { claims, logger } = this.#deps;
+    const claims = this.#claims;
     const old: Revised[] = [];
     for (const key of keys) {
       const record = await claims.get(key);
@@ -112,18 +122,18 @@ export class ClaimSweep {
       this.#idle.delete(key);
       if (await claims.delete(key, revision)) forgotten++;
     }
-    logger.info('claims_forgotten', { claims: forgotten });
+    this.#deps.logger.info('claims_forgotten', { claims: forgotten });
     return forgotten;
   }
 
   async #forgetMarks(marks: readonly Revised[]): Promise<void> {
-    const { claims, due, logger } = this.#deps;
     let forgotten = 0;
-    for (let at = 0; at < marks.length && due() && !this.#closed; at += MARKS_AT_ONCE) {
+    for (let at = 0; at < marks.length && this.#due && !this.#closed; at += MARKS_AT_ONCE) {
       const some = marks.slice(at, at + MARKS_AT_ONCE);
-      const deleted = await Promise.all(some.map(({ key, revision }) => claims.delete(key, revision)));
+      const deleted = await Promise.all(some.map(({ key, revision }) => this.#claims.delete(key, revision)));
       forgotten += deleted.filter((was) => was).length;
     }
+    const { logger } = this.#deps;
     if (marks.length > 0) logger.debug('claim_marks_forgotten', { marks: forgotten, more: marks.length === MAX_MARKS });
   }
 
@@ -138,7 +148,7 @@ export class ClaimSweep {
     };
     const { promise, resolve } = Promise.withResolvers<string>();
     this.#endLook = () => resolve('');
-    const watch = await this.#deps.claims.watch('own.*', {
+    const watch = await this.#claims.watch('own.*', {
       onBegin: () => {
         look = nothing();
       },

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import type { Bus } from '../../bus/bus.ts';
 import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
 import type { Bucket, SharedState } from '../../bus/shared-state.ts';
 import { Logger } from '../../telemetry/logger.ts';
@@ -43,16 +44,14 @@ class Bench {
       },
     };
     const lost: string[] = [];
-    const claims = new Claims({
-      store: new LazyBucket(state, 'claims', { ttlMs: 0 }),
-      leases: new LazyBucket(state, 'leases', { ttlMs: 0 }),
-      clock: this.clock,
-      logger: Logger.silent(),
-      node: peer,
-      peer,
-      lease: () => ({ held: true, since: 1 }) as NodeLease,
-      lost: ({ key }) => lost.push(key),
-    });
+    const claims = new Claims(
+      { bus: { peer } as Bus, clock: this.clock, logger: Logger.silent(), node: peer },
+      new LazyBucket(state, 'claims', { ttlMs: 0 }),
+      new LazyBucket(state, 'leases', { ttlMs: 0 }),
+      { held: true, since: 1 } as NodeLease,
+      { first: () => false },
+      { claimLost: ({ key }) => lost.push(key) },
+    );
     return { claims, lost };
   }
 

@@ -1,16 +1,15 @@
 import type { StateRecord } from '../../bus/shared-state.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
-import { type Clock, pause } from '../../model/clock.ts';
+import { pause } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import type { Logger } from '../../telemetry/logger.ts';
-import { fencingToken } from '../fencing-token.ts';
-import type { LazyBucket } from '../lazy-bucket.ts';
-import { LEASE_MS, leaseKey, type NodeLease, type Regained } from '../lease/node-lease.ts';
-import { forgottenUpTo, raiseFloor } from './claim-floor.ts';
-import { type Claimed, claimText, readClaim, recordKey } from './claim-record.ts';
+import type { ClusterDeps, Regained, ThisNode } from '../cluster-deps.ts';
+import { fencingToken, type LazyBucket } from '../lazy-bucket.ts';
+import { LEASE_MS, leaseKey, type NodeLease } from '../lease/node-lease.ts';
+import type { Nodes } from '../nodes/nodes.ts';
+import { type Claimed, claimText, forgottenUpTo, raiseFloor, readClaim, recordKey } from './claim-record.ts';
 import { ClaimReleases } from './claim-releases.ts';
 import { ClaimSweep } from './claim-sweep.ts';
-import { type Claim, HeldClaim, HeldClaims } from './held-claims.ts';
+import { Claim, HeldClaims } from './held-claims.ts';
 import { servesCalls } from './placement.ts';
 
 /** Whose something is. */
@@ -18,21 +17,7 @@ export type Owner =
   | { readonly kind: 'mine'; readonly claim: Claim }
   | { readonly kind: 'theirs'; readonly node: string; readonly peer: string; readonly epoch: string };
 
-export interface ClaimsDeps {
-  /** Of the bucket whose entries stay. */
-  readonly store: LazyBucket;
-  /** Of the bucket with the leases. */
-  readonly leases: LazyBucket;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly node: string;
-  readonly peer: string;
-  readonly lease: () => NodeLease;
-  /** Somebody else owns it now: what served it here is to be ended. */
-  readonly lost: (claim: Claim) => void;
-  /** Whether it is for this node to forget what nobody wants any more. */
-  readonly sweeps?: () => boolean;
-}
+type Deps = Pick<ClusterDeps, 'bus' | 'clock' | 'logger' | 'node'>;
 
 /** What is being made this node's. */
 interface Claiming {
@@ -51,7 +36,11 @@ const WAIT_MS = 5_000;
  * knows no owners; whoever knew the one before claims nothing until their leases are over.
  */
 export class Claims {
-  readonly #deps: ClaimsDeps;
+  readonly #deps: Deps;
+  readonly #store: LazyBucket;
+  readonly #leases: LazyBucket;
+  readonly #lease: NodeLease;
+  readonly #node: Pick<ThisNode, 'claimLost'>;
   readonly #mine = new HeldClaims();
   readonly #sweep: ClaimSweep;
   readonly #releases: ClaimReleases;
@@ -63,15 +52,22 @@ export class Claims {
   /** Nothing may be claimed before: the store has lost who owned what, and they have not. */
   #claimableAt = Number.NEGATIVE_INFINITY;
 
-  constructor(deps: ClaimsDeps) {
-    const { store, leases, clock, logger, lease, sweeps = () => false } = deps;
+  /** `store`: the bucket of claims, whose entries stay; `leases`: that of the leases. */
+  constructor(
+    deps: Deps,
+    store: LazyBucket,
+    leases: LazyBucket,
+    lease: NodeLease,
+    nodes: Pick<Nodes, 'first'>,
+    node: Pick<ThisNode, 'claimLost'>,
+  ) {
     this.#deps = deps;
-    this.#sweep = new ClaimSweep({ claims: store, leases, clock, logger, due: () => lease().held && sweeps() });
-    this.#releases = new ClaimReleases(deps);
-  }
-
-  get incarnation(): string {
-    return this.#deps.store.incarnation;
+    this.#store = store;
+    this.#leases = leases;
+    this.#lease = lease;
+    this.#node = node;
+    this.#sweep = new ClaimSweep(deps, store, leases, lease, nodes);
+    this.#releases = new ClaimReleases(deps, store, lease);
   }
 
   get size(): number {
@@ -86,12 +82,12 @@ export class Claims {
   /** The claim, if it is this node's at this instant. A look-up and a comparison. */
   mine(server: string, key: string): Claim | null {
     const claim = this.#mine.get(server, key);
-    return claim !== undefined && this.#deps.lease().held ? claim : null;
+    return claim !== undefined && this.#lease.held ? claim : null;
   }
 
   /** The same claim, still: not lost, and not lost and won again. Every call asks, twice and more. */
   still(claim: Claim): boolean {
-    return claim.held && this.#deps.lease().held;
+    return claim.held && this.#lease.held;
   }
 
   /** Whose it is; null for nobody's. Rejects with GatewayError while the store does not answer. */
@@ -101,7 +97,7 @@ export class Claims {
     const entry = await this.#get(recordKey({ server, key }));
     if (entry === null) return null;
     const claimed = readClaim(entry);
-    return claimed.peer === '' || claimed.peer === this.#deps.peer ? null : this.#theirs(claimed, entry);
+    return claimed.peer === '' || claimed.peer === this.#deps.bus.peer ? null : this.#theirs(claimed, entry);
   }
 
   /** Makes it this node's, unless it is that of a node that lives. Rejects with GatewayError NOT_SENT. */
@@ -132,7 +128,7 @@ export class Claims {
     this.#mine.delete(claim);
     await ended;
     const raised = (): Promise<boolean> =>
-      raiseFloor(this.#deps.store, claim.revision).then(
+      raiseFloor(this.#store, claim.revision).then(
         () => true,
         () => false,
       );
@@ -176,7 +172,7 @@ export class Claims {
 
   /** The lease is ours again. What somebody could have taken meanwhile is written anew, or was taken. */
   async regained(how: Regained): Promise<void> {
-    const incarnation = await this.#deps.store.readIncarnation();
+    const incarnation = await this.#store.readIncarnation();
     const other = this.#incarnation !== '' && incarnation !== this.#incarnation;
     this.#incarnation = incarnation;
     this.#sweep.start();
@@ -189,7 +185,7 @@ export class Claims {
     for (const claim of this.all()) {
       if (!other && (await this.#keep(claim))) continue;
       this.#mine.delete(claim);
-      this.#deps.lost(claim);
+      this.#node.claimLost(claim);
     }
   }
 
@@ -199,7 +195,9 @@ export class Claims {
   }
 
   async #keep(claim: Claim): Promise<boolean> {
-    const { store, node, peer } = this.#deps;
+    const { node, bus } = this.#deps;
+    const { peer } = bus;
+    const store = this.#store;
     const name = recordKey(claim);
     const value = claimText({ node, peer, since: claim.since });
     let revision = await store.update(name, value, claim.revision);
@@ -217,13 +215,15 @@ export class Claims {
   }
 
   async #claim(server: string, key: string, client: ClientProfile | null): Promise<Owner> {
-    const { clock, store, node, peer, logger } = this.#deps;
+    const { clock, node, bus, logger } = this.#deps;
+    const { peer } = bus;
+    const store = this.#store;
     const name = recordKey({ server, key });
     const tooSoonMs = this.#claimableAt - clock.now();
     if (tooSoonMs > 0) await pause(clock, tooSoonMs);
     const end = clock.now() + WAIT_MS;
     for (;;) {
-      const { held, since } = this.#deps.lease();
+      const { held, since } = this.#lease;
       if (!held) throw noLease(server);
       const entry = await this.#get(name);
       const before = entry === null ? null : readClaim(entry);
@@ -240,14 +240,14 @@ export class Claims {
       );
       const forgotten = await asked;
       // The lease may have ended while the write was under way, and begun anew: then somebody else may have it by now.
-      const lease = this.#deps.lease();
+      const lease = this.#lease;
       if (!lease.held || lease.since !== since) throw noLease(server);
       if (revision !== null) {
         // The store begins again: it was made anew, and our lease has not told us yet.
         if (revision <= highest) throw noLease(server);
         this.#highest = Math.max(this.#highest, revision);
         const what = { server, key, fresh: entry === null, forgotten, client, since: revision };
-        const claim = new HeldClaim(what, this.incarnation);
+        const claim = new Claim(what, this.#store.incarnation);
         this.#mine.set(claim);
         if (before !== null && before.peer !== '') {
           this.#takenOver++;
@@ -262,16 +262,16 @@ export class Claims {
 
   /** Nobody takes over while everybody comes back: each node is to find what it had. */
   async #keeps(peer: string): Promise<boolean> {
-    return this.#deps.lease().returning || (await this.lives(peer));
+    return this.#lease.returning || (await this.lives(peer));
   }
 
   /** Whether the lease of that node is in the store. Rejects with GatewayError. */
   async lives(peer: string): Promise<boolean> {
-    return (await this.#asked(() => this.#deps.leases.get(leaseKey(peer)))) !== null;
+    return (await this.#asked(() => this.#leases.get(leaseKey(peer)))) !== null;
   }
 
   #get(key: string): Promise<StateRecord | null> {
-    return this.#asked(() => this.#deps.store.get(key));
+    return this.#asked(() => this.#store.get(key));
   }
 
   async #asked<T>(work: () => Promise<T>): Promise<T> {
@@ -283,7 +283,7 @@ export class Claims {
   }
 
   #theirs({ node, peer, since }: Claimed, entry: StateRecord): Owner {
-    return { kind: 'theirs', node, peer, epoch: fencingToken(this.incarnation, since ?? entry.revision) };
+    return { kind: 'theirs', node, peer, epoch: fencingToken(this.#store.incarnation, since ?? entry.revision) };
   }
 }
 

@@ -29,7 +29,7 @@ function takes(nodes: ClusterBench, node: PlayedNode, ms: number, others: Readon
 /** It drains, and nobody but other nodes calls it any more. */
 function leave({ cluster }: PlayedNode): void {
   cluster.drain();
-  cluster.handingOver.begin();
+  cluster.handOver();
 }
 
 /** A call of the session every 100 ms for so long. Resolves with what they came to. */
@@ -55,7 +55,7 @@ test('fault:F33 check:H7 what no call runs on is another node’s as soon as its
     await settled();
     assert.deepEqual(a.local.handedOver, ['memory one'], 'it ends at once');
     await nodes.pass(2_000, () => assert.equal(b.local.calls.length, 0, 'two at once'));
-    assert.equal(a.cluster.handingOver.inFlight, 1);
+    assert.equal(a.cluster.inFlight, 1);
     assert.equal(a.local.calls.length, 1, 'nothing more begins there');
     resolve();
     assert.equal(wordOf(await nodes.until(waiting)), '{"node":"b"}');
@@ -64,7 +64,7 @@ test('fault:F33 check:H7 what no call runs on is another node’s as soon as its
       '{"node":"b"}',
       'a client of the node that drains',
     );
-    assert.equal(a.cluster.handingOver.inFlight, 0);
+    assert.equal(a.cluster.inFlight, 0);
     assert.deepEqual(
       b.events.heard.filter((text) => text.startsWith('stateLost')),
       ['stateLost memory one'],
@@ -83,7 +83,7 @@ test('fault:F33 goal:G8 check:H7 calls that others make without a pause do not k
     const outcomes = await calledFor(nodes, 4_000, () => callOf(b, 'memory', 'one'));
     assert.deepEqual(outcomes, new Set(['{"node":"b"}']));
     assert.deepEqual(a.local.handedOver, ['memory one']);
-    assert.equal(a.cluster.handingOver.inFlight, 0);
+    assert.equal(a.cluster.inFlight, 0);
   }));
 
 test('fault:F33 check:H7 calls that overlap and take longer are given more time, and none fails', () =>
@@ -159,11 +159,11 @@ test('fault:F33 what is listened to by way of other nodes keeps no node that dra
     });
     await nodes.pass(200);
     assert.equal(a.local.calls.filter(({ request: { method } }) => method === 'subscriptions/listen').length, 2);
-    assert.equal(a.cluster.handingOver.inFlight, 0);
+    assert.equal(a.cluster.inFlight, 0);
     leave(a);
     await nodes.pass(200);
     assert.deepEqual(a.local.handedOver, ['memory one']);
-    assert.equal(a.cluster.handingOver.inFlight, 0);
+    assert.equal(a.cluster.inFlight, 0);
     for (const { end } of a.local.calls) end(answer(result('7', '{}', 'stateful')));
     await nodes.until(Promise.all(listens));
   }));
@@ -180,7 +180,7 @@ test('fault:F33 what no other node has is served to the end, which comes in an i
     const end = nodes.clock.now() + 9_000;
     const running = calledFor(nodes, 9_000, () => callOf(b, 'memory', 'one'));
     const counting = (): void => {
-      if (a.cluster.handingOver.inFlight === 0) idle++;
+      if (a.cluster.inFlight === 0) idle++;
       if (nodes.clock.now() < end) nodes.clock.after(50, counting);
     };
     counting();
@@ -199,7 +199,7 @@ test('fault:F33 what cannot be ended is nobody else’s before the node has left
     const waiting = callOf(b, 'memory', 'one');
     await nodes.pass(3_000);
     assert.deepEqual(a.local.handedOver, ['memory one'], 'it is tried once');
-    assert.equal(a.cluster.handingOver.inFlight, 0);
+    assert.equal(a.cluster.inFlight, 0);
     assert.equal(b.local.calls.length, 0);
     await nodes.until(a.cluster.close());
     assert.equal(wordOf(await nodes.until(waiting)), '{"node":"b"}');

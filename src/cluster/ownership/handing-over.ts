@@ -1,5 +1,5 @@
-import type { Clock } from '../../model/clock.ts';
-import type { Logger } from '../../telemetry/logger.ts';
+import type { ClusterDeps } from '../cluster-deps.ts';
+import type { KnownServers } from '../nodes/known-servers.ts';
 import type { Claim } from './held-claims.ts';
 import type { OwnedCalls } from './owned-calls.ts';
 import { servesCalls } from './placement.ts';
@@ -18,16 +18,9 @@ const YOUNG_MS = 1_000;
 /** … and so are those that began in the last quarter of the time for which there was always one under way. */
 const YOUNG_SHARE = 0.25;
 
-export interface HandingOverDeps {
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly owned: OwnedCalls;
-  /** Whether another node could take over what this one owns of the server. */
-  readonly readyElsewhere: (server: string) => boolean;
-  /** Ends what runs of it here. Resolves when nothing of it is left. */
-  readonly end: (claim: Claim) => Promise<void>;
-  /** How many calls of other nodes run here. */
-  readonly served: () => number;
+/** Ends what runs of a claim here. Resolves when nothing of it is left. */
+export interface ClaimEnd {
+  handOver(claim: Claim): Promise<void>;
 }
 
 /** When something was barred last, and until when it is. */
@@ -44,7 +37,10 @@ interface Bar {
  * nothing else is left.
  */
 export class HandingOver {
-  readonly #deps: HandingOverDeps;
+  readonly #deps: Pick<ClusterDeps, 'clock' | 'logger'>;
+  readonly #owned: OwnedCalls;
+  readonly #known: KnownServers;
+  readonly #servers: ClaimEnd;
   readonly #bars = new Map<Claim, Bar>();
   /** Of all that no other node has. */
   readonly #last: Bar = { until: 0, nextAt: 0 };
@@ -56,13 +52,16 @@ export class HandingOver {
   #closed = false;
   #stop: () => void = () => {};
 
-  constructor(deps: HandingOverDeps) {
+  constructor(deps: Pick<ClusterDeps, 'clock' | 'logger'>, owned: OwnedCalls, known: KnownServers, servers: ClaimEnd) {
     this.#deps = deps;
+    this.#owned = owned;
+    this.#known = known;
+    this.#servers = servers;
   }
 
-  /** Calls of other nodes that run here, and claims that are between this node and the others. */
+  /** Claims that are between this node and the others. */
   get inFlight(): number {
-    return this.#deps.served() + this.#leaving.size;
+    return this.#leaving.size;
   }
 
   /** Begins nothing new on this claim now; it is for the caller to try again. */
@@ -71,7 +70,7 @@ export class HandingOver {
     if (this.#leaving.has(claim) || this.#stuck.has(claim)) return true;
     const now = this.#deps.clock.now();
     if (now < (this.#bars.get(claim)?.until ?? 0)) return true;
-    return now < this.#last.until && !this.#deps.readyElsewhere(claim.server);
+    return now < this.#last.until && !this.#known.readyElsewhere(claim.server);
   }
 
   begin(): void {
@@ -87,7 +86,7 @@ export class HandingOver {
 
   /** After the servers of this node have ended: others may have at once what it still owns. */
   async close(): Promise<void> {
-    const { claims } = this.#deps.owned;
+    const { claims } = this.#owned;
     this.#closed = true;
     this.#stop();
     await Promise.all(this.#leaving.values());
@@ -95,15 +94,15 @@ export class HandingOver {
   }
 
   #look(): void {
-    const { clock, owned, readyElsewhere } = this.#deps;
+    const { clock } = this.#deps;
     const now = clock.now();
-    const running = owned.oldest();
+    const running = this.#owned.oldest();
     let left = this.#leaving.size;
     let oldest: number | null = null;
-    for (const claim of owned.claims.all()) {
+    for (const claim of this.#owned.claims.all()) {
       if (!servesCalls(claim) || this.#leaving.has(claim) || this.#stuck.has(claim)) continue;
       const since = running.get(claim);
-      if (readyElsewhere(claim.server)) {
+      if (this.#known.readyElsewhere(claim.server)) {
         left++;
         if (since === undefined) this.#leave(claim);
         else this.#bar(this.#barOf(claim), since, now);
@@ -129,12 +128,12 @@ export class HandingOver {
 
   /** Nobody begins anything on it from this instant on. */
   #leave(claim: Claim): void {
-    const { owned, end, logger } = this.#deps;
+    const { logger } = this.#deps;
     const { server, epoch } = claim;
     this.#bars.delete(claim);
     const left = Promise.resolve(claim)
-      .then(end)
-      .then(() => owned.claims.handOver(claim))
+      .then((leaving) => this.#servers.handOver(leaving))
+      .then(() => this.#owned.claims.handOver(claim))
       .then(() => logger.debug('claim_handed_over', { server, epoch }))
       .catch((error: unknown) => {
         if (this.#begunAt !== null) this.#stuck.add(claim);

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { HeldClaim, HeldClaims } from './held-claims.ts';
+import { Claim, HeldClaims } from './held-claims.ts';
 
-function claim(server: string, key: string, since: number): HeldClaim {
-  return new HeldClaim({ server, key, fresh: true, forgotten: 0, client: null, since }, '17');
+function claim(server: string, key: string, since: number): Claim {
+  return new Claim({ server, key, fresh: true, forgotten: 0, client: null, since }, '17');
 }
 
 test('what a node owns is found by server and key, which are two words and not one', () => {

@@ -1,46 +1,28 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
-import { fencingToken } from '../fencing-token.ts';
+import { fencingToken } from '../lazy-bucket.ts';
 
-/** What this node owns. */
-export interface Claim {
+/** What this node owns since it wrote so. */
+export class Claim {
   readonly server: string;
   /** As `claimKey`. */
   readonly key: string;
-  /** As `incarnation.revision`: grows with every change of owner. */
-  readonly epoch: string;
-  /** Nobody has ever owned it before: no process of an earlier epoch can have served it. */
+  /** It had no owner before: no process of an earlier epoch can have served it. */
   readonly fresh: boolean;
   /** Where it is fresh: claims of this revision or a lower one may have been forgotten, that of an earlier owner too. */
   readonly forgotten: number;
-  /** Whose it is, where it is a client's. */
+  /** The client that it is for; null for a singleton, a process for no client yet, and a stream. */
   readonly client: ClientProfile | null;
-  revision: number;
   readonly since: number;
+  revision: number;
   /** It is among what this node owns. Once it is not, it never is again. */
-  held: boolean;
-  /** The client has been told that what an earlier owner kept for it is gone. */
-  told: boolean;
-  /** How many processes of this node are its: that are being started, run, or have not ended to the last. */
-  processes: number;
-  /** How many of them can be called. */
-  serving: number;
-  /** A call may have reached one of them: there may be state. */
-  used: boolean;
-}
-
-/** What this node owns since it wrote so. */
-export class HeldClaim implements Claim {
-  readonly server: string;
-  readonly key: string;
-  readonly fresh: boolean;
-  readonly forgotten: number;
-  readonly client: ClientProfile | null;
-  readonly since: number;
-  revision: number;
   held = false;
-  told = false;
+  /** The client was informed that what an earlier owner kept for it is gone. */
+  lossReported = false;
+  /** Processes of this node for it: that are being started, run, or have not ended completely. */
   processes = 0;
+  /** Those of them that can be called. */
   serving = 0;
+  /** A call may have reached one of them: there may be state. */
   used = false;
   readonly #incarnation: string;
 
@@ -55,6 +37,7 @@ export class HeldClaim implements Claim {
     this.#incarnation = incarnation;
   }
 
+  /** As `incarnation.revision`: grows with every change of owner. */
   get epoch(): string {
     return fencingToken(this.#incarnation, this.since);
   }

@@ -4,22 +4,22 @@ import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
 import type { Claims } from './claims.ts';
-import { HeldClaim } from './held-claims.ts';
+import { Claim } from './held-claims.ts';
 import { OwnedCalls } from './owned-calls.ts';
 
 test('the oldest call of a claim is found whatever came and went meanwhile; streams do not count', async () => {
   const clock = new FakeClock();
   const owned = new OwnedCalls({ still: () => true } as unknown as Claims, clock);
   const [one, other] = ['one', 'other'].map(
-    (key) => new HeldClaim({ server: 'web', key, fresh: true, forgotten: 0, client: null, since: 1 }, '17'),
-  ) as [HeldClaim, HeldClaim];
+    (key) => new Claim({ server: 'web', key, fresh: true, forgotten: 0, client: null, since: 1 }, '17'),
+  ) as [Claim, Claim];
   const ends = new Map<number, (outcome: Outcome) => void>();
-  const begin = (claim: HeldClaim, stays = false): void => {
+  const begin = (claim: Claim, stays = false): void => {
     const { promise, resolve } = Promise.withResolvers<Outcome>();
     ends.set(clock.now(), resolve);
     void owned.run(claim, promise, stays);
   };
-  const begunAt = (claim: HeldClaim): number | undefined => owned.oldest().get(claim);
+  const begunAt = (claim: Claim): number | undefined => owned.oldest().get(claim);
   const start = clock.now();
   begin(other, true);
   for (let call = 1; call <= 40; call++) {
@@ -38,8 +38,8 @@ test('the oldest call of a claim is found whatever came and went meanwhile; stre
 test('the calls of a lost claim end at once, wherever they stand, their answers count no more, and those of others go on', async () => {
   const owned = new OwnedCalls({ still: () => true } as unknown as Claims, new FakeClock());
   const [lost, kept] = ['lost', 'kept'].map(
-    (key) => new HeldClaim({ server: 'web', key, fresh: true, forgotten: 0, client: null, since: 1 }, '17'),
-  ) as [HeldClaim, HeldClaim];
+    (key) => new Claim({ server: 'web', key, fresh: true, forgotten: 0, client: null, since: 1 }, '17'),
+  ) as [Claim, Claim];
   const calls = [lost, kept, lost, lost, kept, lost].map((claim) => {
     const { promise, resolve } = Promise.withResolvers<Outcome>();
     const ended: string[] = [];

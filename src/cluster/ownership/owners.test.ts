@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import { HeardEvents } from '../../../test/support/played-upstreams.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import type { OwnNode } from '../lease/own-node.ts';
 import type { Place } from '../nodes/routing-table.ts';
 import type { Owner } from './claims.ts';
+import type { OwnServers } from './own-servers.ts';
 import { Owners } from './owners.ts';
 
 const theirs: Owner = { kind: 'theirs', node: 'b', peer: 'peer of b', epoch: '1.1' };
@@ -25,7 +28,7 @@ function played() {
       return question.promise;
     },
   };
-  const owners = new Owners({ claims, clock } as unknown as ConstructorParameters<typeof Owners>[0]);
+  const owners = new Owners(clock, new HeardEvents(), {} as OwnNode, { owned: { claims } } as unknown as OwnServers);
   const found: (string | null)[] = [];
   const find = async (): Promise<void> => {
     const instance = await owners.instanceOfOwner(place, 'key');
@@ -39,8 +42,9 @@ test('a session whose process runs here under its claim is engaged, and nobody e
   let held = true;
   let barred = false;
   const claims = { mine: (server: string, key: string) => (held && server === 'memory' && key === 's' ? claim : null) };
-  const deps = { claims, clock: new FakeClock(), leaving: () => false, barred: () => barred };
-  const owners = new Owners(deps as unknown as ConstructorParameters<typeof Owners>[0]);
+  const servers = { owned: { claims }, leaving: () => false, handingOver: { isBarred: () => barred } };
+  const own = servers as unknown as OwnServers;
+  const owners = new Owners(new FakeClock(), new HeardEvents(), {} as OwnNode, own);
   const engaged = (sessionId: string | null, server: object = {}, process = true): unknown =>
     owners.engaged(
       { server: { name: 'memory', isolation: null, singleton: false, ...server }, process } as unknown as Place,

@@ -2,47 +2,43 @@ import type { ClientProfile } from '../../model/client-profile.ts';
 import { type Clock, within } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { UpstreamEvents } from '../../model/ports.ts';
+import type { OwnNode } from '../lease/own-node.ts';
 import { type Place, type RemoteInstance, runsOnce } from '../nodes/routing-table.ts';
-import type { Claims, Owner } from './claims.ts';
+import type { Owner } from './claims.ts';
 import type { Claim } from './held-claims.ts';
+import type { OwnServers } from './own-servers.ts';
 import { SINGLETON } from './placement.ts';
 
 /** A store that has not said by then whose something is does not answer at the moment. */
 const SOON_MS = 1_000;
 const AGAIN_MS = 1_000;
 
-export interface OwnersDeps {
-  readonly claims: Claims;
-  readonly clock: Clock;
-  /** This node takes nothing new: it is about to leave. */
-  readonly draining: () => boolean;
-  /** A claim has become this node's: whatever has to be there before it is used. False: it has no place here any more. */
-  readonly claimed: (claim: Claim) => Promise<boolean>;
-  /** This node's files have dropped the server, and what ran of it has not ended yet. */
-  readonly leaving: (server: string) => boolean;
-  /** What is nobody's yet is for other nodes to have, which can start it. */
-  readonly yields: (place: Place, key: string, client: ClientProfile | null) => boolean;
-  /** Nothing new begins on the claim at this instant: it is about to be another node's. */
-  readonly barred: (claim: Claim) => boolean;
-  readonly events: Pick<UpstreamEvents, 'stateLost'>;
-}
-
 /**
  * Who is to serve what only one node may own. A claim alone is not enough: of a server that the files have dropped it is
  * kept until its processes have ended, and until then nobody serves it; nor what goes to another node as soon as nobody does.
  */
 export class Owners {
-  readonly #deps: OwnersDeps;
+  readonly #clock: Clock;
+  readonly #events: Pick<UpstreamEvents, 'stateLost'>;
+  readonly #self: OwnNode;
+  readonly #servers: OwnServers;
   /** The store did not say in time whose something is; null where it did. */
   #askAgainAt: number | null = null;
 
-  constructor(deps: OwnersDeps) {
-    this.#deps = deps;
+  constructor(clock: Clock, events: Pick<UpstreamEvents, 'stateLost'>, self: OwnNode, servers: OwnServers) {
+    this.#clock = clock;
+    this.#events = events;
+    this.#self = self;
+    this.#servers = servers;
+  }
+
+  get #claims(): OwnServers['owned']['claims'] {
+    return this.#servers.owned.claims;
   }
 
   /** This node's claim, if it can serve under it at this instant: two look-ups and a comparison. */
   mine({ server }: Place, key: string): Claim | null {
-    const claim = this.#deps.claims.mine(server.name, key);
+    const claim = this.#claims.mine(server.name, key);
     return claim === null || this.#isEnding(claim) ? null : claim;
   }
 
@@ -60,21 +56,20 @@ export class Owners {
 
   /** It is this node's, and cannot be served here nor elsewhere until what runs of it has ended. */
   ending({ server }: Place, key: string): boolean {
-    const claim = this.#deps.claims.mine(server.name, key);
+    const claim = this.#claims.mine(server.name, key);
     return claim !== null && this.#isEnding(claim);
   }
 
   /** Whose it is; made this node's where that can be. null: nobody's, and not for this node to have. */
   async of(place: Place, key: string, client: ClientProfile): Promise<Owner | null> {
-    const { claims, draining, yields } = this.#deps;
-    const leaves = place.otherInstances.length > 0 && (draining() || yields(place, key, client));
+    const leaves = place.otherInstances.length > 0 && (this.#self.draining || this.#servers.yields(place, key, client));
     if (place.here && !leaves) return this.#claim(place, key, client);
-    return claims.owner(place.server.name, key);
+    return this.#claims.owner(place.server.name, key);
   }
 
   /** The home that has it; null where that is this node or nobody, or while nobody can tell. */
   async instanceOfOwner({ server, otherInstances }: Place, key: string): Promise<RemoteInstance | null> {
-    if (otherInstances.length === 0 || this.#deps.claims.mine(server.name, key) !== null) return null;
+    if (otherInstances.length === 0 || this.#claims.mine(server.name, key) !== null) return null;
     const owner = await this.#toldSoon(server.name, key);
     return otherInstances.find(({ node }) => owner?.kind === 'theirs' && node.peer === owner.peer) ?? null;
   }
@@ -82,7 +77,7 @@ export class Owners {
   /** Makes it this node's, unless it is another's, or for others to have. Rejects with GatewayError. */
   async claim(place: Place, key: string, client: ClientProfile): Promise<Owner> {
     // Whoever was sent here, for want of luck elsewhere, gets a try, unless the server cannot be started for anybody.
-    if (this.#deps.yields(place, key, null)) throw notStarted(place.server.name);
+    if (this.#servers.yields(place, key, null)) throw notStarted(place.server.name);
     const owner = await this.#claim(place, key, client);
     if (owner !== null) return owner;
     const server = place.server.name;
@@ -91,14 +86,14 @@ export class Owners {
 
   /** null for nobody's, and where the store does not say so soon. While it does not answer, nobody waits for it. */
   #toldSoon(server: string, key: string): Promise<Owner | null> {
-    const { claims, clock } = this.#deps;
+    const clock = this.#clock;
     const askAgainAt = this.#askAgainAt;
     if (askAgainAt !== null && clock.now() < askAgainAt) return Promise.resolve(null);
     const unanswered = (): null => {
       this.#askAgainAt = clock.now() + AGAIN_MS;
       return null;
     };
-    const told = claims.owner(server, key).then((owner) => {
+    const told = this.#claims.owner(server, key).then((owner) => {
       this.#askAgainAt = null;
       return owner;
     }, unanswered);
@@ -107,21 +102,20 @@ export class Owners {
   }
 
   #isEnding(claim: Claim): boolean {
-    return this.#deps.leaving(claim.server) || this.#deps.barred(claim);
+    return this.#servers.leaving(claim.server) || this.#servers.handingOver.isBarred(claim);
   }
 
   /** null: the files have dropped the server while the store was asked. */
   async #claim(place: Place, key: string, client: ClientProfile): Promise<Owner | null> {
-    const { claims, claimed, events } = this.#deps;
     const { name } = place.server;
     const whose = key === SINGLETON ? null : client;
-    const owner = await claims.claim(name, key, whose);
+    const owner = await this.#claims.claim(name, key, whose);
     if (owner.kind === 'theirs') return owner;
-    if (!(await claimed(owner.claim))) return null;
-    if (whose !== null && !owner.claim.fresh && !owner.claim.told) {
-      owner.claim.told = true;
+    if (!(await this.#servers.claimed(owner.claim))) return null;
+    if (whose !== null && !owner.claim.fresh && !owner.claim.lossReported) {
+      owner.claim.lossReported = true;
       // It ended with the node that had it.
-      if (client.sessionId !== null) events.stateLost(name, client.sessionId, 'restarted');
+      if (client.sessionId !== null) this.#events.stateLost(name, client.sessionId, 'restarted');
     }
     return owner;
   }

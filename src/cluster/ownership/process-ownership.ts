@@ -2,10 +2,11 @@ import { type ClientProfile, callerKey } from '../../model/client-profile.ts';
 import { OwnedElsewhere } from '../../model/gateway-error.ts';
 import type { Owned, Ownership } from '../../model/ports.ts';
 import type { Server } from '../../model/server.ts';
+import type { OwnNode } from '../lease/own-node.ts';
 import type { Claims } from './claims.ts';
 import type { Claim } from './held-claims.ts';
+import { isSingleton } from './own-servers.ts';
 import { SINGLETON } from './placement.ts';
-import { isSingleton } from './singletons.ts';
 
 /** What is everybody's needs no owner; its processes know which life of the node they were started in. */
 class Unowned implements Owned {
@@ -116,15 +117,15 @@ class OfSpare extends OfClaim {
 /** Under which claim, and so under which epoch, each process of this node is started. */
 export class ProcessOwnership implements Ownership {
   readonly #claims: Claims;
-  readonly #nodeEpoch: () => string;
+  readonly #self: Pick<OwnNode, 'epoch'>;
   readonly #peer: string;
   #spares = 0;
   /** Those that are nobody's yet. */
   readonly #waiting = new Set<Claim>();
 
-  constructor(claims: Claims, nodeEpoch: () => string, peer: string) {
+  constructor(claims: Claims, self: Pick<OwnNode, 'epoch'>, peer: string) {
     this.#claims = claims;
-    this.#nodeEpoch = nodeEpoch;
+    this.#self = self;
     this.#peer = peer;
   }
 
@@ -134,7 +135,7 @@ export class ProcessOwnership implements Ownership {
     whose: 'spare' | 'shared' | 'session' | 'principal',
   ): Promise<Owned> {
     if (isSingleton(server)) return new OfClaim(this.#claims, await this.#claim(server, SINGLETON, null));
-    if (whose === 'shared' || server.isolation === 'shared') return new Unowned(this.#nodeEpoch());
+    if (whose === 'shared' || server.isolation === 'shared') return new Unowned(this.#self.epoch);
     if (whose !== 'spare') return new OfClaim(this.#claims, await this.#claim(server, keyOf(server, client), client));
     // Of a spare nobody knows yet whose it will be; its epoch is one of its own, older than that of any later owner.
     const spare = await this.#claim(server, `spare ${this.#peer} ${++this.#spares}`, null);

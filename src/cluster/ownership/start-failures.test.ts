@@ -11,7 +11,7 @@ import { FakeClock } from '../../../test/support/fake-clock.ts';
 import { clientOf } from '../../../test/support/played-upstreams.ts';
 import type { Server } from '../../model/server.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
-import { GIVE_UP_MS, PAUSE_MS, StartFailures } from './start-failures.ts';
+import { GIVE_UP_MS, PAUSE_MS, StartFailures } from './own-servers.ts';
 
 const ONE = serverNamed('one', { singleton: true });
 
@@ -87,7 +87,7 @@ test('whoever could not start a singleton takes it at once where no other node i
     assert.equal(runsAt(nodes), 'b');
     a.local.failed.clear();
     b.cluster.drain();
-    b.cluster.handingOver.begin();
+    b.cluster.handOver();
     await nodes.pass(2_500);
     assert.equal(runsAt(nodes), 'a');
   }));

@@ -1,16 +1,13 @@
 import type { Bus } from '../../bus/bus.ts';
-import type { SharedLog } from '../../bus/shared-log.ts';
-import type { SharedState } from '../../bus/shared-state.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
-import type { Clock } from '../../model/clock.ts';
 import { CATALOGUE } from '../../model/error-catalogue.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
 import type { EventSink, LeftStream, PostAnswer, Resumed, StreamPost } from '../../model/stream-copies.ts';
-import type { Logger } from '../../telemetry/logger.ts';
 import { PostedBodies } from '../calls/posted-bodies.ts';
 import { ReturnedCalls } from '../calls/returned-calls.ts';
+import type { ClusterDeps } from '../cluster-deps.ts';
 import { packFrame, unpackFrame } from '../frames/frame.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
 import { NodeEnds } from '../lease/node-ends.ts';
@@ -45,17 +42,6 @@ export interface OwnSubscriptions {
 
 type Resource = Omit<SharedSubscription, 'sessionId' | 'of'>;
 
-export interface ClientsElsewhereDeps {
-  readonly bus: Bus;
-  readonly nodes: () => Nodes;
-  readonly leases: LazyBucket;
-  readonly state: SharedState;
-  readonly logger: Logger;
-  readonly clock: Clock;
-  /** What is said on streams is written down there; without it, it ends with its node. */
-  readonly log?: SharedLog | undefined;
-}
-
 interface GivenUp {
   readonly sessionId: string;
   readonly server: string;
@@ -71,7 +57,7 @@ const JUST_BEGUN: PostAnswer = { status: 404, code: CATALOGUE.INVALID_REQUEST.rp
 export class ClientsElsewhere {
   readonly self: string;
   readonly #bus: Bus;
-  readonly #nodes: () => Nodes;
+  readonly #nodes: Nodes;
   readonly #calls: ReturnedCalls;
   readonly #posts: PostedBodies;
   readonly #streams: ResumedStreams;
@@ -83,18 +69,18 @@ export class ClientsElsewhere {
   #own: OwnClients | null = null;
   #ownSubscriptions: OwnSubscriptions | null = null;
 
-  constructor({ bus, nodes, leases, state, clock, logger, log }: ClientsElsewhereDeps) {
+  constructor({ bus, state, clock, logger, log }: ClusterDeps, nodes: Nodes, leases: LazyBucket) {
     this.self = bus.peer;
     this.#bus = bus;
     this.#nodes = nodes;
     this.#left = log === undefined ? null : new LeftStreams(log);
-    this.copies = log === undefined ? undefined : new CopiesOfStreams({ log, clock });
-    const ends = new NodeEnds({ nodes, leases, clock });
+    this.copies = log === undefined ? undefined : new CopiesOfStreams(log, clock);
+    const ends = new NodeEnds(nodes, leases, clock);
     this.#calls = new ReturnedCalls(bus, (exchange, endpoint) => this.#returned(exchange, endpoint));
     this.#posts = new PostedBodies(bus, (post) => this.#own?.posted(post) ?? JUST_BEGUN);
     this.#streams = new ResumedStreams({
       bus,
-      others: () => [...nodes().others()].map(({ peer }) => peer),
+      others: () => [...nodes.others()].map(({ peer }) => peer),
       gone: (peer, kind, waitMs) => ends.over(peer, kind === 'g', waitMs),
       resume: async (...stream) => (await this.#own?.resumeFor(...stream)) ?? false,
     });
@@ -103,7 +89,7 @@ export class ClientsElsewhere {
       clock,
       logger,
       self: bus.peer,
-      there: (peer) => nodes().get(peer) !== null,
+      there: (peer) => nodes.get(peer) !== null,
       listening: (sessionId) => this.#own?.listening(sessionId) === true,
       again: (subscription) => this.#again(subscription),
       hint: ({ sessionId, exposed }) => this.#ownSubscriptions?.mayHaveChanged(sessionId, exposed),
@@ -156,7 +142,7 @@ export class ClientsElsewhere {
   }
 
   has(peer: string): boolean {
-    return this.#nodes().get(peer) !== null;
+    return this.#nodes.get(peer) !== null;
   }
 
   returned(peer: string, exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {

@@ -7,21 +7,10 @@ import type { ListKind } from '../../model/server-catalog.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
 import { errorAnswer } from '../../protocol/compose.ts';
 import { headOf } from '../frames/frame.ts';
+import type { KnownServers } from '../nodes/known-servers.ts';
+import type { OwnAdvertisement } from '../nodes/own-advertisement.ts';
+import type { Users } from '../nodes/users.ts';
 import type { Side, SideMessages } from './side-messages.ts';
-import type { Users } from './users.ts';
-
-export interface RelayedEventsDeps {
-  /** This node's own gateway. */
-  readonly here: UpstreamEvents;
-  readonly users: Users;
-  readonly messages: () => SideMessages;
-  /** The other nodes that have the server themselves. */
-  readonly instances: (server: string) => Iterable<string>;
-  /** `own`: only what the process of one client lists. */
-  readonly catalogChanged: (server: string, own: boolean) => void;
-  readonly relisted: (server: string) => void;
-  readonly statusChanged: () => void;
-}
 
 /** What clients of other nodes may wait to hear of, on whichever connection it comes. */
 const FOR_WATCHERS = /^notifications\/(resources\/updated$|tasks)/;
@@ -32,24 +21,33 @@ const FOR_WATCHERS = /^notifications\/(resources\/updated$|tasks)/;
  * affair to those that have it too, because a session at it may be everybody's, and be told by way of one node.
  */
 export class RelayedEvents implements UpstreamEvents {
-  readonly #deps: RelayedEventsDeps;
+  /** This node's own gateway. */
+  readonly #here: UpstreamEvents;
+  readonly #users: Users;
+  readonly #messages: SideMessages;
+  readonly #known: KnownServers;
+  readonly #own: OwnAdvertisement;
 
-  constructor(deps: RelayedEventsDeps) {
-    this.#deps = deps;
+  constructor(here: UpstreamEvents, users: Users, messages: SideMessages, known: KnownServers, own: OwnAdvertisement) {
+    this.#here = here;
+    this.#users = users;
+    this.#messages = messages;
+    this.#known = known;
+    this.#own = own;
   }
 
   notification(server: string, sessionId: string | null, message: Message, key: string): void {
     const holder = this.#holder(sessionId);
-    if (holder === null) this.#deps.here.notification(server, sessionId, message, key);
+    if (holder === null) this.#here.notification(server, sessionId, message, key);
     const side: Side = { kind: 'notification', server, sessionId, key, message: headOf(message) };
     this.#tell(server, sessionId, side, message, FOR_WATCHERS.test(message.method));
   }
 
   async request(server: string, sessionId: string | null, message: Message, key: string): Promise<Message> {
     const holder = this.#holder(sessionId);
-    if (holder === null) return this.#deps.here.request(server, sessionId, message, key);
+    if (holder === null) return this.#here.request(server, sessionId, message, key);
     try {
-      return await this.#deps.messages().ask(holder, server, sessionId, message, key);
+      return await this.#messages.ask(holder, server, sessionId, message, key);
     } catch (error) {
       const why = error instanceof GatewayError ? error.forCallers : 'the client could not be asked';
       return errorAnswer(message.id, CATALOGUE.METHOD_NOT_FOUND.rpc, why, null, message.era);
@@ -57,56 +55,57 @@ export class RelayedEvents implements UpstreamEvents {
   }
 
   outdated(server: string, notification: Message | null): void {
-    this.#deps.here.outdated(server, notification);
+    this.#here.outdated(server, notification);
     const head = notification === null ? null : headOf(notification);
     this.#tell(server, null, { kind: 'outdated', server, message: head }, notification);
   }
 
   catalogChanged(server: string, fingerprint: string, lists: readonly ListKind[], key: string | null = null): void {
-    this.#deps.here.catalogChanged(server, fingerprint, lists, key);
-    this.#deps.catalogChanged(server, key !== null);
+    this.#here.catalogChanged(server, fingerprint, lists, key);
+    // What the process of one client lists is not in the lists of the server.
+    if (key === null) this.#own.catalogChanged(server);
+    else this.#own.statusChanged();
   }
 
   relisted(server: string): void {
-    this.#deps.relisted(server);
+    this.#own.relisted(server);
   }
 
   /** Clients of other nodes are told where the lists differ. */
   listsAnnounced(server: string, key: string, methods: readonly string[]): void {
-    this.#deps.here.listsAnnounced?.(server, key, methods);
+    this.#here.listsAnnounced?.(server, key, methods);
   }
 
   stateLost(server: string, sessionId: string, cause: StateLoss): void {
-    if (this.#holder(sessionId) === null) this.#deps.here.stateLost(server, sessionId, cause);
+    if (this.#holder(sessionId) === null) this.#here.stateLost(server, sessionId, cause);
     this.#tell(server, sessionId, { kind: 'lost', server, sessionId, cause });
   }
 
   connectionChanged(server: string, key: string, change: ConnectionChange): void {
-    this.#deps.here.connectionChanged(server, key, change);
+    this.#here.connectionChanged(server, key, change);
     this.#tell(server, null, { kind: 'changed', server, key, change }, null, change === 'missed');
   }
 
   /** Each node finds that out for itself. */
   nodeSilent(servedThere: (server: string, client: ClientProfile) => boolean): void {
-    this.#deps.here.nodeSilent?.(servedThere);
+    this.#here.nodeSilent?.(servedThere);
   }
 
   statusChanged(server: string, status: ServerStatus): void {
-    this.#deps.here.statusChanged(server, status);
-    this.#deps.statusChanged();
+    this.#here.statusChanged(server, status);
+    this.#own.statusChanged();
   }
 
   #holder(sessionId: string | null): string | null {
-    return sessionId === null ? null : this.#deps.users.holderOf(sessionId);
+    return sessionId === null ? null : this.#users.holderOf(sessionId);
   }
 
   /** `homes`: to those that have the server too. */
   #tell(server: string, sessionId: string | null, side: Side, message: Message | null = null, instances = true): void {
-    const { users, messages } = this.#deps;
     const holder = this.#holder(sessionId);
     if (sessionId !== null && holder === null) return;
-    const peers = holder === null ? new Set(users.of(server)) : [holder];
-    if (peers instanceof Set && instances) for (const peer of this.#deps.instances(server)) peers.add(peer);
-    for (const peer of peers) messages().tell(peer, side, message);
+    const peers = holder === null ? new Set(this.#users.of(server)) : [holder];
+    if (peers instanceof Set && instances) for (const peer of this.#known.instances(server)) peers.add(peer);
+    for (const peer of peers) this.#messages.tell(peer, side, message);
   }
 }

@@ -9,8 +9,7 @@ import {
 } from '../../../test/support/cluster-bench.ts';
 import { type Call, clientOf } from '../../../test/support/played-upstreams.ts';
 import type { Exchange } from '../../model/exchange.ts';
-import type { Outcome } from '../../model/outcome.ts';
-import { answer } from '../../model/outcome.ts';
+import { answer, type Outcome } from '../../model/outcome.ts';
 import { request, result } from '../../protocol/compose.ts';
 
 const web = serverNamed('web', { transport: remoteSpec, isolation: 'shared' });

@@ -1,15 +1,14 @@
-import type { Bus } from '../../bus/bus.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
-import type { Clock } from '../../model/clock.ts';
 import type { Message } from '../../model/message.ts';
 import { answer, type Outcome } from '../../model/outcome.ts';
 import type { UpstreamEvents } from '../../model/ports.ts';
 import { bodyField } from '../../protocol/body.ts';
 import { result } from '../../protocol/compose.ts';
 import { text } from '../../protocol/fields.ts';
+import type { ClusterDeps } from '../cluster-deps.ts';
 import { LruMap } from '../lru-map.ts';
-import type { RoutingTable } from '../nodes/routing-table.ts';
-import { Withdrawals } from './withdrawals.ts';
+import type { KnownServers } from '../nodes/known-servers.ts';
+import { type Watchers, Withdrawals } from './withdrawals.ts';
 
 /** Resources of which it is known who watches them; others are given up by whoever comes first. */
 const MAX_RESOURCES = 65_536;
@@ -22,28 +21,25 @@ export function concernsAll({ method }: Message): boolean {
   return method === SUBSCRIBE || method === UNSUBSCRIBE;
 }
 
-export interface SharedWatchesDeps {
-  readonly bus: Bus;
-  readonly clock: Clock;
-  readonly routingTable: () => RoutingTable;
-  readonly events: Pick<UpstreamEvents, 'connectionChanged'>;
-}
-
 /**
  * Each node subscribes once to what its clients watch. Where the connection to the server is one for all nodes, or its session
  * is, it is given up when the last of them gives it up. Who watches by way of this node is known here alone. A node that was
  * taken for gone was not asked: what it watches, it subscribes to anew.
  */
-export class SharedWatches {
-  readonly #routingTable: () => RoutingTable;
-  readonly #events: SharedWatchesDeps['events'];
+export class SharedWatches implements Watchers {
+  readonly #events: Pick<UpstreamEvents, 'connectionChanged'>;
+  readonly #known: Pick<KnownServers, 'routingTable'>;
   readonly #nodes = new LruMap<Set<string>>(MAX_RESOURCES);
   readonly #withdrawals: Withdrawals;
 
-  constructor({ bus, clock, routingTable, events }: SharedWatchesDeps) {
-    this.#routingTable = routingTable;
+  constructor(
+    deps: Pick<ClusterDeps, 'bus' | 'clock'>,
+    events: Pick<UpstreamEvents, 'connectionChanged'>,
+    known: Pick<KnownServers, 'routingTable'>,
+  ) {
     this.#events = events;
-    this.#withdrawals = new Withdrawals({ bus, clock, leave: (resource, node) => this.#leave(resource, node) });
+    this.#known = known;
+    this.#withdrawals = new Withdrawals(deps.bus, deps.clock, this);
   }
 
   /** `key`: of the connection; `node`: for whose clients. */
@@ -70,7 +66,7 @@ export class SharedWatches {
     this.#nodes.set(resource, nodes);
     await this.#withdrawals.over(resource);
     const outcome = await pass();
-    if (!again && (outcome.kind === 'failure' || outcome.message.kind !== 'result')) this.#leave(resource, node);
+    if (!again && (outcome.kind === 'failure' || outcome.message.kind !== 'result')) this.leave(resource, node);
     return outcome;
   }
 
@@ -88,7 +84,7 @@ export class SharedWatches {
     for (const [resource] of this.#nodes.entries()) {
       const [server, key] = resource.split(SEPARATOR) as [string, string];
       // Who the others are this node may not know yet.
-      if (this.#routingTable().places.get(server)?.process === false)
+      if (this.#known.routingTable.places.get(server)?.process === false)
         connections.set(`${server}${SEPARATOR}${key}`, [server, key]);
     }
     for (const [server, key] of connections.values()) this.#events.connectionChanged(server, key, 'ended');
@@ -101,7 +97,7 @@ export class SharedWatches {
   /** null: somebody else watches it. */
   async #giveUp(server: string, resource: string, node: string, pass: () => Promise<Outcome>): Promise<Outcome | null> {
     const others = (): readonly string[] => this.#others(server);
-    if (!this.#leave(resource, node)) {
+    if (!this.leave(resource, node)) {
       return this.#withdrawals.run(resource, node, others, () => this.#nodes.get(resource) !== undefined, pass);
     }
     // It may have been watched by way of them too.
@@ -111,12 +107,12 @@ export class SharedWatches {
 
   /** The other nodes that may use the same session of the server's; none where each has a process of its own. */
   #others(server: string): readonly string[] {
-    const place = this.#routingTable().places.get(server);
+    const place = this.#known.routingTable.places.get(server);
     return place === undefined || place.process ? [] : place.otherInstances.map(({ node }) => node.peer);
   }
 
-  /** Whether somebody else watches it by way of this node. */
-  #leave(resource: string, node: string): boolean {
+  /** The clients of that node do not watch it any more. Whether others do, by way of this node. */
+  leave(resource: string, node: string): boolean {
     const nodes = this.#nodes.get(resource);
     if (nodes === undefined) return false;
     nodes.delete(node);

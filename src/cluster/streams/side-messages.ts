@@ -1,12 +1,12 @@
-import type { Bus, Payload } from '../../bus/bus.ts';
+import type { Payload } from '../../bus/bus.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import type { ConnectionChange, StateLoss } from '../../model/ports.ts';
-import type { Logger } from '../../telemetry/logger.ts';
 import type { AskHeader } from '../calls/remote-calls.ts';
+import type { ClusterDeps } from '../cluster-deps.ts';
 import { type ClientText, clientOf, clientText } from '../frames/client-codec.ts';
-import { type Frame, headOf, type MessageHead, messageOf, packFrame, unpackFrame } from '../frames/frame.ts';
+import { headOf, type MessageHead, messageOf, packFrame, unpackFrame } from '../frames/frame.ts';
 
 /** What nodes tell each other beside calls. The message, where there is one, is the piece. */
 export type Side =
@@ -42,23 +42,21 @@ interface ClientAskHeader extends AskHeader {
   readonly server: string | null;
 }
 
-/** What is done here with what other nodes tell. */
+/** What other nodes tell this one that neither its servers nor its gateway take. */
 export interface SideReceiver {
-  notify(server: string, notification: Message, client: ClientProfile): void;
-  release(sessionId: string): void;
-  /** A client has opened a stream of this session at that node. */
-  stream(sessionId: string, at: string): void;
-  deliver(sessionId: string, message: Message, server?: string): void;
-  askClient(sessionId: string, message: Message, server?: string): Promise<Message>;
+  /** A client's session at another node has ended. */
+  released(sessionId: string): void;
   /** What a client sent to another node, for something that may be in hand here. */
-  client(sessionId: string, message: Message): void;
-  notification(server: string, sessionId: string | null, message: Message, key: string): void;
-  outdated(server: string, message: Message | null): void;
-  stateLost(server: string, sessionId: string, cause: StateLoss): void;
-  connectionChanged(server: string, key: string, change: ConnectionChange): void;
-  request(server: string, sessionId: string | null, message: Message, key: string): Promise<Message>;
-  restart(server: string): Promise<void>;
-  drain(): void;
+  clientMessage(sessionId: string, message: Message): void;
+  drainAsked(): void;
+}
+
+/** The streams of clients that are open at this node. */
+export interface OpenStreams {
+  /** A client has opened a stream of this session at that node. */
+  openedAt(sessionId: string, peer: string): void;
+  deliverHere(sessionId: string, message: Message, server?: string): void;
+  askHere(sessionId: string, message: Message, server?: string): Promise<Message>;
 }
 
 /** A person may think about a question for so long, and a bit. */
@@ -70,38 +68,42 @@ const DRAIN_ASKED_MS = 30_000;
 
 /** Messages between nodes that belong to no call in flight. In order between two nodes, save for very large ones. */
 export class SideMessages {
-  readonly #bus: Bus;
-  readonly #logger: Logger;
-  readonly #registrations: readonly { close(): void }[];
+  readonly #deps: Pick<ClusterDeps, 'bus' | 'logger' | 'local' | 'events'>;
+  #registrations: readonly { close(): void }[] = [];
 
-  constructor(bus: Bus, logger: Logger, receiver: SideReceiver) {
-    this.#bus = bus;
-    this.#logger = logger;
+  constructor(deps: Pick<ClusterDeps, 'bus' | 'logger' | 'local' | 'events'>) {
+    this.#deps = deps;
+  }
+
+  /** Takes what other nodes send from now on. */
+  receive(streams: OpenStreams, receiver: SideReceiver): void {
+    const { bus, events } = this.#deps;
     const { peer } = bus;
+    const take = (payload: Buffer, from: string): void => this.#receive(payload, from, streams, receiver);
     this.#registrations = [
-      bus.subscribe(`trunkline.side.${peer}`, (payload, from) => this.#receive(payload, from, receiver)),
+      bus.subscribe(`trunkline.side.${peer}`, take),
       bus.serve(`trunkline.large.${peer}`, (serving) => {
-        this.#receive(serving.payload, serving.from, receiver);
+        take(serving.payload, serving.from);
         serving.answer(packFrame({}));
       }),
       bus.serve(`trunkline.asked.${peer}`, async (serving) => {
         const { header, pieces } = unpackFrame<AskedHeader>(serving.payload);
         const { server, sessionId, key, message } = header;
-        const reply = await receiver.request(server, sessionId, messageOf(message, pieces[0]!), key);
+        const reply = await events.request(server, sessionId, messageOf(message, pieces[0]!), key);
         serving.answer(packFrame({ message: headOf(reply) }, [reply.bytes]));
       }),
       bus.serve(`trunkline.ask-client.${peer}`, async (serving) => {
         const { header, pieces } = unpackFrame<ClientAskHeader>(serving.payload);
         const message = messageOf(header.message, pieces[0]!);
-        const reply = await receiver.askClient(header.sessionId, message, header.server ?? undefined);
+        const reply = await streams.askHere(header.sessionId, message, header.server ?? undefined);
         serving.answer(packFrame({ message: headOf(reply) }, [reply.bytes]));
       }),
       bus.serve(`trunkline.drain.${peer}`, (serving) => {
-        receiver.drain();
+        receiver.drainAsked();
         serving.answer(packFrame({}));
       }),
       bus.serve(`trunkline.restart.${peer}`, async (serving) => {
-        await receiver.restart(unpackFrame<{ server: string }>(serving.payload).header.server);
+        await this.#deps.local.restart(unpackFrame<{ server: string }>(serving.payload).header.server);
         serving.answer(packFrame({}));
       }),
     ];
@@ -120,10 +122,10 @@ export class SideMessages {
   tell(peer: string, side: Side, message: Message | null = null): void {
     const frame = packFrame(side, message === null ? [] : [message.bytes]);
     try {
-      this.#bus.publish(`trunkline.side.${peer}`, frame);
+      this.#deps.bus.publish(`trunkline.side.${peer}`, frame);
     } catch (error) {
       if (!(error instanceof GatewayError) || error.code !== 'TOO_LARGE') throw error;
-      this.#bus.call(`trunkline.large.${peer}`, frame, { to: peer, deadlineMs: LARGE_MS });
+      this.#deps.bus.call(`trunkline.large.${peer}`, frame, { to: peer, deadlineMs: LARGE_MS });
     }
   }
 
@@ -159,49 +161,47 @@ export class SideMessages {
 
   /** What the node answers. Rejects with GatewayError. */
   async #done(peer: string, subject: string, frame: Payload, deadlineMs: number): Promise<Buffer> {
-    const outcome = await this.#bus.call(`trunkline.${subject}.${peer}`, frame, { to: peer, deadlineMs }).outcome;
+    const outcome = await this.#deps.bus.call(`trunkline.${subject}.${peer}`, frame, { to: peer, deadlineMs }).outcome;
     if (outcome.kind === 'failure') throw outcome.error;
     return outcome.payload;
   }
 
-  #receive(payload: Buffer, from: string, receiver: SideReceiver): void {
+  #receive(payload: Buffer, from: string, streams: OpenStreams, receiver: SideReceiver): void {
+    const { events, local, logger } = this.#deps;
     try {
-      receive(unpackFrame<Side>(payload), from, receiver);
+      const { header: side, pieces } = unpackFrame<Side>(payload);
+      const message = (head: MessageHead): Message => messageOf(head, pieces[0]!);
+      switch (side.kind) {
+        case 'notify':
+          local.notify(side.server, message(side.message), clientOf(side.client));
+          return;
+        case 'streams':
+          for (const sessionId of side.sessionIds) streams.openedAt(sessionId, from);
+          return;
+        case 'deliver':
+          streams.deliverHere(side.sessionId, message(side.message), side.server ?? undefined);
+          return;
+        case 'client':
+          receiver.clientMessage(side.sessionId, message(side.message));
+          return;
+        case 'release':
+          receiver.released(side.sessionId);
+          return;
+        case 'notification':
+          events.notification(side.server, side.sessionId, message(side.message), side.key);
+          return;
+        case 'outdated':
+          events.outdated(side.server, side.message === null ? null : message(side.message));
+          return;
+        case 'lost':
+          events.stateLost(side.server, side.sessionId, side.cause);
+          return;
+        case 'changed':
+          events.connectionChanged(side.server, side.key, side.change);
+          return;
+      }
     } catch (error) {
-      this.#logger.warn('side_message_unreadable', { error: String(error) });
+      logger.warn('side_message_unreadable', { error: String(error) });
     }
-  }
-}
-
-function receive({ header: side, pieces }: Frame<Side>, from: string, receiver: SideReceiver): void {
-  const message = (head: MessageHead): Message => messageOf(head, pieces[0]!);
-  switch (side.kind) {
-    case 'notify':
-      receiver.notify(side.server, message(side.message), clientOf(side.client));
-      return;
-    case 'streams':
-      for (const sessionId of side.sessionIds) receiver.stream(sessionId, from);
-      return;
-    case 'deliver':
-      receiver.deliver(side.sessionId, message(side.message), side.server ?? undefined);
-      return;
-    case 'client':
-      receiver.client(side.sessionId, message(side.message));
-      return;
-    case 'release':
-      receiver.release(side.sessionId);
-      return;
-    case 'notification':
-      receiver.notification(side.server, side.sessionId, message(side.message), side.key);
-      return;
-    case 'outdated':
-      receiver.outdated(side.server, side.message === null ? null : message(side.message));
-      return;
-    case 'lost':
-      receiver.stateLost(side.server, side.sessionId, side.cause);
-      return;
-    case 'changed':
-      receiver.connectionChanged(side.server, side.key, side.change);
-      return;
   }
 }

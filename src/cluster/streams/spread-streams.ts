@@ -2,18 +2,14 @@ import type { Message } from '../../model/message.ts';
 import type { ClientStreams } from '../../model/ports.ts';
 import { headOf } from '../frames/frame.ts';
 import { LruMap } from '../lru-map.ts';
-import type { Side, SideMessages } from './side-messages.ts';
+import type { Nodes } from '../nodes/nodes.ts';
+import type { OpenStreams, Side, SideMessages } from './side-messages.ts';
 
 /** The clients of this node, and whether one of them listens here. */
 export interface OwnStreams extends ClientStreams {
   listening(sessionId: string): boolean;
   /** The sessions of all who do. */
   listeners(): Iterable<string>;
-}
-
-export interface SpreadStreamsDeps {
-  readonly messages: () => SideMessages;
-  readonly others: () => Iterable<string>;
 }
 
 /** Sessions whose streams are remembered to be at another node. */
@@ -25,8 +21,9 @@ const MAX_TOLD = 1_000;
  * The streams of clients, wherever they hold them open: what is for a session goes to the node that has its stream, and
  * waits at the one that had it last.
  */
-export class SpreadStreams implements ClientStreams {
-  readonly #deps: SpreadStreamsDeps;
+export class SpreadStreams implements ClientStreams, OpenStreams {
+  readonly #messages: SideMessages;
+  readonly #nodes: Nodes;
   readonly #at = new LruMap<string>(MAX_SESSIONS);
   /** Those whose node is gone. */
   readonly #lost = new LruMap<true>(MAX_SESSIONS);
@@ -34,8 +31,9 @@ export class SpreadStreams implements ClientStreams {
   readonly #told = new Set<string>();
   #own: OwnStreams | null = null;
 
-  constructor(deps: SpreadStreamsDeps) {
-    this.#deps = deps;
+  constructor(messages: SideMessages, nodes: Nodes) {
+    this.#messages = messages;
+    this.#nodes = nodes;
   }
 
   /** The clients of this node, which need their core, and so us, to be made. */
@@ -45,17 +43,17 @@ export class SpreadStreams implements ClientStreams {
 
   /** A client opens a stream of its session here. Whether another node had it until now, as far as is known. */
   opened(sessionId: string): boolean {
-    const { messages, others } = this.#deps;
     const moved = this.#at.peek(sessionId) !== undefined || this.#lost.peek(sessionId) !== undefined;
     this.#at.delete(sessionId);
     this.#lost.delete(sessionId);
-    for (const peer of others()) messages().tell(peer, { kind: 'streams', sessionIds: [sessionId] });
+    for (const { peer } of this.#nodes.others())
+      this.#messages.tell(peer, { kind: 'streams', sessionIds: [sessionId] });
     return moved;
   }
 
   /** Nodes have come or gone: who has come hears which streams are open here. */
   met(): void {
-    const there = new Set(this.#deps.others());
+    const there = new Set([...this.#nodes.others()].map(({ peer }) => peer));
     for (const peer of this.#told) if (!there.has(peer)) this.#told.delete(peer);
     for (const peer of there) {
       if (this.#told.has(peer)) continue;
@@ -87,7 +85,7 @@ export class SpreadStreams implements ClientStreams {
       return;
     }
     const side: Side = { kind: 'deliver', sessionId, message: headOf(notification), server: server ?? null };
-    this.#deps.messages().tell(peer, side, notification);
+    this.#messages.tell(peer, side, notification);
   }
 
   deliverHere(sessionId: string, notification: Message, server?: string): void {
@@ -97,7 +95,7 @@ export class SpreadStreams implements ClientStreams {
   ask(sessionId: string, request: Message, server?: string): Promise<Message> {
     const peer = this.#peer(sessionId);
     if (peer === null) return this.askHere(sessionId, request, server);
-    return this.#deps.messages().askClient(peer, sessionId, request, server ?? null);
+    return this.#messages.askClient(peer, sessionId, request, server ?? null);
   }
 
   askHere(sessionId: string, request: Message, server?: string): Promise<Message> {
@@ -111,7 +109,7 @@ export class SpreadStreams implements ClientStreams {
   #tellAll(peer: string): void {
     const open = [...(this.#own?.listeners() ?? [])];
     for (let i = 0; i < open.length; i += MAX_TOLD) {
-      this.#deps.messages().tell(peer, { kind: 'streams', sessionIds: open.slice(i, i + MAX_TOLD) });
+      this.#messages.tell(peer, { kind: 'streams', sessionIds: open.slice(i, i + MAX_TOLD) });
     }
   }
 

@@ -14,7 +14,7 @@ const idOf = (seq: number): string => `${NAME}~${seq.toString(36)}`;
 class Bench {
   readonly clock = new FakeClock();
   readonly log = new MemorySharedLog();
-  readonly copies = new CopiesOfStreams({ log: this.log, clock: this.clock });
+  readonly copies = new CopiesOfStreams(this.log, this.clock);
   readonly reader = new LeftStreams(this.log);
   owed: OwedAnswer[] = [];
 

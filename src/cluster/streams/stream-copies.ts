@@ -42,23 +42,20 @@ export interface CopyEnds {
   readonly eventId: string;
 }
 
-export interface StreamCopiesDeps {
-  readonly log: SharedLog;
-  readonly clock: Clock;
-}
-
 /**
  * Writes down what is said on the streams of this node's clients, for the other nodes to read when it is gone. Nothing is
  * waited for: what the log does not take is missing there, and found missing by the numbers.
  */
 export class CopiesOfStreams implements StreamCopies {
-  readonly #deps: StreamCopiesDeps;
+  readonly #log: SharedLog;
+  readonly #clock: Clock;
   readonly #waiting = new Set<Copy>();
   #bytes = 0;
   #armed = false;
 
-  constructor(deps: StreamCopiesDeps) {
-    this.#deps = deps;
+  constructor(log: SharedLog, clock: Clock) {
+    this.#log = log;
+    this.#clock = clock;
   }
 
   begin(stream: CopiedStream): StreamCopy {
@@ -67,7 +64,7 @@ export class CopiesOfStreams implements StreamCopies {
 
   /** The longest message that is kept. */
   get most(): number {
-    return Math.min(MAX_EVENT_BYTES, this.#deps.log.maxEntryBytes - ROOM_BYTES);
+    return Math.min(MAX_EVENT_BYTES, this.#log.maxEntryBytes - ROOM_BYTES);
   }
 
   wait(copy: Copy, bytes: number): void {
@@ -77,7 +74,7 @@ export class CopiesOfStreams implements StreamCopies {
     else if (this.#bytes >= MAX_WAITING_BYTES) this.flush();
     else if (!this.#armed) {
       this.#armed = true;
-      this.#deps.clock.after(BATCH_MS, () => {
+      this.#clock.after(BATCH_MS, () => {
         this.#armed = false;
         this.flush();
       });
@@ -92,7 +89,7 @@ export class CopiesOfStreams implements StreamCopies {
   #write(copy: Copy): void {
     this.#waiting.delete(copy);
     this.#bytes -= copy.bytes;
-    this.#deps.log.append(copy.name, Buffer.concat(copy.take()));
+    this.#log.append(copy.name, Buffer.concat(copy.take()));
   }
 }
 

@@ -14,11 +14,10 @@ const MAX_HELD = 10_000;
 const UNDER_WAY = 'trunkline.withdrawing';
 const OVER = 'trunkline.withdrawn';
 
-export interface WithdrawalsDeps {
-  readonly bus: Bus;
-  readonly clock: Clock;
-  /** That node does not watch the resource any more, as far as this one knows. Whether any other does. */
-  readonly leave: (resource: string, node: string) => boolean;
+/** Who watches what, as far as this node knows. */
+export interface Watchers {
+  /** That node does not watch the resource any more. Whether any other does. */
+  leave(resource: string, node: string): boolean;
 }
 
 interface Left {
@@ -49,21 +48,22 @@ interface Held {
  * came to the server between answer and withdrawal would be withdrawn. One that cannot be asked may watch it, while it is there.
  */
 export class Withdrawals {
-  readonly #deps: WithdrawalsDeps;
+  readonly #bus: Bus;
+  readonly #clock: Clock;
   readonly #registrations: readonly { close(): void }[];
   readonly #held = new Map<string, Held>();
   readonly #resources = new Map<string, Hold>();
   #count = 0;
 
-  constructor(deps: WithdrawalsDeps) {
-    this.#deps = deps;
-    const { bus, leave } = deps;
+  constructor(bus: Bus, clock: Clock, watchers: Watchers) {
+    this.#bus = bus;
+    this.#clock = clock;
     this.#registrations = [
       bus.serve(
         subject(bus.peer),
         (serving) => {
           const { resource, node, id } = unpackFrame<Left>(serving.payload).header;
-          const watched = leave(resource, node) || (id !== null && !this.#hold(resource, id));
+          const watched = watchers.leave(resource, node) || (id !== null && !this.#hold(resource, id));
           const said: Said = { watched };
           serving.answer(packFrame(said));
         },
@@ -88,7 +88,7 @@ export class Withdrawals {
     pass: () => Promise<Outcome>,
   ): Promise<Outcome | null> {
     const asked = others();
-    const { bus } = this.#deps;
+    const bus = this.#bus;
     const id = `${bus.peer}.${++this.#count}`;
     this.#hold(resource, id);
     const stop = this.#keepHeld(id, asked);
@@ -121,20 +121,18 @@ export class Withdrawals {
 
   /** Whether the node says that somebody watches it; null where it does not say. */
   async #ask(peer: string, left: Left): Promise<boolean | null> {
-    const { bus } = this.#deps;
-    const { outcome } = bus.call(subject(peer), packFrame(left), { to: peer, deadlineMs: ASK_MS });
+    const { outcome } = this.#bus.call(subject(peer), packFrame(left), { to: peer, deadlineMs: ASK_MS });
     const ended = await outcome;
     return ended.kind === 'failure' ? null : unpackFrame<Said>(ended.payload).header.watched;
   }
 
   /** Here and at those that were asked, until it is stopped. */
   #keepHeld(id: string, asked: readonly string[]): () => void {
-    const { bus, clock } = this.#deps;
     let disarm: () => void;
     const next = (): void => {
-      disarm = clock.after(RENEW_MS, () => {
+      disarm = this.#clock.after(RENEW_MS, () => {
         this.#renew(id);
-        if (asked.length > 0) bus.publish(UNDER_WAY, packFrame({ id }));
+        if (asked.length > 0) this.#bus.publish(UNDER_WAY, packFrame({ id }));
         next();
       });
     };
@@ -146,13 +144,13 @@ export class Withdrawals {
     const known = this.#resources.get(id);
     if (known === undefined) return;
     known.disarm();
-    known.disarm = this.#deps.clock.after(HOLD_MS, () => this.#release(id));
+    known.disarm = this.#clock.after(HOLD_MS, () => this.#release(id));
   }
 
   /** False when there are too many. */
   #hold(resource: string, id: string): boolean {
     if (this.#resources.size >= MAX_HELD) return false;
-    this.#resources.set(id, { resource, disarm: this.#deps.clock.after(HOLD_MS, () => this.#release(id)) });
+    this.#resources.set(id, { resource, disarm: this.#clock.after(HOLD_MS, () => this.#release(id)) });
     let held = this.#held.get(resource);
     if (held === undefined) {
       const { promise, resolve } = Promise.withResolvers<void>();

@@ -1,9 +1,7 @@
-import type { Bus } from '../../bus/bus.ts';
-import type { SharedState, StateRecord } from '../../bus/shared-state.ts';
-import { type Clock, pause } from '../../model/clock.ts';
+import type { StateRecord } from '../../bus/shared-state.ts';
+import { pause } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { UpstreamSessionRecord } from '../../model/ports.ts';
-import type { Sealing } from '../../model/sealing.ts';
 import type {
   OpenedSession,
   SessionMember,
@@ -11,9 +9,11 @@ import type {
   SessionTurn,
   SharedUpstreamSessions,
 } from '../../model/shared-upstream-sessions.ts';
-import type { Logger } from '../../telemetry/logger.ts';
-import { fencingToken } from '../fencing-token.ts';
-import { LazyBucket } from '../lazy-bucket.ts';
+import type { ClusterDeps } from '../cluster-deps.ts';
+import { fencingToken, LazyBucket } from '../lazy-bucket.ts';
+import type { OwnNode } from '../lease/own-node.ts';
+import type { KnownServers } from '../nodes/known-servers.ts';
+import type { Nodes } from '../nodes/nodes.ts';
 import type { Claims } from '../ownership/claims.ts';
 import { SealingAnew } from '../sealing-anew.ts';
 import { listenAlone } from './own-stream.ts';
@@ -44,20 +44,7 @@ const AGAIN_MS = 1_000;
 const SLOW_MS = 3_000;
 const MAX_TELLS = 30;
 
-export interface ClusterUpstreamSessionsDeps {
-  readonly bus: Bus;
-  readonly state: SharedState;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly sealing: Sealing;
-  readonly claims: Claims;
-  /** This node has its lease, and is not about to leave. */
-  readonly able: () => boolean;
-  /** Whether that node is there. */
-  readonly there: (peer: string) => boolean;
-  /** Another node has this server too. */
-  readonly hasOtherInstances: (server: string) => boolean;
-}
+type Deps = Pick<ClusterDeps, 'bus' | 'state' | 'clock' | 'logger' | 'sealing'>;
 
 /**
  * The sessions of HTTP servers, as all nodes have them. Each is a record: opened by whoever wrote first that it does,
@@ -68,7 +55,9 @@ export interface ClusterUpstreamSessionsDeps {
 export class ClusterUpstreamSessions implements SharedUpstreamSessions {
   /** Which node listens to each. */
   readonly streams: SessionStreams;
-  readonly #deps: ClusterUpstreamSessionsDeps;
+  readonly #deps: Deps;
+  readonly #claims: Claims;
+  readonly #known: Pick<KnownServers, 'instances'>;
   readonly #bucket: LazyBucket;
   readonly #used: UsedSessions;
   readonly #sealingAnew: SealingAnew | null;
@@ -80,12 +69,19 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
   #openFailures = false;
   #closed = false;
 
-  constructor(deps: ClusterUpstreamSessionsDeps) {
+  constructor(
+    deps: Deps,
+    claims: Claims,
+    self: Pick<OwnNode, 'able'>,
+    nodes: Pick<Nodes, 'get'>,
+    known: Pick<KnownServers, 'instances'>,
+  ) {
     this.#deps = deps;
+    this.#claims = claims;
+    this.#known = known;
     this.#bucket = new LazyBucket(deps.state, SESSIONS, { ttlMs: KEPT_MS, maxValueBytes: MAX_RECORD_BYTES });
-    const connected = (): boolean => this.#connected;
-    this.#used = new UsedSessions({ ...deps, bucket: this.#bucket, connected, peer: deps.bus.peer });
-    this.streams = new SessionStreams(deps);
+    this.#used = new UsedSessions(deps, this.#bucket);
+    this.streams = new SessionStreams(deps, claims, self, nodes);
     const { clock, logger, sealing } = deps;
     const anew = (found: StateRecord): Buffer | null => sealedAnew(sealing, found);
     const changing = sealing.outdated !== undefined;
@@ -151,7 +147,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     generation: string | null,
     withServer: boolean,
   ): Promise<UpstreamSessionRecord | null> {
-    if (withServer && this.#deps.hasOtherInstances(place.server)) return null;
+    if (withServer && this.#known.instances(place.server).length > 0) return null;
     const key = sessionKeyOf(place);
     const own = this.#used.get(key);
     try {
@@ -196,12 +192,12 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     key: string,
     gone: string | null,
   ): Promise<OpenedSession | SessionTurn | 'again' | null> {
-    const { bus, claims } = this.#deps;
+    const { bus } = this.#deps;
     const found = await this.#get(key);
     const held = found === null ? null : readWritten(found);
     const opened = held === null || found === null ? null : await this.#open(key, held, found, gone);
     if (opened !== null) return opened;
-    const free = held === null || held.by === '' || held.by === bus.peer || !(await claims.lives(held.by));
+    const free = held === null || held.by === '' || held.by === bus.peer || !(await this.#claims.lives(held.by));
     return free ? ((await this.#begin(place, key, held, found, gone)) ?? 'again') : null;
   }
 

@@ -5,6 +5,7 @@ import type { Bus } from '../../bus/bus.ts';
 import type { SessionMember, SessionPlace } from '../../model/shared-upstream-sessions.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { unpackFrame } from '../frames/frame.ts';
+import type { NodeView } from '../nodes/node-state.ts';
 import type { Claims, Owner } from '../ownership/claims.ts';
 import { SessionStreams } from './session-streams.ts';
 
@@ -43,14 +44,12 @@ class Bench {
       },
       release: async (_server: string, key: string) => void this.released.push(key),
     };
-    this.streams = new SessionStreams({
-      bus: bus as unknown as Bus,
-      clock: new FakeClock(),
-      logger: Logger.silent(),
-      claims: claims as unknown as Claims,
-      able: () => this.able,
-      there: () => true,
-    });
+    this.streams = new SessionStreams(
+      { bus: bus as unknown as Bus, clock: new FakeClock(), logger: Logger.silent() },
+      claims as unknown as Claims,
+      this,
+      { get: () => ({}) as NodeView },
+    );
   }
 
   join(key: string, listens = false): () => void {

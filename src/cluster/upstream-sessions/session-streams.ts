@@ -1,8 +1,8 @@
-import type { Bus } from '../../bus/bus.ts';
-import type { Clock } from '../../model/clock.ts';
 import type { SessionMember, SessionPlace } from '../../model/shared-upstream-sessions.ts';
-import type { Logger } from '../../telemetry/logger.ts';
+import type { ClusterDeps } from '../cluster-deps.ts';
 import { packFrame, unpackFrame } from '../frames/frame.ts';
+import type { OwnNode } from '../lease/own-node.ts';
+import type { Nodes } from '../nodes/nodes.ts';
 import type { Claims } from '../ownership/claims.ts';
 import type { Claim } from '../ownership/held-claims.ts';
 
@@ -17,16 +17,7 @@ const MAX_TOLD = 100;
 /** Servers choose the ids of their events: longer ones are told to nobody, and whoever listens next begins anew. */
 const MAX_AFTER = 512;
 
-export interface SessionStreamsDeps {
-  readonly bus: Bus;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly claims: Claims;
-  /** Whether this node may listen to anything: it has its lease, and is not about to leave. */
-  readonly able: () => boolean;
-  /** Whether that node is there. */
-  readonly there: (peer: string) => boolean;
-}
+type Deps = Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>;
 
 /** A session of a server's that this node has a connection for, and who listens to it. */
 interface Entry {
@@ -55,14 +46,20 @@ interface Unheard {
  * it leaves it tells the others how far it has heard; when it dies its claim goes with its lease.
  */
 export class SessionStreams {
-  readonly #deps: SessionStreamsDeps;
+  readonly #deps: Deps;
+  readonly #claims: Claims;
+  readonly #self: Pick<OwnNode, 'able'>;
+  readonly #nodes: Pick<Nodes, 'get'>;
   readonly #entries = new Map<string, Entry>();
   readonly #registration: { close(): void };
   #stop: () => void;
   #closed = false;
 
-  constructor(deps: SessionStreamsDeps) {
+  constructor(deps: Deps, claims: Claims, self: Pick<OwnNode, 'able'>, nodes: Pick<Nodes, 'get'>) {
     this.#deps = deps;
+    this.#claims = claims;
+    this.#self = self;
+    this.#nodes = nodes;
     this.#registration = deps.bus.subscribe(SUBJECT, (payload, from) => {
       if (from !== deps.bus.peer) this.#unheard(unpackFrame<Unheard>(payload).header, from);
     });
@@ -86,7 +83,7 @@ export class SessionStreams {
     };
     before?.disarm?.();
     this.#entries.set(key, entry);
-    if (entry.early && !this.#deps.able()) this.#silence(entry, false);
+    if (entry.early && !this.#self.able) this.#silence(entry, false);
     void this.#try(entry);
   }
 
@@ -151,13 +148,13 @@ export class SessionStreams {
   }
 
   async #try(entry: Entry): Promise<void> {
-    const { claims, able, logger, clock, there } = this.#deps;
-    if (entry.trying || entry.listening || !able() || !this.#present(entry)) return;
+    const { logger, clock } = this.#deps;
+    if (entry.trying || entry.listening || !this.#self.able || !this.#present(entry)) return;
     entry.trying = true;
     entry.disarm?.();
     entry.disarm = null;
     try {
-      const owner = await claims.claim(entry.server, PREFIX + entry.key);
+      const owner = await this.#claims.claim(entry.server, PREFIX + entry.key);
       if (owner.kind === 'theirs') {
         entry.owner = owner.peer;
         // Whoever listens now hears what follows on that.
@@ -165,10 +162,10 @@ export class SessionStreams {
         entry.gap = true;
         entry.early = false;
         entry.member.silence();
-        if (!there(owner.peer)) entry.disarm = clock.after(LOOK_MS, () => void this.#try(entry));
+        if (this.#nodes.get(owner.peer) === null) entry.disarm = clock.after(LOOK_MS, () => void this.#try(entry));
       } else if (!this.#present(entry)) {
         if (!this.#entries.has(entry.key)) void this.#release(entry);
-      } else if (able()) {
+      } else if (this.#self.able) {
         entry.owner = null;
         entry.listening = true;
         if (!entry.early) entry.member.listen(entry.after, (entry.gap || !owner.claim.fresh) && entry.after === null);
@@ -232,6 +229,6 @@ export class SessionStreams {
 
   /** Nobody will ever want the claim again unless he joins anew. */
   #release({ server, key }: Entry): Promise<void> {
-    return this.#deps.claims.release(server, PREFIX + key, true);
+    return this.#claims.release(server, PREFIX + key, true);
   }
 }

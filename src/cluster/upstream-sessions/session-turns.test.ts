@@ -10,6 +10,7 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import { sealingOf } from '../../model/sealing.ts';
 import type { SessionMember, SessionPlace } from '../../model/shared-upstream-sessions.ts';
 import { Logger } from '../../telemetry/logger.ts';
+import type { NodeView } from '../nodes/node-state.ts';
 import type { Claims } from '../ownership/claims.ts';
 import { ClusterUpstreamSessions } from './cluster-upstream-sessions.ts';
 
@@ -62,17 +63,19 @@ class Store implements SharedState {
 
 function node(peer: string, state: SharedState, clock: FakeClock, keys = [KEY]): ClusterUpstreamSessions {
   const bus = { peer, status: { state: 'connected' }, subscribe: () => ({ close: () => {} }), publish: () => {} };
-  return new ClusterUpstreamSessions({
-    bus: bus as unknown as Bus,
-    state,
-    clock,
-    logger: Logger.silent(),
-    sealing: sealingOf(keys, (key) => new Sealer(key)),
-    claims: { lives: async () => true } as unknown as Claims,
-    able: () => true,
-    there: () => true,
-    hasOtherInstances: () => true,
-  });
+  return new ClusterUpstreamSessions(
+    {
+      bus: bus as unknown as Bus,
+      state,
+      clock,
+      logger: Logger.silent(),
+      sealing: sealingOf(keys, (key) => new Sealer(key)),
+    },
+    { lives: async () => true } as unknown as Claims,
+    { able: true },
+    { get: () => ({}) as NodeView },
+    { instances: () => ['another'] },
+  );
 }
 
 test('S0.20 a turn whose end the store did not take is nobody’s soon, though its node lives and wants it no more', async () => {

@@ -1,10 +1,7 @@
-import type { Clock } from '../../model/clock.ts';
 import type { UpstreamSessionRecord } from '../../model/ports.ts';
-import type { Sealing } from '../../model/sealing.ts';
 import type { SessionMember, SessionPlace } from '../../model/shared-upstream-sessions.ts';
-import type { Logger } from '../../telemetry/logger.ts';
-import { fencingToken } from '../fencing-token.ts';
-import type { LazyBucket } from '../lazy-bucket.ts';
+import type { ClusterDeps } from '../cluster-deps.ts';
+import { fencingToken, type LazyBucket } from '../lazy-bucket.ts';
 import type { OwnStream } from './own-stream.ts';
 import { openRecord, readWritten, sealRecord, type WrittenSession, writtenText } from './session-record.ts';
 import { SharedHellos } from './shared-hellos.ts';
@@ -15,14 +12,7 @@ const REFRESH_MS = 24 * 3_600_000;
 /** At once. */
 const MAX_WRITES = 32;
 
-export interface UsedSessionsDeps {
-  readonly bucket: LazyBucket;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly sealing: Sealing;
-  readonly peer: string;
-  readonly connected: () => boolean;
-}
+type Deps = Pick<ClusterDeps, 'bus' | 'clock' | 'logger' | 'sealing'>;
 
 export interface UsedSession extends OwnStream {
   /** As it was put: whoever keeps it as well keeps this very text. */
@@ -49,7 +39,8 @@ interface Kept extends UsedSession {
 
 /** The sessions of servers that this node has connections for: what is known of them without the store, and kept there. */
 export class UsedSessions {
-  readonly #deps: UsedSessionsDeps;
+  readonly #deps: Deps;
+  readonly #bucket: LazyBucket;
   readonly #kept = new Map<string, Kept>();
   readonly #hellos = new SharedHellos();
   #alone = 0;
@@ -59,8 +50,9 @@ export class UsedSessions {
   #looking = false;
   #closed = false;
 
-  constructor(deps: UsedSessionsDeps) {
+  constructor(deps: Deps, bucket: LazyBucket) {
     this.#deps = deps;
+    this.#bucket = bucket;
     this.#stop = deps.clock.after(LOOK_MS, () => this.look());
   }
 
@@ -73,7 +65,7 @@ export class UsedSessions {
     const before = this.#kept.get(key);
     const kept = this.#hellos.taken(record);
     if (before !== undefined) this.#hellos.left(before.record);
-    if (this.#incarnation === '') this.#incarnation = this.#deps.bucket.incarnation;
+    if (this.#incarnation === '') this.#incarnation = this.#bucket.incarnation;
     this.#kept.set(key, {
       key,
       record: kept,
@@ -120,7 +112,7 @@ export class UsedSessions {
     if (this.#closed) return;
     this.#stop();
     this.#stop = this.#deps.clock.after(LOOK_MS, () => this.look());
-    if (this.#looking || !this.#deps.connected()) return;
+    if (this.#looking || this.#deps.bus.status.state !== 'connected') return;
     this.#looking = true;
     void this.#lookAt([...this.#kept.keys()]).finally(() => {
       this.#looking = false;
@@ -133,7 +125,8 @@ export class UsedSessions {
   }
 
   async #lookAt(keys: readonly string[]): Promise<void> {
-    const { logger, bucket } = this.#deps;
+    const { logger } = this.#deps;
+    const bucket = this.#bucket;
     try {
       const incarnation = await bucket.readIncarnation();
       const lost = this.#incarnation !== '' && incarnation !== this.#incarnation;
@@ -149,7 +142,8 @@ export class UsedSessions {
   async #lookAfter(key: string, lost: boolean): Promise<void> {
     const kept = this.#kept.get(key);
     if (kept === undefined) return;
-    const { clock, bucket, peer } = this.#deps;
+    const { clock, bus } = this.#deps;
+    const bucket = this.#bucket;
     const age = clock.now() - kept.writtenAt;
     // The connection that it was read for has come to nothing.
     if (kept.member === null && kept.published && age > LOOK_MS) this.forget(key);
@@ -159,14 +153,15 @@ export class UsedSessions {
     const same = held !== null && fencingToken(bucket.incarnation, held.since ?? found!.revision) === kept.generation;
     if (found === null || held === null) await this.#write(key, kept, null);
     // No other node has another one.
-    else if (same || held.by === peer || (held.by === '' && held.sealed === '')) {
+    else if (same || held.by === bus.peer || (held.by === '' && held.sealed === '')) {
       await this.#write(key, kept, found.revision, held.blocks);
     } else if (held.by === '') this.#another(key, kept, held, found.revision, lost);
   }
 
   /** On top of the revision, where there is one. */
   async #write(key: string, kept: Kept, on: number | null, blocks = 1): Promise<void> {
-    const { bucket, clock, sealing } = this.#deps;
+    const { clock, sealing } = this.#deps;
+    const bucket = this.#bucket;
     const [incarnation, since] = kept.generation.split('.');
     const known = on !== null && incarnation === bucket.incarnation;
     const sealed = sealRecord(sealing, key, kept.record);
@@ -186,7 +181,7 @@ export class UsedSessions {
   #another(key: string, kept: Kept, held: WrittenSession, revision: number, lost: boolean): void {
     const record = openRecord(this.#deps.sealing, key, held.sealed);
     if (record?.mcpSessionId === kept.record.mcpSessionId) {
-      kept.generation = fencingToken(this.#deps.bucket.incarnation, held.since ?? revision);
+      kept.generation = fencingToken(this.#bucket.incarnation, held.since ?? revision);
       kept.published = true;
       kept.member?.renamed(kept.generation);
     } else if (lost || !kept.published) this.#replaced(key, kept);

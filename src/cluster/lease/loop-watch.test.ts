@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { LOOP_WATCHER } from './loop-watcher.ts';
+import { LOOP_WATCHER } from './loop-watch.ts';
 
 interface Told {
   readonly level: string;
