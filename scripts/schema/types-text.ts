@@ -8,8 +8,8 @@ const HEAD = '// Generated from scripts/schema/schema.ts by `npm run generate`. 
  */
 export function typesText(schema: JsonSchema): string {
   const interfaces = new Interfaces();
-  interfaces.add('ServerInput', 'Server', { ...schema.$defs!['server']!, description: SERVER });
-  interfaces.add('ConfigInput', 'Config', { ...schema, description: CONFIG });
+  interfaces.add('ServerInput', 'ServerInput', { ...schema.$defs!['server']!, description: SERVER });
+  interfaces.add('ConfigInput', 'ConfigInput', { ...schema, description: CONFIG });
   return `${HEAD}\n${interfaces.texts.join('\n')}`;
 }
 

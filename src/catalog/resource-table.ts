@@ -108,7 +108,7 @@ export class ResourceTable {
   }
 }
 
-interface Entry {
+interface TemplateEntry {
   readonly template: UriTemplate;
   readonly server: string;
 }
@@ -119,10 +119,10 @@ const INDEXED = 64;
 /** Templates of all servers by their literal beginning, so that a URI is compared only with those that it can match. */
 export class TemplateIndex {
   /** Lower ranks are more specific; of equally specific ones the first has the lower rank. */
-  readonly #byPrefix: ReadonlyMap<string, readonly (Entry & { readonly rank: number })[]>;
+  readonly #byPrefix: ReadonlyMap<string, readonly (TemplateEntry & { readonly rank: number })[]>;
   readonly #lengths: readonly number[];
 
-  constructor(entries: readonly Entry[]) {
+  constructor(entries: readonly TemplateEntry[]) {
     const ranked = entries
       .toSorted((a, b) => b.template.literalLength - a.template.literalLength)
       .map((entry, rank) => ({ ...entry, rank }));

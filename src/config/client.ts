@@ -20,7 +20,7 @@ export type ClientId =
   | 'zed'
   | 'unknown';
 
-export interface Client {
+export interface ClientFormat {
   readonly id: ClientId;
   /** Milliseconds of one unit of `timeout`; null where nobody can know. */
   readonly timeoutUnitMs: number | null;
@@ -30,7 +30,12 @@ export interface Client {
   readonly urlType: 'sse' | null;
 }
 
-function client(id: ClientId, timeoutUnitMs: number | null, isSettings = false, urlType: 'sse' | null = null): Client {
+function client(
+  id: ClientId,
+  timeoutUnitMs: number | null,
+  isSettings = false,
+  urlType: 'sse' | null = null,
+): ClientFormat {
   return { id, timeoutUnitMs, isSettings, urlType };
 }
 
@@ -52,7 +57,7 @@ const CLIENTS = {
   windsurf: client('windsurf', 1),
   zed: client('zed', 1, true),
   unknown: client('unknown', null),
-} as const satisfies Record<ClientId, Client>;
+} as const satisfies Record<ClientId, ClientFormat>;
 
 /** By `folder/file`, then by file alone, then by the container. */
 const BY_PATH: Readonly<Record<string, ClientId>> = {
@@ -90,7 +95,7 @@ const BY_CONTAINER: Readonly<Record<string, ClientId>> = {
 };
 
 /** Whose file this is, as far as its path and its container tell, and whether it is a block of Continue (`isBlock`). */
-export function clientOf(file: string, containers: readonly string[], isBlock = false): Client {
+export function clientOf(file: string, containers: readonly string[], isBlock = false): ClientFormat {
   const name = basename(file);
   const byPath = BY_PATH[`${basename(dirname(file))}/${name}`] ?? BY_NAME[name];
   if (byPath !== undefined) return CLIENTS[byPath];

@@ -1,11 +1,11 @@
 // Generated from scripts/schema/schema.ts by `npm run generate`. Do not edit.
 
-interface ServerTools {
+interface ServerInputTools {
   /** Deadline of this tool. */
   readonly timeoutMs?: number | undefined;
 }
 
-interface ServerDocker {
+interface ServerInputDocker {
   /** Image to run; it must exist on the machine. */
   readonly image?: string | undefined;
   /** Running container to attach to, started with `-i`; all sessions share it. */
@@ -30,7 +30,7 @@ interface ServerDocker {
   readonly labels?: Readonly<Record<string, string>> | undefined;
 }
 
-interface ServerSsh {
+interface ServerInputSsh {
   /** Host name, alias of the ssh configuration, or address. */
   readonly host: string;
   /** Remote user; by default that of the ssh configuration. */
@@ -47,21 +47,21 @@ interface ServerSsh {
   readonly controlMaster?: boolean | undefined;
 }
 
-interface ServerRunAs {
+interface ServerInputRunAs {
   /** Name or number. The gateway has to run as root. */
   readonly user: string | number;
   /** Limit of processes and threads of the user, over all servers, against a server that forks without end. Needs `prlimit` (Linux). */
   readonly processes?: number | undefined;
 }
 
-interface ServerLimits {
+interface ServerInputLimits {
   /** Largest message of the server. */
   readonly maxMessageBytes?: number | undefined;
   /** Concurrent processes of this server. */
   readonly maxProcesses?: number | undefined;
 }
 
-interface ServerTls {
+interface ServerInputTls {
   /** PEM file of the authorities to trust instead of the default ones. */
   readonly ca?: string | undefined;
   /** PEM file of the client certificate. */
@@ -155,7 +155,7 @@ export interface ServerInput {
   /** Deadline of a call. */
   readonly timeoutMs?: number | undefined;
   /** Per tool, under its own name: `timeoutMs`. (A list of names, as in Copilot, means `includeTools`.) */
-  readonly tools?: readonly string[] | Readonly<Record<string, ServerTools>> | undefined;
+  readonly tools?: readonly string[] | Readonly<Record<string, ServerInputTools>> | undefined;
   /** Whether a call that was sent and not answered is sent again: `never`, if the tool declares that it is read-only or idempotent (`hints`; needs `trusted`), or `always`. */
   readonly retry?: 'never' | 'hints' | 'always' | undefined;
   /** Trust what the server declares about its tools. */
@@ -169,20 +169,20 @@ export interface ServerInput {
   /** What happens to tools, prompts, resource templates and instructions that are new or changed since first use: nothing (`off`), report (`warn`), withhold until approved and keep the approved ones (`hold`), or withhold altogether (`block`). See drift.md. */
   readonly drift?: 'off' | 'warn' | 'hold' | 'block' | undefined;
   /** A server in a Docker or Podman container, which runs with open input and an init process and is removed when it ends. `args` are the arguments after the image, `command` replaces the entry point, `env` and `cwd` apply in the container. */
-  readonly docker?: ServerDocker | undefined;
+  readonly docker?: ServerInputDocker | undefined;
   /** The host that `command` runs on, as `user@host:port` or as an object. The gateway uses the local ssh program, without prompts; `env` and `cwd` apply to the remote process. */
-  readonly ssh?: string | ServerSsh | undefined;
+  readonly ssh?: string | ServerInputSsh | undefined;
   /** Additional variables that a local server inherits: true for all except those with TOKEN, SECRET or PASSWORD in their name, or a list of names. */
   readonly inheritEnv?: boolean | readonly string[] | undefined;
   /** The local user that runs the server, instead of the gateway's user. */
-  readonly runAs?: ServerRunAs | undefined;
+  readonly runAs?: ServerInputRunAs | undefined;
   /** Limits of this server. */
-  readonly limits?: ServerLimits | undefined;
+  readonly limits?: ServerInputLimits | undefined;
   /** Certificate files for a remote server. */
-  readonly tls?: ServerTls | undefined;
+  readonly tls?: ServerInputTls | undefined;
 }
 
-interface ConfigInputs {
+interface ConfigInputInputs {
   /** `promptString`; other types are ignored. */
   readonly type?: string | undefined;
   /** The name used in `${input:…}`. */
@@ -196,14 +196,14 @@ interface ConfigInputs {
   readonly [key: string]: unknown;
 }
 
-interface ConfigAgents {
+interface ConfigInputAgents {
   /** Bearer token of the caller: at least 16 characters, `${…}` allowed. */
   readonly key: string;
   /** The servers that it may see and call; all if missing. */
   readonly servers?: readonly string[] | undefined;
 }
 
-interface ConfigListen {
+interface ConfigInputListen {
   /** Address to listen on for MCP. */
   readonly host?: string | undefined;
   /** Port to listen on; 0 selects a free one. */
@@ -222,14 +222,14 @@ interface ConfigListen {
   readonly maxConnections?: number | undefined;
 }
 
-interface ConfigTls {
+interface ConfigInputTls {
   /** PEM file of the certificate chain. */
   readonly cert: string;
   /** PEM file of its key. */
   readonly key: string;
 }
 
-interface ConfigControl {
+interface ConfigInputControl {
   /** Address of the control listener. */
   readonly host?: string | undefined;
   /** Port of the control listener; 0 selects a free one. */
@@ -238,7 +238,7 @@ interface ConfigControl {
   readonly commands?: readonly string[] | undefined;
 }
 
-interface ConfigSessions {
+interface ConfigInputSessions {
   /** The gateway ends a client session after this time without requests and streams. */
   readonly idleMs?: number | undefined;
   /** Concurrent client sessions, and the same number of listen streams of clients without sessions. */
@@ -247,7 +247,7 @@ interface ConfigSessions {
   readonly maxPerPrincipal?: number | undefined;
 }
 
-interface ConfigPool {
+interface ConfigInputPool {
   /** The gateway closes a connection of one session or caller after this time without requests. */
   readonly idleTimeoutMs?: number | undefined;
   /** At the process limit the gateway ends the process that was idle longest, and notifies its session. A process with a request within this time is kept, unless its client is gone; 0 keeps none. */
@@ -258,12 +258,12 @@ interface ConfigPool {
   readonly maxErrors?: number | undefined;
 }
 
-interface ConfigData {
+interface ConfigInputData {
   /** The data folder; by default in the XDG state folder. */
   readonly dir?: string | undefined;
 }
 
-interface ConfigClusterTls {
+interface ConfigInputClusterTls {
   /** PEM file of the authorities to trust for the NATS certificate. */
   readonly ca?: string | undefined;
   /** PEM file of the client certificate for NATS. */
@@ -272,7 +272,7 @@ interface ConfigClusterTls {
   readonly key?: string | undefined;
 }
 
-interface ConfigCluster {
+interface ConfigInputCluster {
   /** NATS servers: `nats://host:4222` or `tls://host:4222`, one or several of the same cluster. */
   readonly nats?: string | readonly string[] | undefined;
   /** The secret of the nodes, the same on all: at least 32 bytes, preferably as `${file:…}` or `${…}`. Default: `TRUNKLINE_CLUSTER_SECRET`, or the file named by `TRUNKLINE_CLUSTER_SECRET_FILE`. */
@@ -292,7 +292,7 @@ interface ConfigCluster {
   /** A `.creds` file: a JWT with the seed of its key. */
   readonly credentials?: string | undefined;
   /** TLS to NATS; `tls://` addresses use TLS without this, too. */
-  readonly tls?: ConfigClusterTls | undefined;
+  readonly tls?: ConfigInputClusterTls | undefined;
   /** What a node without NATS does with what only one node may own: refuse calls to it (`fence`), or keep serving what it owns (`serve`), at the risk that another node serves it too. */
   readonly onBusLoss?: 'fence' | 'serve' | undefined;
   /** The run-time store of the cluster (added servers, suspensions, pins): `postgresql://user:password@host:5432/database`. Without it such changes of servers are refused. */
@@ -303,7 +303,7 @@ interface ConfigCluster {
   readonly publicPrincipal?: string | undefined;
 }
 
-interface ConfigLog {
+interface ConfigInputLog {
   /** The lowest level that is logged. */
   readonly level?: 'debug' | 'info' | 'warn' | 'error' | undefined;
 }
@@ -321,19 +321,19 @@ export interface ConfigInput {
   /** The same as `mcpServers` (Zed). */
   readonly context_servers?: Readonly<Record<string, ServerInput>> | undefined;
   /** Values for `${input:…}` (VS Code). */
-  readonly inputs?: readonly ConfigInputs[] | undefined;
+  readonly inputs?: readonly ConfigInputInputs[] | undefined;
   /** Callers with their own keys. Without agents, every client that can connect may use everything. */
-  readonly agents?: Readonly<Record<string, ConfigAgents>> | undefined;
+  readonly agents?: Readonly<Record<string, ConfigInputAgents>> | undefined;
   /** What a caller without a valid key gets if agents are configured: 401 (`refuse`), or everything (`allow`). */
   readonly unknownCallers?: 'refuse' | 'allow' | undefined;
   /** The MCP listener. */
-  readonly listen?: ConfigListen | undefined;
+  readonly listen?: ConfigInputListen | undefined;
   /** HTTPS for the MCP listener. The gateway reloads the files when they change. */
-  readonly tls?: ConfigTls | undefined;
+  readonly tls?: ConfigInputTls | undefined;
   /** The control listener: status, metrics, commands. */
-  readonly control?: ConfigControl | undefined;
+  readonly control?: ConfigInputControl | undefined;
   /** Client sessions of the stateful revisions. */
-  readonly sessions?: ConfigSessions | undefined;
+  readonly sessions?: ConfigInputSessions | undefined;
   /** How long a list request waits for servers that start and were never listed before; at most 500 ms for a server that cannot be reached. */
   readonly firstListWaitMs?: number | undefined;
   /** Upper limit of any call, with or without progress. A longer `timeoutMs` of a server or tool raises it. */
@@ -341,11 +341,11 @@ export interface ConfigInput {
   /** Concurrent processes of all local servers. */
   readonly maxProcesses?: number | undefined;
   /** The pool of open connections to servers. */
-  readonly pool?: ConfigPool | undefined;
+  readonly pool?: ConfigInputPool | undefined;
   /** Storage on disk. */
-  readonly data?: ConfigData | undefined;
+  readonly data?: ConfigInputData | undefined;
   /** Several nodes as one gateway, over NATS (docs/cluster.md). */
-  readonly cluster?: ConfigCluster | undefined;
+  readonly cluster?: ConfigInputCluster | undefined;
   /** Logging. */
-  readonly log?: ConfigLog | undefined;
+  readonly log?: ConfigInputLog | undefined;
 }

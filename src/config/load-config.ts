@@ -13,10 +13,9 @@ import { readSource } from './document/read-source.ts';
 import { checkShape, NOT_YET } from './document/shape.ts';
 import { findDefinitions, foldersWithServers, isContainerKey, isSetting, type Layout } from './files/containers.ts';
 import { type ConfigProblem, Problems, Source, suggest } from './problem/problem.ts';
-import { readingContext } from './reading-context.ts';
 import { configJsonSchema } from './schema-json.ts';
 import { argvServer, misconfiguredServer } from './server/plain-server.ts';
-import { hasUrl, readServer } from './server/read-server.ts';
+import { hasUrl, readServer, serverContext } from './server/read-server.ts';
 import { nameServers, type TakenName } from './server/server-names.ts';
 import { readAgents } from './settings/agents.ts';
 import { readCluster } from './settings/cluster.ts';
@@ -46,7 +45,7 @@ export interface InlineSource {
   readonly text: string;
 }
 
-interface Findings {
+interface LoadFindings {
   readonly warnings: readonly ConfigProblem[];
   /** Every file the result depends on, absolute: the configuration, `envFile`s, `${file:…}`, certificates. */
   readonly watched: readonly string[];
@@ -60,8 +59,8 @@ export type ConfigResult =
       readonly state: DesiredState;
       /** What is wrong with single definitions: their servers are misconfigured, and do not keep others from starting. */
       readonly misconfigured: readonly ConfigProblem[];
-    } & Findings)
-  | ({ readonly ok: false; readonly problems: readonly ConfigProblem[] } & Findings);
+    } & LoadFindings)
+  | ({ readonly ok: false; readonly problems: readonly ConfigProblem[] } & LoadFindings);
 
 /**
  * Reads the files into desired state, or says everything that is wrong with them at once. Never throws for what
@@ -180,7 +179,7 @@ class Load {
     const { client, ours, definitions } = layout;
     const problems = this.#problems;
     const inputs = await answerInputs(layout.inputsOf, source.text, env, prompt ?? null);
-    const context = readingContext({
+    const context = serverContext({
       source,
       problems,
       client,

@@ -6,13 +6,12 @@ import { maskSecrets, maskText, secretsIn } from './document/mask-secrets.ts';
 import { isString, member, type ObjectNode } from './document/node.ts';
 import { parseSource } from './document/parse.ts';
 import { type ConfigProblem, Problems, Source } from './problem/problem.ts';
-import { readingContext } from './reading-context.ts';
 import { type Need, needsOf, readsOf } from './server/definition-needs.ts';
-import { readServer } from './server/read-server.ts';
+import { readServer, serverContext } from './server/read-server.ts';
 import { nameServers } from './server/server-names.ts';
 
 /** One definition that stands in no file: what would stand under a server's name, as a JSON object of its own. */
-export interface DefinitionText {
+export interface DefinitionSource {
   readonly text: string;
   /** Its name; null where the text has to say it, under `name`. */
   readonly name: string | null;
@@ -46,7 +45,7 @@ export async function loadDefinition({
   folder,
   env,
   mayRead,
-}: DefinitionText): Promise<DefinitionResult> {
+}: DefinitionSource): Promise<DefinitionResult> {
   const problems = new Problems();
   const source = new Source(RUN_TIME, text);
   const secrets = new Set<string>();
@@ -57,7 +56,7 @@ export async function loadDefinition({
   const named = nameIn(root, given, source, problems);
   if (named === null) return failed(problems, secrets);
   mayRead?.(readsOf(root));
-  const context = readingContext({
+  const context = serverContext({
     source,
     problems,
     client: clientOf(RUN_TIME, []),

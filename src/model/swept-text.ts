@@ -40,7 +40,7 @@ const SCRIPT_OPTION = /^(?:-[a-z]*[ce]|--eval|--command|\/c)$/i;
 const PATH = /^(?:--?[\w-]+=)?(?:\.{0,2}|~)\//;
 const PORTS = /^\d+(?::\d+)*$/;
 
-interface Hidden {
+interface HiddenRange {
   readonly start: number;
   readonly end: number;
   readonly by: string;
@@ -52,7 +52,7 @@ export class SweptText {
   readonly #text: string;
   readonly #given: readonly string[];
   readonly #keep: ((value: string) => void) | null;
-  readonly #hidden: Hidden[] = [];
+  readonly #hidden: HiddenRange[] = [];
 
   /** `keep` gets the secrets. In a text as it is written (`asWritten`) references stay, but for their defaults. */
   constructor(text: string, given: readonly string[], keep: ((value: string) => void) | null, asWritten: boolean) {
@@ -144,7 +144,7 @@ export class SweptText {
     return shown + this.#original.slice(from);
   }
 
-  #inOrder(): readonly Hidden[] {
+  #inOrder(): readonly HiddenRange[] {
     return this.#hidden.toSorted((a, b) => a.start - b.start || b.end - a.end);
   }
 

@@ -7,7 +7,7 @@ import { SqliteTruth } from '../store/truth/sqlite-truth.ts';
 import { type Truth, TruthError, type TruthSnapshot } from '../store/truth/truth.ts';
 import { Logger } from '../telemetry/logger.ts';
 import { RunTimeServers } from './run-time-servers.ts';
-import { NO_OTHER_NODES, type OtherNodes } from './run-time-state.ts';
+import { NO_SERVERS_ELSEWHERE, type ServersElsewhere } from './run-time-state.ts';
 import { StoredServers } from './stored-definitions.ts';
 
 const EXEC = { exec: true };
@@ -22,7 +22,7 @@ async function filesOf(...names: readonly string[]): Promise<DesiredState> {
 }
 
 /** Run-time servers over a store in memory, which can be made to fail, and the files `base` and `none`. */
-async function rig(env: Record<string, string> = {}, others: OtherNodes = NO_OTHER_NODES) {
+async function rig(env: Record<string, string> = {}, others: ServersElsewhere = NO_SERVERS_ELSEWHERE) {
   const clock = new FakeClock();
   const lines: string[] = [];
   const logger = new Logger({ level: 'info', write: (line) => lines.push(line) });
@@ -288,7 +288,7 @@ test('what another node means by a name is not pushed aside by a server that is 
 });
 
 test('what only another node has is suspended in the store they share, and changed at that node alone', async () => {
-  const there = async (more: object): Promise<OtherNodes> => {
+  const there = async (more: object): Promise<ServersElsewhere> => {
     const server = { ...(await filesOf('theirs')).servers.get('theirs')!, ...more };
     return { server: (name) => (name === 'theirs' ? { server, nodes: ['b'] } : null), against: () => [] };
   };

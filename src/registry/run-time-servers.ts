@@ -6,7 +6,13 @@ import type { Server } from '../model/server.ts';
 import { type Applied, TRUTH_LIMITS } from '../store/truth/truth.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { type Caller, noServer, RunTimeProblem, refuseBeyondRights, storeProblem } from './run-time-problem.ts';
-import { NO_OTHER_NODES, type OtherNodes, type Provenance, placeOf, RunTimeState } from './run-time-state.ts';
+import {
+  NO_SERVERS_ELSEWHERE,
+  type Provenance,
+  placeOf,
+  RunTimeState,
+  type ServersElsewhere,
+} from './run-time-state.ts';
 import type { StoredServers } from './stored-definitions.ts';
 import { asTemporary, type Lifetime } from './temporary-servers.ts';
 
@@ -24,10 +30,10 @@ export interface RunTimeServersDeps {
   /** The desired state in force. */
   readonly current: () => DesiredState;
   /** Absent for a lone gateway. */
-  readonly others?: OtherNodes;
+  readonly others?: ServersElsewhere;
 }
 
-export interface Definition {
+export interface DefinitionInput {
   readonly text: string;
   /** null where the text says it. */
   readonly name: string | null;
@@ -35,7 +41,7 @@ export interface Definition {
   readonly folder: string | null;
 }
 
-export interface Written {
+export interface WrittenServer {
   readonly server: Server;
   readonly warnings: readonly ConfigProblem[];
 }
@@ -55,7 +61,7 @@ const LOOK_MS = 100;
 export class RunTimeServers {
   readonly #deps: RunTimeServersDeps;
   readonly #state: RunTimeState;
-  readonly #others: OtherNodes;
+  readonly #others: ServersElsewhere;
   #adding = 0;
   /** Sessions that ended while servers are being added. */
   readonly #ended = new Set<string>();
@@ -64,7 +70,7 @@ export class RunTimeServers {
 
   constructor(deps: RunTimeServersDeps) {
     this.#deps = deps;
-    this.#others = deps.others ?? NO_OTHER_NODES;
+    this.#others = deps.others ?? NO_SERVERS_ELSEWHERE;
     this.#state = new RunTimeState({ ...deps, others: this.#others, ended: () => this.#onChange() });
   }
 
@@ -91,7 +97,7 @@ export class RunTimeServers {
   }
 
   /** Rejects with RunTimeProblem; so do all that follow. */
-  add(definition: Definition, caller: Caller, lifetime: Lifetime | null = null): Promise<Written> {
+  add(definition: DefinitionInput, caller: Caller, lifetime: Lifetime | null = null): Promise<WrittenServer> {
     this.#adding++;
     const added = this.#changing(async () => {
       const { text, folder, rights, result } = await this.#readGood(definition, caller);
@@ -126,7 +132,12 @@ export class RunTimeServers {
   }
 
   /** `revision`: refused where it is another by now. */
-  change(name: string, definition: Definition, caller: Caller, revision: number | null = null): Promise<Written> {
+  change(
+    name: string,
+    definition: DefinitionInput,
+    caller: Caller,
+    revision: number | null = null,
+  ): Promise<WrittenServer> {
     return this.#changing(async () => {
       const temporary = this.#state.temporary.get(name);
       const entry = temporary === undefined ? this.#state.entry(name, revision) : null;
@@ -213,7 +224,7 @@ export class RunTimeServers {
     this.#state.temporary.close();
   }
 
-  async #readGood({ text, name, folder: given }: Definition, caller: Caller) {
+  async #readGood({ text, name, folder: given }: DefinitionInput, caller: Caller) {
     if (Buffer.byteLength(text) > Math.min(MAX_TEXT_BYTES, TRUTH_LIMITS.valueBytes)) {
       throw new RunTimeProblem('definition_too_large', `a definition has at most ${MAX_TEXT_BYTES / 1024} KiB`);
     }

@@ -15,7 +15,7 @@ export interface RunTimeStateDeps {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** The desired state in force. */
   readonly current: () => DesiredState;
-  readonly others: OtherNodes;
+  readonly others: ServersElsewhere;
   /** A temporary server's time is over. */
   readonly ended: () => void;
 }
@@ -204,7 +204,7 @@ function whose(name: string, by: string): string {
 }
 
 /** What the other nodes of a cluster have, as this one knows it. */
-export interface OtherNodes {
+export interface ServersElsewhere {
   /** The server of that name that this node has not, and the names of the nodes that have it; null where there is none. */
   server(name: string): { readonly server: Server; readonly nodes: readonly string[] } | null;
   /** The nodes that mean something else by its name, or by one that clients would take for it. */
@@ -212,7 +212,7 @@ export interface OtherNodes {
 }
 
 /** Of a lone gateway. */
-export const NO_OTHER_NODES: OtherNodes = { server: () => null, against: () => [] };
+export const NO_SERVERS_ELSEWHERE: ServersElsewhere = { server: () => null, against: () => [] };
 
 /** A server of the store that does not run, because a file has one that clients would take for it. */
 export interface Shadowed {

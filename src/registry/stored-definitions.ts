@@ -6,7 +6,7 @@ import type { Server } from '../model/server.ts';
 import type { Applied, Truth } from '../store/truth/truth.ts';
 
 /** A server that was added at run time, as it was written then. */
-export interface StoredServer {
+export interface StoredRecord {
   readonly name: string;
   /** The definition, JSON text as it came: references are kept as references, and read anew at every start. */
   readonly text: string;
@@ -23,7 +23,7 @@ export interface StoredServer {
 export interface StoredDesire {
   /** Of the last change of all: a later reading never has a lower one. */
   readonly revision: number;
-  readonly servers: ReadonlyMap<string, StoredServer & { readonly revision: number }>;
+  readonly servers: ReadonlyMap<string, StoredRecord & { readonly revision: number }>;
   /** Names of servers, of files too, that are not to run until they are resumed. */
   readonly suspended: ReadonlySet<string>;
 }
@@ -42,7 +42,7 @@ export class StoredServers {
 
   async read(): Promise<StoredDesire> {
     const { revision, records } = await this.#truth.read([SERVERS, SUSPENDED]);
-    const servers = new Map<string, StoredServer & { readonly revision: number }>();
+    const servers = new Map<string, StoredRecord & { readonly revision: number }>();
     for (const [name, record] of records.get(SERVERS)!) {
       servers.set(name, { name, ...parsed(record.value), revision: record.revision });
     }
@@ -50,12 +50,12 @@ export class StoredServers {
   }
 
   /** Not applied where there is one of that name. */
-  add(server: StoredServer): Promise<Applied> {
+  add(server: StoredRecord): Promise<Applied> {
     return this.#put(server, null);
   }
 
   /** Not applied where it is not what it was at `revision`. */
-  change(server: StoredServer, revision: number): Promise<Applied> {
+  change(server: StoredRecord, revision: number): Promise<Applied> {
     return this.#put(server, revision);
   }
 
@@ -74,7 +74,7 @@ export class StoredServers {
     return this.#truth.apply([{ kind: 'delete', collection: SUSPENDED, key: name }]);
   }
 
-  #put({ name, ...rest }: StoredServer, expected: number | null): Promise<Applied> {
+  #put({ name, ...rest }: StoredRecord, expected: number | null): Promise<Applied> {
     return this.#truth.apply([{ kind: 'put', collection: SERVERS, key: name, value: JSON.stringify(rest), expected }]);
   }
 }
@@ -83,7 +83,7 @@ export class StoredServers {
  * It was written by us, and its sum is right: another shape is that of another version. Then its own text stands for the
  * definition, which cannot be read either: that server is held back with the reason, and all others run.
  */
-function parsed(value: string): Omit<StoredServer, 'name'> {
+function parsed(value: string): Omit<StoredRecord, 'name'> {
   try {
     const { text, folder, publicOnly, addedAt, changedAt } = JSON.parse(value) as Record<string, unknown>;
     if (typeof text === 'string' && typeof folder === 'string') {
@@ -97,7 +97,7 @@ function parsed(value: string): Omit<StoredServer, 'name'> {
 }
 
 export interface StoredEntry {
-  readonly stored: StoredServer & { readonly revision: number };
+  readonly stored: StoredRecord & { readonly revision: number };
   /** As it was last read well; misconfigured where it never was. */
   readonly server: Server;
   /** Why it cannot be read now; empty where it can. */
@@ -127,7 +127,7 @@ export class StoredDefinitions {
 
   /** `mayRead` as of `loadDefinition`. */
   async read(
-    { text, folder, publicOnly }: Pick<StoredServer, 'text' | 'folder' | 'publicOnly'>,
+    { text, folder, publicOnly }: Pick<StoredRecord, 'text' | 'folder' | 'publicOnly'>,
     name: string | null,
     mayRead: (reads: readonly Need[]) => void = () => {},
   ): Promise<DefinitionResult> {

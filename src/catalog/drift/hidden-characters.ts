@@ -1,5 +1,5 @@
 /** What cannot be seen in a text. */
-export interface Hidden {
+export interface HiddenText {
   /** Of the first such character. */
   readonly at: number;
   readonly count: number;
@@ -10,7 +10,7 @@ export interface Hidden {
 }
 
 /** Characters that show nothing, or turn around what is shown: format controls, terminal sequences, tags. One pass. */
-export function hiddenCharacters(text: string): Hidden | null {
+export function hiddenCharacters(text: string): HiddenText | null {
   let count = 0;
   let first = -1;
   let visible = '';

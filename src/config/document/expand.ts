@@ -1,7 +1,7 @@
 import { homedir } from 'node:os';
 import { basename, resolve } from 'node:path';
 import type { ClientId } from '../client.ts';
-import { type Problems, type Source, type Span, suggest } from '../problem/problem.ts';
+import { type Problems, type Source, suggest, type TextSpan } from '../problem/problem.ts';
 import type { ScalarNode } from './node.ts';
 import { isReadFailure, readBytes } from './read-source.ts';
 
@@ -111,7 +111,7 @@ export class Expander {
     return value;
   }
 
-  #reference(whole: string, inner: string | undefined, span: Span, user: string): string | null {
+  #reference(whole: string, inner: string | undefined, span: TextSpan, user: string): string | null {
     const { source, problems, workspaceFolder } = this.#options;
     if (inner === undefined) {
       problems.error(
@@ -146,7 +146,7 @@ export class Expander {
     return null;
   }
 
-  #environment(inner: string, whole: string, span: Span, user: string): string | null {
+  #environment(inner: string, whole: string, span: TextSpan, user: string): string | null {
     const split = inner.indexOf(':-');
     const name = split < 0 ? inner : inner.slice(0, split);
     const fallback = split < 0 ? null : inner.slice(split + 2);
@@ -163,7 +163,7 @@ export class Expander {
     return fallback ?? this.#unset(name, span, user);
   }
 
-  #unset(name: string, span: Span, user: string): null {
+  #unset(name: string, span: TextSpan, user: string): null {
     const { env, source, problems } = this.#options;
     // Short names resemble others by chance.
     const near = name.length < 4 ? null : (suggest(name, Object.keys(env)) ?? sameEnds(name, Object.keys(env)));
@@ -173,7 +173,7 @@ export class Expander {
     return null;
   }
 
-  #input(id: string, span: Span, user: string): string | null {
+  #input(id: string, span: TextSpan, user: string): string | null {
     const value = this.#options.inputs.get(id);
     if (value === undefined) {
       const { source, problems } = this.#options;
@@ -185,7 +185,7 @@ export class Expander {
     return value;
   }
 
-  #file(path: string, span: Span, user: string): string | null {
+  #file(path: string, span: TextSpan, user: string): string | null {
     const { fileFolder, env, source, problems } = this.#options;
     const home = path.startsWith('~/') ? (env['HOME'] ?? homedir()) : null;
     const file = home === null ? resolve(fileFolder, path) : resolve(home, path.slice(2));
@@ -205,7 +205,7 @@ export class Expander {
   }
 
   /** Where the reference stands in the file. Escapes before it make the value shorter than what is written. */
-  #spanOf(written: string, within: Span, from: number): Span {
+  #spanOf(written: string, within: TextSpan, from: number): TextSpan {
     const start = this.#options.source.text.indexOf(written, from);
     return start < 0 || start >= within.end ? within : { start, end: start + written.length };
   }

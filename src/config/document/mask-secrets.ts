@@ -1,6 +1,6 @@
 import { isSecretAssignment, isSecretHeader, isSecretVariable } from '../../model/secret.ts';
 import { SweptText } from '../../model/swept-text.ts';
-import type { Source, Span } from '../problem/problem.ts';
+import type { Source, TextSpan } from '../problem/problem.ts';
 import { isString, type Node, type ScalarNode } from './node.ts';
 
 /**
@@ -75,7 +75,7 @@ function isSecret(under: string, key: string, value: string): boolean {
   return isSecretAssignment(key, value);
 }
 
-function mask(source: Source, within: Span, swept: SweptText, text: string): void {
+function mask(source: Source, within: TextSpan, swept: SweptText, text: string): void {
   const parts = swept.parts();
   if (source.text.slice(within.start, within.end) === text) {
     for (const { start, end } of parts) source.mask({ start: within.start + start, end: within.start + end });
@@ -84,7 +84,7 @@ function mask(source: Source, within: Span, swept: SweptText, text: string): voi
 }
 
 /** Without the quotes. */
-function inner(source: Source, { start, end }: Span): Span {
+function inner(source: Source, { start, end }: TextSpan): TextSpan {
   const quoted = /["']/.test(source.text[start] ?? '');
   return quoted ? { start: start + 1, end: end - 1 } : { start, end };
 }

@@ -1,30 +1,30 @@
-import type { Span } from '../problem/problem.ts';
+import type { TextSpan } from '../problem/problem.ts';
 
 /** A configuration document with the place of everything in it: what the three syntaxes have in common. */
 export type Node = ObjectNode | ArrayNode | ScalarNode;
 
 export interface Member {
   readonly key: string;
-  readonly keySpan: Span;
+  readonly keySpan: TextSpan;
   readonly value: Node;
 }
 
 export interface ObjectNode {
   readonly kind: 'object';
-  readonly span: Span;
+  readonly span: TextSpan;
   /** In document order. Duplicates were reported while parsing; the first one stands. */
   readonly members: readonly Member[];
 }
 
 export interface ArrayNode {
   readonly kind: 'array';
-  readonly span: Span;
+  readonly span: TextSpan;
   readonly items: readonly Node[];
 }
 
 export interface ScalarNode {
   readonly kind: 'string' | 'number' | 'boolean' | 'null';
-  readonly span: Span;
+  readonly span: TextSpan;
   readonly value: string | number | boolean | null;
   /** A string's value, or a number as it is written (`1.10` stays `1.10` where text is wanted). */
   readonly text: string;

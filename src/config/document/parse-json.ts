@@ -1,5 +1,5 @@
 import { createScanner, type Node as JsonNode, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser';
-import { type Problems, reportDuplicate, type Source, type Span } from '../problem/problem.ts';
+import { type Problems, reportDuplicate, type Source, type TextSpan } from '../problem/problem.ts';
 import { MAX_DEPTH, MAX_PARTS, type Member, type Node } from './node.ts';
 
 /** By the names of jsonc-parser's error codes. */
@@ -83,6 +83,6 @@ function convert(node: JsonNode, source: Source, problems: Problems): Node {
   return { kind: 'null', span, value: null, text: written };
 }
 
-function spanOf(node: JsonNode): Span {
+function spanOf(node: JsonNode): TextSpan {
   return { start: node.offset, end: node.offset + node.length };
 }

@@ -1,5 +1,5 @@
 import { parse, TomlError } from 'smol-toml';
-import type { Problems, Source, Span } from '../problem/problem.ts';
+import type { Problems, Source, TextSpan } from '../problem/problem.ts';
 import { MAX_DEPTH, MAX_PARTS, type Member, type Node } from './node.ts';
 import { pathId, TomlPlaces } from './toml-places.ts';
 
@@ -65,7 +65,7 @@ function report(error: unknown, source: Source, problems: Problems): void {
 function build(
   value: unknown,
   path: readonly (string | number)[],
-  around: Span,
+  around: TextSpan,
   source: Source,
   places: TomlPlaces['places'],
 ): Node {

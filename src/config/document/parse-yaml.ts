@@ -1,5 +1,5 @@
 import { Composer, type Document, isAlias, isMap, isScalar, isSeq, Lexer, Parser, type Node as YamlNode } from 'yaml';
-import { type Problems, reportDuplicate, type Source, type Span } from '../problem/problem.ts';
+import { type Problems, reportDuplicate, type Source, type TextSpan } from '../problem/problem.ts';
 import { MAX_DEPTH, MAX_PARTS, type Member, type Node, type ScalarNode } from './node.ts';
 
 const PLAIN_TAGS = /^(?:tag:yaml\.org,2002:|!!)(?:str|int|float|bool|null|map|seq)$/;
@@ -75,7 +75,7 @@ class Builder {
   }
 
   /** Null once the bounds are exceeded: then the document has been given up and reported. */
-  build(node: YamlNode | null, depth: number, alias: Span | null = null): Node | null {
+  build(node: YamlNode | null, depth: number, alias: TextSpan | null = null): Node | null {
     const span = alias ?? spanOf(node);
     if (this.#gaveUp || !this.#withinBounds(span, depth)) return null;
     if (node === null) return { kind: 'null', span, value: null, text: '' };
@@ -90,7 +90,7 @@ class Builder {
     return built;
   }
 
-  #refuseTag(tag: string, { start: valueStart }: Span): void {
+  #refuseTag(tag: string, { start: valueStart }: TextSpan): void {
     const text = this.#source.text;
     const mark = Math.max(text.lastIndexOf('!', valueStart), 0);
     const start = text[mark - 1] === '!' ? mark - 1 : mark;
@@ -99,14 +99,14 @@ class Builder {
     this.#problems.error('TL1104', this.#source, { start, end }, `the tag ${JSON.stringify(written)} is not accepted`);
   }
 
-  #follow(node: YamlNode, span: Span, depth: number): Node | null {
+  #follow(node: YamlNode, span: TextSpan, depth: number): Node | null {
     if (isAlias(node) && !this.#targets.has(node)) this.#targets.set(node, this.#anchors.get(node.source));
     const target = this.#targets.get(node);
     if (target === undefined) return this.#giveUp('TL1105', span, 'there is no anchor of this name above');
     return this.build(target, depth, span);
   }
 
-  #array(items: readonly unknown[], span: Span, depth: number, alias: Span | null): Node | null {
+  #array(items: readonly unknown[], span: TextSpan, depth: number, alias: TextSpan | null): Node | null {
     const built: Node[] = [];
     for (const item of items) {
       const value = this.build(item as YamlNode | null, depth + 1, alias);
@@ -115,7 +115,7 @@ class Builder {
     return { kind: 'array', span, items: built };
   }
 
-  #object(node: YamlNode, span: Span, depth: number, alias: Span | null): Node | null {
+  #object(node: YamlNode, span: TextSpan, depth: number, alias: TextSpan | null): Node | null {
     const members = new Map<string, Member>();
     const merged: Member[] = [];
     for (const pair of isMap(node) ? node.items : []) {
@@ -136,7 +136,7 @@ class Builder {
     return { kind: 'object', span, members: [...members.values()] };
   }
 
-  #mergeable(value: Node, span: Span): readonly Member[] {
+  #mergeable(value: Node, span: TextSpan): readonly Member[] {
     if (value.kind === 'object') return value.members;
     if (value.kind === 'array' && value.items.every((item) => item.kind === 'object')) {
       return value.items.flatMap((item) => (item.kind === 'object' ? item.members : []));
@@ -145,13 +145,13 @@ class Builder {
     return [];
   }
 
-  #withinBounds(span: Span, depth: number): boolean {
+  #withinBounds(span: TextSpan, depth: number): boolean {
     if (depth > MAX_DEPTH) this.#giveUp('TL1102', span, `more than ${MAX_DEPTH} levels in one document`);
     else if (++this.#parts > MAX_PARTS) this.#giveUp('TL1105', span, 'the aliases of this document expand to too much');
     return !this.#gaveUp;
   }
 
-  #giveUp(code: 'TL1102' | 'TL1105', span: Span, message: string): null {
+  #giveUp(code: 'TL1102' | 'TL1105', span: TextSpan, message: string): null {
     this.#gaveUp = true;
     this.#problems.error(code, this.#source, span, message);
     return null;
@@ -162,7 +162,7 @@ class Builder {
   }
 }
 
-function scalar(value: unknown, span: Span, written: string): ScalarNode {
+function scalar(value: unknown, span: TextSpan, written: string): ScalarNode {
   if (typeof value === 'string') return { kind: 'string', span, value, text: value };
   if (typeof value === 'number') return { kind: 'number', span, value, text: written };
   if (typeof value === 'bigint') return { kind: 'number', span, value: Number(value), text: written };
@@ -170,7 +170,7 @@ function scalar(value: unknown, span: Span, written: string): ScalarNode {
   return { kind: 'null', span, value: null, text: written };
 }
 
-function spanOf(node: YamlNode | null): Span {
+function spanOf(node: YamlNode | null): TextSpan {
   const [start, end] = node?.range ?? [0, 0];
   return { start, end: Math.max(end, start) };
 }

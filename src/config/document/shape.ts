@@ -1,6 +1,6 @@
-import { didYouMean, type Problems, type Source, type Span } from '../problem/problem.ts';
+import { didYouMean, type Problems, type Source, type TextSpan } from '../problem/problem.ts';
 import { type JsonSchema, type JsonType, resolved, typesOf } from '../schema-json.ts';
-import type { Node, ObjectNode, ScalarNode } from './node.ts';
+import { child, type Node, type ObjectNode, type ScalarNode } from './node.ts';
 
 export interface ShapeContext {
   readonly source: Source;
@@ -39,6 +39,40 @@ export function checkShape(node: Node, schema: JsonSchema, path: string, context
   return checkScalar(node, target, path, context);
 }
 
+/** A value of a schema with all that has a default, or is a section or list, filled in. */
+export type Filled<T> = T extends object
+  ? T extends readonly unknown[]
+    ? T
+    : { readonly [K in keyof T]-?: Filled<Exclude<T[K], undefined>> }
+  : T;
+
+/**
+ * The plain value of a node, with the defaults of its schema. What has another type than the schema demands counts as
+ * absent: `checkShape` reports it.
+ */
+export function filledIn(node: Node | undefined, schema: JsonSchema): unknown {
+  const target = resolved(schema);
+  const { anyOf: branches = [target], properties, additionalProperties, items } = target;
+  const branch = node && branches.find((candidate) => hasType(node, candidate));
+  if (branch !== undefined && branch !== target) return filledIn(node, branch);
+  if (branch !== undefined && node?.kind === 'array') {
+    return node.items.map((item) => filledIn(item, items ?? {})).filter((value) => value !== undefined);
+  }
+  if (properties !== undefined) {
+    const object = branch !== undefined && node?.kind === 'object' ? node : null;
+    const values = Object.entries(properties).map(([key, inner]) => [
+      key,
+      filledIn(object === null ? undefined : child(object, key), inner),
+    ]);
+    return Object.fromEntries(values.filter(([, value]) => value !== undefined));
+  }
+  if (branch !== undefined && node?.kind === 'object') {
+    return Object.fromEntries(node.members.map(({ key, value }) => [key, filledIn(value, additionalProperties || {})]));
+  }
+  if (branch !== undefined && node?.kind !== 'null') return (node as ScalarNode).value;
+  return target.default ?? (target.type === 'array' ? [] : undefined);
+}
+
 function checkUnion(node: Node, branches: readonly JsonSchema[], path: string, context: ShapeContext): boolean {
   const branch = branches.find((candidate) => hasType(node, candidate));
   return branch === undefined ? wrongType(node, branches, path, context) : checkShape(node, branch, path, context);
@@ -65,7 +99,7 @@ function checkObject(node: ObjectNode, schema: JsonSchema, path: string, context
 
 function unknownKey(
   key: string,
-  span: Span,
+  span: TextSpan,
   path: string,
   schema: JsonSchema,
   { source, problems, strict, ignored }: ShapeContext,
@@ -85,7 +119,7 @@ function unknownKey(
 }
 
 /** `false` says that the server is used without. */
-function oauthKey(span: Span, value: Node, path: string, { source, problems, strict }: ShapeContext): boolean {
+function oauthKey(span: TextSpan, value: Node, path: string, { source, problems, strict }: ShapeContext): boolean {
   if (value.kind === 'null' || (value.kind === 'boolean' && value.value === false)) return true;
   const message = `${path} has no effect: OAuth is not supported yet`;
   if (strict) problems.error('TL1311', source, span, message);

@@ -1,8 +1,8 @@
-import type { Span } from '../problem/problem.ts';
+import type { TextSpan } from '../problem/problem.ts';
 
-export interface Place {
-  key: Span;
-  value: Span;
+export interface TomlPlace {
+  key: TextSpan;
+  value: TextSpan;
 }
 
 /** The path of keys and array indexes as one string; the separator cannot stand in a TOML key unescaped. */
@@ -15,7 +15,7 @@ export function pathId(path: readonly (string | number)[]): string {
  * smol-toml has accepted: the grammar is walked, not checked, and what is not found is simply not in the map.
  */
 export class TomlPlaces {
-  readonly places = new Map<string, Place>();
+  readonly places = new Map<string, TomlPlace>();
   readonly #text: string;
   readonly #tableCounts = new Map<string, number>();
   #at = 0;
@@ -73,7 +73,7 @@ export class TomlPlaces {
     });
   }
 
-  #value(path: readonly (string | number)[]): Span {
+  #value(path: readonly (string | number)[]): TextSpan {
     const start = this.#at;
     const first = this.#text[start];
     if (first === '"' || first === "'") this.#string();
@@ -109,8 +109,8 @@ export class TomlPlaces {
     this.#at++;
   }
 
-  #key(): { name: string; span: Span }[] {
-    const parts: { name: string; span: Span }[] = [];
+  #key(): { name: string; span: TextSpan }[] {
+    const parts: { name: string; span: TextSpan }[] = [];
     for (;;) {
       this.#skipBlank();
       const start = this.#at;
@@ -143,7 +143,7 @@ export class TomlPlaces {
     }
   }
 
-  #note(path: readonly (string | number)[], key: Span, value: Span): void {
+  #note(path: readonly (string | number)[], key: TextSpan, value: TextSpan): void {
     const id = pathId(path);
     if (!this.places.has(id)) this.places.set(id, { key, value });
   }

@@ -1,15 +1,15 @@
 import { existsSync, realpathSync } from 'node:fs';
 import { basename, sep } from 'node:path';
-import { CLIENT_KEYS, type Client, clientOf } from '../client.ts';
+import { CLIENT_KEYS, type ClientFormat, clientOf } from '../client.ts';
 import { child, isString, type Member, type Node, type ObjectNode, objectAt } from '../document/node.ts';
 import { NOT_YET } from '../document/shape.ts';
-import type { Problems, Source, Span } from '../problem/problem.ts';
+import type { Problems, Source, TextSpan } from '../problem/problem.ts';
 import { configJsonSchema } from '../schema-json.ts';
 
 /** One server as it stands in the file, not yet read. */
-export interface Definition {
+export interface WrittenDefinition {
   readonly name: string;
-  readonly nameSpan: Span;
+  readonly nameSpan: TextSpan;
   readonly node: Node;
   /** `mcpServers.git`, for messages. */
   readonly path: string;
@@ -18,12 +18,12 @@ export interface Definition {
 }
 
 export interface Layout {
-  readonly client: Client;
+  readonly client: ClientFormat;
   /** The file is written for Trunkline: unknown keys are errors. */
   readonly ours: boolean;
   /** Names of the containers found, as in `mcpServers`; empty for a root map and for a file of settings only. */
   readonly containers: readonly string[];
-  readonly definitions: readonly Definition[];
+  readonly definitions: readonly WrittenDefinition[];
   /** Every top-level key is a server. */
   readonly isRootMap: boolean;
   /** The object that has `inputs`. */
@@ -50,7 +50,7 @@ const OUR_SERVER_KEYS = [
 export function findDefinitions(root: ObjectNode, source: Source, problems: Problems, cwd: string): Layout {
   let inputsOf = root;
   const containers: string[] = [];
-  const definitions: Definition[] = [];
+  const definitions: WrittenDefinition[] = [];
   for (const container of CONTAINERS) {
     let node = child(root, container);
     let path = container;
@@ -76,7 +76,7 @@ export function findDefinitions(root: ObjectNode, source: Source, problems: Prob
   return { client, ours: isOurs(root, source, client, all), containers, definitions: all, isRootMap, inputsOf };
 }
 
-function entries(node: Node, path: string, source: Source, problems: Problems): Definition[] {
+function entries(node: Node, path: string, source: Source, problems: Problems): WrittenDefinition[] {
   if (node.kind === 'object') {
     return node.members
       .filter(({ key }) => key !== '$schema')
@@ -109,7 +109,7 @@ function entries(node: Node, path: string, source: Source, problems: Problems): 
  * Claude Code's local scope: `projects.<folder>.mcpServers`, of the folder nearest above `cwd`, by the name that was typed or by
  * its real one.
  */
-function projectServers(root: ObjectNode, cwd: string): Definition[] {
+function projectServers(root: ObjectNode, cwd: string): WrittenDefinition[] {
   const projects = objectAt(root, 'projects');
   if (projects === undefined) return [];
   let nearest: Member | undefined;
@@ -138,7 +138,7 @@ export function foldersWithServers(root: ObjectNode): readonly string[] {
 
 /** Gemini's `mcp.allowed` and `mcp.excluded` name the servers that it uses. */
 function isExcluded(
-  { name, nameSpan, path }: Definition,
+  { name, nameSpan, path }: WrittenDefinition,
   root: ObjectNode,
   source: Source,
   problems: Problems,
@@ -173,7 +173,12 @@ function looksLikeRootMap(root: ObjectNode): boolean {
   return servers.length > 0 && servers.every(({ value }) => looksLikeServer(value));
 }
 
-function isOurs(root: ObjectNode, source: Source, client: Client, definitions: readonly Definition[]): boolean {
+function isOurs(
+  root: ObjectNode,
+  source: Source,
+  client: ClientFormat,
+  definitions: readonly WrittenDefinition[],
+): boolean {
   if (/^trunkline\.\w+$/.test(basename(source.file))) return true;
   const schema = child(root, '$schema');
   if (isString(schema) && /trunkline|(?:^|\/)schema\/config\.schema\.json$/.test(schema.text)) return true;

@@ -2,7 +2,7 @@ import { isAbsolute, relative } from 'node:path';
 import { PROBLEMS, type ProblemCode } from './problem-catalogue.ts';
 
 /** Half-open range of UTF-16 offsets in a source's text. */
-export interface Span {
+export interface TextSpan {
   readonly start: number;
   readonly end: number;
 }
@@ -20,7 +20,7 @@ export class Source {
   readonly file: string;
   readonly text: string;
   #lineStarts: number[] | null = null;
-  readonly #masked: Span[] = [];
+  readonly #masked: TextSpan[] = [];
   #inOrder = true;
 
   constructor(file: string, text: string) {
@@ -67,12 +67,12 @@ export class Source {
   }
 
   /** From now on this part of the text is shown starred: it holds a secret that is written out in the file. */
-  mask(span: Span): void {
+  mask(span: TextSpan): void {
     this.#masked.push(span);
     this.#inOrder = false;
   }
 
-  #masksInOrder(): readonly Span[] {
+  #masksInOrder(): readonly TextSpan[] {
     if (!this.#inOrder) this.#masked.sort((a, b) => a.start - b.start);
     this.#inOrder = true;
     return this.#masked;
@@ -118,12 +118,12 @@ export class Problems {
   /** While true, errors are recorded as warnings: what concerns a disabled server does not stop the others. */
   lenient = false;
 
-  error(code: ProblemCode, source: Source, span: Span | null, message: string, fix?: string): void {
+  error(code: ProblemCode, source: Source, span: TextSpan | null, message: string, fix?: string): void {
     const into = this.lenient ? this.warnings : this.errors;
     if (into.length < MAX_PROBLEMS) into.push(problemAt(code, source, span, message, fix));
   }
 
-  warn(code: ProblemCode, source: Source, span: Span | null, message: string, fix?: string): void {
+  warn(code: ProblemCode, source: Source, span: TextSpan | null, message: string, fix?: string): void {
     if (this.warnings.length < MAX_PROBLEMS) this.warnings.push(problemAt(code, source, span, message, fix));
   }
 
@@ -153,7 +153,7 @@ export class Problems {
 export function problemAt(
   code: ProblemCode,
   source: Source,
-  span: Span | null,
+  span: TextSpan | null,
   message: string,
   fix: string = PROBLEMS[code].fix,
 ): ConfigProblem {
@@ -163,7 +163,7 @@ export function problemAt(
 }
 
 /** A key that stands twice in one map, told at its second place. */
-export function reportDuplicate(key: string, at: Span, first: Span, source: Source, problems: Problems): void {
+export function reportDuplicate(key: string, at: TextSpan, first: TextSpan, source: Source, problems: Problems): void {
   const { line } = source.position(first.start);
   problems.error('TL1103', source, at, `the key ${JSON.stringify(key)} is repeated here (first in line ${line})`);
 }
@@ -182,7 +182,7 @@ function placeOf(problem: ConfigProblem, cwd: string): string {
   return problem.line === 0 ? file : `${file}:${problem.line}:${problem.column}`;
 }
 
-function frameOf(source: Source, span: Span, line: number, column: number): string {
+function frameOf(source: Source, span: TextSpan, line: number, column: number): string {
   const whole = source.shownLine(line);
   const width = Math.max(1, Math.min(span.end - span.start, whole.length - column + 1));
   // A minified file is one line: only the neighbourhood is shown.

@@ -1,6 +1,8 @@
 import { isAbsolute } from 'node:path';
 import type { DockerSpec, ImageSpec } from '../../model/server.ts';
+import type { ServerInput } from '../config-input.ts';
 import { objectAt } from '../document/node.ts';
+import type { Filled } from '../document/shape.ts';
 import { FieldReader, type PlaceContext, placed } from './field-reader.ts';
 import { readEnv, type StdioContext } from './read-stdio.ts';
 
@@ -11,8 +13,10 @@ const VOLUME_NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]*$/;
 const VOLUME = /^([^:]+):(\/[^:]*)(?::((?:ro|rw|z|Z)(?:,(?:ro|rw|z|Z))*))?$/;
 const UNITS: Readonly<Record<string, number>> = { '': 1, b: 1, k: 1024, m: 1024 ** 2, g: 1024 ** 3 };
 
+type Values = Filled<NonNullable<ServerInput['docker']>>;
+
 /** A server in a container (S2.8, S2.22); null after a problem. */
-export function readDocker(fields: FieldReader, context: StdioContext): DockerSpec | null {
+export function readDocker(fields: FieldReader, values: Values, context: StdioContext): DockerSpec | null {
   const node = objectAt(fields.node, 'docker');
   if (node === undefined) return null;
   const { source, problems, expander, path } = fields;
@@ -31,11 +35,17 @@ export function readDocker(fields: FieldReader, context: StdioContext): DockerSp
     if (!CONTAINER.test(container)) return complain(inner, `${JSON.stringify(container)} cannot be a container`);
     return { type: 'docker', target: { container }, env: {}, engine };
   }
-  const spec = readImage(fields, inner, image!, context);
+  const spec = readImage(fields, inner, image!, values, context);
   return spec === null ? null : { type: 'docker', target: { image: spec }, env, engine };
 }
 
-function readImage(fields: FieldReader, inner: FieldReader, name: string, context: PlaceContext): ImageSpec | null {
+function readImage(
+  fields: FieldReader,
+  inner: FieldReader,
+  name: string,
+  values: Values,
+  context: PlaceContext,
+): ImageSpec | null {
   if (!REFERENCE.test(name)) return complain(inner, `${JSON.stringify(name)} cannot be an image`);
   const command = fields.has('args') ? fields.words('args') : [];
   const program = fields.first('command', 'cmd');
@@ -53,19 +63,19 @@ function readImage(fields: FieldReader, inner: FieldReader, name: string, contex
   const mounts = volumes.map((volume) => mountOf(volume, context));
   const bad = mounts.indexOf(null);
   if (bad >= 0) return complain(inner, `the volume ${JSON.stringify(volumes[bad])} is not source:/target[:ro]`);
-  const memory = readMemory(inner);
+  const memory = bytesOf(values.memory);
   if (memory === undefined) return complain(inner, 'the memory is not a number of bytes, such as 512m');
   return {
     name,
     command,
     entrypoint,
     cwd,
-    user: inner.literal('user'),
-    network: inner.literal('network'),
+    user: values.user ?? null,
+    network: values.network ?? null,
     volumes: mounts as string[],
-    readOnly: inner.boolean('readOnly') ?? false,
-    labels: labelsOf(inner),
-    limits: { memoryBytes: memory, cpus: inner.number('cpus'), pids: inner.number('pids') },
+    readOnly: values.readOnly ?? false,
+    labels: values.labels ?? {},
+    limits: { memoryBytes: memory, cpus: values.cpus ?? null, pids: values.pids ?? null },
   };
 }
 
@@ -77,18 +87,11 @@ function mountOf(volume: string, context: PlaceContext): string | null {
   return [from, target, ...(options === undefined ? [] : [options])].join(':');
 }
 
-/** undefined for what is no size. */
-function readMemory(inner: FieldReader): number | null | undefined {
-  if (!inner.has('memory')) return null;
-  const bytes = inner.number('memory');
-  if (bytes !== null) return bytes;
-  const [, digits, unit = ''] = /^(\d{1,12})([bkmg]?)$/i.exec(inner.literal('memory') ?? '') ?? [];
+/** null for no limit, undefined for what is no size. */
+function bytesOf(memory: Values['memory'] | undefined): number | null | undefined {
+  if (typeof memory !== 'string') return memory ?? null;
+  const [, digits, unit = ''] = /^(\d{1,12})([bkmg]?)$/i.exec(memory) ?? [];
   return digits === undefined ? undefined : Number(digits) * UNITS[unit.toLowerCase()]!;
-}
-
-function labelsOf(inner: FieldReader): Record<string, string> {
-  const members = objectAt(inner.node, 'labels')?.members ?? [];
-  return Object.fromEntries(members.flatMap(({ key, value }) => (value.kind === 'string' ? [[key, value.text]] : [])));
 }
 
 /** What a running container has already. */

@@ -1,12 +1,13 @@
-import type { DriftPolicy } from '../../model/drift.ts';
+import { homedir } from 'node:os';
 import { isOwnProcess, type Server, type ToolFilter } from '../../model/server.ts';
 import { secretsOf } from '../../model/swept-definition.ts';
-import { CLIENT_KEYS, type Client } from '../client.ts';
+import { CLIENT_KEYS, type ClientFormat } from '../client.ts';
+import type { ServerInput } from '../config-input.ts';
 import { DEFAULTS, LONGEST_MS } from '../defaults.ts';
-import type { Expander } from '../document/expand.ts';
-import { child, type Member, type Node, type ObjectNode, objectAt } from '../document/node.ts';
-import { checkShape } from '../document/shape.ts';
-import type { Definition } from '../files/containers.ts';
+import { Expander, type ExpanderOptions } from '../document/expand.ts';
+import { child, type Member, type Node, type ObjectNode } from '../document/node.ts';
+import { checkShape, type Filled, filledIn } from '../document/shape.ts';
+import type { WrittenDefinition } from '../files/containers.ts';
 import type { Problems, Source } from '../problem/problem.ts';
 import { serverJsonSchema } from '../schema-json.ts';
 import { FieldReader } from './field-reader.ts';
@@ -20,16 +21,27 @@ export interface ServerContext extends StdioContext, HttpFieldsContext {
   readonly source: Source;
   readonly problems: Problems;
   readonly expander: Expander;
-  readonly client: Client;
+  readonly client: ClientFormat;
   readonly strict: boolean;
   readonly secrets: Set<string>;
+}
+
+/** What the definitions of one document are read with; `inputs` are the answers that are known. */
+export type DocumentContext = Omit<ServerContext, 'expander' | 'home'> &
+  Pick<ExpanderOptions, 'env' | 'inputs' | 'fileFolder'>;
+
+/** The context for every definition of a document, with an expander of its own. */
+export function serverContext({ env, inputs, ...document }: DocumentContext): ServerContext {
+  const { client, folder: workspaceFolder } = document;
+  const expander = new Expander({ ...document, client: client.id, workspaceFolder, env, inputs });
+  return { ...document, expander, home: env['HOME'] ?? homedir() };
 }
 
 /**
  * One definition as a Server of the model, under its final name. Null after a problem, and for what is no server
  * (a client's built-in). A disabled server is read as well as it can be: what is wrong with it is a warning.
  */
-export function readServer(definition: Definition, name: string, context: ServerContext): Server | null {
+export function readServer(definition: WrittenDefinition, name: string, context: ServerContext): Server | null {
   const { source, problems, expander, client, strict } = context;
   const { path, node } = definition;
   if (strict && name !== definition.name) {
@@ -50,6 +62,7 @@ export function readServer(definition: Definition, name: string, context: Server
       strict,
       ignored: CLIENT_KEYS,
     });
+    const values = filledIn(fields.node, serverJsonSchema()) as Filled<ServerInput>;
     const type = serverType(fields, client, !shaped);
     if (type?.type === 'none') {
       problems.warn('TL1414', source, definition.nameSpan, `${path} ${type.why}, and is left out`);
@@ -61,40 +74,36 @@ export function readServer(definition: Definition, name: string, context: Server
         : type.type === 'stdio'
           ? readStdio(fields, context)
           : type.type === 'docker'
-            ? readDocker(fields, context)
+            ? readDocker(fields, values.docker, context)
             : readHttp(fields, type.type, type.sseFallback, context);
     const timeoutMs = readTimeout(fields, client, strict);
     const startupTimeoutMs = readStartupTimeout(fields);
     checkRetry(fields);
     if (transport === null) return null;
-    const description = fields.literal('description');
+    const { description = null, isolationHeader = null, retry, trusted, cache, start, probeMs, drift, limits } = values;
     for (const secret of secretsOf({ transport, description })) context.secrets.add(secret);
-    const limits = objectAt(fields.node, 'limits') ?? fields.node;
-    const limit = (key: string): number | undefined => numberAt(limits, key);
-    const maxMessageBytes = limit('maxMessageBytes') ?? DEFAULTS.maxMessageBytes;
     const isolation = readIsolation(fields, transport);
-    const isolationHeader = fields.literal('isolationHeader');
-    const ownLimits = { maxMessageBytes, maxProcesses: limit('maxProcesses') ?? DEFAULTS.maxProcessesPerServer };
+    const { maxMessageBytes } = limits;
     return {
       name,
       transport,
       description,
       isolation,
-      replicas: readReplicas(fields, { transport, isolation, limits: ownLimits }),
-      singleton: fields.boolean('singleton') ?? DEFAULTS.singleton,
+      replicas: readReplicas(fields, { transport, isolation, limits }),
+      singleton: values.singleton,
       isolationHeader,
       timeoutMs,
-      toolTimeoutMs: readToolTimeouts(fields.node),
+      toolTimeoutMs: toolTimeouts(values.tools),
       ...(startupTimeoutMs === null ? {} : { startupTimeoutMs }),
-      retry: (fields.literal('retry') ?? DEFAULTS.retry) as Server['retry'],
-      trusted: fields.boolean('trusted') ?? DEFAULTS.trusted,
-      cache: fields.boolean('cache') ?? DEFAULTS.cache,
-      start: (fields.literal('start') ?? DEFAULTS.start) as Server['start'],
-      probeMs: fields.number('probeMs') ?? DEFAULTS.probeMs,
-      drift: (fields.literal('drift') ?? DEFAULTS.drift) as DriftPolicy,
+      retry,
+      trusted,
+      cache,
+      start,
+      probeMs,
+      drift,
       enabled,
       tools: readFilter(fields),
-      limits: ownLimits,
+      limits,
       origin: { file: source.file, ...source.position(definition.nameSpan.start) },
       connectionDigest: connectionDigest({ transport, isolation, isolationHeader, maxMessageBytes }),
     };
@@ -104,7 +113,7 @@ export function readServer(definition: Definition, name: string, context: Server
 }
 
 /** Whether it is written as a remote server. */
-export function hasUrl({ node }: Definition): boolean {
+export function hasUrl({ node }: WrittenDefinition): boolean {
   return node.kind === 'object' && URL_KEYS.some((key) => child(flattened(node), key) !== undefined);
 }
 
@@ -134,7 +143,7 @@ function readEnabled(fields: FieldReader): boolean {
   return enabled ?? !(disabled ?? false);
 }
 
-function readTimeout(fields: FieldReader, client: Client, strict: boolean): number {
+function readTimeout(fields: FieldReader, client: ClientFormat, strict: boolean): number {
   const own = fields.number('timeoutMs');
   const found = fields.first('timeout', 'tool_timeout_sec');
   if (found === null || found.node.kind !== 'number') return own ?? DEFAULTS.timeoutMs;
@@ -195,13 +204,11 @@ function checkRetry(fields: FieldReader): void {
   fields.error('TL1306', child(fields.node, 'retry') ?? null, message, 'add "trusted": true, or write retry "never"');
 }
 
-function readToolTimeouts(node: ObjectNode): ReadonlyMap<string, number> {
-  const timeouts = new Map<string, number>();
-  for (const { key, value } of objectAt(node, 'tools')?.members ?? []) {
-    const timeoutMs = numberAt(value, 'timeoutMs');
-    if (timeoutMs !== undefined) timeouts.set(key, timeoutMs);
-  }
-  return timeouts;
+function toolTimeouts(tools: ServerInput['tools'] = []): ReadonlyMap<string, number> {
+  const settings = Array.isArray(tools)
+    ? []
+    : Object.entries(tools as Readonly<Record<string, { timeoutMs?: number }>>);
+  return new Map(settings.flatMap(([name, { timeoutMs }]) => (timeoutMs === undefined ? [] : [[name, timeoutMs]])));
 }
 
 function readFilter(fields: FieldReader): ToolFilter {
@@ -213,11 +220,6 @@ function readFilter(fields: FieldReader): ToolFilter {
     include: include.length === 0 ? null : new Set(include.flatMap((list) => list ?? [])),
     exclude: new Set(excluded),
   };
-}
-
-function numberAt(node: Node, key: string): number | undefined {
-  const value = node.kind === 'object' ? child(node, key) : undefined;
-  return value?.kind === 'number' ? (value.value as number) : undefined;
 }
 
 /** How many processes share the calls of a server: one, unless it is a process that everybody shares. */

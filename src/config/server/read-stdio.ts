@@ -4,7 +4,7 @@ import { Secret } from '../../model/secret.ts';
 import type { RunAs, StdioSpec } from '../../model/server.ts';
 import { child, isString, objectAt } from '../document/node.ts';
 import { isReadFailure, readBytes } from '../document/read-source.ts';
-import { type Problems, Source, type Span } from '../problem/problem.ts';
+import { type Problems, Source, type TextSpan } from '../problem/problem.ts';
 import { type FieldReader, isWord, type PlaceContext, placed, placedCommand } from './field-reader.ts';
 import { readSsh } from './read-ssh.ts';
 
@@ -157,7 +157,7 @@ const MAX_ENV_FILE_BYTES = 1024 * 1024;
  */
 export function readEnvFile(
   file: string,
-  named: { readonly source: Source; readonly span: Span; readonly user: string },
+  named: { readonly source: Source; readonly span: TextSpan; readonly user: string },
   problems: Problems,
 ): Map<string, string> | null {
   const bytes = readBytes(file, MAX_ENV_FILE_BYTES);

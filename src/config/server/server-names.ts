@@ -1,14 +1,14 @@
 import { createHash } from 'node:crypto';
 import { foldedName, SERVER_NAME_PATTERN } from '../../model/names.ts';
-import type { Definition } from '../files/containers.ts';
-import type { Problems, Source, Span } from '../problem/problem.ts';
+import type { WrittenDefinition } from '../files/containers.ts';
+import type { Problems, Source, TextSpan } from '../problem/problem.ts';
 
 /** Where a name was taken, over all files. */
 export interface TakenName {
   readonly name: string;
   readonly written: string;
   readonly source: Source;
-  readonly span: Span;
+  readonly span: TextSpan;
 }
 
 /**
@@ -18,13 +18,13 @@ export interface TakenName {
  * of the files before and gets those of this one.
  */
 export function nameServers(
-  definitions: readonly Definition[],
+  definitions: readonly WrittenDefinition[],
   strict: boolean,
   source: Source,
   problems: Problems,
   taken: Map<string, TakenName>,
-): Map<Definition, string> {
-  const names = new Map<Definition, string>();
+): Map<WrittenDefinition, string> {
+  const names = new Map<WrittenDefinition, string>();
   for (const definition of definitions) {
     const { name: written, nameSpan: span } = definition;
     const name = serverNameOf(written);

@@ -1,5 +1,5 @@
 import type { HttpSpec } from '../../model/server.ts';
-import type { Client } from '../client.ts';
+import type { ClientFormat } from '../client.ts';
 import { isString } from '../document/node.ts';
 import { suggest } from '../problem/problem.ts';
 import type { FieldReader } from './field-reader.ts';
@@ -35,7 +35,7 @@ const WANTED = {
 const BUILTIN = new Set(['builtin', 'platform', 'frontend', 'inlinepython']);
 
 /** The type as written in any spelling, or inferred from what there is; null after a problem. */
-export function serverType(fields: FieldReader, client: Client, quiet: boolean): ServerType | null {
+export function serverType(fields: FieldReader, client: ClientFormat, quiet: boolean): ServerType | null {
   const { path } = fields;
   const command = fields.first('command', 'cmd');
   const urls = URL_KEYS.flatMap((key) => fields.first(key) ?? []);

@@ -1,5 +1,5 @@
 import type { ScalarNode } from '../document/node.ts';
-import type { Source, Span } from '../problem/problem.ts';
+import type { Source, TextSpan } from '../problem/problem.ts';
 
 /** One server of NATS. `user` without `password` is a token. */
 export interface NatsAddress {
@@ -87,7 +87,7 @@ export function maskAddress(source: Source, { text, span }: ScalarNode): void {
 }
 
 /** In order. A part of a password may be anywhere up to the last `@`; a token, anywhere in what cannot be read. */
-function hiddenParts(address: string): readonly Span[] {
+function hiddenParts(address: string): readonly TextSpan[] {
   const scheme = SCHEME.exec(address)?.[0].length ?? 0;
   const at = address.lastIndexOf('@');
   const end = address.length;
@@ -100,7 +100,7 @@ function hiddenParts(address: string): readonly Span[] {
   ]);
 }
 
-function spans(parts: readonly Span[]): readonly Span[] {
+function spans(parts: readonly TextSpan[]): readonly TextSpan[] {
   return parts.filter(({ start, end }) => start < end);
 }
 

@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import type { ClusterSettings, NatsCredentials } from '../../model/desired-state.ts';
 import { Secret } from '../../model/secret.ts';
 import { child, isString, type ObjectNode, plain, type ScalarNode } from '../document/node.ts';
-import { type Problems, Source, type Span } from '../problem/problem.ts';
+import { type Problems, Source, type TextSpan } from '../problem/problem.ts';
 import type { ProblemCode } from '../problem/problem-catalogue.ts';
 import {
   type BadAddress,
@@ -220,7 +220,7 @@ class ClusterReader {
   #error(code: ProblemCode, key: string, message: string, fix?: string): void {
     const { setting, problems } = this.#reading;
     const node = this.#root === null ? undefined : (child(this.#root, key) ?? this.#root);
-    const span: Span | null = node?.span ?? null;
+    const span: TextSpan | null = node?.span ?? null;
     problems.error(code, setting?.source ?? NOWHERE, span, message, fix);
   }
 }

@@ -1,11 +1,13 @@
 import { isIP } from 'node:net';
 import { resolve } from 'node:path';
-import { type DesiredState, type ListenSettings, unsafeExposure } from '../../model/desired-state.ts';
-import { isLoopbackHost } from '../../model/host-address.ts';
-import { DEFAULTS } from '../defaults.ts';
+import { type DesiredState, unsafeExposure } from '../../model/desired-state.ts';
+import { bareHost, isLoopbackHost } from '../../model/host-address.ts';
+import type { ConfigInput } from '../config-input.ts';
 import type { Expander } from '../document/expand.ts';
-import { child, isString, type Member, type Node, type ObjectNode, plain } from '../document/node.ts';
-import { type Problems, problemAt, Source, type Span } from '../problem/problem.ts';
+import { child, isString, type Member, type Node } from '../document/node.ts';
+import { type Filled, filledIn } from '../document/shape.ts';
+import { type Problems, problemAt, Source, type TextSpan } from '../problem/problem.ts';
+import { configJsonSchema } from '../schema-json.ts';
 
 /** What the command line or environment says, stronger than any file. */
 export interface Overrides {
@@ -30,7 +32,7 @@ export interface Setting {
 
 export type Settings = Omit<DesiredState, 'servers' | 'agents' | 'cluster' | 'files'>;
 
-/** Our own keys, from whichever file has them, checked beyond their shape, with defaults and overrides. */
+/** Our own keys, from whichever file has them, with the defaults of the schema, checked beyond their shape. */
 export class SettingsReader {
   readonly #settings: ReadonlyMap<string, Setting>;
   readonly #problems: Problems;
@@ -41,52 +43,40 @@ export class SettingsReader {
   }
 
   read(overrides: Overrides, hasAgents: boolean, longestTimeoutMs: number): Settings {
-    const listen = this.#listen(overrides);
-    const control = {
-      host: overrides.controlHost ?? this.#host('control') ?? DEFAULTS.host,
-      port: overrides.controlPort ?? this.#number('control', 'port') ?? DEFAULTS.controlPort,
-    };
+    const members = [...this.#settings.values()].map(({ member }) => member);
+    const root = { kind: 'object', span: { start: 0, end: 0 }, members } as const;
+    const values = filledIn(root, configJsonSchema()) as Filled<ConfigInput>;
+    const { unknownCallers, listen, control, sessions, firstListWaitMs, maxTimeoutMs, maxProcesses, pool, log } =
+      values;
+    const [certFile, keyFile] = [this.#path('tls', 'cert'), this.#path('tls', 'key')];
+    this.#checkList('trustedProxies', isAddressBlock, 'is not an address or a block like 10.0.0.0/8');
+    this.#checkList('allowedHosts', isHostPattern, 'is not a host name');
+    this.#checkList('allowedOrigins', isOrigin, 'is not an origin like https://app.example.com');
     const settings: Settings = {
-      unknownCallers: (this.#value('unknownCallers') as Settings['unknownCallers']) ?? DEFAULTS.unknownCallers,
-      listen,
-      control,
-      allowedCommands: this.#commands(),
-      sessions: {
-        idleMs: this.#number('sessions', 'idleMs') ?? DEFAULTS.sessionIdleMs,
-        max: this.#number('sessions', 'max') ?? DEFAULTS.maxSessions,
-        maxPerPrincipal: this.#number('sessions', 'maxPerPrincipal') ?? DEFAULTS.maxSessionsPerPrincipal,
+      unknownCallers,
+      listen: {
+        ...listen,
+        host: overrides.host ?? this.#host('listen', listen.host),
+        port: overrides.port ?? listen.port,
+        tls: certFile === null || keyFile === null ? null : { certFile, keyFile },
+        insecure: overrides.insecure ?? listen.insecure,
       },
-      firstListWaitMs: this.#number('firstListWaitMs') ?? DEFAULTS.firstListWaitMs,
-      maxTimeoutMs: Math.max(this.#number('maxTimeoutMs') ?? DEFAULTS.maxTimeoutMs, longestTimeoutMs),
-      maxProcesses: this.#number('maxProcesses') ?? DEFAULTS.maxProcesses,
-      pool: {
-        idleTimeoutMs: this.#number('pool', 'idleTimeoutMs') ?? DEFAULTS.pool.idleTimeoutMs,
-        sleepAfterMs: this.#number('pool', 'sleepAfterMs') ?? DEFAULTS.pool.sleepAfterMs,
-        sweepMs: this.#number('pool', 'sweepMs') ?? DEFAULTS.pool.sweepMs,
-        maxErrors: this.#number('pool', 'maxErrors') ?? DEFAULTS.pool.maxErrors,
+      control: {
+        host: overrides.controlHost ?? this.#host('control', control.host),
+        port: overrides.controlPort ?? control.port,
       },
+      allowedCommands: control.commands,
+      sessions,
+      firstListWaitMs,
+      maxTimeoutMs: Math.max(maxTimeoutMs, longestTimeoutMs),
+      maxProcesses,
+      pool,
       dataDir: overrides.dataDir ?? this.#path('data', 'dir'),
-      logLevel: overrides.logLevel ?? (this.#value('log', 'level') as Settings['logLevel']) ?? DEFAULTS.logLevel,
+      logLevel: overrides.logLevel ?? log.level,
     };
     this.#checkPorts(settings);
     this.#checkExposure(settings, hasAgents);
     return settings;
-  }
-
-  #listen(overrides: Overrides): ListenSettings {
-    const certFile = this.#path('tls', 'cert');
-    const keyFile = this.#path('tls', 'key');
-    return {
-      host: overrides.host ?? this.#host('listen') ?? DEFAULTS.host,
-      port: overrides.port ?? this.#number('listen', 'port') ?? DEFAULTS.port,
-      tls: certFile === null || keyFile === null ? null : { certFile, keyFile },
-      trustedProxies: this.#list('trustedProxies', isAddressBlock, 'is not an address or a block like 10.0.0.0/8'),
-      allowedHosts: this.#list('allowedHosts', isHostPattern, 'is not a host name'),
-      allowedOrigins: this.#list('allowedOrigins', isOrigin, 'is not an origin like https://app.example.com'),
-      insecure: overrides.insecure ?? this.#value('listen', 'insecure') === true,
-      maxBodyBytes: this.#number('listen', 'maxBodyBytes') ?? DEFAULTS.maxBodyBytes,
-      maxConnections: this.#number('listen', 'maxConnections') ?? DEFAULTS.maxConnections,
-    };
   }
 
   #checkExposure({ listen, control, unknownCallers }: Settings, hasAgents: boolean): void {
@@ -106,28 +96,19 @@ export class SettingsReader {
     this.#error('TL1603', 'control', 'port', `both listeners have port ${listen.port}`);
   }
 
-  #host(key: 'listen' | 'control'): string | null {
-    const host = this.#value(key, 'host');
-    if (typeof host !== 'string') return null;
+  #host(key: 'listen' | 'control', host: string): string {
     if (!isHost(host))
       this.#error('TL1602', key, 'host', `${key}.host ${JSON.stringify(host)} is not an address or host name`);
-    return host.replace(/^\[(.*)\]$/, '$1');
+    return bareHost(host);
   }
 
-  #list(key: string, accepts: (text: string) => boolean, complaint: string): readonly string[] {
+  #checkList(key: string, accepts: (text: string) => boolean, complaint: string): void {
     const node = this.#node('listen', key);
-    const items = node?.kind === 'array' ? node.items.filter(isString) : [];
-    const { source } = this.#settings.get('listen') ?? { source: NOWHERE };
-    for (const item of items) {
-      if (accepts(item.text)) continue;
+    const source = this.#settings.get('listen')?.source ?? NOWHERE;
+    for (const item of node?.kind === 'array' ? node.items : []) {
+      if (!isString(item) || accepts(item.text)) continue;
       this.#problems.error('TL1602', source, item.span, `listen.${key}: ${JSON.stringify(item.text)} ${complaint}`);
     }
-    return items.map(({ text }) => text);
-  }
-
-  #commands(): readonly string[] {
-    const node = this.#node('control', 'commands');
-    return node?.kind === 'array' ? node.items.filter(isString).map(({ text }) => text) : [];
   }
 
   #path(key: string, inner: string): string | null {
@@ -138,26 +119,16 @@ export class SettingsReader {
     return path === null ? null : resolve(setting.folder, path);
   }
 
-  #number(key: string, inner?: string): number | null {
-    const value = this.#value(key, inner);
-    return typeof value === 'number' ? value : null;
-  }
-
-  #value(key: string, inner?: string): unknown {
-    const node = this.#node(key, inner);
-    return node === undefined ? undefined : plain(node);
-  }
-
   #node(key: string, inner?: string): Node | undefined {
     const node = this.#settings.get(key)?.member.value;
     if (inner === undefined) return node;
-    return node?.kind === 'object' ? child(node as ObjectNode, inner) : undefined;
+    return node?.kind === 'object' ? child(node, inner) : undefined;
   }
 
   #error(code: 'TL1601' | 'TL1602' | 'TL1603', key: string, inner: string, message: string, fix?: string): void {
     const node = this.#node(key, inner) ?? this.#node(key);
     const source = this.#settings.get(key)?.source ?? NOWHERE;
-    const span: Span | null = node?.span ?? null;
+    const span: TextSpan | null = node?.span ?? null;
     this.#problems.errors.push(problemAt(code, source, span, message, fix));
   }
 }

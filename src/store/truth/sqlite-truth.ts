@@ -13,7 +13,7 @@ import {
   type TruthSnapshot,
   type TruthWrite,
 } from './truth.ts';
-import { createTruth, faultOf, type OpenedTruth, openTruth, takeSnapshot } from './truth-file.ts';
+import { createTruth, faultOf, type OpenedFile, openTruth, takeSnapshot } from './truth-file.ts';
 import { atOneInstant, believed, planChange, readWhole, type TruthRow, wholeSum } from './truth-whole.ts';
 
 /** A change is in the snapshot so long after it was made, at the latest. */
@@ -46,7 +46,7 @@ export class SqliteTruth implements Truth {
   readonly #path: string;
   readonly #clock: Clock;
   readonly #logger: Logger;
-  #opened: OpenedTruth | null;
+  #opened: OpenedFile | null;
   #statements: Statements | null = null;
   #cancelSnapshot: (() => void) | null = null;
   #snapshotting: Promise<void> = Promise.resolve();
@@ -136,7 +136,7 @@ export class SqliteTruth implements Truth {
     this.#opened?.db.close();
   }
 
-  #change(opened: OpenedTruth, writes: readonly TruthWrite[]): Applied {
+  #change(opened: OpenedFile, writes: readonly TruthWrite[]): Applied {
     const { db } = opened;
     const { one, put, drop, whole: putWhole } = this.#prepared(opened);
     db.exec('BEGIN IMMEDIATE');
@@ -160,7 +160,7 @@ export class SqliteTruth implements Truth {
     }
   }
 
-  #reading<T>(run: (statements: Statements, opened: OpenedTruth) => T, nothing: () => T): T {
+  #reading<T>(run: (statements: Statements, opened: OpenedFile) => T, nothing: () => T): T {
     if (this.#closed) throw new TruthError('unavailable', 'the store of run-time changes is closed');
     try {
       // Another process of the data folder may have made it meanwhile.
@@ -174,7 +174,7 @@ export class SqliteTruth implements Truth {
   }
 
   /** What is written to a file that has lost its name is gone with the process. */
-  #refuseLost({ inode }: OpenedTruth): void {
+  #refuseLost({ inode }: OpenedFile): void {
     if (this.#path === ':memory:') return;
     const now = statSync(this.#path, { throwIfNoEntry: false });
     if (now?.ino === inode) return;
@@ -182,7 +182,7 @@ export class SqliteTruth implements Truth {
     throw new TruthError('lost', `${this.#path} ${how} while the gateway runs; stop the gateway and put the file back`);
   }
 
-  #prepared({ db }: OpenedTruth): Statements {
+  #prepared({ db }: OpenedFile): Statements {
     const columns = 'collection, key, value, revision, sum';
     this.#statements ??= {
       all: db.prepare(`SELECT ${columns} FROM records WHERE collection = ? ORDER BY key`),

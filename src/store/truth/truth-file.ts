@@ -28,7 +28,7 @@ export class TruthUnusable extends Error {
   }
 }
 
-export interface OpenedTruth {
+export interface OpenedFile {
   readonly db: DatabaseSync;
   readonly whole: Whole;
   /** Which file it is, whatever bears its name later. */
@@ -44,7 +44,7 @@ export function snapshotPath(path: string): string {
  * Opens the file where there is one, looks at all of it, and brings it to the newest version; null where nothing was
  * ever written. Throws TruthUnusable for everything else: what was decided is never forgotten in silence.
  */
-export function openTruth(path: string): OpenedTruth | null {
+export function openTruth(path: string): OpenedFile | null {
   const snapshot = existsSync(snapshotPath(path));
   // An empty file is one whose first change did not come about. After that there is a snapshot, or it is damaged.
   const there = existsSync(path) && (statSync(path).size > 0 || existsSync(`${path}-journal`));
@@ -86,12 +86,12 @@ export function hasRecords(path: string, collection: string): boolean {
 }
 
 /** Makes the file. Throws what SQLite or the system says. */
-export function createTruth(path: string): OpenedTruth {
+export function createTruth(path: string): OpenedFile {
   if (path !== ':memory:') closeSync(openSync(path, 'a', 0o600));
   return openFile(path);
 }
 
-function openFile(path: string): OpenedTruth {
+function openFile(path: string): OpenedFile {
   if (path !== ':memory:') chmodSync(path, 0o600);
   const db = new DatabaseSync(path);
   try {
