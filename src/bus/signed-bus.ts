@@ -15,27 +15,21 @@ import type {
   SubscribeOptions,
   Subscriber,
 } from './bus.ts';
-import type { CallGround } from './calls/call-ground.ts';
-import { callOf } from './calls/call-id.ts';
-import { TICK_MS } from './calls/deadline.ts';
+import { type CallGround, TICK_MS } from './calls/call-ground.ts';
 import { DueQueue } from './calls/due-queue.ts';
-import { Entries } from './calls/entries.ts';
 import { FramePost } from './calls/frame-post.ts';
-import { FRAME, FRAME_OVERHEAD, framed, hintMessage, readRequest } from './calls/frames.ts';
+import { callOf, Entries, FRAME, FRAME_OVERHEAD, framed, hintMessage, readRequest } from './calls/frames.ts';
 import { QUIET_MS } from './calls/incoming-call.ts';
 import { IncomingCalls } from './calls/incoming-calls.ts';
 import { TAKE_MS } from './calls/outgoing-call.ts';
-import { OutgoingCalls } from './calls/outgoing-calls.ts';
-import { Unheard } from './calls/unheard.ts';
+import { OutgoingCalls, Unheard } from './calls/outgoing-calls.ts';
 import { bundleSubject, callSubjects } from './subjects.ts';
 import { SubscriptionQueue } from './subscription-queue.ts';
 import type { KeyRing } from './trust/key-ring.ts';
-import { Refused } from './trust/refused.ts';
-import { ReplayWindow } from './trust/replay-window.ts';
-import { MAX_SKEW_MS, Signer } from './trust/signer.ts';
+import { MAX_SKEW_MS, ReplayWindow, Signer } from './trust/signer.ts';
 import type { Wire, WireChange, WireMessage } from './wire.ts';
 
-export interface SignedBusDeps {
+interface SignedBusDeps {
   readonly wire: Wire;
   readonly keys: KeyRing;
   readonly clock: Clock;
@@ -274,5 +268,29 @@ export class SignedBus implements Bus {
       this.#incoming.tick();
       if (this.#outgoing.size + this.#incoming.size > 0) this.#tickLater();
     });
+  }
+}
+
+/** What is refused is counted, and told of once in this time. */
+const EVERY_MS = 1_000;
+
+/** Messages that were not believed, or could not be read. */
+export class Refused {
+  readonly #clock: Clock;
+  readonly #tell: (subject: string, reason: string) => void;
+  #toldAt = Number.NEGATIVE_INFINITY;
+  count = 0;
+
+  constructor(clock: Clock, tell: (subject: string, reason: string) => void) {
+    this.#clock = clock;
+    this.#tell = tell;
+  }
+
+  add(subject: string, reason: string): void {
+    this.count++;
+    const now = this.#clock.now();
+    if (now - this.#toldAt < EVERY_MS) return;
+    this.#toldAt = now;
+    this.#tell(subject, reason);
   }
 }

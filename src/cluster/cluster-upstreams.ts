@@ -12,11 +12,17 @@ import type { ClusterDeps } from './cluster-deps.ts';
 import type { OwnNode } from './lease/own-node.ts';
 import type { Advertisements } from './nodes/advertisements.ts';
 import { ForeignCatalogs, type ShownCatalogs } from './nodes/foreign-catalogs.ts';
-import { instancesInstead, instanceToRead, statusElsewhere } from './nodes/instances.ts';
+import {
+  allRestarted,
+  instancesInstead,
+  instanceToRead,
+  type Restart,
+  runningElsewhere,
+  statusElsewhere,
+} from './nodes/instances.ts';
 import type { KnownServers } from './nodes/known-servers.ts';
 import { ListsElsewhere } from './nodes/lists-elsewhere.ts';
 import { whyLost } from './nodes/lost-instances.ts';
-import { allRestarted, type Restart, runningElsewhere } from './nodes/restarts.ts';
 import { type Place, type RemoteInstance, runsOnce } from './nodes/routing-table.ts';
 import type { Users } from './nodes/users.ts';
 import type { OwnServers } from './ownership/own-servers.ts';

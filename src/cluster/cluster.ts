@@ -1,7 +1,8 @@
 import type { Message } from '../model/message.ts';
 import type { Ownership, UpstreamEvents, Upstreams } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
-import { type PublicCalls, type Served, ServedCalls } from './calls/served-calls.ts';
+import type { Served } from './calls/attempts.ts';
+import { type PublicCalls, ServedCalls } from './calls/served-calls.ts';
 import type { ClusterDeps, Regained, ThisNode } from './cluster-deps.ts';
 import { ClusterUpstreams } from './cluster-upstreams.ts';
 import { headOf } from './frames/frame.ts';
@@ -46,7 +47,7 @@ export interface ClusterFigures {
 }
 
 /** A node of the cluster as operators see it. */
-export interface NodeReport extends NodeView {
+interface NodeReport extends NodeView {
   readonly here: boolean;
   readonly servers: readonly string[];
 }

@@ -9,7 +9,7 @@ const AGAIN_MS = 10_000;
 /** At once. */
 const MAX_READS = 32;
 
-export interface SealingAnewDeps {
+interface SealingAnewDeps {
   readonly bucket: LazyBucket;
   readonly name: string;
   readonly clock: Clock;

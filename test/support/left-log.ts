@@ -1,11 +1,10 @@
 import { hash } from 'node:crypto';
-import { loadNats } from '../../src/bus/nats/load-nats.ts';
 import { NatsSharedLog } from '../../src/bus/nats/nats-shared-log.ts';
 import { NatsSharedState } from '../../src/bus/nats/nats-shared-state.ts';
-import { NatsWire } from '../../src/bus/nats/nats-wire.ts';
+import { loadNats, NatsWire } from '../../src/bus/nats/nats-wire.ts';
 import { KeyRing } from '../../src/bus/trust/key-ring.ts';
 import { SealedLog } from '../../src/bus/trust/sealed-log.ts';
-import { LeftStreams } from '../../src/cluster/streams/left-streams.ts';
+import { LeftStreams } from '../../src/cluster/streams/stream-copies.ts';
 import { ANONYMOUS } from '../../src/model/client-profile.ts';
 import { systemClock } from '../../src/model/clock.ts';
 import type { LeftStream } from '../../src/model/stream-copies.ts';

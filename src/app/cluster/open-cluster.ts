@@ -1,8 +1,7 @@
 import { hostname } from 'node:os';
-import { loadNats } from '../../bus/nats/load-nats.ts';
 import { NatsSharedLog } from '../../bus/nats/nats-shared-log.ts';
 import { NatsSharedState } from '../../bus/nats/nats-shared-state.ts';
-import { NatsWire } from '../../bus/nats/nats-wire.ts';
+import { loadNats, NatsWire } from '../../bus/nats/nats-wire.ts';
 import { SignedBus } from '../../bus/signed-bus.ts';
 import { KeyRing } from '../../bus/trust/key-ring.ts';
 import { SealedLog } from '../../bus/trust/sealed-log.ts';

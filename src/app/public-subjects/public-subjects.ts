@@ -1,5 +1,5 @@
 import type { Wire, WireMessage } from '../../bus/wire.ts';
-import type { Served } from '../../cluster/calls/served-calls.ts';
+import type { Served } from '../../cluster/calls/attempts.ts';
 import type { KeyAuthenticator } from '../../downstream/identity/auth.ts';
 import type { Principal } from '../../model/client-profile.ts';
 import { serverEndpoint } from '../../model/exchange.ts';

@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SIGNATURE_BYTES } from '../trust/signer.ts';
-import { Bundles } from './bundles.ts';
-import { callOf, callText } from './call-id.ts';
-import { Entries } from './entries.ts';
-import { FRAME, plainFrame, wordsOf } from './frames.ts';
+import { Bundles } from './frame-post.ts';
+import { callOf, callText, Entries, FRAME, plainFrame, wordsOf } from './frames.ts';
 
 const CALL = '00112233445566aa';
 const ID = callOf(CALL)!;

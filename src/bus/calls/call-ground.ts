@@ -1,8 +1,6 @@
 import type { Clock } from '../../model/clock.ts';
-import type { CallId } from './call-id.ts';
 import type { DueQueue, Waiting } from './due-queue.ts';
-import type { End, Part, RequestHead } from './frames.ts';
-import type { Pieces } from './pieces.ts';
+import type { CallId, End, Part, Pieces, RequestHead } from './frames.ts';
 
 /** A call that has been begun, and that nobody has taken. */
 export interface Untaken extends Waiting<Untaken> {
@@ -38,3 +36,46 @@ export interface CallGround {
 
 /** Longest deadline that a frame can say, and a timer can wait for: 24 days. */
 export const MAX_DEADLINE_MS = 0x7fff_ffff;
+
+/** How often everything that has a deadline is looked at. */
+export const TICK_MS = 1_000;
+
+/**
+ * A deadline that has a timer of its own only in its last second: most of what has one ends long before. Its owner is
+ * ticked once a second.
+ */
+export class Deadline {
+  readonly #clock: Clock;
+  #at: number;
+  readonly #owner: { expired(): void };
+  #disarm: (() => void) | null = null;
+
+  constructor(clock: Clock, ms: number, owner: { expired(): void }) {
+    this.#clock = clock;
+    this.#owner = owner;
+    this.#at = clock.now() + ms;
+    if (ms <= TICK_MS) this.#arm(ms);
+  }
+
+  tick(): void {
+    const left = this.#at - this.#clock.now();
+    if (left <= TICK_MS && this.#disarm === null) this.#arm(Math.max(0, left));
+  }
+
+  /** It is so far off again. Infinity: it stands still until it is moved once more. */
+  move(ms: number): void {
+    this.#disarm?.();
+    this.#disarm = null;
+    this.#at = this.#clock.now() + ms;
+    if (ms <= TICK_MS) this.#arm(ms);
+  }
+
+  /** It does not matter any more. */
+  stop(): void {
+    this.#disarm?.();
+  }
+
+  #arm(ms: number): void {
+    this.#disarm = this.#clock.after(ms, () => this.#owner.expired());
+  }
+}

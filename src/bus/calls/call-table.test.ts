@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type CallId, callOf, callText } from './call-id.ts';
 import { CallTable } from './call-table.ts';
+import { type CallId, callOf, callText } from './frames.ts';
 
 test('an id is the same as text and as numbers; what is no id is none', () => {
   for (const id of [

@@ -1,5 +1,5 @@
 import { ByNumber } from '../../model/by-number.ts';
-import type { CallId } from './call-id.ts';
+import type { CallId } from './frames.ts';
 
 /** Families are kept while they have no calls, because they soon have: as many as a cluster has nodes. */
 const KEPT_FAMILIES = 64;

@@ -1,6 +1,5 @@
 import type { Payload } from '../bus.ts';
-import { type AckFrame, ackFrame, type DataFrame, dataFrame, PART, type Part } from './frames.ts';
-import { Pieces } from './pieces.ts';
+import { type AckFrame, ackFrame, type DataFrame, dataFrame, PART, type Part, Pieces } from './frames.ts';
 
 /** Frames sent and not acknowledged; and chunks of which so many bytes may be. */
 const WINDOW_FRAMES = 256;

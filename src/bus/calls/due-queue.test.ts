@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
-import { Deadline } from './deadline.ts';
+import { Deadline } from './call-ground.ts';
 import { DueQueue, type Waiting } from './due-queue.ts';
 
 /** Something that may wait, by name. */

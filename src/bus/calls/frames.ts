@@ -1,7 +1,5 @@
 import type { Payload } from '../bus.ts';
 import { SIGNATURE_BYTES } from '../trust/signer.ts';
-import type { CallId } from './call-id.ts';
-import { Pieces } from './pieces.ts';
 
 /** What a frame of a call is. The numbers are the wire between nodes: never given another meaning. */
 export const FRAME = { request: 1, accept: 2, ack: 3, data: 4, cancel: 5, gone: 6, hint: 7, unserved: 8 } as const;
@@ -220,3 +218,93 @@ function kindAndBytes(at: number, kind: number, bytes: Payload): Buffer {
 }
 
 const EMPTY = Buffer.alloc(0);
+
+/** Which call. Numbers, because every frame has one: the family is random and its caller's own, the number counts its calls. */
+export interface CallId {
+  readonly family: number;
+  readonly number: number;
+}
+
+/** As it stands in subjects: sixteen hexadecimal digits. */
+export function callText({ family, number }: CallId): string {
+  return hex(family) + hex(number);
+}
+
+/** Null where the text is not one of those. */
+export function callOf(text: string): CallId | null {
+  if (!CALL.test(text)) return null;
+  return { family: Number.parseInt(text.slice(0, 8), 16), number: Number.parseInt(text.slice(8), 16) };
+}
+
+const CALL = /^[0-9a-f]{16}$/;
+
+function hex(number: number): string {
+  return number.toString(16).padStart(8, '0');
+}
+
+/** A payload of one or several buffers, copied out from its beginning to its end. */
+export class Pieces {
+  readonly #buffers: readonly Buffer[];
+  #at = 0;
+  #offset = 0;
+  left = 0;
+
+  constructor(payload: Payload) {
+    this.#buffers = Buffer.isBuffer(payload) ? [payload] : (payload as readonly Buffer[]);
+    for (const buffer of this.#buffers) this.left += buffer.length;
+  }
+
+  /** The next bytes; there must be so many left. */
+  copy(target: Buffer, at: number, bytes: number): void {
+    this.left -= bytes;
+    while (bytes > 0) {
+      const source = this.#buffers[this.#at]!;
+      const count = Math.min(bytes, source.length - this.#offset);
+      source.copy(target, at, this.#offset, this.#offset + count);
+      at += count;
+      bytes -= count;
+      this.#offset += count;
+      if (this.#offset === source.length) {
+        this.#at++;
+        this.#offset = 0;
+      }
+    }
+  }
+}
+
+/**
+ * The entries of a bundle, one after the other: what it says is of the one that `next` has come to, so that nothing has to be
+ * made for each. A frame is where it came, among the others.
+ */
+export class Entries implements CallId, Framed {
+  readonly bytes: Buffer;
+  end: End = 'new';
+  family = 0;
+  number = 0;
+  from = 0;
+  to = 0;
+
+  constructor(bytes: Buffer) {
+    this.bytes = bytes;
+  }
+
+  /** False behind the last one, and where the message is cut otherwise than it says. */
+  next(): boolean {
+    const { bytes, to: at } = this;
+    if (at + ENTRY_HEAD >= bytes.length) return false;
+    const next = at + 4 + bytes.readUInt32BE(at);
+    const end = ENDS[bytes[at + 4]!];
+    if (next > bytes.length || next <= at + ENTRY_HEAD || end === undefined) return false;
+    this.end = end;
+    this.family = bytes.readUInt32BE(at + 5);
+    this.number = bytes.readUInt32BE(at + 9);
+    this.from = at + ENTRY_HEAD;
+    this.to = next;
+    return true;
+  }
+
+  /** Behind the last one: whether the message was cut as it says. */
+  get whole(): boolean {
+    return this.to === this.bytes.length;
+  }
+}

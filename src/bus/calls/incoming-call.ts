@@ -1,12 +1,19 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { BusServing, Payload } from '../bus.ts';
-import { type CallGround, MAX_DEADLINE_MS, type Quiet } from './call-ground.ts';
-import type { CallId } from './call-id.ts';
+import { type CallGround, Deadline, MAX_DEADLINE_MS, type Quiet } from './call-ground.ts';
 import { Channel, type ChannelEnds } from './channel.ts';
-import { Deadline } from './deadline.ts';
 import { failureJson, readFailure } from './failure-json.ts';
-import { type AckFrame, type DataFrame, FRAME, PART, type Part, plainFrame, type RequestFrame } from './frames.ts';
-import { Pieces } from './pieces.ts';
+import {
+  type AckFrame,
+  type CallId,
+  type DataFrame,
+  FRAME,
+  PART,
+  type Part,
+  Pieces,
+  plainFrame,
+  type RequestFrame,
+} from './frames.ts';
 
 /** A call that is answered sooner than this costs two messages; of others the caller hears that they were taken. */
 export const QUIET_MS = 20;

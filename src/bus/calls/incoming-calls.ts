@@ -2,9 +2,9 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { ServingHandler } from '../bus.ts';
 import type { CallGround } from './call-ground.ts';
-import type { CallId } from './call-id.ts';
 import { CallTable } from './call-table.ts';
 import {
+  type CallId,
   FRAME,
   type Framed,
   plainFrame,
@@ -21,7 +21,7 @@ import { IncomingCall, type IncomingEnds } from './incoming-call.ts';
 const CONCURRENCY = 256;
 
 /** A subject that this peer serves. */
-export interface ServedSubject {
+interface ServedSubject {
   readonly ends: IncomingEnds;
   readonly concurrency: number;
   /** Calls of it that are being served. */

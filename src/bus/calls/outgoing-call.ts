@@ -1,12 +1,9 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { BusCall, BusOutcome, CallOptions, Payload } from '../bus.ts';
-import { type CallGround, MAX_DEADLINE_MS, type Untaken } from './call-ground.ts';
-import type { CallId } from './call-id.ts';
+import { type CallGround, Deadline, MAX_DEADLINE_MS, type Untaken } from './call-ground.ts';
 import { Channel, type ChannelEnds } from './channel.ts';
-import { Deadline } from './deadline.ts';
 import { failureJson, readFailure } from './failure-json.ts';
-import { type AckFrame, type DataFrame, FRAME, PART, type Part, plainFrame } from './frames.ts';
-import { Pieces } from './pieces.ts';
+import { type AckFrame, type CallId, type DataFrame, FRAME, PART, type Part, Pieces, plainFrame } from './frames.ts';
 
 /** Nobody has taken the call after so long: as with heartbeats, whoever is silent for this time counts as gone. */
 export const TAKE_MS = 1_500;

@@ -1,8 +1,16 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Bucket, BucketOptions, StateRecord, StateWatcher } from '../shared-state.ts';
-import type { Reach, StreamMaker } from './nats-reach.ts';
+import {
+  apiCode,
+  NO_MESSAGE,
+  NO_STREAM,
+  NOT_DELETED,
+  type Reach,
+  type StreamMaker,
+  stateFailure,
+  WRONG_REVISION,
+} from './jetstream.ts';
 import { isRemoval, NatsWatch, OPERATION, type WatchedBucket } from './nats-watch.ts';
-import { apiCode, NO_MESSAGE, NO_STREAM, NOT_DELETED, stateFailure, WRONG_REVISION } from './state-failure.ts';
 
 const MAX_VALUE_BYTES = 64 * 1024;
 

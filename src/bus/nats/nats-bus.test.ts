@@ -10,8 +10,7 @@ import { Logger } from '../../telemetry/logger.ts';
 import type { Bus } from '../bus.ts';
 import { SignedBus } from '../signed-bus.ts';
 import { KeyRing } from '../trust/key-ring.ts';
-import { loadNats } from './load-nats.ts';
-import { NatsWire } from './nats-wire.ts';
+import { loadNats, NatsWire } from './nats-wire.ts';
 
 const current = currentNatsServer();
 contractOn('nats-server of the system', 'nats-server');

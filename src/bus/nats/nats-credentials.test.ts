@@ -7,9 +7,7 @@ import { TestAuthority } from '../../../test/support/certificates.ts';
 import { currentNatsServer, NatsServer, type NatsServerOptions } from '../../../test/support/nats-server.ts';
 import { systemClock } from '../../model/clock.ts';
 import { Secret } from '../../model/secret.ts';
-import { loadNats } from './load-nats.ts';
-import type { NatsOptions } from './nats-options.ts';
-import { NatsWire } from './nats-wire.ts';
+import { loadNats, type NatsOptions, NatsWire } from './nats-wire.ts';
 
 const current = currentNatsServer();
 const PROGRAMS = ['nats-server', ...('program' in current ? [current.program] : [])];

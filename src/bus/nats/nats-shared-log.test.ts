@@ -3,10 +3,9 @@ import { after, before, describe, test } from 'node:test';
 import { sharedLogContract } from '../../../test/contracts/shared-log.contract.ts';
 import { currentNatsServer, NatsServer } from '../../../test/support/nats-server.ts';
 import { systemClock } from '../../model/clock.ts';
-import { loadNats } from './load-nats.ts';
 import { NatsSharedLog } from './nats-shared-log.ts';
 import { NatsSharedState } from './nats-shared-state.ts';
-import { NatsWire } from './nats-wire.ts';
+import { loadNats, NatsWire } from './nats-wire.ts';
 
 const current = currentNatsServer();
 contractOn('nats-server of the system', 'nats-server');

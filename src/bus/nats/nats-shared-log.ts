@@ -1,9 +1,7 @@
 import type { StreamConfig } from '@nats-io/jetstream';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { LogReading, SharedLog } from '../shared-log.ts';
-import { makeStream } from './make-stream.ts';
-import type { NatsStateDeps, Reach } from './nats-reach.ts';
-import { apiCode, stateFailure, WRONG_REVISION } from './state-failure.ts';
+import { apiCode, makeStream, type NatsStateDeps, type Reach, stateFailure, WRONG_REVISION } from './jetstream.ts';
 
 const STREAM = 'trunkline_logs';
 const SUBJECT = 'trunkline.logs';

@@ -5,10 +5,8 @@ import { eventually, NatsCluster } from '../../../test/support/nats-cluster.ts';
 import { currentNatsServer, NatsServer } from '../../../test/support/nats-server.ts';
 import { systemClock } from '../../model/clock.ts';
 import { Secret } from '../../model/secret.ts';
-import { loadNats } from './load-nats.ts';
-import type { NatsOptions } from './nats-options.ts';
 import { NatsSharedState } from './nats-shared-state.ts';
-import { NatsWire } from './nats-wire.ts';
+import { loadNats, type NatsOptions, NatsWire } from './nats-wire.ts';
 
 const current = currentNatsServer();
 contractOn('nats-server of the system', 'nats-server');

@@ -1,10 +1,8 @@
 import type { StreamConfig } from '@nats-io/jetstream';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Bucket, BucketOptions, SharedState } from '../shared-state.ts';
-import { askForLack } from './jetstream-lack.ts';
-import { makeStream } from './make-stream.ts';
+import { askForLack, makeStream, type NatsStateDeps, type Reach, type StreamMaker } from './jetstream.ts';
 import { NatsBucket } from './nats-bucket.ts';
-import type { NatsStateDeps, Reach, StreamMaker } from './nats-reach.ts';
 import { StreamReplicas } from './stream-replicas.ts';
 
 const REQUEST_MS = 2_000;

@@ -8,8 +8,7 @@ import { Secret } from '../../model/secret.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { SignedBus } from '../signed-bus.ts';
 import { KeyRing } from '../trust/key-ring.ts';
-import { loadNats } from './load-nats.ts';
-import { NatsWire } from './nats-wire.ts';
+import { loadNats, NatsWire } from './nats-wire.ts';
 
 /** As docs/cluster.md has it: nobody may say in the server's place that nobody listens. */
 const CONFIG =

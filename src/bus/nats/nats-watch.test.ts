@@ -4,12 +4,11 @@ import type { JsMsg } from '@nats-io/jetstream';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import { NatsServer } from '../../../test/support/nats-server.ts';
 import { systemClock } from '../../model/clock.ts';
-import { loadNats } from './load-nats.ts';
+import type { Reach } from './jetstream.ts';
 import type { NatsBucket } from './nats-bucket.ts';
-import type { Reach } from './nats-reach.ts';
 import { NatsSharedState } from './nats-shared-state.ts';
 import { NatsWatch, type WatchedBucket } from './nats-watch.ts';
-import { NatsWire } from './nats-wire.ts';
+import { loadNats, NatsWire } from './nats-wire.ts';
 
 /** A bucket as JetStream shows it to a watch, played: `pending` records to be told, and what became of them. */
 class Played {

@@ -1,12 +1,16 @@
-import type { NatsConnection, NodeConnectionOptions, Subscription, TlsOptions } from '@nats-io/transport-node';
+import { isIP } from 'node:net';
+import { checkServerIdentity, type PeerCertificate } from 'node:tls';
+import type {
+  Msg,
+  NatsConnection,
+  NodeConnectionOptions,
+  ServerInfo,
+  Subscription,
+  TlsOptions,
+} from '@nats-io/transport-node';
 import type { Clock } from '../../model/clock.ts';
-import type { NatsCredentials } from '../../model/desired-state.ts';
+import type { NatsCredentials, NatsTls } from '../../model/desired-state.ts';
 import type { Wire, WireChange, WireMessage, WirePublishOptions, WireStatus, WireTraffic } from '../wire.ts';
-import type { NatsCore } from './load-nats.ts';
-import { NatsMessage } from './nats-message.ts';
-import type { NatsOptions } from './nats-options.ts';
-import { natsIdentity } from './server-identity.ts';
-import { serverLacks } from './server-lacks.ts';
 import { unlinkRequests } from './unlinked-requests.ts';
 
 /** Of a server that does not say. */
@@ -259,4 +263,84 @@ function reasonOf(error: unknown): string {
   return cause instanceof Error && cause.message !== '' && !error.message.includes(cause.message)
     ? `${error.message}: ${cause.message}`
     : error.message;
+}
+
+/** A message of NATS. The client reads texts from bytes each time it makes one: only what is asked for is read. */
+class NatsMessage implements WireMessage {
+  readonly payload: Buffer;
+  readonly #message: Msg;
+  readonly #subject: string | null;
+
+  /** `subject`: what was subscribed to, where only that comes; else null. */
+  constructor(message: Msg, subject: string | null) {
+    const { data } = message;
+    this.payload = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
+    this.#message = message;
+    this.#subject = subject;
+  }
+
+  get subject(): string {
+    return this.#subject ?? this.#message.subject;
+  }
+
+  get reply(): string {
+    return this.#message.reply ?? '';
+  }
+
+  get noResponders(): boolean {
+    return this.payload.length === 0 && this.#message.headers?.code === 503;
+  }
+
+  header(name: string): string | null {
+    const { headers } = this.#message;
+    return headers?.has(name) === true ? headers.get(name) : null;
+  }
+}
+
+/** Where the servers of NATS are, and how this node shows who it is. */
+export interface NatsOptions {
+  /** `nats://host:4222`, `tls://…`; further servers of the same cluster, of which any will do. Without credentials. */
+  readonly servers: readonly string[];
+  /** Shown in NATS' own lists of connections. */
+  readonly name: string;
+  readonly credentials: NatsCredentials | null;
+  readonly tls: NatsTls | null;
+}
+
+/**
+ * Whose certificate a server of NATS may have. The client tells TLS no name for a server that is known by its address, and
+ * the check then asks for `localhost`: for those, the certificate has to be of one of the addresses that were configured.
+ */
+function natsIdentity(servers: readonly string[]): (host: string, cert: PeerCertificate) => Error | undefined {
+  const addresses = servers
+    .map((server) => new URL(server).hostname.replace(/^\[(.*)\]$/, '$1'))
+    .filter((host) => isIP(host) !== 0);
+  return (host, cert) => {
+    const error = checkServerIdentity(host, cert);
+    if (error === undefined || host !== 'localhost') return error;
+    return addresses.some((address) => checkServerIdentity(address, cert) === undefined) ? undefined : error;
+  };
+}
+
+/** The oldest nats-server that this was tried with. */
+const OLDEST = [2, 9] as const;
+
+/** What a NATS server does not have of what a cluster needs, for operators, as far as it says so itself. */
+export function serverLacks(info: ServerInfo): readonly string[] {
+  const lacks: string[] = [];
+  const [major = 0, minor = 0] = info.version.split('.').map((part) => Number.parseInt(part, 10));
+  if (major < OLDEST[0] || (major === OLDEST[0] && minor < OLDEST[1])) {
+    lacks.push(`nats-server ${info.version} is too old: ${OLDEST.join('.')} is the oldest that works`);
+  }
+  if (info.headers !== true) lacks.push('headers are off, so that a call without a receiver looks like a slow one');
+  return lacks;
+}
+
+export type NatsCore = typeof import('@nats-io/transport-node');
+export type NatsJetStream = typeof import('@nats-io/jetstream');
+
+/** The NATS client is loaded by whoever is told to join a cluster and by nobody else: every start would pay for it. */
+export async function loadNats(): Promise<{ readonly core: NatsCore; readonly jetStream: NatsJetStream }> {
+  const [core, jetStream] = await Promise.all([import('@nats-io/transport-node'), import('@nats-io/jetstream')]);
+  return { core, jetStream };
 }

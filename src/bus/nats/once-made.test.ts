@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { StreamInfo } from '@nats-io/jetstream';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
-import { makeStream } from './make-stream.ts';
-import type { Reach } from './nats-reach.ts';
+import { makeStream, type Reach } from './jetstream.ts';
 
 const MADE = '2026-11-23T13:54:52.011922064Z';
 

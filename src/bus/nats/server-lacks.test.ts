@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ServerInfo } from '@nats-io/transport-node';
-import { serverLacks } from './server-lacks.ts';
+import { serverLacks } from './nats-wire.ts';
 
 function saying(version: string, headers = true): ServerInfo {
   return { version, headers, jetstream: true } as ServerInfo;

@@ -5,10 +5,9 @@ import { currentNatsServer, NatsServer } from '../../../test/support/nats-server
 import { type Clock, systemClock } from '../../model/clock.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import type { Bucket } from '../shared-state.ts';
-import { loadNats } from './load-nats.ts';
 import { NatsSharedLog } from './nats-shared-log.ts';
 import { NatsSharedState } from './nats-shared-state.ts';
-import { NatsWire } from './nats-wire.ts';
+import { loadNats, NatsWire } from './nats-wire.ts';
 
 /** Instead of a minute. */
 const SOON_MS = 300;

@@ -1,12 +1,9 @@
 import type { StreamInfo } from '@nats-io/jetstream';
-import type { NatsStateDeps, Reach } from './nats-reach.ts';
-import { apiCode, NO_REPLICAS, NO_STREAM } from './state-failure.ts';
+import { apiCode, type NatsStateDeps, NO_REPLICAS, NO_STREAM, REPLICAS, type Reach } from './jetstream.ts';
 
-/** Servers of a NATS cluster that have a stream each. */
-export const REPLICAS = 3;
 const RETRY_MS = 60_000;
 
-export interface StreamReplicasDeps extends Pick<NatsStateDeps, 'wire' | 'clock' | 'logger'> {
+interface StreamReplicasDeps extends Pick<NatsStateDeps, 'wire' | 'clock' | 'logger'> {
   readonly reach: () => Promise<Reach>;
 }
 

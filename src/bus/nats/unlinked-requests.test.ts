@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { NatsServer } from '../../../test/support/nats-server.ts';
-import { loadNats } from './load-nats.ts';
+import { loadNats } from './nats-wire.ts';
 import { unlinkRequests } from './unlinked-requests.ts';
 
 test('the requests of a client are kept as in its map', () => {

@@ -1,9 +1,9 @@
 import { hkdfSync } from 'node:crypto';
 
 /** What keys of the cluster are for. A key for one of them is worth nothing for another. */
-export type KeyUse = 'bus-signing' | 'sealing' | 'log-sealing';
+type KeyUse = 'bus-signing' | 'sealing' | 'log-sealing';
 
-export interface ClusterKey {
+interface ClusterKey {
   /** Eight hexadecimal digits: which key this is, without a word about the key. */
   readonly id: string;
   readonly key: Buffer;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { test } from 'node:test';
-import { Mac } from './mac.ts';
+import { Mac } from './signer.ts';
 
 /** RFC 4231, cases 1, 2 and 4: key, data, HMAC-SHA-256. */
 const VECTORS = [

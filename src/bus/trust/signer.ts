@@ -1,8 +1,111 @@
-import { timingSafeEqual } from 'node:crypto';
+import { createHmac, createSecretKey, hash, type KeyObject, timingSafeEqual } from 'node:crypto';
 import type { Clock } from '../../model/clock.ts';
 import type { KeyRing } from './key-ring.ts';
-import { MAC_BYTES, Mac } from './mac.ts';
-import type { ReplayWindow } from './replay-window.ts';
+
+/** Counters this far behind the highest one of their sender are too old to be told from replays. */
+const WIDTH = 4096;
+/** Senders remembered at once. A sender is forgotten when everything it may have signed is too old anyway. */
+const MAX_SENDERS = 4096;
+
+interface Sender {
+  highest: number;
+  lastMs: number;
+  readonly seen: Uint8Array;
+}
+
+/** Which messages of which sender came already: each is taken once. Senders count their messages. */
+export class ReplayWindow {
+  readonly #senders = new Map<string, Sender>();
+  readonly #rememberMs: number;
+
+  constructor(rememberMs: number) {
+    this.#rememberMs = rememberMs;
+  }
+
+  /** Whether the message with this number is new; it is not from then on. */
+  take(from: string, counter: number, nowMs: number): boolean {
+    let sender = this.#senders.get(from);
+    if (sender === undefined) {
+      if (this.#senders.size >= MAX_SENDERS) this.#forget(nowMs);
+      if (this.#senders.size >= MAX_SENDERS) return false;
+      sender = { highest: counter, lastMs: nowMs, seen: new Uint8Array(WIDTH / 8) };
+      this.#senders.set(from, sender);
+      mark(sender.seen, counter, true);
+      return true;
+    }
+    sender.lastMs = nowMs;
+    if (counter <= sender.highest - WIDTH) return false;
+    if (counter <= sender.highest) {
+      if (marked(sender.seen, counter)) return false;
+    } else {
+      if (counter - sender.highest >= WIDTH) sender.seen.fill(0);
+      else for (let at = sender.highest + 1; at < counter; at++) mark(sender.seen, at, false);
+      sender.highest = counter;
+    }
+    mark(sender.seen, counter, true);
+    return true;
+  }
+
+  #forget(nowMs: number): void {
+    for (const [name, { lastMs }] of this.#senders) if (nowMs - lastMs > this.#rememberMs) this.#senders.delete(name);
+  }
+}
+
+function mark(seen: Uint8Array, counter: number, value: boolean): void {
+  const at = counter % WIDTH;
+  const bit = 1 << (at & 7);
+  if (value) seen[at >> 3]! |= bit;
+  else seen[at >> 3]! &= ~bit;
+}
+
+function marked(seen: Uint8Array, counter: number): boolean {
+  const at = counter % WIDTH;
+  return (seen[at >> 3]! & (1 << (at & 7))) !== 0;
+}
+
+const BLOCK = 64;
+export const MAC_BYTES = 32;
+/** Longer messages are rare, and what their copy would cost is more than what it saves. */
+const SHORT_BYTES = 16 * 1024;
+
+/**
+ * HMAC-SHA-256 (RFC 2104) with one key. Of short messages from two hashes over memory that is kept: Node's own HMAC makes an
+ * object with a stream around it each time, which costs three times as much and, through the collector, once more afterwards.
+ */
+export class Mac {
+  /** The key, padded as the inner hash wants it, and room for a message behind it. */
+  readonly #inner = Buffer.allocUnsafeSlow(BLOCK + SHORT_BYTES);
+  /** The key, padded as the outer hash wants it, and room for the inner hash. */
+  readonly #outer = Buffer.allocUnsafeSlow(BLOCK + MAC_BYTES);
+  readonly #key: KeyObject;
+
+  /** Throws RangeError for a key that is longer than a block of the hash. */
+  constructor(key: Buffer) {
+    if (key.length > BLOCK) throw new RangeError(`a key of ${key.length} bytes`);
+    this.#key = createSecretKey(key);
+    for (let at = 0; at < BLOCK; at++) {
+      const byte = at < key.length ? key[at]! : 0;
+      this.#inner[at] = byte ^ 0x36;
+      this.#outer[at] = byte ^ 0x5c;
+    }
+  }
+
+  /** Of the text, a zero, and the bytes without those from `gapAt` to `gapEnd`: as many characters of latin1 as it has bytes. */
+  of(text: string, bytes: Buffer, gapAt: number, gapEnd: number): string {
+    // No text has more than three bytes for each unit of it.
+    if (text.length * 3 + 1 + bytes.length > SHORT_BYTES) {
+      const long = createHmac('sha256', this.#key).update(`${text}\0`).update(bytes.subarray(0, gapAt));
+      return long.update(bytes.subarray(gapEnd)).digest('binary');
+    }
+    const inner = this.#inner;
+    let end = BLOCK + inner.write(text, BLOCK);
+    inner[end++] = 0;
+    end += bytes.copy(inner, end, 0, gapAt);
+    end += bytes.copy(inner, end, gapEnd);
+    this.#outer.write(hash('sha256', inner.subarray(0, end), 'binary'), BLOCK, 'latin1');
+    return hash('sha256', this.#outer, 'binary');
+  }
+}
 
 /** version 1 · key id 4 · peer 8 · counter 6 · wall clock in ms 6 · HMAC-SHA-256 32; then what is signed. */
 const KEY_AT = 1;
@@ -22,7 +125,7 @@ export const SIGNATURE_BYTES = MAC_AT + MAC_BYTES;
 /** How much clocks of nodes may differ, and so how long a message may be replayed to somebody who has not seen it. */
 export const MAX_SKEW_MS = 60_000;
 
-export interface Signed {
+interface Signed {
   readonly from: string;
   /** Whoever signed it reads messages with several frames. */
   readonly readsBundles: boolean;

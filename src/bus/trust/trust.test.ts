@@ -3,8 +3,7 @@ import { test } from 'node:test';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
 import { hintMessage } from '../calls/frames.ts';
 import { KeyRing } from './key-ring.ts';
-import { ReplayWindow } from './replay-window.ts';
-import { MAX_SKEW_MS, Signer } from './signer.ts';
+import { MAX_SKEW_MS, ReplayWindow, Signer } from './signer.ts';
 
 const ONE = 'secret one, of thirty-two bytes or more';
 const TWO = 'secret two, of thirty-two bytes or more';

@@ -1,11 +1,11 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Exchange } from '../../model/exchange.ts';
-import { type ClientText, clientOf, clientText } from '../frames/client-codec.ts';
+import { type ClientText, clientOf, clientText } from '../frames/frame.ts';
 import { LruMap } from '../lru-map.ts';
 import type { NodeView } from '../nodes/node-state.ts';
 
 /** What is the same from one call of a client to a server to the next, as long as it goes to the same home. */
-export interface CallTerms {
+interface CallTerms {
   readonly server: string;
   /** Of the node's lease, as the caller knows it. */
   readonly nodeEpoch: string;
@@ -28,7 +28,7 @@ export interface ToldTerms {
   known: boolean;
 }
 
-export interface HeardTerms {
+interface HeardTerms {
   readonly terms: CallTerms;
   readonly client: ClientProfile;
 }

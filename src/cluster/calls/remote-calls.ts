@@ -3,8 +3,16 @@ import type { Exchange, Flow } from '../../model/exchange.ts';
 import { calledOff, GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
-import { type ClientText, clientText } from '../frames/client-codec.ts';
-import { headOf, type MessageHead, messageOf, packFrame, SHORT_FORM, unpackFrame } from '../frames/frame.ts';
+import {
+  type ClientText,
+  clientText,
+  headOf,
+  type MessageHead,
+  messageOf,
+  packFrame,
+  SHORT_FORM,
+  unpackFrame,
+} from '../frames/frame.ts';
 import { LruMap } from '../lru-map.ts';
 import type { NodeView } from '../nodes/node-state.ts';
 import { TermsToTell, type ToldTerms } from './call-terms.ts';
@@ -43,7 +51,7 @@ export interface AskHeader {
   readonly likely?: boolean;
 }
 
-export type RemoteOutcome =
+type RemoteOutcome =
   | { readonly kind: 'ended'; readonly outcome: Outcome; readonly key: string | null; readonly own: boolean }
   /** The node did nothing with it: whoever serves it is to be found anew. */
   | { readonly kind: 'elsewhere'; readonly reason: string };

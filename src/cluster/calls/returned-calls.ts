@@ -3,8 +3,7 @@ import { failureJson, readFailure } from '../../bus/calls/failure-json.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
-import { clientOf } from '../frames/client-codec.ts';
-import { headOf, type MessageHead, messageOf, packFrame, unpackFrame } from '../frames/frame.ts';
+import { clientOf, headOf, type MessageHead, messageOf, packFrame, unpackFrame } from '../frames/frame.ts';
 import { type ExchangeHeader, exchangeHeader, runElsewhere } from './remote-calls.ts';
 import { ServedExchange } from './served-exchange.ts';
 

@@ -3,14 +3,12 @@ import { pause } from '../../model/clock.ts';
 import { type Exchange, publicReplyOf } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
-import type { Outcome } from '../../model/outcome.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
-import { clientOf } from '../frames/client-codec.ts';
-import { headOf, messageOf, packFrame, unpackFrame } from '../frames/frame.ts';
+import { clientOf, headOf, messageOf, packFrame, unpackFrame } from '../frames/frame.ts';
 import type { OwnNode } from '../lease/own-node.ts';
 import type { Users } from '../nodes/users.ts';
+import { isListen, type Served } from './attempts.ts';
 import { TermsHeard } from './call-terms.ts';
-import { isListen } from './deadline-of.ts';
 import { type CallHeader, callsSubject, type ReplyHeader } from './remote-calls.ts';
 import { ServedExchange } from './served-exchange.ts';
 import { packAnswer, packTell, unpackRequest } from './short-form.ts';
@@ -21,9 +19,6 @@ const MAX_CALLS = 10_000;
 /** A node that leaves waits so long, and no longer, for what it did not begin to be told so. */
 const FAREWELL_MS = 5_000;
 const POLL_MS = 10;
-
-/** What becomes of a call that another node sent here: its outcome, or why this node is not the one to ask. */
-export type Served = Outcome | { readonly kind: 'elsewhere'; readonly reason: string };
 
 /** What a node sends to itself, to know that everything before it has arrived. */
 const FLUSH = 'trunkline.farewell';

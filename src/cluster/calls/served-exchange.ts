@@ -6,10 +6,9 @@ import { headOf, messageOf, packFrame, unpackFrame } from '../frames/frame.ts';
 import type { AskHeader, ExchangeHeader } from './remote-calls.ts';
 
 /** What a served exchange is to its server, beside its request and its client. */
-export type ExchangeManner = Pick<
-  ExchangeHeader,
-  'takesInputRequired' | 'sealsInput' | 'beginsTask' | 'waitsForTask'
-> & { readonly paramHeaders?: ExchangeHeader['paramHeaders'] };
+type ExchangeManner = Pick<ExchangeHeader, 'takesInputRequired' | 'sealsInput' | 'beginsTask' | 'waitsForTask'> & {
+  readonly paramHeaders?: ExchangeHeader['paramHeaders'];
+};
 
 /** A request that a client made at another node: what happens until its outcome goes there. */
 export class ServedExchange implements Exchange {

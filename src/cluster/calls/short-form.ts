@@ -16,7 +16,7 @@ const ANSWER_HEAD = 4 + PLACES + 1;
 const TELL = 0xff;
 const NO_KEY = 0xff;
 
-export interface ShortRequest {
+interface ShortRequest {
   readonly message: Message;
   readonly exchange: string;
   readonly waitedMs: number;
@@ -25,7 +25,7 @@ export interface ShortRequest {
   readonly terms: string;
 }
 
-export interface ShortAnswer {
+interface ShortAnswer {
   readonly message: Message;
   readonly key: string | null;
   readonly own: boolean;

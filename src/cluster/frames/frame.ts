@@ -1,3 +1,4 @@
+import type { ClientProfile } from '../../model/client-profile.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { Message, type MessageKind } from '../../model/message.ts';
 
@@ -89,4 +90,19 @@ export function messageOf({ kind, era, method, at }: MessageHead, bytes: Buffer)
 /** What another node sent cannot be read. */
 export function malformed(what: string, cause?: unknown): GatewayError {
   return new GatewayError('INTERNAL', `a message of another node is ${what}`, { outcome: 'REFUSED', cause });
+}
+
+/** A client as it is described to another node. */
+export interface ClientText extends Omit<ClientProfile, 'principal'> {
+  readonly principal: { readonly id: string; readonly name: string; readonly servers: readonly string[] | null };
+}
+
+export function clientText(client: ClientProfile): ClientText {
+  const { id, name, servers } = client.principal;
+  return { ...client, principal: { id, name, servers: servers === null ? null : [...servers] } };
+}
+
+export function clientOf(text: ClientText): ClientProfile {
+  const { id, name, servers } = text.principal;
+  return { ...text, principal: { id, name, servers: servers === null ? null : new Set(servers) } };
 }

@@ -1,6 +1,9 @@
+import type { ClientProfile } from '../../model/client-profile.ts';
+import type { Era } from '../../model/message.ts';
 import { LIST_KINDS, type ListKind, type ServerCatalog } from '../../model/server-catalog.ts';
 import { faultOfItem, soundPage } from '../../protocol/list-page.ts';
 import { listOf } from '../../protocol/methods.ts';
+import { LruMap } from '../lru-map.ts';
 
 interface ListText {
   readonly keys: readonly string[];
@@ -55,4 +58,47 @@ export function catalogOf(text: CatalogText, pieces: readonly Buffer[]): ServerC
   if (pieces.length !== at)
     throw new RangeError('a catalogue of another node has another number of pieces than it says');
   return { ...text, hello: { ...text.hello, result: pieces[0]! }, lists };
+}
+
+/** The lists that clients see another of; all of them where it is not known what they saw before. */
+export function differing(before: ServerCatalog | null, { lists }: ServerCatalog): readonly ListKind[] {
+  if (before === null) return LIST_KINDS;
+  return LIST_KINDS.filter((kind) => {
+    const [were, are] = [before.lists[kind].items, lists[kind].items];
+    return were.length !== are.length || are.some(({ bytes }, i) => !bytes.equals(were[i]!.bytes));
+  });
+}
+
+/** Kinds of clients, by what they declare, whose keys are kept. */
+const MAX_KINDS = 256;
+/** Of servers, for each of them. */
+const MAX_SERVERS = 4_096;
+
+/** The keys of catalogues, kept: every call asks for one, and a text that is made anew is hashed anew by every map. */
+export class CatalogKeys {
+  /** By fingerprint, then by server. */
+  readonly #keys = { stateful: kinds(), stateless: kinds() };
+
+  of(server: string, client: ClientProfile): string {
+    const era = clientEra(client);
+    const { fingerprint } = client;
+    let ofKind = this.#keys[era].get(fingerprint);
+    if (ofKind === undefined) this.#keys[era].set(fingerprint, (ofKind = new LruMap(MAX_SERVERS)));
+    let key = ofKind.get(server);
+    if (key === undefined) ofKind.set(server, (key = catalogKey(server, client)));
+    return key;
+  }
+}
+
+/** A server may offer another thing in each era, and to each set of capabilities. */
+export function catalogKey(server: string, client: ClientProfile): string {
+  return `${server}\n${clientEra(client)}\n${client.fingerprint}`;
+}
+
+export function clientEra({ sessionId }: ClientProfile): Era {
+  return sessionId === null ? 'stateless' : 'stateful';
+}
+
+function kinds(): LruMap<LruMap<string>> {
+  return new LruMap(MAX_KINDS);
 }

@@ -2,12 +2,9 @@ import type { BusServing } from '../../bus/bus.ts';
 import { type ClientProfile, callerKey } from '../../model/client-profile.ts';
 import type { ServerCatalog } from '../../model/server-catalog.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
-import { type ClientText, clientOf, clientText } from '../frames/client-codec.ts';
-import { type Frame, packFrame, unpackFrame } from '../frames/frame.ts';
+import { type ClientText, clientOf, clientText, type Frame, packFrame, unpackFrame } from '../frames/frame.ts';
 import { LruMap } from '../lru-map.ts';
-import { type CatalogText, catalogOf, catalogText } from './catalog-codec.ts';
-import { CatalogKeys, clientEra } from './catalog-keys.ts';
-import { differing } from './own-lists-elsewhere.ts';
+import { CatalogKeys, type CatalogText, catalogOf, catalogText, clientEra, differing } from './catalog-codec.ts';
 import type { RemoteInstance } from './routing-table.ts';
 import type { Users } from './users.ts';
 

@@ -1,15 +1,16 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
 import { DOWN, type ServerStatus, STARTED, UP } from '../../model/server-state.ts';
 import type { LocalUpstreams } from '../cluster-deps.ts';
 import { LruMap } from '../lru-map.ts';
 import { statusOfLost } from './lost-instances.ts';
-import type { Place, RemoteInstance } from './routing-table.ts';
+import { type Place, type RemoteInstance, runsOnce } from './routing-table.ts';
 
 /** Keys whose calls to servers of other nodes are remembered to go to one of their homes. */
 const MAX_REMEMBERED = 65_536;
 
 /** A home that a client's calls go to, with the epoch of its claim where that is known. */
-export interface KnownInstance {
+interface KnownInstance {
   readonly instance: RemoteInstance;
   readonly epoch: string | null;
 }
@@ -110,4 +111,29 @@ export function statusElsewhere({ otherInstances: instances, lost }: Place, reac
   if (lost !== null) return statusOfLost(lost, reached);
   const statuses = instances.map(({ offered }) => offered.status).filter((status) => status !== null);
   return statuses.find(({ state }) => STARTED.has(state)) ?? statuses[0] ?? null;
+}
+
+/** A server's restart at one of its homes, under way. */
+export interface Restart {
+  /** As an operator knows it. */
+  readonly at: string;
+  readonly done: Promise<void>;
+}
+
+/** The other homes that something of it runs at. Of a singleton only the node where it runs has a status. */
+export function runningElsewhere(place: Place): readonly RemoteInstance[] {
+  if (!runsOnce(place)) return place.otherInstances;
+  return place.otherInstances.filter(({ offered }) => offered.status !== null);
+}
+
+/** Rejects with GatewayError when one has failed, once all have ended: those that could are restarted. */
+export async function allRestarted(server: string, restarts: readonly Restart[]): Promise<void> {
+  const settled = await Promise.allSettled(restarts.map(({ done }) => done));
+  const failures = settled.flatMap((one, i) =>
+    one.status === 'rejected' ? [{ at: restarts[i]!.at, error: one.reason as Error }] : [],
+  );
+  if (failures.length === 0) return;
+  const unsure = failures.some(({ error }) => error instanceof GatewayError && error.outcome === 'UNKNOWN');
+  const text = failures.map(({ at, error }) => `at ${at}: ${error.message}`).join('; ');
+  throw new GatewayError(unsure ? 'UNKNOWN' : 'NOT_SENT', `${server} ${text}`, { server });
 }

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { onNodes, type PlayedNode, remoteSpec, serverNamed } from '../../../test/support/cluster-bench.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
-import { allRestarted } from './restarts.ts';
+import { allRestarted } from './instances.ts';
 
 const web = serverNamed('web', { transport: remoteSpec });
 const one = serverNamed('one', { singleton: true });

@@ -12,7 +12,7 @@ export interface RemoteInstance {
 }
 
 /** Nodes that mean different things by one name. */
-export interface Conflict {
+interface Conflict {
   readonly server: string;
   /** By definition, the one that calls go to first: the names of its nodes. */
   readonly sides: readonly (readonly string[])[];

@@ -3,14 +3,14 @@ import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
-import { lastMoment } from './last-moment.ts';
+import { lastMoment } from './write-behind.ts';
 
 const AGAIN_MS = 1_000;
 /** While this node ends. */
 const LAST_AGAIN_MS = 100;
 const MAX_AT_ONCE = 32;
 
-export interface MissingRecordsDeps {
+interface MissingRecordsDeps {
   readonly bucket: Pick<LazyBucket, 'look' | 'restore'>;
   /** Of the bucket. */
   readonly name: string;

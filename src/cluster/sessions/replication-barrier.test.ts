@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { memoryBus } from '../../../test/support/cluster-bench.ts';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import { MemoryHub } from '../../bus/memory/memory-wire.ts';
-import { Progress } from './progress.ts';
+import { Progress } from './followed-records.ts';
 import { ReplicationBarrier } from './replication-barrier.ts';
 
 class Bench {

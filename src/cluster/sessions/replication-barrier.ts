@@ -1,8 +1,7 @@
 import type { Bus } from '../../bus/bus.ts';
 import { type Clock, within } from '../../model/clock.ts';
 import { packFrame, unpackFrame } from '../frames/frame.ts';
-import type { FollowedRecords } from './followed-records.ts';
-import type { Wait } from './progress.ts';
+import type { FollowedRecords, Wait } from './followed-records.ts';
 
 /** Who has not heard of a record by then hears of it later. */
 const MOST_MS = 1_000;
@@ -10,7 +9,7 @@ const MOST_MS = 1_000;
 /** What is waited for, so that it can be given up. */
 type Keep = (wait: Wait<number>) => Promise<number>;
 
-export interface ReplicationBarrierDeps {
+interface ReplicationBarrierDeps {
   readonly bus: Bus;
   readonly clock: Clock;
   /** Of the bucket: nodes ask each other about it by this name. */

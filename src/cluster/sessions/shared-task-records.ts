@@ -19,7 +19,7 @@ const MAX_RECORD_BYTES = 640 * 1024;
 /** Raised when the shape of TaskRecord changes; others are then not understood. */
 const FORMAT = 1;
 
-export interface SharedTaskRecordsDeps {
+interface SharedTaskRecordsDeps {
   readonly state: SharedState;
   readonly clock: Clock;
   readonly logger: Logger;

@@ -1,8 +1,7 @@
-import type { Clock } from '../../model/clock.ts';
+import { type Clock, pause } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
-import { lastMoment } from './last-moment.ts';
 
 const AGAIN_MS = 1_000;
 /** While this node ends. */
@@ -12,7 +11,7 @@ const MAX_WRITES = 64;
 /** Two who write one record at once go on trying. */
 const ATTEMPTS = 8;
 
-export interface WriteBehindDeps {
+interface WriteBehindDeps {
   readonly bucket: LazyBucket;
   /** Of the bucket. */
   readonly name: string;
@@ -136,5 +135,16 @@ export class WriteBehind {
   #retry(): void {
     this.#stopRetry = null;
     this.#write();
+  }
+}
+
+/** Three seconds: the store may just be coming back. */
+const LOOKS_MS: readonly number[] = [25, 50, 100, 200, 400, 800, 1_500];
+
+/** What is still to be written when this node ends has a moment to be. */
+export async function lastMoment(clock: Clock, isDone: () => boolean): Promise<void> {
+  for (const waitMs of LOOKS_MS) {
+    if (isDone()) return;
+    await pause(clock, waitMs);
   }
 }

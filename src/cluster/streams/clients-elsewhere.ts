@@ -10,15 +10,13 @@ import { ReturnedCalls } from '../calls/returned-calls.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
 import { packFrame, unpackFrame } from '../frames/frame.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
-import { NodeEnds } from '../lease/node-ends.ts';
 import type { Nodes } from '../nodes/nodes.ts';
-import { LeftStreams } from './left-streams.ts';
-import { ResumedStreams } from './resumed-streams.ts';
+import { NodeEnds, ResumedStreams } from './resumed-streams.ts';
 import { ownerOf, type SharedSubscription, SharedSubscriptions, type SubscribedAgain } from './shared-subscriptions.ts';
-import { CopiesOfStreams } from './stream-copies.ts';
+import { CopiesOfStreams, LeftStreams } from './stream-copies.ts';
 
 /** The clients' side of this node, for what clients of other nodes come back to. */
-export interface OwnClients {
+interface OwnClients {
   /** A call that waits here goes on with what its client brought to another node. Never rejects. */
   returned(exchange: Exchange, endpoint: Endpoint): Promise<Outcome>;
   listening(sessionId: string): boolean;
@@ -31,7 +29,7 @@ export interface OwnClients {
 }
 
 /** The core of this node, as far as it keeps books for sessions. */
-export interface OwnSubscriptions {
+interface OwnSubscriptions {
   /** The session gave a resource up, by way of another node. */
   givenUp(sessionId: string, server: string, uri: string): void;
   /** What another node had in its books. Never rejects. */

@@ -1,14 +1,17 @@
 import type { Bus, BusServing } from '../../bus/bus.ts';
+import { type Clock, pause } from '../../model/clock.ts';
 import type { EventSink, Resumed } from '../../model/stream-copies.ts';
 import { packFrame, unpackFrame } from '../frames/frame.ts';
-import { SinkElsewhere, type StreamTold } from './sink-elsewhere.ts';
+import type { LazyBucket } from '../lazy-bucket.ts';
+import { leaseKey } from '../lease/node-lease.ts';
+import type { Nodes } from '../nodes/nodes.ts';
 
 interface ResumeHeader {
   readonly sessionId: string;
   readonly afterId: string;
 }
 
-export interface ResumedStreamsDeps {
+interface ResumedStreamsDeps {
   readonly bus: Bus;
   /** The other nodes there are now. */
   readonly others: () => Iterable<string>;
@@ -114,4 +117,106 @@ export class ResumedStreams {
 
 function subject(peer: string): string {
   return `trunkline.resume.${peer}`;
+}
+
+/** What the node that a client has its stream at is told of it. The first one opens the stream; an event is the piece. */
+type StreamTold =
+  | { readonly kind: 'open' }
+  | { readonly kind: 'event'; readonly id: string | null; readonly droppable: boolean }
+  | { readonly kind: 'retry'; readonly ms: number };
+
+/** The connection under a stream of this node whose client is at another one. */
+class SinkElsewhere implements EventSink {
+  onDrain: (() => void) | null = null;
+  onClose: (() => void) | null = null;
+  /** Resolves when there is nothing more to be said. */
+  readonly over: Promise<void>;
+  readonly #serving: BusServing;
+  readonly #ended: () => void;
+  #full = false;
+  #closed = false;
+
+  constructor(serving: BusServing) {
+    this.#serving = serving;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.over = promise;
+    this.#ended = resolve;
+    serving.onCancel = () => this.#gone();
+    serving.onDrain = () => {
+      this.#full = false;
+      this.onDrain?.();
+    };
+    this.#tell({ kind: 'open' });
+    if (serving.cancelled !== null) this.#gone();
+  }
+
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  event(id: string | null, parts: readonly Buffer[], droppable = false): boolean {
+    if (this.#closed || (this.#full && droppable)) return false;
+    return this.#tell({ kind: 'event', id, droppable }, parts);
+  }
+
+  retry(ms: number): boolean {
+    return !this.#closed && this.#tell({ kind: 'retry', ms });
+  }
+
+  end(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#serving.answer(packFrame({}));
+    this.#ended();
+  }
+
+  #tell(told: StreamTold, parts: readonly Buffer[] = []): boolean {
+    const fits = this.#serving.emit(packFrame(told, parts));
+    if (!fits) this.#full = true;
+    return fits;
+  }
+
+  #gone(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#ended();
+    this.onClose?.();
+  }
+}
+
+const PAUSE_MS = 100;
+
+/** Whether nodes have ended: they are not heard of any more, and their lease is over. */
+export class NodeEnds {
+  readonly #nodes: Nodes;
+  readonly #leases: LazyBucket;
+  readonly #clock: Clock;
+
+  constructor(nodes: Nodes, leases: LazyBucket, clock: Clock) {
+    this.#nodes = nodes;
+    this.#leases = leases;
+    this.#clock = clock;
+  }
+
+  /** Waits at most so long for that. `orDraining`: one that is about to leave counts. Never rejects. */
+  async over(peer: string, orDraining: boolean, waitMs: number): Promise<boolean> {
+    const clock = this.#clock;
+    const end = clock.now() + waitMs;
+    for (;;) {
+      if (await this.#isOver(peer, orDraining)) return true;
+      if (clock.now() >= end) return false;
+      await pause(clock, PAUSE_MS);
+    }
+  }
+
+  async #isOver(peer: string, orDraining: boolean): Promise<boolean> {
+    const node = this.#nodes.get(peer);
+    if (node !== null) return orDraining && node.state === 'draining';
+    try {
+      return (await this.#leases.get(leaseKey(peer))) === null;
+    } catch {
+      // A store that cannot be read does not say whether the node has ended.
+      return false;
+    }
+  }
 }

@@ -18,7 +18,7 @@ export interface SharedSubscription {
 /** `later`: the server could not be asked. */
 export type SubscribedAgain = 'agreed' | 'refused' | 'later';
 
-export interface SharedSubscriptionsDeps {
+interface SharedSubscriptionsDeps {
   readonly state: SharedState;
   readonly clock: Clock;
   readonly logger: Logger;

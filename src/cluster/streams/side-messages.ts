@@ -5,8 +5,16 @@ import type { Message } from '../../model/message.ts';
 import type { ConnectionChange, StateLoss } from '../../model/ports.ts';
 import type { AskHeader } from '../calls/remote-calls.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
-import { type ClientText, clientOf, clientText } from '../frames/client-codec.ts';
-import { headOf, type MessageHead, messageOf, packFrame, unpackFrame } from '../frames/frame.ts';
+import {
+  type ClientText,
+  clientOf,
+  clientText,
+  headOf,
+  type MessageHead,
+  messageOf,
+  packFrame,
+  unpackFrame,
+} from '../frames/frame.ts';
 
 /** What nodes tell each other beside calls. The message, where there is one, is the piece. */
 export type Side =

@@ -6,7 +6,7 @@ import type { Nodes } from '../nodes/nodes.ts';
 import type { OpenStreams, Side, SideMessages } from './side-messages.ts';
 
 /** The clients of this node, and whether one of them listens here. */
-export interface OwnStreams extends ClientStreams {
+interface OwnStreams extends ClientStreams {
   listening(sessionId: string): boolean;
   /** The sessions of all who do. */
   listeners(): Iterable<string>;

@@ -4,8 +4,7 @@ import { FakeClock } from '../../../test/support/fake-clock.ts';
 import { MemorySharedLog } from '../../bus/memory/memory-shared-log.ts';
 import type { LeftStream, OwedAnswer, StreamCopy } from '../../model/stream-copies.ts';
 import { packFrame } from '../frames/frame.ts';
-import { LeftStreams } from './left-streams.ts';
-import { CopiesOfStreams } from './stream-copies.ts';
+import { CopiesOfStreams, LeftStreams } from './stream-copies.ts';
 
 const NAME = 'p0123abcd.0123456789abcdef1';
 const OWED: OwedAnswer = { id: '7', method: 'tools/call' };

@@ -1,7 +1,14 @@
 import type { SharedLog } from '../../bus/shared-log.ts';
 import type { Clock } from '../../model/clock.ts';
-import type { CopiedStream, OwedAnswer, StreamCopies, StreamCopy } from '../../model/stream-copies.ts';
-import { packFrame } from '../frames/frame.ts';
+import type {
+  CopiedStream,
+  LeftEvent,
+  LeftStream,
+  OwedAnswer,
+  StreamCopies,
+  StreamCopy,
+} from '../../model/stream-copies.ts';
+import { packFrame, unpackFrame } from '../frames/frame.ts';
 
 /** What is said within this time is written down together; a node that dies takes that much with it. */
 const BATCH_MS = 10;
@@ -15,7 +22,7 @@ const MAX_EVENTS = 512;
 const ROOM_BYTES = 64 * 1024;
 
 /** One event in an entry. Its message is the next piece, where it was not left out. */
-export interface CopiedEvent {
+interface CopiedEvent {
   /** The number in its id, and that of the one before on the same stream (0: not known). */
   readonly seq: number;
   readonly prev: number;
@@ -25,7 +32,7 @@ export interface CopiedEvent {
 }
 
 /** Each entry says everything about its stream, so that it does not matter which of them fell out. */
-export interface CopiedEvents {
+interface CopiedEvents {
   readonly kind: 'events';
   readonly sessionId: string;
   readonly principal: string;
@@ -35,7 +42,7 @@ export interface CopiedEvents {
 }
 
 /** Another node goes on with the stream, after this event of one of its own. Nothing behind this counts. */
-export interface CopyEnds {
+interface CopyEnds {
   readonly kind: 'next';
   readonly sessionId: string;
   readonly principal: string;
@@ -153,4 +160,90 @@ class Copy implements StreamCopy {
 /** The number in an event's id, by which the events of a stream are in order. */
 export function numberOf(eventId: string): number {
   return Number.parseInt(eventId.slice(eventId.lastIndexOf('~') + 1), 36);
+}
+
+/** As we write them, and nothing else: they become the names of logs. */
+const EVENT_ID = /^([gp][0-9a-f]{8}\.[0-9a-f]{16}[0-9a-z]{1,12})~[0-9a-z]{1,12}$/;
+
+interface Read {
+  readonly events: readonly LeftEvent[];
+  readonly owed: readonly OwedAnswer[];
+  readonly next: string | null;
+}
+
+/** Reads what nodes that are gone have written down of their streams. */
+export class LeftStreams {
+  readonly #log: SharedLog;
+
+  constructor(log: SharedLog) {
+    this.#log = log;
+  }
+
+  /** What followed this event, for whoever the stream was for; null where nothing is known. Never rejects. */
+  async after(sessionId: string, principal: string, eventId: string): Promise<LeftStream | null> {
+    const name = EVENT_ID.exec(eventId)?.[1];
+    if (name === undefined) return null;
+    try {
+      const { entries, position } = await this.#log.read(name);
+      const found = read(entries, name, numberOf(eventId), sessionId, principal);
+      return found === null ? null : { name, sessionId, principal, position, ...found };
+    } catch {
+      return null;
+    }
+  }
+
+  /**
+   * Whoever reads it from now on is told that it goes on after this event; false where somebody has written meanwhile.
+   * Rejects with GatewayError.
+   */
+  async takeOver({ name, sessionId, principal, next, position }: LeftStream, eventId: string): Promise<boolean> {
+    if (next !== null) return false;
+    const end: CopyEnds = { kind: 'next', sessionId, principal, eventId };
+    return this.#log.appendAfter(name, Buffer.concat(packFrame(end)), position);
+  }
+}
+
+function read(
+  entries: readonly Buffer[],
+  name: string,
+  after: number,
+  sessionId: string,
+  principal: string,
+): Read | null {
+  const events: LeftEvent[] = [];
+  let known = false;
+  let last = after;
+  let owed: readonly OwedAnswer[] = [];
+  let gap = false;
+  const answered = new Set<string>();
+  const asked = new Map<string, OwedAnswer>();
+  for (const entry of entries) {
+    const { header, pieces } = unpackFrame<CopiedEvents | CopyEnds>(entry);
+    // Whoever it is not for learns nothing of it.
+    if (header.sessionId !== sessionId || header.principal !== principal) return null;
+    if (header.kind === 'next') return { events, owed, next: header.eventId };
+    if (header.kind !== 'events') continue;
+    known = true;
+    ({ owed } = header);
+    for (const one of owed) asked.set(one.id, one);
+    let piece = 0;
+    for (const { seq, prev, left, answers } of header.events) {
+      const message = left === true ? null : pieces[piece++]!;
+      if (answers !== undefined) answered.add(answers.id);
+      if (seq <= last) continue;
+      if (prev > last) {
+        gap = true;
+        events.push({ eventId: null, message: null, answers: null });
+      }
+      events.push({ eventId: `${name}~${seq.toString(36)}`, message, answers: answers ?? null });
+      last = seq;
+    }
+  }
+  if (!known) return null;
+  for (const { id } of owed) answered.add(id);
+  // What is not owed any more, and not there, was answered in the gap.
+  for (const answers of asked.values()) {
+    if (gap && !answered.has(answers.id)) events.push({ eventId: null, message: null, answers });
+  }
+  return { events, owed, next: null };
 }

@@ -16,7 +16,6 @@ import type { KnownServers } from '../nodes/known-servers.ts';
 import type { Nodes } from '../nodes/nodes.ts';
 import type { Claims } from '../ownership/claims.ts';
 import { SealingAnew } from '../sealing-anew.ts';
-import { listenAlone } from './own-stream.ts';
 import {
   openRecord,
   readWritten,
@@ -27,7 +26,7 @@ import {
   writtenText,
 } from './session-record.ts';
 import { SessionStreams } from './session-streams.ts';
-import { type UsedSession, UsedSessions } from './used-sessions.ts';
+import { listenAlone, type UsedSession, UsedSessions } from './used-sessions.ts';
 
 const SESSIONS = 'trunkline_server_sessions';
 /** Nobody's any more: those that are in use are written once a day. */

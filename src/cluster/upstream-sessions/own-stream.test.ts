@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../../test/support/fake-clock.ts';
 import type { SessionMember } from '../../model/shared-upstream-sessions.ts';
-import { listenAlone, type OwnStream } from './own-stream.ts';
+import { listenAlone, type OwnStream } from './used-sessions.ts';
 
 test('who listens alone goes on where the one before ended, and is told where something may have been missed', async () => {
   const stream: OwnStream = {};

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { UpstreamSessionRecord } from '../../model/ports.ts';
-import { SharedHellos } from './shared-hellos.ts';
+import { SharedHellos } from './used-sessions.ts';
 
 function record(identity: string, hello: string): UpstreamSessionRecord {
   return { identity, mcpSessionId: 's', hello, revision: '2025-11-25', fingerprint: '{}' };

@@ -2,9 +2,7 @@ import type { UpstreamSessionRecord } from '../../model/ports.ts';
 import type { SessionMember, SessionPlace } from '../../model/shared-upstream-sessions.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
 import { fencingToken, type LazyBucket } from '../lazy-bucket.ts';
-import type { OwnStream } from './own-stream.ts';
 import { openRecord, readWritten, sealRecord, type WrittenSession, writtenText } from './session-record.ts';
-import { SharedHellos } from './shared-hellos.ts';
 
 /** What is in use is looked after so often, and written so often, that the store does not forget it. */
 const LOOK_MS = 30_000;
@@ -25,7 +23,7 @@ export interface UsedSession extends OwnStream {
   readonly unsharable: boolean;
 }
 
-export interface PutHow {
+interface PutHow {
   readonly published: boolean;
   readonly unsharable?: boolean;
 }
@@ -192,5 +190,60 @@ export class UsedSessions {
     this.#deps.logger.warn('server_session_replaced', { server: place?.server ?? '' });
     this.forget(key);
     member?.replaced();
+  }
+}
+
+/** A session of a server's that no other node can use. */
+export interface OwnStream {
+  /** How far its stream was heard; null where that is not known, undefined before anybody has listened. */
+  heard?: string | null;
+}
+
+/**
+ * Nobody else can listen to it, so no claim is needed: whoever has the connection listens, and goes on where the one before
+ * it ended. The returned function: not any more.
+ */
+export function listenAlone(stream: OwnStream, member: SessionMember): () => void {
+  let left = false;
+  // The member may not be complete yet.
+  queueMicrotask(() => {
+    if (left) return;
+    const { heard } = stream;
+    stream.heard = null;
+    member.listen(heard ?? null, heard === null);
+  });
+  return () => {
+    if (left) return;
+    left = true;
+    const heard = member.silence();
+    if (stream.heard !== undefined) stream.heard = heard;
+  };
+}
+
+interface Hello {
+  readonly text: string;
+  sessions: number;
+}
+
+/** What a server says of itself is the same for all its sessions, nearly always: kept once, for as long as one has it. */
+export class SharedHellos {
+  readonly #hellos = new Map<string, Hello>();
+
+  get size(): number {
+    return this.#hellos.size;
+  }
+
+  /** The record as it is to be kept, until it is `left`. */
+  taken(record: UpstreamSessionRecord): UpstreamSessionRecord {
+    const known = this.#hellos.get(record.identity);
+    if (known === undefined) this.#hellos.set(record.identity, { text: record.hello, sessions: 1 });
+    if (known?.text !== record.hello) return record;
+    known.sessions++;
+    return { ...record, hello: known.text };
+  }
+
+  left({ identity, hello }: UpstreamSessionRecord): void {
+    const known = this.#hellos.get(identity);
+    if (known?.text === hello && --known.sessions === 0) this.#hellos.delete(identity);
   }
 }

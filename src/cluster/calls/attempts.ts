@@ -1,6 +1,13 @@
+import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError, NoRoom } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
-import type { Served } from './served-calls.ts';
+import { timeoutOf } from '../../protocol/call-time.ts';
+import { LISTEN } from '../../protocol/methods.ts';
+import type { Place } from '../nodes/routing-table.ts';
+
+/** What becomes of a call that another node sent here: its outcome, or why this node is not the one to ask. */
+export type Served = Outcome | { readonly kind: 'elsewhere'; readonly reason: string };
 
 /** This node is not the one to ask, and did nothing. */
 export function elsewhere(reason: string): Served {
@@ -28,4 +35,19 @@ export function isRoomless(outcome: Outcome): boolean {
 export function notPassedOn(error: unknown): Promise<Outcome> {
   if (error instanceof GatewayError && error.outcome !== 'UNKNOWN') return Promise.resolve(failure(error));
   return Promise.reject(error);
+}
+
+/** Nothing that is waited for: it goes on until somebody ends it. */
+export function isListen({ method }: Message): boolean {
+  return method === LISTEN;
+}
+
+/**
+ * How long a call to the server may take, as its home keeps it. 0 for what has none, or one that only its home knows:
+ * streams, and what waits for a task.
+ */
+export function deadlineOf(place: Place | undefined, request: Message, exchange: Exchange): number {
+  const { method } = request;
+  if (isListen(request) || method === 'tasks/result' || exchange.waitsForTask === true) return 0;
+  return place === undefined ? 0 : timeoutOf(place.server, request);
 }
