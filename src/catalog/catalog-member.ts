@@ -86,7 +86,7 @@ export function isObject(value: unknown): value is Record<string, unknown> {
 const UI = 'io.modelcontextprotocol/ui';
 export const SKILLS = 'io.modelcontextprotocol/skills';
 /** The one method of SEP-2640 whose name does not tell the extension. */
-export const READ_DIRECTORY = 'resources/directory/read';
+const READ_DIRECTORY = 'resources/directory/read';
 /** Extensions whose methods the gateway knows, and which have no others. */
 const KNOWN: ReadonlySet<string> = new Set([UI, SKILLS, 'io.modelcontextprotocol/tasks']);
 

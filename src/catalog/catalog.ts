@@ -17,21 +17,26 @@ import { ListPages } from './list-pages.ts';
 import { NameTable, type TableEntry, type Target } from './name-table.ts';
 import { ResourceTable, type ResourceTarget } from './resource-table.ts';
 
-export interface CatalogParts {
-  readonly version: string;
+interface MergeOptions {
+  /** Whom the catalogue is for: callers of another audience must not page through it. */
   readonly audience: string;
-  /** Whether every caller may see this: nothing was left out for this one. */
+  /** Whether the audience is everybody. */
   readonly unfiltered: boolean;
+  /** No server, whether or not this caller may use it, is called `mcp`. */
   readonly bridged: boolean;
+  readonly cursors: CursorWriter;
+  /** `Implementation` object of the gateway, as JSON text. */
+  readonly serverInfo: string;
+}
+
+interface CatalogParts extends MergeOptions {
+  readonly version: string;
   readonly members: readonly CatalogMember[];
   readonly declared: ReadonlyMap<string, Declared>;
   readonly tools: NameTable;
   readonly prompts: NameTable;
   readonly resources: ResourceTable;
   readonly notices: readonly NameNotice[];
-  readonly cursors: CursorWriter;
-  /** `Implementation` object of the gateway. */
-  readonly serverInfo: string;
 }
 
 /**
@@ -199,18 +204,6 @@ export class Catalog {
 /** Whether the content of a list differs between two catalogues. */
 export function listDiffers(before: Catalog, after: Catalog, kind: ListKind): boolean {
   return before.version !== after.version && before.digest(kind) !== after.digest(kind);
-}
-
-export interface MergeOptions {
-  /** Whom the catalogue is for: callers of another audience must not page through it. */
-  readonly audience: string;
-  /** Whether the audience is everybody. */
-  readonly unfiltered: boolean;
-  /** No server, whether or not this caller may use it, is called `mcp`. */
-  readonly bridged: boolean;
-  readonly cursors: CursorWriter;
-  /** `Implementation` object of the gateway, as JSON text. */
-  readonly serverInfo: string;
 }
 
 /**

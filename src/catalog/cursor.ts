@@ -3,7 +3,7 @@ import type { ListKind } from '../model/server-catalog.ts';
 import { LIST_KINDS } from '../model/server-catalog.ts';
 
 /** What one of our cursors says: a page of a list of one catalogue version. */
-export interface CursorContent {
+interface CursorContent {
   readonly version: string;
   readonly kind: ListKind;
   readonly page: number;

@@ -47,7 +47,7 @@ function renamed(bytes: Buffer, key: string, exposed: string | null, server: str
 }
 
 /** What a tool's definition says that calls of it depend on. */
-export interface ToolFacts {
+interface ToolFacts {
   /** Parameters that are mirrored into headers, or why the declaration is void. */
   readonly headers: HeaderParams;
   /** Its structured results are wrapped for stateful clients. */
@@ -70,7 +70,7 @@ export function toolFacts(tool: Capability): ToolFacts {
  * The definition in the words of the client's era; null where clients of that era could not use it. `tasks` says that
  * the server answers with tasks: in 2026-07-28 any of its tools may, which a stateful client is told tool by tool.
  */
-export function toolFor(era: Era, tool: Capability, serverEra: Era, tasks: boolean): Buffer | null {
+function toolFor(era: Era, tool: Capability, serverEra: Era, tasks: boolean): Buffer | null {
   // A client must drop such a tool (streamable-http §Custom Headers), so it is not shown in the first place.
   if (era === 'stateless' && !toolFacts(tool).headers.ok) return null;
   if (era === serverEra) return tool.bytes;

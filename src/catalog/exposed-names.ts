@@ -16,7 +16,7 @@ export interface NameNotice {
   readonly reason: string;
 }
 
-export interface ExposedNames {
+interface ExposedNames {
   /** In the order of the input; null for what is not offered. */
   readonly names: readonly (string | null)[];
   readonly notices: readonly NameNotice[];

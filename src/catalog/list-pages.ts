@@ -5,7 +5,7 @@ import { result } from '../protocol/compose.ts';
 const PAGE_ITEMS = 250;
 const PAGE_BYTES = 1024 * 1024;
 
-export interface PageFrame {
+interface PageFrame {
   readonly era: Era;
   /** The member of the result that holds the items. */
   readonly resultKey: string;

@@ -117,7 +117,7 @@ interface TemplateEntry {
 const INDEXED = 64;
 
 /** Templates of all servers by their literal beginning, so that a URI is compared only with those that it can match. */
-export class TemplateIndex {
+class TemplateIndex {
   /** Lower ranks are more specific; of equally specific ones the first has the lower rank. */
   readonly #byPrefix: ReadonlyMap<string, readonly (TemplateEntry & { readonly rank: number })[]>;
   readonly #lengths: readonly number[];

@@ -1,24 +1,7 @@
 import { basename, dirname } from 'node:path';
 
 /** A client whose file format differs from the common `mcpServers` in more than the container's name. */
-export type ClientId =
-  | 'amp'
-  | 'claude'
-  | 'claude-user'
-  | 'cline'
-  | 'codex'
-  | 'continue'
-  | 'cursor'
-  | 'gemini'
-  | 'goose'
-  | 'librechat'
-  | 'muster'
-  | 'opencode'
-  | 'roo'
-  | 'vscode'
-  | 'windsurf'
-  | 'zed'
-  | 'unknown';
+export type ClientId = keyof typeof FORMATS;
 
 export interface ClientFormat {
   readonly id: ClientId;
@@ -30,34 +13,31 @@ export interface ClientFormat {
   readonly urlType: 'sse' | null;
 }
 
-function client(
-  id: ClientId,
-  timeoutUnitMs: number | null,
-  isSettings = false,
-  urlType: 'sse' | null = null,
-): ClientFormat {
+/** Milliseconds of one unit of `timeout`, whether the file holds other settings, the type of a server with a `url`. */
+const FORMATS = {
+  amp: [1, true, null],
+  claude: [1, false, null],
+  'claude-user': [1, true, null],
+  cline: [1000, false, null],
+  codex: [1000, true, null],
+  continue: [1000, true, null],
+  cursor: [1, false, null],
+  gemini: [1, true, 'sse'],
+  goose: [1000, true, null],
+  librechat: [1, true, 'sse'],
+  muster: [1000, false, null],
+  opencode: [1, true, null],
+  roo: [1000, false, null],
+  vscode: [1, false, null],
+  windsurf: [1, false, null],
+  zed: [1, true, null],
+  unknown: [null, false, null],
+} as const;
+
+function formatOf(id: ClientId): ClientFormat {
+  const [timeoutUnitMs, isSettings, urlType] = FORMATS[id];
   return { id, timeoutUnitMs, isSettings, urlType };
 }
-
-const CLIENTS = {
-  amp: client('amp', 1, true),
-  claude: client('claude', 1),
-  'claude-user': client('claude-user', 1, true),
-  cline: client('cline', 1000),
-  codex: client('codex', 1000, true),
-  continue: client('continue', 1000, true),
-  cursor: client('cursor', 1),
-  gemini: client('gemini', 1, true, 'sse'),
-  goose: client('goose', 1000, true),
-  librechat: client('librechat', 1, true, 'sse'),
-  muster: client('muster', 1000),
-  opencode: client('opencode', 1, true),
-  roo: client('roo', 1000),
-  vscode: client('vscode', 1),
-  windsurf: client('windsurf', 1),
-  zed: client('zed', 1, true),
-  unknown: client('unknown', null),
-} as const satisfies Record<ClientId, ClientFormat>;
 
 /** By `folder/file`, then by file alone, then by the container. */
 const BY_PATH: Readonly<Record<string, ClientId>> = {
@@ -98,14 +78,14 @@ const BY_CONTAINER: Readonly<Record<string, ClientId>> = {
 export function clientOf(file: string, containers: readonly string[], isBlock = false): ClientFormat {
   const name = basename(file);
   const byPath = BY_PATH[`${basename(dirname(file))}/${name}`] ?? BY_NAME[name];
-  if (byPath !== undefined) return CLIENTS[byPath];
+  if (byPath !== undefined) return formatOf(byPath);
   // Blocks of Continue lie in folders of their own, most of them.
-  if (isBlock || /[/\\]\.continue[/\\]/.test(file)) return CLIENTS.continue;
+  if (isBlock || /[/\\]\.continue[/\\]/.test(file)) return formatOf('continue');
   for (const container of containers) {
     const id = BY_CONTAINER[container];
-    if (id !== undefined) return CLIENTS[id];
+    if (id !== undefined) return formatOf(id);
   }
-  return CLIENTS.unknown;
+  return formatOf('unknown');
 }
 
 const IN_WORKSPACE = new Set([

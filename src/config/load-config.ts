@@ -38,7 +38,7 @@ export interface LoadOptions {
 }
 
 /** A document that a program has at hand. */
-export interface InlineSource {
+interface InlineSource {
   /** Stands for the file in problems: a name in angle brackets, as in `<createGateway>`. */
   readonly label: string;
   /** In any of the three syntaxes. Relative paths in it mean `cwd`. */
@@ -222,13 +222,8 @@ class Load {
       const elsewhere =
         folder === undefined ? undefined : `start Trunkline in a folder that has servers here, as ${folder}`;
       const fix = keys.length === 0 ? elsewhere : `did you mean ${JSON.stringify(keys[0])}?`;
-      problems.error(
-        'TL1401',
-        source,
-        { start: root.span.start, end: root.span.start + 1 },
-        'no servers are defined here',
-        fix,
-      );
+      const span = { start: root.span.start, end: root.span.start + 1 };
+      problems.error('TL1401', source, span, 'no servers are defined here', fix);
     }
   }
 

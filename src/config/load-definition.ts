@@ -11,7 +11,7 @@ import { readServer, serverContext } from './server/read-server.ts';
 import { nameServers } from './server/server-names.ts';
 
 /** One definition that stands in no file: what would stand under a server's name, as a JSON object of its own. */
-export interface DefinitionSource {
+interface DefinitionSource {
   readonly text: string;
   /** Its name; null where the text has to say it, under `name`. */
   readonly name: string | null;

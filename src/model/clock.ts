@@ -1,7 +1,7 @@
 import { uptime } from 'node:os';
 
 /** Where time is read, in milliseconds; for tests. */
-export interface TimeSources {
+interface TimeSources {
   /** The system's clock, which can be set to anything at any moment. */
   readonly system: () => number;
   /** Runs evenly and stands while the machine sleeps. */

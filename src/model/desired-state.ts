@@ -115,7 +115,7 @@ export const POOL_DEFAULTS: PoolSettings = {
 };
 
 /** What a listener has that makes it safe to be reached by other machines. */
-export interface Exposure {
+interface Exposure {
   /** Agents authenticate nobody where unknown callers get everything too. */
   readonly authenticated: boolean;
   /** By TLS of our own or of a proxy. */

@@ -141,7 +141,7 @@ const EVENT_KIND = oneOf(['trusted', 'added', 'changed', 'removed', 'approved', 
 export type DriftEventKind = Infer<typeof EVENT_KIND>;
 
 /** One line of a server's history, without its time. */
-export const DRIFT_EVENT = {
+const DRIFT_EVENT = {
   kind: EVENT_KIND,
   name: described(nullable(NAME), 'null for `trusted`, which concerns the whole server.'),
   digest: nullable(text),

@@ -9,7 +9,7 @@ let collector: Collector | null = null;
  * Whether the heap, with what it holds outside of it, may grow to three times of what outlived a collection before the next
  * one, instead of what V8 thinks right: little more, where few objects are made. Large bodies are such growth and no garbage.
  */
-export function letHeapGrow(grows: boolean): void {
+function letHeapGrow(grows: boolean): void {
   setFlagsFromString(`--heap-growing-percent=${grows ? 200 : 0}`);
 }
 

@@ -67,7 +67,7 @@ export interface ServerCatalog {
 }
 
 /** Names that are not offered, with why in words for the caller (docs/drift.md). */
-export interface Withheld extends Readonly<Record<PinnedKind, ReadonlyMap<string, string>>> {
+interface Withheld extends Readonly<Record<PinnedKind, ReadonlyMap<string, string>>> {
   /** All that may be used, where nothing else may be; null where names that the server does not list go to it as well. */
   readonly only: Readonly<Record<PinnedKind, ReadonlySet<string>>> | null;
 }

@@ -40,7 +40,7 @@ export const STATE = named(
 );
 export type ServerState = Infer<typeof STATE>;
 
-export const HEALTH = named('Health', oneOf(['unknown', 'healthy', 'unhealthy']));
+const HEALTH = named('Health', oneOf(['unknown', 'healthy', 'unhealthy']));
 export type Health = Infer<typeof HEALTH>;
 
 export const TRANSPORT = named('Transport', oneOf(['stdio', 'docker', 'http', 'sse', 'json', 'memory']));
@@ -64,7 +64,7 @@ export const STARTED: ReadonlySet<ServerState> = new Set(['running', 'connected'
 export const LOGIN_ADVICE = 'OAuth is not supported yet; use a static token: headers.Authorization';
 
 /** What a server that asks for credentials says of how to get them (RFC 9110 §11.6.1, RFC 9728 §5.1). */
-export const AUTH_CHALLENGE = named(
+const AUTH_CHALLENGE = named(
   'AuthChallenge',
   object({
     resourceMetadata: nullable(text),
@@ -86,7 +86,7 @@ export const STATE_STEP = {
   challenge: described(nullable(AUTH_CHALLENGE), 'Set on the way to `auth_required`.'),
 };
 
-export const STATE_CHANGE = named('StateChange', object({ ...STATE_STEP, at: wallTime }));
+const STATE_CHANGE = named('StateChange', object({ ...STATE_STEP, at: wallTime }));
 /** One step of a server from a state to another. */
 export type StateChange = Infer<typeof STATE_CHANGE>;
 

@@ -105,7 +105,7 @@ export interface HttpSpec {
 }
 
 /** A server inside this process, for embedding and tests. The app hands the transport a factory under this key. */
-export interface MemorySpec {
+interface MemorySpec {
   readonly type: 'memory';
   readonly key: string;
 }
@@ -120,7 +120,7 @@ export function isOwnProcess({ transport }: Pick<Server, 'transport'>): boolean 
 /** Whose connection a call may use. `session` is the default for stateful-era servers, `shared` for stateless ones. */
 export type Isolation = 'shared' | 'session' | 'principal';
 
-export interface ServerLimits {
+interface ServerLimits {
   /** Longest message taken from the server; above it the call ends in TOO_LARGE. Default 16 MiB. */
   readonly maxMessageBytes: number;
   /** Processes of this server at once. Default 16. */

@@ -3,7 +3,7 @@ import type { Server, TransportSpec } from './server.ts';
 import { SweptText } from './swept-text.ts';
 
 /** What may be shown of a server's definition, to anyone, and what of it may be shown nowhere. */
-export interface SweptDefinition {
+interface SweptDefinition {
   /** Of a process; null for other servers. References to secrets stay as they are written. */
   readonly command: string | null;
   readonly args: readonly string[];

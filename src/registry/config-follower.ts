@@ -40,14 +40,11 @@ export interface FollowerDeps {
  * None of them rejects: nobody waits for what a change of a file or a signal began, so a defect would end the process.
  */
 export class ConfigFollower {
-  readonly #registry: Registry;
-  readonly #options: LoadOptions;
-  readonly #onReload: (reload: Reload) => void;
+  readonly #deps: FollowerDeps;
   readonly #watch: ConfigWatch;
   readonly #answers = new FilesAnswer();
   /** What the last reading depended on. */
   #watched: readonly string[];
-  readonly #overlay: (state: DesiredState) => DesiredState;
   /** As the files say, without the overlay. */
   #base: DesiredState;
   #problems: readonly ConfigProblem[] = [];
@@ -55,14 +52,12 @@ export class ConfigFollower {
   #again: Promise<Reload> | null = null;
   #closed = false;
 
-  constructor({ registry, options, initial, onReload, watching, overlay }: FollowerDeps) {
-    this.#options = options;
-    this.#overlay = overlay ?? ((state) => state);
+  constructor(deps: FollowerDeps) {
+    const { initial, watching } = deps;
+    this.#deps = deps;
     this.#base = initial.state;
     this.#problems = initial.misconfigured;
     this.#watched = initial.watched;
-    this.#registry = registry;
-    this.#onReload = onReload;
     this.#watch = watchConfig(initial.watched, () => void this.reload(), watching);
   }
 
@@ -97,7 +92,7 @@ export class ConfigFollower {
 
   /** The overlay has changed: puts it over what the files said last. */
   overlaid(): void {
-    if (!this.#closed) this.#registry.replace(this.#overlay(this.#base));
+    if (!this.#closed) this.#deps.registry.replace(this.#overlaid(this.#base));
   }
 
   /** From now on the files are read when they are asked for only. */
@@ -108,6 +103,10 @@ export class ConfigFollower {
   close(): void {
     this.#closed = true;
     this.#watch.close();
+  }
+
+  #overlaid(state: DesiredState): DesiredState {
+    return this.#deps.overlay?.(state) ?? state;
   }
 
   async #read(): Promise<Reload> {
@@ -122,7 +121,7 @@ export class ConfigFollower {
   }
 
   async #readFiles(): Promise<Reload> {
-    const result = await loadConfig(this.#options);
+    const result = await loadConfig(this.#deps.options);
     if (this.#closed) return NOTHING;
     this.#watched = result.watched;
     this.#watch.follow(result.watched);
@@ -130,20 +129,20 @@ export class ConfigFollower {
     if (!result.ok) {
       this.#problems = result.problems;
       const refused: Reload = { kind: 'refused', problems: result.problems, secrets };
-      this.#onReload(refused);
+      this.#deps.onReload(refused);
       return refused;
     }
     const { misconfigured } = result;
     const base = misconfigured.length === 0 ? result.state : withGoodBefore(result.state, this.#base);
-    const state = this.#overlay(base);
-    const kind = this.#registry.differs(state) ? 'applied' : 'unchanged';
+    const state = this.#overlaid(base);
+    const kind = this.#deps.registry.differs(state) ? 'applied' : 'unchanged';
     const reload: Reload = { kind, misconfigured, warnings, secrets };
     this.#problems = misconfigured;
     // First this: secrets must be known to the scrubber before anybody can log them.
-    this.#onReload(reload);
+    this.#deps.onReload(reload);
     this.#base = base;
     try {
-      this.#registry.replace(state);
+      this.#deps.registry.replace(state);
       return reload;
     } catch (error) {
       // It is in force, and all listeners have heard of it: to call it refused would be a lie.
@@ -155,7 +154,7 @@ export class ConfigFollower {
   /** Tells of a defect. That whoever is told fails too must not end the process either; the result says it still. */
   #told(reload: Reload): Reload {
     try {
-      this.#onReload(reload);
+      this.#deps.onReload(reload);
     } catch {
       // There is nobody else to tell.
     }
@@ -164,8 +163,8 @@ export class ConfigFollower {
 
   /** Without the words of the error, which may hold what was being read; its place in our source is none of that. */
   #defect(what: string, error: unknown): ConfigProblem {
-    const { files = [], inline = [] } = this.#options;
-    const [file = inline[0]?.label ?? '<command line>'] = files.map((path) => resolve(this.#options.cwd, path));
+    const { files = [], inline = [] } = this.#deps.options;
+    const [file = inline[0]?.label ?? '<command line>'] = files.map((path) => resolve(this.#deps.options.cwd, path));
     const message = `${what}: Trunkline failed with ${placeOf(error)}`;
     return problemAt('TL1002', new Source(file, ''), null, message, 'report this, it is a defect of Trunkline');
   }

@@ -33,7 +33,7 @@ export interface TrustMarks {
   delete(server: string): void;
 }
 
-export interface PinBookDeps {
+interface PinBookDeps {
   readonly records: PinRecords;
   /** The records are those of other nodes too. */
   readonly shared: boolean;
@@ -53,12 +53,7 @@ export class PinsContended extends Error {}
  * change then, and until that `problem` says so.
  */
 export class PinBook implements Pins {
-  readonly #desired: () => ReadonlySet<string> | null;
-  readonly #records: PinRecords;
-  readonly #shared: boolean;
-  readonly #marks: TrustMarks;
-  readonly #clock: Clock;
-  readonly #logger: Logger;
+  readonly #deps: PinBookDeps;
   readonly #servers = new Map<string, ServerPins>();
   /** Trusted and not on the disk. */
   readonly #unsaved = new Set<string>();
@@ -72,13 +67,8 @@ export class PinBook implements Pins {
     return book;
   }
 
-  private constructor({ records, shared, marks, clock, logger, desired }: PinBookDeps) {
-    this.#desired = desired;
-    this.#records = records;
-    this.#shared = shared;
-    this.#marks = marks;
-    this.#clock = clock;
-    this.#logger = logger;
+  private constructor(deps: PinBookDeps) {
+    this.#deps = deps;
   }
 
   /** Another node may have decided something. Rejects where that cannot be read; what was known holds then. */
@@ -95,13 +85,13 @@ export class PinBook implements Pins {
   }
 
   isLost(server: string): boolean {
-    return this.of(server).trustedAt === null && this.#marks.has(server);
+    return this.of(server).trustedAt === null && this.#deps.marks.has(server);
   }
 
   isFirstOf(server: string, kind: string): boolean {
     const mark = `${server} ${kind}`;
-    if (this.#marks.has(mark)) return false;
-    this.#marks.add(mark);
+    if (this.#deps.marks.has(mark)) return false;
+    this.#deps.marks.add(mark);
     return true;
   }
 
@@ -109,11 +99,11 @@ export class PinBook implements Pins {
     await this.#alone(async () => {
       const before = this.of(server);
       if (before.trustedAt !== null) return;
-      if (this.isLost(server)) this.#logger.error('pins_lost', { server });
-      const marked = this.#marks.has(server);
-      this.#marks.add(server);
+      if (this.isLost(server)) this.#deps.logger.error('pins_lost', { server });
+      const marked = this.#deps.marks.has(server);
+      this.#deps.marks.add(server);
       await this.#makeRoom();
-      const at = this.#clock.wall();
+      const at = this.#deps.clock.wall();
       const pins = pinnable(definitions).map((one) => this.#approved(before, one, 'first use', at));
       const event: DriftEvent = { ...NOTHING, at, kind: 'trusted', text };
       const change = { trustedAt: at, pins, removed: [], events: [event] };
@@ -122,7 +112,7 @@ export class PinBook implements Pins {
           this.#take(server, change);
         } else {
           // Another node has trusted what it saw first, and is the one to miss it.
-          if (!marked) this.#marks.delete(server);
+          if (!marked) this.#deps.marks.delete(server);
           await this.#load();
         }
       } catch (error) {
@@ -174,13 +164,13 @@ export class PinBook implements Pins {
     server: string,
     options: { readonly limit: number; readonly after?: string },
   ): Promise<readonly DriftRecord[]> {
-    return this.#records.history(server, options);
+    return this.#deps.records.history(server, options);
   }
 
   #changed(server: string, change: (before: ServerPins, at: number) => PinsChange): Promise<void> {
     return this.#alone(async () => {
       for (let attempt = 1; ; attempt++) {
-        const next = change(this.of(server), this.#clock.wall());
+        const next = change(this.of(server), this.#deps.clock.wall());
         if (await this.#saved(server, next)) {
           this.#take(server, next);
           return;
@@ -208,7 +198,7 @@ export class PinBook implements Pins {
               ...late.filter((pin) => !change.removed.some((name) => pinKey(name) === pinKey(pin))),
             ],
           };
-    const saved = await this.#records.save(server, whole);
+    const saved = await this.#deps.records.save(server, whole);
     if (saved) {
       this.#unsaved.delete(server);
       if (this.#unsaved.size === 0) this.#problem = null;
@@ -236,7 +226,7 @@ export class PinBook implements Pins {
   }
 
   async #load(): Promise<void> {
-    const loaded = await this.#records.load();
+    const loaded = await this.#deps.records.load();
     for (const name of [...this.#servers.keys()]) if (!this.#unsaved.has(name)) this.#servers.delete(name);
     for (const pins of loaded) if (!this.#unsaved.has(pins.server)) this.#servers.set(pins.server, pins);
   }
@@ -247,18 +237,18 @@ export class PinBook implements Pins {
    */
   async #makeRoom(): Promise<void> {
     if (this.#servers.size < MAX_SERVERS) return;
-    const desired = this.#desired();
+    const desired = this.#deps.desired();
     if (desired === null) return;
     const gone = [...this.#servers.values()].filter(
-      ({ server }) => !desired.has(server) && (!this.#shared || this.#marks.has(server)),
+      ({ server }) => !desired.has(server) && (!this.#deps.shared || this.#deps.marks.has(server)),
     );
     gone.sort((a, b) => (a.trustedAt ?? 0) - (b.trustedAt ?? 0));
     for (const { server } of gone.slice(0, this.#servers.size - MAX_SERVERS + 1)) {
       try {
-        await this.#records.forget(server);
+        await this.#deps.records.forget(server);
         this.#servers.delete(server);
-        this.#marks.delete(server);
-        this.#logger.warn('pins_forgotten', { server });
+        this.#deps.marks.delete(server);
+        this.#deps.logger.warn('pins_forgotten', { server });
       } catch (error) {
         this.#failed(error);
       }
@@ -267,7 +257,7 @@ export class PinBook implements Pins {
 
   #failed(error: unknown): void {
     this.#problem = `pins are not saved: ${error instanceof Error ? error.message : String(error)}`;
-    this.#logger.error('pins_not_saved', { error });
+    this.#deps.logger.error('pins_not_saved', { error });
   }
 
   #alone<T>(work: () => Promise<T>): Promise<T> {

@@ -3,12 +3,12 @@ import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics, Series } from '../telemetry/metrics.ts';
 
 /** One place that says what should run. Throws where it cannot be read; what it said before holds then. */
-export interface DesiredSource {
+interface DesiredSource {
   readonly name: 'files' | 'store';
   read(): Promise<void>;
 }
 
-export interface ReconcilerDeps {
+interface ReconcilerDeps {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;

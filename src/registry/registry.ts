@@ -4,7 +4,7 @@ import { Secret } from '../model/secret.ts';
 import { diffServers, type ServersDiff } from '../model/servers-diff.ts';
 
 /** Everything of the desired state but servers and files, by name. */
-export type SettingName = Exclude<keyof DesiredState, 'servers' | 'files'>;
+type SettingName = Exclude<keyof DesiredState, 'servers' | 'files'>;
 
 export interface RegistryChange {
   /** Grows by one with every change; the first state has 1. */
@@ -14,7 +14,7 @@ export interface RegistryChange {
   readonly settings: readonly SettingName[];
 }
 
-export type RegistryListener = (change: RegistryChange) => void;
+type RegistryListener = (change: RegistryChange) => void;
 
 const NO_SERVERS: DesiredState['servers'] = new Map();
 
@@ -69,7 +69,7 @@ export class Registry {
   /** As `onChange`, but begins with everything there is, as added. */
   watch(listener: RegistryListener): () => void {
     const servers = diffServers(NO_SERVERS, this.#state.servers);
-    listener({ version: this.#version, state: this.#state, servers, settings: SETTINGS });
+    listener({ version: this.#version, state: this.#state, servers, settings: settingsOf(this.#state) });
     return this.onChange(listener);
   }
 
@@ -93,26 +93,15 @@ export class Registry {
   }
 }
 
-const SETTINGS: readonly SettingName[] = [
-  'agents',
-  'unknownCallers',
-  'listen',
-  'control',
-  'allowedCommands',
-  'sessions',
-  'firstListWaitMs',
-  'maxTimeoutMs',
-  'maxProcesses',
-  'pool',
-  'cluster',
-  'dataDir',
-  'logLevel',
-];
+function settingsOf(state: DesiredState): readonly SettingName[] {
+  const { servers: _servers, files: _files, ...settings } = state;
+  return Object.keys(settings) as SettingName[];
+}
 
 function differences(before: DesiredState, after: DesiredState): Pick<RegistryChange, 'servers' | 'settings'> {
   return {
     servers: diffServers(before.servers, after.servers),
-    settings: SETTINGS.filter((name) => !isDeepStrictEqual(comparable(before, name), comparable(after, name))),
+    settings: settingsOf(after).filter((name) => !isDeepStrictEqual(comparable(before, name), comparable(after, name))),
   };
 }
 

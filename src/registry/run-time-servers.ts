@@ -16,7 +16,7 @@ import {
 import type { StoredServers } from './stored-definitions.ts';
 import { asTemporary, type Lifetime } from './temporary-servers.ts';
 
-export interface RunTimeServersDeps {
+interface RunTimeServersDeps {
   readonly stored: StoredServers;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -33,7 +33,7 @@ export interface RunTimeServersDeps {
   readonly others?: ServersElsewhere;
 }
 
-export interface DefinitionInput {
+interface DefinitionInput {
   readonly text: string;
   /** null where the text says it. */
   readonly name: string | null;
@@ -41,7 +41,7 @@ export interface DefinitionInput {
   readonly folder: string | null;
 }
 
-export interface WrittenServer {
+interface WrittenServer {
   readonly server: Server;
   readonly warnings: readonly ConfigProblem[];
 }

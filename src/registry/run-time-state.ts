@@ -9,7 +9,7 @@ import { noServer, RunTimeProblem, revisionChanged } from './run-time-problem.ts
 import { StoredDefinitions, type StoredEntry, type StoredServers } from './stored-definitions.ts';
 import { type TemporaryServer, TemporaryServers } from './temporary-servers.ts';
 
-export interface RunTimeStateDeps {
+interface RunTimeStateDeps {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -215,13 +215,13 @@ export interface ServersElsewhere {
 export const NO_SERVERS_ELSEWHERE: ServersElsewhere = { server: () => null, against: () => [] };
 
 /** A server of the store that does not run, because a file has one that clients would take for it. */
-export interface Shadowed {
+interface Shadowed {
   readonly name: string;
   /** The server that does. */
   readonly by: string;
 }
 
-export interface Merged {
+interface Merged {
   readonly state: DesiredState;
   readonly shadowed: readonly Shadowed[];
 }
@@ -230,11 +230,7 @@ export interface Merged {
  * What should run: the files, what was added at run time, and what is suspended. Of two servers that clients would
  * confuse the file's runs: it is what people look at. The other stays where it is, and is told. Pure.
  */
-export function mergeDesired(
-  files: DesiredState,
-  added: Iterable<Server>,
-  suspended: (name: string) => boolean,
-): Merged {
+function mergeDesired(files: DesiredState, added: Iterable<Server>, suspended: (name: string) => boolean): Merged {
   const servers = new Map(files.servers);
   const taken = new Map([...servers.keys()].map((name) => [foldedName(name), name]));
   const shadowed: Shadowed[] = [];

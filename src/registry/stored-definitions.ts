@@ -6,7 +6,7 @@ import type { Server } from '../model/server.ts';
 import type { Applied, Truth } from '../store/truth/truth.ts';
 
 /** A server that was added at run time, as it was written then. */
-export interface StoredRecord {
+interface StoredRecord {
   readonly name: string;
   /** The definition, JSON text as it came: references are kept as references, and read anew at every start. */
   readonly text: string;
@@ -20,7 +20,7 @@ export interface StoredRecord {
 }
 
 /** What the store says that should run, at one instant. */
-export interface StoredDesire {
+interface StoredDesire {
   /** Of the last change of all: a later reading never has a lower one. */
   readonly revision: number;
   readonly servers: ReadonlyMap<string, StoredRecord & { readonly revision: number }>;

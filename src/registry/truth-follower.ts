@@ -7,7 +7,7 @@ const EVERY_MS = 2_000;
 /** Looks for the sake of hints are no closer than this: anybody may send those. */
 const APART_MS = 100;
 
-export interface TruthFollowerDeps {
+interface TruthFollowerDeps {
   readonly truth: Truth;
   readonly clock: Clock;
   readonly logger: Logger;

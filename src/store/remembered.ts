@@ -25,7 +25,7 @@ class RememberedTable<V> {
       const text = sealing === null ? value : sealing.open(context, value.toString());
       const stored = text === null ? null : (storedObject(Buffer.from(text)) as V | null);
       if (stored === null) state.delete(bucket, key);
-      else if (sealing?.outdated?.(context, value.toString()) === true) this.put(key, stored);
+      else if (sealing?.outdated?.(context, value.toString()) === true) this.set(key, stored);
       else this.#values.set(key, stored);
     }
   }
@@ -34,35 +34,21 @@ class RememberedTable<V> {
     return this.#values.get(key) ?? null;
   }
 
-  put(key: string, value: V): void {
+  set(key: string, value: V): void {
     this.#values.set(key, value);
     const text = JSON.stringify(value);
     this.#state.put(this.#bucket, key, Buffer.from(this.#sealing?.seal(`${this.#bucket} ${key}`, text) ?? text));
   }
 
-  delete(key: string): void {
+  forget(key: string): void {
     if (this.#values.delete(key)) this.#state.delete(this.#bucket, key);
   }
 }
 
 /** Era verdicts in `state.db`, by connection digest. */
-export class SqliteEraVerdicts implements EraVerdicts {
-  readonly #table: RememberedTable<EraVerdict>;
-
+export class SqliteEraVerdicts extends RememberedTable<EraVerdict> implements EraVerdicts {
   constructor(state: StateFile) {
-    this.#table = new RememberedTable(state, 'era');
-  }
-
-  get(identity: string): EraVerdict | null {
-    return this.#table.get(identity);
-  }
-
-  set(identity: string, verdict: EraVerdict): void {
-    this.#table.put(identity, verdict);
-  }
-
-  forget(identity: string): void {
-    this.#table.delete(identity);
+    super(state, 'era');
   }
 }
 
@@ -79,16 +65,16 @@ export class SqliteUpstreamSessions implements UpstreamSessions {
   }
 
   put(server: string, sessionKey: string, record: UpstreamSessionRecord): void {
-    this.#table.put(`${server}\n${sessionKey}`, record);
+    this.#table.set(`${server}\n${sessionKey}`, record);
   }
 
   delete(server: string, sessionKey: string): void {
-    this.#table.delete(`${server}\n${sessionKey}`);
+    this.#table.forget(`${server}\n${sessionKey}`);
   }
 }
 
 /** The JSON object that was stored; null for anything else. State may be damaged, and is never worth failing for. */
-export function storedObject(value: Buffer): object | null {
+function storedObject(value: Buffer): object | null {
   try {
     const stored: unknown = JSON.parse(value.toString());
     return typeof stored === 'object' ? stored : null;

@@ -1,5 +1,5 @@
 /** What cannot be seen in a text. */
-export interface HiddenText {
+interface HiddenText {
   /** Of the first such character. */
   readonly at: number;
   readonly count: number;

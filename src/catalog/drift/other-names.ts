@@ -4,7 +4,7 @@ export interface ServerNames {
   readonly tools: readonly string[];
 }
 
-export interface Mention {
+interface Mention {
   /** For people. */
   readonly what: string;
   readonly at: number;

@@ -143,7 +143,7 @@ function isMixed(word: string): boolean {
 }
 
 /** One string in a definition: a value, or the name of a member. */
-export interface DefinitionText {
+interface DefinitionText {
   readonly text: string;
   /** JSON Pointer of the value, or of the member that it names. */
   pointer(): string;
@@ -157,7 +157,7 @@ interface Level {
 }
 
 /** Every string of a JSON text, in one pass and without recursion. */
-export function* definitionTexts(bytes: Buffer): Generator<DefinitionText, void, undefined> {
+function* definitionTexts(bytes: Buffer): Generator<DefinitionText, void, undefined> {
   const levels: Level[] = [];
   const pointer = () => levels.map(({ array, index, key }) => `/${array ? index : escaped(key)}`).join('');
   for (let at = 0; at < bytes.length; at++) {

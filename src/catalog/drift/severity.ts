@@ -3,7 +3,7 @@ import { sameValue } from './same-value.ts';
 import { narrowings } from './schema-narrowing.ts';
 
 /** How a change of one definition is judged. */
-export interface Judged {
+interface Judged {
   readonly severity: Severity;
   /** For people; what can break callers stands first. */
   readonly reasons: readonly string[];

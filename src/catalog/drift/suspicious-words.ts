@@ -8,7 +8,7 @@ interface Phrase {
 }
 
 /** A match, by the number of its first word. */
-export interface PhraseMatch {
+interface PhraseMatch {
   readonly kind: FindingKind;
   readonly grave: boolean;
   readonly at: number;

@@ -114,13 +114,8 @@ export class Expander {
   #reference(whole: string, inner: string | undefined, span: TextSpan, user: string): string | null {
     const { source, problems, workspaceFolder } = this.#options;
     if (inner === undefined) {
-      problems.error(
-        'TL1201',
-        source,
-        span,
-        `this reference is never closed (in ${user})`,
-        'add "}", or write $${ for a literal ${',
-      );
+      const fix = 'add "}", or write $${ for a literal ${';
+      problems.error('TL1201', source, span, `this reference is never closed (in ${user})`, fix);
       return null;
     }
     if (inner === 'workspaceFolder') return workspaceFolder;
@@ -136,13 +131,8 @@ export class Expander {
     if (kind === 'file') return this.#file(rest, span, user);
     const near = suggest(kind, ['env', 'input', 'file']);
     const fix = near === null ? undefined : `did you mean \${${near}:${rest}}?`;
-    problems.error(
-      'TL1202',
-      source,
-      span,
-      `references of the kind ${JSON.stringify(kind)} are unknown (in ${user})`,
-      fix,
-    );
+    const message = `references of the kind ${JSON.stringify(kind)} are unknown (in ${user})`;
+    problems.error('TL1202', source, span, message, fix);
     return null;
   }
 

@@ -4,7 +4,7 @@ import { inputVariable } from './expand.ts';
 import { child, type ObjectNode } from './node.ts';
 import { filledIn } from './shape.ts';
 
-export interface InputQuestion {
+interface InputQuestion {
   readonly id: string;
   readonly description: string;
   readonly password: boolean;

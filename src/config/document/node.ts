@@ -16,7 +16,7 @@ export interface ObjectNode {
   readonly members: readonly Member[];
 }
 
-export interface ArrayNode {
+interface ArrayNode {
   readonly kind: 'array';
   readonly span: TextSpan;
   readonly items: readonly Node[];

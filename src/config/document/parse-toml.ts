@@ -13,12 +13,8 @@ const LONG_KEY = new RegExp(`(?:[\\w"' -]+\\.){${MAX_DEPTH}}`);
 export function parseToml(source: Source, problems: Problems): Node | null {
   const tooMuch = exceedsBounds(source.text);
   if (tooMuch !== null) {
-    problems.error(
-      'TL1102',
-      source,
-      { start: tooMuch, end: tooMuch + 1 },
-      'too deep or too many values in one document',
-    );
+    const span = { start: tooMuch, end: tooMuch + 1 };
+    problems.error('TL1102', source, span, 'too deep or too many values in one document');
     return null;
   }
   let value: Record<string, unknown>;

@@ -2,7 +2,7 @@ import { extname } from 'node:path';
 import type { Problems, Source } from '../problem/problem.ts';
 import type { ObjectNode } from './node.ts';
 
-export type Format = 'json' | 'yaml' | 'toml';
+type Format = 'json' | 'yaml' | 'toml';
 
 const BY_EXTENSION: Readonly<Record<string, Format>> = {
   '.json': 'json',

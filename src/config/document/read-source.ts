@@ -4,7 +4,7 @@ import type { ProblemCode } from '../problem/problem-catalogue.ts';
 
 export const MAX_FILE_BYTES = 4 * 1024 * 1024;
 
-export interface ReadFailure {
+interface ReadFailure {
   readonly code: ProblemCode;
   readonly message: string;
 }

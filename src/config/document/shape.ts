@@ -2,7 +2,7 @@ import { didYouMean, type Problems, type Source, type TextSpan } from '../proble
 import { type JsonSchema, type JsonType, resolved, typesOf } from '../schema-json.ts';
 import { child, type Node, type ObjectNode, type ScalarNode } from './node.ts';
 
-export interface ShapeContext {
+interface ShapeContext {
   readonly source: Source;
   readonly problems: Problems;
   /** Unknown keys are errors (our own files) or warnings (those of clients). */

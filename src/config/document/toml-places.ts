@@ -1,6 +1,6 @@
 import type { TextSpan } from '../problem/problem.ts';
 
-export interface TomlPlace {
+interface TomlPlace {
   key: TextSpan;
   value: TextSpan;
 }

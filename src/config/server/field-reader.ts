@@ -86,6 +86,16 @@ export class FieldReader {
     return isString(node) ? this.expander.expand(node, `${this.path}.${inner}`, shellNames) : node.text;
   }
 
+  /** Warns of keys that have no effect here; `where` says why, as in "on a stdio server". */
+  warnUseless(keys: readonly string[], where: string): void {
+    for (const key of keys) {
+      const useless = this.first(key);
+      if (useless === null) continue;
+      const message = `${this.path}.${key} has no effect ${where}`;
+      this.problems.warn('TL1307', this.source, useless.node.span, message);
+    }
+  }
+
   error(...[code, node, message, fix]: [Parameters<Problems['error']>[0], Node | null, string, string?]): void {
     this.problems.error(code, this.source, (node ?? this.node).span, message, fix);
   }

@@ -96,16 +96,9 @@ function bytesOf(memory: Values['memory'] | undefined): number | null | undefine
 
 /** What a running container has already. */
 function warnUseless(fields: FieldReader, inner: FieldReader): void {
-  const here = ['command', 'args', 'env', 'envFile', 'cwd'].map((key) => [fields, key] as const);
-  const there = ['network', 'volumes', 'memory', 'cpus', 'pids', 'user', 'readOnly', 'labels'].map(
-    (key) => [inner, key] as const,
-  );
-  for (const [reader, key] of [...here, ...there]) {
-    const useless = reader.first(key);
-    if (useless === null) continue;
-    const message = `${reader.path}.${key} has no effect on a container that runs already`;
-    reader.problems.warn('TL1307', reader.source, useless.node.span, message);
-  }
+  const where = 'on a container that runs already';
+  fields.warnUseless(['command', 'args', 'env', 'envFile', 'cwd'], where);
+  inner.warnUseless(['network', 'volumes', 'memory', 'cpus', 'pids', 'user', 'readOnly', 'labels'], where);
 }
 
 function complain(inner: FieldReader, what: string): null {

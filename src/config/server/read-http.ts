@@ -11,6 +11,18 @@ export interface HttpFieldsContext {
 }
 
 export const URL_KEYS = ['url', 'httpUrl', 'serverUrl', 'uri'] as const;
+const LOCAL_KEYS = [
+  'args',
+  'env',
+  'environment',
+  'envs',
+  'envFile',
+  'env_vars',
+  'env_keys',
+  'cwd',
+  'inheritEnv',
+  'ssh',
+];
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 /** Headers that are the wire's own: a fixed value could only break it. */
 const RESERVED =
@@ -24,23 +36,7 @@ export function readHttp(
   sseFallback: boolean,
   context: HttpFieldsContext,
 ): HttpSpec | null {
-  for (const key of [
-    'args',
-    'env',
-    'environment',
-    'envs',
-    'envFile',
-    'env_vars',
-    'env_keys',
-    'cwd',
-    'inheritEnv',
-    'ssh',
-  ]) {
-    const useless = fields.first(key);
-    if (useless === null) continue;
-    const message = `${fields.path}.${key} has no effect on a server behind a url`;
-    fields.problems.warn('TL1307', fields.source, useless.node.span, message);
-  }
+  fields.warnUseless(LOCAL_KEYS, 'on a server behind a url');
   const url = readUrl(fields);
   const headers = readHeaders(fields);
   const tls = readTls(fields, context);
@@ -134,10 +130,10 @@ function readTls(fields: FieldReader, { fileFolder, files }: HttpFieldsContext):
   };
 }
 
-export type CheckedUrl = { readonly url: string } | { readonly complaint: string; readonly fix: string };
+type CheckedUrl = { readonly url: string } | { readonly complaint: string; readonly fix: string };
 
 /** A server's address as WHATWG writes it, or why it cannot be one. The complaint never repeats the address. */
-export function checkServerUrl(text: string): CheckedUrl {
+function checkServerUrl(text: string): CheckedUrl {
   const fix = 'write http://host/path or https://host/path';
   if (/[\s\u0000-\u001f\u007f]/.test(text)) return { complaint: 'holds blanks or control characters', fix };
   const scheme = /^([A-Za-z][A-Za-z0-9+.-]*):/.exec(text)?.[1];

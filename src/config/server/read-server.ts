@@ -27,7 +27,7 @@ export interface ServerContext extends StdioContext, HttpFieldsContext {
 }
 
 /** What the definitions of one document are read with; `inputs` are the answers that are known. */
-export type DocumentContext = Omit<ServerContext, 'expander' | 'home'> &
+type DocumentContext = Omit<ServerContext, 'expander' | 'home'> &
   Pick<ExpanderOptions, 'env' | 'inputs' | 'fileFolder'>;
 
 /** The context for every definition of a document, with an expander of its own. */
@@ -223,7 +223,7 @@ function readFilter(fields: FieldReader): ToolFilter {
 }
 
 /** How many processes share the calls of a server: one, unless it is a process that everybody shares. */
-export function readReplicas(
+function readReplicas(
   fields: FieldReader,
   { transport, isolation, limits }: Pick<Server, 'transport' | 'isolation' | 'limits'>,
 ): number {

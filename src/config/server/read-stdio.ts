@@ -19,12 +19,10 @@ const SHELL_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 /** The process a definition describes; null after a problem. */
 export function readStdio(fields: FieldReader, context: StdioContext): StdioSpec | null {
-  for (const key of ['headers', 'http_headers', 'env_http_headers', 'bearer_token_env_var', 'tls']) {
-    const useless = fields.first(key);
-    if (useless === null) continue;
-    const message = `${fields.path}.${key} has no effect on a stdio server`;
-    fields.problems.warn('TL1307', fields.source, useless.node.span, message);
-  }
+  fields.warnUseless(
+    ['headers', 'http_headers', 'env_http_headers', 'bearer_token_env_var', 'tls'],
+    'on a stdio server',
+  );
   const program = readProgram(fields);
   const args = fields.has('args') ? fields.words('args') : [];
   const env = readEnv(fields, context);
@@ -131,12 +129,8 @@ export function readEnv(fields: FieldReader, context: StdioContext): Record<stri
     const text = fields.word(value, `${found!.key}.${key}`, true);
     const names = fields.has('ssh') ? SHELL_NAME : ENVIRONMENT_NAME;
     if (!names.test(key)) {
-      fields.problems.error(
-        'TL1303',
-        fields.source,
-        keySpan,
-        `${fields.path}.${found!.key}: this cannot name a variable`,
-      );
+      const message = `${fields.path}.${found!.key}: this cannot name a variable`;
+      fields.problems.error('TL1303', fields.source, keySpan, message);
       good = false;
     } else if (text?.includes('\u0000')) {
       fields.error('TL1207', value, `${fields.path}.${found!.key}.${key} holds a NUL character`);
@@ -201,13 +195,12 @@ function unquoted(behind: string): string {
 const ESCAPES: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t' };
 
 /** Whose process a local server's is (F41). */
-export function readRunAs(fields: FieldReader): RunAs | null {
+function readRunAs(fields: FieldReader): RunAs | null {
   const found = fields.first('runAs');
   const node = found === null ? undefined : objectAt(fields.node, 'runAs');
   if (found === null || node === undefined) return null;
   if (fields.has('ssh')) {
-    const message = `${fields.path}.runAs has no effect beside "ssh", which names the user`;
-    fields.problems.warn('TL1307', fields.source, found.node.span, message);
+    fields.warnUseless(['runAs'], 'beside "ssh", which names the user');
     return null;
   }
   const user = child(node, 'user');

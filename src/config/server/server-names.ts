@@ -29,12 +29,8 @@ export function nameServers(
     const { name: written, nameSpan: span } = definition;
     const name = serverNameOf(written);
     if (name !== written && !strict) {
-      problems.warn(
-        'TL1403',
-        source,
-        span,
-        `the server ${JSON.stringify(written)} is called ${JSON.stringify(name)} here`,
-      );
+      const message = `the server ${JSON.stringify(written)} is called ${JSON.stringify(name)} here`;
+      problems.warn('TL1403', source, span, message);
     }
     const first = taken.get(foldedName(name));
     if (first === undefined) taken.set(foldedName(name), { name, written, source, span });

@@ -5,7 +5,7 @@ import { suggest } from '../problem/problem.ts';
 import type { FieldReader } from './field-reader.ts';
 import { URL_KEYS } from './read-http.ts';
 
-export type ServerType =
+type ServerType =
   | { readonly type: 'stdio' }
   | { readonly type: 'docker' }
   | { readonly type: HttpSpec['type']; readonly sseFallback: boolean }

@@ -21,12 +21,8 @@ export function readAgents(
     if (value.kind !== 'object') continue;
     const path = `agents.${name}`;
     if (!/^[\w.@-]{1,64}$/.test(name)) {
-      problems.error(
-        'TL1303',
-        source,
-        keySpan,
-        `${path}: the name of an agent is up to 64 letters, digits, ".", "@", "-", "_"`,
-      );
+      const message = `${path}: the name of an agent is up to 64 letters, digits, ".", "@", "-", "_"`;
+      problems.error('TL1303', source, keySpan, message);
     }
     const servers = readServers(value, path, setting, serverNames, problems);
     const node = child(value, 'key');
@@ -35,12 +31,8 @@ export function readAgents(
     if (key === null) continue;
     const owner = owners.get(key);
     if (key.length < SHORTEST_KEY) {
-      problems.error(
-        'TL1501',
-        source,
-        node.span,
-        `${path}.key has ${key.length} characters; ${SHORTEST_KEY} are the least`,
-      );
+      const message = `${path}.key has ${key.length} characters; ${SHORTEST_KEY} are the least`;
+      problems.error('TL1501', source, node.span, message);
     } else if (/[^\u0021-\u007e]/.test(key)) {
       problems.error('TL1303', source, node.span, `${path}.key holds blanks or characters that no header can carry`);
     } else if (owner !== undefined) {
@@ -69,14 +61,8 @@ function readServers(
     else if (!problems.isFull('errors')) {
       const known =
         serverNames.size === 0 ? 'configure a server first' : `there are ${[...serverNames].slice(0, 10).join(', ')}`;
-      const fix = didYouMean(item.text, serverNames, known);
-      problems.error(
-        'TL1503',
-        source,
-        item.span,
-        `${path} may use ${JSON.stringify(item.text)}, which is no server here`,
-        fix,
-      );
+      const message = `${path} may use ${JSON.stringify(item.text)}, which is no server here`;
+      problems.error('TL1503', source, item.span, message, didYouMean(item.text, serverNames, known));
     }
   }
   return names;

@@ -12,7 +12,7 @@ export interface NatsAddress {
   readonly secrets: readonly string[];
 }
 
-export interface StoreAddress {
+interface StoreAddress {
   /** As the library of PostgreSQL gets it. */
   readonly url: string;
   readonly secrets: readonly string[];

@@ -22,7 +22,7 @@ const SHORTEST_SECRET_BYTES = 32;
 const MAX_FILE_BYTES = 64 * 1024;
 const NOWHERE = new Source('<command line>', '');
 
-export interface ClusterReading {
+interface ClusterReading {
   readonly setting: Setting | undefined;
   /** `--nats`, stronger than the file. */
   readonly nats: string | undefined;

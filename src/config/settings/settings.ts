@@ -137,7 +137,7 @@ export class SettingsReader {
 const NOWHERE = new Source('<command line>', '');
 
 /** An address or name to bind to or accept: no scheme, no port, no path. */
-export function isHost(host: string): boolean {
+function isHost(host: string): boolean {
   const bare = host.replace(/^\[(.*)\]$/, '$1');
   if (isIP(bare) !== 0) return true;
   // What is made of digits and dots only is meant as an address, and is a wrong one.
@@ -146,7 +146,7 @@ export function isHost(host: string): boolean {
 }
 
 /** An address, or a block of them as in `10.0.0.0/8`. */
-export function isAddressBlock(text: string): boolean {
+function isAddressBlock(text: string): boolean {
   const [address = '', bits, ...rest] = text.split('/');
   const family = isIP(address);
   if (family === 0 || rest.length > 0) return false;
@@ -154,13 +154,13 @@ export function isAddressBlock(text: string): boolean {
 }
 
 /** A host name that may be accepted, with or without port, or `*.example.com`. */
-export function isHostPattern(text: string): boolean {
+function isHostPattern(text: string): boolean {
   const withoutPort = /^\[.*\]$/.test(text) || isIP(text) === 6 ? text : text.replace(/:\d{1,5}$/, '');
   return isHost(withoutPort.replace(/^\*\./, ''));
 }
 
 /** A browser origin: scheme, host and port, nothing after. */
-export function isOrigin(text: string): boolean {
+function isOrigin(text: string): boolean {
   if (!URL.canParse(text)) return false;
   const url = new URL(text);
   return url.origin === 'null'

@@ -19,7 +19,7 @@ import { atOneInstant, believed, planChange, readWhole, type TruthRow, wholeSum 
 /** A change is in the snapshot so long after it was made, at the latest. */
 const SNAPSHOT_AFTER_MS = 1_000;
 
-export interface SqliteTruthOptions {
+interface SqliteTruthOptions {
   /** `truth.db` of the data folder, or `:memory:`. */
   readonly path: string;
   readonly clock: Clock;

@@ -62,7 +62,7 @@ export function wholeSum({ revision, count, tally }: Whole): number {
 }
 
 /** `tally` with a record put in, or taken out again. */
-export function tallied(tally: number, sum: number): number {
+function tallied(tally: number, sum: number): number {
   return (tally ^ sum) >>> 0;
 }
 
@@ -142,7 +142,7 @@ export function damaged(detail: string, cause?: unknown): TruthError {
 }
 
 /** What a change comes to in rows, whatever database they are in. */
-export type ChangePlan =
+type ChangePlan =
   | {
       readonly ok: true;
       /** Null where nothing changes. */
