@@ -33,17 +33,15 @@ async function followed() {
   };
   const heard: string[] = [];
   const state: SharedState = { bucket: async () => its };
-  const records = new FollowedRecords({
-    state,
-    clock,
-    logger: Logger.silent(),
-    bucket: 'records',
-    keptMs: 0,
-    maxValueBytes: 1_000,
-    heard: (key, value) => heard.push(`${key} ${value}`),
-    gone: (key) => heard.push(`${key} gone`),
-    recall: () => Buffer.from('y'),
-  });
+  const records = new FollowedRecords(
+    { state, clock, logger: Logger.silent() },
+    { bucket: 'records', keptMs: 0, maxValueBytes: 1_000 },
+    {
+      heard: (key, value) => heard.push(`${key} ${value}`),
+      gone: (key) => heard.push(`${key} gone`),
+      recall: () => Buffer.from('y'),
+    },
+  );
   await settled();
   for (const key of ['one', 'two']) await bucket.create(key, Buffer.from('x'));
   await settled();

@@ -1,47 +1,51 @@
-import type { SharedState, StateRecord } from '../../bus/shared-state.ts';
-import type { Clock } from '../../model/clock.ts';
-import type { Logger } from '../../telemetry/logger.ts';
+import type { StateRecord } from '../../bus/shared-state.ts';
+import type { ClusterDeps } from '../cluster-deps.ts';
 import { LazyBucket } from '../lazy-bucket.ts';
-import { MissingRecords } from './missing-records.ts';
-import { WriteBehind, type Written } from './write-behind.ts';
+import { type KnownRecords, MissingRecords } from './missing-records.ts';
+import { WriteBehind, type Written, type WrittenRecords } from './write-behind.ts';
 
 const AGAIN_MS = 1_000;
 const MAX_WAITING = 10_000;
 
-interface FollowedRecordsDeps {
-  readonly state: SharedState;
-  readonly clock: Clock;
-  readonly logger: Logger;
+export interface RecordSettings {
   readonly bucket: string;
-  /** A record that nobody wrote for so long is gone. */
+  /** A record that was not written for so long is gone. */
   readonly keptMs: number;
   readonly maxValueBytes: number;
   /** What waits to be written while the store is away. */
   readonly maxWaiting?: number;
+}
+
+/** What the records are of. */
+export interface RecordOwner {
   /**
    * What was written, here or at another node. `again`: it was heard of before an outage, and for the first time since; it may
    * have been lost, and written again by a node that knew less.
    */
-  readonly heard: (key: string, value: Buffer, again: boolean) => void;
+  heard(key: string, value: Buffer, again: boolean): void;
   /** It was deleted. */
-  readonly gone: (key: string) => void;
-  /** Everything that is there was told, for the first time or again. */
-  readonly told?: () => void;
+  gone(key: string): void;
+  /** Everything that is there was heard of, for the first time or again. */
+  heardAll?(): void;
   /** The store has lost it: what is to be written again; null: nothing is known of it here. */
-  readonly recall: (key: string) => Buffer | null;
+  recall(key: string): Buffer | null;
   /**
    * What this node has to say and what is there, put together. With it, what is heard of a record that is being written
    * waits until that is done, and what another node's word has made of it is heard then.
    */
-  readonly merged?: (key: string, value: Buffer, there: Buffer) => Buffer;
+  merged?(key: string, value: Buffer, there: Buffer): Buffer;
 }
+
+type Deps = Pick<ClusterDeps, 'state' | 'clock' | 'logger'>;
 
 /**
  * Small records that every node follows, so that looking one up costs nothing. Written behind. What was deleted is gone for
  * good: no key is used again. What the store has lost is written again, once, by whichever node is first.
  */
-export class FollowedRecords {
-  readonly #deps: FollowedRecordsDeps;
+export class FollowedRecords implements KnownRecords, WrittenRecords {
+  readonly #deps: Deps;
+  readonly #name: string;
+  readonly #owner: RecordOwner;
   readonly #bucket: LazyBucket;
   readonly #writes: WriteBehind;
   /** Heard of since everything was told last. */
@@ -56,21 +60,13 @@ export class FollowedRecords {
   #missing: MissingRecords | null = null;
   #closed = false;
 
-  constructor(deps: FollowedRecordsDeps) {
+  constructor(deps: Deps, settings: RecordSettings, owner: RecordOwner) {
+    const { bucket: name, keptMs: ttlMs, maxValueBytes, maxWaiting = MAX_WAITING } = settings;
     this.#deps = deps;
-    const { state, clock, logger, bucket: name, keptMs: ttlMs, maxValueBytes, maxWaiting = MAX_WAITING, merged } = deps;
-    this.#bucket = new LazyBucket(state, name, { ttlMs, maxValueBytes });
-    const merging = merged === undefined ? {} : { merged };
-    this.#writes = new WriteBehind({
-      bucket: this.#bucket,
-      name,
-      clock,
-      logger,
-      maxWaiting,
-      known: (key) => this.#told.has(key) || this.#untold.has(key),
-      wrote: (key, written) => this.#wrote(key, written),
-      ...merging,
-    });
+    this.#name = name;
+    this.#owner = owner;
+    this.#bucket = new LazyBucket(deps.state, name, { ttlMs, maxValueBytes });
+    this.#writes = new WriteBehind(deps, this.#bucket, name, maxWaiting, this);
     void this.#follow();
   }
 
@@ -108,69 +104,70 @@ export class FollowedRecords {
     this.#stopWatch?.();
   }
 
-  #heard(record: StateRecord): void {
+  heard(record: StateRecord): void {
     const { key, value } = record;
     this.#told.add(key);
     const again = this.#untold.delete(key);
-    if (this.#deps.merged !== undefined && this.#writes.has(key)) this.#late.set(key, record);
-    else this.#deps.heard(key, value, again);
+    if (this.#owner.merged !== undefined && this.#writes.has(key)) this.#late.set(key, record);
+    else this.#owner.heard(key, value, again);
+  }
+
+  known(key: string): boolean {
+    return this.#told.has(key) || this.#untold.has(key);
+  }
+
+  isMissing(key: string): boolean {
+    return this.#untold.has(key) && !this.#writes.has(key);
+  }
+
+  merged(key: string, value: Buffer, there: Buffer): Buffer {
+    return this.#owner.merged?.(key, value, there) ?? value;
   }
 
   /** Of most that was deleted at some time nothing was ever heard here. */
-  #gone(key: string): void {
-    if (this.#told.has(key) || this.#untold.has(key)) this.#forget(key);
+  gone(key: string): void {
+    if (this.known(key)) this.#forget(key);
   }
 
   #forget(key: string): void {
     this.#late.delete(key);
     this.#told.delete(key);
     this.#untold.delete(key);
-    this.#deps.gone(key);
+    this.#owner.gone(key);
   }
 
-  #wrote(key: string, { revision, value, merged }: Written): void {
+  wrote(key: string, { revision, value, merged }: Written): void {
     const late = this.#late.get(key);
     this.#late.delete(key);
     this.#progress.wrote(key, revision);
     if (value === null) {
       if (merged) this.#forget(key);
-    } else if (late !== undefined && late.revision > revision) this.#deps.heard(key, late.value, false);
-    else if (merged) this.#deps.heard(key, value, false);
+    } else if (late !== undefined && late.revision > revision) this.#owner.heard(key, late.value, false);
+    else if (merged) this.#owner.heard(key, value, false);
   }
 
   /** Everything was told, for the first time or again: what was not was deleted, or lost. */
   #toldAll(): void {
-    this.#deps.told?.();
-    const { clock, logger, bucket: name } = this.#deps;
-    const deps = {
-      bucket: this.#bucket,
-      name,
-      clock,
-      logger,
-      isMissing: (key: string) => this.#untold.has(key) && !this.#writes.has(key),
-      heard: (record: StateRecord) => this.#heard(record),
-      gone: (key: string) => this.#gone(key),
-      recall: (key: string) => this.#recall(key),
-    };
-    this.#missing = new MissingRecords(deps, this.#untold);
+    this.#owner.heardAll?.();
+    this.#missing = new MissingRecords(this.#deps, this.#bucket, this.#name, this, this.#untold);
   }
 
-  #recall(key: string): Buffer | null {
-    const value = this.#deps.recall(key);
+  recall(key: string): Buffer | null {
+    const value = this.#owner.recall(key);
     if (value === null) this.#untold.delete(key);
     return value;
   }
 
   async #follow(): Promise<void> {
-    const { clock, logger, bucket } = this.#deps;
+    const { clock, logger } = this.#deps;
     try {
       const watch = await this.#bucket.watch('>', {
         put: (record) => {
-          this.#heard(record);
+          this.heard(record);
           this.#progress.heard(record.revision);
         },
         gone: (key, revision) => {
-          this.#gone(key);
+          this.gone(key);
           this.#progress.heard(revision);
         },
         onBegin: () => {
@@ -187,7 +184,7 @@ export class FollowedRecords {
       else this.#watch = watch;
     } catch (error) {
       if (this.#closed) return;
-      logger.debug('records_not_followed', { bucket, error: String(error) });
+      logger.debug('records_not_followed', { bucket: this.#name, error: String(error) });
       this.#stopWatch = clock.after(AGAIN_MS, () => void this.#follow());
     }
   }

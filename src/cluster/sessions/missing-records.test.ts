@@ -20,11 +20,10 @@ async function missing(count: number, isLost: (at: number) => boolean) {
   const lines: string[] = [];
   const seek = () =>
     new MissingRecords(
+      { clock, logger: new Logger({ level: 'warn', write: (line) => lines.push(line) }) },
+      new LazyBucket(view, 'records', { ttlMs: 0 }),
+      'records',
       {
-        bucket: new LazyBucket(view, 'records', { ttlMs: 0 }),
-        name: 'records',
-        clock,
-        logger: new Logger({ level: 'warn', write: (line) => lines.push(line) }),
         isMissing: (key) => left.has(key),
         heard: ({ key, value }) => {
           left.delete(key);

@@ -1,7 +1,6 @@
 import type { StateRecord } from '../../bus/shared-state.ts';
-import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import type { Logger } from '../../telemetry/logger.ts';
+import type { ClusterDeps } from '../cluster-deps.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
 import { lastMoment } from './write-behind.ts';
 
@@ -10,19 +9,17 @@ const AGAIN_MS = 1_000;
 const LAST_AGAIN_MS = 100;
 const MAX_AT_ONCE = 32;
 
-interface MissingRecordsDeps {
-  readonly bucket: Pick<LazyBucket, 'look' | 'restore'>;
-  /** Of the bucket. */
-  readonly name: string;
-  readonly clock: Clock;
-  readonly logger: Logger;
+/** What is known of the records here. */
+export interface KnownRecords {
   /** Whether nothing was heard of it meanwhile, and nothing of it is about to be written. */
-  readonly isMissing: (key: string) => boolean;
-  readonly heard: (record: StateRecord) => void;
-  readonly gone: (key: string) => void;
+  isMissing(key: string): boolean;
+  heard(record: StateRecord): void;
+  gone(key: string): void;
   /** What is known of it here; null: nothing. */
-  readonly recall: (key: string) => Buffer | null;
+  recall(key: string): Buffer | null;
 }
+
+type Deps = Pick<ClusterDeps, 'clock' | 'logger'>;
 
 /**
  * Records that were there before an outage, and of which the store has not told since. A store that has just begun again was
@@ -30,7 +27,10 @@ interface MissingRecordsDeps {
  * is asked for, and what nobody has deleted is not gone. What was lost is written again.
  */
 export class MissingRecords {
-  readonly #deps: MissingRecordsDeps;
+  readonly #deps: Deps;
+  readonly #bucket: Pick<LazyBucket, 'look' | 'restore'>;
+  readonly #name: string;
+  readonly #known: KnownRecords;
   /** Still to be asked for. */
   readonly #left: Set<string>;
   #restored = 0;
@@ -38,8 +38,18 @@ export class MissingRecords {
   #againMs = AGAIN_MS;
   #over = false;
 
-  constructor(deps: MissingRecordsDeps, keys: Iterable<string>) {
+  /** `name`: of the bucket. */
+  constructor(
+    deps: Deps,
+    bucket: Pick<LazyBucket, 'look' | 'restore'>,
+    name: string,
+    known: KnownRecords,
+    keys: Iterable<string>,
+  ) {
     this.#deps = deps;
+    this.#bucket = bucket;
+    this.#name = name;
+    this.#known = known;
     this.#left = new Set(keys);
     void this.#seek();
   }
@@ -59,13 +69,13 @@ export class MissingRecords {
   }
 
   async #seek(): Promise<void> {
-    const { clock, logger, name: bucket } = this.#deps;
+    const { clock, logger } = this.#deps;
     const keys = this.#left.values();
     const seeking = Array.from({ length: MAX_AT_ONCE }, () => this.#seekSome(keys));
     const all = (await Promise.all(seeking)).every((answered) => answered);
     const records = this.#restored;
     this.#restored = 0;
-    if (records > 0) logger.warn('records_missing', { bucket, records, effect: 'they were written again' });
+    if (records > 0) logger.warn('records_missing', { bucket: this.#name, records, effect: 'they were written again' });
     if (all) this.#over = true;
     else if (!this.#over) this.#stopAgain = clock.after(this.#againMs, () => this.#again());
   }
@@ -78,14 +88,14 @@ export class MissingRecords {
 
   /** One after the other; false: the store did not answer. */
   async #seekSome(keys: Iterable<string>): Promise<boolean> {
-    const { logger, name: bucket } = this.#deps;
+    const { logger } = this.#deps;
     for (const key of keys) {
       if (this.#over) break;
       this.#left.delete(key);
       try {
         await this.#settle(key);
       } catch (error) {
-        logger.debug('record_not_settled', { bucket, error: String(error) });
+        logger.debug('record_not_settled', { bucket: this.#name, error: String(error) });
         // The store would never take it.
         if (error instanceof GatewayError && error.code === 'TOO_LARGE') continue;
         // After all others, so that it does not keep them waiting.
@@ -98,21 +108,20 @@ export class MissingRecords {
 
   /** Whether it is there, only a write can tell that is made over nothing; mostly it was lost, and that is all. */
   async #settle(key: string): Promise<void> {
-    const { bucket, recall, heard, gone } = this.#deps;
-    const value = this.#concerns(key) ? recall(key) : null;
+    const value = this.#concerns(key) ? this.#known.recall(key) : null;
     if (value === null) return;
-    if ((await bucket.restore(key, value)) !== null) {
+    if ((await this.#bucket.restore(key, value)) !== null) {
       this.#restored++;
       return;
     }
-    const there = await bucket.look(key);
+    const there = await this.#bucket.look(key);
     if (!this.#concerns(key)) return;
     if (there === null) throw new Error(`${key} is not found, and cannot be written`);
-    if (there === 'deleted') gone(key);
-    else heard(there);
+    if (there === 'deleted') this.#known.gone(key);
+    else this.#known.heard(there);
   }
 
   #concerns(key: string): boolean {
-    return !this.#over && this.#deps.isMissing(key);
+    return !this.#over && this.#known.isMissing(key);
   }
 }

@@ -4,7 +4,7 @@ import { type Clock, pause } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { SessionRecord, SessionRecords } from '../../model/ports.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import { FollowedRecords } from './followed-records.ts';
+import { FollowedRecords, type RecordOwner } from './followed-records.ts';
 import { ReplicationBarrier } from './replication-barrier.ts';
 
 /** What was written moments ago at another node may not be there yet when its client is here already. */
@@ -45,7 +45,7 @@ interface SharedSessionRecordsDeps {
  * of a session that it is not there; when it has lost everything, it is told what it had: sessions end when somebody ends
  * them.
  */
-export class SharedSessionRecords implements SessionRecords {
+export class SharedSessionRecords implements SessionRecords, RecordOwner {
   readonly #deps: SharedSessionRecordsDeps;
   readonly #records: FollowedRecords;
   readonly #everywhere: ReplicationBarrier;
@@ -60,27 +60,12 @@ export class SharedSessionRecords implements SessionRecords {
 
   constructor(deps: SharedSessionRecordsDeps) {
     this.#deps = deps;
-    const { state, clock, logger } = deps;
-    this.#records = new FollowedRecords({
-      state,
-      clock,
-      logger,
-      bucket: SESSIONS,
-      keptMs: KEPT_MS,
-      maxValueBytes: MAX_RECORD_BYTES,
-      maxWaiting: MAX_WAITING,
-      heard: (id, value, again) => this.#heard(id, value, again),
-      gone: (id) => {
-        this.#known.delete(id);
-        deps.gone(id);
-      },
-      told: () => {
-        this.#told = true;
-        this.#settlesAt = clock.now() + SETTLES_MS;
-      },
-      recall: (id) => this.#recall(id),
-    });
-    const { bus, others } = deps;
+    this.#records = new FollowedRecords(
+      deps,
+      { bucket: SESSIONS, keptMs: KEPT_MS, maxValueBytes: MAX_RECORD_BYTES, maxWaiting: MAX_WAITING },
+      this,
+    );
+    const { bus, clock, others } = deps;
     this.#everywhere = new ReplicationBarrier({ bus, clock, name: 'sessions', records: this.#records, others });
   }
 
@@ -160,7 +145,7 @@ export class SharedSessionRecords implements SessionRecords {
     this.#deps.logger.warn('sessions_not_followed', { bucket: SESSIONS });
   }
 
-  #heard(id: string, value: Buffer, again: boolean): void {
+  heard(id: string, value: Buffer, again: boolean): void {
     const read = recordIn(value);
     // It is ended here, of which the others are about to hear.
     if (read?.id !== id || this.#records.waiting(id) === null) return;
@@ -175,7 +160,17 @@ export class SharedSessionRecords implements SessionRecords {
     this.#deps.changed(recordOf(id, facts));
   }
 
-  #recall(id: string): Buffer | null {
+  gone(id: string): void {
+    this.#known.delete(id);
+    this.#deps.gone(id);
+  }
+
+  heardAll(): void {
+    this.#told = true;
+    this.#settlesAt = this.#deps.clock.now() + SETTLES_MS;
+  }
+
+  recall(id: string): Buffer | null {
     const facts = this.#known.get(id);
     return facts === undefined ? null : bytesOf(recordOf(id, facts));
   }

@@ -7,7 +7,7 @@ import type { Sealing } from '../../model/sealing.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { LazyBucket } from '../lazy-bucket.ts';
 import { SealingAnew } from '../sealing-anew.ts';
-import { FollowedRecords } from './followed-records.ts';
+import { FollowedRecords, type RecordOwner } from './followed-records.ts';
 
 const TASKS = 'trunkline_tasks';
 /** No task is kept for longer. */
@@ -34,7 +34,7 @@ type Written = { readonly format: number; readonly record: TaskRecord };
  * Tasks as all nodes know them: any of them can be asked after any task. Kept by the node that began them as on a lone
  * node, and told to the others; sealed, for callers' answers are in them.
  */
-export class SharedTaskRecords implements TaskRecords {
+export class SharedTaskRecords implements TaskRecords, RecordOwner {
   readonly #deps: SharedTaskRecordsDeps;
   readonly #records: FollowedRecords;
   readonly #sealingAnew: SealingAnew | null;
@@ -43,25 +43,8 @@ export class SharedTaskRecords implements TaskRecords {
   constructor(deps: SharedTaskRecordsDeps) {
     this.#deps = deps;
     const { state, clock, logger, sealing } = deps;
-    this.#records = new FollowedRecords({
-      state,
-      clock,
-      logger,
-      bucket: TASKS,
-      keptMs: KEPT_MS,
-      maxValueBytes: MAX_RECORD_BYTES,
-      heard: (key, value, again) => this.#heard(key, value, again),
-      merged: (key, value, there) => this.#merged(key, value, there),
-      gone: (key) => {
-        // Whichever node forgets it, the one that began it is not to keep it.
-        deps.own.delete(key);
-        this.#follower?.gone(key);
-      },
-      recall: (key) => {
-        const record = this.#follower?.get(key) ?? null;
-        return record === null ? null : this.#bytesOf(record);
-      },
-    });
+    const settings = { bucket: TASKS, keptMs: KEPT_MS, maxValueBytes: MAX_RECORD_BYTES };
+    this.#records = new FollowedRecords(deps, settings, this);
     const bucket = new LazyBucket(state, TASKS, { ttlMs: KEPT_MS, maxValueBytes: MAX_RECORD_BYTES });
     const anew = ({ key, value }: StateRecord): Buffer | null => {
       const record = sealing.outdated?.(contextOf(key), value.toString()) === true ? this.#read(key, value) : null;
@@ -115,7 +98,7 @@ export class SharedTaskRecords implements TaskRecords {
     return Buffer.from(this.#deps.sealing.seal(contextOf(record.key), text));
   }
 
-  #heard(key: string, value: Buffer, again: boolean): void {
+  heard(key: string, value: Buffer, again: boolean): void {
     const record = this.#read(key, value);
     if (record?.key !== key) return;
     this.#follower?.heard(record);
@@ -123,8 +106,19 @@ export class SharedTaskRecords implements TaskRecords {
     if (known !== null && joinedTask(record, shortened(known)) !== record) this.#tell(known);
   }
 
+  gone(key: string): void {
+    // Whichever node forgets it, the one that began it is not to keep it.
+    this.#deps.own.delete(key);
+    this.#follower?.gone(key);
+  }
+
+  recall(key: string): Buffer | null {
+    const record = this.#follower?.get(key) ?? null;
+    return record === null ? null : this.#bytesOf(record);
+  }
+
   /** Another node may have heard of its end, or its answer, and this one not. */
-  #merged(key: string, value: Buffer, there: Buffer): Buffer {
+  merged(key: string, value: Buffer, there: Buffer): Buffer {
     const [ours, theirs] = [this.#read(key, value), this.#read(key, there)];
     if (ours === null || theirs === null) return value;
     const joined = joinedTask(ours, theirs);

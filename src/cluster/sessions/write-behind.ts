@@ -1,6 +1,6 @@
 import { type Clock, pause } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import type { Logger } from '../../telemetry/logger.ts';
+import type { ClusterDeps } from '../cluster-deps.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
 
 const AGAIN_MS = 1_000;
@@ -11,21 +11,17 @@ const MAX_WRITES = 64;
 /** Two who write one record at once go on trying. */
 const ATTEMPTS = 8;
 
-interface WriteBehindDeps {
-  readonly bucket: LazyBucket;
-  /** Of the bucket. */
-  readonly name: string;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  /** What waits to be written while the store is away; beyond, the oldest is not written. */
-  readonly maxWaiting: number;
-  /** What is to be written on top of what is there. Without it: what this node says, whatever is there. */
-  readonly merged?: (key: string, value: Buffer, there: Buffer) => Buffer;
+/** What is known of the records that are written. */
+export interface WrittenRecords {
   /** Whether the record is there, as far as was heard. */
-  readonly known: (key: string) => boolean;
+  known(key: string): boolean;
+  /** What is to be written on top of what is there. */
+  merged(key: string, value: Buffer, there: Buffer): Buffer;
   /** It was written, as this, and nothing more of it waits. */
-  readonly wrote?: (key: string, written: Written) => void;
+  wrote(key: string, written: Written): void;
 }
+
+type Deps = Pick<ClusterDeps, 'clock' | 'logger'>;
 
 export interface Written {
   /** 0: it was deleted. */
@@ -41,7 +37,11 @@ export interface Written {
  * and again while the store cannot be reached.
  */
 export class WriteBehind {
-  readonly #deps: WriteBehindDeps;
+  readonly #deps: Deps;
+  readonly #bucket: LazyBucket;
+  readonly #name: string;
+  readonly #maxWaiting: number;
+  readonly #records: WrittenRecords;
   /** To be written; null: to be deleted. The newest of each wins. */
   readonly #waiting = new Map<string, Buffer | null>();
   readonly #writing = new Map<string, Buffer | null>();
@@ -49,14 +49,19 @@ export class WriteBehind {
   #againMs = AGAIN_MS;
   #closed = false;
 
-  constructor(deps: WriteBehindDeps) {
+  /** `name`: of the bucket. `maxWaiting`: what waits to be written while the store is away; beyond, the oldest is not written. */
+  constructor(deps: Deps, bucket: LazyBucket, name: string, maxWaiting: number, records: WrittenRecords) {
     this.#deps = deps;
+    this.#bucket = bucket;
+    this.#name = name;
+    this.#maxWaiting = maxWaiting;
+    this.#records = records;
   }
 
   put(key: string, value: Buffer | null): void {
     this.#waiting.delete(key);
     this.#waiting.set(key, value);
-    if (this.#waiting.size > this.#deps.maxWaiting) this.#waiting.delete(this.#waiting.keys().next().value!);
+    if (this.#waiting.size > this.#maxWaiting) this.#waiting.delete(this.#waiting.keys().next().value!);
     this.#write();
   }
 
@@ -95,40 +100,40 @@ export class WriteBehind {
 
   /** What was deleted never comes back: no key is used for two things. */
   async #writeOne(key: string, value: Buffer | null): Promise<Written> {
-    const { bucket, merged = (_key, ours) => ours, name, known } = this.#deps;
+    const bucket = this.#bucket;
     if (value === null) {
       await bucket.delete(key);
       return { revision: 0, value, merged: false };
     }
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-      const there = attempt > 0 || known(key) ? await bucket.look(key) : null;
+      const there = attempt > 0 || this.#records.known(key) ? await bucket.look(key) : null;
       if (there === 'deleted') return { revision: 0, value: null, merged: true };
-      const whole = there === null ? value : merged(key, value, there.value);
+      const whole = there === null ? value : this.#records.merged(key, value, there.value);
       const write = there === null ? bucket.restore(key, whole) : bucket.update(key, whole, there.revision);
       const revision = await write;
       if (revision !== null) return { revision, value: whole, merged: whole !== value };
     }
-    throw new Error(`others write ${key} of ${name} all the time`);
+    throw new Error(`others write ${key} of ${this.#name} all the time`);
   }
 
   #wrote(key: string, written: Written): void {
     this.#writing.delete(key);
-    if (!this.#waiting.has(key)) this.#deps.wrote?.(key, written);
+    if (!this.#waiting.has(key)) this.#records.wrote(key, written);
     this.#write();
   }
 
   #failed(key: string, value: Buffer | null, error: unknown): void {
-    const { clock, logger, name } = this.#deps;
+    const { clock, logger } = this.#deps;
     this.#writing.delete(key);
     // The store would never take it.
     if (error instanceof GatewayError && error.code === 'TOO_LARGE') {
-      logger.warn('record_too_large', { bucket: name, error: error.message });
+      logger.warn('record_too_large', { bucket: this.#name, error: error.message });
       this.#write();
       return;
     }
     if (!this.#waiting.has(key)) this.#waiting.set(key, value);
     if (this.#closed) return;
-    logger.debug('record_not_written', { bucket: name, error: String(error) });
+    logger.debug('record_not_written', { bucket: this.#name, error: String(error) });
     this.#stopRetry ??= clock.after(this.#againMs, () => this.#retry());
   }
 

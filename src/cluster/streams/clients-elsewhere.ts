@@ -11,8 +11,14 @@ import type { ClusterDeps } from '../cluster-deps.ts';
 import { packFrame, unpackFrame } from '../frames/frame.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
 import type { Nodes } from '../nodes/nodes.ts';
-import { NodeEnds, ResumedStreams } from './resumed-streams.ts';
-import { ownerOf, type SharedSubscription, SharedSubscriptions, type SubscribedAgain } from './shared-subscriptions.ts';
+import { NodeEnds, ResumedStreams, type StreamOwner } from './resumed-streams.ts';
+import {
+  ownerOf,
+  type SharedSubscription,
+  SharedSubscriptions,
+  type SubscribedAgain,
+  type SubscriptionOwner,
+} from './shared-subscriptions.ts';
 import { CopiesOfStreams, LeftStreams } from './stream-copies.ts';
 
 /** The clients' side of this node, for what clients of other nodes come back to. */
@@ -52,7 +58,7 @@ const MAX_URI = 32 * 1024;
 const JUST_BEGUN: PostAnswer = { status: 404, code: CATALOGUE.INVALID_REQUEST.rpc, text: 'Session not found', id: '' };
 
 /** Clients that come to one node with what leads back to another: both ways. */
-export class ClientsElsewhere {
+export class ClientsElsewhere implements SubscriptionOwner, StreamOwner {
   readonly self: string;
   readonly #bus: Bus;
   readonly #nodes: Nodes;
@@ -67,32 +73,17 @@ export class ClientsElsewhere {
   #own: OwnClients | null = null;
   #ownSubscriptions: OwnSubscriptions | null = null;
 
-  constructor({ bus, state, clock, logger, log }: ClusterDeps, nodes: Nodes, leases: LazyBucket) {
+  constructor(deps: ClusterDeps, nodes: Nodes, leases: LazyBucket) {
+    const { bus, clock, log } = deps;
     this.self = bus.peer;
     this.#bus = bus;
     this.#nodes = nodes;
     this.#left = log === undefined ? null : new LeftStreams(log);
     this.copies = log === undefined ? undefined : new CopiesOfStreams(log, clock);
-    const ends = new NodeEnds(nodes, leases, clock);
     this.#calls = new ReturnedCalls(bus, (exchange, endpoint) => this.#returned(exchange, endpoint));
     this.#posts = new PostedBodies(bus, (post) => this.#own?.posted(post) ?? JUST_BEGUN);
-    this.#streams = new ResumedStreams({
-      bus,
-      others: () => [...nodes.others()].map(({ peer }) => peer),
-      gone: (peer, kind, waitMs) => ends.over(peer, kind === 'g', waitMs),
-      resume: async (...stream) => (await this.#own?.resumeFor(...stream)) ?? false,
-    });
-    this.#subscriptions = new SharedSubscriptions({
-      state,
-      clock,
-      logger,
-      self: bus.peer,
-      there: (peer) => nodes.get(peer) !== null,
-      listening: (sessionId) => this.#own?.listening(sessionId) === true,
-      again: (subscription) => this.#again(subscription),
-      hint: ({ sessionId, exposed }) => this.#ownSubscriptions?.mayHaveChanged(sessionId, exposed),
-      drop: ({ sessionId, server, uri }) => this.#ownSubscriptions?.givenUp(sessionId, server, uri),
-    });
+    this.#streams = new ResumedStreams(bus, nodes, new NodeEnds(nodes, leases, clock), this);
+    this.#subscriptions = new SharedSubscriptions(deps, nodes, this);
     this.#books = bus.subscribe(GIVEN_UP, (payload, from) => {
       if (from === bus.peer) return;
       const { sessionId, server, uri } = unpackFrame<GivenUp>(payload).header;
@@ -181,7 +172,23 @@ export class ClientsElsewhere {
     this.#books.close();
   }
 
-  #again(subscription: SharedSubscription): Promise<SubscribedAgain> {
+  listening(sessionId: string): boolean {
+    return this.#own?.listening(sessionId) === true;
+  }
+
+  hint({ sessionId, exposed }: SharedSubscription): void {
+    this.#ownSubscriptions?.mayHaveChanged(sessionId, exposed);
+  }
+
+  drop({ sessionId, server, uri }: SharedSubscription): void {
+    this.#ownSubscriptions?.givenUp(sessionId, server, uri);
+  }
+
+  async resumeFor(sessionId: string, afterId: string, open: () => EventSink): Promise<boolean> {
+    return (await this.#own?.resumeFor(sessionId, afterId, open)) ?? false;
+  }
+
+  again(subscription: SharedSubscription): Promise<SubscribedAgain> {
     const client = this.#own?.clientOf(subscription.sessionId) ?? null;
     if (client === null || this.#ownSubscriptions === null) return Promise.resolve('later');
     return this.#ownSubscriptions.subscribeAgain(client, subscription);

@@ -11,14 +11,10 @@ interface ResumeHeader {
   readonly afterId: string;
 }
 
-interface ResumedStreamsDeps {
-  readonly bus: Bus;
-  /** The other nodes there are now. */
-  readonly others: () => Iterable<string>;
-  /** Whether this node certainly says nothing more on streams of this kind; waits so long for that. Never rejects. */
-  readonly gone: (peer: string, kind: string, waitMs: number) => Promise<boolean>;
-  /** A stream of this node; false where it has none such. */
-  readonly resume: (sessionId: string, afterId: string, open: () => EventSink) => Promise<boolean>;
+/** The streams of this node. */
+export interface StreamOwner {
+  /** False where this node has no such stream. */
+  resumeFor(sessionId: string, afterId: string, open: () => EventSink): Promise<boolean>;
 }
 
 /** A stream may live as long as its session. */
@@ -35,36 +31,41 @@ const NODE_IN_NAME = /^([a-z])[0-9a-f]+\.([0-9a-f]{16})/;
  * another node is connected to it by way of that one.
  */
 export class ResumedStreams {
-  readonly #deps: ResumedStreamsDeps;
+  readonly #bus: Bus;
+  readonly #nodes: Nodes;
+  readonly #ends: NodeEnds;
+  readonly #owner: StreamOwner;
   readonly #serving: { close(): void };
 
-  constructor(deps: ResumedStreamsDeps) {
-    this.#deps = deps;
+  constructor(bus: Bus, nodes: Nodes, ends: NodeEnds, owner: StreamOwner) {
+    this.#bus = bus;
+    this.#nodes = nodes;
+    this.#ends = ends;
+    this.#owner = owner;
     const serve = (serving: BusServing) => this.#serve(serving);
-    this.#serving = deps.bus.serve(subject(deps.bus.peer), serve, { concurrency: MAX_STREAMS });
+    this.#serving = bus.serve(subject(bus.peer), serve, { concurrency: MAX_STREAMS });
   }
 
   isElsewhere(eventId: string): boolean {
     const named = NODE_IN_NAME.exec(eventId)?.[2];
-    return named !== undefined && named !== this.#deps.bus.peer;
+    return named !== undefined && named !== this.#bus.peer;
   }
 
   /** By way of the node that the event names. `open` is called at most once. Never rejects. */
   async resume(sessionId: string, afterId: string, open: () => EventSink): Promise<Resumed> {
-    const { others, gone } = this.#deps;
     const [, kind, named] = NODE_IN_NAME.exec(afterId) ?? [];
     if (kind === undefined || named === undefined) return 'none';
-    for (const peer of others()) {
-      if (peer !== named || (await gone(peer, kind, 0))) continue;
+    for (const { peer } of this.#nodes.others()) {
+      if (peer !== named || (await this.#gone(peer, kind, 0))) continue;
       const asked = await this.#ask(peer, { sessionId, afterId }, open);
       if (asked !== 'unreached') return asked;
     }
-    return (await gone(named, kind, GONE_MS)) ? 'gone' : 'none';
+    return (await this.#gone(named, kind, GONE_MS)) ? 'gone' : 'none';
   }
 
   /** By way of any node: one that was restarted has another name, and its log still. */
   async resumeAnywhere(sessionId: string, afterId: string, open: () => EventSink): Promise<boolean> {
-    for (const peer of [...this.#deps.others()]) {
+    for (const { peer } of [...this.#nodes.others()]) {
       if ((await this.#ask(peer, { sessionId, afterId }, open)) === 'served') return true;
     }
     return false;
@@ -75,11 +76,16 @@ export class ResumedStreams {
     this.#serving.close();
   }
 
+  /** Whether that node certainly sends nothing more on streams of this kind; waits so long for that. Never rejects. */
+  #gone(peer: string, kind: string, waitMs: number): Promise<boolean> {
+    return this.#ends.over(peer, kind === 'g', waitMs);
+  }
+
   /** Resolves as soon as it is known whether the node has it. */
   #ask(peer: string, header: ResumeHeader, open: () => EventSink): Promise<'served' | 'none' | 'unreached'> {
     return new Promise((resolve) => {
       let sink: EventSink | null = null;
-      const call = this.#deps.bus.call(subject(peer), packFrame(header), {
+      const call = this.#bus.call(subject(peer), packFrame(header), {
         to: peer,
         deadlineMs: LONGEST_MS,
         onEmit: (payload) => {
@@ -105,7 +111,7 @@ export class ResumedStreams {
   async #serve(serving: BusServing): Promise<void> {
     const { sessionId, afterId } = unpackFrame<ResumeHeader>(serving.payload).header;
     let sink: SinkElsewhere | null = null;
-    const found = await this.#deps.resume(sessionId, afterId, () => {
+    const found = await this.#owner.resumeFor(sessionId, afterId, () => {
       sink = new SinkElsewhere(serving);
       return sink;
     });

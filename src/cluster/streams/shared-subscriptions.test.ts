@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import type { Bus } from '../../bus/bus.ts';
 import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
 import type { Bucket, SharedState, StateWatcher } from '../../bus/shared-state.ts';
 import { Logger } from '../../telemetry/logger.ts';
+import type { NodeView } from '../nodes/node-state.ts';
 import { ownerOf, type SharedSubscription, SharedSubscriptions, type SubscribedAgain } from './shared-subscriptions.ts';
 
 const SESSION = 'f'.repeat(32);
@@ -75,20 +77,19 @@ class Bench {
 
   async node(self: string, state: SharedState = this.state): Promise<SharedSubscriptions> {
     this.there.add(self);
-    const subscriptions = new SharedSubscriptions({
-      state,
-      clock: this.clock,
-      logger: Logger.silent(),
-      self,
-      there: (peer) => this.there.has(peer),
-      listening: () => this.listening.has(self),
-      again: async ({ uri }) => {
-        this.told.push(`${self} again ${uri}`);
-        return this.answers.shift() ?? 'agreed';
+    const subscriptions = new SharedSubscriptions(
+      { bus: { peer: self } as Bus, state, clock: this.clock, logger: Logger.silent() },
+      { get: (peer) => (this.there.has(peer) ? ({} as NodeView) : null) },
+      {
+        listening: () => this.listening.has(self),
+        again: async ({ uri }) => {
+          this.told.push(`${self} again ${uri}`);
+          return this.answers.shift() ?? 'agreed';
+        },
+        hint: ({ exposed }) => void this.told.push(`${self} hint ${exposed}`),
+        drop: ({ uri }) => void this.told.push(`${self} drop ${uri}`),
       },
-      hint: ({ exposed }) => void this.told.push(`${self} hint ${exposed}`),
-      drop: ({ uri }) => void this.told.push(`${self} drop ${uri}`),
-    });
+    );
     await this.pass(0);
     return subscriptions;
   }

@@ -1,8 +1,9 @@
 import { hash } from 'node:crypto';
-import type { SharedState, StateRecord } from '../../bus/shared-state.ts';
-import { type Clock, pause } from '../../model/clock.ts';
-import type { Logger } from '../../telemetry/logger.ts';
+import type { StateRecord } from '../../bus/shared-state.ts';
+import { pause } from '../../model/clock.ts';
+import type { ClusterDeps } from '../cluster-deps.ts';
 import { LazyBucket } from '../lazy-bucket.ts';
+import type { Nodes } from '../nodes/nodes.ts';
 
 /** A resource that a session is subscribed to. */
 export interface SharedSubscription {
@@ -18,22 +19,19 @@ export interface SharedSubscription {
 /** `later`: the server could not be asked. */
 export type SubscribedAgain = 'agreed' | 'refused' | 'later';
 
-interface SharedSubscriptionsDeps {
-  readonly state: SharedState;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly self: string;
-  /** Whether there is such a node, as far as is known here. */
-  readonly there: (peer: string) => boolean;
+/** The clients of this node and their subscriptions. */
+export interface SubscriptionOwner {
   /** Whether the session's client holds a stream open here. */
-  readonly listening: (sessionId: string) => boolean;
+  listening(sessionId: string): boolean;
   /** Subscribes anew, and tells the client that the resource may be another. Never rejects. */
-  readonly again: (subscription: SharedSubscription) => Promise<SubscribedAgain>;
+  again(subscription: SharedSubscription): Promise<SubscribedAgain>;
   /** Tells the client that the resource may be another. */
-  readonly hint: (subscription: SharedSubscription) => void;
-  /** It is in the books of another node, or nowhere any more. */
-  readonly drop: (subscription: SharedSubscription) => void;
+  hint(subscription: SharedSubscription): void;
+  /** Another node has the subscription by now, or none has. */
+  drop(subscription: SharedSubscription): void;
 }
+
+type Deps = Pick<ClusterDeps, 'bus' | 'state' | 'clock' | 'logger'>;
 
 interface Written extends SharedSubscription {
   /** The node whose books it is in. */
@@ -82,7 +80,10 @@ const OPENING_MS = 10_000;
  * resource may be another, as nobody knows what was missed. Who of several that is, a write on the revision decides.
  */
 export class SharedSubscriptions {
-  readonly #deps: SharedSubscriptionsDeps;
+  readonly #deps: Deps;
+  readonly #self: string;
+  readonly #nodes: Pick<Nodes, 'get'>;
+  readonly #owner: SubscriptionOwner;
   readonly #bucket: LazyBucket;
   readonly #known = new Map<string, Map<string, Known>>();
   #count = 0;
@@ -101,8 +102,11 @@ export class SharedSubscriptions {
   #stop: () => void = () => {};
   #closed = false;
 
-  constructor(deps: SharedSubscriptionsDeps) {
+  constructor(deps: Deps, nodes: Pick<Nodes, 'get'>, owner: SubscriptionOwner) {
     this.#deps = deps;
+    this.#self = deps.bus.peer;
+    this.#nodes = nodes;
+    this.#owner = owner;
     this.#bucket = new LazyBucket(deps.state, BUCKET, { ttlMs: KEPT_MS });
     void this.#follow();
   }
@@ -112,7 +116,7 @@ export class SharedSubscriptions {
     const key = keyOf(subscription);
     const known = this.#known.get(subscription.sessionId);
     const further = known?.has(key) === true ? 0 : 1;
-    const written = { ...subscription, peer: this.#deps.self };
+    const written = { ...subscription, peer: this.#self };
     const full = this.#count + further > MAX_IN_ALL || (known?.size ?? 0) + further > MAX_OF_SESSION;
     if (full || bytesOf(written).length > MAX_BYTES) {
       this.#deps.logger.warn('subscription_not_shared', { server: subscription.server, known: this.#count });
@@ -149,14 +153,14 @@ export class SharedSubscriptions {
     if (known === undefined || !(await this.#open(sessionId))) return;
     for (const [key, { written }] of [...known]) {
       if (!this.#isThere(written.peer)) void this.#takeOver(key, written);
-      else if (moved) this.#deps.hint(written);
+      else if (moved) this.#owner.hint(written);
     }
   }
 
   /** A node is gone. */
   gone(peer: string): void {
     for (const [sessionId, known] of this.#known) {
-      if (!this.#deps.listening(sessionId)) continue;
+      if (!this.#owner.listening(sessionId)) continue;
       for (const [key, { written }] of known) if (written.peer === peer) void this.#takeOver(key, written);
     }
   }
@@ -168,13 +172,13 @@ export class SharedSubscriptions {
   }
 
   #isThere(peer: string): boolean {
-    return peer === this.#deps.self || this.#deps.there(peer);
+    return peer === this.#self || this.#nodes.get(peer) !== null;
   }
 
   async #open(sessionId: string): Promise<boolean> {
-    const { clock, listening } = this.#deps;
+    const { clock } = this.#deps;
     const end = clock.now() + OPENING_MS;
-    while (!listening(sessionId)) {
+    while (!this.#owner.listening(sessionId)) {
       if (this.#closed || clock.now() >= end) return false;
       await pause(this.#deps.clock, LOOK_MS);
     }
@@ -186,7 +190,7 @@ export class SharedSubscriptions {
     this.#taking.add(key);
     let pauseMs = AGAIN_MS;
     // While it is nobody's but ours, and there is somebody to tell.
-    while (!this.#closed && this.#deps.listening(sessionId) && (await this.#tried(key, sessionId)) === 'later') {
+    while (!this.#closed && this.#owner.listening(sessionId) && (await this.#tried(key, sessionId)) === 'later') {
       await pause(this.#deps.clock, pauseMs);
       pauseMs = Math.min(pauseMs * 2, MAX_AGAIN_MS);
     }
@@ -198,9 +202,9 @@ export class SharedSubscriptions {
     if (known === undefined) return 'over';
     const { peer } = known.written;
     // Ours already, where the server could not be asked before.
-    if (peer !== this.#deps.self) {
-      if (this.#deps.there(peer)) return 'over';
-      const written: Written = { ...known.written, peer: this.#deps.self };
+    if (peer !== this.#self) {
+      if (this.#nodes.get(peer) !== null) return 'over';
+      const written: Written = { ...known.written, peer: this.#self };
       try {
         const revision = await this.#bucket.update(key, bytesOf(written), known.revision);
         if (revision === null) return 'over';
@@ -212,13 +216,13 @@ export class SharedSubscriptions {
     }
     const mine = this.#mine.get(key)?.written;
     if (mine === undefined) return 'over';
-    const how = await this.#deps.again(mine);
+    const how = await this.#owner.again(mine);
     if (how === 'later') return 'later';
     // Given up, or taken by another node, while the server was being asked.
-    if (!this.#mine.has(key)) this.#deps.drop(mine);
+    if (!this.#mine.has(key)) this.#owner.drop(mine);
     else if (how === 'refused') {
       this.givenUp(mine);
-      this.#deps.hint(mine);
+      this.#owner.hint(mine);
     }
     return 'over';
   }
@@ -279,7 +283,7 @@ export class SharedSubscriptions {
   #heard({ key, value, revision }: StateRecord): void {
     const written = writtenIn(value);
     if (written === null || keyOf(written) !== key) return;
-    if (this.#know(key, written, revision) && written.peer !== this.#deps.self) this.#outdone(key, revision);
+    if (this.#know(key, written, revision) && written.peer !== this.#self) this.#outdone(key, revision);
   }
 
   #gone(key: string, revision: number): void {
@@ -297,7 +301,7 @@ export class SharedSubscriptions {
     const mine = this.#mine.get(key);
     if (mine === undefined || (mine.telling === this.#telling && revision < mine.revision)) return;
     this.#mine.delete(key);
-    this.#deps.drop(mine.written);
+    this.#owner.drop(mine.written);
   }
 
   /** False for what is older than what is known. */
@@ -331,7 +335,7 @@ export class SharedSubscriptions {
   }
 
   #countElsewhere({ peer, of }: Written, change: number): void {
-    if (typeof of !== 'string' || peer === this.#deps.self) return;
+    if (typeof of !== 'string' || peer === this.#self) return;
     const count = this.countElsewhere(of) + change;
     if (count > 0) this.#countsElsewhere.set(of, count);
     else this.#countsElsewhere.delete(of);
