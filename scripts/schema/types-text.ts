@@ -13,7 +13,7 @@ export function typesText(schema: JsonSchema): string {
   return `${HEAD}\n${interfaces.texts.join('\n')}`;
 }
 
-const SERVER = 'A server as it stands in a configuration file under its name.';
+const SERVER = 'A server as a configuration file has it under its name.';
 const CONFIG = 'A whole configuration, in the format of a file (docs/config.md).';
 const PUBLIC: ReadonlySet<string> = new Set(['ServerInput', 'ConfigInput']);
 

@@ -20,7 +20,7 @@ import { ResourceTable, type ResourceTarget } from './resource-table.ts';
 interface MergeOptions {
   /** Whom the catalogue is for: callers of another audience must not page through it. */
   readonly audience: string;
-  /** Whether the audience is everybody. */
+  /** Whether all callers see this catalogue. */
   readonly unfiltered: boolean;
   /** No server, whether or not this caller may use it, is called `mcp`. */
   readonly bridged: boolean;
@@ -44,7 +44,7 @@ interface CatalogParts extends MergeOptions {
  * look-ups; lists are written once per era, on first use, and shared by all who ask.
  */
 export class Catalog {
-  /** Equal versions are equal catalogues. Stands in cursors. */
+  /** Equal versions are equal catalogues. Cursors contain it. */
   readonly version: string;
   /** Whom it was made for; a cursor is only good for the same. */
   readonly audience: string;

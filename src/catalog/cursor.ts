@@ -12,12 +12,12 @@ interface CursorContent {
 const MAC_BYTES = 16;
 const MAX_LENGTH = 256;
 
-/** Whoever writes one gives the page out, and the version with it. */
+/** A cursor gives the page out, and the version with it. */
 export type CursorWriter = Pick<CursorCodec, 'write'>;
 
 /**
  * Writes and reads list cursors. They are authenticated with the first of the installation's keys, so a made-up or altered
- * one is told from a real one, and the same page has the same cursor each time (caching §Cache Key); one of any of the keys
+ * one is recognised, and the same page has the same cursor each time (caching §Cache Key); one of any of the keys
  * is read. They hold no secret: whose list they are of is in the version, and is checked against the caller on use.
  */
 export class CursorCodec {

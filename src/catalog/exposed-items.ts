@@ -68,7 +68,7 @@ export function toolFacts(tool: Capability): ToolFacts {
 
 /**
  * The definition in the words of the client's era; null where clients of that era could not use it. `tasks` says that
- * the server answers with tasks: in 2026-07-28 any of its tools may, which a stateful client is told tool by tool.
+ * the server answers with tasks: in 2026-07-28 any of its tools may, which stateful clients read tool by tool.
  */
 function toolFor(era: Era, tool: Capability, serverEra: Era, tasks: boolean): Buffer | null {
   // A client must drop such a tool (streamable-http §Custom Headers), so it is not shown in the first place.

@@ -37,7 +37,7 @@ interface Candidate {
 /**
  * Gives every capability the name that clients see: `server__name` in A-Z a-z 0-9 _ -, at most `EXPOSED_NAME_AIM`
  * characters, unique even for clients that take `-` for `_` (S2.2, W3.8). Names that do not fit are mapped or
- * shortened; names that meet are told apart by a hash of what they stand for. A name depends only on its own server
+ * shortened; names that meet get a hash of their server and own name. A name depends only on its own server
  * and name and on those it meets, never on order or on others.
  */
 export function exposeNames(items: readonly NamedCapability[]): ExposedNames {
@@ -199,7 +199,7 @@ export function bridgePrefixed(exposed: string): string {
 
 /**
  * What servers may call a tool: 1–128 characters (2026-07-28 server/tools §Tool Names), `/` as earlier drafts had
- * it. Others are not offered: they break clients, and some could not be told apart after mapping.
+ * it. Others are not offered: they break clients, and some would be equal after mapping.
  */
 const OFFERED_NAME = /^[A-Za-z0-9_./-]{1,128}$/;
 

@@ -1,7 +1,7 @@
 import type { Era, Message } from '../model/message.ts';
 import { result } from '../protocol/compose.ts';
 
-/** Most items and bytes of one page; an item larger than the limit stands alone. */
+/** Most items and bytes of one page; an item larger than the limit has a page of its own. */
 const PAGE_ITEMS = 250;
 const PAGE_BYTES = 1024 * 1024;
 
@@ -10,7 +10,7 @@ interface PageFrame {
   /** The member of the result that holds the items. */
   readonly resultKey: string;
   readonly cacheScope: 'public' | 'private';
-  /** `Implementation` object of whoever answers, for `_meta` of stateless results. */
+  /** `Implementation` object of the gateway, for `_meta` of stateless results. */
   readonly serverInfo: string;
   /** The cursor of a page by its index. */
   readonly cursor: (page: number) => string;

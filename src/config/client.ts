@@ -5,7 +5,7 @@ export type ClientId = keyof typeof FORMATS;
 
 export interface ClientFormat {
   readonly id: ClientId;
-  /** Milliseconds of one unit of `timeout`; null where nobody can know. */
+  /** Milliseconds of one unit of `timeout`; null where the unit is unknown. */
   readonly timeoutUnitMs: number | null;
   /** The file holds the client's other settings too, which are none of our business. */
   readonly isSettings: boolean;

@@ -70,7 +70,7 @@ interface ServerInputTls {
   readonly key?: string | undefined;
 }
 
-/** A server as it stands in a configuration file under its name. */
+/** A server as a configuration file has it under its name. */
 export interface ServerInput {
   /** How the server is reached: `stdio` (also `local`), `docker`, `http` (also `streamable-http`, `streamableHttp`, `streamable_http`, `remote`), `sse` or `json`. If missing: stdio for a command; http for a url, with a fallback to sse. */
   readonly type?: string | undefined;

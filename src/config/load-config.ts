@@ -22,15 +22,15 @@ import { readCluster } from './settings/cluster.ts';
 import { type Overrides, type Setting, SettingsReader } from './settings/settings.ts';
 
 export interface LoadOptions {
-  /** Files to read, relative to `cwd`. Several are read as one; no server and no setting may stand in two. */
+  /** Files to read, relative to `cwd`. Several are read as one; no server and no setting may be in two. */
   readonly files?: readonly string[];
-  /** Documents that stand in no file, read after the files as if they were Trunkline's own. */
+  /** Documents without a file, read after the files as if they were Trunkline's own. */
   readonly inline?: readonly InlineSource[];
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** What stands after `--` on the command line: one server that needs no file. */
+  /** The command after `--` on the command line: one server that needs no file. */
   readonly argvCommand?: readonly string[];
-  /** Asks the user for `${input:…}`; left out where nobody can be asked. */
+  /** Asks the user for `${input:…}`; left out without a terminal. */
   readonly inputs?: InputPrompt;
   readonly overrides?: Overrides;
   /** What is wrong with one definition refuses the whole, as every other problem does. */
@@ -39,7 +39,7 @@ export interface LoadOptions {
 
 /** A document that a program has at hand. */
 interface InlineSource {
-  /** Stands for the file in problems: a name in angle brackets, as in `<createGateway>`. */
+  /** In place of a file in problems: a name in angle brackets, as in `<createGateway>`. */
   readonly label: string;
   /** In any of the three syntaxes. Relative paths in it mean `cwd`. */
   readonly text: string;
@@ -159,7 +159,7 @@ class Load {
     };
   }
 
-  /** As they stand in the files, from the top. */
+  /** In the order of the files, from the top. */
   #inOrder(problems: readonly ConfigProblem[]): ConfigProblem[] {
     const rank = (file: string) => this.#read.indexOf(file);
     return problems.toSorted((a, b) => rank(a.file) - rank(b.file) || a.line - b.line || a.column - b.column);

@@ -10,7 +10,7 @@ import { type Need, needsOf, readsOf } from './server/definition-needs.ts';
 import { readServer, serverContext } from './server/read-server.ts';
 import { nameServers } from './server/server-names.ts';
 
-/** One definition that stands in no file: what would stand under a server's name, as a JSON object of its own. */
+/** One definition without a file: what a file has under a server's name, as a JSON object of its own. */
 interface DefinitionSource {
   readonly text: string;
   /** Its name; null where the text has to say it, under `name`. */
@@ -32,12 +32,12 @@ export type DefinitionResult =
   | ({ readonly ok: true; readonly server: Server; readonly needs: readonly Need[] } & Findings)
   | ({ readonly ok: false; readonly problems: readonly ConfigProblem[] } & Findings);
 
-/** Stands for the file in problems, and in the origin of the server. */
+/** In place of a file in problems and in the origin of the server. */
 export const RUN_TIME = '<run time>';
 
 /**
  * Reads one definition exactly as it would be read in a file of Trunkline's own: the same keys, bounds, problems and
- * places, these as lines and columns of the text. Nobody is asked for `${input:…}`: `TRUNKLINE_INPUT_…` answers.
+ * places, these as lines and columns of the text. `TRUNKLINE_INPUT_…` has the values of `${input:…}`.
  */
 export async function loadDefinition({
   text,

@@ -27,7 +27,7 @@ export class ByteGatherer {
   #huge: Buffer | null = null;
   /** The block before that, while its bytes are the only piece and are being moved. */
   #outgrown: Buffer | null = null;
-  /** What stands nowhere else, in order. */
+  /** What is nowhere else, in order. */
   #pieces: Buffer[] = [];
   /** Bytes that were pieces before. */
   #moved = 0;
@@ -35,7 +35,7 @@ export class ByteGatherer {
   #block: Buffer | null = null;
   #blockUsed = 0;
 
-  /** `own`: the pieces are nobody else's, so that the memory of each is free as soon as it is copied. */
+  /** `own`: the pieces belong to the gatherer, so that the memory of each is free as soon as it is copied. */
   constructor(own = false) {
     this.#copied = own ? releaseBytes : leave;
   }
@@ -64,7 +64,7 @@ export class ByteGatherer {
     this.#length += piece.length;
   }
 
-  /** Like `add`, for a piece whose memory is somebody else's to write to afterwards. */
+  /** Like `add`, for a piece whose memory its owner writes to afterwards. */
   addCopy(piece: Buffer): void {
     const copied = piece.length < SMALL_PIECE || this.#isHuge(piece);
     this.add(copied ? piece : Buffer.from(piece));
@@ -91,7 +91,7 @@ export class ByteGatherer {
     return { head, tail: Buffer.from(Buffer.concat(this.#pieces.slice(from)).subarray(-count)) };
   }
 
-  /** What was copied is nobody's any more, and pieces of its own are not either. */
+  /** Frees what was copied, and pieces of its own. */
   clear(): void {
     if (this.#huge !== null) letGo(this.#huge);
     if (this.#outgrown !== null) letGo(this.#outgrown);
@@ -173,7 +173,7 @@ export class ByteGatherer {
   }
 }
 
-/** One of these sizes is the limit that messages have where nobody says otherwise. */
+/** One of these sizes is the default limit of messages. */
 function blockFor(bytes: number): number {
   let block = FIRST_HUGE_BLOCK;
   while (block < bytes) block *= HUGE_GROWTH;

@@ -22,7 +22,7 @@ export function mayUse(principal: Principal, server: string): boolean {
 }
 
 /**
- * What a client told us of itself, as an upstream may be told in turn. Stateful clients say it once, at
+ * What a client declared of itself, as upstreams may see it. Stateful clients say it once, at
  * `initialize`; stateless ones with every request. The JSON texts are the client's own bytes.
  */
 export interface ClientProfile {

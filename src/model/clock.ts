@@ -4,7 +4,7 @@ import { uptime } from 'node:os';
 interface TimeSources {
   /** The system's clock, which can be set to anything at any moment. */
   readonly system: () => number;
-  /** Runs evenly and stands while the machine sleeps. */
+  /** Runs evenly and stops while the machine sleeps. */
   readonly awake: () => number;
   /** Runs evenly, sleep included; coarse, and dear to ask. */
   readonly sinceBoot: () => number;
@@ -20,7 +20,7 @@ const SOURCES: TimeSources = {
 const JUMP_MS = 1_000;
 
 /**
- * Wall-clock time that nobody can set: the system's at the start of the process, and on from there as time really
+ * Wall-clock time that cannot be set: the system's at the start of the process, and on from there as time really
  * passes, the sleep of the machine included. What expires at a time of day expires when it should, though somebody puts
  * the clock forward or back by an hour (F38).
  */
@@ -89,7 +89,7 @@ export function pause(clock: Clock, ms: number): Promise<void> {
 
 /**
  * What the work comes to, or what `late` makes of it where that takes longer than so many milliseconds. The work goes on
- * then, and what becomes of it is nobody's affair any more.
+ * then, and its result is ignored.
  */
 export async function within<T, L>(clock: Clock, ms: number, work: Promise<T>, late: () => L): Promise<T | L> {
   let disarm = (): void => {};

@@ -116,7 +116,7 @@ export const POOL_DEFAULTS: PoolSettings = {
 
 /** What a listener has that makes it safe to be reached by other machines. */
 interface Exposure {
-  /** Agents authenticate nobody where unknown callers get everything too. */
+  /** False where unknown callers get everything, in spite of agents. */
   readonly authenticated: boolean;
   /** By TLS of our own or of a proxy. */
   readonly encrypted: boolean;
@@ -124,7 +124,7 @@ interface Exposure {
 
 /**
  * What a listener lacks that would open the gateway to other machines; null where it may be opened. Beyond loopback,
- * everybody who reaches the port could run the tools: that takes authentication and encryption.
+ * every machine that reaches the port could run the tools: that takes authentication and encryption.
  */
 export function unsafeExposure(
   listen: DesiredState['listen'],

@@ -214,7 +214,7 @@ export function noPins(server: string): ServerPins {
 /** What is changed of one server's pins: all of it or none. */
 export interface PinsChange {
   readonly trustedAt?: number;
-  /** Written in place of what stands there under the same name. */
+  /** Written in place of the pin of the same name. */
   readonly pins: readonly Pin[];
   readonly removed: readonly DefinitionName[];
   readonly events: readonly DriftEvent[];
@@ -226,7 +226,7 @@ export interface PinsChange {
  */
 export interface PinRecords {
   load(): Promise<readonly ServerPins[]>;
-  /** All or nothing, durable when it resolves; false when somebody else changed these pins since they were read. */
+  /** All or nothing, durable when it resolves; false when these pins have changed since they were read. */
   save(server: string, change: PinsChange): Promise<boolean>;
   /** The newest first; bounded per server. */
   history(
@@ -261,7 +261,7 @@ export interface Pins {
 
 const BY_KIND = 'first use by one kind of client: ';
 
-/** Stands for the person in approvals of what one kind of client alone is offered. */
+/** In place of a person in approvals of what one kind of client alone is offered. */
 export function byKind(kind: string): string {
   return BY_KIND + kind;
 }

@@ -21,26 +21,26 @@ export interface Exchange {
    */
   readonly sealsInput?: boolean;
   /**
-   * The `Mcp-Param-*` headers that came with a stateless request, by lower-case name, for whoever knows what the tool
+   * The `Mcp-Param-*` headers that came with a stateless request, by lower-case name, for the code that knows what the tool
    * declares (streamable-http §Server Behavior for Custom Headers). Absent or null where the wire has no headers.
    */
   readonly paramHeaders?: Readonly<Record<string, string>> | null;
   /** The answer may begin a task, which is asked after later. */
   readonly beginsTask?: boolean;
-  /** The answer began a task whose end is waited for here: what is told of it meanwhile belongs to this call still. */
+  /** The answer began a task whose end is waited for here: its notifications until then belong to this call. */
   readonly waitsForTask?: boolean;
   /**
-   * Monotonic: since when the call under way waits, where somebody to serve it had to be found first. Its deadline counts
+   * Monotonic: since when the call under way waits, where a node to serve it had to be found first. Its deadline counts
    * from then. An exchange may make one call after another, each with a deadline of its own.
    */
   begunAt?: number | undefined;
-  /** For how much of that time those who were found tried it in vain: looking for somebody has a limit of its own. */
+  /** How much of that time was spent on nodes that failed: the search for a node has a limit of its own. */
   triedMs?: number | undefined;
   /** Why the call was cancelled; null while it is live. */
   readonly cancelled: string | null;
   /**
-   * Set by whoever currently works on the exchange, called at most once when the caller cancels or vanishes (where
-   * its era means cancel by that). Must not throw. Null when nobody has to be told.
+   * Set by the code that currently works on the exchange, called at most once when the caller cancels or vanishes (where
+   * its era means cancel by that). Must not throw. Null when no code listens.
    */
   onCancel: ((reason: string) => void) | null;
   /**
@@ -56,7 +56,7 @@ export interface Exchange {
   ask(request: Message, likely?: boolean): Promise<Message>;
 }
 
-/** What the messages of one call arrive on, where it can be made to wait without anybody else waiting (F16). */
+/** What the messages of one call arrive on, where it can wait alone (F16). */
 export interface Flow {
   pause(): void;
   /** No-op for one that is not paused, or has ended. */

@@ -20,7 +20,7 @@ export interface GatewayErrorOptions {
   readonly node?: string;
   readonly attempts?: number;
   readonly cause?: unknown;
-  /** What callers are told in place of the message, which is for the operator; holds for all that have it as cause. */
+  /** The message for callers in place of the message, which is for the operator; holds for all that have it as cause. */
   readonly forCallers?: string;
 }
 
@@ -58,7 +58,7 @@ export class GatewayError extends Error {
     return this.data.outcome;
   }
 
-  /** The words a caller is told; the message has what the operator is told. */
+  /** The message for callers; `message` is for the operator. */
   get forCallers(): string {
     let at: unknown = this;
     for (let depth = 0; at instanceof GatewayError && depth < MAX_CAUSES; depth++) {
@@ -93,7 +93,7 @@ export function calledOff(server: string, reason: string): GatewayError {
 /** What a further process of a server would take: nothing, the end of one that is idle, or all are in use. */
 export type Room = 'free' | 'idle' | 'none';
 
-/** What a caller is told to wait before it tries again. */
+/** How long a caller shall wait before it tries again. */
 const RETRY_AFTER_MS = 1_000;
 
 /** No process more may be started for the call at this node, by the operator's limits. It says nothing of the server. */

@@ -27,7 +27,7 @@ export function isLoopbackHost(host: string): boolean {
 const LOOPBACK_V6 = new BlockList();
 LOOPBACK_V6.addAddress('::1', 'ipv6');
 
-/** Blocks that are not everybody's (IANA special-purpose registries), IPv4 first. */
+/** Blocks that are not public (IANA special-purpose registries), IPv4 first. */
 const SPECIAL: readonly (readonly [string, number, 'ipv4' | 'ipv6'])[] = [
   ['0.0.0.0', 8, 'ipv4'],
   ['10.0.0.0', 8, 'ipv4'],
@@ -51,7 +51,7 @@ const SPECIAL: readonly (readonly [string, number, 'ipv4' | 'ipv6'])[] = [
 
 const special = new BlockList();
 for (const [address, bits, family] of SPECIAL) special.addSubnet(address, bits, family);
-/** Of IPv6, only this is given out to everybody; mapped and translated IPv4 addresses lie outside. */
+/** Of IPv6, only this is public; mapped and translated IPv4 addresses lie outside. */
 const global6 = new BlockList();
 global6.addSubnet('2000::', 3, 'ipv6');
 
@@ -59,7 +59,7 @@ global6.addSubnet('2000::', 3, 'ipv6');
 const translated = new BlockList();
 translated.addSubnet('64:ff9b::', 96, 'ipv6');
 
-/** Whether an IP address is one that everybody can reach. */
+/** Whether an IP address is public. */
 export function isPublicAddress(address: string): boolean {
   if (isIPv4(address)) return !special.check(address, 'ipv4');
   if (isIP(address) === 6 && translated.check(address, 'ipv6')) return isPublicAddress(lastFourBytes(address));

@@ -32,10 +32,10 @@ export const FRONT_ROOM = 4096;
 /** Up to this size it is kept: the system hands out fresh memory page by page, zeroed, which costs more than to fill it. */
 const MAX_KEPT_EACH = 16 * 1024 * 1024 + STEP;
 const MAX_KEPT_BYTES = 4 * MAX_KEPT_EACH;
-/** What nobody has needed for so long is let go of. */
+/** Memory that was not needed for so long is freed. */
 const KEPT_MS = 5_000;
 
-/** One for the process, like the memory it hands out: whoever gives something back need not know who lent it. */
+/** One for the process, so that memory can be given back without knowing who lent it. */
 const lent = new WeakMap<ArrayBufferLike, 'lent' | 'claimed' | 'shared'>();
 /** The last given back is the first to be lent again, because it is in the processor's caches. */
 const kept: ArrayBuffer[] = [];
@@ -63,9 +63,9 @@ export function lend(bytes: number): Buffer {
 }
 
 /**
- * The bytes with another beginning, in place of what stands before `from`, and another end, in place of what stands from
+ * The bytes with another beginning, in place of what is before `from`, and another end, in place of what is from
  * `to` on; what lies between stays where it is. For the one who alone has the view: every view of before is detached.
- * Null, and nothing happens, where the memory is not lent, somebody has claimed it already, or has no room for that.
+ * Null, and nothing happens, where the memory is not lent, is claimed already, or has no room for that.
  */
 export function reframed(view: Buffer, from: number, to: number, front: Buffer, back: Buffer): Buffer | null {
   const memory = view.buffer;
@@ -82,7 +82,7 @@ export function reframed(view: Buffer, from: number, to: number, front: Buffer, 
 }
 
 /**
- * To be called by whoever is about to send views of lent memory and will need them no more. Only one may: where a second
+ * To be called before views of lent memory are sent that are not needed afterwards. Only one may: where a second
  * one comes, the memory is shared by both, and left to the collector. True for the first.
  */
 export function claim(view: Buffer): boolean {
@@ -92,7 +92,7 @@ export function claim(view: Buffer): boolean {
   return state === 'lent';
 }
 
-/** For the one who has just read the view and knows that nobody else will: what is lent of it goes back at once. */
+/** For the only reader of the view, when it has read it: lent memory goes back at once. */
 export function letGo(view: Buffer): void {
   if (claim(view)) giveBack(view);
 }
@@ -107,9 +107,9 @@ export function dropKept(): void {
 }
 
 /**
- * Takes back what was claimed, by a view of it; anything else is left alone. Whoever gives it back says that nothing
+ * Takes back what was claimed, by a view of it; anything else is left alone. The caller says that nothing
  * reads it any more, neither here nor in the kernel. All views are detached: a reader who comes too late finds nothing,
- * never the bytes of somebody else.
+ * never the bytes of another body.
  */
 export function giveBack(view: Buffer): void {
   const memory = view.buffer;
@@ -129,7 +129,7 @@ export function giveBack(view: Buffer): void {
 
 /**
  * Frees the memory of a buffer at once instead of when the garbage collector comes by: what floods in is gone as fast as
- * it came, and resident memory does not grow by what nobody reads. Only for its sole owner: every view of it is detached.
+ * it came, and resident memory does not grow by what is not read. Only for its sole owner: every view of it is detached.
  * A buffer that is part of a larger one is left alone.
  */
 export function releaseBytes(bytes: Buffer): void {

@@ -4,9 +4,9 @@ export type Era = 'stateful' | 'stateless';
 export type MessageKind = 'request' | 'notification' | 'result' | 'error';
 
 /**
- * One JSON-RPC message as it stands on the wire: its bytes, and where the envelope lies in them.
+ * One JSON-RPC message as it is on the wire: its bytes, and where the envelope lies in them.
  *
- * Nothing in `bytes` is ever re-serialised on the way through; whoever has to change something splices
+ * Nothing in `bytes` is ever re-serialised on the way through; changes are splices
  * (`protocol/splice`). Ranges are byte offsets, half open. `body` is the value of `params` (request,
  * notification), `result` or `error`. `era` says whose vocabulary the body speaks.
  *

@@ -21,12 +21,12 @@ export function failure(error: GatewayError): Outcome {
 /** What a tool answers goes to the one client that called it; lists and resources may be kept, or shared by several who asked. */
 const CALL = 'tools/call';
 
-/** Whether the answer to such a request is one caller's alone: what it came in is nobody's once it stands in other words. */
+/** Whether the answer to such a request is one caller's alone: the memory that it came in is free once it is translated. */
 export function isForOneCaller(method: string): boolean {
   return method === CALL;
 }
 
-/** Whether nobody needs the answer to this request any more once it is sent. */
+/** Whether the answer to this request is not needed any more once it is sent. */
 export function isPassedOn({ method }: Message, outcome: Outcome): boolean {
   return outcome.kind === 'answer' && isForOneCaller(method);
 }

@@ -4,7 +4,7 @@ import { setImmediate } from 'node:timers';
 const SLICE_MS = 5;
 
 /**
- * Lets others run whenever work in small steps has taken a while. Whoever shares one shares its slices: many such works
+ * Lets others run whenever work in small steps has taken a while. Users of one `Pace` share its slices: many such works
  * at once take no longer turns than one. After a slice each of them goes on in a turn of its own, in order.
  */
 export class Pace {

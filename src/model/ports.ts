@@ -31,7 +31,7 @@ export interface Upstreams {
    * The catalogue for this client, listing the server if it was never listed; null if that does not succeed within
    * `waitMs` (the listing goes on, and `UpstreamEvents.catalogChanged` follows) or the server is down. `amongOthers`:
    * lists of other servers wait for this one; so it gets no time when it has failed before and is not tried again for
-   * it, and while it starts only the first `waitMs` of that, or less where nobody is at its address.
+   * it, and while it starts only the first `waitMs` of that, or less where its address does not answer.
    */
   catalog(server: string, client: ClientProfile, waitMs: number, amongOthers?: boolean): Promise<ServerCatalog | null>;
   /**
@@ -44,8 +44,8 @@ export interface Upstreams {
   /** The same where only another node may know: it is asked. */
   ownsConnectionElsewhere?(server: string, client: ClientProfile): Promise<boolean>;
   /**
-   * A client names something of the server that is not known. If the server has just told of changed lists, they are waited for.
-   * Where other nodes have the server, one of them may have told the client: then it is looked for here too. Resolves when that
+   * A client names something of the server that is not known. If the server has just announced changed lists, the call waits for them.
+   * Where other nodes have the server, one of them may have listed it to the client: then it is looked for here too. Resolves when that
    * is done, or after a moment; what it found is in the catalogue by then. False: no lists are due, and no other node has it.
    * Nothing is looked for any more for an exchange that was cancelled.
    */
@@ -59,7 +59,7 @@ export interface Upstreams {
 }
 
 /**
- * Why a connection is gone: nobody used it for long, there was no room for it and another, it failed too often, its
+ * Why a connection is gone: it was idle for long, there was no room for it and another, it failed too often, its
  * server is no longer there, or anything else.
  */
 export type StateLoss = 'idle' | 'room' | 'errors' | 'closed' | 'removed' | 'restarted';
@@ -78,7 +78,7 @@ export interface UpstreamEvents {
   request(server: string, sessionId: string | null, message: Message, key: string): Promise<Message>;
   /**
    * The server said, on whatever connection and in whosever call, that its lists or a resource are not what it has
-   * answered before; at once, and before anybody else is told. Null: it may have said so while nobody could hear.
+   * answered before; at once, and before other handlers. Null: it may have said so while no stream was open.
    */
   outdated(server: string, notification: Message | null): void;
   /**
@@ -92,12 +92,12 @@ export interface UpstreamEvents {
    */
   relisted?(server: string): void;
   /**
-   * The server told of changed lists over this connection, with these notifications, and was listed anew since. Its clients
-   * are told of them also where the lists are the same: what the server means by that is its own matter.
+   * The server announced changed lists over this connection, with these notifications, and was listed anew since. Its clients
+   * are notified also where the lists are the same.
    */
   listsAnnounced?(server: string, key: string, methods: readonly string[]): void;
   /**
-   * Another node that has the server has other lists of it than before. Whoever asked there since they changed here was
+   * Another node that has the server has other lists of it than before. Clients that asked there since they changed here were
    * still shown the old ones.
    */
   listedElsewhere?(server: string): void;
@@ -106,7 +106,7 @@ export interface UpstreamEvents {
   /** A connection began or ended: what was set up on an earlier one (subscriptions, log levels) does not hold on it. */
   connectionChanged(server: string, key: string, change: ConnectionChange): void;
   /**
-   * A node fell silent. What was set up there for whoever was served there does not hold any more. `servedThere` is
+   * A node fell silent. What was set up there for the clients served there does not hold any more. `servedThere` is
    * answered only during the call: afterwards it may be another node that serves them.
    */
   nodeSilent?(servedThere: (server: string, client: ClientProfile) => boolean): void;
@@ -117,7 +117,7 @@ export interface UpstreamEvents {
 
 /**
  * `opened`: calls go over it from now on, and nothing was set up on it yet. `ended`: it is gone, and comes back with a
- * call or by itself. `renewed`: it stands in for one that ended by itself, and the server has been listed anew over it.
+ * call or by itself. `renewed`: it replaces one that ended by itself, and the server has been listed anew over it.
  * `missed`: the way on which the server tells of its own accord was broken, and it has been listed anew since.
  */
 export type ConnectionChange = 'opened' | 'ended' | 'renewed' | 'missed';
@@ -182,7 +182,7 @@ export interface Authenticator {
 /** A stateful client session as it survives connections, processes and nodes. Small: no live objects. */
 export interface SessionRecord {
   readonly id: string;
-  /** `Principal.id` of the owner; anybody else gets 404. */
+  /** `Principal.id` of the owner; other callers get 404. */
   readonly principal: string;
   /** `Endpoint.path` it was opened on; it does not exist elsewhere. */
   readonly endpoint: string;
@@ -242,7 +242,7 @@ export interface UpstreamSessionRecord {
   readonly hello: string;
   readonly revision: string;
   readonly fingerprint: string;
-  /** The log level that its server was told when it was opened; absent for none. */
+  /** The log level that was sent to its server when it was opened; absent for none. */
   readonly logLevel?: string;
 }
 
@@ -258,7 +258,7 @@ export interface TaskRecord {
    * other. Records of earlier versions have none.
    */
   readonly sealedId?: string;
-  /** `Principal.id` of whoever started it; nobody else knows it. */
+  /** `Principal.id` of the caller that started it; others do not see it. */
   readonly principal: string;
   /** The session whose connection it runs over; null for a client without one, or when that session is over. */
   readonly sessionId: string | null;
@@ -279,7 +279,7 @@ export interface TaskRecord {
   readonly answer: { readonly kind: 'result' | 'error'; readonly era: Era; readonly body: Buffer } | null;
   /** Wall clock. */
   readonly startedAt: number;
-  /** Wall clock. Afterwards nobody knows it any more. */
+  /** Wall clock. Then the record is deleted. */
   readonly expiresAt: number;
 }
 
@@ -288,7 +288,7 @@ export interface TaskRecords {
   load(): Iterable<TaskRecord>;
   put(record: TaskRecord): void;
   delete(key: string): void;
-  /** Where other nodes have tasks too: who is told of them, and of what was written here. Once. */
+  /** Where other nodes have tasks too: the follower of theirs, and of what was written here. Once. */
   follow?(follower: TaskFollower): void;
 }
 
@@ -307,7 +307,7 @@ export interface TaskFollower {
 export interface Ownership {
   /** For a process that is about to be started, and whose it will be. Rejects with GatewayError NOT_SENT. */
   own(server: Server, client: ClientProfile, whose: 'spare' | 'shared' | 'session' | 'principal'): Promise<Owned>;
-  /** Whether a process that is nobody's yet may become this client's: not where an earlier owner was newer than it. */
+  /** Whether a process without an owner may become this client's: not where an earlier owner was newer than it. */
   mayAdopt(server: Server, client: ClientProfile): boolean;
 }
 
@@ -316,7 +316,7 @@ export interface Owned {
   readonly epoch: string;
   /** At this instant, by the monotonic clock. When it is not, nothing may be sent any more. */
   readonly stillMine: boolean;
-  /** What was nobody's process so far is this client's from now on, or (null) everybody's. */
+  /** The process without an owner is this client's from now on, or (null) shared. */
   adopted(client: ClientProfile | null): void;
   /** The process can be called from now on … */
   ready(): void;

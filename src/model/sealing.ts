@@ -1,4 +1,4 @@
-/** Keeps small texts unreadable to whoever has not the key; what was sealed for one context opens for no other. */
+/** Keeps small texts unreadable without the key; what was sealed for one context opens for no other. */
 export interface Sealing {
   seal(context: string, text: string): string;
   /** null for whatever was not sealed so. */

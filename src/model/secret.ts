@@ -61,7 +61,7 @@ export function namesSecret(name: string): boolean {
   return (SECRET_WORD.test(name) || KEY_IN_CAMEL_CASE.test(name)) && !ORDINARY_NAME.test(name);
 }
 
-/** Whether a secret may be what stands behind this name: not the name of a variable that holds it. */
+/** Whether the value of this name may be a secret: not the name of a variable that holds it. */
 export function isSecretAssignment(name: string, value: string): boolean {
   return namesSecret(name) && !(/env_var$/.test(name) && /^[A-Z][A-Z0-9_]*$/.test(value));
 }
@@ -119,7 +119,7 @@ export function secretForms(value: string): string[] {
 }
 
 /**
- * What stands before the host of an address, without the `@`, and what of it may be the password. A password that is not
+ * The part before the host of an address, without the `@`, and what of it may be the password. A password that is not
  * percent-encoded may hold `/`, `#` and `?`: it ends at the last `@`, where the address would have no port before these.
  */
 export function userInfo(address: string): { readonly user: string; readonly passwords: readonly string[] } {

@@ -62,7 +62,7 @@ export interface ServerCatalog {
   readonly listedAt: number;
   /** It is what the process of one client lists, and not what a fresh process does; absent elsewhere. */
   readonly own?: true;
-  /** What of the server's lists nobody is offered; absent where nothing is kept back and nothing has to be looked up. */
+  /** The names in the server's lists that no client is offered; absent where nothing is withheld. */
   readonly withheld?: Withheld;
 }
 

@@ -1,14 +1,14 @@
 import type { DriftPolicy } from './drift.ts';
 import { revealed, type Secret } from './secret.ts';
 
-/** Where a definition stands, for errors and status: `file:line:column`, 1-based. */
+/** The place of a definition, for errors and status: `file:line:column`, 1-based. */
 export interface Origin {
   readonly file: string;
   readonly line: number;
   readonly column: number;
 }
 
-/** The host a process runs on, as the system's `ssh` is told (S2.22, S2.23). */
+/** The host a process runs on, for the system's `ssh` (S2.22, S2.23). */
 export interface SshSpec {
   readonly host: string;
   /** null: whatever ssh's own configuration says. */
@@ -95,7 +95,7 @@ export interface HttpSpec {
   readonly url: string;
   /** Where references put something in that may be secret: with those references in its place. */
   readonly writtenUrl?: string;
-  /** With type `http`: nobody said which of the two it is, so `sse` may be tried when Streamable HTTP is refused. */
+  /** With type `http`: the definition does not say which of the two it is, so `sse` may be tried when Streamable HTTP is refused. */
   readonly sseFallback?: boolean;
   /** Declared headers, expanded. */
   readonly headers: Readonly<Record<string, Secret>>;
@@ -140,7 +140,7 @@ export interface Server {
   readonly description: string | null;
   /** null: by the era of the server. */
   readonly isolation: Isolation | null;
-  /** Processes that share the calls of a server that everybody shares; absent: one. */
+  /** Processes that share the calls of a shared server; absent: one. */
   readonly replicas?: number;
   /** Of a server that is a process: the whole cluster runs it once. Absent: on every node that has it. */
   readonly singleton?: boolean;
@@ -159,9 +159,9 @@ export interface Server {
   readonly start: 'eager' | 'lazy';
   /** A connection of which nothing was heard for so long is asked whether it is there; 0 for never. Default 30 000. */
   readonly probeMs: number;
-  /** What is done about definitions that nobody approved; absent is `off`. */
+  /** What is done about definitions that are not approved; absent is `off`. */
   readonly drift?: DriftPolicy;
-  /** Id of the one client session that sees it, of a server that was added for it; absent: everybody who may use it. */
+  /** Id of the one client session that sees it, of a server that was added for it; absent: all callers that may use it. */
   readonly onlyFor?: string;
   /** There for a while: nothing of it is kept over a restart. */
   readonly temporary?: boolean;

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Server } from './server.ts';
 
-/** Names of servers by what a new configuration means for them. Sorted, and each name stands in one list. */
+/** Names of servers by what a new configuration means for them. Sorted, and each name is in one list. */
 export interface ServersDiff {
   readonly added: readonly string[];
   readonly removed: readonly string[];
@@ -12,7 +12,7 @@ export interface ServersDiff {
   readonly same: readonly string[];
 }
 
-/** What becomes of each server. Where a definition stands in its file does not count. */
+/** What becomes of each server. The place of a definition in its file does not count. */
 export function diffServers(before: ReadonlyMap<string, Server>, after: ReadonlyMap<string, Server>): ServersDiff {
   const added: string[] = [];
   const changed: string[] = [];

@@ -8,7 +8,7 @@ export interface SessionPlace {
   readonly key: string;
 }
 
-/** A session that somebody has opened. */
+/** An open session. */
 export interface OpenedSession {
   readonly kind: 'open';
   readonly record: UpstreamSessionRecord;
@@ -35,7 +35,7 @@ export interface SessionMember {
   renamed(generation: string): void;
   /**
    * Listens to the server's own stream from now on. `after`: the last event that another node has heard; null where that
-   * is not known. `gap`: something may have been said that nobody heard.
+   * is not known. `gap`: messages of the server may have been missed.
    */
   listen(after: string | null, gap: boolean): void;
   /** Does not listen any more. Returns the last event that it has heard; null for none with an id. */
@@ -54,15 +54,15 @@ export interface SharedUpstreamSessions {
    * while another one opens it, as long as `wanted`. Rejects with GatewayError NOT_SENT.
    */
   enter(place: SessionPlace, gone: string | null, wanted: () => boolean): Promise<OpenedSession | SessionTurn>;
-  /** Whether somebody has opened it. Never rejects. */
+  /** Whether it is open. Never rejects. */
   known(place: SessionPlace): Promise<boolean>;
   /** A connection uses it from now on. */
   join(place: SessionPlace, member: SessionMember): void;
   /** It does no more. */
   leave(place: SessionPlace, member: SessionMember): void;
   /**
-   * It is to end: of this generation, or (null) whichever there is. Whoever gets its record tells the server; null for
-   * everybody else. `withServer`: because the server is to go from this node. Never rejects.
+   * It is to end: of this generation, or (null) whichever there is. The caller that gets its record ends it at the server; null for
+   * all others. `withServer`: because the server is to go from this node. Never rejects.
    */
   end(place: SessionPlace, generation: string | null, withServer: boolean): Promise<UpstreamSessionRecord | null>;
 }

@@ -14,7 +14,7 @@ export interface CopiedStream {
   readonly owed: () => readonly OwedAnswer[];
 }
 
-/** The copy of one stream. Nothing here blocks or throws; nobody waits for it on the way to the client. */
+/** The copy of one stream. Nothing here blocks or throws; events to the client do not wait for it. */
 export interface StreamCopy {
   /** An event that was logged here. `answers`: the request whose answer it is. */
   add(eventId: string, message: Buffer, answers: OwedAnswer | null): void;
@@ -45,13 +45,13 @@ export interface LeftStream {
   /** After the one that was asked for, in order. */
   readonly events: readonly LeftEvent[];
   readonly owed: readonly OwedAnswer[];
-  /** The event of another stream after which it goes on; null while nobody has taken it over. */
+  /** The event of another stream after which it goes on; null while no node has taken it over. */
   readonly next: string | null;
   /** Of what was read, for `takeOver`. */
   readonly position: number;
 }
 
-/** `gone`: the node that had it is, or says nothing more on it. `none`: nobody has the event. */
+/** `gone`: the node that had it is, or says nothing more on it. `none`: no node has the event. */
 export type Resumed = 'served' | 'gone' | 'none';
 
 /** Streams of other nodes, for clients that come to this one with one of their events. */

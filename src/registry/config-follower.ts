@@ -19,7 +19,7 @@ export type Reload =
 export interface FollowerDeps {
   /** Holds the state of `initial`, and is kept equal to the files from now on. */
   readonly registry: Registry;
-  /** Those of the first reading; `inputs` through `rememberInputs`, so that nobody is asked again. */
+  /** Those of the first reading; `inputs` through `rememberInputs`, which asks once. */
   readonly options: LoadOptions;
   /** The good result that the process started with. */
   readonly initial: Extract<ConfigResult, { ok: true }>;
@@ -37,7 +37,7 @@ export interface FollowerDeps {
  * Keeps a registry equal to its configuration files: reads them again when one of them, or a file they name,
  * changes. A configuration that is wrong as a whole changes nothing (F37), and a definition that is wrong changes nothing
  * of its server: what was good before stays in force and `problems` says why, until the files are good again. Readings never overlap; a change during one leads to another.
- * None of them rejects: nobody waits for what a change of a file or a signal began, so a defect would end the process.
+ * None of them rejects: a reading after a change of a file or a signal has no caller, so a defect would end the process.
  */
 export class ConfigFollower {
   readonly #deps: FollowerDeps;
@@ -116,7 +116,7 @@ export class ConfigFollower {
       if (this.#closed) return NOTHING;
       // Nothing was replaced, and the files stay watched: the next change leads to another reading.
       this.#problems = [this.#defect('the configuration could not be read', error)];
-      return this.#told({ kind: 'refused', problems: this.#problems, secrets: [] });
+      return this.#reported({ kind: 'refused', problems: this.#problems, secrets: [] });
     }
   }
 
@@ -138,7 +138,7 @@ export class ConfigFollower {
     const kind = this.#deps.registry.differs(state) ? 'applied' : 'unchanged';
     const reload: Reload = { kind, misconfigured, warnings, secrets };
     this.#problems = misconfigured;
-    // First this: secrets must be known to the scrubber before anybody can log them.
+    // First this: the scrubber must know secrets before they can be logged.
     this.#deps.onReload(reload);
     this.#base = base;
     try {
@@ -147,16 +147,16 @@ export class ConfigFollower {
     } catch (error) {
       // It is in force, and all listeners have heard of it: to call it refused would be a lie.
       const problem = this.#defect('the configuration is in force, but not everything could follow it', error);
-      return this.#told({ kind, misconfigured, warnings: [...warnings, problem], secrets });
+      return this.#reported({ kind, misconfigured, warnings: [...warnings, problem], secrets });
     }
   }
 
-  /** Tells of a defect. That whoever is told fails too must not end the process either; the result says it still. */
-  #told(reload: Reload): Reload {
+  /** Reports a defect. A failure of the listener must not end the process either; the result has the defect. */
+  #reported(reload: Reload): Reload {
     try {
       this.#deps.onReload(reload);
     } catch {
-      // There is nobody else to tell.
+      // There is no other listener.
     }
     return reload;
   }

@@ -21,9 +21,9 @@ const MAX_APPROVED = 8;
 const MAX_PINS = 10_000;
 /** Servers remembered; of more, those that are desired no longer are forgotten, the longest known first. */
 const MAX_SERVERS = 1_000;
-/** Longer names are pinned by nobody: they are new for ever. */
+/** Longer names are not pinned: they are new for ever. */
 const MAX_KEY = 1_024;
-/** Somebody else changed the same pins: read anew and tried again so often. */
+/** How often a change is tried again when another node has changed the same pins. */
 const MAX_ATTEMPTS = 3;
 
 /** Remembers, apart from the pins, whom something was trusted of: so that lost pins are no first use. */
@@ -44,7 +44,7 @@ interface PinBookDeps {
   readonly desired: () => ReadonlySet<string> | null;
 }
 
-/** Somebody else goes on changing the same pins. */
+/** Another node goes on changing the same pins. */
 export class PinsContended extends Error {}
 
 /**

@@ -25,7 +25,7 @@ const READ_MS = 10_000;
 
 /**
  * Truth is level, events are hints: every 30 s what is desired is read anew, from everywhere, and compared with what
- * runs, whatever anybody was told or missed. A reading that fails, or that does not come to an end, changes nothing and is
+ * runs, whatever events were missed. A reading that fails, or that does not come to an end, changes nothing and is
  * an alarm until one succeeds; one that goes on is not begun a second time, and holds up neither the others nor repairs.
  */
 export class Reconciler {

@@ -19,21 +19,21 @@ type RegistryListener = (change: RegistryChange) => void;
 const NO_SERVERS: DesiredState['servers'] = new Map();
 
 /**
- * The desired state that holds now, versioned. A state that equals the current one changes nothing and nobody is
- * told. Listeners are called one after the other, in the order they came, and never while another change is being
- * told: a change made by a listener waits, and of several waiting only the newest state is told. A listener that throws
- * does not keep the others from hearing; `replace` throws after all were told.
+ * The desired state that holds now, versioned. A state that equals the current one changes nothing and calls no
+ * listener. Listeners are called one after the other, in the order they came, and never while another change is being
+ * reported: a change made by a listener waits, and of several waiting only the newest state is reported. A listener that
+ * throws does not stop the others; `replace` throws after all were called.
  */
 export class Registry {
   #state: DesiredState;
   #version = 1;
-  #told: DesiredState;
-  #telling = false;
+  #reported: DesiredState;
+  #reporting = false;
   readonly #listeners = new Set<RegistryListener>();
 
   constructor(initial: DesiredState) {
     this.#state = initial;
-    this.#told = initial;
+    this.#reported = initial;
   }
 
   get state(): DesiredState {
@@ -56,7 +56,7 @@ export class Registry {
     this.#state = state;
     if (equal) return false;
     this.#version++;
-    this.#tell();
+    this.#report();
     return true;
   }
 
@@ -73,13 +73,17 @@ export class Registry {
     return this.onChange(listener);
   }
 
-  #tell(): void {
-    if (this.#telling) return;
-    this.#telling = true;
+  #report(): void {
+    if (this.#reporting) return;
+    this.#reporting = true;
     const failures: unknown[] = [];
-    for (let diff = differences(this.#told, this.#state); isChange(diff); diff = differences(this.#told, this.#state)) {
+    for (
+      let diff = differences(this.#reported, this.#state);
+      isChange(diff);
+      diff = differences(this.#reported, this.#state)
+    ) {
       const change = { version: this.#version, state: this.#state, ...diff };
-      this.#told = this.#state;
+      this.#reported = this.#state;
       for (const listener of [...this.#listeners]) {
         try {
           listener(change);
@@ -88,7 +92,7 @@ export class Registry {
         }
       }
     }
-    this.#telling = false;
+    this.#reporting = false;
     if (failures.length > 0) throw new AggregateError(failures, 'a listener of the registry failed');
   }
 }

@@ -9,11 +9,11 @@ export type RunTimeCode =
   | 'definition_too_large'
   | 'name_taken'
   | 'no_such_server'
-  /** It stands in a file, or in the program: only there it can be changed. */
+  /** It is in a file or in the program, and can only be changed there. */
   | 'not_added_here'
   /** It does what takes the right `servers:exec`. */
   | 'exec_required'
-  /** Somebody else has changed it meanwhile. */
+  /** Another client has changed it meanwhile. */
   | 'revision_changed'
   | 'too_many'
   | 'no_such_session'
@@ -78,11 +78,11 @@ export function refuseBeyondRights(needs: readonly Need[], caller: Caller, allow
     (beyond.every(({ kind }) => kind === 'command') ? ', or allow the command in control.commands' : '');
   throw new RunTimeProblem(
     'exec_required',
-    `this server ${beyond.map(told).join(' and ')}, which takes the right servers:exec; ${fix}`,
+    `this server ${beyond.map(inWords).join(' and ')}, which takes the right servers:exec; ${fix}`,
   );
 }
 
-function told(need: Need): string {
+function inWords(need: Need): string {
   switch (need.kind) {
     case 'command':
       return `runs the command ${JSON.stringify(need.command)}`;

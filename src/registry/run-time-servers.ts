@@ -74,7 +74,7 @@ export class RunTimeServers {
     this.#state = new RunTimeState({ ...deps, others: this.#others, ended: () => this.#onChange() });
   }
 
-  /** What stands in the store and does not run, with the reason; empty while all of it does. */
+  /** What is in the store and does not run, with the reason; empty while all of it does. */
   get problems(): readonly string[] {
     return this.#state.problems;
   }
@@ -107,7 +107,7 @@ export class RunTimeServers {
       if (lifetime !== null) {
         this.#refuseMore(this.#state.temporary.size, MAX_TEMPORARY, 'temporary servers');
         const { sessionId } = lifetime;
-        // It may have ended while the definition was read, and nobody would end its server then.
+        // It may have ended while the definition was read, and its server would never end then.
         if (sessionId !== null && this.#ended.has(sessionId)) {
           throw new RunTimeProblem('no_such_session', 'the session has ended meanwhile');
         }
@@ -230,11 +230,11 @@ export class RunTimeServers {
     }
     const folder = given ?? this.#deps.folder;
     const allowed = (needs: readonly Need[]) => refuseBeyondRights(needs, caller, this.#deps.current().allowedCommands);
-    // Before that, what is wrong with the definition would tell what stands in files and variables.
+    // Before that, what is wrong with the definition would show the contents of files and variables.
     const rights = caller.exec ? {} : { publicOnly: true };
     const result = await this.#state.definitions.read({ text, folder, ...rights }, name, allowed);
     if (!result.ok) {
-      const message = result.problems.map(({ message: told }) => told).join('; ');
+      const message = result.problems.map((problem) => problem.message).join('; ');
       throw new RunTimeProblem('definition_invalid', message, { problems: result.problems });
     }
     allowed(result.needs);

@@ -52,7 +52,7 @@ export class RunTimeState {
     });
   }
 
-  /** What stands in the store and does not run, with the reason; empty while all of it does. */
+  /** What is in the store and does not run, with the reason; empty while all of it does. */
   get problems(): readonly string[] {
     const unread = [...this.definitions.entries.values()].flatMap(({ stored, problems }) =>
       problems.map((problem) => `the stored server ${stored.name} cannot be read: ${renderProblem(problem)}`),
@@ -192,7 +192,7 @@ export class RunTimeState {
   }
 }
 
-/** Where its definition stands. */
+/** The place of its definition. */
 export function placeOf({ origin: { file, line } }: Server): string {
   return line > 0 ? `${file}:${line}` : file;
 }
@@ -228,7 +228,7 @@ interface Merged {
 
 /**
  * What should run: the files, what was added at run time, and what is suspended. Of two servers that clients would
- * confuse the file's runs: it is what people look at. The other stays where it is, and is told. Pure.
+ * confuse the file's runs: it is what people look at. The other stays where it is, and is reported. Pure.
  */
 function mergeDesired(files: DesiredState, added: Iterable<Server>, suspended: (name: string) => boolean): Merged {
   const servers = new Map(files.servers);

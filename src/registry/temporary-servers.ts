@@ -15,8 +15,8 @@ export interface TemporaryServer extends Lifetime {
 }
 
 /**
- * The definition as it holds for a while. Nobody but its session sees a server that was added for one; and what is not
- * to be remembered is not pinned, unless somebody asked for it.
+ * The definition as it holds for a while. Only its session sees a server that was added for one; and what is not
+ * to be remembered is not pinned, unless the definition says so.
  */
 export function asTemporary(server: Server, text: string, { sessionId }: Lifetime): Server {
   const asked = Object.hasOwn(JSON.parse(text) as object, 'drift');

@@ -4,19 +4,19 @@ import type { Logger } from '../telemetry/logger.ts';
 
 /** Within 3 s every node has what one of them wrote, whatever hint was lost. */
 const EVERY_MS = 2_000;
-/** Looks for the sake of hints are no closer than this: anybody may send those. */
+/** Reads after hints are no closer than this: any node may send those. */
 const APART_MS = 100;
 
 interface TruthFollowerDeps {
   readonly truth: Truth;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Somebody has written: read anew. Rejects where that fails, and is called again then. */
+  /** The store has changed: read anew. Rejects where that fails, and is called again then. */
   readonly changed: () => Promise<void>;
 }
 
 /**
- * Looks every two seconds whether another node has written to the truth that they share, and at once when somebody says
+ * Looks every two seconds whether another node has written to the truth that they share, and at once when a node says
  * so. Revisions only grow, so that it does not matter in which order, or how often, that is said.
  */
 export class TruthFollower {
@@ -41,7 +41,7 @@ export class TruthFollower {
     this.#later(EVERY_MS);
   }
 
-  /** Somebody says that there is something new; a hint. */
+  /** A node says that there is something new; a hint. */
   hint(): void {
     if (this.#hinted) return;
     this.#hinted = true;

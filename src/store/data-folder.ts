@@ -70,7 +70,7 @@ export function defaultDataDir(env: Readonly<Record<string, string | undefined>>
  * The folder where one gateway keeps what outlives it; only its user can read it.
  *
  * One gateway per folder: `acquire` takes a lock that the kernel releases when the process ends, however it ends
- * (an exclusive SQLite transaction on a file of its own), so a stale lock cannot exist. Whoever holds the folder keeps
+ * (an exclusive SQLite transaction on a file of its own), so a stale lock cannot exist. The holder of the folder keeps
  * the object: when it is collected, the lock is gone.
  */
 export class DataFolder {
@@ -180,7 +180,7 @@ export class DataFolder {
   }
 
   /**
-   * The file holds nothing, and whoever has it would have kept us from seeing what is in it: emptied it is as good as
+   * The file holds nothing, and its holder would have kept us from reading it: emptied it is as good as
    * new. In place, so that two who do this at once still have one file to contend for.
    */
   #mendLock(): void {
@@ -201,8 +201,8 @@ export class DataFolder {
   }
 
   /**
-   * Who runs on this folder; null when nobody does or it has not come up yet. What a gateway that was killed left
-   * behind is nobody, whoever has its process id now: the lock says whether anybody is there. Touches nothing.
+   * The gateway that runs on this folder; null without one, or before it is up. What a killed gateway left does not
+   * count, whatever process has its id now: the lock says whether a gateway is there. Changes nothing.
    */
   instance(): Instance | null {
     try {
@@ -249,7 +249,7 @@ export class DataFolder {
     return token;
   }
 
-  /** Whether anybody has the folder. Throws where there is none yet. */
+  /** Whether a process has the folder. Throws where there is none yet. */
   #taken(): boolean {
     if (this.#lock !== null) return true;
     const lock = new DatabaseSync(this.file('lock.db'), { readOnly: true });

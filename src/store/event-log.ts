@@ -115,7 +115,7 @@ export class SqliteEventLog implements EventLog {
     const last = state.prepare('SELECT MAX(seq) AS seq FROM events').get() as { seq: number | null };
     // Room for what a killed process handed out and did not get to disk.
     this.#seq = last.seq === null ? 0 : last.seq + 1_000_000;
-    // Whoever does not come back asks for nothing that would trim what an earlier process logged for it.
+    // Clients that do not come back cause no trimming of what an earlier process logged for them.
     const expired = state.prepare('DELETE FROM events WHERE at < ?');
     const before = clock.wall() - MAX_AGE_MS;
     state.later({ bytes: 0, run: () => void expired.run(before) });
@@ -229,7 +229,7 @@ export class SqliteEventLog implements EventLog {
     if (count > 0) this.#trimmed(stream, count);
   }
 
-  /** Keeps all streams together below the bound, at whoever's cost it is. */
+  /** Keeps all streams together below the bound; the oldest entries go first. */
   #bound(): void {
     while ((this.#bytes > this.#maxBytes || this.#events > MAX_EVENTS) && this.#oldest !== null) {
       this.#trimmed(this.#oldest.stream, 1);
@@ -243,7 +243,7 @@ export class SqliteEventLog implements EventLog {
     this.#state.later({ bytes: 0, run: () => void this.#trim.run(sessionId, name, onDisk.seq) });
   }
 
-  /** Frees what nobody appends to any more. */
+  /** Frees streams without new entries. */
   #sweep(): void {
     const oldest = this.#clock.wall() - MAX_AGE_MS;
     for (const [sessionId, streams] of this.#sessions) {

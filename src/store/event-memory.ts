@@ -62,7 +62,7 @@ class Segment {
  * came, each would outlive a few collections of young memory and then stay, dropped or not, until the whole heap is gone
  * through, which at 100 MiB/s is a hundred of them (F16). So they are copied to where nothing is left to the collector.
  *
- * Holds half as much again as `maxBytes`, which whoever puts messages in keeps below.
+ * Holds half as much again as `maxBytes`, which the event log keeps below.
  */
 export class EventMemory {
   readonly #maxSegments: number;

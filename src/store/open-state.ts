@@ -140,7 +140,7 @@ interface EventRow {
   readonly sum: number;
 }
 
-/** What clients said of themselves and were sent stands in it. What SQLite puts beside a file gets the file's rights. */
+/** It contains what clients said of themselves and were sent. What SQLite puts beside a file gets the file's rights. */
 function keepPrivate(path: string): void {
   closeSync(openSync(path, 'a', 0o600));
   chmodSync(path, 0o600);

@@ -9,7 +9,7 @@ const WRITE_BEHIND_MS = 100;
 /** Rows and bytes written in one transaction; more would hold the event loop noticeably. */
 const BATCH_ROWS = 500;
 const BATCH_BYTES = 1024 * 1024;
-/** Pause between batches while more waits: whoever writes faster than this must not fill the memory. */
+/** Pause between batches while more waits: fast writers must not fill the memory. */
 const BATCH_PAUSE_MS = 5;
 
 /** While the disk takes nothing it is tried again so often, and so much of what changed is kept for when it does. */
@@ -28,7 +28,7 @@ export interface LaterWrite {
  *
  * Writes are behind: they are queued, merged per key, and written in batches at most 100 ms later, so a `kill -9`
  * loses that much and nothing else. Reads see queued writes. While the disk is full, records wait, as far as there is
- * memory for them, and event logs are not mirrored; nobody else notices (F34).
+ * memory for them, and event logs are not mirrored; all else goes on (F34).
  */
 export class StateFile {
   readonly #db: DatabaseSync;

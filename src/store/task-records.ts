@@ -29,7 +29,7 @@ export class SqliteTaskRecords implements TaskRecords {
     }
   }
 
-  /** A task is durable before its client is told of it (SEP-2663 §Task Creation). */
+  /** A task is durable before its client gets its id (SEP-2663 §Task Creation). */
   put(record: TaskRecord): void {
     const stored: Stored = { format: FORMAT, record };
     this.#state.put(BUCKET, record.key, serialize(stored));

@@ -110,7 +110,7 @@ function membersOf(json: string, depth: number): ReadonlyMap<string, string> | n
   const members = new Map<string, string>();
   for (const { keyStart, keyEnd, valueStart, valueEnd } of entries(bytes, skipSpace(bytes, 0), bytes.length)) {
     const key = decodeString(bytes, keyStart, keyEnd);
-    // Two members of one name: what differs cannot be told by name.
+    // Two members of one name: the difference has no name.
     if (key === null || members.has(key)) return null;
     members.set(key, bytes.toString('utf8', valueStart, valueEnd));
   }

@@ -4,7 +4,7 @@ import { sameJson } from './same-value.ts';
 export interface ToolMeta {
   readonly name: string;
   readonly description?: string;
-  /** JSON text as its server wrote it, or the value it stands for. Absent is the same as `null`. */
+  /** JSON text as its server wrote it, or its value. Absent is the same as `null`. */
   readonly inputSchema?: unknown;
 }
 
@@ -29,7 +29,7 @@ const NONE: DriftReport = { kind: 'none', message: '' };
  * How two lists of one server's tools differ, in one word (S4.19). Only the first of these that holds is reported: a
  * name occurs twice in either list (`structured`), tools were added, removed, reordered, or the first tool, in their
  * order, whose description or schema is another (`structured`). `null` and the empty list are the same. Everything at
- * once is told by `capabilityDrift`.
+ * once is in `capabilityDrift`.
  */
 export function compareToolLists(
   before: readonly ToolMeta[] | null | undefined,

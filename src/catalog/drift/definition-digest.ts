@@ -4,12 +4,12 @@ import type { Capability, Hello, ServerCatalog } from '../../model/server-catalo
 import { canonicalExact } from '../../protocol/canonical.ts';
 import { editObject } from '../../protocol/edit-object.ts';
 
-/** Larger definitions are pinned byte for byte: nobody has tools like that, and canonical forms cost time. */
+/** Larger definitions are pinned byte for byte: tools are not like that, and canonical forms cost time. */
 const MAX_CANONICAL_BYTES = 256 * 1024;
 
 /**
  * Left out of the pin: `_meta` is for programs and may differ from list to list, `execution` is written in one era and
- * not in the other. Neither reaches a model. Everything else counts, members that nobody has heard of included.
+ * not in the other. Neither reaches a model. Everything else counts, unknown members included.
  */
 const UNPINNED = ['_meta', 'execution'] as const;
 

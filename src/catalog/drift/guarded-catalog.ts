@@ -22,7 +22,7 @@ export interface Guard {
   readonly pins: ServerPins;
 }
 
-/** How a definition stands to what was approved under its name. */
+/** How a definition compares with what was approved under its name. */
 export type Standing = 'approved' | 'new' | 'changed' | 'blocked';
 
 export function standingOf({ pins, trustedAt }: ServerPins, name: DefinitionName, digest: string): Standing {
@@ -51,7 +51,7 @@ export function offeredFor(list: PinnedList, item: Capability, { policy, pins }:
   return null;
 }
 
-/** Why it is not offered, in words for whoever calls it. */
+/** Why it is not offered, for the caller. */
 export function whyWithheld(standing: Standing): string {
   if (standing === 'blocked') return 'is blocked by the operator';
   return standing === 'changed' ? 'has changed and waits for approval' : 'is new and waits for approval';
@@ -72,7 +72,7 @@ const LISTS: readonly PinnedKind[] = ['tools', 'prompts', 'resourceTemplates'];
 
 /**
  * What is offered of a server's catalogue under its guard: the same object where that is all of it. Pages stay as the
- * server wrote them; whoever shows one cuts it himself (`guardedPage`), by the guard that its first page was shown under.
+ * server wrote them; `guardedPage` cuts them, by the guard that its first page was shown under.
  */
 export function guardedCatalog(raw: ServerCatalog, guard: Guard): ServerCatalog {
   const { policy, pins } = guard;

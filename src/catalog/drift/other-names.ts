@@ -13,7 +13,7 @@ interface Mention {
 
 /** Names that mean a server only beside one of these words: `git` and `time` are words of every description. */
 const ABOUT_SERVERS: ReadonlySet<string> = new Set(['server', 'mcp', 'servers']);
-/** Names of tools that nobody writes by chance are that long, or are made of several words. */
+/** Names of tools that do not occur by chance are that long, or are made of several words. */
 const MIN_TELLING = 5;
 const MAX_NAMES = 20_000;
 

@@ -184,7 +184,7 @@ function* definitionTexts(bytes: Buffer): Generator<DefinitionText, void, undefi
       case 0x22: {
         const end = skipString(bytes, at, bytes.length);
         if (end < 0) return;
-        // A string that is no JSON is looked at as it stands.
+        // A string that is no JSON is scanned as it is written.
         const text = decodeString(bytes, at, end) ?? bytes.toString('utf8', at + 1, end - 1);
         if (level?.atKey === true) level.key = text;
         yield { text, pointer };

@@ -1,4 +1,4 @@
-/** Deeper values are taken to differ; nobody writes such schemas, and recursion has to end. */
+/** Deeper values are taken to differ; schemas are not so deep, and recursion has to end. */
 const MAX_DEPTH = 128;
 
 /**
@@ -42,7 +42,7 @@ const SAFE_DIGITS = 15;
  * Whether two JSON texts say the same: the order of members, white space and the spelling of strings and numbers do not
  * matter, the order of elements does (S4.19). Numbers beyond what a double holds are compared by their digits, so that
  * no change hides in rounding. A text that is no JSON, or too deeply nested to be read, is the same as nothing, not
- * even itself: nobody can say that it did not change.
+ * even itself: it may have changed.
  */
 export function sameJson(a: string, b: string): boolean {
   const [left, right] = [comparable(a), comparable(b)];

@@ -5,7 +5,7 @@ import { narrowings } from './schema-narrowing.ts';
 /** How a change of one definition is judged. */
 interface Judged {
   readonly severity: Severity;
-  /** For people; what can break callers stands first. */
+  /** For people; what can break callers is first. */
   readonly reasons: readonly string[];
 }
 
@@ -16,7 +16,7 @@ const WORDS: ReadonlySet<string> = new Set(['title', 'description', 'icons', '_m
 const PARAM_HEADER = 'x-mcp-header';
 
 /**
- * Whether somebody who knows the definition `before` can go on as if nothing had happened. `breaking`: a call that was
+ * Whether a caller that knows the definition `before` can go on as if nothing had happened. `breaking`: a call that was
  * valid may be refused, or an answer may not be what was promised. `behaviour`: calls stay valid, but hints, optional
  * arguments or more are others. `wording`: only what people and models read.
  */

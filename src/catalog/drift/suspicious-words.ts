@@ -86,7 +86,7 @@ function follows({ words: wanted }: Phrase, words: readonly string[], start: num
   return true;
 }
 
-/** Frames by which models are told apart who speaks; no description has use for them. */
+/** Frames by which models recognise who speaks; descriptions have no use for them. */
 const MARKUP: readonly string[] = [
   '<important',
   '<system',

@@ -18,8 +18,8 @@ export interface ExpanderOptions {
 }
 
 const MAX_NAMED_FILE_BYTES = 1024 * 1024;
-/** Of one string so many problems are told; what has more is no configuration. */
-const MAX_TOLD = 20;
+/** Problems reported for one string. */
+const MAX_REPORTED = 20;
 /** `$${`, `${…}` up to the first brace, and an opened but never closed `${`. Bounded, so that any text takes linear time. */
 const REFERENCE = /\$\$\{|\$\{([^}]{0,1024})\}|\$\{/g;
 const OPENCODE_REFERENCE = /\$\$\{|\$\{([^}]{0,1024})\}|\$\{|\{((?:env|file):[^{}]{0,1024})\}/g;
@@ -32,7 +32,7 @@ const LIBRECHAT_REFERENCE = /\$\$\{|\$\{([^}]{0,1024})\}|\$\{|\{\{([A-Za-z_][A-Z
 /** References to what is no variable, and no secret either. */
 const SURROUNDING = /^(?:workspaceFolder|workspaceFolderBasename|userHome|pathSeparator|\/)$/;
 const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
-/** Variables whose values are no secrets: everybody's surroundings. */
+/** Variables of every process, whose values are no secrets. */
 const ORDINARY =
   /^(?:PATH|HOME|USER|LOGNAME|SHELL|PWD|OLDPWD|LANG|LC_\w+|TZ|TERM|TMPDIR|TEMP|TMP|HOSTNAME|XDG_\w+|APPDATA)$/;
 
@@ -70,7 +70,7 @@ export class Expander {
       searched = span.end;
       const value = this.#reference(match[0], match[1] ?? match[2], span, user);
       if (value !== null) result += value;
-      else if (++failures === MAX_TOLD) break;
+      else if (++failures === MAX_REPORTED) break;
     }
     return failures > 0 ? null : result + text.slice(from);
   }
@@ -194,7 +194,7 @@ export class Expander {
     if (!ORDINARY.test(name)) this.secrets.add(value);
   }
 
-  /** Where the reference stands in the file. Escapes before it make the value shorter than what is written. */
+  /** The place of the reference in the file. Escapes before it make the value shorter than what is written. */
   #spanOf(written: string, within: TextSpan, from: number): TextSpan {
     const start = this.#options.source.text.indexOf(written, from);
     return start < 0 || start >= within.end ? within : { start, end: start + written.length };

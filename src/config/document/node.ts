@@ -12,7 +12,7 @@ export interface Member {
 export interface ObjectNode {
   readonly kind: 'object';
   readonly span: TextSpan;
-  /** In document order. Duplicates were reported while parsing; the first one stands. */
+  /** In document order. Duplicates were reported while parsing; the first one counts. */
   readonly members: readonly Member[];
 }
 

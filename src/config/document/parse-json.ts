@@ -32,8 +32,8 @@ export function parseJson(source: Source, problems: Problems): Node | null {
   const errors: ParseError[] = [];
   const tree = parseTree(source.text, errors, { allowTrailingComma: true, disallowComments: false });
   // The parser recovers and goes on; what follows the first few errors is mostly their echo.
-  const told = errors.filter(({ offset }, index) => errors[index - 1]?.offset !== offset).slice(0, 3);
-  for (const { error, offset, length } of told) {
+  const first = errors.filter(({ offset }, index) => errors[index - 1]?.offset !== offset).slice(0, 3);
+  for (const { error, offset, length } of first) {
     const span = { start: offset, end: offset + length };
     problems.error('TL1101', source, span, EXPLAINED[printParseErrorCode(error)] ?? 'this is not well-formed JSON');
   }

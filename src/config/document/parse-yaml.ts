@@ -56,7 +56,7 @@ function compose(source: Source, problems: Problems): Document.Parsed | null {
 }
 
 class Builder {
-  /** The anchors met so far, and what each alias meant where it stands: the library's own look-up is quadratic. */
+  /** The anchors met so far, and the target of each alias: the library's own look-up is quadratic. */
   readonly #anchors = new Map<string, YamlNode>();
   readonly #targets = new Map<YamlNode, YamlNode | undefined>();
   readonly #source: Source;

@@ -11,7 +11,7 @@ interface ShapeContext {
   readonly ignored: ReadonlySet<string>;
 }
 
-/** Keys of the public surface whose mechanism is not built yet: refused, so that nobody relies on them in vain. */
+/** Keys of the public surface whose mechanism is not built yet. They are refused. */
 export const NOT_YET: Readonly<Record<string, string>> = {
   endpoints: 'virtual servers',
 };

@@ -6,7 +6,7 @@ import { NOT_YET } from '../document/shape.ts';
 import type { Problems, Source, TextSpan } from '../problem/problem.ts';
 import { configJsonSchema } from '../schema-json.ts';
 
-/** One server as it stands in the file, not yet read. */
+/** One server of a file, not yet read. */
 export interface WrittenDefinition {
   readonly name: string;
   readonly nameSpan: TextSpan;

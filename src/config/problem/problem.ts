@@ -109,7 +109,7 @@ const MAX_PROBLEMS = 100;
 const FRAME_WIDTH = 110;
 
 /**
- * Collects what is wrong while a configuration is read, so that everything is told at once. What comes after
+ * Collects what is wrong while a configuration is read, so that everything is reported at once. What comes after
  * the hundredth error or warning is dropped.
  */
 export class Problems {
@@ -162,7 +162,7 @@ export function problemAt(
   return { code, file: source.file, line, column, message, frame: frameOf(source, span, line, column), fix };
 }
 
-/** A key that stands twice in one map, told at its second place. */
+/** A key that one map has twice, reported at its second place. */
 export function reportDuplicate(key: string, at: TextSpan, first: TextSpan, source: Source, problems: Problems): void {
   const { line } = source.position(first.start);
   problems.error('TL1103', source, at, `the key ${JSON.stringify(key)} is repeated here (first in line ${line})`);

@@ -4,8 +4,8 @@ import type { Server } from '../../model/server.ts';
 import type { Node, ObjectNode } from '../document/node.ts';
 
 /**
- * What a definition does beyond talking to an address that everybody can reach. Who writes files may do all of it;
- * whoever has a mere token of the control API may not.
+ * What a definition does beyond connecting to a public address. Definitions in files may do all of it; definitions
+ * that are added with the control token alone may not.
  */
 export type Need =
   /** Runs a program of this machine. */
@@ -13,7 +13,7 @@ export type Need =
   | { readonly kind: 'ssh' | 'container' }
   /** Reads variables or files of the gateway: by a reference, or by a key that names one. */
   | { readonly kind: 'reads'; readonly what: string }
-  /** Sets a variable by which the program it starts, or any other, runs code of somebody's choice. */
+  /** Sets a variable that can make the program, or another one, run other code. */
   | { readonly kind: 'variable'; readonly name: string }
   /** Talks to this machine, its network, or a name that only they know. */
   | { readonly kind: 'address'; readonly host: string };
@@ -32,7 +32,7 @@ const READING_KEYS = new Set([
 const STEERING =
   /^(?:LD_|DYLD_|_RLD|GCONV_PATH$|NODE_|NPM_CONFIG_|PYTHON|PERL5?|RUBY|JAVA_TOOL_OPTIONS$|_?JAVA_OPTIONS$|JDK_JAVA_OPTIONS$|CLASSPATH$|DOTNET_|BASH_ENV$|BASH_FUNC_|ENV$|ZDOTDIR$|SHELLOPTS$|BASHOPTS$|PS4$|PROMPT_COMMAND$|IFS$|PATH$|PATHEXT$|COMSPEC$|GIT_|SSH_|UV_|PIP_|DENO_|BUN_|EDITOR$|VISUAL$|PAGER$|LESSOPEN$|HOME$|TMPDIR$|OPENSSL_|SSL_|GLIBC_TUNABLES$|MALLOC_|LUA_|PHPRC$|R_PROFILE|DOCKER_)/i;
 
-/** In the order in which they are told. */
+/** In the order in which messages list them. */
 export function needsOf(node: ObjectNode, { transport }: Server): readonly Need[] {
   const needs: Need[] = [];
   if (transport.type === 'stdio') {
@@ -65,7 +65,7 @@ const LOCAL_NAME =
   /(?:^|\.)(?:localhost|localdomain|local|internal|intranet|lan|home|corp|private|test|onion)$|\.arpa$/;
 
 /**
- * Whether the host of a URL, as WHATWG writes it, is one that everybody can reach: decimal, octal and hexadecimal
+ * Whether the host of a URL, as WHATWG writes it, is public: decimal, octal and hexadecimal
  * spellings have become the address they mean by then. What a name resolves to is looked at when it is connected to.
  */
 export function isPublicUrl(url: string): boolean {

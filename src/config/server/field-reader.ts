@@ -21,7 +21,7 @@ export class FieldReader {
     this.path = path;
   }
 
-  /** The first of the spellings that stands here, and under which key. */
+  /** The value under the first of these keys that is present, with that key. */
   first(...keys: readonly string[]): { readonly key: string; readonly node: Node } | null {
     for (const key of keys) {
       const node = child(this.node, key);

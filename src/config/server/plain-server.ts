@@ -42,7 +42,7 @@ export function connectionDigest({ transport, isolation, isolationHeader, maxMes
   return createHash('sha256').update(JSON.stringify(facts)).digest('hex');
 }
 
-/** Stands for a definition with mistakes: has its name, its place and what is wrong with it, and is never started. */
+/** The server of a definition with mistakes: it has the name, the place and the problems, and is never started. */
 export function misconfiguredServer(
   name: string,
   origin: Origin,
@@ -76,7 +76,7 @@ export function argvServer(words: readonly string[], cwd: string): Server | null
   const [command, ...args] = words;
   if (command === undefined || command === '') return null;
   const program = /[/\\]/.test(command) ? resolve(cwd, command) : command;
-  // Whoever types the command has no file to declare variables in, and expects those of the shell.
+  // A command line has no place to declare variables, and its user expects those of the shell.
   const transport = { type: 'stdio', command: program, args, env: {}, inheritEnv: true, cwd } as const;
   return plainServer(nameOf(words), transport, { file: '<command line>', line: 1, column: 1 });
 }

@@ -187,7 +187,7 @@ function inMs(fields: FieldReader, { key, node }: { readonly key: string; readon
   return null;
 }
 
-/** A container has one input and one output: who attaches to it shares them with everybody. */
+/** All that attach to a container share its one input and output. */
 function readIsolation(fields: FieldReader, transport: Server['transport']): Server['isolation'] {
   const written = fields.literal('isolation') as Server['isolation'];
   if (transport.type !== 'docker' || !('container' in transport.target)) return written;
@@ -222,7 +222,7 @@ function readFilter(fields: FieldReader): ToolFilter {
   };
 }
 
-/** How many processes share the calls of a server: one, unless it is a process that everybody shares. */
+/** How many processes share the calls of a server: one, except for processes of shared servers. */
 function readReplicas(
   fields: FieldReader,
   { transport, isolation, limits }: Pick<Server, 'transport' | 'isolation' | 'limits'>,

@@ -6,7 +6,7 @@ const PORT = 22;
 /** What ssh takes as a host and can mistake for nothing else: a name, an alias of its configuration, an address. */
 const HOST = /^[A-Za-z0-9_:][A-Za-z0-9_.:%-]{0,254}$/;
 const USER = /^[A-Za-z0-9_][A-Za-z0-9_.+@\\-]{0,254}$/;
-/** `user@host:port`; an IPv6 address stands in brackets. */
+/** `user@host:port`; an IPv6 address is in brackets. */
 const SHORT = /^(?:(.+)@)?(?:\[([^\]]+)\]|([^@[\]:]+))(?::(\d{1,5}))?$/;
 
 /** Where a server of the user's runs, as `"user@host:port"` or as an object; undefined after a problem (S2.22, S2.23). */

@@ -74,7 +74,7 @@ function warnOfShellWords(fields: FieldReader, program: string): void {
 }
 
 interface Program {
-  /** The command and what of the arguments stands with it. */
+  /** The command, and the arguments in the same text or list. */
   readonly words: readonly string[];
   /** With references to what may be secret as they are written. */
   readonly written: readonly string[];
@@ -178,16 +178,16 @@ export function readEnvFile(
 
 /** In quotes as it should be, a comment behind it or not; the quote itself only behind a backslash. */
 const QUOTED = /^(?:"((?:[^"\\]|\\.)*)"|'([^']*)')\s*(?:#.*)?$/s;
-/** With quotes inside that nobody escaped. */
+/** With unescaped quotes inside. */
 const WRAPPED = /^(?:"(.*)"|'(.*)')$/s;
 
-/** `behind`: all that stands behind the equals sign. */
+/** `behind`: all after the equals sign. */
 function unquoted(behind: string): string {
   const written = behind.trimStart();
   const [, double, single] = QUOTED.exec(written) ?? WRAPPED.exec(written) ?? [];
   if (single !== undefined) return single;
   if (double !== undefined) return double.replace(/\\(["\\nrt])/g, (_, letter: string) => ESCAPES[letter] ?? letter);
-  // A comment begins with the first number sign that white space stands before.
+  // A comment begins with the first number sign after white space.
   const comment = /\s#/.exec(behind);
   return comment === null ? written : behind.slice(0, comment.index).trim();
 }

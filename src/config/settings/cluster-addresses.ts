@@ -76,7 +76,7 @@ export function shownAddress(address: string): string {
 export function maskAddress(source: Source, { text, span }: ScalarNode): void {
   const written = source.text.slice(span.start, span.end);
   const at = written.indexOf(text);
-  // With escapes in it nobody can say which part of it is which.
+  // With escapes in it, no part of it can be found.
   if (at < 0) source.mask(span);
   // A reference without anything else is no secret.
   else if (text.includes('@') || !text.includes('${')) {
@@ -111,7 +111,7 @@ function parsed(text: string, scheme: RegExp, otherwise: string): URL | BadAddre
   return url.href.includes('#') ? bad(text, UNENCODED) : url;
 }
 
-/** Without an `@` nothing in it is known to be a secret, and to scrub a host from every log would serve nobody. */
+/** Without an `@` nothing in it is known to be a secret, and a host must stay readable in logs. */
 function bad(text: string, why: string): BadAddress {
   const at = text.lastIndexOf('@');
   if (at < 0) return { why, secrets: [] };
@@ -120,7 +120,7 @@ function bad(text: string, why: string): BadAddress {
   return { why, secrets: colon < 0 ? [text] : present([text, userInfo, userInfo.slice(colon + 1)]) };
 }
 
-/** Null where a `%` in it stands for no character. */
+/** Null where a `%` begins no encoded character. */
 function decoded(text: string): string | null {
   try {
     return decodeURIComponent(text);

@@ -15,7 +15,7 @@ import {
 } from './cluster-addresses.ts';
 import type { Setting } from './settings.ts';
 
-/** Where the secret is looked for when the file does not say it: never on a command line, which everybody can read. */
+/** Where the secret is if the file does not have it: never on a command line, which other users can read. */
 const SECRET_VARIABLE = 'TRUNKLINE_CLUSTER_SECRET';
 const SECRET_FILE_VARIABLE = 'TRUNKLINE_CLUSTER_SECRET_FILE';
 const SHORTEST_SECRET_BYTES = 32;
@@ -83,7 +83,7 @@ class ClusterReader {
     };
   }
 
-  /** `cluster.nats` as it stands in the file. */
+  /** `cluster.nats` as it is written in the file. */
   #written(): readonly ScalarNode[] {
     const node = this.#root === null ? undefined : child(this.#root, 'nats');
     return node?.kind === 'array' ? node.items.filter(isString) : isString(node) ? [node] : [];

@@ -22,7 +22,7 @@ export interface Overrides {
   readonly nats?: string;
 }
 
-/** One of our keys at the top of a file, with the file it stands in. */
+/** One of our keys at the top of a file, with that file. */
 export interface Setting {
   readonly member: Member;
   readonly source: Source;

@@ -150,7 +150,7 @@ function isRunning(pid: number): boolean {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    // Somebody else's is one, too.
+    // A process of another user is running, too.
     return error instanceof Error && 'code' in error && error.code === 'EPERM';
   }
 }
@@ -227,7 +227,7 @@ function unusable(path: string, detail: string): TruthUnusable {
   return new TruthUnusable(path, detail, remedy);
 }
 
-/** What SQLite's words mean to whoever asked. */
+/** The fault of an error of SQLite. */
 export function faultOf(error: unknown): TruthFault {
   if (error instanceof TruthError) return error.fault;
   if (!(error instanceof Error)) return 'unavailable';

@@ -95,7 +95,7 @@ export function checkWhole(db: DatabaseSync): Whole {
   });
 }
 
-/** The same of a file that nobody else has, a few records at a time: what runs beside it is not held up. */
+/** The same of a file that only this code has open, a few records at a time: what runs beside it is not held up. */
 export async function checkWholeInSlices(db: DatabaseSync): Promise<Whole> {
   const steps = checkedWhole(db);
   for (;;) {

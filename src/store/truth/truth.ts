@@ -61,7 +61,7 @@ export interface Truth {
    * nothing was written then, unless the fault is `unknown`.
    */
   apply(writes: readonly TruthWrite[]): Promise<Applied>;
-  /** Whether another process has written since this was asked last; absent where somebody looks more often. */
+  /** Whether another process has written since this was asked last; absent where a follower looks more often. */
   changedElsewhere?(): boolean;
   close(): Promise<void>;
 }
@@ -95,7 +95,7 @@ export class TruthError extends Error {
   }
 }
 
-/** What is beyond the bounds is the caller's mistake, and refused before it by whoever lets users write. */
+/** What is beyond the bounds is the caller's mistake, and callers that let users write refuse it before. */
 export function checkBounds(writes: readonly TruthWrite[]): void {
   const { keyBytes, valueBytes, writes: most, changeBytes } = TRUTH_LIMITS;
   if (writes.length > most) throw new RangeError(`a change has at most ${most} writes`);

@@ -54,7 +54,7 @@ const MOST_CONNECTIONS = 4;
 const CONNECT_MS = 5_000;
 const IDLE_MS = 60_000;
 const STATEMENT_MS = 10_000;
-/** A node that stands still in the middle of a change holds up those of all others: then the server lets go of its change. */
+/** A node that stops in the middle of a change holds up those of all others: then the server lets go of its change. */
 const STILL_MS = 3_000;
 /** Of one piece of work, connecting included; longer than the server's own limit of a statement. */
 const WORK_MS = 15_000;
@@ -69,7 +69,7 @@ export interface PostgresOptions {
 
 /**
  * The connections to one database, of which the tables are at their newest version. Made when first needed, and anew
- * after a failure: a database that is away costs whoever asks an error, and is asked again by the next.
+ * after a failure: while a database is away each caller gets an error, and the next one tries again.
  */
 export class PostgresPool {
   readonly #options: PostgresOptions;
@@ -135,7 +135,7 @@ export class PostgresPool {
       query_timeout: WORK_MS,
       idle_in_transaction_session_timeout: STILL_MS,
     });
-    // Of one that waits in the pool: it is thrown away, and whoever works with another is told there.
+    // Of an idle connection: the pool drops it. Errors of others reach their users.
     pool.on('error', ignore);
     try {
       await lent(pool, (connection) => this.#prepare(connection));
@@ -161,10 +161,10 @@ export class PostgresPool {
   }
 }
 
-/** Works with one of its connections. One that was in the middle of something when it failed is given to nobody else. */
+/** Works with one of its connections. One that was in the middle of something when it failed is not used again. */
 async function lent<T>(pool: Pool, work: (connection: PoolClient) => Promise<T>): Promise<T> {
   const connection = await pool.connect();
-  // That it broke is told to the statement under way; this is said besides.
+  // The statement under way rejects; this event comes in addition.
   connection.on('error', ignore);
   let failed = true;
   try {

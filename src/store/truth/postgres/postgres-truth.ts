@@ -80,7 +80,7 @@ export class PostgresTruth implements Truth {
     try {
       return await this.#pool.with((connection) =>
         change(connection, writes, (id) => {
-          // It came too late: whoever asked was told that nothing was changed.
+          // It came too late: the caller was answered that nothing was changed.
           if (givenUp) throw new TruthError('unavailable', 'the change was given up');
           committing = id;
         }),
