@@ -54,6 +54,14 @@ test('one malformed item costs the list that item and nothing else, and is told 
   }
 });
 
+test('a list that is no array is an empty one, and is reported', () => {
+  for (const value of ['null', '{}', '"x"', `{"0":${tool('a')}}`]) {
+    const { page: sound, invalid } = soundPage(TOOLS, Buffer.from(`{"tools":${value},"ttlMs":1}`), 'stateful');
+    assert.equal(sound.toString(), '{"tools":[],"ttlMs":1}', value);
+    assert.deepEqual(invalid, [{ index: 0, item: null, reason: '"tools" is no array' }], value);
+  }
+});
+
 test('a page in which all is well is the page itself, however it is written', () => {
   const odd =
     '{ "description":"\\ud83d\\ude00 \\\\ud800", "x":{"a":1,"a":2}, "inputSchema" : {"type":"object"},"name":"x" }';

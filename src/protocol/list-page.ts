@@ -22,7 +22,7 @@ export interface SoundPage {
 /**
  * A page of a server's list without what would make the whole list useless to clients, into which it is merged or passed
  * on: items that are no JSON (RFC 8259, UTF-8), or that lack a member or have one of another type than the specification
- * says of the server's era. Where nothing is wrong the page stays as it is; else every byte of what is kept does.
+ * says of the server's era. A list that is no array is taken for an empty one. Where nothing is wrong the page stays as it is; else every byte of what is kept does.
  */
 export function soundPage(list: ListMethod, page: Buffer, era: Era): SoundPage {
   const sound = isSound(page);
@@ -30,7 +30,9 @@ export function soundPage(list: ListMethod, page: Buffer, era: Era): SoundPage {
   const invalid: Omit<InvalidItem, 'list' | 'page'>[] = [];
   const kept: Buffer[] = [];
   let cut = false;
-  if (array !== null) {
+  if (array !== null && page[array.start] !== 0x5b) {
+    invalid.push({ index: 0, item: null, reason: `"${list.resultKey}" is no array` });
+  } else if (array !== null) {
     let index = 0;
     for (const { start, end } of elements(page, array.start, array.end)) {
       cut = index === MAX_PAGE_ITEMS;
