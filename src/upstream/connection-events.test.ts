@@ -3,10 +3,12 @@ import { test } from 'node:test';
 import { settled } from '../../test/support/fake-clock.ts';
 import { statefulScript, statelessScript } from '../../test/support/scripted-server.ts';
 import { clientOf, serverOf, toolCall, UpstreamBench } from '../../test/support/upstream-bench.ts';
-import type { UpstreamEvents } from '../model/ports.ts';
 import { Logger } from '../telemetry/logger.ts';
 import type { Connection } from './connection/connection.ts';
 import { ConnectionEvents, type ConnectionEventsParts } from './connection-events.ts';
+import { ServerContext } from './server-context.ts';
+import type { StoryPart } from './status/server-story.ts';
+import { type NodeLimits, UPSTREAM_TIMES, type UpstreamSetDeps } from './upstream-deps.ts';
 
 /** What the gateway is told of connections, so that it can set up anew what was set up on them. */
 
@@ -70,7 +72,10 @@ test('check:B8 the connection that all clients of a stateless server share has o
 });
 
 test('fault:F28 a connection whose session was superseded while nodes were apart is left by new calls, and finishes those it has', async () => {
-  const events = new ConnectionEvents('a', Logger.silent(), {} as UpstreamEvents);
+  const bench = new UpstreamBench();
+  const deps = { events: bench.events, metrics: bench.metrics, logger: Logger.silent() } as unknown as UpstreamSetDeps;
+  const context = new ServerContext(serverOf('a'), deps, {} as NodeLimits, UPSTREAM_TIMES);
+  const events = new ConnectionEvents(context, {} as StoryPart);
   const forgotten: unknown[] = [];
   const pool = {
     forget: (connection: unknown) => {

@@ -1,54 +1,87 @@
+import type { ClientProfile } from '../model/client-profile.ts';
 import { GatewayError } from '../model/gateway-error.ts';
-import type { Message } from '../model/message.ts';
+import type { Era, Message } from '../model/message.ts';
 import type { ConnectionChange, StateLoss, UpstreamEvents } from '../model/ports.ts';
+import type { InvalidItem, ListKind } from '../model/server-catalog.ts';
+import { type RecoveryStep, UP } from '../model/server-state.ts';
 import { declares } from '../protocol/askable.ts';
 import { result } from '../protocol/compose.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import type { Metric, Series } from '../telemetry/metrics.ts';
+import type { Attempt } from './connection/attempt.ts';
 import type { Connection } from './connection/connection.ts';
+import type { ConnectorOwner } from './connection/connector.ts';
 import { asGatewayError, closedError, EraUnspoken } from './connection/failures.ts';
-import type { ConnectionOwner } from './connection/server-messages.ts';
 import { keysOfSession, labelOf, sessionOf, type Wanted } from './connection/session-key.ts';
-import type { ConnectionHealth } from './health/health-probe.ts';
+import { challengeOf } from './health/failure-class.ts';
+import type { ConnectionHealth, HealthProbe } from './health/health-probe.ts';
+import type { ServerHealth } from './health/server-health.ts';
 import type { ListUpkeep } from './lists/list-upkeep.ts';
+import type { ServerCatalogs } from './lists/server-catalogs.ts';
+import type { PartEvents } from './part-events.ts';
 import type { ClientConnections } from './pool/client-connections.ts';
 import type { LostConnections } from './pool/lost-connections.ts';
-import type { Swept } from './pool/session-pool.ts';
+import type { Swept } from './pool/slot.ts';
+
+import type { ServerContext } from './server-context.ts';
+import type { ServerRuns } from './server-runs.ts';
 import type { ServerObserver } from './status/server-observer.ts';
+import type { StoryPart } from './status/server-story.ts';
+import type { LaunchReports } from './supervision/launch-reports.ts';
+import type { ReadinessWatch } from './supervision/readiness-watch.ts';
+import type { Supervised, Transition } from './supervision/state-machine.ts';
 import type { Supervisor } from './supervision/supervisor.ts';
 import type { ClosedReason, CloseReason } from './transport/transport.ts';
 
 /** Keys of connections that ended and were not wanted again; beyond that they are forgotten. */
 const MAX_ENDED = 65_536;
 
-/** Whom it tells. They need connections, which need their owner, so it is joined to them after they are made. */
+/** The parts of one server's running side. */
 export interface ConnectionEventsParts {
   readonly connections: ClientConnections;
   readonly supervisor: Supervisor;
   readonly lost: LostConnections;
   readonly upkeep: ListUpkeep;
+  readonly catalogs: ServerCatalogs;
+  readonly runs: ServerRuns;
+  readonly judged: ServerHealth;
   readonly health: ConnectionHealth;
+  readonly probe: HealthProbe;
   readonly observer: ServerObserver;
+  readonly launches: LaunchReports;
+  /** null for what is started here, and is there when its start is over. */
+  readonly readiness: ReadinessWatch | null;
 }
 
 /** What is in flight on a connection that has lost its place gets so long to finish. */
 const FINISH_MS = 30_000;
 
 /**
- * What the connections of one server tell, brought to whom it concerns: an end to the supervisor and to the session
- * that lost its state, changed lists to those who list, the rest to the gateway.
+ * What the parts of one server's running side tell, brought to those whom it concerns: the end of a connection to the
+ * supervisor and to the session that lost its state, changed lists to those who list, the rest to the gateway.
  */
-export class ConnectionEvents implements ConnectionOwner<Connection> {
+export class ConnectionEvents implements PartEvents, ConnectorOwner, Supervised {
+  readonly #context: ServerContext;
   readonly #server: string;
   readonly #logger: Logger;
   readonly #events: UpstreamEvents;
+  readonly #part: StoryPart;
+  readonly #dropped: Metric<Series>;
   /** Keys whose connection ended by itself, till they have another one. */
   readonly #ended = new Set<string>();
   #parts!: ConnectionEventsParts;
 
-  constructor(server: string, logger: Logger, events: UpstreamEvents) {
-    this.#server = server;
-    this.#logger = logger;
-    this.#events = events;
+  constructor(context: ServerContext, part: StoryPart) {
+    this.#context = context;
+    this.#server = context.name;
+    this.#logger = context.logger;
+    this.#events = context.deps.events;
+    this.#part = part;
+    this.#dropped = context.deps.metrics.counter(
+      'trunkline_upstream_dropped_total',
+      'Messages of a server that belong to nothing, by reason.',
+      ['server', 'reason'],
+    );
   }
 
   /** Once, before the first connection. */
@@ -79,17 +112,21 @@ export class ConnectionEvents implements ConnectionOwner<Connection> {
     }
   }
 
-  /** A connection has got its owner. */
-  opened(connection: Connection): void {
+  adopted(connection: Connection, want: Wanted): void {
+    this.#parts.upkeep.useful(connection, want.profile);
+    this.#opened(connection);
+    this.#parts.connections.replicas.opened(want, connection.era);
+  }
+
+  #opened(connection: Connection): void {
     const { key } = connection;
     this.#tell(key, 'opened');
     if (!this.#ended.delete(key)) return;
-    // Nobody knows what the server would have said meanwhile.
+    // What the server would have said meanwhile is unknown.
     this.#events.outdated(this.#server, null);
     void this.#tellAfter(this.#parts.upkeep.renewed(connection), [key], 'renewed');
   }
 
-  /** The connection under this key is gone, and not by the doing of whose it was. */
   ended(key: string): void {
     if (this.#ended.size >= MAX_ENDED) this.#ended.clear();
     this.#ended.add(key);
@@ -112,12 +149,11 @@ export class ConnectionEvents implements ConnectionOwner<Connection> {
     if (connection.era === 'stateful') this.stateLost(want, why);
   }
 
-  /** The session is over: nobody is waiting for its connection any more. */
+  /** The session is over: its connections are not waited for any more. */
   released(sessionId: string): void {
     for (const key of keysOfSession(sessionId)) this.#ended.delete(key);
   }
 
-  /** It was given up before it was negotiated. */
   abandoned(connection: Connection): void {
     this.#parts.observer.ended(connection);
   }
@@ -156,7 +192,6 @@ export class ConnectionEvents implements ConnectionOwner<Connection> {
     void this.#parts.health.probe(connection);
   }
 
-  /** Ends a connection that is of no use any more, as if it had ended by itself. */
   replace(connection: Connection, error: GatewayError, how: CloseReason): void {
     const ended = connection.close(how);
     this.closed(connection, { kind: 'unreachable', error });
@@ -189,6 +224,97 @@ export class ConnectionEvents implements ConnectionOwner<Connection> {
     this.#events.stateLost(this.#server, sessionId, cause);
   }
 
+  forgotten(want: Wanted): void {
+    this.stateLost(want);
+  }
+
+  dropped(reason: string): void {
+    this.#dropped.of(this.#server, reason).add();
+  }
+
+  tool({ profile }: Connection, name: string): Buffer | null {
+    return this.#parts.catalogs.tool(profile.fingerprint, 'stateless', name);
+  }
+
+  // Lists (`PartEvents`).
+
+  listingConnection(profile: ClientProfile, era: Era): Promise<Connection> {
+    return this.#parts.runs.listingConnection(profile, era);
+  }
+
+  listed(fingerprint: string, lists: readonly ListKind[], key: string | null): void {
+    if (lists.length > 0 || key !== null) this.#events.catalogChanged(this.#server, fingerprint, lists, key);
+    if (key === null) this.#parts.observer.listed();
+  }
+
+  itemInvalid(invalid: InvalidItem): void {
+    const item = invalid.item === null ? null : this.#logger.redact(invalid.item);
+    const reason = this.#logger.redact(invalid.reason);
+    this.#context.deps.news?.listItemInvalid(this.#server, { ...invalid, item, reason });
+  }
+
+  // The server's run (`Supervised`).
+
+  async launch(attempt: Attempt): Promise<void> {
+    try {
+      await this.#parts.runs.launch(attempt);
+    } catch (error) {
+      // Callers and events see these words; they name commands and folders as they are used.
+      if (error instanceof Error) error.message = this.#logger.redact(error.message);
+      throw error;
+    }
+  }
+
+  async halt(): Promise<void> {
+    try {
+      await this.#parts.runs.halt();
+    } catch (error) {
+      this.#logger.warn('server_halt_failed', { error: String(error) });
+    }
+  }
+
+  moved(transition: Transition): void {
+    const { to, from, reason, failure, at } = transition;
+    const { supervisor, judged, probe, launches, readiness } = this.#parts;
+    judged.startedAnew();
+    if (UP.has(to)) probe.begin();
+    else probe.end();
+    this.#logger.info('server_state', { state: to, before: from, reason, failure });
+    if (to === 'defect') this.#logger.error('server_defect', { stack: stackOf(supervisor.error?.cause) });
+    launches.moved(transition);
+    readiness?.moved(to);
+    this.#part.moved({ from, to, reason: this.#redacted(reason), failure, challenge: supervisor.challenge, at });
+    this.changed();
+  }
+
+  beforeAuthRequired(error: GatewayError): void {
+    try {
+      this.#context.deps.beforeAuthRequired?.(this.#parts.observer.status(), challengeOf(error));
+    } catch (cause) {
+      this.#logger.error('auth_required_hook_failed', { error: String(cause) });
+    }
+  }
+
+  recovery(step: RecoveryStep, reason: string | null): void {
+    this.#logger.info('server_recovery', { step, reason });
+    this.#context.deps.news?.recovery(this.#server, step, this.#redacted(reason));
+  }
+
+  /** The server is unhealthy for this reason, or healthy again (null). */
+  healthTurned(reason: string | null): void {
+    this.#logger.warn('server_health', { health: reason === null ? 'healthy' : 'unhealthy', reason });
+    this.#part.healthTurned(this.#redacted(reason));
+    this.changed();
+  }
+
+  changed(): void {
+    this.#parts.observer.tell();
+  }
+
+  #redacted(text: string | null): string | null {
+    return text === null ? null : this.#logger.redact(text);
+  }
+
   /** Once the lists are known again, so that whoever is told and lists gets the new ones. */
   async #tellAfter(listed: Promise<void>, keys: readonly string[], change: ConnectionChange): Promise<void> {
     await listed;
@@ -214,6 +340,10 @@ export class ConnectionEvents implements ConnectionOwner<Connection> {
       if (!(error instanceof EraUnspoken)) supervisor.crashed(asGatewayError(error, this.#server));
     });
   }
+}
+
+function stackOf(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
 
 /** The session's next connection begins with the log level that it asked for on this one. */

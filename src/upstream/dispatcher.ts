@@ -1,11 +1,9 @@
-import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
 import { CATALOGUE } from '../model/error-catalogue.ts';
 import type { Exchange } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
-import type { Random } from '../model/random.ts';
 import type { Server } from '../model/server.ts';
 import { errorCode } from '../protocol/body.ts';
 import { nameIn, timeoutOf } from '../protocol/call-time.ts';
@@ -18,7 +16,12 @@ import { OutlierEjection } from './calls/outlier-ejection.ts';
 import type { Carrier } from './calls/pending.ts';
 import type { Connection } from './connection/connection.ts';
 import { asGatewayError } from './connection/failures.ts';
-import type { NodeLimits } from './pool/process-quota.ts';
+import type { ConnectionHealth } from './health/health-probe.ts';
+import type { ClientCatalogs } from './lists/client-catalogs.ts';
+import type { ClientConnections } from './pool/client-connections.ts';
+import type { ServerContext } from './server-context.ts';
+import type { ServerRuns } from './server-runs.ts';
+import type { Supervisor } from './supervision/supervisor.ts';
 
 /** Attempts of one call, whatever happens. */
 const MAX_ATTEMPTS = 3;
@@ -66,22 +69,12 @@ const TASK_RESULT = 'tasks/result';
 const NO_DEADLINE: CallTiming = { timeoutMs: 0, maxTimeoutMs: 0 };
 
 interface DispatcherDeps {
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly limits: NodeLimits;
-  readonly server: () => Server;
-  /** The client's connection, if calls can be sent on it now. */
-  readonly ready: (client: ClientProfile, method: string) => Connection | null;
-  /** The client's connection, waiting for the server to start if need be. Rejects with GatewayError. */
-  readonly connection: (call: Call, method: string) => Promise<Connection>;
-  /** The server's definition of a tool, as listed for this client. */
-  readonly tool: (client: ClientProfile, name: string) => Buffer | null;
-  /** Lists the server's tools anew for this client. */
-  readonly relist: (client: ClientProfile) => Promise<void>;
-  /** What calls see of the server's health. */
-  readonly answered: () => void;
-  readonly failed: (error: GatewayError) => void;
-  readonly unsent: (client: ClientProfile) => void;
+  readonly context: ServerContext;
+  readonly connections: ClientConnections;
+  readonly runs: ServerRuns;
+  readonly shown: ClientCatalogs;
+  readonly health: ConnectionHealth;
+  readonly supervisor: Supervisor;
   /** Durations of calls by method, in seconds. */
   readonly durations: Metric<Histogram>;
 }
@@ -93,6 +86,8 @@ interface DispatcherDeps {
  */
 export class Dispatcher implements CallOwner {
   readonly #deps: DispatcherDeps;
+  readonly #context: ServerContext;
+  readonly #clock: Clock;
   readonly #rounds: InputRounds;
   readonly #ejection: OutlierEjection<Call>;
   #lastTiming: CallTiming = NO_DEADLINE;
@@ -100,13 +95,16 @@ export class Dispatcher implements CallOwner {
 
   constructor(deps: DispatcherDeps) {
     this.#deps = deps;
-    this.#ejection = new OutlierEjection(deps.clock, callerOf);
-    this.#rounds = new InputRounds(deps.clock, deps.random, (call) => this.#dispatch(call));
+    this.#context = deps.context;
+    const { clock, random } = deps.context.deps;
+    this.#clock = clock;
+    this.#ejection = new OutlierEjection(clock, callerOf);
+    this.#rounds = new InputRounds(clock, random, (call) => this.#dispatch(call));
   }
 
   call(request: Message, exchange: Exchange): Promise<Outcome> {
-    const server = this.#deps.server();
-    const call = new Call(this, server.name, request, exchange, this.#timing(server, request), this.#deps.clock);
+    const { server } = this.#context;
+    const call = new Call(this, server.name, request, exchange, this.#timing(server, request), this.#clock);
     if (exchange.cancelled === null) this.#dispatch(call);
     else exchange.onCancel?.(exchange.cancelled);
     return call.outcome;
@@ -114,7 +112,8 @@ export class Dispatcher implements CallOwner {
 
   answered(call: Call, message: Message): void {
     call.mayHaveRun = true;
-    this.#deps.answered();
+    this.#deps.health.answered();
+    this.#deps.supervisor.proved();
     this.#ejection.answered();
     if (message.kind === 'error' && !call.refreshed && errorCode(message) === CATALOGUE.HEADER_MISMATCH.rpc)
       this.#refresh(call, message);
@@ -125,20 +124,22 @@ export class Dispatcher implements CallOwner {
   lost(call: Call, error: GatewayError, carrier: Carrier | null): void {
     const { client } = call.exchange;
     if (error.outcome === 'UNKNOWN') call.mayHaveRun = true;
-    this.#deps.failed(error);
+    this.#deps.health.failed(error);
     this.#ejection.failed(call, error);
     const name = call.method === 'tools/call' ? nameIn(call.request) : null;
-    const tool = name === null ? null : this.#deps.tool(client, name);
-    const verdict = decideRetry(error, call.attempts, this.#deps.server(), tool);
+    const tool = name === null ? null : this.#deps.shown.tool(client, name);
+    const verdict = decideRetry(error, call.attempts, this.#context.server, tool);
     if (verdict.kind === 'again' && verdict.afterMs > 0) {
-      this.#deps.clock.after(verdict.afterMs, () => this.#dispatch(call));
+      this.#clock.after(verdict.afterMs, () => this.#dispatch(call));
       return;
     }
     // Not at once: what lost the request may be about to tell that the whole connection is gone, and why.
     queueMicrotask(() => {
       const ended = carrier?.ended ?? null;
       // Neither a refusal nor a connection that ended for its own reason says that the server cannot be reached.
-      if (error.code === 'NOT_SENT' && error.data.retryable && ended === null) this.#deps.unsent(client);
+      if (error.code === 'NOT_SENT' && error.data.retryable && ended === null) {
+        this.#deps.health.unsent(this.#deps.connections.ready(client));
+      }
       const disowned = error.outcome === 'NOT_SENT' && ended?.kind === 'session_lost';
       if (verdict.kind === 'again' || (disowned && call.attempts < MAX_SESSIONS)) this.#dispatch(call);
       else call.fail(afterAttempts(error, call));
@@ -150,16 +151,16 @@ export class Dispatcher implements CallOwner {
     const method = isClientRequest(call.method, call.request.era) ? call.method : 'other';
     let series = this.#durations.get(method);
     if (series === undefined) {
-      series = this.#deps.durations.of(method, this.#deps.server().name);
+      series = this.#deps.durations.of(method, this.#context.name);
       this.#durations.set(method, series);
     }
-    series.observe((this.#deps.clock.now() - call.startedAt) / 1000);
+    series.observe((this.#clock.now() - call.startedAt) / 1000);
   }
 
-  /** Streams end when somebody ends them. The common case makes no object of its own. */
+  /** Streams have no deadline. The common case makes no object of its own. */
   #timing(server: Server, request: Message): CallTiming {
     if (request.method === LISTEN) return NO_DEADLINE;
-    const { maxTimeoutMs } = this.#deps.limits;
+    const { maxTimeoutMs } = this.#context.limits;
     if (request.method === TASK_RESULT) return { timeoutMs: maxTimeoutMs, maxTimeoutMs };
     const timeoutMs = timeoutOf(server, request);
     const last = this.#lastTiming;
@@ -175,7 +176,7 @@ export class Dispatcher implements CallOwner {
       call.fail(out);
       return;
     }
-    const connection = this.#deps.ready(call.exchange.client, placedAs(call));
+    const connection = this.#deps.connections.ready(call.exchange.client, placedAs(call));
     if (connection === null) void this.#dispatchLater(call);
     else this.#send(connection, call);
   }
@@ -187,9 +188,11 @@ export class Dispatcher implements CallOwner {
   }
 
   async #dispatchLater(call: Call): Promise<void> {
+    const { connections, runs } = this.#deps;
+    const { client } = call.exchange;
     let connection: Connection;
     try {
-      connection = await this.#deps.connection(call, placedAs(call));
+      connection = await connections.whileWaiting(client, () => runs.connectionFor(client, placedAs(call), call));
     } catch (error) {
       call.fail(asGatewayError(error, call.server));
       return;
@@ -202,7 +205,7 @@ export class Dispatcher implements CallOwner {
   #refresh(call: Call, refusal: Message): void {
     call.refreshed = true;
     call.mayHaveRun = false;
-    this.#deps.relist(call.exchange.client).then(
+    this.#deps.shown.refresh(call.exchange.client).then(
       () => this.#dispatch(call),
       () => call.succeed(refusal),
     );

@@ -8,8 +8,10 @@ import { asGatewayError } from './connection/failures.ts';
 import { ownEra } from './connection/spoken-eras.ts';
 import type { ListUpkeep } from './lists/list-upkeep.ts';
 import type { ServerCatalogs } from './lists/server-catalogs.ts';
+import type { PartEvents } from './part-events.ts';
 import type { ClientConnections } from './pool/client-connections.ts';
 import type { LostConnections } from './pool/lost-connections.ts';
+import type { ServerContext } from './server-context.ts';
 import type { ServerObserver } from './status/server-observer.ts';
 import type { StartQueue } from './supervision/start-queue.ts';
 import type { Supervisor } from './supervision/supervisor.ts';
@@ -48,20 +50,16 @@ export class OpenFailures {
 }
 
 interface ServerRunsDeps {
-  readonly clock: Clock;
-  readonly server: string;
+  readonly context: ServerContext;
   readonly supervisor: Supervisor;
   readonly connections: ClientConnections;
   readonly lost: LostConnections;
   readonly catalogs: ServerCatalogs;
   readonly upkeep: ListUpkeep;
   readonly observer: ServerObserver;
+  readonly events: PartEvents;
   /** Where processes wait for a place to start in; null for a server that is none. */
   readonly starts: StartQueue | null;
-  /** Presented where no client is behind a start. */
-  readonly nobody: ClientProfile;
-  /** The connection under this key is ended by us, and its owner may want another. */
-  readonly ended: (key: string) => void;
 }
 
 /** Who wants a start, and in which era: null for whichever the server speaks. */
@@ -83,7 +81,7 @@ export class ServerRuns {
 
   constructor(deps: ServerRunsDeps) {
     this.#deps = deps;
-    this.#openFailures = new OpenFailures(deps.clock);
+    this.#openFailures = new OpenFailures(deps.context.deps.clock);
   }
 
   /** Waits until the server is up, started for this client if it is not. Rejects with GatewayError. */
@@ -101,7 +99,7 @@ export class ServerRuns {
 
   /** The client's connection for a call of this method, once the server is up. Rejects with GatewayError. */
   async connectionFor(client: ClientProfile, method: string, call: WaitingCall): Promise<Connection> {
-    const { server, supervisor, connections } = this.#deps;
+    const { context, supervisor, connections } = this.#deps;
     const up = this.up(client);
     if (!supervisor.up) supervisor.hasten(call);
     await up;
@@ -112,7 +110,7 @@ export class ServerRuns {
       this.#openFailures.opened(connection.key);
       return connection;
     } catch (cause) {
-      const error = asGatewayError(cause, server);
+      const error = asGatewayError(cause, context.name);
       const ours = error.code === 'OVERLOADED' || error.code === 'CANCELLED' || error instanceof OwnedElsewhere;
       if (!ours) {
         const key = connections.keyOf(client);
@@ -137,7 +135,8 @@ export class ServerRuns {
 
   /** One start: brings back what a crash took, else opens the connection to list the server over. */
   async launch(attempt: Attempt): Promise<void> {
-    const { connections, lost, catalogs, upkeep, observer } = this.#deps;
+    const { connections, lost, catalogs, upkeep, observer, starts } = this.#deps;
+    if (starts === null) attempt.begin();
     catalogs.startedAnew();
     observer.starting();
     void attempt.begun.then(() => {
@@ -153,10 +152,10 @@ export class ServerRuns {
 
   /** Who wants the start may turn out while it waits for its place. */
   async #openFirst(attempt: Attempt): Promise<Connection> {
-    const { connections, catalogs, nobody, starts } = this.#deps;
+    const { connections, catalogs, context, starts } = this.#deps;
     try {
       if (starts !== null) await starts.take(attempt);
-      const { profile, era } = this.#wish ?? catalogs.latestKind ?? { profile: nobody, era: null };
+      const { profile, era } = this.#wish ?? catalogs.latestKind ?? { profile: context.neutral, era: null };
       return await connections.first(profile, era, attempt);
     } finally {
       attempt.place?.leave();
@@ -169,10 +168,10 @@ export class ServerRuns {
   }
 
   halt(): Promise<void> {
-    const { connections, ended } = this.#deps;
+    const { connections, events } = this.#deps;
     const keys = [...connections.pool.keys()];
     const closed = connections.pool.closeAll(this.#closeReason);
-    for (const key of keys) ended(key);
+    for (const key of keys) events.ended(key);
     return Promise.all([closed, connections.replicas.halt()]).then(() => {});
   }
 

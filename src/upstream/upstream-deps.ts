@@ -14,7 +14,6 @@ import type { AuthChallenge, ServerStatus } from '../model/server-state.ts';
 import type { SharedUpstreamSessions } from '../model/shared-upstream-sessions.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import type { LaunchSurroundings } from './supervision/launch-reports.ts';
 import type { StartMarks } from './supervision/start-marks.ts';
 import type { OpenTransport } from './transport/transport.ts';
 
@@ -60,6 +59,21 @@ export interface UpstreamSetDeps {
    * `auth_required`: what the hook registers is there when the event comes (S3.5).
    */
   readonly beforeAuthRequired?: (status: ServerStatus, challenge: AuthChallenge) => void;
+}
+
+/** Limits of this node that the operator may change while it runs. */
+export interface NodeLimits {
+  /** Child processes at once, over all servers. */
+  maxProcesses: number;
+  /** Upper bound of a call that keeps reporting progress. */
+  maxTimeoutMs: number;
+  pool: PoolSettings;
+}
+
+/** What of the gateway's own surroundings a start depends on. */
+export interface LaunchSurroundings {
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly inContainer: boolean;
 }
 
 /** S3.3 */

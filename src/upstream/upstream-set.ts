@@ -12,13 +12,13 @@ import type { ServerStatus } from '../model/server-state.ts';
 import { Attempt } from './connection/attempt.ts';
 import { catchDefects, worksForServer } from './error-boundary.ts';
 import { type RememberedCatalog, rememberedCatalogs } from './lists/server-catalogs.ts';
-import { type NodeLimits, ProcessQuota } from './pool/process-quota.ts';
+import { ProcessQuota } from './pool/process-quota.ts';
 import { ServerStory } from './status/server-story.ts';
 import { type Plan, planChanges } from './supervision/plan.ts';
 import { StartQueue } from './supervision/start-queue.ts';
 import type { CloseReason } from './transport/transport.ts';
 import { Upstream } from './upstream.ts';
-import { UPSTREAM_TIMES, type UpstreamSetDeps, type UpstreamTimes } from './upstream-deps.ts';
+import { type NodeLimits, UPSTREAM_TIMES, type UpstreamSetDeps, type UpstreamTimes } from './upstream-deps.ts';
 
 /** Processes take the machine's time while they start, and what is reached by a URL takes none. */
 const STARTS = { own: { forCalls: 1, patienceMs: 20_000 }, remote: { width: 64, forCalls: 0, patienceMs: 500 } };
@@ -308,11 +308,9 @@ export class UpstreamSet implements Upstreams {
   #make(server: Server, known: CatalogsByServer): Upstream {
     const story = this.#stories.get(server.name) ?? new ServerStory(server.name, this.#deps.news ?? null);
     this.#stories.set(server.name, story);
-    const place = { story, part: story.part() };
     const starts = this.#starts.own;
-    const context = { deps: this.#deps, times: this.#times, limits: this.#limits, quota: this.#quota, starts };
-    const make = (remembered: readonly RememberedCatalog[]) =>
-      new Upstream(server, { ...context, ...place }, remembered);
+    const node = { deps: this.#deps, times: this.#times, limits: this.#limits, quota: this.#quota, starts };
+    const make = (remembered: readonly RememberedCatalog[]) => new Upstream(server, node, story, remembered);
     try {
       return make(rememberedCatalogs(server, known.get(server.name) ?? [], this.#deps.clientInfo ?? null));
     } catch (error) {

@@ -104,8 +104,8 @@ export const S1: readonly Mutation[] = [
   {
     row: 'S1.14',
     what: 'the time that a definition gives a start has no effect',
-    file: 'src/upstream/upstream-parts.ts',
-    find: 'observer.server.startupTimeoutMs ?? ',
+    file: 'src/upstream/server-context.ts',
+    find: 'this.server.startupTimeoutMs ?? ',
     replace: '',
   },
   {

@@ -53,9 +53,9 @@ export const S2: readonly Mutation[] = [
   {
     row: 'S2.6',
     what: 'what the process of one session lists is shown to all',
-    file: 'src/upstream/upstream-parts.ts',
-    find: 'isOwn: ({ era, tenancy }) => isOwnProcess(server) && era',
-    replace: 'isOwn: ({ era, tenancy }) => !isOwnProcess(server) && era',
+    file: 'src/upstream/lists/own-lists.ts',
+    find: 'return this.#context.ownProcess && era',
+    replace: 'return !this.#context.ownProcess && era',
   },
   {
     row: 'S2.7',
@@ -202,8 +202,8 @@ export const S2: readonly Mutation[] = [
     row: 'S2.26',
     what: 'a remote server that begins to listen is not noticed',
     file: 'src/upstream/supervision/readiness-watch.ts',
-    find: "(await reachable()) && this.#state === 'failed') attempt();",
-    replace: "(await reachable()) && this.#state === 'stopped') attempt();",
+    find: "(await this.#reachable()) && this.#state === 'failed') {",
+    replace: "(await this.#reachable()) && this.#state === 'stopped') {",
   },
   {
     row: 'S2.27',

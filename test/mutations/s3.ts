@@ -18,7 +18,7 @@ export const S3: readonly Mutation[] = [
   {
     row: 'S3.3',
     what: 'a remote server has the startup time of a process',
-    file: 'src/upstream/upstream-parts.ts',
+    file: 'src/upstream/server-context.ts',
     find: 'startupMs: Math.min(times.startupMs, times.remoteStartupMs)',
     replace: 'startupMs: times.startupMs',
   },
@@ -33,8 +33,8 @@ export const S3: readonly Mutation[] = [
     row: 'S3.5',
     what: 'the hook runs after auth_required was told',
     file: 'src/upstream/supervision/supervisor.ts',
-    find: "this.#deps.beforeAuthRequired?.(error);\n    this.#machine.move('auth_required', error);",
-    replace: "this.#machine.move('auth_required', error);\n    this.#deps.beforeAuthRequired?.(error);",
+    find: "this.#supervised.beforeAuthRequired?.(error);\n    this.#machine.move('auth_required', error);",
+    replace: "this.#machine.move('auth_required', error);\n    this.#supervised.beforeAuthRequired?.(error);",
   },
   {
     row: 'S3.5',
@@ -60,7 +60,7 @@ export const S3: readonly Mutation[] = [
   {
     row: 'S3.7',
     what: 'the challenge of a server is not in its status',
-    file: 'src/upstream/status/server-status.ts',
+    file: 'src/upstream/status/server-observer.ts',
     find: 'authChallenge: supervisor.challenge,',
     replace: 'authChallenge: null,',
   },
@@ -82,14 +82,14 @@ export const S3: readonly Mutation[] = [
     row: 'S3.10',
     what: 'nobody hears that a restart has failed',
     file: 'src/upstream/supervision/supervisor.ts',
-    find: "else recovery?.('failed', this.reason ?? `it is ${this.state}`);",
+    find: "else this.#supervised.recovery?.('failed', this.reason ?? `it is ${this.state}`);",
     replace: '',
   },
   {
     row: 'S3.10',
     what: 'recovery is written to the log only',
-    file: 'src/upstream/upstream-parts.ts',
-    find: 'deps.news?.recovery(name, step, reason === null ? null : logger.redact(reason));',
+    file: 'src/upstream/connection-events.ts',
+    find: 'this.#context.deps.news?.recovery(this.#server, step, this.#redacted(reason));',
     replace: '',
   },
   {
@@ -117,9 +117,9 @@ export const S3: readonly Mutation[] = [
   {
     row: 'S3.13',
     what: 'changed settings do not reach the running server',
-    file: 'src/upstream/status/server-observer.ts',
-    find: 'this.#server = server;\n    this.tell();',
-    replace: 'this.tell();',
+    file: 'src/upstream/upstream.ts',
+    find: 'this.#context.server = server;',
+    replace: '',
   },
   {
     row: 'S3.14',
@@ -173,15 +173,15 @@ export const S3: readonly Mutation[] = [
   {
     row: 'S3.19',
     what: 'what is logged of a server does not say of which',
-    file: 'src/upstream/upstream-parts.ts',
-    find: 'deps.logger.child({ server: name })',
+    file: 'src/upstream/server-context.ts',
+    find: 'deps.logger.child({ server: server.name })',
     replace: 'deps.logger.child({})',
   },
   {
     row: 'S3.20',
     what: 'steps that the table of states lacks are taken',
     file: 'src/upstream/supervision/state-machine.ts',
-    find: 'if (from !== to && !mayFollow(from, to)) throw new Error(`${server}: no way from ${from} to ${to}`);',
+    find: 'if (from !== to && !mayFollow(from, to)) throw new Error(`${this.#server}: no way from ${from} to ${to}`);',
     replace: '',
   },
 ];

@@ -4,11 +4,12 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import { systemRandom } from '../../model/random.ts';
 import type { Server } from '../../model/server.ts';
 import { notification, request, result } from '../../protocol/compose.ts';
+import type { Logger } from '../../telemetry/logger.ts';
 import { Connection } from '../../upstream/connection/connection.ts';
 import type { ConnectionOwner } from '../../upstream/connection/server-messages.ts';
 import { standIn } from '../../upstream/connection/session-key.ts';
 import { Reaper } from '../../upstream/process/reaper.ts';
-import type { ClosedReason } from '../../upstream/transport/transport.ts';
+import type { ClosedReason, Transport } from '../../upstream/transport/transport.ts';
 import { transports } from '../transports.ts';
 import { readDefinition } from './definitions.ts';
 import type { GatewayOptions, ServerDefinition } from './gateway-options.ts';
@@ -66,18 +67,8 @@ export async function openChannel(definition: ServerDefinition, options: Channel
     owner: systemRandom.hex(8),
     memoryServers: new Map(memory ? [[name, definition.factory]] : []),
   });
-  const channel = new ConnectionChannel(server, options, guard, (owner) => {
-    const transport = open(server, { kind: server.transport.type, label: 'channel' });
-    return new Connection(transport, {
-      server: name,
-      profile: standIn(null),
-      clock: systemClock,
-      random: systemRandom,
-      owner,
-      tool: () => null,
-      dropped: (reason) => logger.debug('dropped', { reason }),
-    });
-  });
+  const transport = open(server, { kind: server.transport.type, label: 'channel' });
+  const channel = new ConnectionChannel(server, options, guard, logger, transport);
   await channel.open();
   return channel;
 }
@@ -89,22 +80,25 @@ class ConnectionChannel implements ServerChannel, ConnectionOwner<Connection> {
   readonly #server: Server;
   readonly #options: ChannelOptions;
   readonly #guard: Reaper;
+  readonly #logger: Logger;
   readonly #connection: Connection;
   #resolveDone!: (reason: ClosedReason | null) => void;
 
-  constructor(
-    server: Server,
-    options: ChannelOptions,
-    guard: Reaper,
-    connect: (owner: ConnectionOwner<Connection>) => Connection,
-  ) {
+  constructor(server: Server, options: ChannelOptions, guard: Reaper, logger: Logger, transport: Transport) {
     this.#server = server;
     this.#options = options;
     this.#guard = guard;
+    this.#logger = logger;
     this.done = new Promise((resolve) => {
       this.#resolveDone = resolve;
     });
-    this.#connection = connect(this);
+    this.#connection = new Connection(transport, {
+      server: server.name,
+      profile: standIn(null),
+      clock: systemClock,
+      random: systemRandom,
+      owner: this,
+    });
     this.#connection.adopt({ kind: 'principal', principal: ANONYMOUS.name, handle: '' }, ANONYMOUS.id);
   }
 
@@ -184,6 +178,14 @@ class ConnectionChannel implements ServerChannel, ConnectionOwner<Connection> {
   }
 
   unresponsive(): void {}
+
+  dropped(reason: string): void {
+    this.#logger.debug('dropped', { reason });
+  }
+
+  tool(): null {
+    return null;
+  }
 }
 
 function jsonText(params: object | string | undefined): string | null {

@@ -10,8 +10,10 @@ import { toStateless } from '../../protocol/stateless/to-stateless.ts';
 import type { Call } from './call.ts';
 import type { Pending } from './pending.ts';
 
-/** The bytes of a tool's definition by the server's own name for it; null where it is not known. */
-export type ToolLookup = (name: string) => Buffer | null;
+/** Knows the bytes of a tool's definition by the server's own name for it; null where it is not known. */
+interface ToolSource {
+  tool(name: string): Buffer | null;
+}
 
 interface Wire {
   readonly parts: readonly Buffer[];
@@ -23,9 +25,9 @@ interface Wire {
  * A client's request as this server gets it: in its era, under our id, with a progress token of ours in place of the
  * client's (and none where the client sent none). Nothing else changes.
  */
-export function outgoing(call: Call, era: Era, overHttp: boolean, tool: ToolLookup): Wire {
+export function outgoing(call: Call, era: Era, overHttp: boolean, tools: ToolSource): Wire {
   const request = translated(call, era);
-  const headers = era === 'stateless' && overHttp ? mirrored(request, tool, call.exchange.paramHeaders ?? null) : null;
+  const headers = era === 'stateless' && overHttp ? mirrored(request, tools, call.exchange.paramHeaders ?? null) : null;
   const token = progressToken(request);
   if (token === null) return { parts: withId(request, call.wire), headers };
   call.token = request.bytes.toString('latin1', token.start, token.end);
@@ -55,7 +57,7 @@ function translated(call: Call, era: Era): Message {
 /** `Mcp-Method`, `Mcp-Name`, `Mcp-Param-*` (2026-07-28, streamable-http §Request Metadata), for the server's own names. */
 function mirrored(
   request: Message,
-  tool: ToolLookup,
+  tools: ToolSource,
   sent: Readonly<Record<string, string>> | null,
 ): readonly string[] {
   const member = nameMember(request.method);
@@ -64,7 +66,7 @@ function mirrored(
   if (name === null) return ['Mcp-Method', request.method];
   const headers = ['Mcp-Method', request.method, 'Mcp-Name', encodeHeaderValue(name)];
   if (request.method !== 'tools/call') return headers;
-  const definition = tool(name);
+  const definition = tools.tool(name);
   const declared = definition === null ? NONE : declaredBy(definition);
   if (declared.length > 0) headers.push(...paramHeaders(declared, request.bytes, bodyField(request, 'arguments')));
   if (sent !== null) addUnknown(headers, sent, declared);

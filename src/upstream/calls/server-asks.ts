@@ -5,22 +5,28 @@ import { cancellation, errorAnswer, failureAnswer } from '../../protocol/compose
 import { withId } from '../../protocol/splice.ts';
 import { isAboutTask, type Pending } from './pending.ts';
 
-interface ServerAsksDeps {
-  readonly answer: (parts: readonly Buffer[]) => void;
-  /** Whoever was asked something that belongs to no call is to be told this. */
-  readonly tell: (message: Message) => void;
+/** The connection that the requests came on. */
+interface Asking {
+  answer(parts: readonly Buffer[]): void;
+}
+
+/** The client that was asked what belongs to no call hears this. */
+interface Asked<C> {
+  notified(connection: C, message: Message): void;
 }
 
 /**
  * The requests of one server on one connection that wait for an answer, by id lexeme, each with the call it belongs to,
  * if any. Of each the answer goes back once, or, when nobody can use it any more, whoever was asked is told.
  */
-export class ServerAsks {
-  readonly #deps: ServerAsksDeps;
+export class ServerAsks<C extends Asking> {
+  readonly #connection: C;
+  readonly #owner: Asked<C>;
   readonly #open = new Map<string, Pending | null>();
 
-  constructor(deps: ServerAsksDeps) {
-    this.#deps = deps;
+  constructor(connection: C, owner: Asked<C>) {
+    this.#connection = connection;
+    this.#owner = owner;
   }
 
   get size(): number {
@@ -49,11 +55,11 @@ export class ServerAsks {
     answer.then(
       (given) => {
         pending?.goesOn();
-        if (this.#open.delete(id)) this.#deps.answer(withId(given, id));
+        if (this.#open.delete(id)) this.#connection.answer(withId(given, id));
       },
       (cause: unknown) => {
         pending?.goesOn();
-        if (this.#open.delete(id)) this.#deps.answer([refusal(id, cause).bytes]);
+        if (this.#open.delete(id)) this.#connection.answer([refusal(id, cause).bytes]);
       },
     );
   }
@@ -70,7 +76,7 @@ export class ServerAsks {
   /** There is nobody left who could be answered. */
   close(): void {
     for (const [id, asked] of this.#open) {
-      if (asked === null) this.#deps.tell(calledOff(id));
+      if (asked === null) this.#owner.notified(this.#connection, calledOff(id));
       else asked.exchange?.emit(calledOff(id));
     }
     this.#open.clear();

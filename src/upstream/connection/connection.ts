@@ -8,7 +8,7 @@ import type { Hello } from '../../model/server-catalog.ts';
 import { cancellation, notification, request } from '../../protocol/compose.ts';
 import { oneLine } from '../../protocol/splice.ts';
 import type { Call } from '../calls/call.ts';
-import { outgoing, type ToolLookup } from '../calls/outgoing-request.ts';
+import { outgoing } from '../calls/outgoing-request.ts';
 import { type Carrier, DeferredLosses, OwnRequest, PendingRequests } from '../calls/pending.ts';
 import { RequestIds } from '../calls/request-ids.ts';
 import type { ClosedReason, CloseReason, Transport, TransportReceiver } from '../transport/transport.ts';
@@ -32,10 +32,6 @@ interface ConnectionDeps {
   readonly profile: ClientProfile;
   readonly clock: Clock;
   readonly owner: ConnectionOwner<Connection>;
-  /** The server's definition of a tool, for the headers that mirror its arguments; null while it is not known. */
-  readonly tool: ToolLookup;
-  /** Counts what a server sent and nobody can use, by reason: `unmatched`, `malformed`, `unasked`, `refused`. */
-  readonly dropped: (reason: string) => void;
   /** The server's own stream is listened to when that is told, and not before. */
   readonly silent?: boolean;
   /** Ids and progress tokens of its requests come from it. */
@@ -90,8 +86,7 @@ export class Connection implements Carrier, TransportReceiver {
     this.#ids = new RequestIds(deps.random, this.#pending, deps.shortIds === true);
     this.#oneLine = !transport.streamPerRequest;
     this.#messages = new ServerMessages(this, deps, this.#pending.byId);
-    const { server, dropped } = deps;
-    const parts = { server, dropped, pending: this.#pending, use: this.#use, messages: this.#messages };
+    const parts = { server: deps.server, pending: this.#pending, use: this.#use, messages: this.#messages };
     this.#incoming = new IncomingMessages(this, parts);
   }
 
@@ -225,9 +220,18 @@ export class Connection implements Carrier, TransportReceiver {
     this.#pending.add(id, call);
     this.#use.sent();
     call.place(this, id);
-    const wire = outgoing(call, this.#era, this.transport.streamPerRequest, this.#deps.tool);
+    const wire = outgoing(call, this.#era, this.transport.streamPerRequest, this);
     this.#write(wire.parts, id, call.method, wire.headers);
     if (this.#messages.holding) this.#messages.release();
+  }
+
+  /** As `ConnectionOwner.tool`. */
+  tool(name: string): Buffer | null {
+    return this.#deps.owner.tool(this, name);
+  }
+
+  dropped(reason: string): void {
+    this.#deps.owner.dropped(reason);
   }
 
   /** Sends a request of the gateway's own. Rejects with GatewayError; after `timeoutMs` with TIMEOUT. */

@@ -6,12 +6,13 @@ import type { Hello } from '../../model/server-catalog.ts';
 import type { SessionPlace } from '../../model/shared-upstream-sessions.ts';
 import { request } from '../../protocol/compose.ts';
 import { withEpoch } from '../process/environment.ts';
+import type { ServerContext } from '../server-context.ts';
 import { OwnedTransport } from '../transport/owned-transport.ts';
 import type { OpenTransportOptions, Transport } from '../transport/transport.ts';
-import type { UpstreamSetDeps, UpstreamTimes } from '../upstream-deps.ts';
 import { Attempt } from './attempt.ts';
 import { Connection } from './connection.ts';
 import { Handshake } from './handshake.ts';
+import type { JoinedSessionOwner } from './joined-session.ts';
 import type { ConnectionOwner } from './server-messages.ts';
 import { SessionJoiner } from './session-joiner.ts';
 import { digestOfKey, labelOf, type Wanted } from './session-key.ts';
@@ -20,23 +21,12 @@ import { LastHello, type SpokenEras } from './spoken-eras.ts';
 /** Stands for the session id where a process is the session. */
 const NO_SESSION = '';
 
-interface ConnectorDeps
-  extends Pick<
-    UpstreamSetDeps,
-    'clock' | 'random' | 'eraVerdicts' | 'upstreamSessions' | 'sharedUpstreamSessions' | 'openTransport' | 'ownership'
-  > {
-  readonly times: UpstreamTimes;
-  readonly eras: SpokenEras;
-  readonly phases: PhaseTimes | null;
-  readonly owner: ConnectionOwner<Connection>;
-  readonly tool: (profile: ClientProfile, name: string) => Buffer | null;
-  readonly dropped: (reason: string) => void;
+/** Hears of connections and of sessions at the server. */
+export interface ConnectorOwner extends ConnectionOwner<Connection>, JoinedSessionOwner<Connection> {
   /** A connection was given up before it was negotiated. */
-  readonly abandoned: (connection: Connection) => void;
+  abandoned(connection: Connection): void;
   /** A session of the server's that was to be resumed is gone. */
-  readonly forgotten: (want: Wanted) => void;
-  /** Another node's session has the place of this connection's. */
-  readonly superseded: (connection: Connection) => void;
+  forgotten(want: Wanted): void;
 }
 
 /**
@@ -45,7 +35,10 @@ interface ConnectorDeps
  * remembers when an `http` server turned out to speak HTTP+SSE only.
  */
 export class Connector {
-  readonly #deps: ConnectorDeps;
+  readonly #context: ServerContext;
+  readonly #eras: SpokenEras;
+  readonly #phases: PhaseTimes | null;
+  readonly #owner: ConnectorOwner;
   /** null on a lone node. */
   readonly #joiner: SessionJoiner | null;
   readonly #hellos = new LastHello();
@@ -53,10 +46,13 @@ export class Connector {
   /** Of a server on a pipe that did not start: it may take no ids of more than 32 bits. The next start tries the other kind. */
   #shortIds = false;
 
-  constructor(deps: ConnectorDeps) {
-    this.#deps = deps;
-    const { sharedUpstreamSessions: sessions, superseded } = deps;
-    this.#joiner = sessions === undefined ? null : new SessionJoiner({ sessions, superseded });
+  constructor(context: ServerContext, eras: SpokenEras, phases: PhaseTimes | null, owner: ConnectorOwner) {
+    this.#context = context;
+    this.#eras = eras;
+    this.#phases = phases;
+    this.#owner = owner;
+    const { sharedUpstreamSessions: sessions } = context.deps;
+    this.#joiner = sessions === undefined ? null : new SessionJoiner(sessions, owner);
   }
 
   /** `spare`: takes a connection that is nobody's yet, where one fits. Rejects with GatewayError, nothing left behind. */
@@ -121,7 +117,7 @@ export class Connector {
       },
       record: (opened) => recordOf(server, want, opened),
       wanted: () => !attempt.cancelled,
-      forgotten: () => this.#deps.forgotten(want),
+      forgotten: () => this.#owner.forgotten(want),
     });
     return resumed ? this.#again(want, connection) : connection;
   }
@@ -130,7 +126,7 @@ export class Connector {
   async #settled(connection: Connection): Promise<Connection> {
     if (connection.mcpSessionId === null) return connection;
     try {
-      await connection.ask(request('ping', '0', null, 'stateful'), this.#deps.times.probeSilenceMs);
+      await connection.ask(request('ping', '0', null, 'stateful'), this.#context.times.probeSilenceMs);
     } catch (error) {
       // It has said what it has to say by now; who does not answer pings may answer calls.
       if (!connection.ready) throw error;
@@ -139,18 +135,16 @@ export class Connector {
   }
 
   #again(want: Wanted, resumed: Connection): Connection {
-    const { eras } = this.#deps;
-    if (want.era === 'stateful' && eras.newest === 'stateless') eras.tookInitialize();
-    else eras.found('stateful');
+    if (want.era === 'stateful' && this.#eras.newest === 'stateless') this.#eras.tookInitialize();
+    else this.#eras.found('stateful');
     return resumed;
   }
 
   async #open(server: Server, want: Wanted, handshake: Handshake): Promise<Connection> {
     const wire = this.#fallback ?? server.transport.type;
-    const { eras } = this.#deps;
-    if (want.era === 'stateful' && eras.newest === 'stateless') {
+    if (want.era === 'stateful' && this.#eras.newest === 'stateless') {
       const connection = await handshake.initialized(wire);
-      eras.tookInitialize();
+      this.#eras.tookInitialize();
       return connection;
     }
     this.#fallback = null;
@@ -160,7 +154,7 @@ export class Connector {
     });
     const { kind } = connection.transport;
     if (kind !== server.transport.type) this.#fallback = kind;
-    eras.found(connection.era);
+    this.#eras.found(connection.era);
     this.#joiner?.met(connection);
     return connection;
   }
@@ -173,9 +167,9 @@ export class Connector {
     if (connection.hello?.era !== 'stateful' || want.tenancy.kind === 'spare' || connection.joined !== null) return;
     const key = digestOfKey(want.key);
     const mcpSessionId = connection.mcpSessionId ?? NO_SESSION;
-    const before = this.#deps.upstreamSessions.get(server.name, key);
+    const before = this.#context.deps.upstreamSessions.get(server.name, key);
     if (before !== null && (mcpSessionId === NO_SESSION || before.mcpSessionId !== mcpSessionId)) {
-      this.#deps.forgotten(want);
+      this.#owner.forgotten(want);
     }
     if (mcpSessionId === NO_SESSION && !(isPipe(server) && want.tenancy.kind === 'session')) {
       if (before !== null) this.forget(server, want.key);
@@ -183,17 +177,17 @@ export class Connector {
     }
     if (server.temporary === true) return;
     const record = recordOf(server, want, connection) ?? processOf(server, want, connection.hello);
-    this.#deps.upstreamSessions.put(server.name, key, record);
+    this.#context.deps.upstreamSessions.put(server.name, key, record);
   }
 
   forget(server: Server, key: string): void {
-    this.#deps.upstreamSessions.delete(server.name, digestOfKey(key));
+    this.#context.deps.upstreamSessions.delete(server.name, digestOfKey(key));
   }
 
   /** Whether a session of an earlier connection is known for what is wanted. */
   resumable(server: Server, want: Wanted): boolean {
     if (server.transport.type !== 'http' || want.tenancy.kind === 'spare') return false;
-    const record = this.#deps.upstreamSessions.get(server.name, digestOfKey(want.key));
+    const record = this.#context.deps.upstreamSessions.get(server.name, digestOfKey(want.key));
     if (record === null || record.mcpSessionId === NO_SESSION) return false;
     if (record.identity === server.connectionDigest && record.fingerprint === want.profile.fingerprint) return true;
     return false;
@@ -201,31 +195,31 @@ export class Connector {
 
   /** Whether the client must have a connection that was opened for it, and not one that is nobody's yet. */
   needsOwn(server: Server, want: Wanted): boolean {
-    const { ownership } = this.#deps;
+    const { ownership } = this.#context.deps;
     if (this.resumable(server, want) || this.joins(server, want)) return true;
     return ownership !== undefined && isOwnProcess(server) && !ownership.mayAdopt(server, want.profile);
   }
 
   async #resume(server: Server, want: Wanted, handshake: Handshake): Promise<Connection | null> {
     if (!this.resumable(server, want)) return null;
-    const record = this.#deps.upstreamSessions.get(server.name, digestOfKey(want.key));
+    const record = this.#context.deps.upstreamSessions.get(server.name, digestOfKey(want.key));
     const resumed = record === null ? null : await handshake.resume('http', record);
     if (resumed === null) {
       this.forget(server, want.key);
-      this.#deps.forgotten(want);
+      this.#owner.forgotten(want);
     }
     return resumed;
   }
 
   /** What is kept of it on a lone node; it is not to be used any more. */
   #kept(server: Server, key: string): UpstreamSessionRecord | null {
-    const record = this.#deps.upstreamSessions.get(server.name, digestOfKey(key));
+    const record = this.#context.deps.upstreamSessions.get(server.name, digestOfKey(key));
     this.forget(server, key);
     return record !== null && record.identity === server.connectionDigest ? record : null;
   }
 
   #transport(server: Server, { profile, tenancy }: Wanted, options: OpenTransportOptions): Transport {
-    const { openTransport, ownership } = this.#deps;
+    const { openTransport, ownership } = this.#context.deps;
     if (ownership === undefined || !isOwnProcess(server)) return openTransport(server, options);
     return new OwnedTransport({
       server: server.name,
@@ -236,27 +230,24 @@ export class Connector {
   }
 
   #handshake(server: Server, want: Wanted, attempt: Attempt): Handshake {
-    const { clock, random, eraVerdicts, eras, times, phases, owner, tool, dropped, abandoned } = this.#deps;
+    const { clock, random } = this.#context.deps;
     const { profile, tenancy } = want;
     const silent = this.joins(server, want);
     const connection = (kind: Transport['kind']) => {
-      const transport = this.#transport(server, want, { kind, label: labelOf(tenancy), phases });
+      const transport = this.#transport(server, want, { kind, label: labelOf(tenancy), phases: this.#phases });
       return new Connection(transport, {
         server: server.name,
         profile,
         clock,
-        owner,
-        dropped,
+        owner: this.#owner,
         silent,
         hellos: this.#hellos,
         random,
         shortIds: this.#shortIds && !transport.streamPerRequest,
-        tool: (name) => tool(profile, name),
       });
     };
-    const { startupMs, probeSilenceMs } = times;
     return new Handshake(
-      { clock, server, eraVerdicts, eras, connection, abandoned, startupMs, probeSilenceMs },
+      { context: this.#context, server, eras: this.#eras, owner: this.#owner, connection },
       profile,
       attempt,
     );

@@ -1,5 +1,5 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
-import { type Clock, within } from '../../model/clock.ts';
+import { within } from '../../model/clock.ts';
 import { CATALOGUE } from '../../model/error-catalogue.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import {
@@ -10,7 +10,7 @@ import {
   type Message,
   STATEFUL_REVISIONS,
 } from '../../model/message.ts';
-import type { EraVerdicts, UpstreamSessionRecord } from '../../model/ports.ts';
+import type { UpstreamSessionRecord } from '../../model/ports.ts';
 import type { Server } from '../../model/server.ts';
 import type { Hello } from '../../model/server-catalog.ts';
 import { bodyField, bodyString, errorCode } from '../../protocol/body.ts';
@@ -18,6 +18,7 @@ import { request, result } from '../../protocol/compose.ts';
 import { elements, field, stringValue } from '../../protocol/fields.ts';
 import { helloFromInitialize, initializeRequest } from '../../protocol/stateful/initialize.ts';
 import { discoverRequest, helloFromDiscover } from '../../protocol/stateless/discover.ts';
+import type { ServerContext } from '../server-context.ts';
 import { refusalOf } from '../transport/http-refusal.ts';
 import type { Transport } from '../transport/transport.ts';
 import type { Attempt } from './attempt.ts';
@@ -37,16 +38,17 @@ const MAX_TRANSPORTS = 4;
 const PROBE_HEADERS = ['MCP-Protocol-Version', LATEST_STATELESS, 'Mcp-Method', 'server/discover'] as const;
 
 interface HandshakeDeps {
-  readonly clock: Clock;
+  readonly context: ServerContext;
   readonly server: Server;
-  readonly eraVerdicts: EraVerdicts;
   readonly eras: SpokenEras;
+  readonly owner: HandshakeOwner;
   /** A connection over a new transport that is not open yet. */
   readonly connection: (kind: Transport['kind']) => Connection;
+}
+
+interface HandshakeOwner {
   /** A connection is given up before it was negotiated. */
-  readonly abandoned: (connection: Connection) => void;
-  readonly startupMs: number;
-  readonly probeSilenceMs: number;
+  abandoned(connection: Connection): void;
 }
 
 /** What a request led to. */
@@ -81,7 +83,8 @@ export class Handshake {
 
   /** Rejects with GatewayError, nothing left behind. */
   async run(wire: Transport['kind']): Promise<Connection> {
-    const { server, eraVerdicts } = this.#deps;
+    const { server, context } = this.#deps;
+    const { eraVerdicts } = context.deps;
     let remembered = eraVerdicts.get(server.connectionDigest);
     const stateful = remembered?.era === 'stateful' || wire === 'sse' || wire === 'json';
     let next: { first: First; wire: Transport['kind'] } = { first: stateful ? 'initialize' : 'discover', wire };
@@ -110,7 +113,7 @@ export class Handshake {
     const connection = await this.#open(wire);
     connection.resumed(helloFromInitialize(result('1', record.hello, 'stateful')), record);
     try {
-      await connection.ask(request('ping', '0', null, 'stateful'), this.#deps.probeSilenceMs);
+      await connection.ask(request('ping', '0', null, 'stateful'), this.#deps.context.times.probeSilenceMs);
     } catch (cause) {
       const gone = connection.ended?.kind === 'session_lost';
       const error = this.#endedOr(connection, asGatewayError(cause, this.#deps.server.name));
@@ -138,7 +141,7 @@ export class Handshake {
     const connection = await this.#open(wire);
     try {
       const { pending } = connection.post(initializeRequest('0', this.#profile, LATEST_STATEFUL));
-      const { probeSilenceMs, startupMs } = this.#deps;
+      const { probeSilenceMs, startupMs } = this.#deps.context.times;
       let answer = await this.#within(pending.answer, probeSilenceMs, connection);
       if (answer === 'silence') {
         // It may be slow to start. A server that has started answers this, whatever it makes of the other.
@@ -178,7 +181,7 @@ export class Handshake {
       if (step.kind === 'again') await connection.close('remove');
       return step;
     } catch (error) {
-      this.#deps.abandoned(connection);
+      this.#deps.owner.abandoned(connection);
       await connection.close('remove');
       throw error;
     }
@@ -200,7 +203,8 @@ export class Handshake {
     const first = !this.#tried.has('discover');
     this.#tried.add('discover');
     const probe = this.#probe(connection);
-    const { eras, startupMs, probeSilenceMs } = this.#deps;
+    const { eras } = this.#deps;
+    const { startupMs, probeSilenceMs } = this.#deps.context.times;
     const alone = eras.ignoresInitialize;
     // Another program may have replaced it: if a whole start passes without an answer, the next start sends both requests.
     if (alone && first) eras.ignoresInitialize = false;
@@ -260,7 +264,8 @@ export class Handshake {
   async #initialize(connection: Connection, late: Promise<Message> | null): Promise<Step> {
     this.#tried.add('initialize');
     const { pending } = connection.post(initializeRequest('0', this.#profile, LATEST_STATEFUL));
-    const { clock, startupMs, probeSilenceMs } = this.#deps;
+    const { times, deps } = this.#deps.context;
+    const { startupMs, probeSilenceMs } = times;
     const stateless = (said: Message) => (speaksStateless(said) ? said : null);
     const discovered = late?.then(stateless, () => null) ?? Promise.resolve(null);
     const either = Promise.race([pending.answer, discovered.then((said) => said ?? pending.answer)]);
@@ -270,7 +275,7 @@ export class Handshake {
       // Over HTTP a result has begun a session, which is gone on with.
       const afterResultMs = connection.transport.streamPerRequest ? 0 : OTHER_ANSWER_MS;
       const waitMs = isMessage(answer) && answer.kind === 'result' ? afterResultMs : probeSilenceMs;
-      const said = await within(clock, waitMs, discovered, () => null);
+      const said = await within(deps.clock, waitMs, discovered, () => null);
       if (said !== null) return this.#discoveredLate(connection, said, pending.answer);
     }
     if (answer === 'silence') throw this.#failed('it did not answer initialize');
@@ -287,8 +292,8 @@ export class Handshake {
   async #discoveredLate(connection: Connection, discovered: Message, initialized: Promise<Message>): Promise<Step> {
     const { transport } = connection;
     if (!transport.streamPerRequest) {
-      const { eras, probeSilenceMs } = this.#deps;
-      const answer = await this.#within(initialized, probeSilenceMs, connection);
+      const { eras, context } = this.#deps;
+      const answer = await this.#within(initialized, context.times.probeSilenceMs, connection);
       eras.ignoresInitialize = !isMessage(answer);
       if (isMessage(answer) && refusesInitialize(answer)) this.#refusedInitialize = true;
       if (answer instanceof GatewayError && connection.ended?.kind === 'exited')
@@ -335,7 +340,7 @@ export class Handshake {
 
   async #within(answer: Promise<Said>, ms: number, connection: Connection): Promise<Said> {
     try {
-      return await within(this.#deps.clock, ms, answer, () => 'silence' as const);
+      return await within(this.#deps.context.deps.clock, ms, answer, () => 'silence' as const);
     } catch (error) {
       if (error instanceof GatewayError) return error;
       return this.#endedOr(connection, this.#failed(String(error)));

@@ -13,6 +13,7 @@ interface Channel {
   /** It is negotiated. */
   readonly ready: boolean;
   cutsIds(id: number): void;
+  dropped(reason: string): void;
   lost(id: number, error: GatewayError): void;
 }
 
@@ -25,7 +26,6 @@ interface Messages {
 
 interface Deps {
   readonly server: string;
-  readonly dropped: (reason: string) => void;
   readonly pending: PendingRequests;
   readonly use: ConnectionUse;
   readonly messages: Messages;
@@ -62,7 +62,7 @@ export class IncomingMessages {
   }
 
   #answered(message: Message, stream: number): void {
-    const { server, dropped, pending: requests, use, messages } = this.#deps;
+    const { server, pending: requests, use, messages } = this.#deps;
     const { bytes, idStart, idEnd } = message;
     // An error without an id is the server's word on the one request whose own stream it came on.
     const id =
@@ -70,7 +70,7 @@ export class IncomingMessages {
     const pending = stream !== 0 && stream !== id ? undefined : requests.get(id);
     if (pending === undefined) {
       messages.late(ownId(bytes, idStart, idEnd));
-      dropped('unmatched');
+      this.#channel.dropped('unmatched');
       // A request's own stream ends with its answer: after one to another id nothing more comes for the request.
       if (requests.get(stream) !== undefined) {
         const text = `${server} answered the request with the id of another one; the request was sent and may have run`;
@@ -106,8 +106,8 @@ export class IncomingMessages {
 
   /** On a request's own stream this is its answer, and a bad one; on a pipe it is noise (F07). */
   #malformed(stream: number, reason: string): void {
-    const { server, dropped, pending } = this.#deps;
-    dropped('malformed');
+    const { server, pending } = this.#deps;
+    this.#channel.dropped('malformed');
     if (pending.get(stream) === undefined) return;
     const text = `${server} sent something that is no JSON-RPC message: ${reason}`;
     this.#channel.lost(stream, new GatewayError('UPSTREAM_PROTOCOL', text, { server }));

@@ -6,10 +6,10 @@ interface Listening {
   readonly transport: Pick<Transport, 'listen' | 'silence'>;
 }
 
-export interface JoinedSessionDeps<C> {
-  readonly sessions: SharedUpstreamSessions;
-  /** The nodes were apart, and another one's session has this one's place: it is of no use any more. */
-  readonly superseded: (connection: C) => void;
+/** Hears of the sessions that all nodes use. */
+export interface JoinedSessionOwner<C> {
+  /** The nodes were apart, and another one's session has replaced this one: the connection is of no use any more. */
+  superseded(connection: C): void;
 }
 
 /**
@@ -20,18 +20,27 @@ export class JoinedSession<C extends Listening> implements SessionMember {
   generation: string;
   readonly listens: boolean;
   readonly #place: SessionPlace;
-  readonly #deps: JoinedSessionDeps<C>;
+  readonly #sessions: SharedUpstreamSessions;
+  readonly #owner: JoinedSessionOwner<C>;
   readonly #connection: C;
   #withServer = false;
   #ending: Promise<CloseReason> | null = null;
 
-  constructor(place: SessionPlace, generation: string, deps: JoinedSessionDeps<C>, connection: C, listens: boolean) {
+  constructor(
+    place: SessionPlace,
+    generation: string,
+    sessions: SharedUpstreamSessions,
+    owner: JoinedSessionOwner<C>,
+    connection: C,
+    listens: boolean,
+  ) {
     this.#place = place;
     this.generation = generation;
-    this.#deps = deps;
+    this.#sessions = sessions;
+    this.#owner = owner;
     this.#connection = connection;
     this.listens = listens;
-    deps.sessions.join(place, this);
+    sessions.join(place, this);
   }
 
   renamed(generation: string): void {
@@ -47,12 +56,12 @@ export class JoinedSession<C extends Listening> implements SessionMember {
   }
 
   replaced(): void {
-    this.#deps.superseded(this.#connection);
+    this.#owner.superseded(this.#connection);
   }
 
   /** The connection has ended, or is about to. */
   leave(): void {
-    this.#deps.sessions.leave(this.#place, this);
+    this.#sessions.leave(this.#place, this);
   }
 
   /** The server is to go from this node; others may have it still. */
@@ -67,7 +76,7 @@ export class JoinedSession<C extends Listening> implements SessionMember {
   }
 
   async #end(): Promise<CloseReason> {
-    const record = await this.#deps.sessions.end(this.#place, this.generation, this.#withServer);
+    const record = await this.#sessions.end(this.#place, this.generation, this.#withServer);
     return record === null ? 'shutdown' : 'remove';
   }
 }

@@ -33,6 +33,10 @@ export interface ConnectionOwner<C> {
   asked(connection: C, request: Message): Promise<Message>;
   /** Several calls in a row ran into their deadline (F05). */
   unresponsive(connection: C): void;
+  /** The server sent what belongs to nothing; counted by reason: `unmatched`, `malformed`, `unasked`, `refused`. */
+  dropped(reason: string): void;
+  /** The server's definition of a tool, for the headers that mirror its arguments; null while it is not known. */
+  tool(connection: C, name: string): Buffer | null;
 }
 
 /**
@@ -68,7 +72,6 @@ interface Deps<C> {
   readonly server: string;
   readonly clock: Clock;
   readonly owner: ConnectionOwner<C>;
-  readonly dropped: (reason: string) => void;
 }
 
 /**
@@ -79,7 +82,7 @@ export class ServerMessages<C extends Channel> {
   readonly #connection: C;
   readonly #deps: Deps<C>;
   readonly #pending: PendingById;
-  readonly #asks: ServerAsks;
+  readonly #asks: ServerAsks<C>;
   readonly #attribution: Attribution;
   /** Progress tokens of clients that outlive the answer, by our id. */
   readonly #lasting = new Map<number, Lasting>();
@@ -91,10 +94,7 @@ export class ServerMessages<C extends Channel> {
     this.#deps = deps;
     this.#pending = pending;
     this.#attribution = new Attribution(connection, deps.clock, pending);
-    this.#asks = new ServerAsks({
-      answer: (parts) => connection.answer(parts),
-      tell: (message) => deps.owner.notified(connection, message),
-    });
+    this.#asks = new ServerAsks(connection, deps.owner);
   }
 
   get holding(): boolean {
@@ -182,7 +182,7 @@ export class ServerMessages<C extends Channel> {
   }
 
   #told(message: Message, stream: number): void {
-    const { dropped, owner } = this.#deps;
+    const { owner } = this.#deps;
     const announcesList = listsChangedBy(message.method).length > 0;
     if (announcesList || message.method === 'notifications/resources/updated') {
       owner.outdated(this.#connection, message);
@@ -194,7 +194,7 @@ export class ServerMessages<C extends Channel> {
       if (listen?.method === LISTEN) {
         listen.told?.(message);
         emitFor(listen, message, tagged, listen.request?.id ?? '');
-      } else dropped('unmatched');
+      } else owner.dropped('unmatched');
       return;
     }
     const pending = this.#attribution.of(message, stream);
@@ -222,7 +222,7 @@ export class ServerMessages<C extends Channel> {
       const told = replaced(message, range, lasting.token);
       if (lasting.exchange === null) this.#deps.owner.notified(this.#connection, told);
       else lasting.exchange.emit(told);
-    } else this.#deps.dropped('unmatched');
+    } else this.#deps.owner.dropped('unmatched');
   }
 
   #cancelled(message: Message, stream: number): void {
@@ -235,7 +235,7 @@ export class ServerMessages<C extends Channel> {
       const error = new GatewayError('UNKNOWN', `${this.#deps.server} ended the subscription`);
       this.#deps.clock.after(GRACEFUL_END_MS, () => this.#connection.lost(id, error));
     } else if (asked === undefined) {
-      this.#deps.dropped('unmatched');
+      this.#deps.owner.dropped('unmatched');
     } else {
       // The question may have outlived the call it was put with.
       const live = asked !== null && this.#isPending(asked) ? asked : this.#pending.get(stream);
@@ -255,7 +255,7 @@ export class ServerMessages<C extends Channel> {
     else if (message.era === 'stateless') this.#refuse(message, 'servers send no requests in this revision');
     else if (this.#asks.size >= MAX_ASKS || this.#held.length >= MAX_HELD)
       this.#refuse(message, 'too many requests at once');
-    else if (this.#asks.has(message.id)) this.#deps.dropped('unmatched');
+    else if (this.#asks.has(message.id)) this.#deps.owner.dropped('unmatched');
     else this.#broker(message, stream);
   }
 
@@ -278,7 +278,7 @@ export class ServerMessages<C extends Channel> {
   }
 
   #refuse(message: Message, text: string): void {
-    this.#deps.dropped('refused');
+    this.#deps.owner.dropped('refused');
     // 2026-07-28 over HTTP has not even a way to say so.
     if (message.era === 'stateless' && this.#connection.transport.streamPerRequest) return;
     this.#connection.answer([errorAnswer(message.id, CATALOGUE.METHOD_NOT_FOUND.rpc, text, null, message.era).bytes]);

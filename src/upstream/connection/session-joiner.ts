@@ -1,28 +1,26 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { UpstreamSessionRecord } from '../../model/ports.ts';
-import type { SessionPlace, SessionTurn } from '../../model/shared-upstream-sessions.ts';
+import type { SessionPlace, SessionTurn, SharedUpstreamSessions } from '../../model/shared-upstream-sessions.ts';
 import type { Connection } from './connection.ts';
-import { JoinedSession, type JoinedSessionDeps } from './joined-session.ts';
+import { JoinedSession, type JoinedSessionOwner } from './joined-session.ts';
 
 /** Sessions that the server disowns one after the other. */
 const ATTEMPTS = 4;
 /** Disowned, and not opened anew since. What is forgotten of them is found out again. */
 const MAX_GONE = 10_000;
 
-type SessionJoinerDeps = JoinedSessionDeps<Connection>;
-
-/** How connections are made, whoever's they are. Both reject with GatewayError, nothing left behind. */
-interface Opening {
+/** One connection that is to be made. `open` and `resume` reject with GatewayError, nothing left behind. */
+export interface SessionOpening {
   /** A session that nobody has yet; `replaces`: in the place of one that its server has forgotten, as it may have others. */
-  readonly open: (replaces: boolean) => Promise<Connection>;
+  open(replaces: boolean): Promise<Connection>;
   /** On a session that somebody has opened; null when the server does not know it. */
-  readonly resume: (record: UpstreamSessionRecord) => Promise<Connection | null>;
+  resume(record: UpstreamSessionRecord): Promise<Connection | null>;
   /** What others are to know of the session of a new connection; null where it has none. */
-  readonly record: (connection: Connection) => UpstreamSessionRecord | null;
+  record(connection: Connection): UpstreamSessionRecord | null;
   /** Somebody still waits for the connection. */
-  readonly wanted: () => boolean;
+  wanted(): boolean;
   /** What the server kept for an earlier session is gone. */
-  readonly forgotten: () => void;
+  forgotten(): void;
 }
 
 /**
@@ -30,13 +28,15 @@ interface Opening {
  * it, else opens it, one node at a time.
  */
 export class SessionJoiner {
-  readonly #deps: SessionJoinerDeps;
+  readonly #sessions: SharedUpstreamSessions;
+  readonly #owner: JoinedSessionOwner<Connection>;
   /** The generation that the server disowned last, by session key, until there is another one. */
   readonly #gone = new Map<string, string>();
   #sessionless = false;
 
-  constructor(deps: SessionJoinerDeps) {
-    this.#deps = deps;
+  constructor(sessions: SharedUpstreamSessions, owner: JoinedSessionOwner<Connection>) {
+    this.#sessions = sessions;
+    this.#owner = owner;
   }
 
   /** The server gave no session when it was asked last, so there is nothing to share. */
@@ -49,7 +49,7 @@ export class SessionJoiner {
   }
 
   known(place: SessionPlace): Promise<boolean> {
-    return this.#deps.sessions.known(place);
+    return this.#sessions.known(place);
   }
 
   /** The server does not know the connection's session any more. */
@@ -58,10 +58,10 @@ export class SessionJoiner {
     this.#gone.set(place.key, generation);
   }
 
-  async connect(place: SessionPlace, opening: Opening): Promise<Connection> {
+  async connect(place: SessionPlace, opening: SessionOpening): Promise<Connection> {
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const gone = this.#gone.get(place.key) ?? null;
-      const entered = await this.#deps.sessions.enter(place, gone, opening.wanted);
+      const entered = await this.#sessions.enter(place, gone, () => opening.wanted());
       if (entered.kind === 'turn') {
         const connection = await this.#open(place, entered, opening);
         if (connection === null) continue;
@@ -85,11 +85,11 @@ export class SessionJoiner {
   /** The client's session is over, and no connection of this node uses the server's. Null where that is others' affair. */
   end(place: SessionPlace): Promise<UpstreamSessionRecord | null> {
     this.#gone.delete(place.key);
-    return this.#deps.sessions.end(place, null, false);
+    return this.#sessions.end(place, null, false);
   }
 
   /** null when another node has had to take over. */
-  async #open(place: SessionPlace, turn: SessionTurn, opening: Opening): Promise<Connection | null> {
+  async #open(place: SessionPlace, turn: SessionTurn, opening: SessionOpening): Promise<Connection | null> {
     let connection: Connection;
     try {
       connection = await opening.open(turn.replaces);
@@ -115,6 +115,6 @@ export class SessionJoiner {
   }
 
   #join(place: SessionPlace, generation: string, connection: Connection, listens: boolean): void {
-    connection.joined = new JoinedSession(place, generation, this.#deps, connection, listens);
+    connection.joined = new JoinedSession(place, generation, this.#sessions, this.#owner, connection, listens);
   }
 }

@@ -80,16 +80,20 @@ test('S3.8 check:F3 only transient failures count: others are tried again, and n
   ];
   for (const [error, counted, state] of cases) {
     const clock = new FakeClock();
-    const supervisor = new Supervisor({
-      server: 'a',
-      local: false,
-      clock,
-      random: stillRandom(),
-      times: { startupMs: 1000 },
-      launch: () => Promise.reject(error),
-      halt: async () => {},
-      moved: () => {},
-    });
+    const supervisor = new Supervisor(
+      {
+        server: 'a',
+        local: false,
+        clock,
+        random: stillRandom(),
+        times: { startupMs: 1000 },
+      },
+      {
+        launch: () => Promise.reject(error),
+        halt: async () => {},
+        moved: () => {},
+      },
+    );
     await supervisor.start();
     for (let i = 0; i < 3; i++) await clock.advance(supervisor.nextRetryAt! - clock.wall());
     assert.deepEqual([supervisor.consecutiveFailures, supervisor.state], [counted, state], error.message);
@@ -99,16 +103,20 @@ test('S3.8 check:F3 only transient failures count: others are tried again, and n
 
 test('S3.8 our own abort of a connection is no crash of the server', async () => {
   const clock = new FakeClock();
-  const supervisor = new Supervisor({
-    server: 'a',
-    local: false,
-    clock,
-    random: stillRandom(),
-    times: { startupMs: 1000 },
-    launch: async () => {},
-    halt: async () => {},
-    moved: () => {},
-  });
+  const supervisor = new Supervisor(
+    {
+      server: 'a',
+      local: false,
+      clock,
+      random: stillRandom(),
+      times: { startupMs: 1000 },
+    },
+    {
+      launch: async () => {},
+      halt: async () => {},
+      moved: () => {},
+    },
+  );
   await supervisor.start();
   supervisor.crashed(new GatewayError('CANCELLED', 'no longer wanted', { outcome: 'NOT_SENT' }));
   supervisor.crashed(failed('closed'));

@@ -1,8 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
+import { serverOf } from '../../../test/support/upstream-bench.ts';
+import { POOL_DEFAULTS } from '../../model/desired-state.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import { Logger } from '../../telemetry/logger.ts';
 import type { Connection } from '../connection/connection.ts';
+import type { PartEvents } from '../part-events.ts';
+import { ServerContext } from '../server-context.ts';
+import { UPSTREAM_TIMES, type UpstreamSetDeps } from '../upstream-deps.ts';
 import { HealthProbe } from './health-probe.ts';
 import type { ServerHealth } from './server-health.ts';
 
@@ -29,18 +35,16 @@ test('fault:F28 a process that its node may not speak to is not probed, and not 
   const clock = new FakeClock();
   const deaf = new DeafConnection();
   let gone = 0;
-  const probe = new HealthProbe({
-    server: 'one',
-    clock,
-    health: { probed() {} } as unknown as ServerHealth,
-    everyMs: () => EVERY_MS,
-    pingMs: PING_MS,
-    each: true,
-    connections: () => [deaf as unknown as Connection],
-    gone: () => {
-      gone++;
-    },
-  });
+  const context = new ServerContext(
+    serverOf('one', { probeMs: EVERY_MS }),
+    { clock, logger: Logger.silent() } as unknown as UpstreamSetDeps,
+    { maxProcesses: 1, maxTimeoutMs: 1, pool: POOL_DEFAULTS },
+    { ...UPSTREAM_TIMES, pingMs: PING_MS },
+  );
+  const pool = { connections: () => [deaf as unknown as Connection] };
+  const health = { probed() {} } as unknown as ServerHealth;
+  const events = { replace: () => void gone++ } as unknown as PartEvents;
+  const probe = new HealthProbe(context, pool, health, events);
   const pass = async (ms: number): Promise<void> => {
     for (let i = 0; i < ms; i += PING_MS) {
       clock.advance(PING_MS);

@@ -1,26 +1,16 @@
-import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { request } from '../../protocol/compose.ts';
 import { discoverRequest } from '../../protocol/stateless/discover.ts';
 import type { Connection } from '../connection/connection.ts';
 import { asGatewayError } from '../connection/failures.ts';
+import type { PartEvents } from '../part-events.ts';
+import type { ServerContext } from '../server-context.ts';
 import { refusalOf } from '../transport/http-refusal.ts';
-import type { CloseReason } from '../transport/transport.ts';
 import { FAILURES_TILL_UNHEALTHY, type ServerHealth } from './server-health.ts';
 
-interface HealthProbeDeps {
-  readonly server: string;
-  readonly clock: Clock;
-  readonly health: ServerHealth;
-  /** How long nothing may be heard of a connection before it is asked; 0 for never. */
-  readonly everyMs: () => number;
-  /** Time for an answer; also what passes between the first question that failed and the second. */
-  readonly pingMs: number;
-  /** Each connection is a process of its own; else one of them stands for all. */
-  readonly each: boolean;
-  readonly connections: () => Iterable<Connection>;
-  /** The connection does not answer any more. */
-  readonly gone: (connection: Connection, error: GatewayError) => void;
+/** Where the connections of the server are. */
+interface Connections {
+  connections(): Iterable<Connection>;
 }
 
 /** Asks whether anybody is there, in the way of the connection's era. Any answer will do. Rejects with GatewayError. */
@@ -38,7 +28,10 @@ async function ping(connection: Connection, timeoutMs: number): Promise<void> {
  * tell as much. The first question without an answer makes the server unhealthy, the second ends the connection.
  */
 export class HealthProbe {
-  readonly #deps: HealthProbeDeps;
+  readonly #context: ServerContext;
+  readonly #pool: Connections;
+  readonly #health: ServerHealth;
+  readonly #events: PartEvents;
   /** Which failed to answer last time. */
   #suspects = new Set<Connection>();
   #next = 0;
@@ -46,14 +39,17 @@ export class HealthProbe {
   /** Raised at every start and end: what a probe of an earlier run finds does not count. */
   #run = 0;
 
-  constructor(deps: HealthProbeDeps) {
-    this.#deps = deps;
+  constructor(context: ServerContext, pool: Connections, health: ServerHealth, events: PartEvents) {
+    this.#context = context;
+    this.#pool = pool;
+    this.#health = health;
+    this.#events = events;
   }
 
   /** The server is up, or how often it is asked has changed. */
   begin(): void {
     this.end();
-    this.#arm(this.#deps.everyMs());
+    this.#arm(this.#everyMs);
   }
 
   end(): void {
@@ -63,14 +59,19 @@ export class HealthProbe {
     this.#suspects.clear();
   }
 
+  /** How long nothing may be heard of a connection before it is asked; 0 for never. */
+  get #everyMs(): number {
+    return this.#context.server.probeMs;
+  }
+
   #arm(delayMs: number): void {
     if (delayMs <= 0) return;
-    this.#disarm = this.#deps.clock.after(delayMs, () => void this.#probe());
+    this.#disarm = this.#context.deps.clock.after(delayMs, () => void this.#probe());
   }
 
   async #probe(): Promise<void> {
     const run = this.#run;
-    const { everyMs, pingMs, gone, health } = this.#deps;
+    const { local, times } = this.#context;
     const asked = this.#idle();
     const failures = await Promise.all(asked.map((connection) => this.#ask(connection)));
     if (run !== this.#run) return;
@@ -80,41 +81,42 @@ export class HealthProbe {
       const error = failures[i] ?? null;
       if (error === null) continue;
       failure = error;
-      if (this.#suspects.has(connection)) gone(connection, error);
+      if (this.#suspects.has(connection)) this.#events.replace(connection, error, local ? 'remove' : 'shutdown');
       else suspects.add(connection);
       // What was told may have ended the run.
       if (run !== this.#run) return;
     }
     this.#suspects = suspects;
-    if (asked.length > 0) health.probed(failure?.message ?? null);
-    this.#arm(suspects.size > 0 ? Math.min(pingMs, everyMs()) : everyMs());
+    if (asked.length > 0) this.#health.probed(failure?.message ?? null);
+    this.#arm(suspects.size > 0 ? Math.min(times.pingMs, this.#everyMs) : this.#everyMs);
   }
 
   /** Whom to ask: suspects first, else all processes, or one connection after the other. */
   #idle(): Connection[] {
     // Of one that nothing is sent to, a node of a cluster that lost its lease perhaps, nothing is to be learned (F28).
-    const all = [...this.#deps.connections()].filter(({ ready, transport }) => ready && transport.silent !== true);
+    const all = [...this.#pool.connections()].filter(({ ready, transport }) => ready && transport.silent !== true);
     const idle = all.filter((connection) => connection.inFlight === 0 && !this.#answeredLately(connection));
     const again = idle.filter((connection) => this.#suspects.has(connection));
     if (again.length > 0) return again;
-    if (this.#deps.each) return idle;
+    // Each process may hang for itself.
+    if (this.#context.ownProcess) return idle;
     // Somebody's answers stand for the server, and so does the probe.
     return idle.length === 0 || idle.length < all.length ? [] : [idle[this.#next++ % idle.length]!];
   }
 
   #answeredLately({ use }: Connection): boolean {
-    const { clock, everyMs } = this.#deps;
-    return use.requests > 0 && use.consecutiveErrors === 0 && clock.now() - use.lastUsedAt < everyMs();
+    return (
+      use.requests > 0 && use.consecutiveErrors === 0 && this.#context.deps.clock.now() - use.lastUsedAt < this.#everyMs
+    );
   }
 
   /** Why it seems to be gone; null for an answer, and where calls or the transport have told more meanwhile. */
   async #ask(connection: Connection): Promise<GatewayError | null> {
-    const { server, pingMs } = this.#deps;
     try {
-      await ping(connection, pingMs);
+      await ping(connection, this.#context.times.pingMs);
       return null;
     } catch (cause) {
-      const error = asGatewayError(cause, server);
+      const error = asGatewayError(cause, this.#context.name);
       if (!connection.live || connection.inFlight > 0 || this.#answeredLately(connection)) return null;
       const status = refusalOf(error)?.status ?? 0;
       return status > 0 && status < 500 ? null : error;
@@ -125,44 +127,40 @@ export class HealthProbe {
 /** Attempts in a row that could not even be sent; then a remote server counts as gone. */
 const UNSENT_TILL_GONE = 3;
 
-interface ConnectionHealthDeps {
-  readonly server: string;
-  readonly pingMs: number;
-  readonly health: ServerHealth;
-  /** Nothing but failing calls tells that a remote server is gone; a process says it by its exit. */
-  readonly remote: boolean;
-  /** Ends a connection as if it had ended by itself. */
-  readonly replace: (connection: Connection, error: GatewayError, how: CloseReason) => void;
-}
-
 /**
  * What calls tell of the health of one server's connections: deadlines in a row lead to a ping, and calls in a row
  * that could not be sent to the end of the connection, so that the supervisor takes over.
  */
 export class ConnectionHealth {
-  readonly #deps: ConnectionHealthDeps;
+  readonly #context: ServerContext;
+  readonly #health: ServerHealth;
+  readonly #events: PartEvents;
   #unsent = 0;
 
-  constructor(deps: ConnectionHealthDeps) {
-    this.#deps = deps;
+  constructor(context: ServerContext, health: ServerHealth, events: PartEvents) {
+    this.#context = context;
+    this.#health = health;
+    this.#events = events;
   }
 
   answered(): void {
     this.#unsent = 0;
-    this.#deps.health.callAnswered();
+    this.#health.callAnswered();
   }
 
   failed(error: GatewayError): void {
-    this.#deps.health.callFailed(error);
+    this.#health.callFailed(error);
   }
 
   unsent(connection: Connection | null): void {
-    const { server, remote, replace } = this.#deps;
-    if (!remote || ++this.#unsent < UNSENT_TILL_GONE) return;
+    const { name: server, local } = this.#context;
+    // A process says by its exit that it is gone; of a remote server only failing calls do.
+    if (local || ++this.#unsent < UNSENT_TILL_GONE) return;
     this.#unsent = 0;
     if (connection === null) return;
     // Not ended for the server: should it come back with the session, so do we.
-    replace(connection, new GatewayError('NOT_SENT', `${server} cannot be reached`, { server }), 'shutdown');
+    const error = new GatewayError('NOT_SENT', `${server} cannot be reached`, { server });
+    this.#events.replace(connection, error, 'shutdown');
   }
 
   /**
@@ -170,13 +168,13 @@ export class ConnectionHealth {
    * is replaced.
    */
   async probe(connection: Connection): Promise<void> {
-    const { server, pingMs, health, replace } = this.#deps;
-    health.callsFailed(FAILURES_TILL_UNHEALTHY, `${server} did not answer in time`);
+    const { name: server, times } = this.#context;
+    this.#health.callsFailed(FAILURES_TILL_UNHEALTHY, `${server} did not answer in time`);
     try {
-      await ping(connection, pingMs);
+      await ping(connection, times.pingMs);
     } catch (cause) {
       const error = asGatewayError(cause, server);
-      if (error.code === 'TIMEOUT' && connection.live) replace(connection, error, 'remove');
+      if (error.code === 'TIMEOUT' && connection.live) this.#events.replace(connection, error, 'remove');
     }
   }
 }

@@ -5,6 +5,7 @@ import { LISTEN } from '../../protocol/methods.ts';
 import { toStateless } from '../../protocol/stateless/to-stateless.ts';
 import type { OwnRequest } from '../calls/pending.ts';
 import type { Connection } from '../connection/connection.ts';
+import type { PartEvents } from '../part-events.ts';
 
 /** What of a server's capabilities makes its `list_changed` worth listening for, and how the filter names it. */
 const LISTS = [
@@ -17,19 +18,14 @@ const REOPEN: Backoff = { initialMs: 500, maxMs: 5 * 60_000, jitter: 0 };
 /** How long the server's acknowledgement is waited for before it is listed again without. */
 const ACK_WAIT_MS = 2_000;
 
-interface ChangeListenerDeps {
-  readonly clock: Clock;
-  /** The stream was down for a while, and is open again: what it would have told meanwhile is unknown. */
-  readonly missed: (connection: Connection) => void;
-}
-
 /**
  * Keeps one `subscriptions/listen` of the gateway's own open to a stateless server, because such a server announces
  * changes of its lists nowhere else (2026-07-28, patterns/subscriptions). What comes on it reaches the connection's
  * owner like any `list_changed`. A stream that breaks is opened again, ever less often; one that is refused is not.
  */
 export class ChangeListener {
-  readonly #deps: ChangeListenerDeps;
+  readonly #clock: Clock;
+  readonly #events: PartEvents;
   #connection: Connection | null = null;
   #disarm: (() => void) | null = null;
   #breaks = 0;
@@ -37,8 +33,9 @@ export class ChangeListener {
   #refused = false;
   #stopWaiting: () => void = () => {};
 
-  constructor(deps: ChangeListenerDeps) {
-    this.#deps = deps;
+  constructor(clock: Clock, events: PartEvents) {
+    this.#clock = clock;
+    this.#events = events;
   }
 
   /** Listens over this connection, unless another one does already or there is nothing to hear. */
@@ -67,7 +64,7 @@ export class ChangeListener {
 
   #open(connection: Connection, filter: string, again: boolean): void {
     const message = request(LISTEN, '0', `{"notifications":${filter}}`, 'stateful');
-    const openedAt = this.#deps.clock.now();
+    const openedAt = this.#clock.now();
     const { pending } = connection.post(toStateless(message, connection.profile));
     if (again) this.#missedOnceOpen(connection, pending);
     pending.answer.then(
@@ -81,13 +78,12 @@ export class ChangeListener {
 
   /** Not before the server listens out for changes again: what changes after that is told. */
   #missedOnceOpen(connection: Connection, pending: OwnRequest): void {
-    const { clock, missed } = this.#deps;
     const open = (): void => {
       this.#stopWaiting();
       pending.told = null;
-      missed(connection);
+      this.#events.missed(connection);
     };
-    this.#stopWaiting = clock.after(ACK_WAIT_MS, open);
+    this.#stopWaiting = this.#clock.after(ACK_WAIT_MS, open);
     pending.told = ({ method }) => {
       if (method === 'notifications/subscriptions/acknowledged') open();
     };
@@ -96,9 +92,8 @@ export class ChangeListener {
   #reopen(connection: Connection, filter: string, openedAt: number): void {
     this.#stopWaiting();
     if (this.#connection !== connection || !connection.ready) return;
-    const { clock } = this.#deps;
-    this.#breaks = clock.now() - openedAt > REOPEN.maxMs ? 0 : this.#breaks + 1;
-    this.#disarm = clock.after(backoffMs(REOPEN, this.#breaks, 0), () => {
+    this.#breaks = this.#clock.now() - openedAt > REOPEN.maxMs ? 0 : this.#breaks + 1;
+    this.#disarm = this.#clock.after(backoffMs(REOPEN, this.#breaks, 0), () => {
       this.#disarm = null;
       if (this.#connection !== connection || !connection.ready) return;
       this.#open(connection, filter, true);

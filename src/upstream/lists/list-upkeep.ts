@@ -1,9 +1,10 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { type Clock, within } from '../../model/clock.ts';
 import type { Message } from '../../model/message.ts';
-import type { UpstreamEvents } from '../../model/ports.ts';
 import type { Connection } from '../connection/connection.ts';
 import { sessionOf } from '../connection/session-key.ts';
+import type { PartEvents } from '../part-events.ts';
+import type { ServerContext } from '../server-context.ts';
 import { ChangeListener } from './change-listener.ts';
 import type { ServerCatalogs } from './server-catalogs.ts';
 
@@ -62,15 +63,6 @@ class ChangeGatherer {
   }
 }
 
-interface ListUpkeepDeps {
-  readonly server: string;
-  readonly clock: Clock;
-  readonly events: UpstreamEvents;
-  readonly catalogs: ServerCatalogs;
-  /** The stream on which a stateless server tells of changes was broken. */
-  readonly missed: (connection: Connection) => void;
-}
-
 /** What other nodes hear of the server's lists is heeded at most once in so long (F12). */
 const HEEDED_EVERY_MS = 1_000;
 /** A call waits no longer for lists that are due or being read. */
@@ -78,7 +70,8 @@ const SETTLE_MS = 2_000;
 
 /** Keeps what is known of one server's lists up to date: lists it when it can be, and again when it tells of changes. */
 export class ListUpkeep {
-  readonly #deps: ListUpkeepDeps;
+  readonly #context: ServerContext;
+  readonly #catalogs: ServerCatalogs;
   readonly #changes: ChangeGatherer;
   readonly #listener: ChangeListener;
   #heeded = Number.NEGATIVE_INFINITY;
@@ -86,17 +79,18 @@ export class ListUpkeep {
   /** Ends the wait for the next time that others are heeded. */
   #giveUp: () => void = () => {};
 
-  constructor(deps: ListUpkeepDeps) {
-    const { clock, missed } = deps;
-    this.#deps = deps;
+  constructor(context: ServerContext, catalogs: ServerCatalogs, events: PartEvents) {
+    this.#context = context;
+    this.#catalogs = catalogs;
+    const { clock } = context.deps;
     this.#changes = new ChangeGatherer(clock, (connection, messages) => this.#changed(connection, messages));
-    this.#listener = new ChangeListener({ clock, missed });
+    this.#listener = new ChangeListener(clock, events);
   }
 
   /** There is a connection that the server can be listed over. */
   useful(connection: Connection, profile: ClientProfile): void {
-    this.#deps.catalogs.ensure(profile, connection);
-    this.#deps.catalogs.adopted(connection);
+    this.#catalogs.ensure(profile, connection);
+    this.#catalogs.adopted(connection);
     this.#listener.watch(connection);
   }
 
@@ -107,25 +101,24 @@ export class ListUpkeep {
 
   /** The connection has ended, and not by the doing of whose it was. */
   ended(connection: Connection): void {
-    this.#deps.catalogs.ended(connection);
+    this.#catalogs.ended(connection);
   }
 
   /** The connection stands in for one that ended: resolves when the server has been listed since. */
   renewed(connection: Connection): Promise<void> {
-    return this.#deps.catalogs.renewed(connection);
+    return this.#catalogs.renewed(connection);
   }
 
   /** Lists again what this connection serves; resolves when that is done, or has failed. */
   async relisted(connection: Connection): Promise<void> {
     if (!connection.ready) return;
-    const { catalogs } = this.#deps;
-    if (connection.era === 'stateless') await catalogs.refreshAll(connection);
-    else await catalogs.refreshOver(connection);
+    if (connection.era === 'stateless') await this.#catalogs.refreshAll(connection);
+    else await this.#catalogs.refreshOver(connection);
   }
 
   /** Waits for the lists of such a client over its connection, at most for a moment. False: none are due or being read. */
   async settled(connection: Connection, client: ClientProfile): Promise<boolean> {
-    const { catalogs, clock } = this.#deps;
+    const catalogs = this.#catalogs;
     const due = this.#changes.due(connection);
     if (due === null && catalogs.listing(client, connection) === null) return false;
     const listed = async (): Promise<void> => {
@@ -134,13 +127,13 @@ export class ListUpkeep {
       // The server may have told of another change while it was being listed.
       await catalogs.listing(client, connection);
     };
-    await within(clock, SETTLE_MS, listed(), () => {});
+    await within(this.#context.deps.clock, SETTLE_MS, listed(), () => {});
     return true;
   }
 
   /** Another node has heard that the lists are others. What this node listens to it hears itself. */
   heardElsewhere(): Promise<void> {
-    const { clock } = this.#deps;
+    const { clock } = this.#context.deps;
     this.#heeding ??= new Promise((resolve) => {
       const disarm = clock.after(Math.max(0, this.#heeded + HEEDED_EVERY_MS - clock.now()), () => {
         this.#heeding = null;
@@ -158,20 +151,20 @@ export class ListUpkeep {
 
   close(): void {
     this.#giveUp();
-    this.#deps.catalogs.close();
+    this.#catalogs.close();
     this.#changes.close();
     this.#listener.close();
   }
 
   async #relistAll(): Promise<void> {
-    const { catalogs } = this.#deps;
-    const stateful = catalogs.refreshListed('stateful');
-    if (!this.#listener.hears) await catalogs.refreshListed('stateless');
+    const stateful = this.#catalogs.refreshListed('stateful');
+    if (!this.#listener.hears) await this.#catalogs.refreshListed('stateless');
     await stateful;
   }
 
   #changed(connection: Connection, messages: readonly Message[]): void {
-    const { server, events } = this.#deps;
+    const { name: server } = this.#context;
+    const { events } = this.#context.deps;
     const sessionId = sessionOf(connection.tenancy);
     if (sessionId !== null) {
       for (const message of messages) events.notification(server, sessionId, message, connection.key);

@@ -1,8 +1,11 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
-import type { Clock } from '../../model/clock.ts';
 import type { Era } from '../../model/message.ts';
-import type { ListKind, ServerCatalog } from '../../model/server-catalog.ts';
+import type { ServerCatalog } from '../../model/server-catalog.ts';
 import type { Connection } from '../connection/connection.ts';
+import { isExclusive } from '../connection/session-key.ts';
+import type { PartEvents } from '../part-events.ts';
+import type { SessionPool } from '../pool/session-pool.ts';
+import type { ServerContext } from '../server-context.ts';
 import { differingLists } from './listing.ts';
 
 /** What is known of a server's lists: of those for one kind of client, or of those that the process of one client has. */
@@ -33,21 +36,6 @@ export function newShelf(profile: ClientProfile, era: Era, own: Connection | nul
   return { era, profile, own, catalog: null, over: null, ...state };
 }
 
-export interface OwnListsDeps {
-  readonly clock: Clock;
-  /** A list was taken, and no client is shown it before this resolves. Never rejects. */
-  readonly inspect?: (catalog: ServerCatalog) => Promise<void> | null;
-  /**
-   * A list was taken; `lists` are those that differ from what was known before. `key`: only the clients of this connection
-   * see them; null for all of this kind that have no process.
-   */
-  readonly listed: (fingerprint: string, lists: readonly ListKind[], key: string | null) => void;
-  /** Whether it is a process that serves one session or principal, whose lists no other client is shown. */
-  readonly isOwn: (connection: Connection) => boolean;
-  /** Whether a process can be started without ending another. */
-  readonly hasRoom: () => boolean;
-}
-
 /** Where the processes of sessions list something else, a fresh one is listed again at most once in so long. */
 const DOUBT_EVERY_MS = 5_000;
 
@@ -56,7 +44,9 @@ const DOUBT_EVERY_MS = 5_000;
  * from what a fresh process lists (the common lists); equal lists are one object.
  */
 export class OwnLists {
-  readonly #deps: OwnListsDeps;
+  readonly #context: ServerContext;
+  readonly #events: PartEvents;
+  readonly #pool: SessionPool;
   readonly #common: (own: Shelf) => Shelf;
   readonly #shelves = new Map<Connection, Shelf>();
   #doubtAfter = 0;
@@ -64,8 +54,10 @@ export class OwnLists {
   #differing = 0;
 
   /** `common`: the shelf of the same kind of client with the lists of a fresh process. */
-  constructor(deps: OwnListsDeps, common: (own: Shelf) => Shelf) {
-    this.#deps = deps;
+  constructor(context: ServerContext, events: PartEvents, pool: SessionPool, common: (own: Shelf) => Shelf) {
+    this.#context = context;
+    this.#events = events;
+    this.#pool = pool;
     this.#common = common;
   }
 
@@ -84,7 +76,7 @@ export class OwnLists {
 
   /** The connection serves a client from now on. Its shelf, where it is to be listed; null where it just was, or serves no single client. */
   add(connection: Connection): Shelf | null {
-    if (!this.#deps.isOwn(connection) || this.#shelves.has(connection)) return null;
+    if (!this.#isOwn(connection) || this.#shelves.has(connection)) return null;
     // No client has to be told of what the pool closed by itself.
     for (const other of this.#shelves.keys()) if (!other.live) this.#drop(other);
     const own = newShelf(connection.profile, connection.era, connection);
@@ -109,7 +101,7 @@ export class OwnLists {
     const isCommon = digest === this.#common(own).catalog?.digest;
     const equal = this.#shelves.values().find(({ catalog }) => catalog?.digest === digest)?.catalog;
     const kept = equal ?? { ...listed, own: true as const };
-    if (!isCommon && equal == null) await this.#deps.inspect?.(kept);
+    if (!isCommon && equal == null) await this.#context.deps.inspect?.(kept);
     if (this.#shelves.get(own.own!) !== own) return null;
     const common = this.#common(own);
     const before = own.catalog ?? common.catalog;
@@ -134,10 +126,15 @@ export class OwnLists {
 
   /** A process lists something else than a fresh one did: perhaps a fresh one does so by now as well. */
   #isDoubtful(common: Shelf): boolean {
-    const { clock, hasRoom } = this.#deps;
-    if (common.listing !== null || clock.now() < this.#doubtAfter || !hasRoom()) return false;
+    const { clock } = this.#context.deps;
+    if (common.listing !== null || clock.now() < this.#doubtAfter || this.#pool.room !== 'free') return false;
     this.#doubtAfter = clock.now() + DOUBT_EVERY_MS;
     return true;
+  }
+
+  /** Whether it is a process that serves one session or principal, whose lists no other client is shown. */
+  #isOwn({ era, tenancy }: Connection): boolean {
+    return this.#context.ownProcess && era === 'stateful' && isExclusive(tenancy);
   }
 
   #set(own: Shelf, catalog: ServerCatalog | null): void {
@@ -154,6 +151,6 @@ export class OwnLists {
   }
 
   #tell({ profile, own }: Shelf, before: ServerCatalog | null, after: ServerCatalog | null): void {
-    this.#deps.listed(profile.fingerprint, after === null ? [] : differingLists(before, after), own!.key);
+    this.#events.listed(profile.fingerprint, after === null ? [] : differingLists(before, after), own!.key);
   }
 }

@@ -1,16 +1,18 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { within } from '../../model/clock.ts';
 import type { Era } from '../../model/message.ts';
-import type { KnownCatalogs } from '../../model/ports.ts';
 import type { Server } from '../../model/server.ts';
 import type { InvalidItem, ServerCatalog } from '../../model/server-catalog.ts';
 import { canonical } from '../../protocol/canonical.ts';
 import { isStale } from '../../protocol/list-freshness.ts';
-import type { Logger } from '../../telemetry/logger.ts';
 import type { Connection } from '../connection/connection.ts';
 import { standIn } from '../connection/session-key.ts';
+import type { PartEvents } from '../part-events.ts';
+import type { SessionPool } from '../pool/session-pool.ts';
+import type { ServerContext } from '../server-context.ts';
+import type { Supervisor } from '../supervision/supervisor.ts';
 import { differingLists, listServer } from './listing.ts';
-import { newShelf, OwnLists, type OwnListsDeps, type Shelf } from './own-lists.ts';
+import { newShelf, OwnLists, type Shelf } from './own-lists.ts';
 
 /** A list that failed is not asked for again for so long (seeds F7). */
 const FAILED_LIST_PAUSE_MS = 5_000;
@@ -24,17 +26,6 @@ const MAX_CONNECTIONS = 3;
 /** Kinds of client remembered per server and era; what exceeds it is listed again when it comes back. */
 const MAX_SHELVES = 64;
 
-interface ServerCatalogsDeps extends OwnListsDeps {
-  readonly logger: Logger;
-  readonly knownCatalogs: KnownCatalogs;
-  /** A connection of this era that presents this client's capabilities. Rejects with GatewayError. */
-  readonly connectionFor: (profile: ClientProfile, era: Era) => Promise<Connection>;
-  /** An item of the server is left out of its lists; each is told once in a run. */
-  readonly invalid: (item: InvalidItem) => void;
-  /** Whether there can be a connection without a start. */
-  readonly isUp: () => boolean;
-}
-
 /**
  * What one server offers, per kind of client: one catalogue per era and capability fingerprint, because a server that
  * speaks both eras may offer another thing in each. Remembered ones of an earlier process are served until the server
@@ -45,28 +36,32 @@ interface ServerCatalogsDeps extends OwnListsDeps {
  * kept beside them, as long as the process lives and only where it differs; equal lists are one object.
  */
 export class ServerCatalogs {
-  readonly #deps: ServerCatalogsDeps;
+  readonly #context: ServerContext;
+  readonly #supervisor: Supervisor;
+  readonly #events: PartEvents;
   readonly #shelves: Readonly<Record<Era, Map<string, Shelf>>> = { stateful: new Map(), stateless: new Map() };
   readonly #own: OwnLists;
-  #server: Server;
   #latest: Shelf | null = null;
   #run = 1;
   /** The invalid items that were told in this run, as text. */
   readonly #told = new Set<string>();
 
-  constructor(server: Server, deps: ServerCatalogsDeps, remembered: Iterable<RememberedCatalog>) {
-    this.#deps = deps;
-    this.#server = server;
-    this.#own = new OwnLists(deps, ({ profile, era }) => this.#shelf(profile, era));
+  constructor(
+    context: ServerContext,
+    supervisor: Supervisor,
+    pool: SessionPool,
+    events: PartEvents,
+    remembered: Iterable<RememberedCatalog>,
+  ) {
+    this.#context = context;
+    this.#supervisor = supervisor;
+    this.#events = events;
+    this.#own = new OwnLists(context, events, pool, ({ profile, era }) => this.#shelf(profile, era));
     for (const { profile, catalog } of remembered) {
       const shelf = this.#shelf(profile, catalog.hello.era);
       shelf.catalog = catalog;
       if (this.#latest === null || catalog.listedAt > this.#latest.catalog!.listedAt) this.#latest = shelf;
     }
-  }
-
-  set server(server: Server) {
-    this.#server = server;
   }
 
   /** The catalogue that was listed last, of whatever kind of client. */
@@ -129,11 +124,11 @@ export class ServerCatalogs {
     const shelf = this.#shelf(profile, era);
     const upToDate = shelf.listedIn === this.#run;
     const known = shelf.catalog;
-    if (known !== null && upToDate && !isStale(known, this.#deps.clock.wall())) return known;
-    const mayList = shelf.listing === null && this.#deps.clock.now() >= shelf.pausedUntil;
+    if (known !== null && upToDate && !isStale(known, this.#context.deps.clock.wall())) return known;
+    const mayList = shelf.listing === null && this.#context.deps.clock.now() >= shelf.pausedUntil;
     const listing = mayList ? this.#refresh(shelf, null) : shelf.listing;
     if (listing === null || waitMs <= 0 || (known !== null && !upToDate)) return known;
-    await within(this.#deps.clock, waitMs, listing, () => {});
+    await within(this.#context.deps.clock, waitMs, listing, () => {});
     return shelf.catalog;
   }
 
@@ -223,10 +218,10 @@ export class ServerCatalogs {
 
   /** As soon as the list may be asked for: one that failed is not asked again at once, whatever has happened (F7). */
   #relist(shelf: Shelf, connection: Connection | null): Promise<void> {
-    const leftMs = shelf.pausedUntil - this.#deps.clock.now();
+    const leftMs = shelf.pausedUntil - this.#context.deps.clock.now();
     if (leftMs <= 0 || shelf.listing !== null) return this.#refresh(shelf, connection);
     shelf.disarm();
-    shelf.disarm = this.#deps.clock.after(leftMs, () => {
+    shelf.disarm = this.#context.deps.clock.after(leftMs, () => {
       if (connection?.ready !== false && shelf.listing === null) void this.#refresh(shelf, connection);
     });
     return Promise.resolve();
@@ -247,15 +242,15 @@ export class ServerCatalogs {
   }
 
   async #list(shelf: Shelf, given: Connection | null, left = MAX_CONNECTIONS): Promise<void> {
-    const { clock, logger, knownCatalogs } = this.#deps;
-    const server = this.#server;
+    const { logger, server } = this.#context;
+    const { clock, inspect, knownCatalogs } = this.#context.deps;
     let connection: Connection | null = null;
     shelf.disarm();
     try {
       if (shelf.own?.ready === false) return;
       shelf.over = given;
       connection =
-        shelf.own ?? (given?.ready === true ? given : await this.#deps.connectionFor(shelf.profile, shelf.era));
+        shelf.own ?? (given?.ready === true ? given : await this.#events.listingConnection(shelf.profile, shelf.era));
       shelf.over = connection;
       const run = this.#run;
       const before = shelf.catalog ?? (shelf.own === null ? null : this.#shelf(shelf.profile, shelf.era).catalog);
@@ -275,7 +270,7 @@ export class ServerCatalogs {
         if (doubtful !== null) void this.#refresh(doubtful, null);
         return;
       }
-      const inspected = this.#deps.inspect?.(catalog);
+      const inspected = inspect?.(catalog);
       if (inspected != null) await inspected;
       const unchanged = before !== null && before.digest === catalog.digest && shelf.listedIn !== 0;
       // Of the same lists the one that was taken last is kept: their time to live has begun again.
@@ -287,11 +282,11 @@ export class ServerCatalogs {
       if (!unchanged && server.temporary !== true)
         knownCatalogs.save(identityOf(server, shelf.profile, shelf.era), catalog);
       if (!unchanged) this.#own.split(shelf, before);
-      this.#deps.listed(shelf.profile.fingerprint, unchanged ? [] : differingLists(before, catalog), null);
+      this.#events.listed(shelf.profile.fingerprint, unchanged ? [] : differingLists(before, catalog), null);
     } catch (error) {
       // It was a client's, say, whose session has ended: that says nothing of the server.
       if (shelf.own?.live === false) return;
-      if (connection !== null && wasClosedByUs(connection) && left > 1 && this.#deps.isUp()) {
+      if (connection !== null && wasClosedByUs(connection) && left > 1 && this.#supervisor.up) {
         return this.#list(shelf, null, left - 1);
       }
       shelf.pausedUntil = clock.now() + FAILED_LIST_PAUSE_MS;
@@ -306,15 +301,15 @@ export class ServerCatalogs {
       const text = JSON.stringify(item);
       if (this.#told.size === MAX_INVALID || this.#told.has(text)) continue;
       this.#told.add(text);
-      this.#deps.logger.warn('list_item_invalid', { ...item });
-      this.#deps.invalid(item);
+      this.#context.logger.warn('list_item_invalid', { ...item });
+      this.#events.itemInvalid(item);
     }
   }
 
   /** Of a connection that ended meanwhile the next one lists. */
   #listLater(shelf: Shelf, connection: Connection): void {
     const pauseMs = FAILED_LIST_PAUSE_MS * Math.min(2 ** (shelf.failures - 1), MAX_PAUSES);
-    shelf.disarm = this.#deps.clock.after(pauseMs, () => {
+    shelf.disarm = this.#context.deps.clock.after(pauseMs, () => {
       if (connection.ready && shelf.failures > 0 && shelf.listing === null) void this.#refresh(shelf, connection);
     });
   }

@@ -1,12 +1,10 @@
 import { type ClientProfile, isolationOf } from '../../model/client-profile.ts';
-import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Era } from '../../model/message.ts';
-import type { Isolation, Server } from '../../model/server.ts';
+import type { Isolation } from '../../model/server.ts';
 import { takesInput } from '../../protocol/stateless/input-required.ts';
 import type { Attempt } from '../connection/attempt.ts';
 import type { Connection } from '../connection/connection.ts';
-import type { Connector } from '../connection/connector.ts';
 import { EraUnspoken } from '../connection/failures.ts';
 import {
   isReplica,
@@ -17,11 +15,11 @@ import {
   tenancyOf,
   type Wanted,
 } from '../connection/session-key.ts';
-import type { SpokenEras } from '../connection/spoken-eras.ts';
-import type { StartQueue } from '../supervision/start-queue.ts';
-import type { NodeLimits, ProcessQuota } from './process-quota.ts';
-import { Replicas, type ReplicasDeps } from './replicas.ts';
-import { SessionPool, type Swept } from './session-pool.ts';
+import type { PartEvents } from '../part-events.ts';
+import type { ServerContext } from '../server-context.ts';
+import { Replicas } from './replicas.ts';
+import { SessionPool } from './session-pool.ts';
+import type { SlotParts } from './slot-life.ts';
 
 /**
  * Client sessions that wait for a connection. A session can end while its server is still starting; what is opened for
@@ -52,26 +50,6 @@ export class WaitingSessions {
   }
 }
 
-interface ClientConnectionsDeps {
-  readonly clock: Clock;
-  readonly connector: Connector;
-  readonly eras: SpokenEras;
-  /** null for servers that are no processes of this machine. */
-  readonly quota: ProcessQuota | null;
-  /** Where processes wait for a place to start in; null for servers that are none. */
-  readonly starts: StartQueue | null;
-  readonly limits: Readonly<NodeLimits>;
-  readonly clientGone: (sessionId: string) => boolean;
-  /** Presented on connections that are everybody's. */
-  readonly nobody: ClientProfile;
-  /** The server is stopped, or stops: another attempt must not start a process that nothing would end. */
-  readonly stopped: () => boolean;
-  readonly replicas: Omit<ReplicasDeps, 'clock' | 'profile' | 'pool'>;
-  readonly adopted: (connection: Connection, want: Wanted) => void;
-  /** The pool has closed it. */
-  readonly swept: (swept: Swept) => void;
-}
-
 /** A session at a server that was used from several nodes is ended by one that has a connection on it. */
 const END_AFTER_MS = 2_000;
 /** Connections that a stateless client's calls may be spread over while questions wait for their clients. */
@@ -86,45 +64,25 @@ export class ClientConnections {
   readonly #waiting = new WaitingSessions();
   readonly pool: SessionPool;
   readonly replicas: Replicas;
-  readonly #deps: ClientConnectionsDeps;
-  #server: Server;
+  readonly #context: ServerContext;
+  readonly #by: SlotParts;
   /** Asks the server whether it takes `initialize`, over the connection of the first client that needs that. */
   #asking: Promise<Connection> | null = null;
 
-  constructor(server: Server, deps: ClientConnectionsDeps) {
-    this.#server = server;
-    this.#deps = deps;
-    this.pool = new SessionPool({
-      server: server.name,
-      clock: deps.clock,
-      connect: (want, attempt) => this.#connect(want, attempt),
-      resumable: (want) => deps.connector.needsOwn(this.#server, want),
-      adopted: (connection, want) => {
-        deps.connector.remember(this.#server, want, connection);
-        deps.adopted(connection, want);
-        this.replicas.opened(want, connection.era);
-      },
-      quota: deps.quota,
-      starts: deps.starts,
-      limit: () => this.#server.limits.maxProcesses,
-      settings: () => deps.limits.pool,
-      clientGone: deps.clientGone,
-      swept: deps.swept,
-    });
-    const { clock, nobody: profile } = deps;
-    this.replicas = new Replicas(server, { ...deps.replicas, clock, profile, pool: this.pool });
-  }
-
-  update(server: Server): void {
-    this.#server = server;
-    this.replicas.update(server);
+  constructor(context: ServerContext, by: SlotParts, events: PartEvents) {
+    this.#context = context;
+    this.#by = by;
+    this.pool = new SessionPool(context, by, events);
+    this.replicas = new Replicas(context, this.pool, events);
   }
 
   /** The key of the connection that serves the client's requests of this method; null while the era is not known. */
   keyOf(client: ClientProfile, method = ''): string | null {
-    const era = this.#deps.eras.servedIn(client);
+    const era = this.#by.eras.servedIn(client);
     if (era === null) return null;
-    return this.replicas.of(era)?.keyOf(client, method) ?? sessionKey(client, isolationOf(this.#server, era), era);
+    return (
+      this.replicas.of(era)?.keyOf(client, method) ?? sessionKey(client, isolationOf(this.#context.server, era), era)
+    );
   }
 
   /** The client's connection, if calls can be sent on it now; for a request of this method, if one is meant. */
@@ -137,7 +95,7 @@ export class ClientConnections {
 
   /** Whether a request goes to another connection than this one, unless the operator wants one for each principal. */
   #isAside(connection: Connection | null, method: string): boolean {
-    return connection?.engaged === true && takesInput(method) && this.#server.isolation !== 'principal';
+    return connection?.engaged === true && takesInput(method) && this.#context.server.isolation !== 'principal';
   }
 
   /** The client's connection, opened if need be. `by`: as in `SessionPool.acquire`. Rejects with GatewayError. */
@@ -170,16 +128,16 @@ export class ClientConnections {
 
   /** Finds out in which era the client is served, where that takes a connection. Rejects with GatewayError. */
   async settle(client: ClientProfile): Promise<void> {
-    if (this.#deps.eras.servedIn(client) === null) await this.#inEra(client, (era) => this.forListing(client, era));
+    if (this.#by.eras.servedIn(client) === null) await this.#inEra(client, (era) => this.forListing(client, era));
   }
 
   /** A connection to list the server over for this kind of client; never one that only a session would need. */
   async forListing(profile: ClientProfile, era: Era): Promise<Connection> {
-    if (isolationOf(this.#server, era) === 'shared') {
+    if (isolationOf(this.#context.server, era) === 'shared') {
       return this.replicas.of(era)?.any() ?? this.pool.acquire(this.#wanted(profile, era));
     }
     // What a session has done to its process is no other client's matter.
-    const unused = this.#deps.quota !== null;
+    const unused = this.#by.quota !== null;
     const live = era === 'stateless' ? this.pool.any(era) : this.pool.presenting(profile.fingerprint, era, unused);
     return live ?? this.pool.openSpare(profile, era);
   }
@@ -189,20 +147,21 @@ export class ClientConnections {
    * out to speak. Whose it is may depend on that.
    */
   async first(profile: ClientProfile, wish: Era | null, attempt: Attempt): Promise<Connection> {
-    const { connector, eras, nobody } = this.#deps;
+    const { connector, eras } = this.#by;
     eras.startedAnew();
     const known = wish === 'stateful' && (eras.newest === 'stateful' || eras.both);
     const want = this.#wanted(profile, 'stateful');
     if (eras.newest !== 'stateless' || known) {
-      const opened = connector.resumable(this.#server, want) || (await connector.opened(this.#server, want));
+      const opened =
+        connector.resumable(this.#context.server, want) || (await connector.opened(this.#context.server, want));
       if (opened) return this.pool.acquire(want);
     }
-    const presented = this.#server.isolation === 'shared' ? nobody : profile;
+    const presented = this.#context.server.isolation === 'shared' ? this.#context.neutral : profile;
     const connection = await this.#firstOf(presented, known ? 'stateful' : null, attempt);
     const { era } = connection;
-    if (isolationOf(this.#server, era) === 'shared') {
+    if (isolationOf(this.#context.server, era) === 'shared') {
       const shared = this.#wanted(profile, era);
-      if (!connector.joins(this.#server, shared)) this.pool.promoteSpare(shared.key, shared.tenancy);
+      if (!connector.joins(this.#context.server, shared)) this.pool.promoteSpare(shared.key, shared.tenancy);
       else {
         const joined = await this.pool.acquire(shared);
         this.pool.endSpare();
@@ -214,19 +173,19 @@ export class ClientConnections {
 
   /** Whose catalogue a client is shown: on a shared stateful connection nobody's capabilities are presented. */
   listedAs(client: ClientProfile): ClientProfile {
-    const era = this.#deps.eras.servedIn(client);
-    const isolation = era === null ? this.#server.isolation : isolationOf(this.#server, era);
-    return isolation === 'shared' && era !== 'stateless' ? this.#deps.nobody : client;
+    const era = this.#by.eras.servedIn(client);
+    const isolation = era === null ? this.#context.server.isolation : isolationOf(this.#context.server, era);
+    return isolation === 'shared' && era !== 'stateless' ? this.#context.neutral : client;
   }
 
   /** The key's session is not to be resumed any more. */
   forgetSession(key: string): void {
-    this.#deps.connector.forget(this.#server, key);
+    this.#by.connector.forget(this.#context.server, key);
   }
 
   /** The server does not know the session of the connection under this key. */
   disowned(key: string, connection: Connection): void {
-    this.#deps.connector.disowned(this.#server, key, connection);
+    this.#by.connector.disowned(this.#context.server, key, connection);
   }
 
   /** Waits for the client's connection; a session that ends meanwhile does not get to keep one. */
@@ -246,16 +205,19 @@ export class ClientConnections {
 
   /** Sessions at this server may be one client session's. */
   get #mayHaveSession(): boolean {
-    const { eras } = this.#deps;
+    const { eras } = this.#by;
     if (eras.newest === 'stateless' && !eras.both) return false;
-    return this.#server.transport.type === 'http' && isolationOf(this.#server, 'stateful') === 'session';
+    return (
+      this.#context.server.transport.type === 'http' && isolationOf(this.#context.server, 'stateful') === 'session'
+    );
   }
 
   /** There may be a session at the server all the same; nodes that have a connection on it end it before. */
   #endLater(key: string): void {
-    const { connector, clock, nobody } = this.#deps;
-    const end = (): void => void connector.end(this.#server, key, nobody);
-    if (connector.sharing) clock.after(END_AFTER_MS, end);
+    const { connector } = this.#by;
+    const { server, neutral, deps } = this.#context;
+    const end = (): void => void connector.end(server, key, neutral);
+    if (connector.sharing) deps.clock.after(END_AFTER_MS, end);
     else end();
   }
 
@@ -263,7 +225,7 @@ export class ClientConnections {
   serving(whose: ClientProfile | 'spare' | null): (key: string) => boolean {
     if (whose === null) return () => true;
     if (whose === 'spare') return (key) => key === NOBODYS_KEY;
-    const isolation = this.#server.isolation === 'principal' ? 'principal' : 'session';
+    const isolation = this.#context.server.isolation === 'principal' ? 'principal' : 'session';
     const [old, modern] = [sessionKey(whose, isolation, 'stateful'), sessionKey(whose, isolation, 'stateless')];
     const lanes = [`${old} lane `, `${modern} lane `];
     return (key) => key === old || key === modern || lanes.some((lane) => key.startsWith(lane));
@@ -276,14 +238,14 @@ export class ClientConnections {
    */
   async #inEra(client: ClientProfile, open: (era: Era) => Promise<Connection>): Promise<Connection> {
     for (;;) {
-      const era = this.#deps.eras.servedIn(client);
+      const era = this.#by.eras.servedIn(client);
       const joined = era === null ? this.#asking : null;
       try {
         if (joined !== null) await joined;
         else if (era === null) return await this.#ask(open('stateful'));
         else return await open(era);
       } catch (error) {
-        if (error instanceof EraUnspoken && this.#deps.eras.servedIn(client) === 'stateless') continue;
+        if (error instanceof EraUnspoken && this.#by.eras.servedIn(client) === 'stateless') continue;
         const calledOff = error instanceof GatewayError && error.code === 'CANCELLED';
         if (joined === null || !calledOff) throw error;
       }
@@ -309,27 +271,9 @@ export class ClientConnections {
   #wanted(client: ClientProfile, era: Era, method = ''): Wanted {
     const replicas = this.replicas.of(era);
     if (replicas !== null) return replicas.wanted(client, method);
-    const isolation: Isolation = isolationOf(this.#server, era);
+    const isolation: Isolation = isolationOf(this.#context.server, era);
     const key = sessionKey(client, isolation, era);
-    if (isolation === 'shared') return { key, era, tenancy: SHARED, profile: this.#deps.nobody };
+    if (isolation === 'shared') return { key, era, tenancy: SHARED, profile: this.#context.neutral };
     return { key, era, tenancy: tenancyOf(client, isolation), profile: client };
-  }
-
-  async #connect(want: Wanted, attempt: Attempt): Promise<Connection> {
-    const { connector, eras, stopped } = this.#deps;
-    if (stopped()) {
-      const { name: server } = this.#server;
-      throw new GatewayError('CANCELLED', `${server} is stopped`, { server, outcome: 'NOT_SENT' });
-    }
-    try {
-      return await connector.connect(this.#server, want, attempt, () => this.pool.takeSpare(want));
-    } catch (error) {
-      // A live connection proves that the server speaks the era: then this is a failure like any other.
-      if (want.era === 'stateful' && eras.newest === 'stateless' && this.pool.any('stateful') === null) {
-        if (error instanceof EraUnspoken) eras.refusedInitialize(error);
-        else if (eras.both && !attempt.cancelled) eras.doubt();
-      }
-      throw error;
-    }
   }
 }

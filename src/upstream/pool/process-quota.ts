@@ -1,19 +1,11 @@
 import { AsyncResource } from 'node:async_hooks';
 import type { Clock } from '../../model/clock.ts';
-import type { PoolSettings } from '../../model/desired-state.ts';
 import { NoRoom } from '../../model/gateway-error.ts';
 import type { Attempt } from '../connection/attempt.ts';
 import type { Connection } from '../connection/connection.ts';
+import type { ServerContext } from '../server-context.ts';
+import type { NodeLimits } from '../upstream-deps.ts';
 import type { Unused } from './slot.ts';
-
-/** Limits of this node that the operator may change while it runs. */
-export interface NodeLimits {
-  /** Child processes at once, over all servers. */
-  maxProcesses: number;
-  /** Upper bound of a call that keeps reporting progress. */
-  maxTimeoutMs: number;
-  pool: PoolSettings;
-}
 
 /** One server's share of the node's processes, and what of it could be given up. */
 export interface Yielding {
@@ -159,34 +151,29 @@ export class ProcessQuota {
   }
 }
 
-export interface ProcessRoomDeps {
-  readonly server: string;
-  /** The node's limit of processes; null for servers that are none. */
-  readonly quota: ProcessQuota | null;
-  /** The server's own limit of processes. */
-  readonly limit: () => number;
-}
-
 /**
  * The processes of one server, counted against its own limit and the node's from before they are started until nothing
  * is left of them.
  */
 export class ProcessRoom {
-  readonly #deps: ProcessRoomDeps;
+  readonly #context: ServerContext;
+  /** The node's limit of processes; null for servers that are none. */
+  readonly #quota: ProcessQuota | null;
   readonly #counted = new Set<Connection>();
   #opening = 0;
 
-  constructor(deps: ProcessRoomDeps) {
-    this.#deps = deps;
+  constructor(context: ServerContext, quota: ProcessQuota | null) {
+    this.#context = context;
+    this.#quota = quota;
   }
 
   /** The server has as many as it may have, whatever the node has. */
   get serverFull(): boolean {
-    return this.#deps.quota !== null && this.#counted.size + this.#opening >= this.#deps.limit();
+    return this.#quota !== null && this.#running >= this.#limit;
   }
 
   get nodeFull(): boolean {
-    return this.#deps.quota?.full === true;
+    return this.#quota?.full === true;
   }
 
   get full(): boolean {
@@ -195,22 +182,21 @@ export class ProcessRoom {
 
   /** How many there are of the server, and how many there may be; null where it is no process of this machine. */
   get count(): { readonly running: number; readonly limit: number } | null {
-    const { quota, limit } = this.#deps;
-    return quota === null ? null : { running: this.#counted.size + this.#opening, limit: limit() };
+    return this.#quota === null ? null : { running: this.#running, limit: this.#limit };
   }
 
   /** REFUSED, with the limit that is in the way. */
   refusal(): NoRoom {
-    const { server, limit, quota } = this.#deps;
+    const server = this.#context.name;
     const text = this.serverFull
-      ? `${server} runs ${limit()} processes, its limit (limits.maxProcesses), and all are in use; try again or raise it`
-      : `this node runs ${quota?.max} server processes, its limit (maxProcesses), and all are in use; try again or raise it`;
+      ? `${server} runs ${this.#limit} processes, its limit (limits.maxProcesses), and all are in use; try again or raise it`
+      : `this node runs ${this.#quota?.max} server processes, its limit (maxProcesses), and all are in use; try again or raise it`;
     return new NoRoom(server, text);
   }
 
   /** A process is about to be started; `opened` or `failed` follows. */
   take(pool: Yielding): void {
-    this.#deps.quota?.take(pool);
+    this.#quota?.take(pool);
     this.#opening++;
   }
 
@@ -221,11 +207,20 @@ export class ProcessRoom {
 
   failed(): void {
     this.#opening--;
-    this.#deps.quota?.release();
+    this.#quota?.release();
+  }
+
+  get #running(): number {
+    return this.#counted.size + this.#opening;
+  }
+
+  /** The server's own limit of processes. */
+  get #limit(): number {
+    return this.#context.server.limits.maxProcesses;
   }
 
   /** Nothing is left of it, or it is as good as gone. */
   gone(connection: Connection): void {
-    if (this.#counted.delete(connection)) this.#deps.quota?.release();
+    if (this.#counted.delete(connection)) this.#quota?.release();
   }
 }

@@ -1,112 +1,17 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
-import type { Clock } from '../../model/clock.ts';
 import type { GatewayError } from '../../model/gateway-error.ts';
 import type { Era } from '../../model/message.ts';
 import type { StateLoss } from '../../model/ports.ts';
-import type { Random } from '../../model/random.ts';
-import type { RecoveryStep, ReplicaStatus } from '../../model/server-state.ts';
-import type { Logger } from '../../telemetry/logger.ts';
+import type { ReplicaStatus } from '../../model/server-state.ts';
 import type { Connection } from '../connection/connection.ts';
-import { replicaKey, type Wanted } from '../connection/session-key.ts';
-import { Supervisor } from '../supervision/supervisor.ts';
+import type { Wanted } from '../connection/session-key.ts';
+import type { PartEvents } from '../part-events.ts';
+import type { ServerContext } from '../server-context.ts';
 import { Affinity, holderOf, isFailing, Replica } from './replica.ts';
 import type { SessionPool } from './session-pool.ts';
 
-interface RollingRestartDeps {
-  readonly server: string;
-  readonly replicas: () => readonly Replica[];
-  readonly serves: (replica: Replica) => boolean;
-  /** Places no calls on it any more; resolves when it has none. */
-  readonly quiet: (replica: Replica) => Promise<void>;
-  /** It begins and ends. Must not throw. */
-  readonly recovery: (step: RecoveryStep, reason: string | null) => void;
-}
-
-/**
- * Restarts replicas one after the other, so that at each moment one serves: what does not serve anyway comes first, and
- * the next follows only when the one before is up again. One that does not come back ends it, and leaves the rest as
- * they are. Asking for one while one is under way joins it.
- */
-class RollingRestart {
-  readonly #deps: RollingRestartDeps;
-  #running: Promise<void> | null = null;
-  /** Raised by every end from outside, so that what was begun before it starts nothing any more. */
-  #generation = 0;
-
-  constructor(deps: RollingRestartDeps) {
-    this.#deps = deps;
-  }
-
-  restart(): Promise<void> {
-    this.#running ??= this.#run().finally(() => {
-      this.#running = null;
-    });
-    return this.#running;
-  }
-
-  /** The replicas are being stopped: nothing more is restarted. */
-  cancel(): void {
-    this.#generation++;
-  }
-
-  async #run(): Promise<void> {
-    const { recovery } = this.#deps;
-    recovery('started', null);
-    const failure = await this.#roll();
-    if (failure === null) recovery('succeeded', null);
-    else recovery('failed', failure);
-  }
-
-  /** Why it came to nothing; null when all are up again. */
-  async #roll(): Promise<string | null> {
-    const { server, replicas, serves, quiet } = this.#deps;
-    const generation = this.#generation;
-    const all = replicas();
-    const order = [...all.filter((one) => !serves(one)), ...all.filter(serves)];
-    for (const replica of order) {
-      // There may be fewer by now, or none that serve.
-      if (!replicas().includes(replica)) continue;
-      if (serves(replica)) {
-        if (!replicas().some((other) => other !== replica && serves(other))) {
-          return `replica ${replica.number} of ${server} is the only one that serves, and goes on`;
-        }
-        await quiet(replica);
-        if (generation !== this.#generation) {
-          replica.leaving = false;
-          return `the replicas of ${server} were stopped meanwhile`;
-        }
-      }
-      const { supervisor } = replica;
-      await supervisor.restart();
-      replica.leaving = false;
-      if (!supervisor.up) return `replica ${replica.number} of ${server} is ${supervisor.state}: ${supervisor.reason}`;
-    }
-    return null;
-  }
-}
-
-/** What stands for itself, so that it may go anywhere; all else may be meant to be found again. */
+/** Requests that are complete in themselves, so that any replica serves them; others may refer to earlier ones. */
 const SPREAD = new Set(['tools/call', 'prompts/get', 'resources/read', 'completion/complete']);
-
-export interface ReplicaSetDeps {
-  readonly server: string;
-  readonly era: Era;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly logger: Logger;
-  readonly times: { readonly startupMs: number };
-  /** What is in flight on a replica that is restarted or goes gets so long to finish. */
-  readonly drainMs: number;
-  readonly profile: ClientProfile;
-  readonly pool: Pick<SessionPool, 'ready' | 'acquire' | 'release'>;
-  /** What is observed of them has changed. Must not throw. */
-  readonly changed: () => void;
-  /** The session had talked to a replica of this era that is gone. Must not throw. */
-  readonly stateLost: (sessionId: string, era: Era, cause: StateLoss) => void;
-  /** A connection that is ended by us, whose users may want another. Must not throw. */
-  readonly ended: (key: string) => void;
-  readonly recovery: (step: RecoveryStep, reason: string | null) => void;
-}
 
 /**
  * The replicas of one server, in one era: which of them a call goes to, and that as many run as should. Each has a
@@ -114,9 +19,14 @@ export interface ReplicaSetDeps {
  * serves any more the server's supervisor takes over, and this set rests until it has brought one back.
  */
 export class ReplicaSet {
-  readonly #deps: ReplicaSetDeps;
+  readonly #era: Era;
+  readonly #context: ServerContext;
+  readonly #pool: SessionPool;
+  readonly #events: PartEvents;
   readonly #affinity = new Affinity();
-  readonly #rolling: RollingRestart;
+  #restarting: Promise<void> | null = null;
+  /** Grows when the replicas are stopped: a rolling restart from before goes no further. */
+  #generation = 0;
   #replicas: Replica[] = [];
   /** Where goes what may be meant to be found again, of clients that nothing is known by. */
   #home: Replica | null = null;
@@ -125,23 +35,17 @@ export class ReplicaSet {
   /** Of equals the next one is taken. */
   #turn = 0;
 
-  constructor(count: number, deps: ReplicaSetDeps) {
-    this.#deps = deps;
-    this.#rolling = new RollingRestart({
-      server: deps.server,
-      replicas: () => this.#replicas,
-      serves: (replica) => this.#ready(replica) !== null,
-      quiet: (replica) => this.#quiet(replica),
-      recovery: deps.recovery,
-    });
-    this.resize(count);
+  constructor(era: Era, context: ServerContext, pool: SessionPool, events: PartEvents) {
+    this.#era = era;
+    this.#context = context;
+    this.#pool = pool;
+    this.#events = events;
+    this.resize(context.server.replicas ?? 1);
   }
 
   /** What is wanted for this client: its own replica, or the one with least to do. `method` is '' where nothing is sent. */
   wanted(client: ClientProfile, method: string): Wanted {
-    const { era, profile } = this.#deps;
-    const { key, number } = this.#placed(client, method);
-    return { era, key, tenancy: { kind: 'shared', replica: number }, profile };
+    return this.#placed(client, method).wanted;
   }
 
   keyOf(client: ClientProfile, method: string): string {
@@ -168,7 +72,7 @@ export class ReplicaSet {
 
   /** The server is stopped, or none of them serves any more. */
   async halt(): Promise<void> {
-    this.#rolling.cancel();
+    this.#generation++;
     this.forsake('restarted');
     await Promise.all(this.#replicas.map(({ supervisor }) => supervisor.stop()));
   }
@@ -207,13 +111,55 @@ export class ReplicaSet {
       await Promise.all(this.#replicas.splice(this.#wanted).map((replica) => this.#dismiss(replica)));
     }
     this.#resizing = false;
-    while (this.#replicas.length < this.#wanted) this.#replicas.push(this.#replica(this.#replicas.length + 1));
+    while (this.#replicas.length < this.#wanted) {
+      this.#replicas.push(new Replica(this.#replicas.length + 1, this.#era, this.#context, this.#pool, this.#events));
+    }
     if (this.any() !== null) this.begin();
   }
 
-  /** One after the other. Resolves when all have been, or one did not come back. */
+  /**
+   * Restarts the replicas one after the other, so that at each moment one serves: first those that do not serve, and the
+   * next only when the one before is up again. One that does not come up ends it and leaves the others as they are. A
+   * second request joins the first.
+   */
   restart(): Promise<void> {
-    return this.#rolling.restart();
+    this.#restarting ??= this.#roll().finally(() => {
+      this.#restarting = null;
+    });
+    return this.#restarting;
+  }
+
+  async #roll(): Promise<void> {
+    this.#events.recovery('started', null);
+    const failure = await this.#restartEach();
+    this.#events.recovery(failure === null ? 'succeeded' : 'failed', failure);
+  }
+
+  /** Why it ended early; null when all are up again. */
+  async #restartEach(): Promise<string | null> {
+    const server = this.#context.name;
+    const generation = this.#generation;
+    const serves = (replica: Replica): boolean => this.#ready(replica) !== null;
+    const order = [...this.#replicas.filter((one) => !serves(one)), ...this.#replicas.filter(serves)];
+    for (const replica of order) {
+      // There may be fewer by now, or none that serve.
+      if (!this.#replicas.includes(replica)) continue;
+      if (serves(replica)) {
+        if (!this.#replicas.some((other) => other !== replica && serves(other))) {
+          return `replica ${replica.number} of ${server} is the only one that serves, and goes on`;
+        }
+        await this.#quiet(replica);
+        if (generation !== this.#generation) {
+          replica.leaving = false;
+          return `the replicas of ${server} were stopped meanwhile`;
+        }
+      }
+      const { supervisor } = replica;
+      await supervisor.restart();
+      replica.leaving = false;
+      if (!supervisor.up) return `replica ${replica.number} of ${server} is ${supervisor.state}: ${supervisor.reason}`;
+    }
+    return null;
   }
 
   release(sessionId: string): void {
@@ -223,8 +169,7 @@ export class ReplicaSet {
   /** None before one of them was started. */
   statuses(): ReplicaStatus[] {
     if (this.#replicas.every(({ supervisor }) => supervisor.state === 'unknown')) return [];
-    const { era, pool } = this.#deps;
-    return this.#replicas.map((replica) => replica.status(era, pool.ready(replica.key)));
+    return this.#replicas.map((replica) => replica.status());
   }
 
   #placed(client: ClientProfile, method: string): Replica {
@@ -248,7 +193,7 @@ export class ReplicaSet {
   }
 
   #ready(replica: Replica): Connection | null {
-    return replica.leaving ? null : this.#deps.pool.ready(replica.key);
+    return replica.leaving ? null : replica.connection;
   }
 
   /** The healthy one with the fewest calls in flight, of equals the one that fewest keep to; null where none serves. */
@@ -273,47 +218,20 @@ export class ReplicaSet {
   async #quiet(replica: Replica): Promise<void> {
     replica.leaving = true;
     this.#unbind(replica);
-    await this.#deps.pool.ready(replica.key)?.drained(this.#deps.drainMs);
+    await replica.connection?.drained(this.#context.times.drainMs);
   }
 
   /** There are to be fewer. */
   async #dismiss(replica: Replica): Promise<void> {
     await this.#quiet(replica);
     await replica.supervisor.stop();
-    this.#deps.changed();
+    this.#events.changed();
   }
 
   #unbind(replica: Replica, cause: StateLoss = 'restarted'): void {
-    const { era, stateLost } = this.#deps;
-    for (const sessionId of this.#affinity.releaseAll(replica)) stateLost(sessionId, era, cause);
-  }
-
-  #replica(number: number): Replica {
-    const { server, era, profile, clock, random, logger, pool, times, changed, ended } = this.#deps;
-    const key = replicaKey(era, number);
-    const supervisor = new Supervisor({
-      server: `${server} replica ${number}`,
-      local: true,
-      clock,
-      random,
-      times,
-      launch: async (attempt) => {
-        attempt.undoBy(() => void pool.release(key));
-        await pool.acquire({ era, key, tenancy: { kind: 'shared', replica: number }, profile }, attempt);
-        attempt.undoBy(null);
-      },
-      halt: async () => {
-        const closed = pool.release(key);
-        if (closed === null) return;
-        ended(key);
-        await closed;
-      },
-      moved: ({ to, from, reason, failure }) => {
-        logger.info('replica_state', { replica: number, state: to, before: from, reason, failure });
-        changed();
-      },
-    });
-    return new Replica(number, key, supervisor);
+    const talked = this.#affinity.releaseAll(replica);
+    // A stateless server keeps nothing for a session.
+    if (this.#era === 'stateful') for (const sessionId of talked) this.#events.sessionLost(sessionId, cause);
   }
 }
 

@@ -1,29 +1,77 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Era } from '../../model/message.ts';
 import { type Health, type ReplicaStatus, UP } from '../../model/server-state.ts';
+import type { Attempt } from '../connection/attempt.ts';
 import type { Connection } from '../connection/connection.ts';
+import { replicaKey, type Wanted } from '../connection/session-key.ts';
 import { FAILURES_TILL_UNHEALTHY } from '../health/server-health.ts';
-import type { Supervisor } from '../supervision/supervisor.ts';
+import type { PartEvents } from '../part-events.ts';
+import type { ServerContext } from '../server-context.ts';
+import type { Supervised, Transition } from '../supervision/state-machine.ts';
+import { Supervisor } from '../supervision/supervisor.ts';
+import type { SessionPool } from './session-pool.ts';
 
-/** One of several processes that share the calls of a server, as calls are placed on it. */
-export class Replica {
+/** One of several processes that share the calls of a server, with its own supervisor. */
+export class Replica implements Supervised {
   /** From 1. */
   readonly number: number;
+  readonly era: Era;
   readonly key: string;
   readonly supervisor: Supervisor;
+  readonly #context: ServerContext;
+  readonly #pool: SessionPool;
+  readonly #events: PartEvents;
   /** It is to be restarted or to go, and takes no calls any more. */
   leaving = false;
   /** Sessions and handles that keep to it. */
   bound = 0;
 
-  constructor(number: number, key: string, supervisor: Supervisor) {
+  constructor(number: number, era: Era, context: ServerContext, pool: SessionPool, events: PartEvents) {
     this.number = number;
-    this.key = key;
-    this.supervisor = supervisor;
+    this.era = era;
+    this.key = replicaKey(era, number);
+    this.#context = context;
+    this.#pool = pool;
+    this.#events = events;
+    const { deps, times } = context;
+    const { clock, random } = deps;
+    this.supervisor = new Supervisor(
+      { server: `${context.name} replica ${number}`, local: true, clock, random, times },
+      this,
+    );
   }
 
-  status(era: Era, connection: Connection | null): ReplicaStatus {
-    const { supervisor } = this;
+  /** Its connection, if calls can be sent on it now. */
+  get connection(): Connection | null {
+    return this.#pool.ready(this.key);
+  }
+
+  /** The connection that is wanted for its calls. */
+  get wanted(): Wanted {
+    const { era, key, number } = this;
+    return { era, key, tenancy: { kind: 'shared', replica: number }, profile: this.#context.neutral };
+  }
+
+  async launch(attempt: Attempt): Promise<void> {
+    attempt.undoBy(() => void this.#pool.release(this.key));
+    await this.#pool.acquire(this.wanted, attempt);
+    attempt.undoBy(null);
+  }
+
+  async halt(): Promise<void> {
+    const closed = this.#pool.release(this.key);
+    if (closed === null) return;
+    this.#events.ended(this.key);
+    await closed;
+  }
+
+  moved({ to, from, reason, failure }: Transition): void {
+    this.#context.logger.info('replica_state', { replica: this.number, state: to, before: from, reason, failure });
+    this.#events.changed();
+  }
+
+  status(): ReplicaStatus {
+    const { supervisor, era, connection } = this;
     return {
       replica: this.number,
       era,

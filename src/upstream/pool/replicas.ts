@@ -2,12 +2,12 @@ import { isolationOf } from '../../model/client-profile.ts';
 import type { GatewayError } from '../../model/gateway-error.ts';
 import type { Era } from '../../model/message.ts';
 import type { StateLoss } from '../../model/ports.ts';
-import type { Server } from '../../model/server.ts';
 import type { ReplicaStatus } from '../../model/server-state.ts';
 import { replicaKey, type Wanted } from '../connection/session-key.ts';
-import { ReplicaSet, type ReplicaSetDeps } from './replica-set.ts';
-
-export type ReplicasDeps = Omit<ReplicaSetDeps, 'server' | 'era'>;
+import type { PartEvents } from '../part-events.ts';
+import type { ServerContext } from '../server-context.ts';
+import { ReplicaSet } from './replica-set.ts';
+import type { SessionPool } from './session-pool.ts';
 
 const ERAS: readonly Era[] = ['stateful', 'stateless'];
 
@@ -16,30 +16,33 @@ const ERAS: readonly Era[] = ['stateful', 'stateless'];
  * somebody needs them, and none where the server is not shared or one process is enough.
  */
 export class Replicas {
-  readonly #deps: ReplicasDeps;
+  readonly #context: ServerContext;
+  readonly #pool: SessionPool;
+  readonly #events: PartEvents;
   readonly #sets = new Map<Era, ReplicaSet>();
-  #server: Server;
 
-  constructor(server: Server, deps: ReplicasDeps) {
-    this.#server = server;
-    this.#deps = deps;
+  constructor(context: ServerContext, pool: SessionPool, events: PartEvents) {
+    this.#context = context;
+    this.#pool = pool;
+    this.#events = events;
   }
 
   /** null where one connection serves all. */
   of(era: Era): ReplicaSet | null {
     const known = this.#sets.get(era);
     if (known !== undefined) return known;
-    const { name, replicas = 1 } = this.#server;
-    if (replicas === 1 || isolationOf(this.#server, era) !== 'shared') return null;
-    const set = new ReplicaSet(replicas, { ...this.#deps, server: name, era });
+    const { server } = this.#context;
+    const { replicas = 1 } = server;
+    if (replicas === 1 || isolationOf(server, era) !== 'shared') return null;
+    const set = new ReplicaSet(era, this.#context, this.#pool, this.#events);
     this.#sets.set(era, set);
     return set;
   }
 
-  update(server: Server): void {
-    this.#server = server;
-    for (const set of this.#sets.values()) set.resize(server.replicas ?? 1);
-    for (const era of ERAS) if (this.#deps.pool.ready(replicaKey(era, 1)) !== null) this.of(era);
+  /** The definition has changed. */
+  update(): void {
+    for (const set of this.#sets.values()) set.resize(this.#context.server.replicas ?? 1);
+    for (const era of ERAS) if (this.#pool.ready(replicaKey(era, 1)) !== null) this.of(era);
   }
 
   /** A connection has got its owner: if it is the first of several replicas, the others are started. */

@@ -1,6 +1,4 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
-import type { Clock } from '../../model/clock.ts';
-import type { PoolSettings } from '../../model/desired-state.ts';
 import type { Room } from '../../model/gateway-error.ts';
 import type { Era } from '../../model/message.ts';
 import type { ConnectionStatus, ServerStatus } from '../../model/server-state.ts';
@@ -15,11 +13,12 @@ import {
   type Tenancy,
   type Wanted,
 } from '../connection/session-key.ts';
-import type { StartQueue } from '../supervision/start-queue.ts';
+import type { PartEvents } from '../part-events.ts';
+import type { ServerContext } from '../server-context.ts';
 import type { CloseReason } from '../transport/transport.ts';
-import type { ProcessQuota, Yielding } from './process-quota.ts';
-import { connectionStatus, longestUnused, mayFit, type Slot, type Unused } from './slot.ts';
-import { SlotLife } from './slot-life.ts';
+import type { Yielding } from './process-quota.ts';
+import { connectionStatus, longestUnused, mayFit, type Slot, type Swept, type Unused } from './slot.ts';
+import { SlotLife, type SlotParts } from './slot-life.ts';
 
 /** A spare whose server has waited so long for an answer would give up soon after it got its client: not handed out. */
 const STALE_HOLD_MS = 20_000;
@@ -28,62 +27,35 @@ const LISTING_MS = 30_000;
 /** A client whose stream has ended and that comes back within this time finds its process. As long as streams are kept. */
 const GONE_MS = 5 * 60_000;
 
-interface SessionPoolDeps {
-  readonly server: string;
-  readonly clock: Clock;
-  /** Opens and negotiates a connection. Rejects with GatewayError, nothing left behind. */
-  readonly connect: (want: Wanted, attempt: Attempt) => Promise<Connection>;
-  /** Whether a session of an earlier connection may be gone on with under this key: then no spare will do. */
-  readonly resumable: (want: Wanted) => boolean;
-  /** A connection has got its owner. */
-  readonly adopted: (connection: Connection, want: Wanted) => void;
-  /** The node's limit of processes; null for servers that are none. */
-  readonly quota: ProcessQuota | null;
-  /** Where processes wait for a place to start in; null for servers that are none. */
-  readonly starts: StartQueue | null;
-  /** The server's own limit of processes. */
-  readonly limit: () => number;
-  readonly settings: () => PoolSettings;
-  /** Whether the client of this session had a stream open and has none any more. */
-  readonly clientGone: (sessionId: string) => boolean;
-  /** The pool has closed a connection whose owner may want another. Must not throw. */
-  readonly swept: (swept: Swept) => void;
-}
-
-/** What the pool closed of its own accord, and why: `room` is for somebody else's connection. */
-export interface Swept {
-  readonly want: Wanted;
-  readonly connection: Connection;
-  readonly why: 'idle' | 'errors' | 'room' | 'closed';
-  /** Its HTTP session is left to its server, to be gone on with by the next connection under the key. */
-  readonly resumable: boolean;
-}
-
 /**
- * The connections of one server by session key. Opening is single flight per key and takes no lock beyond it, so a
+ * The connections of one server by session key. SlotParts is single flight per key and takes no lock beyond it, so a
  * server that hangs for one client delays no other. At most one connection is nobody's (the spare): the one the
  * server was listed over, kept for the first client with the same capabilities. At the limits the longest unused connection
  * is ended for a new one; where all are in use, a call waits a moment for one that becomes idle, and is then refused.
  */
 export class SessionPool implements Yielding {
-  readonly #deps: SessionPoolDeps;
+  readonly #context: ServerContext;
+  readonly #by: SlotParts;
+  readonly #events: PartEvents;
   readonly #life: SlotLife;
   readonly #slots = new Map<string, Slot>();
   #spare: Slot | null = null;
   /** Spares that were replaced and are still being listed over. */
   readonly #replaced = new Set<Slot>();
 
-  constructor(deps: SessionPoolDeps) {
-    this.#deps = deps;
-    this.#life = new SlotLife({
-      ...deps,
-      pool: this,
-      makeRoom: () => this.#makeRoom(),
-      wanted: (slot) => slot === this.#spare || this.#slots.get(slot.key) === slot,
-      opened: (slot, connection) => {
-        if (slot !== this.#spare) this.#give(connection, slot);
-      },
-    });
+  constructor(context: ServerContext, by: SlotParts, events: PartEvents) {
+    this.#context = context;
+    this.#by = by;
+    this.#events = events;
+    this.#life = new SlotLife(context, this, by);
+  }
+
+  wants(slot: Slot): boolean {
+    return slot === this.#spare || this.#slots.get(slot.key) === slot;
+  }
+
+  opened(slot: Slot, connection: Connection): void {
+    if (slot !== this.#spare) this.#give(connection, slot);
   }
 
   /** The connection under this key, if calls can be sent on it now. */
@@ -114,7 +86,7 @@ export class SessionPool implements Yielding {
   get room(): Room {
     const { room } = this.#life;
     if (!room.full || this.#spare !== null) return 'free';
-    const yields = room.serverFull ? this.longestUnused() !== null : this.#deps.quota?.yields === true;
+    const yields = room.serverFull ? this.longestUnused() !== null : this.#by.quota?.yields === true;
     return yields ? 'idle' : 'none';
   }
 
@@ -148,7 +120,7 @@ export class SessionPool implements Yielding {
     }
     const slot: Slot = { ...want, connection: null, opening: null, attempt: new Attempt() };
     by?.follow(slot.attempt);
-    const adopted = this.#deps.resumable(want) ? null : this.#adopt(slot);
+    const adopted = this.#by.connector.needsOwn(this.#context.server, want) ? null : this.#adopt(slot);
     if (adopted !== null) return adopted;
     this.#slots.set(want.key, slot);
     try {
@@ -259,14 +231,14 @@ export class SessionPool implements Yielding {
    * whatever failed too often in a row (S1.7). A busy connection stays.
    */
   sweep(): void {
-    const { clock, settings, clientGone } = this.#deps;
-    const { idleTimeoutMs, maxErrors } = settings();
+    const { clock } = this.#context.deps;
+    const { idleTimeoutMs, maxErrors } = this.#context.limits.pool;
     for (const slot of [...this.#slots.values(), ...(this.#spare === null ? [] : [this.#spare])]) {
       const { connection, tenancy } = slot;
       if (connection === null || connection.busy) continue;
       const { consecutiveErrors, lastUsedAt } = connection.use;
       const sessionId = sessionOf(tenancy);
-      const gone = connection.mcpSessionId === null && sessionId !== null && clientGone(sessionId);
+      const gone = connection.mcpSessionId === null && sessionId !== null && this.#context.clientGone(sessionId);
       const keptMs = gone ? Math.min(idleTimeoutMs, GONE_MS) : idleTimeoutMs;
       if (consecutiveErrors >= maxErrors) this.#giveUp(slot, connection, 'errors');
       else if (isExclusive(tenancy) && clock.now() - lastUsedAt > keptMs) this.#giveUp(slot, connection, 'idle');
@@ -274,9 +246,7 @@ export class SessionPool implements Yielding {
   }
 
   longestUnused(): Unused | null {
-    const { clock, settings, clientGone } = this.#deps;
-    const { sleepAfterMs } = settings();
-    return longestUnused([...this.#spares(), ...this.#slots.values()], { now: clock.now(), sleepAfterMs, clientGone });
+    return longestUnused([...this.#spares(), ...this.#slots.values()], this.#context);
   }
 
   yieldOne(): boolean {
@@ -312,7 +282,7 @@ export class SessionPool implements Yielding {
     this.#forgetSlot(slot);
     const resumable = (why === 'idle' || why === 'room') && connection.mcpSessionId !== null;
     void this.#life.close(connection, resumable ? 'shutdown' : 'remove');
-    this.#deps.swept({ want: slot, connection, why, resumable });
+    this.#events.swept({ want: slot, connection, why, resumable });
   }
 
   async drained(deadlineMs: number): Promise<void> {
@@ -324,7 +294,7 @@ export class SessionPool implements Yielding {
     for (const { connection } of slots) connection?.joined?.leaveWithServer();
     this.#slots.clear();
     this.#spare = null;
-    this.#deps.quota?.leave(this);
+    this.#by.quota?.leave(this);
     await Promise.all(slots.map((slot) => this.#life.end(slot, how)));
   }
 
@@ -333,9 +303,10 @@ export class SessionPool implements Yielding {
   }
 
   statuses(): ConnectionStatus[] {
-    const offset = this.#deps.clock.wall() - this.#deps.clock.now();
+    const { name, deps } = this.#context;
+    const offset = deps.clock.wall() - deps.clock.now();
     return [...this.connections(), ...this.#life.closing].map((connection) =>
-      connectionStatus(connection, this.#deps.server, labelOf(connection.tenancy), offset),
+      connectionStatus(connection, name, labelOf(connection.tenancy), offset),
     );
   }
 
@@ -358,14 +329,15 @@ export class SessionPool implements Yielding {
   #give(connection: Connection, slot: Slot): void {
     connection.adopt(slot.tenancy, slot.key, slot.profile.logLevel);
     connection.transport.adopted?.(slot.tenancy.kind === 'shared' ? null : slot.profile);
-    this.#deps.adopted(connection, slot);
+    this.#by.connector.remember(this.#context.server, slot, connection);
+    this.#events.adopted(connection, slot);
   }
 
   /** Whether there is room below the limits, if need be by ending what is idle. */
-  #makeRoom(): boolean {
+  makeRoom(): boolean {
     const { room } = this.#life;
     while (room.full) {
-      const made = room.serverFull ? this.yieldOne() : this.#deps.quota?.makeRoom();
+      const made = room.serverFull ? this.yieldOne() : this.#by.quota?.makeRoom();
       if (made !== true) return false;
     }
     return true;

@@ -1,25 +1,39 @@
 import { GatewayError } from '../../model/gateway-error.ts';
+import type { Era } from '../../model/message.ts';
 import type { Attempt } from '../connection/attempt.ts';
 import type { Connection } from '../connection/connection.ts';
-import { closedError } from '../connection/failures.ts';
+import type { Connector } from '../connection/connector.ts';
+import { closedError, EraUnspoken } from '../connection/failures.ts';
 import type { Wanted } from '../connection/session-key.ts';
+import type { SpokenEras } from '../connection/spoken-eras.ts';
+import type { ServerContext } from '../server-context.ts';
 import type { StartQueue } from '../supervision/start-queue.ts';
+import { isAtRest } from '../supervision/state-machine.ts';
+import type { Supervisor } from '../supervision/supervisor.ts';
 import type { CloseReason } from '../transport/transport.ts';
-import { ProcessRoom, type ProcessRoomDeps, type Yielding } from './process-quota.ts';
+import { type ProcessQuota, ProcessRoom, type Yielding } from './process-quota.ts';
 import type { Slot } from './slot.ts';
 
-interface SlotLifeDeps extends ProcessRoomDeps {
-  /** Opens and negotiates a connection. Rejects with GatewayError, nothing left behind. */
-  readonly connect: (want: Wanted, attempt: Attempt) => Promise<Connection>;
-  /** Where processes wait for a place to start in; null for what is none. */
-  readonly starts: StartQueue | null;
-  /** Whose processes these are. */
-  readonly pool: Yielding;
-  /** Whether there is room for another one, made if need be. */
-  readonly makeRoom: () => boolean;
+/** The pool that the slots are of. */
+interface SlotPool extends Yielding {
+  /** Whether there is room for another connection, made if need be. */
+  makeRoom(): boolean;
   /** Whether the slot still has its place. */
-  readonly wanted: (slot: Slot) => boolean;
-  readonly opened: (slot: Slot, connection: Connection) => void;
+  wants(slot: Slot): boolean;
+  opened(slot: Slot, connection: Connection): void;
+  takeSpare(want: Wanted): Connection | null;
+  any(era: Era): Connection | null;
+}
+
+/** What opens the connections of one server, and limits their number. */
+export interface SlotParts {
+  readonly connector: Connector;
+  readonly eras: SpokenEras;
+  readonly supervisor: Supervisor;
+  /** The node's limit of processes; null for servers that are none. */
+  readonly quota: ProcessQuota | null;
+  /** Where processes wait for a place to start in; null for servers that are none. */
+  readonly starts: StartQueue | null;
 }
 
 /**
@@ -28,14 +42,18 @@ interface SlotLifeDeps extends ProcessRoomDeps {
  */
 export class SlotLife {
   readonly room: ProcessRoom;
-  readonly #deps: SlotLifeDeps;
+  readonly #context: ServerContext;
+  readonly #pool: SlotPool;
+  readonly #by: SlotParts;
   readonly #opening = new Set<Slot>();
   /** Given up, and not yet gone. */
   readonly #closing = new Set<Connection>();
 
-  constructor(deps: SlotLifeDeps) {
-    this.#deps = deps;
-    this.room = new ProcessRoom(deps);
+  constructor(context: ServerContext, pool: SlotPool, by: SlotParts) {
+    this.#context = context;
+    this.#pool = pool;
+    this.#by = by;
+    this.room = new ProcessRoom(context, by.quota);
   }
 
   get closing(): Iterable<Connection> {
@@ -80,14 +98,15 @@ export class SlotLife {
   }
 
   async #connect(slot: Slot): Promise<Connection> {
-    const { server, connect, wanted, opened, starts } = this.#deps;
+    const { starts } = this.#by;
+    const { name: server } = this.#context;
     const { room } = this;
     await this.#takePlace(slot);
     let connection: Connection;
     try {
       if (starts === null) slot.attempt.begin();
       else await starts.take(slot.attempt);
-      connection = await connect(slot, slot.attempt);
+      connection = await this.#open(slot, slot.attempt);
     } catch (error) {
       room.failed();
       throw slot.attempt.cancelled ? this.#unwanted() : error;
@@ -101,22 +120,42 @@ export class SlotLife {
       if (ended !== null) throw closedError(server, ended, transport.stderrTail());
       throw new GatewayError('NOT_SENT', `the connection to ${server} ended at once`);
     }
-    if (!wanted(slot)) {
+    if (!this.#pool.wants(slot)) {
       slot.attempt.undoBy((how) => void connection.close(how));
       await this.close(connection, slot.attempt.how);
       throw this.#unwanted();
     }
     slot.connection = connection;
-    opened(slot, connection);
+    this.#pool.opened(slot, connection);
     return connection;
+  }
+
+  async #open(want: Wanted, attempt: Attempt): Promise<Connection> {
+    const { connector, eras, supervisor } = this.#by;
+    const { state } = supervisor;
+    // Another attempt must not start a process of a stopped server that nothing would end.
+    if (state === 'stopping' || (isAtRest(state) && state !== 'unknown')) {
+      const { name: server } = this.#context;
+      throw new GatewayError('CANCELLED', `${server} is stopped`, { server, outcome: 'NOT_SENT' });
+    }
+    try {
+      return await connector.connect(this.#context.server, want, attempt, () => this.#pool.takeSpare(want));
+    } catch (error) {
+      // A live connection proves that the server speaks the era: then this is a failure like any other.
+      if (want.era === 'stateful' && eras.newest === 'stateless' && this.#pool.any('stateful') === null) {
+        if (error instanceof EraUnspoken) eras.refusedInitialize(error);
+        else if (eras.both && !attempt.cancelled) eras.doubt();
+      }
+      throw error;
+    }
   }
 
   /** Rejects with GatewayError: there is none, and for a call that waits there was none for a moment. */
   async #takePlace({ attempt }: Slot): Promise<void> {
-    const { quota, makeRoom, pool } = this.#deps;
+    const { quota } = this.#by;
     const take = (): boolean => {
-      if (!makeRoom()) return false;
-      this.room.take(pool);
+      if (!this.#pool.makeRoom()) return false;
+      this.room.take(this.#pool);
       return true;
     };
     const taken = quota === null ? take() : quota.place(attempt, take);
@@ -128,7 +167,7 @@ export class SlotLife {
 
   /** Our own doing, and no failure of the server's. */
   #unwanted(): GatewayError {
-    const { server } = this.#deps;
+    const { name: server } = this.#context;
     const text = `the connection to ${server} is no longer wanted`;
     return new GatewayError('CANCELLED', text, { server, outcome: 'NOT_SENT' });
   }

@@ -1,16 +1,25 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
-import type { PoolSettings } from '../../model/desired-state.ts';
 import type { Era } from '../../model/message.ts';
 import type { ConnectionStatus } from '../../model/server-state.ts';
 import type { Attempt } from '../connection/attempt.ts';
 import type { Connection } from '../connection/connection.ts';
 import { connectionKeyText, isExclusive, isReplica, sessionOf, type Wanted } from '../connection/session-key.ts';
+import type { ServerContext } from '../server-context.ts';
 
 /** The place of such a connection in the pool, from when it begins to be opened. */
 export interface Slot extends Wanted {
   connection: Connection | null;
   opening: Promise<Connection> | null;
   readonly attempt: Attempt;
+}
+
+/** What the pool closed of its own accord, and why: `room` is for somebody else's connection. */
+export interface Swept {
+  readonly want: Wanted;
+  readonly connection: Connection;
+  readonly why: 'idle' | 'errors' | 'room' | 'closed';
+  /** Its HTTP session is left to its server, to be gone on with by the next connection under the key. */
+  readonly resumable: boolean;
 }
 
 /** Whether the slot has, or may turn out to have, what a client of these capabilities needs in this era. */
@@ -51,13 +60,6 @@ export interface Unused {
   readonly usedAt: number;
 }
 
-interface UnusedNow extends Pick<PoolSettings, 'sleepAfterMs'> {
-  /** Monotonic. */
-  readonly now: number;
-  /** Whether the client of this session had a stream open and has none any more. */
-  readonly clientGone: (sessionId: string) => boolean;
-}
-
 /** Opened to list the server; it serves no session. */
 const SPARE_RANK = 0;
 /** Its client is gone, or it is one caller's in the stateless era and holds nothing. */
@@ -72,8 +74,8 @@ const GONE_WATCHER_RANK = 3;
  * connections. Never one with a call, a question or a task in hand, nor one over which a client that is still there watches
  * a resource; null where there is no other.
  */
-export function longestUnused(slots: Iterable<Slot>, present: UnusedNow): Unused | null {
-  const unused = Array.from(slots, (slot) => unusedOf(slot, present)).filter((one) => one !== null);
+export function longestUnused(slots: Iterable<Slot>, context: ServerContext): Unused | null {
+  const unused = Array.from(slots, (slot) => unusedOf(slot, context)).filter((one) => one !== null);
   const rank = Math.min(...unused.map((one) => one.rank));
   const candidates = unused.filter((one) => one.rank === rank);
   const counts = new Map<string, number>();
@@ -90,11 +92,13 @@ function ownerOf({ profile }: Slot): string {
   return profile.principal.id;
 }
 
-function unusedOf(slot: Slot, { now, sleepAfterMs, clientGone }: UnusedNow): Unused | null {
+function unusedOf(slot: Slot, context: ServerContext): Unused | null {
+  const now = context.deps.clock.now();
+  const { sleepAfterMs } = context.limits.pool;
   const { connection, tenancy } = slot;
   if (connection?.ready !== true || isReplica(tenancy)) return null;
   const sessionId = sessionOf(tenancy);
-  const isGone = sessionId !== null && clientGone(sessionId);
+  const isGone = sessionId !== null && context.clientGone(sessionId);
   // A process is listed when it begins: that is of no use to a client that is gone.
   if (isGone ? connection.serving : connection.occupied) return null;
   const { requests, lastUsedAt: usedAt, watching } = connection.use;

@@ -7,9 +7,8 @@ import { httpServerOf, serverOf, UpstreamBench } from '../../../test/support/ups
 import { GatewayError } from '../../model/gateway-error.ts';
 import { type ServerState, UP } from '../../model/server-state.ts';
 import type { Attempt } from '../connection/attempt.ts';
-import { mayFollow, StateMachine, type Transition } from '../supervision/state-machine.ts';
+import { mayFollow, StateMachine, type Supervised, type Transition } from '../supervision/state-machine.ts';
 import { Supervisor } from '../supervision/supervisor.ts';
-import type { SupervisorDeps } from '../supervision/supervisor-deps.ts';
 
 const STATES: readonly ServerState[] = [
   'unknown',
@@ -37,25 +36,29 @@ class Rig {
   halts = 0;
   readonly supervisor: Supervisor;
 
-  constructor(local: boolean, changes: Partial<SupervisorDeps> = {}) {
-    this.supervisor = new Supervisor({
-      server: 'a',
-      local,
-      clock: this.clock,
-      random: stillRandom(),
-      times: { startupMs: 1000 },
-      launch: (attempt) => {
-        attempt.begin();
-        return new Promise((resolve, reject) => void this.launches.push({ attempt, up: resolve, fail: reject }));
+  constructor(local: boolean, changes: Partial<Supervised> = {}) {
+    this.supervisor = new Supervisor(
+      {
+        server: 'a',
+        local,
+        clock: this.clock,
+        random: stillRandom(),
+        times: { startupMs: 1000 },
       },
-      halt: async () => void this.halts++,
-      moved: (transition) => {
-        this.moves.push(transition);
-        this.told.push(transition.to);
+      {
+        launch: (attempt) => {
+          attempt.begin();
+          return new Promise((resolve, reject) => void this.launches.push({ attempt, up: resolve, fail: reject }));
+        },
+        halt: async () => void this.halts++,
+        moved: (transition) => {
+          this.moves.push(transition);
+          this.told.push(transition.to);
+        },
+        recovery: (step) => void this.told.push(`recovery ${step}`),
+        ...changes,
       },
-      recovery: (step) => void this.told.push(`recovery ${step}`),
-      ...changes,
-    });
+    );
   }
 
   async up(): Promise<void> {
@@ -77,7 +80,7 @@ test('S3.20 check:A5 every step the table lacks is refused and changes nothing, 
   for (const from of STATES) {
     for (const to of STATES) {
       const moves: Transition[] = [];
-      const machine = new StateMachine({ server: 'a', clock: new FakeClock(), moved: (move) => void moves.push(move) });
+      const machine = new StateMachine('a', new FakeClock(), { moved: (move) => void moves.push(move) });
       for (const step of wayTo(from)) machine.move(step);
       moves.length = 0;
       if (from !== to && !mayFollow(from, to)) {
@@ -113,9 +116,7 @@ function wayTo(target: ServerState): ServerState[] {
 test('S3.6 S3.20 the first state is unknown; whoever listens hears each step once, in order, with its reason', () => {
   const clock = new FakeClock();
   const heard: string[] = [];
-  const machine: StateMachine = new StateMachine({
-    server: 'a',
-    clock,
+  const machine: StateMachine = new StateMachine('a', clock, {
     moved: ({ from, to, reason, failure, at }) => {
       heard.push(`${from} ${to} ${reason} ${failure} ${at - clock.wall()}`);
       // A listener that acts at once is not heard of before what it acts on.

@@ -1,15 +1,15 @@
 import { HttpFailure } from '../../http/client/http-failure.ts';
-import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { bareHost, isLoopbackHost } from '../../model/host-address.ts';
-import type { Server, TransportSpec } from '../../model/server.ts';
+import type { TransportSpec } from '../../model/server.ts';
 import { DOWN, type LaunchFailure, LOGIN_ADVICE } from '../../model/server-state.ts';
 import { sweptDefinition } from '../../model/swept-definition.ts';
-import type { Logger } from '../../telemetry/logger.ts';
 import type { Connection } from '../connection/connection.ts';
 import type { FailureClass } from '../health/failure-class.ts';
 import { missingVariables } from '../process/environment.ts';
+import type { ServerContext } from '../server-context.ts';
 import { refusalOf } from '../transport/http-refusal.ts';
+import type { LaunchSurroundings } from '../upstream-deps.ts';
 import type { Transition } from './state-machine.ts';
 
 /** What is known of a start that failed. */
@@ -73,19 +73,7 @@ function isHere(url: string): boolean {
   return URL.canParse(url) && isLoopbackHost(bareHost(new URL(url).hostname));
 }
 
-/** What of the gateway's own surroundings a start depends on. */
-export interface LaunchSurroundings {
-  readonly environment: Readonly<Record<string, string | undefined>>;
-  readonly inContainer: boolean;
-}
-
-interface LaunchReportsDeps {
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly surroundings: LaunchSurroundings;
-  readonly times: { readonly startupMs: number };
-  readonly server: () => Server;
-}
+const NO_SURROUNDINGS: LaunchSurroundings = { environment: {}, inContainer: false };
 
 /** What was left of the connections of one start; it may come after the start has failed. */
 interface Remains {
@@ -95,14 +83,14 @@ interface Remains {
 
 /** What can be said of one server's last start that failed (S1.19): in the log once, in the status till one succeeds. */
 export class LaunchReports {
-  readonly #deps: LaunchReportsDeps;
+  readonly #context: ServerContext;
   #startedAt = 0;
   /** Of the start under way, or of the last one. */
   #remains: Remains = { exit: null, stderrTail: '' };
   #last: { readonly failure: Omit<LaunchFailure, keyof Remains>; readonly remains: Remains } | null = null;
 
-  constructor(deps: LaunchReportsDeps) {
-    this.#deps = deps;
+  constructor(context: ServerContext) {
+    this.#context = context;
   }
 
   /** null when the last start succeeded, or none has ended. */
@@ -112,7 +100,7 @@ export class LaunchReports {
   }
 
   starting(): void {
-    this.#startedAt = this.#deps.clock.now();
+    this.#startedAt = this.#context.deps.clock.now();
     this.#remains = { exit: null, stderrTail: '' };
   }
 
@@ -125,9 +113,9 @@ export class LaunchReports {
     if (from !== 'starting') return;
     this.#last = null;
     if (!DOWN.has(to)) return;
-    const { clock, logger, surroundings, times, server } = this.#deps;
-    const { transport } = server();
-    const { environment, inContainer } = surroundings;
+    const { deps, logger, times, server } = this.#context;
+    const { transport } = server;
+    const { environment, inContainer } = deps.surroundings ?? NO_SURROUNDINGS;
     const local = transport.type === 'stdio' ? transport : null;
     const swept = sweptDefinition(transport);
     const missing = local === null ? [] : missingVariables(local, environment);
@@ -138,7 +126,7 @@ export class LaunchReports {
       missing,
       inContainer,
       exit: this.#remains.exit,
-      timedOut: clock.now() - this.#startedAt >= times.startupMs,
+      timedOut: deps.clock.now() - this.#startedAt >= times.startupMs,
     };
     const told = {
       at,

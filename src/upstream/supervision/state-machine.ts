@@ -1,6 +1,7 @@
 import type { Clock } from '../../model/clock.ts';
 import type { GatewayError } from '../../model/gateway-error.ts';
-import type { ServerState } from '../../model/server-state.ts';
+import type { RecoveryStep, ServerState } from '../../model/server-state.ts';
+import type { Attempt } from '../connection/attempt.ts';
 import { type FailureClass, failureClass } from '../health/failure-class.ts';
 
 /**
@@ -50,11 +51,21 @@ export interface Transition {
   readonly at: number;
 }
 
-interface StateMachineDeps {
-  readonly server: string;
-  readonly clock: Clock;
-  /** Told once per step. Must not throw. */
-  readonly moved: (transition: Transition) => void;
+export interface StateListener {
+  /** The state has changed, and with it what is counted. Called once per step. Must not throw. */
+  moved(transition: Transition): void;
+}
+
+/** What a supervisor starts and stops: a server, or one of its replicas. */
+export interface Supervised extends StateListener {
+  /** Brings it up. Rejects with GatewayError; leaves nothing behind when the attempt is cancelled. */
+  launch(attempt: Attempt): Promise<void>;
+  /** Ends all its connections. Must not reject. */
+  halt(): Promise<void>;
+  /** It asks for credentials; called before the state becomes `auth_required` (S3.5). Must not throw. */
+  beforeAuthRequired?(error: GatewayError): void;
+  /** A restart that was asked for begins and ends (S3.10). `reason` says why it failed. Must not throw. */
+  recovery?(step: RecoveryStep, reason: string | null): void;
 }
 
 /**
@@ -63,14 +74,18 @@ interface StateMachineDeps {
  * when the present one has been.
  */
 export class StateMachine {
-  readonly #deps: StateMachineDeps;
+  readonly #server: string;
+  readonly #clock: Clock;
+  readonly #listener: StateListener;
   readonly #untold: Transition[] = [];
   #telling = false;
   #state: ServerState = 'unknown';
   #error: GatewayError | null = null;
 
-  constructor(deps: StateMachineDeps) {
-    this.#deps = deps;
+  constructor(server: string, clock: Clock, listener: StateListener) {
+    this.#server = server;
+    this.#clock = clock;
+    this.#listener = listener;
   }
 
   get state(): ServerState {
@@ -84,14 +99,13 @@ export class StateMachine {
 
   /** Throws where the table knows no such step; then nothing has changed. */
   move(to: ServerState, error: GatewayError | null = this.#error): void {
-    const { server, clock } = this.#deps;
     const from = this.#state;
-    if (from !== to && !mayFollow(from, to)) throw new Error(`${server}: no way from ${from} to ${to}`);
+    if (from !== to && !mayFollow(from, to)) throw new Error(`${this.#server}: no way from ${from} to ${to}`);
     this.#error = error;
     if (from === to) return;
     this.#state = to;
     const failure = error === null ? null : failureClass(error);
-    this.#untold.push({ from, to, reason: error?.message ?? null, failure, error, at: clock.wall() });
+    this.#untold.push({ from, to, reason: error?.message ?? null, failure, error, at: this.#clock.wall() });
     this.#tell();
   }
 
@@ -99,7 +113,7 @@ export class StateMachine {
     if (this.#telling) return;
     this.#telling = true;
     try {
-      for (let next = this.#untold.shift(); next !== undefined; next = this.#untold.shift()) this.#deps.moved(next);
+      for (let next = this.#untold.shift(); next !== undefined; next = this.#untold.shift()) this.#listener.moved(next);
     } finally {
       this.#telling = false;
     }

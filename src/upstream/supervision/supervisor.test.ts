@@ -295,16 +295,20 @@ test('a start asked for during a stop comes after it, unless another stop came l
   const halted = () => {
     for (const resolve of halts.splice(0)) resolve();
   };
-  const supervisor = new Supervisor({
-    server: 'a',
-    local: true,
-    clock: new FakeClock(),
-    random: stillRandom(),
-    times: { startupMs: 1000 },
-    launch: () => Promise.resolve(),
-    halt: () => new Promise((resolve) => void halts.push(resolve)),
-    moved: () => {},
-  });
+  const supervisor = new Supervisor(
+    {
+      server: 'a',
+      local: true,
+      clock: new FakeClock(),
+      random: stillRandom(),
+      times: { startupMs: 1000 },
+    },
+    {
+      launch: () => Promise.resolve(),
+      halt: () => new Promise((resolve) => void halts.push(resolve)),
+      moved: () => {},
+    },
+  );
   await supervisor.start();
   void supervisor.stop();
   const started = supervisor.start();

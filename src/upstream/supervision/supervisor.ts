@@ -1,13 +1,28 @@
+import type { Clock } from '../../model/clock.ts';
 import { within } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import type { Random } from '../../model/random.ts';
 import { type AuthChallenge, type ServerState, UP } from '../../model/server-state.ts';
 import { Attempt, type WaitingCall } from '../connection/attempt.ts';
 import { asGatewayError } from '../connection/failures.ts';
 import { challengeOf, Defect, failureClass } from '../health/failure-class.ts';
 import { Misconfigured } from '../process/command.ts';
 import { refusalOf, Setbacks } from './setbacks.ts';
-import { isAtRest, mayFollow, StateMachine } from './state-machine.ts';
-import type { SupervisorDeps } from './supervisor-deps.ts';
+import type { StartMark } from './start-marks.ts';
+import { isAtRest, mayFollow, StateMachine, type Supervised } from './state-machine.ts';
+
+interface SupervisorDeps {
+  readonly server: string;
+  /** A process of this machine; its crashes are restarted sooner than a remote server is asked again. */
+  readonly local: boolean;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly times: { readonly startupMs: number };
+  /** What is wrong with its definition: it is never launched. Absent: nothing is wrong. */
+  readonly misconfigured?: string | undefined;
+  /** Tells the next process which start this one did not survive. Absent: none is told. */
+  readonly mark?: StartMark | undefined;
+}
 
 /** S3.4 */
 export const RESTART_GRACE_MS = 200;
@@ -23,23 +38,25 @@ const EARLY_ATTEMPT_MS = 5_000;
  */
 export class Supervisor {
   readonly #deps: SupervisorDeps;
+  readonly #supervised: Supervised;
   readonly #machine: StateMachine;
   /** Only a start that proves itself makes up for them. */
   readonly #setbacks: Setbacks;
   /** What ended during the start under way. */
   #crashedMeanwhile: GatewayError | null = null;
-  #restarts = 0;
-  #lastAttemptAt: number | null = null;
-  #startedAt = 0;
-  /** Since when the first start is to come; null when it has come to something, or nobody planned it. */
+  restarts = 0;
+  /** Wall clock. */
+  lastAttemptAt: number | null = null;
+  /** Monotonic time at which the present or last start began. */
+  startedAt = 0;
+  /** Since when the first start is to come; null when it has come to something, or none is planned. */
   #dueAt: number | null = null;
-  /** Whoever waits for it to begin. */
+  /** Resolves for those who wait for it to begin. */
   #due: PromiseWithResolvers<void> | null = null;
   #upSince = 0;
   #proven = false;
   #lastEarly = Number.NEGATIVE_INFINITY;
-  /** A call waits for the start under way, or for the one that a restart under way ends with. */
-  /** They wait for the start that is under way or due. */
+  /** They wait for the start that is under way or due, or for the one that a restart ends with. */
   #calls: WaitingCall[] = [];
   #running: { readonly attempt: Attempt; readonly done: Promise<void> } | null = null;
   #restarting: Promise<void> | null = null;
@@ -48,9 +65,10 @@ export class Supervisor {
   /** Raised by every stop, so that what was begun before it can see that it lost. */
   #generation = 0;
 
-  constructor(deps: SupervisorDeps) {
+  constructor(deps: SupervisorDeps, supervised: Supervised) {
     this.#deps = deps;
-    this.#machine = new StateMachine(deps);
+    this.#supervised = supervised;
+    this.#machine = new StateMachine(deps.server, deps.clock, supervised);
     this.#setbacks = new Setbacks(deps);
   }
 
@@ -86,24 +104,10 @@ export class Supervisor {
     return !this.up && (this.#setbacks.any || this.state === 'defect');
   }
 
-  get restarts(): number {
-    return this.#restarts;
-  }
-
-  /** Wall clock. */
-  get lastAttemptAt(): number | null {
-    return this.#lastAttemptAt;
-  }
-
   /** Wall clock; null when no attempt is planned. */
   get nextRetryAt(): number | null {
     const { nextAt } = this.#setbacks;
     return nextAt === null ? null : this.#deps.clock.wall() + nextAt - this.#deps.clock.now();
-  }
-
-  /** Monotonic time at which the present or last start began. */
-  get startedAt(): number {
-    return this.#startedAt;
   }
 
   /** Monotonic time from which the start under way, or the first one that is to come, has been due; null without one. */
@@ -188,7 +192,7 @@ export class Supervisor {
     const found = failureClass(error);
     if (found === 'defect') this.defect(error);
     if (found === 'abort' || found === 'defect') return;
-    const earlier = this.#lastAttemptAt !== null && openedAt < this.#lastAttemptAt;
+    const earlier = this.lastAttemptAt !== null && openedAt < this.lastAttemptAt;
     if (this.state === 'starting' && !earlier) this.#crashedMeanwhile ??= error;
     if (!this.up) return;
     if (error.code === 'AUTH_REQUIRED') {
@@ -198,7 +202,7 @@ export class Supervisor {
     const healthy = earlier || this.#proven || this.#deps.clock.now() - this.#upSince >= HEALTHY_AFTER_MS;
     if (healthy) this.#setbacks.forgive();
     if (!healthy || !this.#deps.local) this.#setbacks.count(error);
-    this.#restarts++;
+    this.restarts++;
     this.#machine.move('degraded', error);
     if (this.#setbacks.any) this.#backOff(error);
     else void this.#run(true);
@@ -212,7 +216,7 @@ export class Supervisor {
     if (!mayFollow(this.state, 'defect')) return false;
     this.#callOff();
     this.#machine.move('defect', error);
-    void this.#deps.halt();
+    void this.#supervised.halt();
     return true;
   }
 
@@ -260,27 +264,26 @@ export class Supervisor {
   }
 
   async #halt(generation: number, rest: ServerState): Promise<void> {
-    await this.#deps.halt();
+    await this.#supervised.halt();
     if (generation !== this.#generation) return;
     this.#stopping = null;
     this.#machine.move(rest, null);
   }
 
   async #restart(): Promise<void> {
-    const { recovery } = this.#deps;
-    recovery?.('started', null);
+    this.#supervised.recovery?.('started', null);
     const stopped = this.#stop('stopped');
     const generation = this.#generation;
     await stopped;
     if (generation === this.#generation) await this.#grace();
     if (generation === this.#generation) {
-      this.#restarts++;
+      this.restarts++;
       this.#setbacks.forgive();
       this.#deps.mark?.release();
       await this.#run(true);
     }
-    if (this.up) recovery?.('succeeded', null);
-    else recovery?.('failed', this.reason ?? `it is ${this.state}`);
+    if (this.up) this.#supervised.recovery?.('succeeded', null);
+    else this.#supervised.recovery?.('failed', this.reason ?? `it is ${this.state}`);
   }
 
   #grace(): Promise<void> {
@@ -310,9 +313,9 @@ export class Supervisor {
     this.#machine.move('starting');
     const attempt = new Attempt();
     for (const call of this.#calls) attempt.hasten(call);
-    this.#startedAt = this.#deps.clock.now();
-    this.#dueAt ??= this.#startedAt;
-    this.#lastAttemptAt = this.#deps.clock.wall();
+    this.startedAt = this.#deps.clock.now();
+    this.#dueAt ??= this.startedAt;
+    this.lastAttemptAt = this.#deps.clock.wall();
     this.#proven = false;
     this.#crashedMeanwhile = null;
     const done = this.#attempt(attempt, counts);
@@ -327,12 +330,12 @@ export class Supervisor {
     const { clock, mark, server, times } = this.#deps;
     const ended = await mark?.begin(attempt.begun); // The state says `starting` first.
     if (this.#running?.attempt !== attempt) return ended?.();
-    const launch = Promise.try(this.#deps.launch, attempt).finally(ended);
+    const launch = Promise.try(() => this.#supervised.launch(attempt)).finally(ended);
     const { startupMs } = times;
     try {
       // The time in which it waits for its place is not its own.
       await Promise.race([launch, attempt.begun]);
-      this.#startedAt = clock.now();
+      this.startedAt = clock.now();
       await within(clock, startupMs, launch, () => {
         attempt.cancel();
         throw new GatewayError('NOT_SENT', `${server} did not start within ${startupMs} ms`, { server });
@@ -369,7 +372,7 @@ export class Supervisor {
   /** Nothing but credentials will help, so nothing is planned. */
   #askForCredentials(error: GatewayError): void {
     this.#setbacks.cancel();
-    this.#deps.beforeAuthRequired?.(error);
+    this.#supervised.beforeAuthRequired?.(error);
     this.#machine.move('auth_required', error);
   }
 
