@@ -9,7 +9,7 @@ const ROUNDS = 4_000;
 const BASE = argvServer(['a'], '/')!;
 
 /** A definition in the words of S3.12. */
-interface Definition {
+interface RandomDefinition {
   readonly type: 'stdio' | 'http' | 'sse';
   readonly command: string;
   readonly url: string;
@@ -36,15 +36,21 @@ class Choices {
   }
 }
 
-function anyDefinition(choices: Choices): Definition {
+function anyDefinition(choices: Choices): RandomDefinition {
   return {
     type: choices.of(['stdio', 'http', 'sse'] as const),
     command: choices.of(['a', 'b']),
     url: choices.of(['https://x/', 'https://y/']),
     cwd: choices.of(['/', '/tmp']),
     args: choices.of([[], ['1', '2'], ['2', '1'], ['12']]),
-    env: choices.of<Definition['env']>([{}, { A: '1' }, { A: '1', B: '2' }, { B: '2', A: '1' }, { A: '2' }]),
-    headers: choices.of<Definition['headers']>([{}, { X: '1' }, { X: '2' }, { X: '1', Y: '2' }, { Y: '2', X: '1' }]),
+    env: choices.of<RandomDefinition['env']>([{}, { A: '1' }, { A: '1', B: '2' }, { B: '2', A: '1' }, { A: '2' }]),
+    headers: choices.of<RandomDefinition['headers']>([
+      {},
+      { X: '1' },
+      { X: '2' },
+      { X: '1', Y: '2' },
+      { Y: '2', X: '1' },
+    ]),
     timeoutMs: choices.of([1_000, 2_000]),
     enabled: choices.of([true, false]),
     description: choices.of([null, 'words', 'other words']),
@@ -52,17 +58,17 @@ function anyDefinition(choices: Choices): Definition {
 }
 
 /** One key, or now and then a few, taken from another definition. */
-function varied(from: Definition, choices: Choices): Definition {
+function varied(from: RandomDefinition, choices: Choices): RandomDefinition {
   const other = anyDefinition(choices);
   let changed = from;
   for (let i = choices.of([0, 1, 1, 1, 3]); i > 0; i--) {
-    const key = choices.of(Object.keys(from) as (keyof Definition)[]);
+    const key = choices.of(Object.keys(from) as (keyof RandomDefinition)[]);
     changed = { ...changed, [key]: other[key] };
   }
   return changed;
 }
 
-function serverOf(definition: Definition, line: number): Server {
+function serverOf(definition: RandomDefinition, line: number): Server {
   const { type, command, cwd, url, args, env, headers, timeoutMs, enabled, description } = definition;
   const transport: TransportSpec =
     type === 'stdio'
@@ -78,7 +84,7 @@ function serverOf(definition: Definition, line: number): Server {
 }
 
 /** The table of S3.12, by the definitions alone: what the server is reached by, as far as its type uses it. */
-function needsConnection(a: Definition, b: Definition): boolean {
+function needsConnection(a: RandomDefinition, b: RandomDefinition): boolean {
   if (a.type !== b.type) return true;
   if (a.type !== 'stdio') return a.url !== b.url || !sameMap(a.headers, b.headers);
   return (
