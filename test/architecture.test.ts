@@ -132,6 +132,18 @@ test('chambers of a room stand above one another: none imports, by way of others
   assert.deepEqual(circles, []);
 });
 
+test('only dispatch sends requests to servers: the rest of the gateway has no port with `call`', () => {
+  const gateway = product.filter(({ path }) => path.startsWith('src/gateway/'));
+  const sends = gateway.filter(({ text }) => /[uU]pstreams\??\s*\??\.call\(/.test(stripComments(text)));
+  assert.deepEqual(
+    sends.map(({ path }) => path),
+    ['src/gateway/dispatch/dispatch.ts'],
+  );
+  // `attach` of the gateway gets the port and gives it to dispatch.
+  const port = gateway.filter(({ text }) => /\bUpstreams\b[^;]*} from '[./]+\/model\/ports\.ts'/.test(text));
+  assert.deepEqual(port.map(({ path }) => path).sort(), ['src/gateway/dispatch/dispatch.ts', 'src/gateway/gateway.ts']);
+});
+
 test('drivers are named only where they live and in the composition root', () => {
   const wrong = product.filter((source) => !DRIVER_HOMES.test(source.path) && DRIVERS.test(stripComments(source.text)));
   assert.deepEqual(

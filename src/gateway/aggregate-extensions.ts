@@ -6,11 +6,11 @@ import type { Exchange } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { answer, failure, type Outcome } from '../model/outcome.ts';
-import type { Upstreams } from '../model/ports.ts';
 import { bodyString } from '../protocol/body.ts';
 import { editBody } from '../protocol/edit-object.ts';
 import { spliceMessage } from '../protocol/splice.ts';
 import type { Catalogs } from './catalogs.ts';
+import type { Dispatch, KnownServers } from './dispatch/dispatch.ts';
 import { ownAnswer } from './own-results.ts';
 import { cursorParam, namedParam, withParam } from './params.ts';
 import { refuseAccess } from './policy/access.ts';
@@ -18,7 +18,8 @@ import { keptPrivate, seesLikeAll } from './policy/cache-scope.ts';
 import { isDown } from './server-index.ts';
 
 export interface AggregateExtensionsDeps {
-  readonly upstreams: Upstreams;
+  readonly upstreams: KnownServers;
+  readonly dispatch: Dispatch;
   readonly catalogs: Catalogs;
   readonly clock: Clock;
   readonly firstListWaitMs: () => number;
@@ -119,7 +120,7 @@ export class AggregateExtensions {
   }
 
   async #call(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
-    const outcome = await this.#deps.upstreams.call(server, request, exchange);
+    const outcome = await this.#deps.dispatch.call(server, request, exchange);
     const own = seesLikeAll(exchange.client.principal) ? outcome : keptPrivate(outcome);
     if (own.kind !== 'answer' || !isResult(own) || !isOfSkills(request.method)) return own;
     const { message } = own;

@@ -8,12 +8,12 @@ import type { Exchange } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { answer, failure, type Outcome } from '../model/outcome.ts';
-import type { Upstreams } from '../model/ports.ts';
 import { bodyField, errorCode } from '../protocol/body.ts';
 import { elements, field } from '../protocol/fields.ts';
 import { type Edit, spliceMessage } from '../protocol/splice.ts';
 import type { AnswerCache } from './cache/answer-cache.ts';
 import type { Catalogs } from './catalogs.ts';
+import type { Dispatch, KnownServers } from './dispatch/dispatch.ts';
 import { noCompletion } from './own-results.ts';
 import { namedParam, withParam } from './params.ts';
 import { refuseAccess } from './policy/access.ts';
@@ -23,7 +23,8 @@ import { isDown } from './server-index.ts';
 import type { Subscriptions } from './subscriptions.ts';
 
 export interface AggregateResourcesDeps {
-  readonly upstreams: Upstreams;
+  readonly upstreams: KnownServers;
+  readonly dispatch: Dispatch;
   readonly cache: AnswerCache;
   readonly catalogs: Catalogs;
   readonly subscriptions: Subscriptions;
@@ -74,7 +75,7 @@ export class AggregateResources {
     const known = catalog.members.find(({ server }) => server === target.server)?.catalog ?? null;
     if (known !== null && hidesTemplate(known, target.uri)) return failure(absent(uri.value, catalog));
     if (catalog.declared.get(target.server)?.completions !== true) return noCompletion(request.era);
-    return this.#deps.upstreams.call(target.server, withParam(request, uri, target.uri), exchange);
+    return this.#deps.dispatch.call(target.server, withParam(request, uri, target.uri), exchange);
   }
 
   /** Where the URI leads; the servers that may be asked for it where nothing says. */

@@ -3,7 +3,6 @@ import type { Target } from '../catalog/name-table.ts';
 import { AGGREGATE, type Exchange } from '../model/exchange.ts';
 import { calledOff, GatewayError } from '../model/gateway-error.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
-import type { Upstreams } from '../model/ports.ts';
 import type { Capability } from '../model/server-catalog.ts';
 import { bodyField } from '../protocol/body.ts';
 import { field, stringValue } from '../protocol/fields.ts';
@@ -12,6 +11,7 @@ import type { AggregateExtensions } from './aggregate-extensions.ts';
 import type { AggregateLists } from './aggregate-lists.ts';
 import type { AggregateResources } from './aggregate-resources.ts';
 import type { Catalogs } from './catalogs.ts';
+import type { Dispatch, KnownServers } from './dispatch/dispatch.ts';
 import type { Drift } from './drift/drift.ts';
 import { exposedResult } from './exposed-result.ts';
 import type { LogLevels } from './log-levels.ts';
@@ -26,7 +26,8 @@ import { toolResult } from './tool-results.ts';
 import { spelledTool, unknownTool, unlistedServer, withheldPrompt } from './unknown-tool.ts';
 
 export interface AggregateDeps {
-  readonly upstreams: Upstreams;
+  readonly upstreams: KnownServers;
+  readonly dispatch: Dispatch;
   readonly catalogs: Catalogs;
   readonly lists: AggregateLists;
   readonly resources: AggregateResources;
@@ -180,14 +181,14 @@ export class Aggregate {
     if (era !== undefined && catalog.declared.get(server)?.tasks === true) {
       return this.#deps.tasks.call({ server, request, exchange, endpoint: AGGREGATE, era, tool });
     }
-    return this.#deps.upstreams.call(server, request, exchange);
+    return this.#deps.dispatch.call(server, request, exchange);
   }
 
   #getPrompt(exchange: Exchange): Promise<Outcome> {
     const name = namedParam(exchange.request, 'name');
     if (name instanceof GatewayError) return Promise.resolve(failure(name));
     return this.#withPrompt(exchange, name.value, async ({ server, name: own }) => {
-      const outcome = await this.#deps.upstreams.call(server, withParam(exchange.request, name, own), exchange);
+      const outcome = await this.#deps.dispatch.call(server, withParam(exchange.request, name, own), exchange);
       return exposedResult(outcome, server, this.#deps.catalogs.of(exchange.client), 'prompts/get');
     });
   }
@@ -224,7 +225,7 @@ export class Aggregate {
     return this.#withPrompt(exchange, name.value, (target) => {
       const { declared } = this.#deps.catalogs.of(client);
       if (declared.get(target.server)?.completions !== true) return Promise.resolve(noCompletion(request.era));
-      return this.#deps.upstreams.call(target.server, withParam(request, name, target.name), exchange);
+      return this.#deps.dispatch.call(target.server, withParam(request, name, target.name), exchange);
     });
   }
 }

@@ -1,10 +1,11 @@
 import { mayUse } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
-import type { ClientStreams, Upstreams } from '../model/ports.ts';
+import type { ClientStreams } from '../model/ports.ts';
 import type { ListKind } from '../model/server-catalog.ts';
 import { notification } from '../protocol/compose.ts';
 import { LIST_METHODS } from '../protocol/methods.ts';
 import type { Catalogs } from './catalogs.ts';
+import type { KnownServers } from './dispatch/dispatch.ts';
 import { changedMethods, declaredMethods, type ListChange, methodsDue, type Recipient } from './list-changes.ts';
 import type { Listens } from './listens.ts';
 import type { SeenSessions } from './seen-sessions.ts';
@@ -21,7 +22,7 @@ const TOOLS: ReadonlySet<ListKind> = new Set(['tools']);
 const NONE: ReadonlySet<string> = new Set();
 
 export interface AnnouncerDeps {
-  readonly upstreams: Upstreams;
+  readonly upstreams: KnownServers;
   readonly clock: Clock;
   readonly streams: ClientStreams;
   readonly catalogs: Catalogs;

@@ -3,15 +3,15 @@ import type { CatalogMember } from '../catalog/catalog-member.ts';
 import type { CursorCodec, CursorWriter } from '../catalog/cursor.ts';
 import { type ClientProfile, callerKey, mayUse, type Principal } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
-import type { Upstreams } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
 import type { ListKind } from '../model/server-catalog.ts';
 import { listIsStale } from '../protocol/list-freshness.ts';
+import type { KnownServers } from './dispatch/dispatch.ts';
 import { seesLikeAll } from './policy/cache-scope.ts';
 import { isStarted } from './server-index.ts';
 
 export interface CatalogsDeps {
-  readonly upstreams: Upstreams;
+  readonly upstreams: KnownServers;
   readonly clock: Clock;
   readonly cursors: CursorCodec;
   /** `Implementation` object of the gateway, as JSON text. */

@@ -3,11 +3,11 @@ import type { Clock } from '../model/clock.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
-import type { Upstreams } from '../model/ports.ts';
 import { bodyString } from '../protocol/body.ts';
 import { notification, request } from '../protocol/compose.ts';
 import { LISTEN } from '../protocol/methods.ts';
 import { withTasksExtension } from '../protocol/tasks/extension.ts';
+import type { Dispatch, KnownServers } from './dispatch/dispatch.ts';
 import { updatedUri } from './exposed-update.ts';
 import { FeedListen } from './feed-listen.ts';
 import { ServerListen } from './server-listen.ts';
@@ -35,7 +35,8 @@ export interface Subscriber {
 }
 
 export interface FeedDeps {
-  readonly upstreams: Upstreams;
+  readonly upstreams: KnownServers;
+  readonly dispatch: Dispatch;
   readonly clock: Clock;
   /** Updates of the server's resources may have been missed. */
   readonly missed: (server: string) => void;

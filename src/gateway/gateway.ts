@@ -13,11 +13,11 @@ import type { ServerStatus } from '../model/server-state.ts';
 import { LISTEN } from '../protocol/methods.ts';
 import { resultToStateless } from '../protocol/stateless/result-to-stateless.ts';
 import { sessionLabel } from '../telemetry/session-label.ts';
-import { BoundUpstreams } from './bound-upstreams.ts';
+import { Dispatch } from './dispatch/dispatch.ts';
+import { InputStates } from './dispatch/input-states.ts';
 import type { Drift } from './drift/drift.ts';
 import { ExchangeLog } from './exchange-log.ts';
 import type { HelloView } from './hello-view.ts';
-import { InputStates } from './input-states.ts';
 import { OperationMeter } from './operation-meter.ts';
 import { assemble, type GatewayDeps, type Parts } from './parts.ts';
 import { refuseAccess } from './policy/access.ts';
@@ -67,8 +67,8 @@ export class Gateway implements Exchanges, UpstreamEvents {
     const { clock, keys } = this.#deps;
     this.#streams = streams;
     const sealing = sealingOf(keys, (key) => new StateSealer({ key, clock, random: systemRandom }));
-    const bound = new BoundUpstreams(upstreams, new InputStates(sealing, clock));
-    this.#parts = assemble(this.#deps, this.#serverInfo, bound, streams);
+    const dispatch = new Dispatch(upstreams, new InputStates(sealing, clock));
+    this.#parts = assemble(this.#deps, this.#serverInfo, upstreams, dispatch, streams);
   }
 
   run(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {

@@ -2,10 +2,10 @@ import { type Catalog, listDiffers } from '../catalog/catalog.ts';
 import { parseObject } from '../catalog/catalog-member.ts';
 import { type ClientProfile, mayUse } from '../model/client-profile.ts';
 import type { Endpoint } from '../model/exchange.ts';
-import type { Upstreams } from '../model/ports.ts';
 import { LIST_KINDS, type ListKind, type ServerCatalog } from '../model/server-catalog.ts';
 import { LIST_METHODS, listOf } from '../protocol/methods.ts';
 import type { Catalogs } from './catalogs.ts';
+import type { KnownServers } from './dispatch/dispatch.ts';
 
 /** Lists of one server that differ from before, for clients of one fingerprint; null for all clients. */
 export interface ListChange {
@@ -31,7 +31,7 @@ export function methodsDue(
   recipient: Recipient,
   changes: readonly ListChange[],
   catalogs: Catalogs,
-  upstreams: Upstreams,
+  upstreams: KnownServers,
 ): Set<string> {
   const { client, endpoint } = recipient;
   if (endpoint.kind === 'server') {
@@ -56,7 +56,7 @@ export function methodsDue(
 }
 
 /** Whether the client is shown the lists that have changed. */
-function isShown({ server, fingerprint, key }: ListChange, client: ClientProfile, upstreams: Upstreams): boolean {
+function isShown({ server, fingerprint, key }: ListChange, client: ClientProfile, upstreams: KnownServers): boolean {
   if (fingerprint === null) return true;
   if (key !== null) return upstreams.sessionKey(server, client) === key;
   return fingerprint === client.fingerprint && upstreams.knownCatalog(server, client)?.own !== true;

@@ -1,8 +1,8 @@
 import { parseObject } from '../catalog/catalog-member.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Message } from '../model/message.ts';
-import type { Upstreams } from '../model/ports.ts';
 import { notification } from '../protocol/compose.ts';
+import type { Dispatch } from './dispatch/dispatch.ts';
 import type { Listen } from './listen.ts';
 import { LIST_FLAGS, type ListenFilter } from './listen-filter.ts';
 import { ServerListen } from './server-listen.ts';
@@ -16,13 +16,13 @@ const ACK_WAIT_MS = 2_000;
  * a break of the server's, which is opened again; what may have been missed meanwhile is told as changed lists.
  */
 export class ListenMirror {
-  readonly #upstreams: Upstreams;
+  readonly #dispatch: Dispatch;
   readonly #clock: Clock;
   readonly #missed: (server: string) => void;
 
   /** `missed`: what a server would have told of its lists and resources may have been lost. */
-  constructor(upstreams: Upstreams, clock: Clock, missed: (server: string) => void) {
-    this.#upstreams = upstreams;
+  constructor(dispatch: Dispatch, clock: Clock, missed: (server: string) => void) {
+    this.#dispatch = dispatch;
     this.#clock = clock;
     this.#missed = missed;
   }
@@ -30,7 +30,7 @@ export class ListenMirror {
   open(listen: Listen, server: string, filter: ListenFilter): void {
     const asked = JSON.stringify(Object.fromEntries(filter.flags.map((flag) => [flag, true])));
     listen.onEnd(this.#clock.after(ACK_WAIT_MS, () => listen.acknowledge(asked)));
-    const deps = { upstreams: this.#upstreams, clock: this.#clock };
+    const deps = { dispatch: this.#dispatch, clock: this.#clock };
     new ServerListen(deps, listen, server, listen.exchange.request, {
       acknowledged: (message) => {
         if (!listen.acknowledged) {

@@ -1,10 +1,10 @@
 import { parseObject } from '../catalog/catalog-member.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
-import type { Upstreams } from '../model/ports.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import { request } from '../protocol/compose.ts';
 import type { AggregateResources } from './aggregate-resources.ts';
+import type { Dispatch, KnownServers } from './dispatch/dispatch.ts';
 import { exposedUpdate } from './exposed-update.ts';
 import type { Feeds } from './feeds.ts';
 import { declaredMethods } from './list-changes.ts';
@@ -19,7 +19,8 @@ import type { ListenedTasks, TaskListens } from './tasks/task-listens.ts';
 const CATALOG_WAIT_MS = 2_000;
 
 export interface ListenRelaysDeps {
-  readonly upstreams: Upstreams;
+  readonly upstreams: KnownServers;
+  readonly dispatch: Dispatch;
   readonly resources: AggregateResources;
   readonly watches: ResourceWatches;
   readonly feeds: Feeds;
@@ -116,13 +117,13 @@ export class ListenRelays {
 
   /** Resolves with those of the client's URIs that the stateful server agreed to. */
   async #watched(listen: Listen, server: string, uris: ReadonlyMap<string, string>): Promise<string[]> {
-    const { upstreams, watches } = this.#deps;
+    const { dispatch, watches } = this.#deps;
     const agreed = await Promise.all(
       Array.from(uris, async ([uri, exposed]) => {
         const message = request('resources/subscribe', '0', JSON.stringify({ uri }), 'stateful');
         const own = new OwnExchange(listen.exchange.id, message, listen.client);
         const outcome = await watches.watch(listen, { server, uri, exposed }, () =>
-          upstreams.call(server, message, own),
+          dispatch.call(server, message, own),
         );
         if (outcome.kind !== 'answer' || outcome.message.kind !== 'result') return [];
         listen.onEnd(() => watches.leave(listen, { server, uri }));

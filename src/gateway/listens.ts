@@ -2,11 +2,11 @@ import type { Principal } from '../model/client-profile.ts';
 import type { Endpoint, Exchange } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
-import type { Upstreams } from '../model/ports.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import { notification } from '../protocol/compose.ts';
 import { declaresTasksExtension } from '../protocol/tasks/extension.ts';
 import type { Catalogs } from './catalogs.ts';
+import type { KnownServers } from './dispatch/dispatch.ts';
 import { type ListChange, methodsDue } from './list-changes.ts';
 import { Listen } from './listen.ts';
 import { LIST_FLAGS, type ListenFilter, listenFilter } from './listen-filter.ts';
@@ -21,7 +21,7 @@ const MAX_NAMES_OF_ALL = 65_536;
 const CATALOG_WAIT_MS = 2_000;
 
 export interface ListensDeps {
-  readonly upstreams: Upstreams;
+  readonly upstreams: KnownServers;
   readonly catalogs: Catalogs;
   readonly relays: ListenRelays;
   readonly mirror: ListenMirror;

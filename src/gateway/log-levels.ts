@@ -3,11 +3,11 @@ import type { ClientProfile } from '../model/client-profile.ts';
 import type { Exchange } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
-import type { Upstreams } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
 import { request as composeRequest } from '../protocol/compose.ts';
 import { isLogLevel, LOG_LEVELS } from '../protocol/meta-keys.ts';
 import type { Catalogs } from './catalogs.ts';
+import type { Dispatch, KnownServers } from './dispatch/dispatch.ts';
 import { OwnExchange } from './own-exchange.ts';
 import { ownAnswer } from './own-results.ts';
 import { namedParam } from './params.ts';
@@ -19,11 +19,13 @@ import { namedParam } from './params.ts';
  * process, and changes nothing for others.
  */
 export class LogLevels {
-  readonly #upstreams: Upstreams;
+  readonly #upstreams: KnownServers;
+  readonly #dispatch: Dispatch;
   readonly #catalogs: Catalogs;
 
-  constructor(upstreams: Upstreams, catalogs: Catalogs) {
+  constructor(upstreams: KnownServers, dispatch: Dispatch, catalogs: Catalogs) {
     this.#upstreams = upstreams;
+    this.#dispatch = dispatch;
     this.#catalogs = catalogs;
   }
 
@@ -41,7 +43,7 @@ export class LogLevels {
       connected.map(({ server }) => {
         const request = composeRequest('logging/setLevel', '0', params, 'stateful');
         const own = new OwnExchange(`level:${exchange.id}`, request, client);
-        return this.#upstreams.call(server, request, own);
+        return this.#dispatch.call(server, request, own);
       }),
     );
     return ownAnswer(exchange.request.era, '');
@@ -57,7 +59,7 @@ export class LogLevels {
     const known = listed ?? (await this.#upstreams.catalog(server, client, timeoutMs));
     const takesIt = known !== null && parseObject(known.hello.capabilities)?.['logging'] !== undefined;
     const apart = this.#isOwn(server, client) || !takesIt;
-    if (known?.hello.era !== 'stateless' && apart) return this.#upstreams.call(server, request, exchange);
+    if (known?.hello.era !== 'stateless' && apart) return this.#dispatch.call(server, request, exchange);
     const level = levelIn(exchange);
     return level instanceof GatewayError ? failure(level) : ownAnswer(request.era, '');
   }

@@ -2,7 +2,7 @@ import { CursorCodec } from '../catalog/cursor.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Pins } from '../model/drift.ts';
-import type { ClientStreams, TaskRecords, Upstreams } from '../model/ports.ts';
+import type { ClientStreams, TaskRecords } from '../model/ports.ts';
 import { type Random, systemRandom } from '../model/random.ts';
 import { sealingOf } from '../model/sealing.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -14,6 +14,7 @@ import { AggregateResources } from './aggregate-resources.ts';
 import { Announcer } from './announcer.ts';
 import { AnswerCache } from './cache/answer-cache.ts';
 import { Catalogs } from './catalogs.ts';
+import type { Dispatch, KnownServers } from './dispatch/dispatch.ts';
 import { Drift, type DriftDeps } from './drift/drift.ts';
 import { GuardedUpstreams } from './drift/guarded-upstreams.ts';
 import { Feeds } from './feeds.ts';
@@ -70,7 +71,7 @@ const MAX_TIMEOUT_MS = 600_000;
 
 /** What the gateway is made of, between the rooms on its two sides. */
 export interface Parts {
-  readonly upstreams: Upstreams;
+  readonly upstreams: KnownServers;
   readonly cache: AnswerCache;
   readonly catalogs: Catalogs;
   readonly sessions: SeenSessions;
@@ -86,26 +87,33 @@ export interface Parts {
   readonly drift: Drift | null;
 }
 
-export function assemble(deps: GatewayDeps, serverInfo: string, bound: Upstreams, streams: ClientStreams): Parts {
+export function assemble(
+  deps: GatewayDeps,
+  serverInfo: string,
+  known: KnownServers,
+  dispatch: Dispatch,
+  streams: ClientStreams,
+): Parts {
   const { clock, keys, firstListWaitMs } = deps;
-  const drift = driftOf(deps, bound, (server, lists) => {
+  const drift = driftOf(deps, known, (server, lists) => {
     catalogs.invalidate();
     announcer.redefined(server, lists);
   });
-  const upstreams = drift === null ? bound : new GuardedUpstreams(bound, drift.guards);
+  const upstreams = drift === null ? known : new GuardedUpstreams(known, drift.guards);
   const cursors = new CursorCodec(keys);
   const sealing = sealingOf(keys, (key) => new Sealer(key));
   const ids = new TaskIds(sealing);
   const catalogs = new Catalogs({ upstreams, clock, cursors, serverInfo });
-  const logLevels = new LogLevels(upstreams, catalogs);
+  const logLevels = new LogLevels(upstreams, dispatch, catalogs);
   const sessions = new SeenSessions(catalogs);
   const servers = new ServerIndex(upstreams);
-  const cache = new AnswerCache({ upstreams, servers, clock, metrics: deps.metrics });
-  const watches = new ResourceWatches(upstreams, clock);
+  const cache = new AnswerCache({ upstreams, dispatch, servers, clock, metrics: deps.metrics });
+  const watches = new ResourceWatches(upstreams, dispatch, clock);
   const missed = (server: string) => cache.outdated(server, null);
-  const feeds = new Feeds({ upstreams, clock, missed });
+  const feeds = new Feeds({ upstreams, dispatch, clock, missed });
   const subscriptions = new Subscriptions({
     upstreams,
+    dispatch,
     streams,
     sessions,
     watches,
@@ -114,9 +122,10 @@ export function assemble(deps: GatewayDeps, serverInfo: string, bound: Upstreams
     subscribed: deps.subscribed,
     subscribedElsewhere: deps.subscribedElsewhere,
   });
-  const resources = new AggregateResources({ upstreams, cache, catalogs, subscriptions, firstListWaitMs });
+  const resources = new AggregateResources({ upstreams, dispatch, cache, catalogs, subscriptions, firstListWaitMs });
   const tasks = new Tasks({
     upstreams,
+    dispatch,
     streams,
     feeds,
     clock,
@@ -130,8 +139,16 @@ export function assemble(deps: GatewayDeps, serverInfo: string, bound: Upstreams
       return seen === null ? null : { endpoint: seen.endpoint, principal: seen.client.principal };
     },
   });
-  const relays = new ListenRelays({ upstreams, resources, watches, feeds, tasks: ids, listened: tasks.listens });
-  const listens = new Listens({ upstreams, catalogs, relays, mirror: new ListenMirror(upstreams, clock, missed) });
+  const relays = new ListenRelays({
+    upstreams,
+    dispatch,
+    resources,
+    watches,
+    feeds,
+    tasks: ids,
+    listened: tasks.listens,
+  });
+  const listens = new Listens({ upstreams, catalogs, relays, mirror: new ListenMirror(dispatch, clock, missed) });
   const announcer = new Announcer({ upstreams, clock, streams, catalogs, sessions, listens });
   return {
     upstreams,
@@ -155,10 +172,11 @@ export function assemble(deps: GatewayDeps, serverInfo: string, bound: Upstreams
     }),
     aggregate: new Aggregate({
       upstreams,
+      dispatch,
       catalogs,
       lists: new AggregateLists({ catalogs, sessions, cursors, clock, firstListWaitMs }),
       resources,
-      extensions: new AggregateExtensions({ upstreams, catalogs, clock, firstListWaitMs }),
+      extensions: new AggregateExtensions({ upstreams, dispatch, catalogs, clock, firstListWaitMs }),
       tasks,
       taskIds: ids,
       logLevels,
@@ -166,12 +184,12 @@ export function assemble(deps: GatewayDeps, serverInfo: string, bound: Upstreams
       drift,
       firstListWaitMs,
     }),
-    single: new ServerEndpoint({ upstreams, cache, servers, subscriptions, tasks, logLevels, clock, drift }),
+    single: new ServerEndpoint({ upstreams, dispatch, cache, servers, subscriptions, tasks, logLevels, clock, drift }),
     drift,
   };
 }
 
-function driftOf(deps: GatewayDeps, upstreams: Upstreams, redefined: DriftDeps['redefined']): Drift | null {
+function driftOf(deps: GatewayDeps, upstreams: KnownServers, redefined: DriftDeps['redefined']): Drift | null {
   const { pins, clock, logger, metrics } = deps;
   return pins === undefined ? null : new Drift({ pins, upstreams, clock, logger, metrics, redefined });
 }

@@ -2,8 +2,9 @@ import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
-import type { ConnectionChange, Upstreams } from '../model/ports.ts';
+import type { ConnectionChange } from '../model/ports.ts';
 import { notification, request } from '../protocol/compose.ts';
+import type { Dispatch, KnownServers } from './dispatch/dispatch.ts';
 import { exposedUpdate } from './exposed-update.ts';
 import { OwnExchange } from './own-exchange.ts';
 import { ownAnswer } from './own-results.ts';
@@ -54,12 +55,14 @@ interface Group {
  * are told of an update, because nobody knows what they missed.
  */
 export class ResourceWatches {
-  readonly #upstreams: Upstreams;
+  readonly #upstreams: KnownServers;
+  readonly #dispatch: Dispatch;
   readonly #clock: Clock;
   readonly #groups = new Map<string, Group>();
 
-  constructor(upstreams: Upstreams, clock: Clock) {
+  constructor(upstreams: KnownServers, dispatch: Dispatch, clock: Clock) {
     this.#upstreams = upstreams;
+    this.#dispatch = dispatch;
     this.#clock = clock;
   }
 
@@ -255,7 +258,7 @@ export class ResourceWatches {
 
   #call(method: string, server: string, uri: string, client: ClientProfile): Promise<Outcome> {
     const message = request(method, '0', JSON.stringify({ uri }), 'stateful');
-    return this.#upstreams.call(server, message, new OwnExchange(`watch:${server}`, message, client));
+    return this.#dispatch.call(server, message, new OwnExchange(`watch:${server}`, message, client));
   }
 
   #keyOf(server: string, client: ClientProfile): string {

@@ -5,7 +5,6 @@ import { type Exchange, serverEndpoint } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { answer, failure, type Outcome } from '../model/outcome.ts';
-import type { Upstreams } from '../model/ports.ts';
 import { isOwnProcess, type Server } from '../model/server.ts';
 import type { Capability, ServerCatalog } from '../model/server-catalog.ts';
 import { bodyField } from '../protocol/body.ts';
@@ -16,6 +15,7 @@ import { soundPage } from '../protocol/list-page.ts';
 import { type ListMethod, listMethod } from '../protocol/methods.ts';
 import { spliceMessage } from '../protocol/splice.ts';
 import type { AnswerCache } from './cache/answer-cache.ts';
+import type { Dispatch, KnownServers } from './dispatch/dispatch.ts';
 import type { Drift } from './drift/drift.ts';
 import type { HelloView } from './hello-view.ts';
 import type { LogLevels } from './log-levels.ts';
@@ -32,7 +32,8 @@ import type { Tasks } from './tasks/tasks.ts';
 import { toolResult } from './tool-results.ts';
 
 export interface ServerEndpointDeps {
-  readonly upstreams: Upstreams;
+  readonly upstreams: KnownServers;
+  readonly dispatch: Dispatch;
   readonly cache: AnswerCache;
   readonly servers: ServerIndex;
   readonly subscriptions: Subscriptions;
@@ -56,7 +57,7 @@ export class ServerEndpoint {
 
   /** The caller's access was checked before. */
   run(exchange: Exchange, name: string): Promise<Outcome> {
-    const { upstreams, servers } = this.#deps;
+    const { dispatch, servers } = this.#deps;
     const server = servers.get(name);
     if (server === null) return Promise.resolve(failure(noServer(name)));
     const { method, era } = exchange.request;
@@ -88,7 +89,7 @@ export class ServerEndpoint {
         return Promise.resolve(failure(new GatewayError('INVALID_REQUEST', `${method} is answered by the edge`)));
       default: {
         const list = listMethod(method);
-        return list === null ? upstreams.call(name, exchange.request, exchange) : this.#list(exchange, server, list);
+        return list === null ? dispatch.call(name, exchange.request, exchange) : this.#list(exchange, server, list);
       }
     }
   }
@@ -112,11 +113,11 @@ export class ServerEndpoint {
     const type = ref === null ? null : stringValue(bytes, field(bytes, ref.start, ref.end, 'type'));
     if (type === 'ref/prompt') return this.#ofPrompt(exchange, server, namedParam(exchange.request, 'name', 'ref'));
     if (type === 'ref/resource') return this.#ofTemplate(exchange, server, namedParam(exchange.request, 'uri', 'ref'));
-    return this.#deps.upstreams.call(server.name, exchange.request, exchange);
+    return this.#deps.dispatch.call(server.name, exchange.request, exchange);
   }
 
   async #ofTemplate(exchange: Exchange, server: Server, uri: NamedParam | GatewayError): Promise<Outcome> {
-    const { upstreams, drift } = this.#deps;
+    const { dispatch, drift } = this.#deps;
     const { name } = server;
     const known = await this.#judged(exchange, server);
     if (known instanceof GatewayError) return failure(known);
@@ -128,7 +129,7 @@ export class ServerEndpoint {
           : hidesTemplate(known, uri.value);
       if (hidden) return failure(new GatewayError('RESOURCE_NOT_FOUND', `Resource not found: ${uri.value}`));
     }
-    return upstreams.call(name, exchange.request, exchange);
+    return dispatch.call(name, exchange.request, exchange);
   }
 
   /** `prompt`: which one it is about. */
@@ -137,7 +138,7 @@ export class ServerEndpoint {
     const known = await this.#judged(exchange, server);
     if (known instanceof GatewayError) return failure(known);
     const refused = this.#refused(name, known, 'prompts', prompt);
-    return refused === null ? this.#deps.upstreams.call(name, exchange.request, exchange) : failure(refused);
+    return refused === null ? this.#deps.dispatch.call(name, exchange.request, exchange) : failure(refused);
   }
 
   /** What is known of the server; where only what was approved may be used, it is waited for. */
@@ -174,7 +175,7 @@ export class ServerEndpoint {
 
   #subscribe(exchange: Exchange, server: string): Promise<Outcome> {
     const uri = namedParam(exchange.request, 'uri');
-    if (uri instanceof GatewayError) return this.#deps.upstreams.call(server, exchange.request, exchange);
+    if (uri instanceof GatewayError) return this.#deps.dispatch.call(server, exchange.request, exchange);
     const resource = { server, uri: uri.value, exposed: uri.value };
     return this.#deps.subscriptions.run(resource, exchange.request, exchange);
   }
@@ -192,7 +193,9 @@ export class ServerEndpoint {
     }
     if (known !== null) {
       const plain = request.era === 'stateful' && known.hello.era === 'stateful' && !offersTasks(known);
-      return plain ? upstreams.call(server.name, request, exchange) : this.#callKnown(exchange, server.name, known);
+      return plain
+        ? this.#deps.dispatch.call(server.name, request, exchange)
+        : this.#callKnown(exchange, server.name, known);
     }
     const checked =
       (request.era === 'stateless' && exchange.paramHeaders != null) || mayBeTask(exchange) || this.#isGuarded(server);
@@ -207,7 +210,7 @@ export class ServerEndpoint {
   async #callUnknown(exchange: Exchange, server: Server): Promise<Outcome> {
     const { upstreams } = this.#deps;
     const { request, client } = exchange;
-    const outcome = await upstreams.call(server.name, request, exchange);
+    const outcome = await this.#deps.dispatch.call(server.name, request, exchange);
     if (!mayMissTask(outcome) || exchange.cancelled !== null) return outcome;
     const known = await upstreams.catalog(server.name, client, server.timeoutMs);
     if (known === null || exchange.cancelled !== null) return outcome;
@@ -225,7 +228,7 @@ export class ServerEndpoint {
     const catalog = await upstreams.catalog(server.name, exchange.client, server.timeoutMs);
     if (catalog === null) {
       if (this.#isGuarded(server)) return failure(this.#deps.servers.unavailable(server.name));
-      return upstreams.call(server.name, exchange.request, exchange);
+      return this.#deps.dispatch.call(server.name, exchange.request, exchange);
     }
     return this.#callListed(exchange, server.name, catalog);
   }
@@ -236,7 +239,7 @@ export class ServerEndpoint {
   }
 
   #callKnown(exchange: Exchange, server: string, known: ServerCatalog): Promise<Outcome> {
-    const { upstreams, tasks } = this.#deps;
+    const { dispatch, tasks } = this.#deps;
     const { request } = exchange;
     const tool = toolOf(known, request);
     const fault = tool === null ? null : refuseParamHeaders(tool, exchange);
@@ -244,7 +247,7 @@ export class ServerEndpoint {
     const { era } = known.hello;
     const outcome = offersTasks(known)
       ? tasks.call({ server, request, exchange, endpoint: serverEndpoint(server), era, tool })
-      : upstreams.call(server, request, exchange);
+      : dispatch.call(server, request, exchange);
     return tool === null ? outcome : toolResult(outcome, request, known.hello.era, tool);
   }
 

@@ -1,15 +1,15 @@
 import { GatewayError } from '../model/gateway-error.ts';
-import type { Upstreams } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
 import { LOGIN_ADVICE, type ServerState, STARTED } from '../model/server-state.ts';
+import type { KnownServers } from './dispatch/dispatch.ts';
 
 /** Desired servers by name, read anew whenever the set was replaced. */
 export class ServerIndex {
-  readonly #upstreams: Upstreams;
+  readonly #upstreams: KnownServers;
   #servers: readonly Server[] | null = null;
   #byName = new Map<string, Server>();
 
-  constructor(upstreams: Upstreams) {
+  constructor(upstreams: KnownServers) {
     this.#upstreams = upstreams;
   }
 
@@ -58,12 +58,12 @@ const DOWN: ReadonlySet<ServerState> = new Set([
   'suspended',
 ]);
 
-export function isDown(upstreams: Upstreams, server: string): boolean {
+export function isDown(upstreams: KnownServers, server: string): boolean {
   const status = upstreams.status(server);
   return status !== null && DOWN.has(status.state);
 }
 
-export function isStarted(upstreams: Upstreams, server: string): boolean {
+export function isStarted(upstreams: KnownServers, server: string): boolean {
   const status = upstreams.status(server);
   return status !== null && STARTED.has(status.state);
 }

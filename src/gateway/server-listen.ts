@@ -2,7 +2,7 @@ import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
-import type { Upstreams } from '../model/ports.ts';
+import type { Dispatch } from './dispatch/dispatch.ts';
 import { OwnExchange } from './own-exchange.ts';
 
 const REOPEN_MIN_MS = 1_000;
@@ -31,7 +31,7 @@ export interface ServerListenHandlers {
  * when the stream breaks it is opened again, with growing pauses.
  */
 export class ServerListen {
-  readonly #upstreams: Upstreams;
+  readonly #dispatch: Dispatch;
   readonly #clock: Clock;
   readonly #owner: ListenOwner;
   readonly #server: string;
@@ -43,13 +43,13 @@ export class ServerListen {
 
   /** `request` bears the id of the client's own listen, if it has one, so that what comes back is tagged with that. */
   constructor(
-    deps: { readonly upstreams: Upstreams; readonly clock: Clock },
+    deps: { readonly dispatch: Dispatch; readonly clock: Clock },
     owner: ListenOwner,
     server: string,
     request: Message,
     handlers: ServerListenHandlers,
   ) {
-    this.#upstreams = deps.upstreams;
+    this.#dispatch = deps.dispatch;
     this.#clock = deps.clock;
     this.#owner = owner;
     this.#server = server;
@@ -72,7 +72,7 @@ export class ServerListen {
       this.#pauseMs = REOPEN_MIN_MS;
       this.#handlers.acknowledged(message);
     });
-    void this.#upstreams.call(this.#server, this.#request, this.#exchange).then((outcome) => {
+    void this.#dispatch.call(this.#server, this.#request, this.#exchange).then((outcome) => {
       this.#exchange = null;
       if (!this.#owner.open) return;
       if (outcome.kind === 'answer') {

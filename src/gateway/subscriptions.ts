@@ -3,9 +3,10 @@ import type { Exchange } from '../model/exchange.ts';
 import { calledOff, GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
-import type { ClientStreams, Upstreams } from '../model/ports.ts';
+import type { ClientStreams } from '../model/ports.ts';
 import { notification, request } from '../protocol/compose.ts';
 import { notificationToStateful } from '../protocol/stateful/to-stateful.ts';
+import type { Dispatch, KnownServers } from './dispatch/dispatch.ts';
 import { exposedUpdate } from './exposed-update.ts';
 import type { Subscriber } from './feed.ts';
 import type { Feeds } from './feeds.ts';
@@ -24,7 +25,8 @@ const MAX_OF_PRINCIPAL = 32_768;
 const CATALOG_WAIT_MS = 2_000;
 
 export interface SubscriptionsDeps {
-  readonly upstreams: Upstreams;
+  readonly upstreams: KnownServers;
+  readonly dispatch: Dispatch;
   readonly streams: ClientStreams;
   readonly sessions: SeenSessions;
   readonly watches: ResourceWatches;
@@ -72,7 +74,7 @@ export class Subscriptions {
     const { upstreams, watches } = this.#deps;
     const { server, uri } = resource;
     const { client } = exchange;
-    const pass = (): Promise<Outcome> => upstreams.call(server, asked, exchange);
+    const pass = (): Promise<Outcome> => this.#deps.dispatch.call(server, asked, exchange);
     if (client.sessionId === null) return pass();
     const known = upstreams.knownCatalog(server, client) ?? (await upstreams.catalog(server, client, CATALOG_WAIT_MS));
     // Whose session has ended meanwhile has nothing that could be given up again.
@@ -110,7 +112,7 @@ export class Subscriptions {
     const known = upstreams.knownCatalog(server, client) ?? (await upstreams.catalog(server, client, CATALOG_WAIT_MS));
     const message = request('resources/subscribe', '0', JSON.stringify({ uri }), 'stateful');
     const exchange = new OwnExchange(`again:${server}`, message, client);
-    const pass = (): Promise<Outcome> => upstreams.call(server, message, exchange);
+    const pass = (): Promise<Outcome> => this.#deps.dispatch.call(server, message, exchange);
     const outcome = await this.#subscribe(client, sessionId, resource, known?.hello.era === 'stateless', pass);
     if (outcome.kind === 'failure') return 'later';
     if (!isAgreed(outcome)) return 'refused';

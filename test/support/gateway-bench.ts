@@ -1,3 +1,5 @@
+import { Dispatch } from '../../src/gateway/dispatch/dispatch.ts';
+import { InputStates } from '../../src/gateway/dispatch/input-states.ts';
 import { Gateway, type GatewayDeps } from '../../src/gateway/gateway.ts';
 import { ANONYMOUS, type ClientProfile, type Principal } from '../../src/model/client-profile.ts';
 import type { Endpoint, Exchange } from '../../src/model/exchange.ts';
@@ -19,6 +21,14 @@ export const MCP: Endpoint = { kind: 'aggregate', server: '', path: '/mcp' };
 
 export function endpointOf(server: string): Endpoint {
   return { kind: 'server', server, path: `/servers/${server}/mcp` };
+}
+
+/** The gateway's one way to these servers; it seals no input states. */
+export function dispatchTo(upstreams: Upstreams): Dispatch {
+  const unused = (): never => {
+    throw new Error('no state is sealed in this test');
+  };
+  return new Dispatch(upstreams, new InputStates({ seal: unused, open: unused }, new FakeClock()));
 }
 
 export function agent(name: string, ...servers: string[]): Principal {

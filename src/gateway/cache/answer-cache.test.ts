@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
-import { agent, BenchExchange, client, FakeUpstreams, serverNamed } from '../../../test/support/gateway-bench.ts';
+import {
+  agent,
+  BenchExchange,
+  client,
+  dispatchTo,
+  FakeUpstreams,
+  serverNamed,
+} from '../../../test/support/gateway-bench.ts';
 import { serverCatalog } from '../../../test/support/server-catalogs.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
@@ -30,7 +37,13 @@ class Bench {
     for (const name of ['one', 'two']) this.upstreams.known.set(name, serverCatalog(name, STATELESS));
     this.upstreams.respond = () => this.numbered();
     const servers = new ServerIndex(this.upstreams);
-    this.cache = new AnswerCache({ upstreams: this.upstreams, servers, clock: this.clock, metrics: this.metrics });
+    this.cache = new AnswerCache({
+      upstreams: this.upstreams,
+      dispatch: dispatchTo(this.upstreams),
+      servers,
+      clock: this.clock,
+      metrics: this.metrics,
+    });
   }
 
   get sent(): number {

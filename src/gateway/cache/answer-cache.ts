@@ -2,11 +2,11 @@ import type { Clock } from '../../model/clock.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import type { Message } from '../../model/message.ts';
 import { answer, type Outcome } from '../../model/outcome.ts';
-import type { Upstreams } from '../../model/ports.ts';
 import type { Server } from '../../model/server.ts';
 import { cacheHints } from '../../protocol/cache-hints.ts';
 import { resultType } from '../../protocol/stateless/result-type.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
+import type { Dispatch, KnownServers } from '../dispatch/dispatch.ts';
 import type { ServerIndex } from '../server-index.ts';
 import { AnswerStore } from './answer-store.ts';
 import { type CacheKey, cacheKey } from './cache-key.ts';
@@ -20,7 +20,8 @@ import { SingleFlight } from './single-flight.ts';
 const STALE_MS = 10 * 60_000;
 
 export interface AnswerCacheDeps {
-  readonly upstreams: Pick<Upstreams, 'call' | 'knownCatalog'>;
+  readonly upstreams: Pick<KnownServers, 'knownCatalog'>;
+  readonly dispatch: Dispatch;
   readonly servers: ServerIndex;
   readonly clock: Clock;
   readonly metrics: Metrics | undefined;
@@ -44,12 +45,12 @@ export class AnswerCache {
     this.#meter = new CacheMeter(deps.metrics, () => this.#store);
   }
 
-  /** A cacheable request to a server: like `Upstreams.call`. */
+  /** A cacheable request to a server: like `KnownServers.call`. */
   call(name: string, request: Message, exchange: Exchange): Promise<Outcome> {
-    const { upstreams, servers } = this.#deps;
+    const { servers } = this.#deps;
     const server = servers.get(name);
     const key = server === null || exchange.cancelled !== null ? null : this.#keyOf(server, request, exchange);
-    if (key === null) return upstreams.call(name, request, exchange);
+    if (key === null) return this.#deps.dispatch.call(name, request, exchange);
     const now = this.#deps.clock.now();
     const kept = this.#kept(key);
     if (kept?.fresh(now) === true) {
@@ -61,7 +62,9 @@ export class AnswerCache {
     if (joined !== undefined) return joined.board(request, exchange);
     if (!key.alone) return this.#fly(key, request, exchange);
     // Where rounds of input are gone through behind this call, an answer does not show whether it came of one (C5).
-    return exchange.takesInputRequired ? this.#fill(key, request, exchange) : upstreams.call(name, request, exchange);
+    return exchange.takesInputRequired
+      ? this.#fill(key, request, exchange)
+      : this.#deps.dispatch.call(name, request, exchange);
   }
 
   /** The server says that something it has answered is out of date; null: it may have said so, and was not heard. */
@@ -113,7 +116,7 @@ export class AnswerCache {
     for (const { request, exchange, land } of flight.disembark()) {
       // What the server wants to know it asks each caller: its question is good for the one who began alone.
       if (shared || (request === flight.request && exchange.takesInputRequired)) land(outcome);
-      else void this.#deps.upstreams.call(key.subject.server, request, exchange).then(land);
+      else void this.#deps.dispatch.call(key.subject.server, request, exchange).then(land);
     }
   }
 
@@ -126,7 +129,7 @@ export class AnswerCache {
   async #fill(key: CacheKey, request: Message, exchange: Exchange, closed = () => {}): Promise<Outcome> {
     const fill = this.#fills.begin(key.subject, closed);
     try {
-      const outcome = await this.#deps.upstreams.call(key.subject.server, request, exchange);
+      const outcome = await this.#deps.dispatch.call(key.subject.server, request, exchange);
       if (outcome.kind === 'failure') return this.#instead(key, outcome);
       return this.#answered(key, outcome.message, fill.outdated) ?? outcome;
     } finally {

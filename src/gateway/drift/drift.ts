@@ -9,10 +9,10 @@ import type {
   Pins,
 } from '../../model/drift.ts';
 import { Pace } from '../../model/pace.ts';
-import type { Upstreams } from '../../model/ports.ts';
 import type { ListKind, ServerCatalog } from '../../model/server-catalog.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
+import type { KnownServers } from '../dispatch/dispatch.ts';
 import { DriftNotes } from './drift-notes.ts';
 import { DriftReports } from './drift-reports.ts';
 import { GuardedPages } from './guarded-pages.ts';
@@ -22,7 +22,7 @@ import { OfferedDefinitions } from './offered-definitions.ts';
 
 export interface DriftDeps {
   readonly pins: Pins;
-  readonly upstreams: Upstreams;
+  readonly upstreams: KnownServers;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics | undefined;

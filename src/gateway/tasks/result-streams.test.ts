@@ -1,7 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../../test/support/fake-clock.ts';
-import { agent, type Call, client, ended, GatewayBench, type RunOptions } from '../../../test/support/gateway-bench.ts';
+import {
+  agent,
+  type Call,
+  client,
+  dispatchTo,
+  ended,
+  GatewayBench,
+  type RunOptions,
+} from '../../../test/support/gateway-bench.ts';
 import { tool } from '../../../test/support/server-catalogs.ts';
 import type { Principal } from '../../model/client-profile.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
@@ -236,7 +244,7 @@ test('streams are bounded for each principal, so that no one of them takes all',
   const finish: ((outcome: Outcome) => void)[] = [];
   upstreams.respond = () => new Promise((resolve) => finish.push(resolve));
   const table = new TaskTable({ clock, random: systemRandom, records: NO_RECORDS });
-  const streams = new ResultStreams({ upstreams, clock, random: systemRandom, table });
+  const streams = new ResultStreams({ dispatch: dispatchTo(upstreams), clock, random: systemRandom, table });
   const opened = (principal: Principal, count: number) => {
     const { revision, capabilities, fingerprint, info, handle } = client('stateless');
     const tasks = Array.from({ length: count }, () =>

@@ -2,9 +2,10 @@ import type { Principal } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Message } from '../../model/message.ts';
 import type { Outcome } from '../../model/outcome.ts';
-import type { TaskRecord, Upstreams } from '../../model/ports.ts';
+import type { TaskRecord } from '../../model/ports.ts';
 import type { Random } from '../../model/random.ts';
 import { isTerminal } from '../../model/task-status.ts';
+import type { Dispatch } from '../dispatch/dispatch.ts';
 import { ResultStream } from './result-stream.ts';
 import { isSettled } from './task-answers.ts';
 import { composed, starterOf } from './task-calls.ts';
@@ -18,7 +19,7 @@ const MAX_OF_PRINCIPAL = 250;
 const MAX_STREAMS = 1_000;
 
 export interface ResultStreamsDeps {
-  readonly upstreams: Upstreams;
+  readonly dispatch: Dispatch;
   readonly clock: Clock;
   readonly random: Random;
   readonly table: TaskTable;
@@ -50,11 +51,11 @@ export class ResultStreams {
     if (own >= MAX_OF_PRINCIPAL || this.#streams.size >= MAX_STREAMS) return null;
     const starter = starterOf(record, principal);
     const asked = composed(record, starter, 'tasks/result', '');
-    const { random, upstreams } = this.#deps;
+    const { random, dispatch } = this.#deps;
     const stream = new ResultStream(`task:${record.key.slice(0, 8)}`, asked, starter, record.taskId, random.hex(4));
     this.#streams.set(record.key, stream);
     this.#counts.set(record.principal, own + 1);
-    void upstreams.call(record.server, asked, stream).then((outcome) => this.#ended(record, stream, outcome));
+    void dispatch.call(record.server, asked, stream).then((outcome) => this.#ended(record, stream, outcome));
     return stream;
   }
 

@@ -3,10 +3,11 @@ import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
-import type { TaskRecord, Upstreams } from '../../model/ports.ts';
+import type { TaskRecord } from '../../model/ports.ts';
 import { request } from '../../protocol/compose.ts';
 import { toStateless } from '../../protocol/stateless/to-stateless.ts';
 import { declaringTasks } from '../../protocol/tasks/extension.ts';
+import type { Dispatch } from '../dispatch/dispatch.ts';
 import { OwnExchange } from '../own-exchange.ts';
 import { type Mappings, RelayedExchange } from '../relayed-exchange.ts';
 import { createdTask } from './task-news.ts';
@@ -21,23 +22,20 @@ export function starterOf(record: TaskRecord, principal: Principal): ClientProfi
 
 /** Requests about a task to the server that runs it, over the connection on which it was started. */
 export class TaskCalls {
-  readonly #upstreams: Upstreams;
+  readonly #dispatch: Dispatch;
 
-  constructor(upstreams: Upstreams) {
-    this.#upstreams = upstreams;
+  constructor(dispatch: Dispatch) {
+    this.#dispatch = dispatch;
   }
 
   /** The call that may begin a task, as its server gets it. */
   async begin(server: string, exchange: Exchange, asked: Message, mappings: Mappings): Promise<Outcome> {
-    return keepable(
-      server,
-      await this.#upstreams.call(server, asked, new BeginningExchange(exchange, asked, mappings)),
-    );
+    return keepable(server, await this.#dispatch.call(server, asked, new BeginningExchange(exchange, asked, mappings)));
   }
 
   /** The same where the client waits for the end of the task. */
   async beginAndWait(server: string, exchange: Exchange, asked: Message, mappings: Mappings): Promise<Outcome> {
-    return keepable(server, await this.#upstreams.call(server, asked, new WaitingExchange(exchange, asked, mappings)));
+    return keepable(server, await this.#dispatch.call(server, asked, new WaitingExchange(exchange, asked, mappings)));
   }
 
   /** A request of ours. `begun` gets the exchange, to cancel it by; `more` are members of the params beside the id. */
@@ -52,21 +50,21 @@ export class TaskCalls {
     const asked = composed(record, starter, method, more);
     const exchange = new OwnExchange(`task:${record.key.slice(0, 8)}`, asked, starter);
     begun(exchange);
-    return this.#upstreams.call(record.server, asked, exchange);
+    return this.#dispatch.call(record.server, asked, exchange);
   }
 
   /** A request of ours that the client's own exchange goes along with: what the server says and asks is said to it. */
   along(record: TaskRecord, exchange: Exchange, method: string, mappings: Mappings): Promise<Outcome> {
     const starter = starterOf(record, exchange.client.principal);
     const asked = composed(record, starter, method, '');
-    return this.#upstreams.call(record.server, asked, new RelayedExchange(exchange, asked, mappings, starter));
+    return this.#dispatch.call(record.server, asked, new RelayedExchange(exchange, asked, mappings, starter));
   }
 
   /** The client's own request, in the names of the server. */
   relay(record: TaskRecord, exchange: Exchange, asked: Message, mappings: Mappings): Promise<Outcome> {
     const starter = starterOf(record, exchange.client.principal);
     const client = record.era === 'stateless' ? exchange.client : starter;
-    return this.#upstreams.call(record.server, asked, new RelayedExchange(exchange, asked, mappings, client));
+    return this.#dispatch.call(record.server, asked, new RelayedExchange(exchange, asked, mappings, client));
   }
 }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../../test/support/fake-clock.ts';
-import { type Call, client, ended, GatewayBench } from '../../../test/support/gateway-bench.ts';
+import { type Call, client, dispatchTo, ended, GatewayBench } from '../../../test/support/gateway-bench.ts';
 import { tool } from '../../../test/support/server-catalogs.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
@@ -250,7 +250,7 @@ test('what a task was asked is forgotten when it expires, whether or not anybody
     const bench = new GatewayBench(OFFERS);
     const { clock, upstreams } = bench;
     const table = new TaskTable({ clock, random: systemRandom, records: NO_RECORDS });
-    const calls = new TaskCalls(upstreams);
+    const calls = new TaskCalls(dispatchTo(upstreams));
     const inputs = new TaskInputs(calls, systemRandom);
     const polling = new TaskPolling({ clock, random: systemRandom, table, calls, inputs });
     const profile = client('stateful', { capabilities: '{"elicitation":{}}' });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { agent, type Call, client, ended, GatewayBench, MCP } from '../../../test/support/gateway-bench.ts';
+import { agent, type Call, client, dispatchTo, ended, GatewayBench, MCP } from '../../../test/support/gateway-bench.ts';
 import { tool } from '../../../test/support/server-catalogs.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
@@ -147,7 +147,7 @@ test('a task whose id is longer than 1 KiB is not kept, and its server is said t
 
 test('a task knows whether the session it runs in ends with the process', () => {
   const bench = new GatewayBench(OFFERS);
-  const calls = new TaskCalls(bench.upstreams);
+  const calls = new TaskCalls(dispatchTo(bench.upstreams));
   const table = new TaskTable({ clock: bench.clock, random: systemRandom, records: NO_RECORDS });
   const names = new TaskNames(new TaskIds(new Sealer(Buffer.alloc(32, 1))), table);
   const deps = { clock: bench.clock, random: systemRandom, table, names, calls, begun: () => {} };

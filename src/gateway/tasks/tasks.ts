@@ -5,7 +5,7 @@ import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Era, Message } from '../../model/message.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
-import type { ClientStreams, TaskRecord, TaskRecords, Upstreams } from '../../model/ports.ts';
+import type { ClientStreams, TaskRecord, TaskRecords } from '../../model/ports.ts';
 import type { Random } from '../../model/random.ts';
 import type { Sealing } from '../../model/sealing.ts';
 import { isOwnProcess } from '../../model/server.ts';
@@ -14,6 +14,7 @@ import { isTerminal } from '../../model/task-status.ts';
 import { notification } from '../../protocol/compose.ts';
 import { declaresTasksExtension, missesTasks, taskSupport } from '../../protocol/tasks/extension.ts';
 import { relatedTask } from '../../protocol/tasks/related-task.ts';
+import type { Dispatch, KnownServers } from '../dispatch/dispatch.ts';
 import type { Feeds } from '../feeds.ts';
 import { type NamedParam, namedParam } from '../params.ts';
 import { asksForTask, type TaskIds } from '../task-ids.ts';
@@ -35,7 +36,8 @@ import { TaskPolling } from './task-polling.ts';
 import { TaskTable } from './task-table.ts';
 
 export interface TasksDeps {
-  readonly upstreams: Upstreams;
+  readonly upstreams: KnownServers;
+  readonly dispatch: Dispatch;
   readonly streams: ClientStreams;
   readonly feeds: Feeds;
   readonly clock: Clock;
@@ -74,13 +76,13 @@ export class Tasks {
   readonly #stateless: StatelessRequests;
 
   constructor(deps: TasksDeps) {
-    const { upstreams, feeds, clock, random, ids, records, maxTimeoutMs } = deps;
+    const { dispatch, feeds, clock, random, ids, records, maxTimeoutMs } = deps;
     const table = new TaskTable({ clock, random, records });
     ids.known = table;
     const names = new TaskNames(ids, table);
-    const calls = new TaskCalls(upstreams);
+    const calls = new TaskCalls(dispatch);
     const inputs = new TaskInputs(calls, random);
-    const streams = new ResultStreams({ upstreams, clock, random, table });
+    const streams = new ResultStreams({ dispatch, clock, random, table });
     const polling = new TaskPolling({ clock, random, table, calls, inputs });
     const begun = (record: TaskRecord, { exchange }: ToolCall) =>
       this.#following.follow(record, exchange.client.principal);
@@ -103,21 +105,21 @@ export class Tasks {
   call(taskable: TaskableCall): Promise<Outcome> {
     const { server, request, exchange, era, tool } = taskable;
     const call = { ...taskable, wraps: tool !== null && toolFacts(tool).wrapped };
-    const { upstreams } = this.#deps;
+    const { dispatch } = this.#deps;
     const required = tool !== null && taskSupport(tool.bytes) === 'required';
     if (exchange.request.era === 'stateful') {
       const wanted = asksForTask(exchange.request);
       if (era === 'stateful') {
         if (wanted) return this.#creation.relay(call);
-        return required ? this.#onBehalf.atStateful(call) : upstreams.call(server, request, exchange);
+        return required ? this.#onBehalf.atStateful(call) : dispatch.call(server, request, exchange);
       }
       return wanted ? this.#creation.atStateless(call) : this.#unlessMissed(call);
     }
     const takes = declaresTasksExtension(exchange.client.capabilities);
     if (era === 'stateless') {
-      return takes ? this.#creation.relay(call) : upstreams.call(server, request, exchange);
+      return takes ? this.#creation.relay(call) : dispatch.call(server, request, exchange);
     }
-    if (!required) return upstreams.call(server, request, exchange);
+    if (!required) return dispatch.call(server, request, exchange);
     return takes ? this.#creation.atStateful(call) : this.#onBehalf.atStateful(call);
   }
 
@@ -127,7 +129,7 @@ export class Tasks {
     const { upstreams } = this.#deps;
     const known = endpoint.kind === 'server' ? upstreams.knownCatalog(endpoint.server, client) : null;
     // On its own endpoint a server without tasks says so itself.
-    if (known !== null && !offersTasks(known)) return upstreams.call(endpoint.server, request, exchange);
+    if (known !== null && !offersTasks(known)) return this.#deps.dispatch.call(endpoint.server, request, exchange);
     const stateful = request.era === 'stateful';
     if (stateful && request.method === 'tasks/list') {
       return Promise.resolve(listTasks(exchange, endpoint, this.#names, this.#deps.sealing));
@@ -152,7 +154,7 @@ export class Tasks {
     if (record instanceof GatewayError) return Promise.resolve(failure(record));
     if (record === null) {
       if (listed) return Promise.resolve(failure(unknown()));
-      return this.#deps.upstreams.call(endpoint.server, request, exchange);
+      return this.#deps.dispatch.call(endpoint.server, request, exchange);
     }
     this.#following.follow(record, client.principal);
     const asked = { record, exchange, endpoint, taskId };
@@ -202,7 +204,7 @@ export class Tasks {
    */
   async #unlessMissed(call: ToolCall): Promise<Outcome> {
     const { server, request, exchange } = call;
-    const outcome = await this.#deps.upstreams.call(server, request, exchange);
+    const outcome = await this.#deps.dispatch.call(server, request, exchange);
     if (outcome.kind === 'failure' || exchange.cancelled !== null) return outcome;
     if (missesTasks(outcome.message)) return this.#onBehalf.atStateless(call);
     return this.#onBehalf.ended(call, outcome);

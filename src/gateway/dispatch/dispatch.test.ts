@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { FakeClock } from '../../test/support/fake-clock.ts';
-import { agent, BenchExchange, client, FakeUpstreams, serverNamed } from '../../test/support/gateway-bench.ts';
-import { ANONYMOUS, type Principal } from '../model/client-profile.ts';
-import type { Message } from '../model/message.ts';
-import { answer, type Outcome } from '../model/outcome.ts';
-import { systemRandom } from '../model/random.ts';
-import { request, result } from '../protocol/compose.ts';
-import { BoundUpstreams } from './bound-upstreams.ts';
+import { FakeClock } from '../../../test/support/fake-clock.ts';
+import { agent, BenchExchange, client, FakeUpstreams, serverNamed } from '../../../test/support/gateway-bench.ts';
+import { ANONYMOUS, type Principal } from '../../model/client-profile.ts';
+import type { Message } from '../../model/message.ts';
+import { answer, type Outcome } from '../../model/outcome.ts';
+import { systemRandom } from '../../model/random.ts';
+import { request, result } from '../../protocol/compose.ts';
+import { StateSealer } from '../state-sealer.ts';
+import { Dispatch } from './dispatch.ts';
 import { InputStates } from './input-states.ts';
-import { StateSealer } from './state-sealer.ts';
 
 const HOUR = 60 * 60_000;
 /** A state that any rewriting would change: escapes, a number beyond doubles, a surrogate pair. */
@@ -26,12 +26,12 @@ function bench() {
   upstreams.list = ['a', 'b'].map((name) => serverNamed(name));
   upstreams.respond = () => answer(result('9', ASKS, 'stateless'));
   const sealer = new StateSealer({ key: Buffer.alloc(32, 3), clock, random: systemRandom });
-  const bound = new BoundUpstreams(upstreams, new InputStates(sealer, clock));
+  const dispatch = new Dispatch(upstreams, new InputStates(sealer, clock));
   const call = (params: string, principal: Principal = ANONYMOUS, server = 'a', method = 'tools/call') => {
     const message = request(method, '1', params, 'stateless');
-    return bound.call(server, message, new Sealing(message, client('stateless', { principal })));
+    return dispatch.call(server, message, new Sealing(message, client('stateless', { principal })));
   };
-  return { clock, upstreams, bound, call };
+  return { clock, upstreams, dispatch, call };
 }
 
 function answered(outcome: Outcome): Message {
@@ -67,14 +67,14 @@ describe('proto:S3 proto:S6 check:D4 the state of a stateless server on its way 
 
   test('tampered, foreign and expired it is -32602, and the server hears nothing', async () => {
     const { call, upstreams, clock } = bench();
-    const ann = agent('ann');
+    const ann = agent('ann', 'a', 'b');
     const sealed = stateIn(await call('{"name":"t"}', ann));
     const flipped = sealed.slice(0, -4) + (sealed.at(-4) === 'A' ? 'B' : 'A') + sealed.slice(-3);
     const bad: [string, Promise<Outcome>][] = [
       ['tampered', call(`{"name":"t","requestState":"${flipped}"}`, ann)],
       ['not sealed', call(`{"name":"t","requestState":"plain"}`, ann)],
       ['no string', call(`{"name":"t","requestState":5}`, ann)],
-      ['principal', call(`{"name":"t","requestState":"${sealed}"}`, agent('bob'))],
+      ['principal', call(`{"name":"t","requestState":"${sealed}"}`, agent('bob', 'a', 'b'))],
       ['anonymous', call(`{"name":"t","requestState":"${sealed}"}`)],
       ['server', call(`{"name":"t","requestState":"${sealed}"}`, ann, 'b')],
       ['tool', call(`{"name":"u","requestState":"${sealed}"}`, ann)],
@@ -93,9 +93,9 @@ describe('proto:S3 proto:S6 check:D4 the state of a stateless server on its way 
   });
 
   test('passes as it is where the exchange does not ask for more', async () => {
-    const { bound, upstreams } = bench();
+    const { dispatch, upstreams } = bench();
     const message = request('tools/call', '1', `{"name":"t","requestState":${STATE}}`, 'stateless');
-    const outcome = await bound.call('a', message, new BenchExchange(message, client('stateless')));
+    const outcome = await dispatch.call('a', message, new BenchExchange(message, client('stateless')));
     assert.equal(upstreams.calls[0]!.request, message);
     assert.equal(answered(outcome).body.toString(), ASKS);
   });
@@ -108,6 +108,30 @@ describe('proto:S3 proto:S6 check:D4 the state of a stateless server on its way 
     ]) {
       upstreams.respond = () => answer(result('9', body, 'stateless'));
       assert.equal(answered(await call('{"name":"t"}')).body.toString(), body);
+    }
+  });
+});
+
+describe('S2.28 whatever leads to a server, its access is asked last of all', () => {
+  const send = async (method: string, principal: Principal) => {
+    const { upstreams, dispatch } = bench();
+    const message = request(method, '1', '{"uri":"test://a"}', 'stateful');
+    const outcome = await dispatch.call('a', message, new BenchExchange(message, client('stateful', { principal })));
+    return { outcome, sent: upstreams.calls.length };
+  };
+
+  test('a caller without the right reaches it with no method', async () => {
+    for (const method of ['tools/call', 'resources/read', 'resources/subscribe', 'tasks/get', 'x/unknown']) {
+      const { outcome, sent } = await send(method, agent('other', 'b'));
+      assert.equal(outcome.kind === 'failure' && outcome.error.code, 'ACCESS_DENIED', method);
+      assert.equal(sent, 0, method);
+      assert.equal((await send(method, agent('mine', 'a'))).sent, 1, method);
+    }
+  });
+
+  test('what was begun while it had the right is ended without it', async () => {
+    for (const method of ['resources/unsubscribe', 'tasks/cancel']) {
+      assert.equal((await send(method, agent('other', 'b'))).sent, 1, method);
     }
   });
 });

@@ -1,15 +1,15 @@
-import type { Principal } from '../model/client-profile.ts';
-import type { Clock } from '../model/clock.ts';
-import { GatewayError } from '../model/gateway-error.ts';
-import type { Message } from '../model/message.ts';
-import { answer, type Outcome } from '../model/outcome.ts';
-import type { Sealing } from '../model/sealing.ts';
-import { bodyField } from '../protocol/body.ts';
-import { stringValue, text } from '../protocol/fields.ts';
-import { spliceMessage } from '../protocol/splice.ts';
-import { inputOf, mayRequireInput } from '../protocol/stateless/input-required.ts';
-import { resultType } from '../protocol/stateless/result-type.ts';
-import { requestDigest } from './request-digest.ts';
+import type { Principal } from '../../model/client-profile.ts';
+import type { Clock } from '../../model/clock.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
+import { answer, type Outcome } from '../../model/outcome.ts';
+import type { Sealing } from '../../model/sealing.ts';
+import { bodyField } from '../../protocol/body.ts';
+import { stringValue, text } from '../../protocol/fields.ts';
+import { spliceMessage } from '../../protocol/splice.ts';
+import { inputOf, mayRequireInput } from '../../protocol/stateless/input-required.ts';
+import { resultType } from '../../protocol/stateless/result-type.ts';
+import { requestDigest } from '../request-digest.ts';
 
 /** Stands in front of every state that was sealed here. */
 const MARK = 'trunkline-input.';
