@@ -37,7 +37,8 @@ class RememberedTable<V> {
   set(key: string, value: V): void {
     this.#values.set(key, value);
     const text = JSON.stringify(value);
-    this.#state.put(this.#bucket, key, Buffer.from(this.#sealing?.seal(`${this.#bucket} ${key}`, text) ?? text));
+    const bytes = () => Buffer.from(this.#sealing?.seal(`${this.#bucket} ${key}`, text) ?? text);
+    this.#state.put(this.#bucket, key, { length: text.length, bytes });
   }
 
   forget(key: string): void {

@@ -16,6 +16,13 @@ const BATCH_PAUSE_MS = 5;
 const RETRY_MS = 1_000;
 const MAX_KEPT_BYTES = 8 * 1024 * 1024;
 
+/** A record value that is made when it is written or read, so that a record deleted before costs nothing. */
+export interface LaterValue {
+  /** About as many bytes as it holds in memory until then. */
+  readonly length: number;
+  bytes(): Buffer;
+}
+
 /** A queued write of a table beside the records. It is asked for what it writes only when its turn has come. */
 export interface LaterWrite {
   /** What it holds in memory until then; may shrink while it waits. */
@@ -38,7 +45,7 @@ export class StateFile {
   readonly #put: StatementSync;
   readonly #delete: StatementSync;
   /** Queued record writes: bucket, NUL, key → value, null for a deletion. */
-  #records = new Map<string, Buffer | null>();
+  #records = new Map<string, Buffer | LaterValue | null>();
   /** Queued writes of other tables, in order. */
   #others: LaterWrite[] = [];
   #cancelFlush: (() => void) | null = null;
@@ -59,12 +66,12 @@ export class StateFile {
 
   get(bucket: string, key: string): Buffer | null {
     const queued = this.#records.get(`${bucket}\0${key}`);
-    if (queued !== undefined) return queued;
+    if (queued !== undefined) return bytesOf(queued);
     const row = this.#get.get(bucket, key) as { value: Uint8Array } | undefined;
     return row === undefined ? null : asBuffer(row.value);
   }
 
-  put(bucket: string, key: string, value: Buffer): void {
+  put(bucket: string, key: string, value: Buffer | LaterValue): void {
     this.#records.set(`${bucket}\0${key}`, value);
     this.#schedule();
   }
@@ -81,8 +88,9 @@ export class StateFile {
       value: Uint8Array;
     }[];
     const found = new Map(rows.map((row) => [row.key, asBuffer(row.value)]));
-    for (const [queuedKey, value] of this.#records) {
+    for (const [queuedKey, queued] of this.#records) {
       if (!queuedKey.startsWith(`${bucket}\0`)) continue;
+      const value = bytesOf(queued);
       const key = queuedKey.slice(bucket.length + 1);
       if (value === null) found.delete(key);
       else found.set(key, value);
@@ -138,7 +146,10 @@ export class StateFile {
 
   /** False when the disk did not take it; its records wait then. */
   #writeBatch(): boolean {
-    const records = takeFirst(this.#records, BATCH_ROWS);
+    const records = takeFirst(this.#records, BATCH_ROWS).map(([key, value]): [string, Buffer | null] => [
+      key,
+      bytesOf(value),
+    ]);
     const others = this.#others.splice(0, this.#batchOfOthers(BATCH_ROWS - records.length));
     try {
       this.#db.exec('BEGIN');
@@ -187,6 +198,10 @@ function takeFirst<K, V>(map: Map<K, V>, count: number): [K, V][] {
     map.delete(entry[0]);
   }
   return taken;
+}
+
+function bytesOf(value: Buffer | LaterValue | null): Buffer | null {
+  return value === null || Buffer.isBuffer(value) ? value : value.bytes();
 }
 
 function asBuffer(value: Uint8Array): Buffer {

@@ -67,6 +67,30 @@ test('more writes than one batch all reach the disk, the newest of a record wins
 const [OLD, NEW] = [Buffer.alloc(32, 7), Buffer.alloc(32, 8)];
 const sealing = new Sealer(OLD);
 
+test('an upstream session that ends before it is written is never sealed, one that stays is sealed once', async () => {
+  const { clock, state } = open('sealed-late.db');
+  let seals = 0;
+  const counting = {
+    seal: (context: string, text: string) => {
+      seals++;
+      return sealing.seal(context, text);
+    },
+    open: (context: string, sealed: string) => sealing.open(context, sealed),
+  };
+  const sessions = new SqliteUpstreamSessions(state, counting);
+  const record = { identity: 'i', mcpSessionId: 'm', hello: '{}', revision: '2025-11-25', fingerprint: 'f' };
+  sessions.put('s', 'short', record);
+  sessions.delete('s', 'short');
+  sessions.put('s', 'long', { ...record, mcpSessionId: 'older' });
+  sessions.put('s', 'long', record);
+  assert.equal(seals, 0);
+  await clock.advance(100);
+  assert.equal(seals, 1);
+  const restarted = new SqliteUpstreamSessions(open('sealed-late.db').state, sealing);
+  assert.deepEqual(restarted.get('s', 'long'), record);
+  assert.equal(restarted.get('s', 'short'), null);
+});
+
 test('era verdicts and upstream sessions are remembered over a restart; session ids are not readable on disk', () => {
   const first = open('remembered.db').state;
   new SqliteEraVerdicts(first).set('digest', { era: 'stateless', revision: '2026-07-28' });
