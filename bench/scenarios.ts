@@ -130,6 +130,13 @@ export const SCENARIOS: readonly Scenario[] = [
     behind: ['stateful'],
     job: { kind: 'sessions', connections: 16 },
   },
+  {
+    name: 'sessions-first-second',
+    title: 'the first second after the start: whole sessions without warm-up, 16 connections',
+    behind: ['stateful'],
+    job: { kind: 'sessions', connections: 16, warmUpMs: 0, measureMs: 1000 },
+    fresh: true,
+  },
   stdio(1),
   stdio(16),
   stdio(64),
