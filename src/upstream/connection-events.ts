@@ -12,7 +12,7 @@ import type { Attempt } from './connection/attempt.ts';
 import type { Connection } from './connection/connection.ts';
 import type { ConnectorOwner } from './connection/connector.ts';
 import { asGatewayError, closedError, EraUnspoken } from './connection/failures.ts';
-import { keysOfSession, labelOf, sessionOf, type Wanted } from './connection/session-key.ts';
+import { keysOfSession, labelOf, sessionOf, type WantedConnection } from './connection/session-key.ts';
 import { challengeOf } from './health/failure-class.ts';
 import type { ConnectionHealth, HealthProbe } from './health/health-probe.ts';
 import type { ServerHealth } from './health/server-health.ts';
@@ -102,7 +102,7 @@ export class ConnectionEvents implements PartEvents, ConnectorOwner, Supervised 
     // An HTTP session may outlive its connection: whether it did is known when it is resumed.
     if (connection.mcpSessionId === null || reason.kind === 'session_lost') {
       connections.disowned(want.key, connection);
-      // Of a session that all nodes use, whoever opens the next one tells.
+      // For a session that all nodes use, the node that opens the next one reports it.
       if (connection.era === 'stateful' && connection.joined === null) this.stateLost(want);
     }
     if (reason.kind === 'session_lost') this.#reinitialize(withLevel(want, connection));
@@ -112,7 +112,7 @@ export class ConnectionEvents implements PartEvents, ConnectorOwner, Supervised 
     }
   }
 
-  adopted(connection: Connection, want: Wanted): void {
+  adopted(connection: Connection, want: WantedConnection): void {
     this.#parts.upkeep.useful(connection, want.profile);
     this.#opened(connection);
     this.#parts.connections.replicas.opened(want, connection.era);
@@ -215,7 +215,7 @@ export class ConnectionEvents implements PartEvents, ConnectorOwner, Supervised 
   }
 
   /** What the server kept for a session is gone. */
-  stateLost(of: { readonly tenancy: Wanted['tenancy'] }, cause: StateLoss = 'restarted'): void {
+  stateLost(of: { readonly tenancy: WantedConnection['tenancy'] }, cause: StateLoss = 'restarted'): void {
     const sessionId = sessionOf(of.tenancy);
     if (sessionId !== null) this.sessionLost(sessionId, cause);
   }
@@ -224,7 +224,7 @@ export class ConnectionEvents implements PartEvents, ConnectorOwner, Supervised 
     this.#events.stateLost(this.#server, sessionId, cause);
   }
 
-  forgotten(want: Wanted): void {
+  forgotten(want: WantedConnection): void {
     this.stateLost(want);
   }
 
@@ -315,7 +315,7 @@ export class ConnectionEvents implements PartEvents, ConnectorOwner, Supervised 
     return text === null ? null : this.#logger.redact(text);
   }
 
-  /** Once the lists are known again, so that whoever is told and lists gets the new ones. */
+  /** Once the lists are known again, so that a client that is notified and lists gets the new ones. */
   async #tellAfter(listed: Promise<void>, keys: readonly string[], change: ConnectionChange): Promise<void> {
     await listed;
     for (const key of keys) if (key !== '') this.#tell(key, change);
@@ -323,7 +323,7 @@ export class ConnectionEvents implements PartEvents, ConnectorOwner, Supervised 
   }
 
   /** Whether the connection was one of several replicas, and another takes over. */
-  #replaced(want: Wanted, { era, use }: Connection, error: GatewayError): boolean {
+  #replaced(want: WantedConnection, { era, use }: Connection, error: GatewayError): boolean {
     return this.#parts.connections.replicas.crashed(want, era, error, use.requests > use.errors);
   }
 
@@ -332,7 +332,7 @@ export class ConnectionEvents implements PartEvents, ConnectorOwner, Supervised 
   }
 
   /** F22: a session the server has forgotten is replaced at once; what was not sent meanwhile waits for it. */
-  #reinitialize(want: Wanted): void {
+  #reinitialize(want: WantedConnection): void {
     const { connections, supervisor } = this.#parts;
     const { pool } = connections;
     const again = want.tenancy.kind === 'spare' ? pool.openSpare(want.profile, want.era) : pool.acquire(want);
@@ -347,6 +347,6 @@ function stackOf(error: unknown): string {
 }
 
 /** The session's next connection begins with the log level that it asked for on this one. */
-function withLevel(want: Wanted, { logLevel }: Connection): Wanted {
+function withLevel(want: WantedConnection, { logLevel }: Connection): WantedConnection {
   return want.tenancy.kind === 'session' ? { ...want, profile: { ...want.profile, logLevel } } : want;
 }

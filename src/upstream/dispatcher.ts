@@ -13,7 +13,7 @@ import type { Histogram, Metric } from '../telemetry/metrics.ts';
 import { Call, type CallOwner, type CallTiming } from './calls/call.ts';
 import { InputRounds, needsInput, refuseInput } from './calls/input-rounds.ts';
 import { OutlierEjection } from './calls/outlier-ejection.ts';
-import type { Carrier } from './calls/pending.ts';
+import type { RequestCarrier } from './calls/pending.ts';
 import type { Connection } from './connection/connection.ts';
 import { asGatewayError } from './connection/failures.ts';
 import type { ConnectionHealth } from './health/health-probe.ts';
@@ -25,7 +25,7 @@ import type { Supervisor } from './supervision/supervisor.ts';
 
 /** Attempts of one call, whatever happens. */
 const MAX_ATTEMPTS = 3;
-/** F23: a server that asks for patience gets it for so long; beyond that the caller is told at once. */
+/** F23: a server that asks for patience gets it for so long; beyond that the call fails at once. */
 const MAX_PATIENCE_MS = 30_000;
 
 type Verdict = { readonly kind: 'give_up' } | { readonly kind: 'again'; readonly afterMs: number };
@@ -121,7 +121,7 @@ export class Dispatcher implements CallOwner {
     else call.succeed(message);
   }
 
-  lost(call: Call, error: GatewayError, carrier: Carrier | null): void {
+  lost(call: Call, error: GatewayError, carrier: RequestCarrier | null): void {
     const { client } = call.exchange;
     if (error.outcome === 'UNKNOWN') call.mayHaveRun = true;
     this.#deps.health.failed(error);

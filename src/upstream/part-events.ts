@@ -5,14 +5,14 @@ import type { StateLoss } from '../model/ports.ts';
 import type { InvalidItem, ListKind } from '../model/server-catalog.ts';
 import type { RecoveryStep } from '../model/server-state.ts';
 import type { Connection } from './connection/connection.ts';
-import type { Wanted } from './connection/session-key.ts';
+import type { WantedConnection } from './connection/session-key.ts';
 import type { Swept } from './pool/slot.ts';
 import type { CloseReason } from './transport/transport.ts';
 
 /** What the parts of one server's running side tell of it. Implemented by `ConnectionEvents`. Handlers do not throw. */
 export interface PartEvents {
   /** A connection has got its owner. */
-  adopted(connection: Connection, want: Wanted): void;
+  adopted(connection: Connection, want: WantedConnection): void;
   /** The pool closed a connection whose owner may want another. */
   swept(swept: Swept): void;
   /** The connection under this key has ended, and its owner did not ask for that. */

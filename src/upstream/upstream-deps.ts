@@ -48,9 +48,9 @@ export interface UpstreamSetDeps {
   readonly times?: Partial<UpstreamTimes>;
   /** Child processes that start at once, one of them for a call. Default: the number of processors, and three. */
   readonly startsAtOnce?: number;
-  /** A server was listed; what it said is shown to nobody before this resolves. Never rejects. Default: at once. */
+  /** A server was listed; no client is shown the catalog before this resolves. Never rejects. Default: at once. */
   readonly inspect?: (catalog: ServerCatalog) => Promise<void> | null;
-  /** Whether somebody listens where a server's URL points (S2.26). Never rejects. Default: nobody looks. */
+  /** Whether a process listens where a server's URL points (S2.26). Never rejects. Default: not checked. */
   readonly reachable?: (url: string) => Promise<boolean>;
   /** For reports of starts that failed. Default: nothing is known of them. */
   readonly surroundings?: LaunchSurroundings;

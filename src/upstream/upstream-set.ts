@@ -117,7 +117,7 @@ export class UpstreamSet implements Upstreams {
     each(plan.suspend, (server) => this.#suspend(server, known));
     each(plan.start, (server) => this.#add(server, known));
     each(plan.replace, (server) => this.#replace(server, known));
-    // Others may begin what has ended here, and are told so when all of it has.
+    // Others may begin what has ended here, and hear of it when all of it has ended.
     await Promise.all(left);
   }
 
@@ -321,7 +321,7 @@ export class UpstreamSet implements Upstreams {
     }
   }
 
-  /** From now on it is what stands for its server. */
+  /** From now on it is the server's running side. */
   #stand(upstream: Upstream): void {
     const { name } = upstream.server;
     this.#upstreams.set(name, upstream);

@@ -36,7 +36,7 @@ import type { CloseReason } from './transport/transport.ts';
 import type { NodeLimits, UpstreamSetDeps, UpstreamTimes } from './upstream-deps.ts';
 
 /** What all servers of a node share. */
-export interface NodeParts {
+export interface NodeShared {
   readonly deps: UpstreamSetDeps;
   readonly times: UpstreamTimes;
   readonly limits: NodeLimits;
@@ -67,7 +67,7 @@ export class Upstream {
   readonly part: StoryPart;
   #ended: Promise<unknown> = Promise.resolve();
 
-  constructor(server: Server, node: NodeParts, story: ServerStory, remembered: Iterable<RememberedCatalog>) {
+  constructor(server: Server, node: NodeShared, story: ServerStory, remembered: Iterable<RememberedCatalog>) {
     const { deps, limits, times } = node;
     const { clock, random, reachable } = deps;
     const { transport, name, connectionDigest, misconfigured } = server;
@@ -82,7 +82,7 @@ export class Upstream {
     ]);
     this.#context = context;
     this.part = story.part();
-    // The parts tell their events here, and get the others by reference. Nothing is told before `attach`.
+    // The parts report here, and get the others by reference. Nothing is reported before `attach`.
     const events = new ConnectionEvents(context, this.part);
     const mark = deps.startMarks?.of(name, connectionDigest);
     const supervisor = new Supervisor(
@@ -171,7 +171,7 @@ export class Upstream {
     return this.#boundary.later(() => this.#supervisor.start(), nothing);
   }
 
-  /** Nobody has started it yet, and nobody is about to. */
+  /** It was not started yet, and no start is due. */
   get untouched(): boolean {
     const { state, startingSince } = this.#supervisor;
     return state === 'unknown' && startingSince === null;

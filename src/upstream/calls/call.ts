@@ -3,18 +3,18 @@ import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
-import type { Carrier, Pending } from './pending.ts';
+import type { PendingRequest, RequestCarrier } from './pending.ts';
 
 /** Decides what becomes of an attempt that ended: the call's outcome, or another attempt. */
 export interface CallOwner {
   answered(call: Call, message: Message): void;
   /** `carrier` is what had the attempt; null when nothing had. */
-  lost(call: Call, error: GatewayError, carrier: Carrier | null): void;
+  lost(call: Call, error: GatewayError, carrier: RequestCarrier | null): void;
   /** It has its outcome. */
   ended(call: Call): void;
 }
 
-/** How long a client may think about what it is asked. Its own deadline: meanwhile the server's stands still. */
+/** How long a client may think about what it is asked. Its own deadline: the server's is paused meanwhile. */
 const ASK_MS = 15 * 60_000;
 
 /** How long a call may take. */
@@ -30,7 +30,7 @@ export interface CallTiming {
  * being tried again. It owns the deadline and the exchange's cancel slot for all of that time, so that a call costs
  * one timer and one promise whatever happens to it.
  */
-export class Call implements Pending {
+export class Call implements PendingRequest {
   readonly server: string;
   /** As it is sent now: in a later round with what the server asked for. */
   request: Message;
@@ -60,7 +60,7 @@ export class Call implements Pending {
   #thoughtMs = 0;
   #resolve!: (outcome: Outcome) => void;
   #disarm: (() => void) | null = null;
-  #carrier: Carrier | null = null;
+  #carrier: RequestCarrier | null = null;
   #id = 0;
   #done = false;
 
@@ -104,7 +104,7 @@ export class Call implements Pending {
   }
 
   /** The attempt is in the hands of a connection, under this id. */
-  place(carrier: Carrier, id: number): void {
+  place(carrier: RequestCarrier, id: number): void {
     this.#carrier = carrier;
     this.#id = id;
     this.attempts++;

@@ -53,7 +53,7 @@ export class InputRounds {
   readonly #clock: Clock;
   readonly #random: Random;
   readonly #again: (call: Call) => void;
-  /** The requests of calls in their rounds, in the server's words and without anybody's answers. */
+  /** The requests of calls in their rounds, in the server's words and without answers. */
   readonly #plain = new WeakMap<Call, Message>();
 
   constructor(clock: Clock, random: Random, again: (call: Call) => void) {

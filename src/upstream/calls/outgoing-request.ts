@@ -8,14 +8,14 @@ import { type Edit, spliceMessage, spliceParts, withId } from '../../protocol/sp
 import { toStateful } from '../../protocol/stateful/to-stateful.ts';
 import { toStateless } from '../../protocol/stateless/to-stateless.ts';
 import type { Call } from './call.ts';
-import type { Pending } from './pending.ts';
+import type { PendingRequest } from './pending.ts';
 
 /** Knows the bytes of a tool's definition by the server's own name for it; null where it is not known. */
 interface ToolSource {
   tool(name: string): Buffer | null;
 }
 
-interface Wire {
+interface OutgoingWire {
   readonly parts: readonly Buffer[];
   /** Name and value alternating; null for none. */
   readonly headers: readonly string[] | null;
@@ -25,7 +25,7 @@ interface Wire {
  * A client's request as this server gets it: in its era, under our id, with a progress token of ours in place of the
  * client's (and none where the client sent none). Nothing else changes.
  */
-export function outgoing(call: Call, era: Era, overHttp: boolean, tools: ToolSource): Wire {
+export function outgoing(call: Call, era: Era, overHttp: boolean, tools: ToolSource): OutgoingWire {
   const request = translated(call, era);
   const headers = era === 'stateless' && overHttp ? mirrored(request, tools, call.exchange.paramHeaders ?? null) : null;
   const token = progressToken(request);
@@ -40,7 +40,7 @@ export function outgoing(call: Call, era: Era, overHttp: boolean, tools: ToolSou
 }
 
 /** The answer that ends a subscription names it; by our id on the wire, by the client's on the way back. */
-export function restoredAnswer(message: Message, pending: Pending): Message {
+export function restoredAnswer(message: Message, pending: PendingRequest): Message {
   const tagged = pending.request === null ? null : subscriptionId(message);
   if (tagged === null) return message;
   const insert = Buffer.from(pending.request!.id, 'latin1');

@@ -8,7 +8,7 @@ import { LISTEN } from '../../protocol/methods.ts';
 import type { ClosedReason } from '../transport/transport.ts';
 
 /** One request of ours that a connection has in flight. Exactly one of `answered` and `lost` is called, once. */
-export interface Pending {
+export interface PendingRequest {
   /** null for requests of the gateway's own (handshake, lists, pings). */
   readonly exchange: Exchange | null;
   readonly method: string;
@@ -30,27 +30,27 @@ export interface Pending {
 
 /** The requests that a connection has in flight, by our ids, for those who only look. */
 export interface PendingById {
-  get(id: number): Pending | undefined;
+  get(id: number): PendingRequest | undefined;
   /** In no order. */
-  values(): readonly Pending[];
-  inOrder(): readonly Pending[];
+  values(): readonly PendingRequest[];
+  inOrder(): readonly PendingRequest[];
   /** The last one sent that is wanted. */
-  last(wanted: (pending: Pending) => boolean): Pending | undefined;
+  last(wanted: (pending: PendingRequest) => boolean): PendingRequest | undefined;
 }
 
 /** Who has a pending request in flight, as the request sees it. */
-export interface Carrier {
+export interface RequestCarrier {
   /** Why it ended by itself; null while it lives or was closed by us. */
   readonly ended: ClosedReason | null;
   /**
-   * Forgets the request and tells the server that nobody waits for it. Neither `answered` nor `lost` follows. False when
+   * Forgets the request and tells the server that its answer is not awaited. Neither `answered` nor `lost` follows. False when
    * the server certainly knows nothing of it.
    */
   withdraw(id: number, why: 'timeout' | 'cancelled', reason: string): boolean;
 }
 
 /** A request of the gateway's own, as a promise. */
-export class OwnRequest implements Pending {
+export class OwnRequest implements PendingRequest {
   readonly exchange = null;
   readonly method: string;
   readonly request = null;
@@ -87,7 +87,7 @@ export class OwnRequest implements Pending {
 /** The requests that one connection has in flight, by our ids, and who waits until there are none. */
 export class PendingRequests {
   readonly #clock: Clock;
-  readonly #pending = new ByNumber<Pending>();
+  readonly #pending = new ByNumber<PendingRequest>();
   readonly #idle = new Set<() => void>();
   /** Of these: streams that stay open and keep the server busy with nothing. */
   #listens = 0;
@@ -124,11 +124,11 @@ export class PendingRequests {
     return this.#pending.numbers();
   }
 
-  get(id: number): Pending | undefined {
+  get(id: number): PendingRequest | undefined {
     return this.#pending.get(id);
   }
 
-  add(id: number, pending: Pending): void {
+  add(id: number, pending: PendingRequest): void {
     this.#pending.set(id, pending);
     if (pending.method === LISTEN) this.#listens++;
   }
@@ -154,8 +154,8 @@ export class PendingRequests {
     }
   }
 
-  /** All are over; whoever waits for that is told by `settle`. */
-  takeAll(): readonly Pending[] {
+  /** All are over; `settle` resolves those who wait for that. */
+  takeAll(): readonly PendingRequest[] {
     const all = this.#pending.inOrder();
     this.#pending.clear();
     this.#listens = 0;
@@ -195,7 +195,7 @@ export class PendingRequests {
  * The `tasks/result` in flight for this task: what its server says and asks while the task runs belongs there
  * (2025-11-25 utilities/tasks §Input Required Status), whatever else is under way. null for none.
  */
-export function waitingForTask(pending: Iterable<Pending>, taskId: string): Pending | null {
+export function waitingForTask(pending: Iterable<PendingRequest>, taskId: string): PendingRequest | null {
   for (const waiting of pending) {
     const { method, request, exchange } = waiting;
     if (method !== 'tasks/result' || request === null || exchange === null) continue;
@@ -205,7 +205,7 @@ export function waitingForTask(pending: Iterable<Pending>, taskId: string): Pend
 }
 
 /** What is asked on it always names the task, so that it is never taken for another call's. */
-export function isAboutTask({ method }: Pending): boolean {
+export function isAboutTask({ method }: PendingRequest): boolean {
   return method.startsWith('tasks/');
 }
 
@@ -214,7 +214,7 @@ const END_FOLLOWS_MS = 500;
 
 /**
  * Requests that a pipe did not take any more. It is about to end, and its end tells more: who tries again then meets the
- * next connection instead of this one, and a failed start knows the exit code. So they are told with it.
+ * next connection instead of this one, and a failed start knows the exit code. So they are reported with it.
  */
 export class DeferredLosses {
   readonly #clock: Clock;
@@ -229,7 +229,7 @@ export class DeferredLosses {
     return this.#held?.has(id) === true;
   }
 
-  hold(id: number, pending: Pending, error: GatewayError): void {
+  hold(id: number, pending: PendingRequest, error: GatewayError): void {
     const release = () => {
       this.#held?.delete(id);
       disarm();

@@ -3,28 +3,28 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { cancellation, errorAnswer, failureAnswer } from '../../protocol/compose.ts';
 import { withId } from '../../protocol/splice.ts';
-import { isAboutTask, type Pending } from './pending.ts';
+import { isAboutTask, type PendingRequest } from './pending.ts';
 
 /** The connection that the requests came on. */
-interface Asking {
+interface AskingConnection {
   answer(parts: readonly Buffer[]): void;
 }
 
 /** The client that was asked what belongs to no call hears this. */
-interface Asked<C> {
+interface AskedClient<C> {
   notified(connection: C, message: Message): void;
 }
 
 /**
  * The requests of one server on one connection that wait for an answer, by id lexeme, each with the call it belongs to,
- * if any. Of each the answer goes back once, or, when nobody can use it any more, whoever was asked is told.
+ * if any. Of each the answer goes back once, or, when it is of no use any more, the client that was asked is notified.
  */
-export class ServerAsks<C extends Asking> {
+export class ServerAsks<C extends AskingConnection> {
   readonly #connection: C;
-  readonly #owner: Asked<C>;
-  readonly #open = new Map<string, Pending | null>();
+  readonly #owner: AskedClient<C>;
+  readonly #open = new Map<string, PendingRequest | null>();
 
-  constructor(connection: C, owner: Asked<C>) {
+  constructor(connection: C, owner: AskedClient<C>) {
     this.#connection = connection;
     this.#owner = owner;
   }
@@ -34,7 +34,7 @@ export class ServerAsks<C extends Asking> {
   }
 
   /** The call of this one, null for none; undefined where no such request waits. */
-  get(id: string): Pending | null | undefined {
+  get(id: string): PendingRequest | null | undefined {
     return this.#open.get(id);
   }
 
@@ -49,7 +49,7 @@ export class ServerAsks<C extends Asking> {
   }
 
   /** The answer to the request, when there is one. */
-  answerWith({ id }: Message, pending: Pending | null, answer: Promise<Message>): void {
+  answerWith({ id }: Message, pending: PendingRequest | null, answer: Promise<Message>): void {
     this.#open.set(id, pending);
     pending?.waits();
     answer.then(
@@ -64,8 +64,8 @@ export class ServerAsks<C extends Asking> {
     );
   }
 
-  /** The call is lost: its questions are over as soon as whoever keeps them lets go. */
-  lost(pending: Pending): void {
+  /** The call is lost: its input requests end when the client that has them answers or lets go. */
+  lost(pending: PendingRequest): void {
     for (const [id, asked] of this.#open) {
       if (asked !== pending) continue;
       this.#open.set(id, null);
@@ -73,7 +73,7 @@ export class ServerAsks<C extends Asking> {
     }
   }
 
-  /** There is nobody left who could be answered. */
+  /** The connection has ended: nothing can be answered any more. */
   close(): void {
     for (const [id, asked] of this.#open) {
       if (asked === null) this.#owner.notified(this.#connection, calledOff(id));

@@ -19,8 +19,8 @@ export interface WaitingCall {
 }
 
 /**
- * One try to bring something up, which can be called off at any moment. Whoever opens things during the try
- * registers how to undo them, so that nothing is left of a try that nobody waits for any more (W1.2).
+ * One try to bring something up, which can be called off at any moment. Code that opens things during the try
+ * registers how to undo them, so that nothing is left of a try that is not awaited any more (W1.2).
  */
 export class Attempt {
   #undo: ((how: CloseReason) => void) | null = null;
@@ -39,7 +39,7 @@ export class Attempt {
     return this.#how !== null;
   }
 
-  /** How what was opened for it ends, once nobody waits for that any more. */
+  /** How what was opened for it ends, once that is not awaited any more. */
   get how(): CloseReason {
     return this.#how ?? 'remove';
   }

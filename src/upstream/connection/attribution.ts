@@ -3,7 +3,7 @@ import type { Message } from '../../model/message.ts';
 import { LISTEN, listsChangedBy } from '../../protocol/methods.ts';
 import { takesInput } from '../../protocol/stateless/input-required.ts';
 import { relatedTask } from '../../protocol/tasks/related-task.ts';
-import { isAboutTask, type Pending, type PendingById, waitingForTask } from '../calls/pending.ts';
+import { isAboutTask, type PendingById, type PendingRequest, waitingForTask } from '../calls/pending.ts';
 import { isExclusive, isOneClient, type Tenancy } from './session-key.ts';
 
 /**
@@ -28,10 +28,10 @@ interface Source {
 
 /**
  * Which of the calls in flight on one connection a message of its server belongs to. On a request's own stream that is
- * clear. On a pipe it is told by what the message names; the rest goes to the newest call, and only where every call of
+ * clear. On a pipe it follows from what the message names; the rest goes to the newest call, and only where every call of
  * the connection is of one session or principal.
  *
- * With a request it is stricter, because a question must reach nobody but the client it concerns: where several
+ * With a request it is stricter, because a question must reach only the client it concerns: where several
  * clients may share the pipe (a principal is not one client), it is put to the only call in flight, and refused when
  * there are several, or when one was taken back and the server has not shown that it knows.
  */
@@ -58,8 +58,8 @@ export class Attribution {
     this.#withdrawn.delete(id);
   }
 
-  /** Whose message it is; null for nobody in particular. */
-  of(message: Message, stream: number): Pending | null {
+  /** Whose message it is; null for no call in particular. */
+  of(message: Message, stream: number): PendingRequest | null {
     if (stream !== 0) return this.#pending.get(stream) ?? null;
     const { transport, tenancy } = this.#source;
     const taskId = message.era === 'stateful' ? relatedTask(message) : null;
@@ -75,7 +75,7 @@ export class Attribution {
   }
 
   /** Whose question it is; null for none of the calls in flight. */
-  concerned(message: Message, stream: number): Pending | null | 'nobody knows' {
+  concerned(message: Message, stream: number): PendingRequest | null | 'nobody knows' {
     const { transport, tenancy } = this.#source;
     // A task names itself.
     if (relatedTask(message) !== null) return this.of(message, stream);
@@ -95,13 +95,13 @@ export class Attribution {
     return this.#withdrawn.size > 0;
   }
 
-  #newest(): Pending | null {
+  #newest(): PendingRequest | null {
     return this.#pending.last(isCall) ?? null;
   }
 
   /** Log messages of a stateless server carry no id; with one call in flight there is no doubt whose they are. */
-  #only(): Pending | null {
-    let only: Pending | null = null;
+  #only(): PendingRequest | null {
+    let only: PendingRequest | null = null;
     for (const pending of this.#pending.values()) {
       if (pending.exchange === null || pending.method === LISTEN || isAboutTask(pending)) continue;
       if (only !== null) return null;
@@ -112,6 +112,6 @@ export class Attribution {
 }
 
 /** Of a client, not our own. */
-function isCall({ exchange }: Pending): boolean {
+function isCall({ exchange }: PendingRequest): boolean {
   return exchange !== null;
 }

@@ -5,11 +5,11 @@ import type { ConnectionStatus } from '../../model/server-state.ts';
 import { isTerminal } from '../../model/task-status.ts';
 import { bodyField, bodyString, errorCode } from '../../protocol/body.ts';
 import { readTask, type TaskState } from '../../protocol/tasks/task-state.ts';
-import type { Pending } from '../calls/pending.ts';
+import type { PendingRequest } from '../calls/pending.ts';
 
 /** Tasks of one connection that are known to run; beyond them the oldest is forgotten. */
 const MAX_TASKS = 256;
-/** A task whose end nobody hears of counts as running for as long as its server keeps it, and no longer than this. */
+/** A task whose end is not reported counts as running for as long as its server keeps it, and no longer than this. */
 const LONGEST_MS = 24 * 60 * 60_000;
 
 /**
@@ -50,7 +50,7 @@ class RunningTasks {
     else this.told(answer);
   }
 
-  /** How a task stands, asked or not. */
+  /** The status of a task, asked for or not. */
   told(message: Message): void {
     const task = taskIn(message);
     if (task !== null && isTerminal(task.status)) this.#until.delete(task.taskId);
@@ -64,14 +64,14 @@ function taskIn(message: Message): TaskState | null {
   return readTask(bytes, bodyField(message, 'task') ?? { start: bodyStart, end: bodyEnd });
 }
 
-/** Watched resources that are told apart on one connection; beyond them it counts as watching till it ends. */
+/** Watched resources that are counted on one connection; beyond them it counts as watching till it ends. */
 const MAX_WATCHED = 4_096;
 
 /** What one connection is used for, in numbers, and how well that went. Requests of the gateway's own do not count. */
 export class ConnectionUse {
   readonly #clock: Clock;
   requests = 0;
-  /** All failed requests. A refusal or a failing tool is an answer, and a cancellation nobody's fault. */
+  /** All failed requests. A refusal or a failing tool is an answer, and a cancellation is no failure. */
   errors = 0;
   /** Failed requests since the last answered one (S1.11). */
   consecutiveErrors = 0;
@@ -93,7 +93,7 @@ export class ConnectionUse {
     return this.#watched !== null && this.#watched.size > 0;
   }
 
-  /** A task that was begun over it runs: who polls now and then, or waits to be told, has nothing in flight. */
+  /** A task that was begun over it runs: a client that polls now and then, or waits for a notification, has nothing in flight. */
   get working(): boolean {
     return this.#tasks?.any === true;
   }
@@ -103,7 +103,7 @@ export class ConnectionUse {
     this.lastUsedAt = this.#clock.now();
   }
 
-  answered({ exchange, method, request }: Pending, answer: Message): void {
+  answered({ exchange, method, request }: PendingRequest, answer: Message): void {
     this.timeouts = 0;
     if (exchange === null) return;
     const ok = answer.kind === 'result';
@@ -124,7 +124,7 @@ export class ConnectionUse {
     this.lastUsedAt = this.#clock.now();
   }
 
-  failed({ exchange }: Pending, message: string): void {
+  failed({ exchange }: PendingRequest, message: string): void {
     if (exchange === null) return;
     this.errors++;
     this.consecutiveErrors++;
@@ -132,7 +132,7 @@ export class ConnectionUse {
     this.lastUsedAt = this.#clock.now();
   }
 
-  timedOut(pending: Pending): void {
+  timedOut(pending: PendingRequest): void {
     this.timeouts++;
     this.failed(pending, `${pending.method} was not answered in time`);
   }
@@ -148,6 +148,6 @@ export class ConnectionUse {
   }
 }
 
-function uriOf(request: NonNullable<Pending['request']>): string {
+function uriOf(request: NonNullable<PendingRequest['request']>): string {
   return bodyString(request, 'uri') ?? '';
 }

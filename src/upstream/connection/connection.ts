@@ -9,7 +9,7 @@ import { cancellation, notification, request } from '../../protocol/compose.ts';
 import { oneLine } from '../../protocol/splice.ts';
 import type { Call } from '../calls/call.ts';
 import { outgoing } from '../calls/outgoing-request.ts';
-import { type Carrier, DeferredLosses, OwnRequest, PendingRequests } from '../calls/pending.ts';
+import { DeferredLosses, OwnRequest, PendingRequests, type RequestCarrier } from '../calls/pending.ts';
 import { RequestIds } from '../calls/request-ids.ts';
 import type { ClosedReason, CloseReason, Transport, TransportReceiver } from '../transport/transport.ts';
 import { ConnectionUse } from './connection-use.ts';
@@ -32,7 +32,7 @@ interface ConnectionDeps {
   readonly profile: ClientProfile;
   readonly clock: Clock;
   readonly owner: ConnectionOwner<Connection>;
-  /** The server's own stream is listened to when that is told, and not before. */
+  /** The server's own stream is listened to on request only. */
   readonly silent?: boolean;
   /** Ids and progress tokens of its requests come from it. */
   readonly random: Random;
@@ -45,17 +45,17 @@ interface ConnectionDeps {
 /**
  * One negotiated MCP connection over one transport. It keeps the requests in flight, under random integer ids of its own:
  * neither the client's ids nor its progress tokens ever reach a server, so two clients cannot collide on a shared
- * pipe, and an answer finds its call by exactly the lexeme that was sent. What arrives for nobody is dropped and
+ * pipe, and an answer finds its call by exactly the lexeme that was sent. What belongs to no request is dropped and
  * counted.
  *
  * A connection is made by the handshake, which sets `hello`; until then only `ask` may be used.
  */
-export class Connection implements Carrier, TransportReceiver {
+export class Connection implements RequestCarrier, TransportReceiver {
   readonly transport: Transport;
   readonly createdAt: number;
   hello: Hello | null = null;
   #tenancy: Tenancy = SPARE;
-  /** The session key it is pooled under; empty while it is nobody's. */
+  /** The session key it is pooled under; empty while it has no owner. */
   key = NOBODYS_KEY;
   /** null where the server takes none. */
   #level: LogLevelSync | null = null;
@@ -117,7 +117,7 @@ export class Connection implements Carrier, TransportReceiver {
     return this.#pending.load;
   }
 
-  /** Nobody would miss it while it is not (S1.7): calls, tasks, questions of the server's, resources that are watched. */
+  /** It is in use (S1.7): calls, tasks, questions of the server's, resources that are watched. */
   get busy(): boolean {
     return this.occupied || this.#use.watching;
   }
@@ -180,12 +180,12 @@ export class Connection implements Carrier, TransportReceiver {
     return this.#tenancy;
   }
 
-  /** The log level that the server was told last; null for none. */
+  /** The log level that was sent to the server last; null for none. */
   get logLevel(): string | null {
     return this.#level?.told ?? null;
   }
 
-  /** Says whose the connection is, and asks them what the server wanted to know before there was anybody to ask. */
+  /** Says whose the connection is, and asks them what the server asked before the connection had an owner. */
   adopt(tenancy: Tenancy, key: string, logLevel: string | null = null): void {
     this.#tenancy = tenancy;
     this.key = key;
@@ -204,7 +204,7 @@ export class Connection implements Carrier, TransportReceiver {
     return !this.transport.streamPerRequest && !isOneClient(this.#tenancy) && this.#messages.engaged;
   }
 
-  /** Sends a client's request. Its end is told to the call. */
+  /** Sends a client's request. Its end is reported to the call. */
   send(call: Call): void {
     const level = call.exchange.client.logLevel === null ? null : this.#level;
     if (level === null || !level.holdsBack(call, () => this.#send(call))) this.#send(call);
@@ -249,7 +249,7 @@ export class Connection implements Carrier, TransportReceiver {
     }
   }
 
-  /** Like `ask`, without a deadline: whoever posts has to `withdraw`, or lose interest. */
+  /** Like `ask`, without a deadline: the caller has to `withdraw` it, or ignore its end. */
   post(message: Message, headers: readonly string[] | null = null): { id: number; pending: OwnRequest } {
     const id = this.#ids.next();
     const pending = new OwnRequest(message.method);

@@ -15,7 +15,7 @@ import { Handshake } from './handshake.ts';
 import type { JoinedSessionOwner } from './joined-session.ts';
 import type { ConnectionOwner } from './server-messages.ts';
 import { SessionJoiner } from './session-joiner.ts';
-import { digestOfKey, labelOf, type Wanted } from './session-key.ts';
+import { digestOfKey, labelOf, type WantedConnection } from './session-key.ts';
 import { LastHello, type SpokenEras } from './spoken-eras.ts';
 
 /** Stands for the session id where a process is the session. */
@@ -26,7 +26,7 @@ export interface ConnectorOwner extends ConnectionOwner<Connection>, JoinedSessi
   /** A connection was given up before it was negotiated. */
   abandoned(connection: Connection): void;
   /** A session of the server's that was to be resumed is gone. */
-  forgotten(want: Wanted): void;
+  forgotten(want: WantedConnection): void;
 }
 
 /**
@@ -55,8 +55,13 @@ export class Connector {
     this.#joiner = sessions === undefined ? null : new SessionJoiner(sessions, owner);
   }
 
-  /** `spare`: takes a connection that is nobody's yet, where one fits. Rejects with GatewayError, nothing left behind. */
-  async connect(server: Server, want: Wanted, attempt: Attempt, spare: () => Connection | null): Promise<Connection> {
+  /** `spare`: takes the warm connection, where it fits. Rejects with GatewayError, nothing left behind. */
+  async connect(
+    server: Server,
+    want: WantedConnection,
+    attempt: Attempt,
+    spare: () => Connection | null,
+  ): Promise<Connection> {
     const handshake = this.#handshake(server, want, attempt);
     if (this.joins(server, want)) return this.#joined(server, want, attempt, handshake, spare);
     const resumed = await this.#resume(server, want, handshake);
@@ -69,7 +74,7 @@ export class Connector {
   }
 
   /** Whether its session is one that all nodes use. */
-  joins(server: Server, want: Wanted): boolean {
+  joins(server: Server, want: WantedConnection): boolean {
     const { transport, temporary } = server;
     if (this.#joiner === null || transport.type !== 'http' || this.#fallback !== null || temporary === true)
       return false;
@@ -77,7 +82,7 @@ export class Connector {
   }
 
   /** Whether some node has opened that session. */
-  async opened(server: Server, want: Wanted): Promise<boolean> {
+  async opened(server: Server, want: WantedConnection): Promise<boolean> {
     return this.joins(server, want) && this.#joiner!.known(placeOf(server, want.key));
   }
 
@@ -87,13 +92,13 @@ export class Connector {
     else this.#joiner!.disowned(placeOf(server, key), joined);
   }
 
-  /** The client's session is over, and this node has no connection of its own for it: the server may be to be told. */
+  /** The client's session is over, and this node has no connection of its own for it: the server may have to be notified. */
   async end(server: Server, key: string, profile: ClientProfile): Promise<void> {
     const { transport, temporary } = server;
     if (transport.type !== 'http' || this.#fallback !== null || temporary === true) return;
     const record = await (this.#joiner?.end(placeOf(server, key)) ?? this.#kept(server, key));
     if (record === null || record.mcpSessionId === NO_SESSION) return;
-    const want: Wanted = { era: 'stateful', key, tenancy: { kind: 'shared' }, profile };
+    const want: WantedConnection = { era: 'stateful', key, tenancy: { kind: 'shared' }, profile };
     await this.#handshake(server, want, new Attempt())
       .discard('http', record)
       .catch(() => {});
@@ -101,7 +106,7 @@ export class Connector {
 
   async #joined(
     server: Server,
-    want: Wanted,
+    want: WantedConnection,
     attempt: Attempt,
     handshake: Handshake,
     spare: () => Connection | null,
@@ -134,13 +139,13 @@ export class Connector {
     return connection;
   }
 
-  #again(want: Wanted, resumed: Connection): Connection {
+  #again(want: WantedConnection, resumed: Connection): Connection {
     if (want.era === 'stateful' && this.#eras.newest === 'stateless') this.#eras.tookInitialize();
     else this.#eras.found('stateful');
     return resumed;
   }
 
-  async #open(server: Server, want: Wanted, handshake: Handshake): Promise<Connection> {
+  async #open(server: Server, want: WantedConnection, handshake: Handshake): Promise<Connection> {
     const wire = this.#fallback ?? server.transport.type;
     if (want.era === 'stateful' && this.#eras.newest === 'stateless') {
       const connection = await handshake.initialized(wire);
@@ -161,9 +166,9 @@ export class Connector {
 
   /**
    * Remembers whose state is on the connection: the server's HTTP session, to be resumed by the next process of ours,
-   * or that there was a process with state, so that its loss can be told. Tells it if that is the case here.
+   * or that there was a process with state, so that its loss can be reported. Reports it if that is the case here.
    */
-  remember(server: Server, want: Wanted, connection: Connection): void {
+  remember(server: Server, want: WantedConnection, connection: Connection): void {
     if (connection.hello?.era !== 'stateful' || want.tenancy.kind === 'spare' || connection.joined !== null) return;
     const key = digestOfKey(want.key);
     const mcpSessionId = connection.mcpSessionId ?? NO_SESSION;
@@ -185,7 +190,7 @@ export class Connector {
   }
 
   /** Whether a session of an earlier connection is known for what is wanted. */
-  resumable(server: Server, want: Wanted): boolean {
+  resumable(server: Server, want: WantedConnection): boolean {
     if (server.transport.type !== 'http' || want.tenancy.kind === 'spare') return false;
     const record = this.#context.deps.upstreamSessions.get(server.name, digestOfKey(want.key));
     if (record === null || record.mcpSessionId === NO_SESSION) return false;
@@ -193,14 +198,14 @@ export class Connector {
     return false;
   }
 
-  /** Whether the client must have a connection that was opened for it, and not one that is nobody's yet. */
-  needsOwn(server: Server, want: Wanted): boolean {
+  /** Whether the client must have a connection that was opened for it, and not the warm connection. */
+  needsOwn(server: Server, want: WantedConnection): boolean {
     const { ownership } = this.#context.deps;
     if (this.resumable(server, want) || this.joins(server, want)) return true;
     return ownership !== undefined && isOwnProcess(server) && !ownership.mayAdopt(server, want.profile);
   }
 
-  async #resume(server: Server, want: Wanted, handshake: Handshake): Promise<Connection | null> {
+  async #resume(server: Server, want: WantedConnection, handshake: Handshake): Promise<Connection | null> {
     if (!this.resumable(server, want)) return null;
     const record = this.#context.deps.upstreamSessions.get(server.name, digestOfKey(want.key));
     const resumed = record === null ? null : await handshake.resume('http', record);
@@ -218,7 +223,7 @@ export class Connector {
     return record !== null && record.identity === server.connectionDigest ? record : null;
   }
 
-  #transport(server: Server, { profile, tenancy }: Wanted, options: OpenTransportOptions): Transport {
+  #transport(server: Server, { profile, tenancy }: WantedConnection, options: OpenTransportOptions): Transport {
     const { openTransport, ownership } = this.#context.deps;
     if (ownership === undefined || !isOwnProcess(server)) return openTransport(server, options);
     return new OwnedTransport({
@@ -229,7 +234,7 @@ export class Connector {
     });
   }
 
-  #handshake(server: Server, want: Wanted, attempt: Attempt): Handshake {
+  #handshake(server: Server, want: WantedConnection, attempt: Attempt): Handshake {
     const { clock, random } = this.#context.deps;
     const { profile, tenancy } = want;
     const silent = this.joins(server, want);
@@ -259,14 +264,18 @@ function placeOf({ name, connectionDigest }: Server, key: string): SessionPlace 
 }
 
 /** null where the server gave no session. */
-function recordOf(server: Server, want: Wanted, { hello, mcpSessionId }: Connection): UpstreamSessionRecord | null {
+function recordOf(
+  server: Server,
+  want: WantedConnection,
+  { hello, mcpSessionId }: Connection,
+): UpstreamSessionRecord | null {
   if (hello?.era !== 'stateful' || mcpSessionId === null) return null;
   const { logLevel } = want.profile;
   const told = want.tenancy.kind === 'session' && logLevel !== null ? { logLevel } : {};
   return { ...processOf(server, want, hello), mcpSessionId, ...told };
 }
 
-function processOf(server: Server, want: Wanted, hello: Hello): UpstreamSessionRecord {
+function processOf(server: Server, want: WantedConnection, hello: Hello): UpstreamSessionRecord {
   return {
     identity: server.connectionDigest,
     mcpSessionId: NO_SESSION,

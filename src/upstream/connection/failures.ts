@@ -15,7 +15,7 @@ const FAILURE =
 const CAUSE = /^\s*(?:cause: |Caused by: |╰─▶ |\[cause\]: )(.+)/;
 /** What uv before 0.6 cuts into lines of 80 characters. */
 const WRAPPED = /╰─▶ .*(?:\n {6}\S.*)*/g;
-/** It was told to end: nothing that it wrote says why. */
+/** It was ended by a signal: nothing that it wrote says why. */
 const KILLED = new Set(['SIGKILL', 'SIGTERM', 'SIGINT', 'SIGHUP']);
 const MAX_CHARACTERS = 300;
 

@@ -3,12 +3,12 @@ import type { Era, Message } from '../../model/message.ts';
 import { LISTEN } from '../../protocol/methods.ts';
 import { isBatch, isScanFailure, scanBatch, scanMessage } from '../../protocol/scan.ts';
 import { restoredAnswer } from '../calls/outgoing-request.ts';
-import type { Pending, PendingRequests } from '../calls/pending.ts';
+import type { PendingRequest, PendingRequests } from '../calls/pending.ts';
 import { namedRequest, ownId } from '../calls/request-ids.ts';
 import type { ConnectionUse } from './connection-use.ts';
 
 /** What is needed of the connection that the bytes come on. */
-interface Channel {
+interface AnsweredConnection {
   readonly era: Era;
   /** It is negotiated. */
   readonly ready: boolean;
@@ -20,11 +20,11 @@ interface Channel {
 /** Who takes what the server says on its own, and has to know which requests are over for it. */
 interface Messages {
   take(message: Message, stream: number): void;
-  answered(id: number, pending: Pending): void;
+  answered(id: number, pending: PendingRequest): void;
   late(id: number): void;
 }
 
-interface Deps {
+interface IncomingMessagesDeps {
   readonly server: string;
   readonly pending: PendingRequests;
   readonly use: ConnectionUse;
@@ -33,10 +33,10 @@ interface Deps {
 
 /** The bytes that come on one connection, as messages: answers go to their requests, by the ids that these were sent with. */
 export class IncomingMessages {
-  readonly #channel: Channel;
-  readonly #deps: Deps;
+  readonly #channel: AnsweredConnection;
+  readonly #deps: IncomingMessagesDeps;
 
-  constructor(channel: Channel, deps: Deps) {
+  constructor(channel: AnsweredConnection, deps: IncomingMessagesDeps) {
     this.#channel = channel;
     this.#deps = deps;
   }
@@ -84,7 +84,7 @@ export class IncomingMessages {
       if (pending.token !== null) messages.answered(id, pending);
       pending.answered(pending.method === LISTEN ? restoredAnswer(message, pending) : message);
     } catch (defect) {
-      // It is not in flight any more: nobody else would ever tell its caller (F42).
+      // It is not in flight any more: nothing else would ever end its call (F42).
       pending.lost(new GatewayError('INTERNAL', 'the answer could not be handed on', { server }));
       throw defect;
     }

@@ -2,7 +2,7 @@ import type { SessionMember, SessionPlace, SharedUpstreamSessions } from '../../
 import type { CloseReason, Transport } from '../transport/transport.ts';
 
 /** What is needed of the connection. */
-interface Listening {
+interface ListeningConnection {
   readonly transport: Pick<Transport, 'listen' | 'silence'>;
 }
 
@@ -13,10 +13,10 @@ export interface JoinedSessionOwner<C> {
 }
 
 /**
- * A connection's part in a session that all nodes use: it listens when it is told to, and whether the session ends with it
+ * A connection's part in a session that all nodes use: it listens on request, and whether the session ends with it
  * is not for it to say.
  */
-export class JoinedSession<C extends Listening> implements SessionMember {
+export class JoinedSession<C extends ListeningConnection> implements SessionMember {
   generation: string;
   readonly listens: boolean;
   readonly #place: SessionPlace;

@@ -12,7 +12,7 @@ import { clientOf, httpServerOf, serverOf, toolCall, UpstreamBench } from '../..
 import { ByNumber } from '../../model/by-number.ts';
 import type { Message } from '../../model/message.ts';
 import type { Call } from '../calls/call.ts';
-import type { Pending } from '../calls/pending.ts';
+import type { PendingRequest } from '../calls/pending.ts';
 import { LogLevelSync } from './log-level-sync.ts';
 
 const LOGGING = {
@@ -122,7 +122,7 @@ test('check:C9 of a session that other nodes use too, nobody takes the level for
     [true, 'session-1', ['info', 'error']],
   ] as const) {
     told.length = 0;
-    const level = new LogLevelSync(teller, new ByNumber<Pending>(), true, () => othersTell);
+    const level = new LogLevelSync(teller, new ByNumber<PendingRequest>(), true, () => othersTell);
     for (const logLevel of ['info', 'info', 'error']) {
       const client = clientOf(sessionId, '{}', { logLevel });
       const call = { method: 'tools/call', exchange: { client }, done: false } as unknown as Call;

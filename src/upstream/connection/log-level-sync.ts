@@ -11,15 +11,15 @@ const SET_LEVEL = 'logging/setLevel';
 /** How long a call waits for the server to agree to the level it asks for. */
 const AGREE_MS = 1_000;
 
-/** The connection whose server is told. */
+/** The connection whose server gets the level. */
 interface Teller {
   /** Rejects when the request is not answered in time. */
   ask(message: Message, timeoutMs: number): Promise<Message>;
 }
 
 /**
- * The log level that the server of one stateful connection was told: the least severe that a call in flight asks for,
- * and told before the call is sent. A level that was told for a call that is over stays until another call asks:
+ * The log level that the server of one stateful connection has: the least severe that a call in flight asks for,
+ * sent before the call is. A level that was sent for a call that is over stays until another call asks:
  * what clients did not ask for is kept from them at their edge.
  */
 export class LogLevelSync {
@@ -31,7 +31,7 @@ export class LogLevelSync {
   #telling: Promise<void> | null = null;
 
   /**
-   * `pending`: the requests in flight; `ordered`: what is sent first arrives first; `othersTell`: other nodes may have told
+   * `pending`: the requests in flight; `ordered`: what is sent first arrives first; `othersTell`: other nodes may have sent
    * the server another level meanwhile.
    */
   constructor(teller: Teller, pending: PendingById, ordered: boolean, othersTell: () => boolean = () => false) {
@@ -41,12 +41,12 @@ export class LogLevelSync {
     this.#othersTell = othersTell;
   }
 
-  /** What the server was told last; null for nothing. */
+  /** The level that was sent last; null for none. */
   get told(): LogLevel | null {
     return this.#told;
   }
 
-  /** It was told on an earlier connection. */
+  /** It was sent on an earlier connection. */
   was(level: string): void {
     if (isLogLevel(level)) this.#told = level;
   }
@@ -93,7 +93,7 @@ export class LogLevelSync {
     try {
       await this.#teller.ask(message, AGREE_MS);
     } catch (error) {
-      // Who does not answer in time has still been told.
+      // A server that does not answer in time has still got it.
       const silent = error instanceof GatewayError && error.code === 'TIMEOUT';
       if (!silent && this.#told === level) this.#told = null;
     }

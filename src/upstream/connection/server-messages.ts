@@ -10,24 +10,24 @@ import { subscriptionId } from '../../protocol/meta.ts';
 import { LISTEN, listsChangedBy } from '../../protocol/methods.ts';
 import { spliceMessage } from '../../protocol/splice.ts';
 import { relatedTask } from '../../protocol/tasks/related-task.ts';
-import type { Pending, PendingById } from '../calls/pending.ts';
+import type { PendingById, PendingRequest } from '../calls/pending.ts';
 import { isLexeme, namedRequest, ownId } from '../calls/request-ids.ts';
 import { ServerAsks } from '../calls/server-asks.ts';
 import type { ClosedReason } from '../transport/transport.ts';
 import { Attribution } from './attribution.ts';
 import { isExclusive, isOneClient, type Tenancy } from './session-key.ts';
 
-/** Whom a connection (`C`) tells what concerns no request in flight. Handlers neither block nor throw. */
+/** Receives from a connection (`C`) what concerns no request in flight. Handlers neither block nor throw. */
 export interface ConnectionOwner<C> {
-  /** It ended without being told to. What was in flight has been told before. */
+  /** It ended by itself. The requests in flight were reported before. */
   closed(connection: C, reason: ClosedReason): void;
   /** A notification that belongs to no call in flight. */
   notified(connection: C, message: Message): void;
-  /** A list or a resource of the server is not what it was, whoever is told so. */
+  /** A list or a resource of the server is not what it was, whichever client is notified. */
   outdated(connection: C, message: Message): void;
   /** One of the server's lists has changed. */
   listChanged(connection: C, message: Message): void;
-  /** The server's own stream was down: what it would have told is unknown. */
+  /** The server's own stream was down: what it would have sent is unknown. */
   missed(connection: C): void;
   /** A stateful server's own request outside any call. Resolves with the answer; may reject with GatewayError. */
   asked(connection: C, request: Message): Promise<Message>;
@@ -41,7 +41,7 @@ export interface ConnectionOwner<C> {
 
 /**
  * Requests of one server that may wait for an answer at once on one connection, which many stateless clients may share;
- * more are refused. What one client or call may be asked at once is bounded by whoever asks it.
+ * more are refused. What one client or call may be asked at once is bounded where it is asked.
  */
 const MAX_ASKS = 4_096;
 /** Requests that may wait for the connection to get an owner. */
@@ -53,7 +53,7 @@ const MAX_LASTING = 256;
 const PING = request('ping', '0', null, 'stateful');
 
 /** What is needed of the connection the messages came on. */
-interface Channel {
+interface MessageSource {
   readonly transport: { readonly streamPerRequest: boolean; flow?(request: number): Flow | null };
   readonly tenancy: Tenancy;
   answer(parts: readonly Buffer[]): void;
@@ -68,7 +68,7 @@ interface Lasting {
   readonly exchange: Exchange | null;
 }
 
-interface Deps<C> {
+interface ServerMessagesDeps<C> {
   readonly server: string;
   readonly clock: Clock;
   readonly owner: ConnectionOwner<C>;
@@ -76,11 +76,11 @@ interface Deps<C> {
 
 /**
  * What a server sends on its own: each message is given to the one exchange it belongs to (`Attribution`), to the
- * owner of the connection where it belongs to none, or to nobody.
+ * owner of the connection where it belongs to none, or dropped.
  */
-export class ServerMessages<C extends Channel> {
+export class ServerMessages<C extends MessageSource> {
   readonly #connection: C;
-  readonly #deps: Deps<C>;
+  readonly #deps: ServerMessagesDeps<C>;
   readonly #pending: PendingById;
   readonly #asks: ServerAsks<C>;
   readonly #attribution: Attribution;
@@ -89,7 +89,7 @@ export class ServerMessages<C extends Channel> {
   /** Requests that wait for the connection to get an owner. */
   #held: { readonly message: Message; readonly at: number }[] = [];
 
-  constructor(connection: C, deps: Deps<C>, pending: PendingById) {
+  constructor(connection: C, deps: ServerMessagesDeps<C>, pending: PendingById) {
     this.#connection = connection;
     this.#deps = deps;
     this.#pending = pending;
@@ -106,7 +106,7 @@ export class ServerMessages<C extends Channel> {
     return first === undefined ? 0 : Math.max(1, this.#deps.clock.now() - first.at);
   }
 
-  /** Requests of the server's wait for an answer, or for somebody to be asked. */
+  /** Requests of the server's wait for an answer, or for a client to be asked. */
   get asking(): boolean {
     return this.#asks.size > 0 || this.#held.length > 0;
   }
@@ -135,10 +135,10 @@ export class ServerMessages<C extends Channel> {
   }
 
   /**
-   * The call was taken back, and the server told. A pipe is read in order: what answers a ping has read the
+   * The call was taken back, and the server notified. A pipe is read in order: what answers a ping has read the
    * cancellation before it.
    */
-  withdrawn(id: number, pending: Pending, era: Era): void {
+  withdrawn(id: number, pending: PendingRequest, era: Era): void {
     const { transport, tenancy } = this.#connection;
     if (era === 'stateless' || pending.exchange === null || transport.streamPerRequest || isOneClient(tenancy)) return;
     this.#attribution.withdrawn(id);
@@ -158,15 +158,15 @@ export class ServerMessages<C extends Channel> {
    * The call was answered. Where that began a task, its token lives on: progress of the task comes after the answer
    * (2025-11-25, utilities/tasks §Progress), for the session whose connection it is.
    */
-  answered(id: number, pending: Pending): void {
+  answered(id: number, pending: PendingRequest): void {
     if (pending.token === null || pending.request === null || bodyField(pending.request, 'task') === null) return;
     const exchange = pending.exchange?.waitsForTask === true ? pending.exchange : null;
     this.#lasting.set(id, { token: pending.token, wire: pending.wire, exchange });
     if (this.#lasting.size > MAX_LASTING) this.#lasting.delete(this.#lasting.keys().next().value!);
   }
 
-  /** The attempt is lost, though its call may be made again: what it asked matters to nobody any more. */
-  lost(pending: Pending): void {
+  /** The attempt is lost, though its call may be made again: its input requests do not matter any more. */
+  lost(pending: PendingRequest): void {
     this.#asks.lost(pending);
   }
 
@@ -202,7 +202,7 @@ export class ServerMessages<C extends Channel> {
     else if (!announcesList) owner.notified(this.#connection, message);
   }
 
-  /** What the message came on, where nobody else's messages come. */
+  /** The request's own stream, which carries no other messages. */
   #flow(stream: number): Flow | null {
     return stream === 0 ? null : (this.#connection.transport.flow?.(stream) ?? null);
   }
@@ -245,7 +245,7 @@ export class ServerMessages<C extends Channel> {
     }
   }
 
-  #isPending(one: Pending): boolean {
+  #isPending(one: PendingRequest): boolean {
     for (const pending of this.#pending.values()) if (pending === one) return true;
     return false;
   }
@@ -259,7 +259,7 @@ export class ServerMessages<C extends Channel> {
     else this.#broker(message, stream);
   }
 
-  /** Finds the one client that may be asked; nobody else ever sees the request. */
+  /** Finds the one client that may be asked; no other client ever sees the request. */
   #broker(message: Message, stream: number): void {
     const pending = this.#attribution.concerned(message, stream);
     if (pending === 'nobody knows') {
@@ -286,7 +286,13 @@ export class ServerMessages<C extends Channel> {
 }
 
 /** Hands the exchange a message in which the server names one of our ids, under the client's own. */
-function emitFor(pending: Pending, message: Message, range: Range, lexeme: string, flow: Flow | null = null): void {
+function emitFor(
+  pending: PendingRequest,
+  message: Message,
+  range: Range,
+  lexeme: string,
+  flow: Flow | null = null,
+): void {
   pending.exchange?.emit(replaced(message, range, lexeme), flow);
 }
 

@@ -11,20 +11,20 @@ const MAX_GONE = 10_000;
 
 /** One connection that is to be made. `open` and `resume` reject with GatewayError, nothing left behind. */
 export interface SessionOpening {
-  /** A session that nobody has yet; `replaces`: in the place of one that its server has forgotten, as it may have others. */
+  /** A new session; `replaces`: in the place of one that its server has forgotten, as it may have others. */
   open(replaces: boolean): Promise<Connection>;
-  /** On a session that somebody has opened; null when the server does not know it. */
+  /** On a session that a node has opened; null when the server does not know it. */
   resume(record: UpstreamSessionRecord): Promise<Connection | null>;
   /** What others are to know of the session of a new connection; null where it has none. */
   record(connection: Connection): UpstreamSessionRecord | null;
-  /** Somebody still waits for the connection. */
+  /** The connection is still awaited. */
   wanted(): boolean;
   /** What the server kept for an earlier session is gone. */
   forgotten(): void;
 }
 
 /**
- * Connects to the one session that all nodes use for a session key of a server: goes on with it where somebody has opened
+ * Connects to the one session that all nodes use for a session key of a server: goes on with it where a node has opened
  * it, else opens it, one node at a time.
  */
 export class SessionJoiner {
@@ -99,7 +99,7 @@ export class SessionJoiner {
     }
     this.met(connection);
     const record = opening.record(connection);
-    // Nobody else knows the session yet; who claims the stream later finds that this one has it, or it goes silent.
+    // No other node knows the session yet; one that claims the stream later finds it here, or this one goes silent.
     connection.transport.listen?.(null, false);
     if (record === null) {
       await turn.failed();

@@ -5,8 +5,8 @@ import type { Isolation } from '../../model/server.ts';
 import { fingerprint } from '../../protocol/canonical.ts';
 
 /**
- * Whose a connection is. `spare`: nobody's yet; it was opened to list the server, and the first session with the same
- * capabilities gets it. `shared`: everybody's, so nothing the server sends unasked can be attributed on it; where it is
+ * Whose a connection is. `spare`: it has no owner yet; it was opened to list the server, and the first session with the same
+ * capabilities gets it. `shared`: all clients', so nothing the server sends unasked can be attributed on it; where it is
  * one of several replicas, that one's number.
  */
 export type Tenancy =
@@ -31,7 +31,7 @@ export function isOneClient(tenancy: Tenancy): boolean {
   return tenancy.kind === 'session' || (tenancy.kind === 'principal' && tenancy.handle !== null);
 }
 
-/** One of several processes that are everybody's. */
+/** One of several processes that all clients share. */
 export function isReplica(tenancy: Tenancy): boolean {
   return tenancy.kind === 'shared' && tenancy.replica !== undefined;
 }
@@ -41,7 +41,7 @@ export function sessionOf(tenancy: Tenancy): string | null {
   return tenancy.kind === 'session' ? tenancy.sessionId : null;
 }
 
-/** The tenancy that a client's own connection has. A stateless client has no session; its principal stands in. */
+/** The tenancy that a client's own connection has. A stateless client has no session; its principal is used. */
 export function tenancyOf(client: ClientProfile, isolation: 'session' | 'principal'): Tenancy {
   return isolation === 'session' && client.sessionId !== null
     ? { kind: 'session', sessionId: client.sessionId }
@@ -55,8 +55,8 @@ export function tenancyOf(client: ClientProfile, isolation: 'session' | 'princip
 const NO_CAPABILITIES = '{}';
 
 /**
- * A client that stands in where there is none: for starts ahead of the first client, with the capabilities of the one
- * that was here last, and for connections everybody shares, where no capability may be promised.
+ * The profile that is presented where there is no client: for starts ahead of the first client, with the capabilities of the one
+ * that was here last, and for connections that all share, where no capability may be promised.
  */
 export function standIn(info: string | null, capabilities: string = NO_CAPABILITIES): ClientProfile {
   return {
@@ -89,8 +89,8 @@ function encoded(part: string): string {
   return part.replaceAll('%', '%25').replaceAll('/', '%2F');
 }
 
-/** A connection that somebody needs: whose it will be, under which key, and what is presented on it. */
-export interface Wanted {
+/** A connection that is needed: whose it will be, under which key, and what is presented on it. */
+export interface WantedConnection {
   /** null where it is to be found out. */
   readonly era: Era | null;
   readonly key: string;
@@ -98,7 +98,7 @@ export interface Wanted {
   readonly profile: ClientProfile;
 }
 
-/** Key of the one connection everybody uses, by its era: a server may speak both. */
+/** Key of the one connection that all clients use, by its era: a server may speak both. */
 const SHARED_KEYS: Readonly<Record<Era, string>> = { stateful: 'shared', stateless: 'stateless shared' };
 
 /** Of a spare. */

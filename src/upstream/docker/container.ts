@@ -8,7 +8,7 @@ const SERVER_LABEL = 'trunkline.server';
 const OWNER_LABEL = 'trunkline.owner';
 const RUN_LABEL = 'trunkline.run';
 
-/** The status that says somebody else is at it already. */
+/** The status for a removal that is under way already. */
 const UNDER_WAY = 409;
 
 export interface AttachedContainer {
@@ -121,7 +121,7 @@ async function create(
       Init: true,
       Binds: image.volumes,
       ReadonlyRootfs: image.readOnly,
-      // What is said on the wire is nobody's log.
+      // Messages must not be logged by the engine.
       LogConfig: { Type: 'none' },
       ...(image.network === null ? {} : { NetworkMode: image.network }),
       ...(memoryBytes === null ? {} : { Memory: memoryBytes }),

@@ -6,7 +6,7 @@ import { refusalOf } from '../transport/http-refusal.ts';
 
 /**
  * What kind of failure of a server it was (S3.8). `transient`: it may be over with the next attempt, and so it counts.
- * `configuration` and `tls`: somebody has to change something. `auth`: it asks for credentials. `abort`: our own doing,
+ * `configuration` and `tls`: a person has to change something. `auth`: it asks for credentials. `abort`: our own doing,
  * and no failure of the server's. `defect`: an exception that nothing in the gateway expected. What a tool says went wrong is an answer, and has no class.
  */
 export type FailureClass = 'configuration' | 'tls' | 'auth' | 'transient' | 'abort' | 'defect';

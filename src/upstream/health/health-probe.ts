@@ -13,7 +13,7 @@ interface Connections {
   connections(): Iterable<Connection>;
 }
 
-/** Asks whether anybody is there, in the way of the connection's era. Any answer will do. Rejects with GatewayError. */
+/** Asks whether the server is there, in the way of the connection's era. Any answer will do. Rejects with GatewayError. */
 async function ping(connection: Connection, timeoutMs: number): Promise<void> {
   const { era, profile } = connection;
   await connection.ask(
@@ -23,7 +23,7 @@ async function ping(connection: Connection, timeoutMs: number): Promise<void> {
 }
 
 /**
- * Asks the connections of one server that nobody uses whether they are still there (S3.11). One timer while the server
+ * Asks the unused connections of one server whether they are still there (S3.11). One timer while the server
  * is up. A connection over which calls are under way, or were answered within the interval, is not asked: the calls
  * tell as much. The first question without an answer makes the server unhealthy, the second ends the connection.
  */
@@ -83,7 +83,7 @@ export class HealthProbe {
       failure = error;
       if (this.#suspects.has(connection)) this.#events.replace(connection, error, local ? 'remove' : 'shutdown');
       else suspects.add(connection);
-      // What was told may have ended the run.
+      // The handler may have ended the run.
       if (run !== this.#run) return;
     }
     this.#suspects = suspects;
@@ -91,7 +91,7 @@ export class HealthProbe {
     this.#arm(suspects.size > 0 ? Math.min(times.pingMs, this.#everyMs) : this.#everyMs);
   }
 
-  /** Whom to ask: suspects first, else all processes, or one connection after the other. */
+  /** Which to ask: suspects first, else all processes, or one connection after the other. */
   #idle(): Connection[] {
     // Of one that nothing is sent to, a node of a cluster that lost its lease perhaps, nothing is to be learned (F28).
     const all = [...this.#pool.connections()].filter(({ ready, transport }) => ready && transport.silent !== true);
@@ -100,7 +100,7 @@ export class HealthProbe {
     if (again.length > 0) return again;
     // Each process may hang for itself.
     if (this.#context.ownProcess) return idle;
-    // Somebody's answers stand for the server, and so does the probe.
+    // One connection's answers count for the server, and so does the probe.
     return idle.length === 0 || idle.length < all.length ? [] : [idle[this.#next++ % idle.length]!];
   }
 
@@ -110,7 +110,7 @@ export class HealthProbe {
     );
   }
 
-  /** Why it seems to be gone; null for an answer, and where calls or the transport have told more meanwhile. */
+  /** Why it seems to be gone; null for an answer, and where calls or the transport have shown more meanwhile. */
   async #ask(connection: Connection): Promise<GatewayError | null> {
     try {
       await ping(connection, this.#context.times.pingMs);

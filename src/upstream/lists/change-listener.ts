@@ -76,7 +76,7 @@ export class ChangeListener {
     );
   }
 
-  /** Not before the server listens out for changes again: what changes after that is told. */
+  /** Only when the server reports changes again. */
   #missedOnceOpen(connection: Connection, pending: OwnRequest): void {
     const open = (): void => {
       this.#stopWaiting();

@@ -10,7 +10,7 @@ import type { ServerRuns } from '../server-runs.ts';
 import type { Supervisor } from '../supervision/supervisor.ts';
 import type { ServerCatalogs } from './server-catalogs.ts';
 
-/** Where nobody was there at a server's address for so long, its start is one of those that come to nothing, as a rule. */
+/** A start of a server whose address did not answer for so long fails, as a rule. */
 const REACH_MS = 500;
 
 interface ClientCatalogsDeps {

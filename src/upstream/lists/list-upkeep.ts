@@ -104,7 +104,7 @@ export class ListUpkeep {
     this.#catalogs.ended(connection);
   }
 
-  /** The connection stands in for one that ended: resolves when the server has been listed since. */
+  /** The connection replaces one that ended: resolves when the server has been listed since. */
   renewed(connection: Connection): Promise<void> {
     return this.#catalogs.renewed(connection);
   }

@@ -77,7 +77,7 @@ export class OwnLists {
   /** The connection serves a client from now on. Its shelf, where it is to be listed; null where it just was, or serves no single client. */
   add(connection: Connection): Shelf | null {
     if (!this.#isOwn(connection) || this.#shelves.has(connection)) return null;
-    // No client has to be told of what the pool closed by itself.
+    // No client is notified of what the pool closed by itself.
     for (const other of this.#shelves.keys()) if (!other.live) this.#drop(other);
     const own = newShelf(connection.profile, connection.era, connection);
     const common = this.#common(own);

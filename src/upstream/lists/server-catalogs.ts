@@ -19,7 +19,7 @@ const FAILED_LIST_PAUSE_MS = 5_000;
 /** Unasked it is tried again after that, and then further and further apart, up to so many times as long. */
 const MAX_PAUSES = 64;
 const MAX_COMPLAINTS = 10;
-/** Invalid items that are told in one run of a server. */
+/** Invalid items that are reported in one run of a server. */
 const MAX_INVALID = 100;
 /** Connections that one listing is tried over, where each but the last is closed by the gateway itself meanwhile. */
 const MAX_CONNECTIONS = 3;
@@ -43,7 +43,7 @@ export class ServerCatalogs {
   readonly #own: OwnLists;
   #latest: Shelf | null = null;
   #run = 1;
-  /** The invalid items that were told in this run, as text. */
+  /** The invalid items that were reported in this run, as text. */
   readonly #told = new Set<string>();
 
   constructor(
@@ -190,7 +190,7 @@ export class ServerCatalogs {
     }
   }
 
-  /** Lists now, on a connection that fits. Never rejects; joined by whoever asks meanwhile. */
+  /** Lists now, on a connection that fits. Never rejects; later callers join it. */
   refresh(profile: ClientProfile, era: Era): Promise<void> {
     return this.#refresh(this.#shelf(profile, era), null);
   }

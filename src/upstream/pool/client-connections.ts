@@ -13,7 +13,7 @@ import {
   SHARED,
   sessionKey,
   tenancyOf,
-  type Wanted,
+  type WantedConnection,
 } from '../connection/session-key.ts';
 import type { PartEvents } from '../part-events.ts';
 import type { ServerContext } from '../server-context.ts';
@@ -23,7 +23,7 @@ import type { SlotParts } from './slot-life.ts';
 
 /**
  * Client sessions that wait for a connection. A session can end while its server is still starting; what is opened for
- * it after that would be nobody's and would stay for ever.
+ * it after that would have no owner and would stay for ever.
  */
 export class WaitingSessions {
   readonly #waiting = new Map<string, { count: number; ended: boolean }>();
@@ -117,7 +117,7 @@ export class ClientConnections {
 
   /**
    * The key of a connection beside the one on which a question waits for its client: two calls that could ask must not
-   * share a pipe when it cannot be told which of them does. The last one is shared all the same.
+   * share a pipe when it is unknown which of them does. The last one is shared all the same.
    */
   #lane(key: string): string {
     for (let lane = 2; lane < MAX_LANES; lane++) {
@@ -171,7 +171,7 @@ export class ClientConnections {
     return connection;
   }
 
-  /** Whose catalogue a client is shown: on a shared stateful connection nobody's capabilities are presented. */
+  /** Whose catalogue a client is shown: on a shared stateful connection no client's capabilities are presented. */
   listedAs(client: ClientProfile): ClientProfile {
     const era = this.#by.eras.servedIn(client);
     const isolation = era === null ? this.#context.server.isolation : isolationOf(this.#context.server, era);
@@ -221,7 +221,7 @@ export class ClientConnections {
     else end();
   }
 
-  /** Whether what is under a key serves this client, nobody yet (`spare`), or (null) whomever. */
+  /** Whether what is under a key serves this client, no client yet (`spare`), or (null) any client. */
   serving(whose: ClientProfile | 'spare' | null): (key: string) => boolean {
     if (whose === null) return () => true;
     if (whose === 'spare') return (key) => key === NOBODYS_KEY;
@@ -233,7 +233,7 @@ export class ClientConnections {
 
   /**
    * Opens a connection in the client's era, once that is known. The first one that has to find out opens its own of
-   * the stateful era; whoever comes meanwhile waits for what becomes of it. When the server turns out not to take
+   * the stateful era; those that come meanwhile wait for its outcome. When the server turns out not to take
    * `initialize`, all are served in the era that it speaks.
    */
   async #inEra(client: ClientProfile, open: (era: Era) => Promise<Connection>): Promise<Connection> {
@@ -268,7 +268,7 @@ export class ClientConnections {
     }
   }
 
-  #wanted(client: ClientProfile, era: Era, method = ''): Wanted {
+  #wanted(client: ClientProfile, era: Era, method = ''): WantedConnection {
     const replicas = this.replicas.of(era);
     if (replicas !== null) return replicas.wanted(client, method);
     const isolation: Isolation = isolationOf(this.#context.server, era);

@@ -2,7 +2,7 @@ import { OwnedElsewhere } from '../../model/gateway-error.ts';
 import type { Attempt } from '../connection/attempt.ts';
 import type { Connection } from '../connection/connection.ts';
 import { asGatewayError, EraUnspoken } from '../connection/failures.ts';
-import { sessionOf, type Wanted } from '../connection/session-key.ts';
+import { sessionOf, type WantedConnection } from '../connection/session-key.ts';
 import type { SessionPool } from './session-pool.ts';
 
 /** Connections that a crash took, to be brought back by the next start of the server. */
@@ -10,7 +10,7 @@ export class LostConnections {
   readonly #server: string;
   readonly #local: boolean;
   readonly #pool: SessionPool;
-  readonly #lost = new Map<string, Wanted>();
+  readonly #lost = new Map<string, WantedConnection>();
 
   /** `local`: the server lives and dies on this machine. */
   constructor(server: string, local: boolean, pool: SessionPool) {
@@ -19,7 +19,7 @@ export class LostConnections {
     this.#pool = pool;
   }
 
-  add(want: Wanted): void {
+  add(want: WantedConnection): void {
     this.#lost.set(want.key, want);
   }
 
@@ -53,7 +53,7 @@ export class LostConnections {
     }
   }
 
-  async #reopen(want: Wanted, attempt: Attempt): Promise<Connection | null> {
+  async #reopen(want: WantedConnection, attempt: Attempt): Promise<Connection | null> {
     try {
       return await this.#pool.acquire(want, attempt);
     } catch (cause) {

@@ -20,7 +20,7 @@ const WAIT_MS = 2_000;
 /** While calls wait, the quota looks so often for a process that has become idle: what makes one idle has many places. */
 const LOOK_MS = 10;
 
-interface Waiter {
+interface RoomWaiter {
   readonly attempt: Attempt;
   /** Takes a place, if need be by ending an idle process; false where there is none. */
   readonly take: () => boolean;
@@ -35,7 +35,7 @@ export class ProcessQuota {
   readonly #pools = new Set<Yielding>();
   readonly #clock: Clock;
   /** In the order in which they came. */
-  readonly #waiters = new Set<Waiter>();
+  readonly #waiters = new Set<RoomWaiter>();
   #serving = false;
   #disarm: (() => void) | null = null;
   #taken = 0;
@@ -126,7 +126,7 @@ export class ProcessQuota {
     this.#serving = false;
   }
 
-  #end(waiter: Waiter, taken: boolean): void {
+  #end(waiter: RoomWaiter, taken: boolean): void {
     this.#waiters.delete(waiter);
     waiter.attempt.undoBy(null);
     waiter.taken.resolve(taken);

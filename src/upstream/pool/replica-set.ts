@@ -4,7 +4,7 @@ import type { Era } from '../../model/message.ts';
 import type { StateLoss } from '../../model/ports.ts';
 import type { ReplicaStatus } from '../../model/server-state.ts';
 import type { Connection } from '../connection/connection.ts';
-import type { Wanted } from '../connection/session-key.ts';
+import type { WantedConnection } from '../connection/session-key.ts';
 import type { PartEvents } from '../part-events.ts';
 import type { ServerContext } from '../server-context.ts';
 import { Affinity, holderOf, isFailing, Replica } from './replica.ts';
@@ -44,7 +44,7 @@ export class ReplicaSet {
   }
 
   /** What is wanted for this client: its own replica, or the one with least to do. `method` is '' where nothing is sent. */
-  wanted(client: ClientProfile, method: string): Wanted {
+  wanted(client: ClientProfile, method: string): WantedConnection {
     return this.#placed(client, method).wanted;
   }
 
@@ -77,7 +77,7 @@ export class ReplicaSet {
     await Promise.all(this.#replicas.map(({ supervisor }) => supervisor.stop()));
   }
 
-  /** Nobody keeps to any of them any more; who had talked to one is told why. */
+  /** No client keeps to any of them any more; sessions that had talked to one are notified with this cause. */
   forsake(cause: StateLoss): void {
     for (const replica of this.#replicas) this.#unbind(replica, cause);
   }
@@ -179,7 +179,7 @@ export class ReplicaSet {
     const known = this.#affinity.of(holder, talks);
     if (known !== null && this.#ready(known) !== null) return known;
     const replica = this.#least();
-    // Nobody keeps to what does not serve.
+    // No client keeps to a replica that does not serve.
     if (replica === null) return known ?? this.#replicas[0]!;
     this.#affinity.bind(holder, client.sessionId, replica, talks);
     return replica;
@@ -214,7 +214,7 @@ export class ReplicaSet {
     return least;
   }
 
-  /** Takes no calls any more, and has none: those who keep to it are told, and go elsewhere. */
+  /** Takes no calls any more, and has none: sessions that keep to it are notified, and go elsewhere. */
   async #quiet(replica: Replica): Promise<void> {
     replica.leaving = true;
     this.#unbind(replica);

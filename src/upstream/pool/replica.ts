@@ -3,7 +3,7 @@ import type { Era } from '../../model/message.ts';
 import { type Health, type ReplicaStatus, UP } from '../../model/server-state.ts';
 import type { Attempt } from '../connection/attempt.ts';
 import type { Connection } from '../connection/connection.ts';
-import { replicaKey, type Wanted } from '../connection/session-key.ts';
+import { replicaKey, type WantedConnection } from '../connection/session-key.ts';
 import { FAILURES_TILL_UNHEALTHY } from '../health/server-health.ts';
 import type { PartEvents } from '../part-events.ts';
 import type { ServerContext } from '../server-context.ts';
@@ -47,7 +47,7 @@ export class Replica implements Supervised {
   }
 
   /** The connection that is wanted for its calls. */
-  get wanted(): Wanted {
+  get wanted(): WantedConnection {
     const { era, key, number } = this;
     return { era, key, tenancy: { kind: 'shared', replica: number }, profile: this.#context.neutral };
   }
@@ -110,8 +110,8 @@ interface Binding {
 }
 
 /**
- * Who keeps to which replica: client sessions, and clients without one that name themselves by a handle. Anybody else
- * has nothing by which a second call could be told to be of the same client.
+ * Who keeps to which replica: client sessions, and clients without one that name themselves by a handle. Others
+ * have nothing by which a second call could be recognised as the same client's.
  */
 export class Affinity {
   readonly #bindings = new Map<string, Binding>();
@@ -142,7 +142,7 @@ export class Affinity {
     binding.replica.bound--;
   }
 
-  /** The replica has ended, or is about to: nobody keeps to it any more. The sessions that had talked to it. */
+  /** The replica has ended, or is about to: no client keeps to it any more. Returns the sessions that had talked to it. */
   releaseAll(replica: Replica): string[] {
     const talked: string[] = [];
     for (const [holder, { replica: one, sessionId, talked: hasTalked }] of this.#bindings) {

@@ -3,7 +3,7 @@ import type { GatewayError } from '../../model/gateway-error.ts';
 import type { Era } from '../../model/message.ts';
 import type { StateLoss } from '../../model/ports.ts';
 import type { ReplicaStatus } from '../../model/server-state.ts';
-import { replicaKey, type Wanted } from '../connection/session-key.ts';
+import { replicaKey, type WantedConnection } from '../connection/session-key.ts';
 import type { PartEvents } from '../part-events.ts';
 import type { ServerContext } from '../server-context.ts';
 import { ReplicaSet } from './replica-set.ts';
@@ -13,7 +13,7 @@ const ERAS: readonly Era[] = ['stateful', 'stateless'];
 
 /**
  * The replicas of one server by era, for a server that speaks both runs a process for each. There are none before
- * somebody needs them, and none where the server is not shared or one process is enough.
+ * they are needed, and none where the server is not shared or one process is enough.
  */
 export class Replicas {
   readonly #context: ServerContext;
@@ -46,12 +46,12 @@ export class Replicas {
   }
 
   /** A connection has got its owner: if it is the first of several replicas, the others are started. */
-  opened({ tenancy }: Wanted, era: Era): void {
+  opened({ tenancy }: WantedConnection, era: Era): void {
     if (tenancy.kind === 'shared') this.of(era)?.begin();
   }
 
   /** Whether the end of this connection is made up for here; see `ReplicaSet.crashed`. */
-  crashed({ key, tenancy }: Wanted, era: Era, error: GatewayError, answered: boolean): boolean {
+  crashed({ key, tenancy }: WantedConnection, era: Era, error: GatewayError, answered: boolean): boolean {
     return tenancy.kind === 'shared' && this.#sets.get(era)?.crashed(key, error, answered) === true;
   }
 

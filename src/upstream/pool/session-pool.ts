@@ -11,7 +11,7 @@ import {
   SPARE,
   sessionOf,
   type Tenancy,
-  type Wanted,
+  type WantedConnection,
 } from '../connection/session-key.ts';
 import type { PartEvents } from '../part-events.ts';
 import type { ServerContext } from '../server-context.ts';
@@ -29,7 +29,7 @@ const GONE_MS = 5 * 60_000;
 
 /**
  * The connections of one server by session key. SlotParts is single flight per key and takes no lock beyond it, so a
- * server that hangs for one client delays no other. At most one connection is nobody's (the spare): the one the
+ * server that hangs for one client delays no other. At most one connection has no owner (the warm connection): the one the
  * server was listed over, kept for the first client with the same capabilities. At the limits the longest unused connection
  * is ended for a new one; where all are in use, a call waits a moment for one that becomes idle, and is then refused.
  */
@@ -103,7 +103,7 @@ export class SessionPool implements Yielding {
    * The connection under the key; opened, or the spare adopted, if there is none. `by`: the attempt that this is part of; it
    * has no place in the queue of starts. Rejects with GatewayError.
    */
-  async acquire(want: Wanted, by: Attempt | null = null): Promise<Connection> {
+  async acquire(want: WantedConnection, by: Attempt | null = null): Promise<Connection> {
     const known = this.#slots.get(want.key);
     if (known?.connection?.ready === true) return known.connection;
     if (known?.opening) {
@@ -131,7 +131,7 @@ export class SessionPool implements Yielding {
     }
   }
 
-  /** A connection for lists that is nobody's yet. It replaces the spare of another era or other capabilities. */
+  /** A connection for lists without an owner yet. It replaces the warm connection of another era or other capabilities. */
   async openSpare(profile: ClientProfile, era: Era | null, attempt = new Attempt()): Promise<Connection> {
     const present = this.#spare;
     if (present !== null && !present.attempt.cancelled && mayFit(present, profile, era)) {
@@ -143,7 +143,7 @@ export class SessionPool implements Yielding {
       }
     }
     if (present?.opening) {
-      // Somebody with other capabilities is about to list over it: one after the other.
+      // A client with other capabilities is about to list over it: one after the other.
       attempt.place?.leave();
       attempt.follow(present.attempt);
       await present.opening.catch(() => {});
@@ -170,8 +170,8 @@ export class SessionPool implements Yielding {
     this.#give(spare.connection, slot);
   }
 
-  /** The spare, for whoever wants this, if it presents the same capabilities and was not kept waiting too long. */
-  takeSpare(want: Wanted): Connection | null {
+  /** The warm connection, for this client, if it presents the same capabilities and was not kept waiting too long. */
+  takeSpare(want: WantedConnection): Connection | null {
     const spare = this.#spare;
     if (spare?.connection?.ready !== true || !mayFit(spare, want.profile, want.era)) return null;
     this.#spare = null;
@@ -181,7 +181,7 @@ export class SessionPool implements Yielding {
   }
 
   /** The connection ended by itself: forgets it and says whose it was; null when it was not pooled. */
-  forget(connection: Connection): Wanted | null {
+  forget(connection: Connection): WantedConnection | null {
     this.#life.room.gone(connection);
     if (this.#spare?.connection === connection) {
       const spare = this.#spare;
@@ -219,7 +219,7 @@ export class SessionPool implements Yielding {
     await Promise.all(left);
   }
 
-  /** What is nobody's yet ends. */
+  /** Ends the warm connection. */
   endSpare(): void {
     const spare = this.#spare;
     this.#spare = null;
@@ -346,7 +346,7 @@ export class SessionPool implements Yielding {
   /** Ends a spare that was replaced once nothing is being listed over it. */
   async #endIdle(spare: Slot): Promise<void> {
     this.#replaced.add(spare);
-    // Whoever has just been given it begins in this turn of the event loop.
+    // A listing that has just been given it begins in this turn of the event loop.
     await new Promise((resolve) => setImmediate(resolve));
     await spare.connection?.drained(LISTING_MS);
     this.#replaced.delete(spare);

@@ -4,7 +4,7 @@ import type { Attempt } from '../connection/attempt.ts';
 import type { Connection } from '../connection/connection.ts';
 import type { Connector } from '../connection/connector.ts';
 import { closedError, EraUnspoken } from '../connection/failures.ts';
-import type { Wanted } from '../connection/session-key.ts';
+import type { WantedConnection } from '../connection/session-key.ts';
 import type { SpokenEras } from '../connection/spoken-eras.ts';
 import type { ServerContext } from '../server-context.ts';
 import type { StartQueue } from '../supervision/start-queue.ts';
@@ -21,7 +21,7 @@ interface SlotPool extends Yielding {
   /** Whether the slot still has its place. */
   wants(slot: Slot): boolean;
   opened(slot: Slot, connection: Connection): void;
-  takeSpare(want: Wanted): Connection | null;
+  takeSpare(want: WantedConnection): Connection | null;
   any(era: Era): Connection | null;
 }
 
@@ -130,7 +130,7 @@ export class SlotLife {
     return connection;
   }
 
-  async #open(want: Wanted, attempt: Attempt): Promise<Connection> {
+  async #open(want: WantedConnection, attempt: Attempt): Promise<Connection> {
     const { connector, eras, supervisor } = this.#by;
     const { state } = supervisor;
     // Another attempt must not start a process of a stopped server that nothing would end.

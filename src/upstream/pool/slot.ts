@@ -3,19 +3,25 @@ import type { Era } from '../../model/message.ts';
 import type { ConnectionStatus } from '../../model/server-state.ts';
 import type { Attempt } from '../connection/attempt.ts';
 import type { Connection } from '../connection/connection.ts';
-import { connectionKeyText, isExclusive, isReplica, sessionOf, type Wanted } from '../connection/session-key.ts';
+import {
+  connectionKeyText,
+  isExclusive,
+  isReplica,
+  sessionOf,
+  type WantedConnection,
+} from '../connection/session-key.ts';
 import type { ServerContext } from '../server-context.ts';
 
 /** The place of such a connection in the pool, from when it begins to be opened. */
-export interface Slot extends Wanted {
+export interface Slot extends WantedConnection {
   connection: Connection | null;
   opening: Promise<Connection> | null;
   readonly attempt: Attempt;
 }
 
-/** What the pool closed of its own accord, and why: `room` is for somebody else's connection. */
+/** What the pool closed of its own accord, and why: `room` is for another client's connection. */
 export interface Swept {
-  readonly want: Wanted;
+  readonly want: WantedConnection;
   readonly connection: Connection;
   readonly why: 'idle' | 'errors' | 'room' | 'closed';
   /** Its HTTP session is left to its server, to be gone on with by the next connection under the key. */

@@ -3,7 +3,7 @@ import { basename, delimiter, isAbsolute, resolve } from 'node:path';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { StdioSpec, TransportSpec } from '../../model/server.ts';
 
-/** A server that cannot be started before somebody corrects its definition or installs what it names. */
+/** A server that cannot be started before its definition is corrected or the program that it names is installed. */
 export class Misconfigured extends GatewayError {
   constructor(message: string, server: string) {
     super('NOT_SENT', message, { server });

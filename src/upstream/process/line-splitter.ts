@@ -26,7 +26,7 @@ const CR = 0x0d;
 /**
  * Cuts a byte stream into lines. Linear: every byte is looked at once, whatever the chunks, and an unfinished line is a
  * list of pieces that is joined once. A line above `maxLineBytes` is dropped up to its newline, with its first and last
- * KiB told to the sink. What stands without a newline at the end of the stream is never a line.
+ * KiB reported to the sink. Bytes without a newline at the end of the stream are never a line.
  */
 export class LineSplitter {
   readonly #sink: LineSink;
@@ -66,7 +66,7 @@ export class LineSplitter {
     return chunk.length;
   }
 
-  /** Nothing is told any more, also not of the chunk under way. */
+  /** The sink hears nothing from now on, also not of the current chunk. */
   stop(): void {
     this.#stopped = true;
     this.#held.clear();

@@ -4,7 +4,7 @@ import type { Clock } from '../../model/clock.ts';
 export interface ProcessLog {
   info(event: string, fields?: Record<string, unknown>): void;
   warn(event: string, fields?: Record<string, unknown>): void;
-  /** Only for whoever reads this server's log. */
+  /** Only for readers of this server's log. */
   keep(event: string, fields?: Record<string, unknown>): void;
 }
 

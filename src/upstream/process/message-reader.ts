@@ -35,7 +35,7 @@ interface MessageReaderSink {
   answered(head: Buffer, tail: Buffer): number;
   /** The answer to this request is longer than the limit. Told once per line, as soon as it is known. */
   tooLarge(request: number): void;
-  /** More junk than can be put up with; nothing is told after this. */
+  /** More junk than the limit; the sink hears nothing after this. */
   flooded(): void;
 }
 
@@ -58,7 +58,7 @@ const BLANK = -1;
 
 /**
  * Finds the messages in what a server writes to its standard output, and puts up with the rest: log lines, garbage,
- * overlong lines. Those are counted and shown in the log once a second; a flood of them is told to the sink.
+ * overlong lines. Those are counted and shown in the log once a second; a flood of them is reported to the sink.
  */
 export class MessageReader {
   readonly #sink: MessageReaderSink;
@@ -96,7 +96,7 @@ export class MessageReader {
     return this.#lines.push(chunk, from, full);
   }
 
-  /** Nothing is told any more. */
+  /** The sink hears nothing from now on. */
   stop(): void {
     this.#lines.stop();
   }

@@ -21,7 +21,7 @@ export interface ProcessGuard {
   /**
    * Starts one process, leader of a group of its own, by calling `spawn` at once and registers it. `mark` has to be in
    * its environment: a gateway that is killed between the start and the registration leaves a process behind that
-   * nobody could name otherwise.
+   * nothing could identify otherwise.
    */
   start<T extends Startable>(spawn: (mark: Readonly<Record<string, string>>) => T): T;
   unregister(group: number): void;
@@ -51,7 +51,7 @@ const PROGRAM = fileURLToPath(new URL(`./reaper-program${extname(import.meta.url
 
 /**
  * The gateway's side of the reaper process (`reaper-program.ts`). Started at the first `ready`; what is written to its
- * pipe reaches it even when the gateway dies in the next instant. Restarted if it dies, and told everything again.
+ * pipe reaches it even when the gateway dies in the next instant. Restarted if it dies, and sent everything again.
  * It does not keep the gateway's process alive.
  */
 export class Reaper implements ProcessGuard {

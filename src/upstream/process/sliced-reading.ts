@@ -2,8 +2,8 @@ import type { Readable } from 'node:stream';
 import { FLOOD_REST_MS, FLOOD_SLICE_MS, LARGE_READ_BYTES } from '../../model/pace.ts';
 
 /**
- * Hands over what the stream has read and nobody has heard, and lets `heard` hear the rest as it comes. A stream that is
- * closed gives what is in it only when asked, and tells nobody.
+ * Hands over what the stream has buffered, and lets `heard` receive the rest as it comes. A stream that is
+ * closed gives what it has buffered only when asked, without an event.
  */
 function readOut(stream: Readable, heard: (chunk: Buffer) => void, take: (chunk: Buffer) => void): void {
   stream.off('data', heard);
@@ -29,7 +29,7 @@ const LONG_REST_MS = 4;
 /** Takes a chunk from `at` on, and returns up to where: not to its end where `full` said, when asked, that it is enough. */
 export type Take = (chunk: Buffer, at: number, full: () => boolean) => number;
 
-interface Held {
+interface HeldChunk {
   readonly chunk: Buffer;
   readonly at: number;
 }
@@ -48,7 +48,7 @@ export class SlicedReading {
     return this.#isFull;
   };
   readonly #heard = (chunk: Buffer): void => {
-    // Whoever else makes the stream flow, as Node does at the exit of a process, changes nothing about the order.
+    // Node makes the stream flow at the exit of a process; the order stays the same.
     this.#takeHeld();
     if (this.#since === null && chunk.length >= LARGE_READ_BYTES) this.#begin();
     this.#go(chunk, 0);
@@ -63,7 +63,7 @@ export class SlicedReading {
   #ended = false;
   /** Until the next slice; null while nothing is held. */
   #rest: { readonly end: () => void } | null = null;
-  #held: Held | null = null;
+  #held: HeldChunk | null = null;
 
   constructor(stream: Readable, take: Take, now: () => number) {
     this.#stream = stream;
@@ -73,7 +73,7 @@ export class SlicedReading {
   }
 
   /**
-   * Takes what was read, at once, and what still comes as it comes. For whoever knows that little is left: the process that
+   * Takes what was read, at once, and what still comes as it comes. For when little is left: the process that
    * wrote it has exited, or the stream is closed. It may be called again.
    */
   flush(): void {
@@ -87,7 +87,7 @@ export class SlicedReading {
     if (held !== null) this.#take(held.chunk, held.at, notYet);
   }
 
-  #release(): Held | null {
+  #release(): HeldChunk | null {
     const held = this.#held;
     this.#held = null;
     this.#rest?.end();
@@ -146,7 +146,7 @@ function notYet(): boolean {
 }
 
 /**
- * Reads what nobody waits for, and rests after each piece: what is written line by line, each of which would wake us, comes
+ * Reads output that no request waits for, and rests after each piece: what is written line by line, each of which would wake us, comes
  * in few large pieces then, and a flood finds its pipe full.
  */
 export class RestedReading {

@@ -12,7 +12,7 @@ const waiting: (() => void)[] = [];
 
 /**
  * Null when a process may be started now, else the wait for that: one is started in each turn of the event loop of this
- * process, whoever wants it. The system takes milliseconds for each, and calls to other servers go on in between.
+ * process, for whichever server. The system takes milliseconds for each, and calls to other servers go on in between.
  */
 export function spawnTurn(): Promise<void> | null {
   if (taken) return new Promise((resolve) => waiting.push(resolve));
@@ -40,7 +40,7 @@ interface SystemUser {
   readonly home: string;
 }
 
-/** How a process is started as somebody else: through which program, as whom, with which variables. */
+/** How a process is started as another user: through which program, as whom, with which variables. */
 interface Disguise {
   readonly file: string;
   readonly args: readonly string[];

@@ -63,7 +63,7 @@ interface StderrTailDeps {
 
 /**
  * What a server wrote to its standard error: the last 64 KiB for people who ask why, a rate-limited log, and more lines
- * of it for whoever reads this server's log. Redacted before it leaves in any way; control characters are spelled out.
+ * of it for readers of this server's log. Redacted before it leaves in any way; control characters are spelled out.
  */
 export class StderrTail {
   readonly #deps: StderrTailDeps;

@@ -7,7 +7,7 @@ export interface QueueOutput {
   uncork(): void;
 }
 
-interface Waiting {
+interface WaitingMessage {
   readonly parts: readonly Buffer[];
   readonly bytes: number;
   readonly request: number;
@@ -24,7 +24,7 @@ const LF = 0x0a;
 const NEWLINE = Buffer.of(LF);
 /** Up to here one copied buffer and one write are cheaper than a vectored one. */
 const COPY_BYTES = 32 * 1024;
-/** As much of several messages goes in one write: of those that share it nobody knows which the reader took before it died. */
+/** As much of several messages goes in one write: of those that share it, which ones the reader took before it died is unknown. */
 const SHARED_BYTES = 16 * 1024;
 
 /**
@@ -41,13 +41,13 @@ export class WriteQueue {
     this.#gathering = false;
     this.#pump();
   };
-  #waiting: Waiting[] = [];
+  #waiting: WaitingMessage[] = [];
   #waitingBytes = 0;
   /** More may be sent before those who send now are done. */
   #gathering = false;
   #ended = false;
 
-  /** `unsent` is told of a request no byte of which was taken by the pipe, outside of `end`. */
+  /** `unsent` is called with a request no byte of which was taken by the pipe, outside of `end`. */
   constructor(output: QueueOutput, unsent: (request: number) => void, limits: QueueLimits = QUEUE_LIMITS) {
     this.#output = output;
     this.#unsent = unsent;
@@ -108,7 +108,7 @@ export class WriteQueue {
     }
   }
 
-  #hand(entries: readonly Waiting[], bytes: number): void {
+  #hand(entries: readonly WaitingMessage[], bytes: number): void {
     const brokenBefore = this.#output.errored !== null;
     if (bytes <= COPY_BYTES) {
       this.#output.write(lines(entries, bytes), this.#written);
@@ -124,7 +124,7 @@ export class WriteQueue {
   }
 }
 
-function lines(entries: readonly Waiting[], bytes: number): Buffer {
+function lines(entries: readonly WaitingMessage[], bytes: number): Buffer {
   const all = Buffer.allocUnsafe(bytes);
   let end = 0;
   for (const { parts } of entries) {

@@ -3,7 +3,7 @@ import type { ServerState, StateChange } from '../../model/server-state.ts';
 
 const MAX_CHANGES = 50;
 
-/** What one running side of a server contributes. Silent while another one stands for the server. */
+/** What one running side of a server contributes. Silent while another one is in force. */
 export interface StoryPart {
   moved(change: StateChange): void;
   healthTurned(reason: string | null): void;
@@ -16,7 +16,7 @@ interface Part extends StoryPart {
 
 /**
  * The steps of one server, over the running sides that stood for it one after the other: when a changed definition is
- * started beside the old one, only the steps of the one in force are told, so that each begins where the last one ended.
+ * started beside the old one, only the steps of the one in force are reported, so that each begins where the last one ended.
  */
 export class ServerStory {
   readonly #server: string;
@@ -50,7 +50,7 @@ export class ServerStory {
     return part;
   }
 
-  /** From now on this part stands for the server. `at`: wall clock. */
+  /** From now on this part is in force. `at`: wall clock. */
   turnTo(next: StoryPart, at: number): void {
     const part = next as Part;
     const before = this.#current;

@@ -3,7 +3,7 @@ import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 /** A start during which the process ended once may have had nothing to do with it; twice in a row is no coincidence. */
 const CRASHES = 2;
 
-interface Entry {
+interface StartEntry {
   /** Of the definition: a changed one is another server. */
   readonly digest: string;
   /** How many starts in a row the process did not survive. */
@@ -31,7 +31,7 @@ export interface StartMark {
  */
 export class StartMarks {
   readonly #file: string;
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries = new Map<string, StartEntry>();
   /** Behind the last server that may have been the cause of a crash. */
   #turn: Promise<void> = Promise.resolve();
 
@@ -46,7 +46,7 @@ export class StartMarks {
 
   of(server: string, digest: string): StartMark {
     const entries = this.#entries;
-    const mine = (): Entry | null => {
+    const mine = (): StartEntry | null => {
       const entry = entries.get(server);
       return entry?.digest === digest ? entry : null;
     };
@@ -63,7 +63,7 @@ export class StartMarks {
           await before;
         }
         let over = false;
-        let entry: Entry | null = null;
+        let entry: StartEntry | null = null;
         void begun.then(() => {
           if (over) return;
           entry = { digest, crashes: mine()?.crashes ?? 0, starting: true };
@@ -108,9 +108,9 @@ export class StartMarks {
 }
 
 /** Nothing where the file is not there or is not one of ours. */
-function read(file: string): [string, Entry][] {
+function read(file: string): [string, StartEntry][] {
   try {
-    return Object.entries(JSON.parse(readFileSync(file, 'utf8')) as Record<string, Entry>).filter(
+    return Object.entries(JSON.parse(readFileSync(file, 'utf8')) as Record<string, StartEntry>).filter(
       ([, entry]) =>
         typeof entry?.digest === 'string' && Number.isSafeInteger(entry.crashes) && typeof entry.starting === 'boolean',
     );

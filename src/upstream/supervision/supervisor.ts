@@ -20,7 +20,7 @@ interface SupervisorDeps {
   readonly times: { readonly startupMs: number };
   /** What is wrong with its definition: it is never launched. Absent: nothing is wrong. */
   readonly misconfigured?: string | undefined;
-  /** Tells the next process which start this one did not survive. Absent: none is told. */
+  /** Tells the next process which start this one did not survive. Absent: starts are not recorded. */
   readonly mark?: StartMark | undefined;
 }
 
@@ -94,7 +94,7 @@ export class Supervisor {
     return this.state === 'auth_required' && this.#machine.error !== null ? challengeOf(this.#machine.error) : null;
   }
 
-  /** What somebody has to change, or has to log in for, is not counted (S3.8). */
+  /** Failures that a person has to correct, or to log in for, are not counted (S3.8). */
   get consecutiveFailures(): number {
     return this.up ? 0 : this.#setbacks.failures;
   }
@@ -166,7 +166,7 @@ export class Supervisor {
 
   /**
    * Resolves when the start that is under way, or due, has ended, well or not; at once where there is none. Starts nothing:
-   * for whoever wants to know what becomes of it, and no more.
+   * for callers that only want to know how it ends.
    */
   begun(): Promise<void> {
     if (this.#restarting !== null) return this.#restarting;
@@ -186,7 +186,7 @@ export class Supervisor {
   /**
    * A connection ended by itself. A crash from health is followed by a start at once, others by the curve. `openedAt` (wall
    * clock): one that was opened before the present start says nothing of what that start brings up. Where many processes
-   * die at once, the end of the first begins a start, and the others are told of during or after it.
+   * die at once, the end of the first begins a start, and the others are reported during or after it.
    */
   crashed(error: GatewayError, openedAt = Number.POSITIVE_INFINITY): void {
     const found = failureClass(error);

@@ -24,7 +24,7 @@ const STDERR = 2;
 interface FrameSink {
   stdout(chunk: Buffer): void;
   stderr(chunk: Buffer): void;
-  /** The stream is none of the Engine's: nothing is told after this. */
+  /** The stream is none of the Engine's: the sink hears nothing after this. */
   broken(): void;
 }
 
@@ -150,11 +150,11 @@ export class DockerTransport extends LineTransport {
       reading.flush();
       void this.#ended();
     });
-    // The engine ends our side's reading when the container is gone; nobody else does.
+    // The engine ends our side's reading when the container is gone; nothing else does.
     stream.once('end', () => stream.destroy());
   }
 
-  /** Callers are told at once; why the container ended is known a little later. */
+  /** Calls are lost at once; why the container ended is known a little later. */
   async #ended(): Promise<void> {
     if (this.state !== 'open') return;
     this.state = 'dead';

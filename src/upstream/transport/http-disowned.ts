@@ -7,7 +7,7 @@ const NONE: ReadonlyMap<number, GatewayError> = new Map();
 /**
  * The short time between the server's word that it does not know the session or the credentials and the end of the
  * connection. Requests under way at that moment most likely get the same word, which makes them safe to retry: so
- * they are waited for, briefly. The losses are held and told together at the end, so that whoever retries them meets
+ * they are waited for, briefly. The losses are held and reported together at the end, so that a retry meets
  * a connection that has ended and makes a new one.
  */
 export class HttpDisowned {
@@ -55,7 +55,7 @@ export class HttpDisowned {
     else this.#end(reason);
   }
 
-  /** Hands over what was held and stands still from now on. */
+  /** Hands over what was held and does nothing from now on. */
   take(): ReadonlyMap<number, GatewayError> {
     this.#stop?.();
     this.#stop = null;

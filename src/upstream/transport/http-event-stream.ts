@@ -8,7 +8,7 @@ import type { Random } from '../../model/random.ts';
 import { type SseEvent, SseParser } from '../../protocol/sse-parser.ts';
 import { type HttpLimits, reconnectDelayMs } from './http-wire.ts';
 
-/** Where a stream stands: what a reconnect presents and how long it waits. Outlives the single HTTP response. */
+/** The position in a stream: what a reconnect presents and how long it waits. Outlives the single HTTP response. */
 export interface StreamCursor {
   lastEventId: string | null;
   /** The server's `retry`; null where it named none. */
@@ -19,7 +19,7 @@ export function newCursor(): StreamCursor {
   return { lastEventId: null, retryMs: null };
 }
 
-/** What can stand in a `Last-Event-ID` header; an id that cannot is no use to anybody. */
+/** What can be in a `Last-Event-ID` header; an id that cannot is of no use. */
 const EVENT_ID = /^[^\u0000-\u001f\u007f]{1,4096}$/;
 
 /** The events of one `text/event-stream` response: keeps the cursor and hands on what has data. */
@@ -64,7 +64,7 @@ export type StreamEnd =
   | { readonly kind: 'failed'; readonly failure: HttpFailure }
   | { readonly kind: 'wrong'; readonly words: string };
 
-export interface StreamOwner {
+export interface EventStreamOwner {
   opened(stream: HttpEventStream): void;
   /** An event with data. `name` is `message` unless the server gave another. */
   event(stream: HttpEventStream, data: Buffer, name: string): void;
@@ -78,7 +78,7 @@ const EMPTY = Buffer.alloc(0);
 
 /** One GET of `text/event-stream`: a single HTTP response, without any reconnecting. The cursor outlives it. */
 export class HttpEventStream implements ResponseHandler, Flow {
-  readonly #owner: StreamOwner;
+  readonly #owner: EventStreamOwner;
   readonly #events: HttpEvents;
   readonly #cursor: StreamCursor;
   #running: ClientRequest | null = null;
@@ -89,7 +89,7 @@ export class HttpEventStream implements ResponseHandler, Flow {
   #open = false;
   #over = false;
 
-  constructor(owner: StreamOwner, cursor: StreamCursor, maxEventBytes: number) {
+  constructor(owner: EventStreamOwner, cursor: StreamCursor, maxEventBytes: number) {
     this.#owner = owner;
     this.#cursor = cursor;
     this.#events = new HttpEvents(cursor, maxEventBytes, (data, name) => {
@@ -195,7 +195,7 @@ const IMPATIENT_ATTEMPTS = 3;
  * last event id after the server's `retry`, or with back-off; for as long as the connection lives, for there is no
  * harm in waiting and nothing else would bring it back.
  */
-export class HttpListening implements StreamOwner {
+export class HttpListening implements EventStreamOwner {
   readonly #owner: ListeningOwner;
   readonly #deps: StreamDeps;
   readonly #cursor: StreamCursor = newCursor();

@@ -76,7 +76,7 @@ export function refusalError(
   const words = `${server}: mcp http status ${status}${said === '' ? '' : `: ${said}`}`;
   if (status === 401 || status === 403) {
     const what = status === 401 ? 'asks for credentials' : 'does not accept the credentials';
-    // What the page behind a login says is the operator's to read; callers are told the status.
+    // What the page behind a login says is the operator's to read; callers see the status.
     const forCallers = `${server}: the server ${what} (mcp http status ${status})`;
     return new GatewayError('AUTH_REQUIRED', `${server}: the server ${what} (${words})`, { server, cause, forCallers });
   }

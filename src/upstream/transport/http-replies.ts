@@ -7,11 +7,11 @@ import type { ErrorCode } from '../../model/error-catalogue.ts';
 import type { Flow } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import {
+  type EventStreamOwner,
   HttpEventStream,
   type StreamCursor,
   type StreamDeps,
   type StreamEnd,
-  type StreamOwner,
 } from './http-event-stream.ts';
 import { HttpPost, type PostEnd, type PostOwner } from './http-post.ts';
 import { failureError, isAnswer, tooLargeError } from './http-refusal.ts';
@@ -85,7 +85,7 @@ const MIN_POLL_MS = 20;
  * The server's `retry` is respected. It is given up when several reconnects in a row do not lead to a stream; how
  * long all of it may take is the caller's deadline, by `abort`.
  */
-class HttpResumption implements StreamOwner, Flow {
+class HttpResumption implements EventStreamOwner, Flow {
   readonly #owner: ResumptionOwner;
   readonly #deps: StreamDeps;
   readonly #request: number;
@@ -238,7 +238,7 @@ export class HttpReplies implements PostOwner, ResumptionOwner {
     );
   }
 
-  /** Ends the request's stream; nothing is told of it. */
+  /** Ends the request's stream; the owner hears nothing of it. */
   abandon(request: number): void {
     this.#posts.get(request)?.abort();
     this.#resumptions.get(request)?.abort();

@@ -16,7 +16,7 @@ const MAX_BODY_BYTES = 64 * 1024;
 /**
  * A request of which only the verdict counts: notifications, answers, DELETE, the session check. `done` is called
  * once, at the head or at the failure (status 0); the body is read off and dropped so that the socket can be used
- * again, unless the server opens an event stream, which nobody would listen to.
+ * again, unless the server opens an event stream, which nothing would listen to.
  */
 class HttpStatusOnly implements ResponseHandler {
   readonly #done: (status: number, challenge: string | null) => void;
@@ -57,7 +57,7 @@ class HttpStatusOnly implements ResponseHandler {
     this.#running?.abort();
   }
 
-  /** Nothing is told. */
+  /** `done` is not called. */
   abort(): void {
     this.#told = true;
     this.#running?.abort();
@@ -83,7 +83,7 @@ const MAX_WAITING_BYTES = 16 * 1024 * 1024;
 type Done = (status: number, challenge: string | null) => void;
 
 /**
- * What a transport posts beside its requests: notifications, answers, the session's check and its end. Nobody has a
+ * What a transport posts beside its requests: notifications, answers, the session's check and its end. No call has a
  * deadline for these, so they have one here.
  */
 export class HttpSideRequests {
@@ -139,7 +139,7 @@ export class HttpSideRequests {
     });
   }
 
-  /** Lets go out what is being posted and ends the session if told to, within `limitMs`. */
+  /** Waits for what is being posted and ends the session if asked to, within `limitMs`. */
   async finish(endSession: boolean, limitMs: number): Promise<void> {
     if (!endSession && this.#running.size === 0) return;
     await new Promise<void>((resolve) => {
@@ -154,7 +154,7 @@ export class HttpSideRequests {
     this.stop();
   }
 
-  /** Ends what still runs; nobody is told. */
+  /** Ends what still runs; no `done` is called. */
   stop(): void {
     this.#checks = null;
     this.#waiting = [];

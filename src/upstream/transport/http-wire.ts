@@ -57,7 +57,7 @@ export function isSessionId(text: string): boolean {
 /**
  * The header blocks of one connection: declared headers, what we accept, session and revision. Each is encoded when it
  * is first needed after its state changed, so that a call adds no more than its own few headers, and a connection holds
- * no block that nobody asked for.
+ * no block that is not used.
  */
 export class HttpHeads {
   readonly #declared: readonly string[];

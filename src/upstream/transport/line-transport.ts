@@ -205,7 +205,7 @@ export abstract class LineTransport implements Transport {
       this.channel.stop();
       this.channel.loseAll('was stopped');
     }
-    // What is just being started is ended by whoever started it, or here when it has.
+    // A start under way ends what it started, or it is ended here afterwards.
     await this.#opening?.catch(() => {});
     await this.finish(how);
   }

@@ -16,13 +16,13 @@ interface OwnedTransportOptions {
   readonly kind: Transport['kind'];
   /** Whatever has to be owned before the process is started. Rejects with GatewayError. */
   readonly own: () => Promise<Owned>;
-  /** The transport of the process, which is told under which epoch it is started. */
+  /** The transport of the process, with the epoch that it is started under. */
   readonly make: (epoch: string) => Transport;
 }
 
 /**
  * The channel to a process that only one node of a cluster may serve: started under an epoch, and silent from the moment
- * in which it is another node's. What arrives on it is still passed on: whoever waits for it knows whether it counts.
+ * in which it is another node's. What arrives on it is still passed on: its receiver knows whether it counts.
  */
 export class OwnedTransport implements Transport {
   readonly kind: Transport['kind'];
@@ -32,7 +32,7 @@ export class OwnedTransport implements Transport {
   #inner: Transport | null = null;
   #receiver: TransportReceiver | null = null;
   #closed = false;
-  /** By itself, before anybody closed it. */
+  /** By itself, before it was closed. */
   #ended = false;
   #released = false;
 

@@ -4,7 +4,7 @@ import type { HttpFailure } from '../../http/client/http-failure.ts';
 import type { ResponseHeaders } from '../../http/client/response-headers.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { sweptDefinition } from '../../model/swept-definition.ts';
-import { HttpEventStream, newCursor, type StreamEnd, type StreamOwner } from './http-event-stream.ts';
+import { type EventStreamOwner, HttpEventStream, newCursor, type StreamEnd } from './http-event-stream.ts';
 import { failureError, refusalError, tooLargeError } from './http-refusal.ts';
 import {
   clientFor,
@@ -38,7 +38,7 @@ export function parseEndpoint(text: string, stream: URL): URL | string {
 }
 
 interface SsePostOwner {
-  /** The POST is over; comes before anything else is told of it. */
+  /** The POST is over; called before any other method for it. */
   postEnded(post: SsePost): void;
   /** Any status but a success. */
   postRefused(request: number, status: number, headers: ResponseHeaders, body: Buffer): void;
@@ -76,7 +76,7 @@ class SsePost implements ResponseHandler {
     this.#running = running;
   }
 
-  /** Nothing is told. */
+  /** The owner is not called. */
   abort(): void {
     this.#running?.abort();
   }
@@ -112,9 +112,9 @@ interface Opening {
  * HTTP+SSE of revision 2024-11-05 (basic/transports): one event stream on which the server says everything, answers
  * included, and a URL it names there for our POSTs. All messages share the stream, so what is in flight is known from
  * the ids of the answers. The stream is the session: its loss ends the connection, and what was in flight is UNKNOWN.
- * How long the stream lives or is silent is nobody's business.
+ * The stream may live and be silent for any time.
  */
-export class SseTransport implements Transport, StreamOwner, SsePostOwner {
+export class SseTransport implements Transport, EventStreamOwner, SsePostOwner {
   readonly kind = 'sse';
   readonly pid = null;
   readonly streamPerRequest = false;
@@ -179,7 +179,7 @@ export class SseTransport implements Transport, StreamOwner, SsePostOwner {
     );
   }
 
-  /** A server may answer the POST only with the answer itself: nobody waits for that any more. */
+  /** A server may answer the POST only with the answer itself: that is not awaited any more. */
   abandon(request: number): void {
     if (!this.#inFlight.delete(request)) return;
     for (const post of this.#posts) {
@@ -243,7 +243,7 @@ export class SseTransport implements Transport, StreamOwner, SsePostOwner {
       return;
     }
     this.#path = endpoint.pathname + endpoint.search;
-    // Its query is what names the session, so it is nobody else's.
+    // Its query names the session, so it is a secret.
     const values = [...endpoint.searchParams.values()].filter((value) => value.length >= 4);
     this.#secrets = [...values, ...this.#secrets];
     this.#state = 'open';

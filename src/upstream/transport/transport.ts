@@ -25,9 +25,9 @@ export interface Transport {
   /** Starts the process or prepares the connection pool. Rejects with GatewayError (NOT_SENT) and cleans up after itself. */
   open(receiver: TransportReceiver): Promise<void>;
   /**
-   * Queues one message. Never throws and never blocks; the fate of a request is told to the receiver: its answer by
+   * Queues one message. Never throws and never blocks; the fate of a request is reported to the receiver: its answer by
    * `received`, its loss by `lost` (already during this call when it is known at once: no connection, a full queue).
-   * For a notification or an answer nothing is told.
+   * For a notification or an answer nothing is reported.
    */
   send(parts: readonly Buffer[], outgoing: Outgoing): void;
   /** The caller has no more interest in this request: ends its own stream where there is one. No `lost` follows. */
@@ -38,7 +38,7 @@ export interface Transport {
   negotiated(facts: NegotiatedFacts): void;
   /** Last bytes of standard error, redacted, control characters escaped; empty where there is none. */
   stderrTail(): string;
-  /** What was nobody's connection so far is this client's from now on, or (null) everybody's. */
+  /** The warm connection is this client's from now on, or (null) shared by all. */
   adopted?(client: ClientProfile | null): void;
   /** Listens to the server's own stream (HTTP, stateful era), also where `negotiated` said not to; as `SessionMember`. */
   listen?(after: string | null, gap: boolean): void;
@@ -92,7 +92,7 @@ export interface TransportReceiver {
   closed(reason: ClosedReason): void;
 }
 
-/** Why a connection ended without being told to; told apart by type, never by text. */
+/** Why a connection ended by itself; distinguished by type, never by text. */
 export type ClosedReason =
   | { readonly kind: 'exited'; readonly code: number | null; readonly signal: string | null }
   | { readonly kind: 'session_lost' }
