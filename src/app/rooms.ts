@@ -269,7 +269,6 @@ export async function buildRooms(
   });
   cluster?.streams.attach(downstream);
   cluster?.clients.attach(downstream, gateway);
-  if (cluster !== null) cluster.onClientMessage = (id, message) => downstream.fromElsewhere(id, message);
   gateway.attach(everywhere, cluster?.streams ?? downstream);
   const bodies = new BodyBudget(bodyBudgetBytes(loaded.state.listen.maxBodyBytes));
   const gauges = registerGauges(metrics, upstreams, downstream, memory, bodies);

@@ -4,8 +4,8 @@ import type { GatewayError } from '../model/gateway-error.ts';
  * Port: how the nodes of a cluster talk. Bytes in, bytes out: what a payload means is its users' affair. One contract
  * suite (`bus.contract.ts`) holds for every messaging system below (`Wire`).
  *
- * Everything is signed with a key of the cluster; what is not is dropped and counted, and reaches nobody. Everything is
- * bounded: large payloads go in chunks with flow control, queues have a limit, whoever does not keep up is cut and
+ * Everything is signed with a key of the cluster; what is not is dropped and counted. Everything is
+ * bounded: large payloads go in chunks with flow control, queues have a limit, a peer that does not keep up is cut and
  * reported (`BusEvent.slow_consumer`).
  *
  * Subjects are words of `[A-Za-z0-9_=-]` with dots between them, under `trunkline.`; `subscribe` takes `*` for one word and
@@ -16,7 +16,7 @@ export interface Bus {
   readonly peer: string;
   readonly status: BusStatus;
   /**
-   * Tells everybody who subscribed, this peer included; nobody is fine. A hint and nothing more: accepted and dropped in
+   * Publishes to all subscribers, this peer included; there may be none. A hint and nothing more: accepted and dropped in
    * an outage, never repeated, at most 512 KiB. Never blocks; throws GatewayError TOO_LARGE.
    */
   publish(subject: string, payload: Payload): void;
@@ -29,15 +29,15 @@ export interface Bus {
    */
   call(subject: string, payload: Payload, options: CallOptions): BusCall;
   /**
-   * Somebody who watches heartbeats knows that this peer is gone: calls that it took, or that are addressed to it, end at
+   * To be called when a peer is gone, by its heartbeats: calls that it took, or that are addressed to it, end at
    * once (UNKNOWN, or NOT_SENT where it cannot have had all of the request); what is served for it is cancelled. `left`: it
    * said so itself. A call that it has not taken then is not lost: it, or the messaging system when it is gone, says at once
-   * that nobody serves that (NOT_SENT).
+   * that it is not served (NOT_SENT).
    */
   peerLost(peer: string, reason: string, left?: boolean): void;
   /** The returned function ends it. Listeners neither block nor throw. */
   onEvent(listener: (event: BusEvent) => void): () => void;
-  /** Ends what is in flight, and tells whoever called meanwhile that nobody serves that; then ends the connection. Idempotent. */
+  /** Ends what is in flight, answers later calls as not served, then ends the connection. Idempotent. */
   close(): Promise<void>;
 }
 
@@ -74,15 +74,15 @@ export interface ServeOptions {
 
 export interface CallOptions {
   /**
-   * The peer that serves the subject. Null: whoever of a queue group comes forward first, and only then the call is handed
+   * The peer that serves the subject. Null: the first of a queue group that answers, and only then the call is handed
    * over; costs one more round trip, and everything up to there is NOT_SENT.
    */
   readonly to: string | null;
-  /** What is left of the caller's time. When it has run out the call ends with TIMEOUT and its server is told. */
+  /** What is left of the caller's time. When it has run out the call ends with TIMEOUT and is cancelled at the serving side. */
   readonly deadlineMs: number;
   /**
    * The call ends, as at its deadline, when nothing has been heard of the serving side for so long. What it asks, and what the
-   * caller does not take, stops that clock. The serving side is not told of it, and alone keeps the deadline then. Default: no
+   * caller does not take, stops that clock. The serving side does not know it, and alone keeps the deadline then. Default: no
    * bound but the deadline.
    */
   readonly quietMs?: number;
@@ -123,13 +123,16 @@ export interface BusServing {
   readonly from: string;
   /** What was left of the caller's time when the request came. The call is cancelled when it has run out. */
   readonly deadlineMs: number;
-  /** Why nobody waits for the answer any more; null while somebody does. */
+  /** Why the answer is not wanted any more; null while it is. */
   readonly cancelled: string | null;
   /** Called at most once. `callerLost`: the calling peer is gone. */
   onCancel: ((reason: string, callerLost: boolean) => void) | null;
   /** Called when `emit` has returned false and there is room again. */
   onDrain: (() => void) | null;
-  /** Never blocks. False: the caller does not keep up, wait for `onDrain`; whoever goes on regardless has the call cut. */
+  /**
+   * Never blocks. False: the caller does not keep up, wait for `onDrain`; a handler that goes on regardless has the call
+   * cut.
+   */
   emit(payload: Payload): boolean;
   /** Rejects with GatewayError when the caller cannot be asked, or the call ends before it has answered. */
   ask(payload: Payload): Promise<Buffer>;

@@ -151,8 +151,8 @@ export class SignedBus implements Bus {
       const signed = this.#open(message, seen);
       const request = signed === null ? null : readRequest(framed(signed.frame), signed.frame.length);
       if (request === null) return;
-      // A request that somebody recorded could be sent to a member of the group that has not seen it, or to a process that
-      // has just started: those are asked after. Where the subject names us, it can have been meant for nobody else.
+      // A recorded request could be sent to a member of the group that has not seen it, or to a process that
+      // has just started: those are asked after. Where the subject names us, it can have been meant for no other peer.
       const young = this.#deps.clock.now() - this.#startedAt < 2 * MAX_SKEW_MS;
       const handshake = request.offered || queue !== undefined || (young && !message.subject.includes(this.peer));
       this.#incoming.request(message.subject, signed!.from, request, served, handshake);
@@ -271,7 +271,7 @@ export class SignedBus implements Bus {
   }
 }
 
-/** What is refused is counted, and told of once in this time. */
+/** What is refused is counted, and reported once in this time. */
 const EVERY_MS = 1_000;
 
 /** Messages that were not believed, or could not be read. */

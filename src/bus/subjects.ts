@@ -12,8 +12,8 @@ export function callSubject(peer: string, end: 'c' | 's', call: string): string 
 }
 
 /**
- * Where the messaging system itself says that nobody hears a request: of one that goes alone (`c`) under its call, of
- * those in a bundle (`b`) under its number. Nobody else has to publish there.
+ * Where the messaging system itself says that a request has no subscriber: of one that goes alone (`c`) under its call, of
+ * those in a bundle (`b`) under its number. No client needs to publish there.
  */
 export function unheardSubject(peer: string, what: 'c' | 'b', id: string): string {
   return `${INTERNAL}.unheard.${peer}.${what}.${id}`;

@@ -10,8 +10,8 @@ interface Waiting {
 }
 
 /**
- * What came for one subscriber and waits for it: in order, bounded. Who does not keep up loses what waited, and is told so:
- * hints that come too late are worth nothing, and that there were some is all there is to know.
+ * What came for one subscriber and waits for it: in order, bounded. A subscriber that does not keep up loses what waited,
+ * and only hears how much that was: hints that come too late are worth nothing.
  */
 export class SubscriptionQueue {
   readonly #subscriber: Subscriber;

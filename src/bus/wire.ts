@@ -1,10 +1,10 @@
 /**
- * Inner port: what a messaging system must do so that a `Bus` can stand on it. Delivery is at most once, in the order of
+ * Inner port: what a messaging system must do so that a `Bus` can be built on it. Delivery is at most once, in the order of
  * publication per publisher and subject; whatever is lost is noticed above. `memory-wire.ts` and `nats/nats-wire.ts`.
  */
 export interface Wire {
   readonly status: WireStatus;
-  /** As `status` says, for whoever asks often. */
+  /** As `status` says, and cheap. */
   readonly connected: boolean;
   /** The longest payload it takes. */
   readonly maxPayload: number;
@@ -14,12 +14,12 @@ export interface Wire {
   flush(): Promise<void>;
   /**
    * `*` and `>` as in NATS. `deliver` neither blocks nor throws. `close` resolves when nothing more comes: what was under
-   * way to this subscriber is delivered until then, for nobody else will get it.
+   * way to this subscriber is delivered until then, for no other subscriber will get it.
    */
   subscribe(subject: string, deliver: (message: WireMessage) => void, queue?: string): { close(): Promise<void> };
   /** The returned function ends it. */
   onChange(listener: (change: WireChange) => void): () => void;
-  /** What went over the connection since it was made; null without one. Absent where nobody counts. */
+  /** What went over the connection since it was made; null without one. Absent where it is not counted. */
   traffic?(): WireTraffic | null;
   /** What was published is sent, then the connection ends. Idempotent. */
   close(): Promise<void>;
@@ -33,7 +33,7 @@ export interface WireTraffic {
 }
 
 export interface WirePublishOptions {
-  /** Where an answer goes; when nobody hears the subject, a message without responders comes there at once. */
+  /** Where an answer goes; when the subject has no subscriber, a message without responders comes there at once. */
   readonly reply?: string;
   readonly headers?: Readonly<Record<string, string>>;
 }
@@ -43,7 +43,7 @@ export interface WireMessage {
   readonly payload: Buffer;
   /** Empty when no answer is wanted. */
   readonly reply: string;
-  /** Not a message of anybody's: nobody heard what this subject was named as reply for. */
+  /** Sent by the messaging system: the message with this reply subject had no subscriber. */
   readonly noResponders: boolean;
   /** The value of a header; null without it. */
   header(name: string): string | null;

@@ -23,14 +23,14 @@ import { notStarted, Owners } from './ownership/owners.ts';
 import { affinity, claimKey, SINGLETON, spread } from './ownership/placement.ts';
 import { concernsAll, SharedWatches } from './streams/shared-watches.ts';
 
-/** A call that nobody has begun is tried for so long; a lease ends, and is taken over, within that time. */
+/** A call that has not begun is tried for so long; a lease ends, and is taken over, within that time. */
 const PLACE_MS = 5_000;
 const PAUSE_MS = 100;
 const ENDING = 'its process at this node has not ended yet';
 
 /**
  * Brings each call to the node that it belongs to. What this node can serve it serves itself, without a detour; what another
- * node owns goes there. A call that nobody began is tried elsewhere; one that may have run ends in UNKNOWN.
+ * node owns goes there. A call that has not begun is tried elsewhere; one that may have run ends in UNKNOWN.
  */
 export class ClusterCalls {
   readonly #deps: ClusterDeps;
@@ -45,7 +45,7 @@ export class ClusterCalls {
   readonly #remote: RemoteCalls;
   readonly #owners: Owners;
   #sentElsewhere = 0;
-  /** Whoever leaves begins nothing any more: what did not begin here may begin elsewhere. */
+  /** A node that leaves begins nothing any more: what did not begin here may begin elsewhere. */
   readonly #unlessLeaving = (served: Served): Served => {
     const unbegun = served.kind === 'failure' && served.error.outcome === 'NOT_SENT';
     return unbegun && this.#self.draining ? elsewhere(served.error.message) : served;
@@ -146,7 +146,7 @@ export class ClusterCalls {
     return own === null ? null : (this.#instances.known(place, own)?.instance.node.peer ?? null);
   }
 
-  /** The other node's home that has claimed what the client's calls need; null where they need nothing of their own. */
+  /** The instance whose node has claimed what the client's calls need; null where they need nothing of their own. */
   async ownerElsewhere(place: Place, client: ClientProfile): Promise<RemoteInstance | null> {
     const key = claimKey(place, client, this.#lists);
     return key === null || key === SINGLETON ? null : this.#owners.instanceOfOwner(place, key);
@@ -181,7 +181,7 @@ export class ClusterCalls {
     return instancesInstead(place, this.#deps.local).length === 0;
   }
 
-  /** The place with only those other homes that run it, while this node cannot start it. */
+  /** The place with only those other instances that run, while this node cannot start it. */
   #instead(place: Place): Place {
     const instead = instancesInstead(place, this.#deps.local);
     return instead.length > 0 ? { ...place, otherInstances: instead } : place;
@@ -216,12 +216,13 @@ export class ClusterCalls {
     });
   }
 
-  /** The same for another node, which finds the home where it runs. */
+  /** The same for another node, which finds the instance that runs. */
   #serveMine(claim: Claim, request: Message, exchange: Exchange): Promise<Served> {
     const called = this.#callOwned(claim, request, exchange);
     if (claim.serving > 0) return called;
     return called.then(async (outcome) => {
-      // Where it cannot be started for this client alone, the reason says more than another try elsewhere, which may be the second.
+      // Where it cannot be started for this client alone, the reason says more than another try elsewhere, which may be the
+      // second.
       const why = await this.#letGo(claim, outcome, exchange, null);
       return why === null ? outcome : elsewhere(why);
     });
@@ -244,16 +245,16 @@ export class ClusterCalls {
     const { server, client, processes } = claim;
     if (!claims.still(claim) || handingOver.isBarred(claim))
       return `what it owned of ${server} is to be another node's`;
-    // Nobody but its node decides on a singleton, which is no client's.
+    // Only its node decides on a singleton, which is no client's.
     if (client === null || processes > 0) return null;
-    // Another node has room for it or has none, whoever asks.
+    // Another node has room for it or has none, for any client.
     const tried = isRoomless(outcome) ? client : triedFor;
     if (!this.#goesInstead(server, outcome, exchange, tried)) return null;
     await claims.giveUp(claim, local.handOver(server, client));
     return notStarted(server).message;
   }
 
-  /** Somebody has tried it since then, and has not begun it: its deadline counts on, and nobody was looked for meanwhile. */
+  /** A node has tried it since then, and has not begun it: its deadline counts on, and no node was looked for meanwhile. */
   #wasTried(exchange: Exchange, since: number): void {
     exchange.begunAt ??= since;
     exchange.triedMs = (exchange.triedMs ?? 0) + this.#deps.clock.now() - since;
@@ -282,7 +283,7 @@ export class ClusterCalls {
     return this.#try(server, request, exchange);
   }
 
-  /** Where it belongs at the moment, and once more as long as nobody has begun it. */
+  /** Where it belongs at the moment, and once more as long as it has not begun. */
   #try(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
     try {
       return this.#passOn(server, request, exchange);
@@ -316,7 +317,7 @@ export class ClusterCalls {
     const timeoutMs = deadlineOf(place, request, exchange);
     const now = clock.now();
     exchange.begunAt ??= now;
-    // What has no deadline is not tried for ever by homes that each take their time.
+    // What has no deadline is not tried without end by instances that each take their time.
     const triedMs = timeoutMs > 0 ? (exchange.triedMs ?? 0) : 0;
     const soughtMs = now - Math.min(exchange.begunAt + triedMs, this.#awaitedSince(place));
     const late = timeoutMs > 0 && Math.max(soughtMs, now - exchange.begunAt) >= timeoutMs;
@@ -326,7 +327,7 @@ export class ClusterCalls {
     return this.#try(server, request, exchange);
   }
 
-  /** Who has been waited for long enough is not about to be back; nor is anybody to whom there is no way. */
+  /** A node that was waited for long enough, or cannot be reached, is not waited for any more. */
   #awaitedSince(place: Place | undefined): number {
     const lost = place?.lost ?? null;
     if (lost === null) return Number.POSITIVE_INFINITY;
@@ -344,7 +345,7 @@ export class ClusterCalls {
     }
   }
 
-  /** Sends it to the home that the key belongs to, or, where it belongs to none yet, to one that has room. */
+  /** Sends it to the instance that the key belongs to, or, where it belongs to none yet, to one that has room. */
   #callForeign(
     place: Place,
     key: string | null,
@@ -365,7 +366,7 @@ export class ClusterCalls {
       return this.#tryAgain(name, request, exchange, `its owner ${theirs.node} is gone, and its lease not over yet`);
     } else {
       const known = key === null ? null : this.#instances.known(place, key);
-      // Where a dead node owned it, the home that is asked takes it over.
+      // Where a dead node owned it, the instance that is asked takes it over.
       instance =
         this.#instanceOfState(place, request) ??
         known?.instance ??

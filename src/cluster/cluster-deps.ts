@@ -30,7 +30,7 @@ export interface LocalUpstreams extends Upstreams {
   listedFor(server: string): readonly ClientProfile[];
   /** What its processes list that serve one client each, by session key, where that is not what a fresh one lists. */
   ownLists(server: string): ReadonlyMap<string, ServerCatalog>;
-  /** Ends at once what serves this client at the server, what is nobody's yet, or (null) everything. */
+  /** Ends at once what serves this client at the server, what serves no client yet, or (null) everything. */
   surrender(server: string, whose: ClientProfile | 'spare' | null): Promise<void>;
   /** Ends in good order what serves this client at the server, or (null) everything. Resolves when nothing is left of it. */
   handOver(server: string, whose: ClientProfile | null): Promise<void>;
@@ -49,7 +49,7 @@ export interface ClusterDeps {
   readonly version: string;
   /** Whether what is owned is served on while the bus is gone, at the risk of two owners. Default: fence. */
   readonly onBusLoss?: 'fence' | 'serve';
-  /** Known to all nodes and nobody else. */
+  /** Known to the nodes only. */
   readonly key: Buffer;
   /** Keys of secrets that are still believed, while the secret is being changed. */
   readonly previousKeys?: readonly Buffer[];

@@ -129,7 +129,10 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     return this.#catalogs.owns(server, client);
   }
 
-  /** The calls of a client to its process go to one node, wherever they arrive; so do its lists, before the first of them too. */
+  /**
+   * The calls of a client to its process go to one node, wherever they arrive; so do its lists, before the first of them
+   * too.
+   */
   async ownsConnectionElsewhere(server: string, client: ClientProfile): Promise<boolean> {
     const place = this.#place(server);
     const instance = place === undefined ? null : await this.calls.ownerElsewhere(place, client);
@@ -197,14 +200,14 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     this.#servers.owned.claims.releaseSession(sessionId);
   }
 
-  /** Which home a catalogue is read from. */
+  /** Which instance a catalog is read from. */
   instanceOf(server: string): RemoteInstance | null {
     const place = this.#place(server);
     if (place === undefined) return null;
     return this.#listedHere(place) ? null : instanceToRead(place);
   }
 
-  /** The node is not heard of: whoever was served there hears of nothing that was set up there, and has to set it up anew. */
+  /** The node is silent: clients that it served get nothing of what was set up there, and have to set it up anew. */
   nodeSilent(peer: string): void {
     const { places } = this.#known.routingTable;
     const had = ({ otherInstances }: Place): boolean => otherInstances.some(({ node }) => node.peer === peer);

@@ -64,11 +64,9 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   readonly loop: LoopWatch;
   /** The set of servers is another one, wherever they are. */
   onServersChanged: (() => void) | null = null;
-  /** A client of one of our sessions sent this to another node. */
-  onClientMessage: ((sessionId: string, message: Message) => void) | null = null;
   /** A public call, answered at `reply`, runs here for the node `by`; what is returned hears the end. Null: none are served. */
   onPublicCall: ((reply: string, server: string, by: string) => (outcome: Served) => void) | null = null;
-  /** Somebody wants this node to drain and end. */
+  /** An operator wants this node to drain and end. */
   onDrainAsked: (() => void) | null = null;
   readonly #deps: ClusterDeps;
   readonly #startedAt: number;
@@ -315,7 +313,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   }
 
   clientMessage(sessionId: string, message: Message): void {
-    this.onClientMessage?.(sessionId, message);
+    this.clients.message(sessionId, message);
   }
 
   drainAsked(): void {

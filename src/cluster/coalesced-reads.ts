@@ -5,7 +5,7 @@ interface Reading<T> {
 }
 
 /**
- * What is read of others, by key, so that whoever asks gets what was there when they asked, or later. What is being read may
+ * What is read of others, by key, so that each caller gets what was there when it asked, or later. What is being read may
  * have been written before: however many ask meanwhile, they share the reading after it.
  */
 export class CoalescedReads<T> {

@@ -28,7 +28,7 @@ export class LazyBucket {
 
   /** The same, asked now. */
   async readIncarnation(): Promise<string> {
-    // Somebody else may have made it anew: then nothing that is read of it tells.
+    // Another node may have made it anew, which no read shows.
     this.#bucket = null;
     await this.#with(async () => {});
     return this.incarnation;

@@ -54,7 +54,7 @@ export class SealingAnew {
     if (!this.#closed) this.#stop = clock.after(over ? LOOK_MS : AGAIN_MS, () => void this.#look());
   }
 
-  /** `left`: somebody else has written them meanwhile; they are to be looked at again. */
+  /** `left`: another node has written them meanwhile; they are to be looked at again. */
   async #sealAll(keys: readonly string[]): Promise<{ sealed: number; left: number }> {
     let sealed = 0;
     let left = 0;

@@ -2,7 +2,7 @@ import type { Clock } from '../../model/clock.ts';
 import type { DueQueue, Waiting } from './due-queue.ts';
 import type { CallId, End, Part, Pieces, RequestHead } from './frames.ts';
 
-/** A call that has been begun, and that nobody has taken. */
+/** A call that has been begun and not been taken. */
 export interface Untaken extends Waiting<Untaken> {
   nobodyTookIt(): void;
 }
@@ -23,7 +23,7 @@ export interface CallGround {
   /** Sends a frame to a peer, in this turn of the loop; dropped without a connection. */
   transmit(peer: string, end: Exclude<End, 'new'>, call: CallId, frame: Buffer): void;
   /**
-   * Sends a request with so much of its payload, to whoever serves its subject where there is no peer. The number of its
+   * Sends a request with so much of its payload, to the peers that serve its subject where no peer is named. The number of its
    * bundle; 0 for none.
    */
   request(peer: string | null, subject: string, call: CallId, head: RequestHead, pieces: Pieces, bytes: number): number;
@@ -62,7 +62,7 @@ export class Deadline {
     if (left <= TICK_MS && this.#disarm === null) this.#arm(Math.max(0, left));
   }
 
-  /** It is so far off again. Infinity: it stands still until it is moved once more. */
+  /** It is so far off again. Infinity: it does not run out until it is moved again. */
   move(ms: number): void {
     this.#disarm?.();
     this.#disarm = null;

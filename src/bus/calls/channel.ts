@@ -152,7 +152,7 @@ export class Channel {
 
   /**
    * Called every second while the call lasts: says how far it has come, though nothing made it necessary, and sends again
-   * what nobody has said anything of for a while.
+   * what has not been acknowledged for a while.
    */
   tick(): void {
     if (!this.#open) return;

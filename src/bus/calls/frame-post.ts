@@ -20,7 +20,7 @@ import {
   writeRequest,
 } from './frames.ts';
 
-/** Whoever is forgotten shows it again with the next message. */
+/** A forgotten peer shows it again with its next message. */
 const MAX_READERS = 4096;
 
 /** All that leaves a bus, signed: frames for a peer in bundles where that reads them, everything else as it comes. */
@@ -132,7 +132,7 @@ class Bundle implements Room {
   /** 0: nothing waits. */
   end = 0;
   number = 0;
-  /** A call begins in it, so that it matters whether anybody hears it. */
+  /** A call begins in it, so that it matters whether it has a subscriber. */
   begins = false;
   #usual = LEAST_BYTES;
 
@@ -145,7 +145,7 @@ class Bundle implements Room {
     this.bytes = grown;
   }
 
-  /** All of it, which is nobody's but the taker's then. */
+  /** All of it; the bundle keeps no reference. */
   take(): Buffer {
     const message = this.bytes.subarray(0, this.end);
     this.#usual = Math.min(Math.max(this.end, LEAST_BYTES), MOST_BYTES);

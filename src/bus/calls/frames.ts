@@ -8,13 +8,13 @@ export const FRAME = { request: 1, accept: 2, ack: 3, data: 4, cancel: 5, gone: 
 export const PART = { request: 1, emit: 2, ask: 3, answer: 4, askFailure: 5, result: 6, failure: 7 } as const;
 export type Part = (typeof PART)[keyof typeof PART];
 
-/** The version of these frames. Whoever cannot read a request in a bundle says so (`unserved`). */
+/** The version of these frames. A peer that cannot read a request in a bundle says so (`unserved`). */
 const FRAMES_VERSION = 1;
 
 /**
  * Frames for a peer that reads bundles leave several in a message, one entry each: how many bytes follow, which end of a
  * call the frame is for, the call, the frame. Every frame has room for that, and for the signature, at its front; behind
- * a request stands which subject it calls, and how long that is.
+ * a request is the subject that it calls, and the length of that.
  */
 export const ENTRY_AT = SIGNATURE_BYTES;
 export const ENTRY_HEAD = 4 + 1 + 8;
@@ -126,7 +126,7 @@ export function subjectOf(request: Framed): string {
   return request.bytes.toString('latin1', subjectAt(request), request.to - 1);
 }
 
-/** What stands behind the kind of a frame that has nothing else. */
+/** The text of a frame that has only a kind and a text. */
 export function wordsOf({ bytes, from, to }: Framed): string {
   return bytes.toString('utf8', from + 1, to);
 }
@@ -191,7 +191,7 @@ export function readAck({ bytes, from, to }: Framed): AckFrame | null {
   return to - from < ACK_HEAD ? null : { seq: bytes.readUInt32BE(from + 1), resync: bytes[from + 5] === 1 };
 }
 
-/** Writes the head of an entry, behind which a frame of so many bytes stands. */
+/** Writes the head of an entry, before a frame of so many bytes. */
 export function writeEntry(to: Buffer, at: number, end: End, { family, number }: CallId, length: number): void {
   to.writeUInt32BE(ENTRY_HEAD - 4 + length, at);
   to[at + 4] = ENDS.indexOf(end);
@@ -225,7 +225,7 @@ export interface CallId {
   readonly number: number;
 }
 
-/** As it stands in subjects: sixteen hexadecimal digits. */
+/** As in subjects: sixteen hexadecimal digits. */
 export function callText({ family, number }: CallId): string {
   return hex(family) + hex(number);
 }

@@ -105,7 +105,7 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
     return this.#over;
   }
 
-  /** The last word was said, or nobody waits for it. */
+  /** The answer was sent, or is not wanted any more. */
   get answered(): boolean {
     return this.#answered || this.#over;
   }
@@ -161,7 +161,7 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
     if (begun) this.onCancel?.(reason, callerLost);
   }
 
-  /** Given up by this node, which may be about to go: the caller is told so, not left to wait. */
+  /** Given up by this node, which may be about to go: the caller gets the reason, and does not wait. */
   leave(reason: string, callerLost = false): void {
     if (this.#over) return;
     this.transmit(plainFrame(FRAME.gone, Buffer.from(reason)));
@@ -242,7 +242,7 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
     const pieces = new Pieces(payload);
     const { chunkBytes, connected, clock } = this.#ground;
     if (!this.#acceptedIt && this.#made === null && pieces.left <= chunkBytes && connected) {
-      // Whoever was not told that we took it has it in this one message, or never asks for it again.
+      // A caller without an acceptance gets the answer in this one message, or never asks for it again.
       this.#ground.answer(this.from, this, part, pieces);
       this.#end();
       return;

@@ -120,7 +120,7 @@ export class IncomingCalls {
     for (const call of this.#calls.values()) if (call.from === peer) call.leave(givenUp, true);
   }
 
-  /** Calls under way are given up, and whoever calls from now on is told that nobody serves that. */
+  /** Calls under way are given up, and later calls are answered as not served. */
   leave(reason: string): void {
     this.#leaving = true;
     for (const call of this.#calls.values()) call.leave(reason);

@@ -5,7 +5,7 @@ import { Channel, type ChannelEnds } from './channel.ts';
 import { failureJson, readFailure } from './failure-json.ts';
 import { type AckFrame, type CallId, type DataFrame, FRAME, PART, type Part, Pieces, plainFrame } from './frames.ts';
 
-/** Nobody has taken the call after so long: as with heartbeats, whoever is silent for this time counts as gone. */
+/** A call that is not taken by then has failed: as with heartbeats, a peer that is silent for this time counts as gone. */
 export const TAKE_MS = 1_500;
 
 /** The caller's end of a call, until its outcome. */
@@ -16,7 +16,7 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
   earlier: Untaken | null = null;
   later: Untaken | null = null;
   readonly outcome: Promise<BusOutcome>;
-  /** The peer it is addressed to; null: whoever comes forward. */
+  /** The peer it is addressed to; null: the first of the queue group. */
   readonly to: string | null;
   takenBy: string | null = null;
   /** The bundle that the request leaves in; 0 where it leaves alone, or never. */
@@ -67,7 +67,7 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
     ground.untaken.add(this);
   }
 
-  /** Sends the request, or as much of it as goes before somebody has taken it. */
+  /** Sends the request, or as much of it as goes before it is taken. */
   start(payload: Payload): void {
     const pieces = new Pieces(payload);
     const { chunkBytes, maxBytes, connected } = this.#ground;
@@ -114,7 +114,7 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
     this.takenBy = by;
     this.#ground.untaken.delete(this);
     const channel = this.#channel;
-    // Whoever was asked by name in a bundle, and has all of the request, has begun: it waits for no word of ours.
+    // A peer that is addressed in a bundle, and has all of the request, has begun: it does not wait for an acknowledgement.
     if (this.bundle === 0 || this.#rest !== null) channel.acknowledge(false);
     this.#given = true;
     if (this.#rest !== null) channel.send(PART.request, 0, this.#rest);
@@ -147,7 +147,7 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
     this.#deadline.move(this.#questions > 0 || this.#paused ? Number.POSITIVE_INFINITY : this.#quietMs);
   }
 
-  /** It cannot have reached anybody: nobody serves the subject, there is no connection. */
+  /** It cannot have reached a peer: the subject is not served, or there is no connection. */
   notSent(reason: string, retryable = true): void {
     if (this.takenBy === null) this.#end(new GatewayError('NOT_SENT', reason, { retryable }));
   }
@@ -157,7 +157,7 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
     this.lost(reason === '' ? 'the node that served the call does not know it any more' : reason);
   }
 
-  /** The connection is lost. A call that somebody has taken may go on when it is back. */
+  /** The connection is lost. A call that was taken may go on when it is back. */
   disconnected(): void {
     if (this.takenBy === null) this.lost('the bus lost its connection before the call was taken');
   }
@@ -199,7 +199,7 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
     if (this.takenBy !== null) this.#ground.transmit(this.takenBy, 'serving', this, frame);
   }
 
-  /** Tells the serving side that nobody waits any more; to where it is not known yet, there is no way. */
+  /** Cancels it at the serving side, where that is known. */
   #tell(reason: string): void {
     const at = this.takenBy ?? this.to;
     if (at === null) return;

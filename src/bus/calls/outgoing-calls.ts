@@ -45,7 +45,7 @@ export class OutgoingCalls {
     const call = this.table.get(id.family, id.number);
     const kind = frame.bytes[frame.from];
     if (call === undefined) {
-      // Whoever still works for it is told to stop.
+      // The serving side is to stop.
       if (kind !== FRAME.gone && kind !== FRAME.cancel && kind !== FRAME.unserved)
         this.#ground.transmit(from, 'serving', id, plainFrame(FRAME.cancel, Buffer.from('the caller has left')));
     } else if (kind === FRAME.data) {
@@ -59,7 +59,7 @@ export class OutgoingCalls {
     else if (kind === FRAME.gone && (call.takenBy ?? from) === from) call.gone(wordsOf(frame));
   }
 
-  /** `left`: it said so itself, and what it has not taken is told that nobody serves it. */
+  /** `left`: it said so itself, and calls that it has not taken end as not served. */
   peerLost(peer: string, reason: string, left: boolean): void {
     for (const call of this.table.values()) {
       if ((left ? call.takenBy : (call.takenBy ?? call.to)) === peer) call.lost(reason);
@@ -81,8 +81,8 @@ export class OutgoingCalls {
 }
 
 /**
- * Requests of which it is certain that nobody has heard them. The messaging system says so itself, and signs nothing; it
- * says it where nobody else has to publish, so that it can forbid that to everybody (docs/cluster.md). What looks the same
+ * Requests of which it is certain that no peer has received them. The messaging system says so itself, and signs nothing; it
+ * says it where no client needs to publish, so that permissions can forbid it to all (docs/cluster.md). What looks the same
  * and comes elsewhere is not believed.
  */
 export class Unheard {

@@ -39,7 +39,7 @@ export class MemoryHub {
     this.forget(subscription);
   }
 
-  /** Whoever has subscribed at this moment gets it, soon and in order. */
+  /** The subscribers of this moment get it, soon and in order. */
   publish(from: MemoryWire, subject: string, payload: Buffer, options: WirePublishOptions): void {
     const groups = new Map<string, MemorySubscription[]>();
     let heard = false;

@@ -14,13 +14,13 @@ export interface NatsStateDeps {
   readonly core: NatsCore;
   readonly jetStream: NatsJetStream;
   readonly clock: Clock;
-  /** Is told when NATS keeps what is shared at fewer servers than it should. */
+  /** Logs when NATS keeps what is shared at fewer servers than it should. */
   readonly logger?: Logger;
 }
 
 /** Looks after streams that fewer servers have than should. */
 interface SeenStreams {
-  /** Somebody has just seen it. */
+  /** To be called with each stream that was just read. */
   look(reach: Reach, stream: StreamInfo): void;
 }
 
@@ -33,7 +33,7 @@ export interface Reach {
   readonly clock: Clock;
 }
 
-/** What buckets stand on. */
+/** What buckets are kept in. */
 export interface StreamMaker {
   readonly deps: NatsStateDeps;
   /** Rejects with GatewayError NOT_SENT when nothing can be asked. */
@@ -85,7 +85,7 @@ function jetStreamLack(error: unknown): string | null {
   const cause = error instanceof Error ? error.cause : undefined;
   if (nameOf(error) === 'JetStreamNotEnabled') {
     if (nameOf(cause) === 'JetStreamApiError') return NOT_FOR_ACCOUNT;
-    // A stream that has no leader at the moment has nobody who takes what is written to it, either.
+    // A stream that has no leader at the moment takes no writes, either.
     return cause instanceof Error && cause.message.includes('$JS.API') ? OFF : null;
   }
   const refused = [error, cause].find((one) => nameOf(one) === 'PermissionViolationError');
@@ -95,7 +95,7 @@ function jetStreamLack(error: unknown): string | null {
   return `these credentials may not ${act} ${subject}: docs/cluster.md says what a node has to be permitted`;
 }
 
-/** Asks JetStream. null: it is there, or nobody can tell; who may do all but ask that is not kept from anything. */
+/** Asks JetStream. null: it is there, or that is not known; credentials that may do all but ask that are sufficient. */
 export async function askForLack(manager: JetStreamManager): Promise<string | null> {
   try {
     await manager.getAccountInfo();
@@ -106,12 +106,12 @@ export async function askForLack(manager: JetStreamManager): Promise<string | nu
   }
 }
 
-/** The classes of the client are not asked for: it is loaded only by whoever joins a cluster. */
+/** The classes of the client are not asked for: it is loaded only to join a cluster. */
 function nameOf(error: unknown): string {
   return error instanceof Error ? error.constructor.name : '';
 }
 
-/** When it was made, as nats-server 2.9 says of a stream that somebody is making in this very instant. */
+/** When it was made, as nats-server 2.9 says of a stream that is being made in this instant. */
 const NOT_YET = '0001-01-01T00:00:00Z';
 const AGAIN_MS = 10;
 const ATTEMPTS = 100;
@@ -170,11 +170,11 @@ async function made({ manager, connection }: Reach, name: string, wanted: Partia
     try {
       return await manager.streams.add({ ...wanted, name, num_replicas: REPLICAS });
     } catch (error) {
-      // Without an answer it may have been made, or the servers have not found each other yet: whoever wants it asks again.
+      // Without an answer it may have been made, or the servers have not found each other yet: the caller asks again.
       if (apiCode(error) === 0) throw stateFailure(error, 'read');
     }
   }
-  // Fewer servers than replicas; or somebody else has just made it.
+  // Fewer servers than replicas; or another node has just made it.
   try {
     return await manager.streams.add({ ...wanted, name, num_replicas: 1 });
   } catch (error) {

@@ -125,7 +125,7 @@ export class NatsBucket implements Bucket, WatchedBucket {
     }
   }
 
-  /** Nobody listens on the subjects of a bucket that is gone. */
+  /** The subjects of a bucket that is gone have no subscriber. */
   #gone(error: unknown): boolean {
     return apiCode(error) === NO_STREAM || (error instanceof Error && error.name === 'JetStreamNotEnabled');
   }

@@ -15,7 +15,7 @@ const DUPLICATES_MS = 120_000;
 
 /**
  * Shared records in JetStream, laid out as its own key-value buckets, so that its tools show them. Reads ask the leader of
- * a bucket, never a copy that may be behind: leases stand on them.
+ * a bucket, never a copy that may be behind: leases depend on it.
  */
 export class NatsSharedState implements SharedState, StreamMaker {
   readonly deps: NatsStateDeps;
@@ -39,14 +39,14 @@ export class NatsSharedState implements SharedState, StreamMaker {
     if (connection === null || !wire.connected) throw new GatewayError('NOT_SENT', 'the bus is not connected');
     if (this.#reach?.connection === connection) return this.#reach;
     const options = { timeout: REQUEST_MS };
-    // The check asks for what an account may do; whoever may not, is told so by what it does next.
+    // The check asks for what an account may do; without the permission, the next operation fails with the reason.
     const manager = await jetStream.jetstreamManager(connection, { ...options, checkAPI: false });
     const client = jetStream.jetstream(connection, options);
     this.#reach = { connection, client, manager, replicas: this.#replicas, clock };
     return this.#reach;
   }
 
-  /** What keeps this node from JetStream, for operators; null for nothing, and while nobody can tell. */
+  /** What keeps this node from JetStream, for operators; null for nothing, and while that is not known. */
   async lack(): Promise<string | null> {
     try {
       return await askForLack((await this.reach()).manager);

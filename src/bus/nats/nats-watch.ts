@@ -72,7 +72,7 @@ export class NatsWatch {
     const live = (): boolean => !this.#closed && round === this.#round;
     await this.#bucket.withStream('read', async (reach) => {
       const { client, manager } = reach;
-      // Whoever else made it anew: what is told now is of this making.
+      // Another node may have made it anew: what is listed now is of this making.
       const { created } = await onceMade(reach, await manager.streams.info(this.#bucket.stream));
       const consumer = await client.consumers.getPushConsumer(this.#bucket.stream, {
         deliver_policy: 'last_per_subject',
@@ -124,7 +124,7 @@ export function isRemoval(operation: string | undefined): boolean {
 
 const LOOK_MS = 1_000;
 
-/** What is in a bucket when a watch of it begins, until all of that was told. */
+/** What is in a bucket when a watch of it begins, until all of that was listed. */
 class FirstTelling {
   readonly #consumer: Pick<PushConsumer, 'info'>;
   readonly #clock: Clock;
@@ -152,11 +152,11 @@ class FirstTelling {
     if (this.#over) return;
     this.#last = info;
     this.#left--;
-    // A record that ran out of time, or was written again, while it was to be told never comes.
+    // A record that ran out of time, or was written again, while it was to be listed never comes.
     if (this.#left === 0 || info.pending === 0) this.#end();
   }
 
-  /** Whoever watches does so no more. */
+  /** The watch has ended. */
   stop(): void {
     this.#over = true;
     this.#stopLook?.();
@@ -166,7 +166,7 @@ class FirstTelling {
     if (!this.#over) this.#stopLook = this.#clock.after(LOOK_MS, () => void this.#look());
   }
 
-  /** Nor does one that ran out of time after the last of the others was told, and no message says so. */
+  /** Nor does one that ran out of time after the last of the others was listed, and no message says so. */
   async #look(): Promise<void> {
     try {
       const { name, num_pending: pending, delivered } = await this.#consumer.info();

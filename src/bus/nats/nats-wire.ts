@@ -57,7 +57,7 @@ export class NatsWire implements Wire {
     return this.#connection?.info?.max_payload ?? MAX_PAYLOAD;
   }
 
-  /** The client's own connection, for what stands on it beside the bus; null before the first. */
+  /** The client's own connection, for JetStream; null before the first. */
   get connection(): NatsConnection | null {
     return this.#connection;
   }
@@ -339,7 +339,7 @@ export function serverLacks(info: ServerInfo): readonly string[] {
 export type NatsCore = typeof import('@nats-io/transport-node');
 export type NatsJetStream = typeof import('@nats-io/jetstream');
 
-/** The NATS client is loaded by whoever is told to join a cluster and by nobody else: every start would pay for it. */
+/** The NATS client is loaded only to join a cluster: else every start would pay for it. */
 export async function loadNats(): Promise<{ readonly core: NatsCore; readonly jetStream: NatsJetStream }> {
   const [core, jetStream] = await Promise.all([import('@nats-io/transport-node'), import('@nats-io/jetstream')]);
   return { core, jetStream };

@@ -15,7 +15,7 @@ interface StreamReplicasDeps extends Pick<NatsStateDeps, 'wire' | 'clock' | 'log
 export class StreamReplicas {
   readonly #deps: StreamReplicasDeps;
   readonly #few = new Set<string>();
-  /** Those that the log has been told of. */
+  /** Those that a warning was logged of. */
   readonly #told = new Set<string>();
   #raising = false;
   #stopRetry: () => void = () => {};
@@ -27,7 +27,7 @@ export class StreamReplicas {
     });
   }
 
-  /** Whoever has just seen a stream says so; what follows is done behind. */
+  /** To be called with each stream that was just read; replicas are raised in the background. */
   look({ connection }: Reach, { config }: StreamInfo): void {
     if (config.num_replicas >= REPLICAS || connection.info?.cluster === undefined) {
       this.#few.delete(config.name);

@@ -15,7 +15,7 @@ const VERSION = 1;
 const MAX_KEYS = 256;
 
 /**
- * What clients are sent lies in somebody else's store for minutes, so it is sealed: AES-256-GCM, bound to the name it is
+ * What clients are sent is in a store outside the cluster for minutes, so it is sealed: AES-256-GCM, bound to the name it is
  * appended under. Each process seals with a key of its own, which follows from the cluster's secret and its name on the
  * bus, new with every start: so a counter is a nonce that never comes twice. What cannot be opened is not there.
  */

@@ -2,7 +2,7 @@ import { createHmac, createSecretKey, hash, type KeyObject, timingSafeEqual } fr
 import type { Clock } from '../../model/clock.ts';
 import type { KeyRing } from './key-ring.ts';
 
-/** Counters this far behind the highest one of their sender are too old to be told from replays. */
+/** Counters this far behind the highest one of their sender are too old to be distinguished from replays. */
 const WIDTH = 4096;
 /** Senders remembered at once. A sender is forgotten when everything it may have signed is too old anyway. */
 const MAX_SENDERS = 4096;
@@ -90,7 +90,10 @@ export class Mac {
     }
   }
 
-  /** Of the text, a zero, and the bytes without those from `gapAt` to `gapEnd`: as many characters of latin1 as it has bytes. */
+  /**
+   * Of the text, a zero, and the bytes without those from `gapAt` to `gapEnd`: as many characters of latin1 as it has
+   * bytes.
+   */
   of(text: string, bytes: Buffer, gapAt: number, gapEnd: number): string {
     // No text has more than three bytes for each unit of it.
     if (text.length * 3 + 1 + bytes.length > SHORT_BYTES) {
@@ -122,12 +125,12 @@ const READS_BUNDLES = 2 ** 47;
 
 /** Room that a message leaves at its front for its signature. */
 export const SIGNATURE_BYTES = MAC_AT + MAC_BYTES;
-/** How much clocks of nodes may differ, and so how long a message may be replayed to somebody who has not seen it. */
+/** How much clocks of nodes may differ, and so how long a message may be replayed to a peer that has not seen it. */
 export const MAX_SKEW_MS = 60_000;
 
 interface Signed {
   readonly from: string;
-  /** Whoever signed it reads messages with several frames. */
+  /** The signer reads messages with several frames. */
   readonly readsBundles: boolean;
   /** Everything behind the signature. */
   readonly frame: Buffer;

@@ -14,12 +14,12 @@ export function elsewhere(reason: string): Served {
   return { kind: 'elsewhere', reason };
 }
 
-/** The same for whoever waits. */
+/** The same as a promise. */
 export function notHere(reason: string): Promise<Served> {
   return Promise.resolve(elsewhere(reason));
 }
 
-/** Nobody has begun it, and there is time left for it. */
+/** It has not begun, and there is time left for it. */
 export function isUnbegun(outcome: Outcome): boolean {
   if (outcome.kind === 'answer') return false;
   const { outcome: word, code } = outcome.error;
@@ -31,19 +31,19 @@ export function isRoomless(outcome: Outcome): boolean {
   return outcome.kind === 'failure' && outcome.error instanceof NoRoom;
 }
 
-/** What went wrong on the way to another node; rejects with what is nobody's word about a call. */
+/** What went wrong on the way to another node; rejects with errors that are no outcome of a call. */
 export function notPassedOn(error: unknown): Promise<Outcome> {
   if (error instanceof GatewayError && error.outcome !== 'UNKNOWN') return Promise.resolve(failure(error));
   return Promise.reject(error);
 }
 
-/** Nothing that is waited for: it goes on until somebody ends it. */
+/** A stream: it goes on until it is cancelled. */
 export function isListen({ method }: Message): boolean {
   return method === LISTEN;
 }
 
 /**
- * How long a call to the server may take, as its home keeps it. 0 for what has none, or one that only its home knows:
+ * How long a call to the server may take, as its node keeps it. 0 for what has none, or one that only its node knows:
  * streams, and what waits for a task.
  */
 export function deadlineOf(place: Place | undefined, request: Message, exchange: Exchange): number {

@@ -4,7 +4,7 @@ import { type ClientText, clientOf, clientText } from '../frames/frame.ts';
 import { LruMap } from '../lru-map.ts';
 import type { NodeView } from '../nodes/node-state.ts';
 
-/** What is the same from one call of a client to a server to the next, as long as it goes to the same home. */
+/** What is the same from one call of a client to a server to the next, as long as it goes to the same instance. */
 interface CallTerms {
   readonly server: string;
   /** Of the node's lease, as the caller knows it. */
@@ -22,7 +22,7 @@ export interface ToldTerms {
   readonly peer: string;
   readonly number: number;
   readonly terms: CallTerms;
-  /** As they are told; null where no call tells them at the moment. Many are kept, and the text is most of them. */
+  /** As they are sent; null where no call sends them at the moment. Many are kept, and the text is most of them. */
   text: Buffer | null;
   /** The other node has them: calls need their number only. */
   known: boolean;
@@ -37,14 +37,14 @@ type TermsText = CallTerms & { readonly client: ClientText };
 
 /** So many clients have terms at the caller's side, and so many terms are kept at the other. */
 const MAX_TERMS = 4_096;
-/** To so many servers of one client; whoever uses more tells the terms again. */
+/** For so many servers of one client; with more of them, contexts are sent again. */
 const MAX_OF_CLIENT = 8;
 /** Nodes whose terms are kept. */
 const MAX_PEERS = 1_024;
 /** Longer ones are not worth the memory at the other node. */
 const MAX_TEXT = 4_096;
 
-/** The caller's side: which terms were told to whom, under which number. */
+/** The caller's side: which contexts were sent to which node, under which number. */
 export class TermsToTell {
   readonly #told = new LruMap<ToldTerms[], ClientProfile>(MAX_TERMS);
   #last = 0;
@@ -75,7 +75,7 @@ export class TermsToTell {
     return told;
   }
 
-  /** What is told to the other node, which does not have them. */
+  /** What is sent to the other node, which does not have them. */
   textOf(told: ToldTerms, client: ClientProfile): Buffer {
     return (told.text ??= textOf(told.terms, client));
   }
@@ -95,7 +95,7 @@ export class TermsHeard {
   readonly #peers = new LruMap<number>(MAX_PEERS);
   #lastPeer = 0;
 
-  /** Undefined for what was never told, or was forgotten. */
+  /** Undefined for what was never received, or was forgotten. */
   get(peer: string, number: number): HeardTerms | undefined {
     return this.#heard.get(this.#keyOf(peer, number));
   }

@@ -11,7 +11,7 @@ const DEADLINE_MS = 10_000;
 
 /**
  * What clients of HTTP+SSE post to a node that does not have their one stream: it is taken where the stream is, which the
- * URL that the client was told names.
+ * URL that the client received names.
  */
 export class PostedBodies {
   readonly #bus: Bus;

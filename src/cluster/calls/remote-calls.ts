@@ -53,10 +53,10 @@ export interface AskHeader {
 
 type RemoteOutcome =
   | { readonly kind: 'ended'; readonly outcome: Outcome; readonly key: string | null; readonly own: boolean }
-  /** The node did nothing with it: whoever serves it is to be found anew. */
+  /** The node did nothing with it: the node that serves it is to be found anew. */
   | { readonly kind: 'elsewhere'; readonly reason: string };
 
-/** Of what nobody else ends: a week. Calls have the deadline of their server, which its node keeps. */
+/** Of what has no deadline: a week. Calls have the deadline of their server, which its node keeps. */
 const LONGEST_MS = 7 * 24 * 3_600_000;
 /** Its node says that a call's time is over. Only where that does not arrive does the caller's node say so itself. */
 const GRACE_MS = 500;
@@ -99,7 +99,7 @@ export function runElsewhere<Ended>(
   });
 }
 
-/** What the bus is told of an exchange that runs at another node. */
+/** The options of the bus call of an exchange that runs at another node. */
 class RunningElsewhere implements CallOptions, Flow {
   readonly to: string;
   readonly deadlineMs = LONGEST_MS;
@@ -144,8 +144,8 @@ export class RemoteCalls {
   }
 
   /**
-   * Emits, questions and cancellation go along. Its deadline is kept there, from `waitedMs` ago on; `timeoutMs` is what it is by
-   * the definition known here, 0 for none. Never rejects.
+   * Emits, questions and cancellation go along. Its deadline is kept there, from `waitedMs` ago on; `timeoutMs` is what it
+   * is by the definition known here, 0 for none. Never rejects.
    */
   run(
     node: NodeView,
@@ -177,7 +177,7 @@ export class RemoteCalls {
   }
 
   #failed({ error, told }: Extract<BusOutcome, { kind: 'failure' }>, node: NodeView, server: string): RemoteOutcome {
-    // It never came to that node, which has just left: whoever serves it now is to be found.
+    // It never came to that node, which has just left: the node that serves it now is to be found.
     const unheard = told !== true && error.code === 'NOT_SENT' && error.data.retryable;
     if (unheard && this.#bus.status.state === 'connected') return { kind: 'elsewhere', reason: error.message };
     return ended(at(error, node, server));
@@ -197,7 +197,7 @@ export class RemoteCalls {
   }
 }
 
-/** Null where the terms have to be told again: the node does not know them any more. */
+/** Null where the context has to be sent again: the node does not know it any more. */
 function readReply(
   payload: Buffer,
   told: ToldTerms | null,

@@ -16,7 +16,7 @@ import { packAnswer, packTell, unpackRequest } from './short-form.ts';
 /** More than this many calls of other nodes at once are refused. */
 const MAX_CALLS = 10_000;
 
-/** A node that leaves waits so long, and no longer, for what it did not begin to be told so. */
+/** A node that leaves waits at most so long until callers know what it did not begin. */
 const FAREWELL_MS = 5_000;
 const POLL_MS = 10;
 
@@ -43,7 +43,10 @@ export interface CallRunner {
   serve(server: string, request: Message, exchange: Exchange, epoch: string | null, by: string): Promise<Served>;
 }
 
-/** A public call, answered at `reply`, runs here for the node `by`; what is returned is called with its end. Null: none are served. */
+/**
+ * A public call, answered at `reply`, runs here for the node `by`; what is returned is called with its end. Null: none are
+ * served.
+ */
 export interface PublicCalls {
   publicCall(reply: string, server: string, by: string): ((outcome: Served) => void) | null;
 }
@@ -60,7 +63,7 @@ export class ServedCalls {
   readonly #serving: { close(): void };
   readonly #terms = new TermsHeard();
   #load = 0;
-  /** Of these: streams, which nobody waits for. */
+  /** Of these: streams, which do not end by themselves. */
   #listens = 0;
   #count = 0;
 
@@ -78,7 +81,7 @@ export class ServedCalls {
     return this.#load;
   }
 
-  /** Calls that have not ended, but for streams that only somebody ends. */
+  /** Calls that have not ended, without streams. */
   get inFlight(): number {
     return this.#load - this.#listens;
   }
@@ -88,7 +91,7 @@ export class ServedCalls {
     return this.#count;
   }
 
-  /** Takes no new ones. Resolves when whoever called before they knew has been told to call elsewhere. */
+  /** Takes no new ones. Resolves when callers that did not know have their answer, to call elsewhere. */
   async close(): Promise<void> {
     const { bus, clock } = this.#deps;
     this.#serving.close();

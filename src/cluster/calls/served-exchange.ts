@@ -26,7 +26,7 @@ export class ServedExchange implements Exchange {
   cancelled: string | null;
   onCancel: ((reason: string) => void) | null = null;
   readonly #serving: BusServing;
-  /** What was told to wait until the caller keeps up. */
+  /** What waits until the caller keeps up. */
   #waiting: Set<Flow> | null = null;
   #full = false;
 

@@ -21,7 +21,7 @@ interface ShortRequest {
   readonly exchange: string;
   readonly waitedMs: number;
   readonly number: number;
-  /** Empty where they were told before. */
+  /** Empty where they were sent before. */
   readonly terms: string;
 }
 
@@ -33,7 +33,7 @@ interface ShortAnswer {
 
 /**
  * The short form of a call between nodes, which most calls have: numbers in place of a header in JSON, and the terms of the
- * call told once (`call-terms.ts`). The first byte tells it from the other form, which begins with the length of its header
+ * call sent once (`call-terms.ts`). The first byte tells it from the other form, which begins with the length of its header
  * and so with 0. Nodes that read it say so in their heartbeats (`forms`); the answer has the form of the request.
  */
 export function hasShortForm(request: Message, exchange: string): boolean {

@@ -7,7 +7,7 @@ import { Message, type MessageKind } from '../../model/message.ts';
  * thing that nodes of the one before would misunderstand; what they merely do not know (a field, a kind of message) they
  * leave unread. Which of them a peer speaks is in its heartbeats.
  *
- * 2: claims may have been forgotten, up to a floor that is heeded; nobody forgets any while a node of 1 is there.
+ * 2: claims may have been forgotten, up to a floor that is heeded; no node forgets any while a node of 1 is there.
  */
 export const PROTOCOL = 2;
 export const OLDEST_PROTOCOL = 1;

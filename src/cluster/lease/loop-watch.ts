@@ -66,10 +66,10 @@ export class LoopWatch {
 
 /**
  * What the thread of a `LoopWatch` runs. Plain JavaScript, because it runs from its text: sources and the built package
- * alike need no file for it. It writes to standard error itself, because nobody else can while the loop is blocked.
+ * alike need no file for it. It writes to standard error itself, because the process cannot while the loop is blocked.
  *
  * `event_loop_blocked`: the loop did not turn while this thread went on. Time in which this thread did not run either is
- * held against nobody's loop, whichever of them wakes first; of that it says `loop_watch_stood_still`. Beside a
+ * not counted as a blocked loop, whichever of them wakes first; of that it says `loop_watch_stood_still`. Beside a
  * `process_stood_still` of the same time it is the evidence that the whole process was stopped.
  */
 export const LOOP_WATCHER = `

@@ -32,7 +32,7 @@ interface CatalogReply {
   readonly same?: number;
 }
 
-/** Over which connection a client is served at the home of a server, and whether that is its own. */
+/** Over which connection a client is served by an instance, and whether that is its own. */
 interface KnownConnection {
   readonly key: string | null;
   readonly own: boolean;
@@ -41,7 +41,7 @@ interface KnownConnection {
 interface Kept {
   readonly catalog: ServerCatalog;
   readonly client: ClientProfile;
-  /** What the home said when it was read. */
+  /** Of the advertisement when it was read. */
   readonly generation: number;
   readonly peer: string;
 }
@@ -101,7 +101,10 @@ export class ForeignCatalogs {
     return this.#kept.get(this.#catalogKeys.of(server, client))?.catalog ?? null;
   }
 
-  /** What that home lists, as far as it is known; if it is not, it is read behind, once for each of its changes. */
+  /**
+   * What that instance lists, as far as it is known; if it is not, it is read in the background, once for each of its
+   * changes.
+   */
   knownAt(instance: RemoteInstance, client: ClientProfile): ServerCatalog | null {
     const { name } = instance.offered.definition;
     const key = this.#catalogKeys.of(name, client);
@@ -128,7 +131,7 @@ export class ForeignCatalogs {
     return this.#connectionOf(server, client)?.own ?? false;
   }
 
-  /** A call has told over which connection the client is served there. */
+  /** The answer of a call says over which connection the client is served there. */
   learn(server: string, client: ClientProfile, key: string | null, own: boolean): void {
     const caller = callerKey(client, 'session');
     const ofCaller = this.#connections.get(caller);
@@ -141,7 +144,7 @@ export class ForeignCatalogs {
     if (shared.get(server) !== key) shared.set(server, key);
   }
 
-  /** What is known, brought up to date behind it where that is needed; else what the home says within `waitMs`. */
+  /** What is known, updated in the background where that is needed; else what the instance answers within `waitMs`. */
   async get(
     instance: RemoteInstance,
     client: ClientProfile,
@@ -162,7 +165,7 @@ export class ForeignCatalogs {
   }
 
   /**
-   * What is known at that home of what it lists for such clients, where that is another than `known`. Nothing is listed for
+   * What is known at that instance of what it lists for such clients, where that is another than `known`. Nothing is listed for
    * it, there or here. Rejects never; null where it is the same, or nothing, or could not be read.
    */
   knownThere(
@@ -179,7 +182,7 @@ export class ForeignCatalogs {
     return this.#listed(instance, { client: NO_CLIENT, ownOf: key });
   }
 
-  /** Whether that home has a connection of this client's own. Rejects never. */
+  /** Whether that instance has a connection of this client's own. Never rejects. */
   async ownedThere(instance: RemoteInstance, client: ClientProfile): Promise<boolean> {
     const server = instance.offered.definition.name;
     try {
@@ -192,8 +195,8 @@ export class ForeignCatalogs {
   }
 
   /**
-   * The homes' offers are others: what has changed there is read again, and whoever is concerned is told. Of servers whose
-   * homes are all gone, what is known stays.
+   * Advertisements have changed: what has changed is read again, and the clients are notified. Of servers whose
+   * instances are all gone, what is known stays.
    */
   refresh(isLost: (server: string) => boolean): void {
     for (const [key, { catalog, client, generation, peer }] of [...this.#kept.entries()]) {

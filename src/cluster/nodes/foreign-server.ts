@@ -21,7 +21,7 @@ export function serverText(server: Server, process: boolean): ServerText {
   };
 }
 
-/** The server of another node, as one of ours to everybody in front of the upstreams. */
+/** The server of another node, as the rooms in front of the upstreams know it. */
 export function foreignServer(text: ServerText): Server {
   const { transport, process, toolTimeoutMs, tools, ...rest } = text;
   return {

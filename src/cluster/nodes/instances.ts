@@ -6,10 +6,10 @@ import { LruMap } from '../lru-map.ts';
 import { statusOfLost } from './lost-instances.ts';
 import { type Place, type RemoteInstance, runsOnce } from './routing-table.ts';
 
-/** Keys whose calls to servers of other nodes are remembered to go to one of their homes. */
+/** Keys of which it is remembered to which instance their calls go. */
 const MAX_REMEMBERED = 65_536;
 
-/** A home that a client's calls go to, with the epoch of its claim where that is known. */
+/** An instance that a client's calls go to, with the epoch of its claim where that is known. */
 interface KnownInstance {
   readonly instance: RemoteInstance;
   readonly epoch: string | null;
@@ -20,7 +20,7 @@ interface Remembered {
   readonly epoch: string | null;
 }
 
-/** Which other node the calls of a key go to, server by server: whoever has state there comes back to it. */
+/** Which other node the calls of a key go to, server by server: a client comes back to its state. */
 export class Instances {
   readonly #instances = new LruMap<Map<string, Remembered>>(MAX_REMEMBERED);
 
@@ -56,7 +56,7 @@ export class Instances {
 }
 
 /**
- * The other homes where it runs, while it cannot be started at this node: what needs no owner is served there, and what is to
+ * The other instances that run, while it cannot be started at this node: what needs no owner is served there, and what is to
  * have an owner is this client's there, where a process of its own could not be started here. The same of those that have
  * room for a process more, while this node has none; of those that would end an idle one, while all are in use here.
  */
@@ -100,27 +100,27 @@ function isStarted({ offered }: RemoteInstance): boolean {
   return STARTED.has(offered.status?.state ?? 'unknown');
 }
 
-/** The home that a server's lists are read from. Of a singleton only the node where it runs has a status. */
+/** The instance that a server's lists are read from. Of a singleton only the node where it runs has a status. */
 export function instanceToRead({ otherInstances: instances }: Place): RemoteInstance | null {
   const staying = instances.filter(({ node }) => node.state !== 'draining');
   return staying.find(isStarted) ?? staying[0] ?? instances[0] ?? null;
 }
 
-/** What its homes say of it: the best of it. `reached`: this node has its connection to the bus. */
+/** The best status that its instances advertise. `reached`: this node has its connection to the bus. */
 export function statusElsewhere({ otherInstances: instances, lost }: Place, reached: boolean): ServerStatus | null {
   if (lost !== null) return statusOfLost(lost, reached);
   const statuses = instances.map(({ offered }) => offered.status).filter((status) => status !== null);
   return statuses.find(({ state }) => STARTED.has(state)) ?? statuses[0] ?? null;
 }
 
-/** A server's restart at one of its homes, under way. */
+/** The restart of one instance, under way. */
 export interface Restart {
   /** As an operator knows it. */
   readonly at: string;
   readonly done: Promise<void>;
 }
 
-/** The other homes that something of it runs at. Of a singleton only the node where it runs has a status. */
+/** The other instances of which something runs. Of a singleton only the node where it runs has a status. */
 export function runningElsewhere(place: Place): readonly RemoteInstance[] {
   if (!runsOnce(place)) return place.otherInstances;
   return place.otherInstances.filter(({ offered }) => offered.status !== null);

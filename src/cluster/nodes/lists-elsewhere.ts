@@ -20,9 +20,9 @@ const MAX_FUTILE = 1_024;
 type Deps = Pick<ClusterDeps, 'clock' | 'local' | 'events'>;
 
 /**
- * What other homes of a server know of its lists and this node does not. A session of an HTTP server is listened to by one
- * node: the others list the server anew when that one was told. What the process of one session lists is shown to that session
- * at all nodes. What was not announced is asked for when a client names it.
+ * What other instances of a server know of its lists and this node does not. A session of an HTTP server is listened to by
+ * one node: the others list the server anew when that one got a notification. What the process of one session lists is
+ * shown to that session at all nodes. What was not announced is asked for when a client names it.
  */
 export class ListsElsewhere {
   readonly own: OwnListsElsewhere;
@@ -36,9 +36,12 @@ export class ListsElsewhere {
   #seen: ReadonlyMap<string, number> = new Map();
   /** What is being read or listed anew, by server. */
   readonly #under = new Map<string, Set<Promise<unknown>>>();
-  /** By server and kind of client: one at a time, whatever names are called. What other homes know, where they list it too. */
+  /**
+   * By server and kind of client: one at a time, whatever names are called. What other instances know, where they list it
+   * too.
+   */
   readonly #asking = new CoalescedReads<readonly ServerCatalog[]>();
-  /** Likewise, where one home's lists are shown: those. */
+  /** Likewise, where the lists of one instance are shown: those. */
   readonly #reading = new CoalescedReads<ServerCatalog | null>();
   /** What is to be read in a moment, not having begun yet. */
   readonly #later = new Map<string, Promise<ServerCatalog | null>>();
@@ -52,7 +55,7 @@ export class ListsElsewhere {
     this.own = new OwnListsElsewhere(deps.events, catalogs);
   }
 
-  /** The homes' offers are others. */
+  /** Advertisements have changed. */
   look(places: ReadonlyMap<string, Place>): void {
     const before = this.#heard;
     const seenBefore = this.#seen;
@@ -75,8 +78,8 @@ export class ListsElsewhere {
   }
 
   /**
-   * Such a client names what this node does not know of the server, and may have it from another home. Resolves when it was
-   * looked for, at the latest after a moment. False: no other home has it.
+   * Such a client names what this node does not know of the server, and may have it from another instance. Resolves when it was
+   * looked for, at the latest after a moment. False: no other instance has it.
    */
   foundElsewhere(place: Place, exchange: Exchange, list: ListKind, name: string): Promise<boolean> {
     const behindUrl = place.here && !place.process;
@@ -87,7 +90,7 @@ export class ListsElsewhere {
   }
 
   /**
-   * Of a process, and of what this node does not list. Anybody could name what there is not: then the next look is a moment
+   * Of a process, and of what this node does not list. Clients may name what does not exist: then the next look is a moment
    * later, for all who name something meanwhile.
    */
   async #readAnew(place: Place, client: ClientProfile, list: ListKind, name: string): Promise<boolean> {
@@ -109,7 +112,7 @@ export class ListsElsewhere {
     return later;
   }
 
-  /** What the home says whose lists are shown. */
+  /** Reads the instance whose lists are shown. */
   async #readShown({ server: { name }, otherInstances }: Place, client: ClientProfile): Promise<ServerCatalog | null> {
     await this.#advertisements.readNow(otherInstances.map(({ node }) => node.peer));
     await Promise.all(this.#under.get(name) ?? []);
@@ -120,8 +123,8 @@ export class ListsElsewhere {
   }
 
   /**
-   * Of a server that each home lists itself: whoever has shown the name knows it, whether or not anybody was told of a change.
-   * Then it is there to be found. Only then: names that nobody knows cost the server nothing.
+   * Of a server that each instance lists itself: the one that has shown the name knows it, with or without a notification.
+   * Then it is there to be found. Only then: names that no instance knows cost the server nothing.
    */
   async #lookedFor(place: Place, exchange: Exchange, list: ListKind, name: string): Promise<boolean> {
     const { local, clock } = this.#deps;
@@ -137,14 +140,14 @@ export class ListsElsewhere {
     if (has(local.knownCatalog(server, client), list, name)) return true;
     if (!others.some((catalog) => has(catalog, list, name))) return false;
     if (clock.now() < (this.#futile.peek(kind) ?? 0)) return false;
-    // What is opened to list the server for a session that has ended meanwhile would be nobody's.
+    // What is opened to list the server for a session that has ended meanwhile would not be closed with it.
     if (exchange.cancelled !== null) return false;
     await local.relistFor(server, client);
     if (!has(local.knownCatalog(server, client), list, name)) this.#futile.set(kind, clock.now() + FUTILE_MS);
     return true;
   }
 
-  /** A process of another home tells of lists that its clients see: `OwnListsElsewhere`. */
+  /** A process of another instance announces lists that its clients see: `OwnListsElsewhere`. */
   #told({ server: { name }, process }: Place): void {
     if (!process) this.#underWay(name, this.#deps.local.relist(name));
   }
@@ -181,7 +184,7 @@ interface Heard {
 
 /**
  * What the processes of single sessions and principals at other nodes list, where that is not what a fresh process lists. Each
- * home's offer says of which connections that is so; the lists are read there once for all that are equal.
+ * advertisement says of which connections that is so; the lists are read there once for all that are equal.
  */
 class OwnListsElsewhere {
   readonly #events: UpstreamEvents;
@@ -196,7 +199,7 @@ class OwnListsElsewhere {
     this.#catalogs = catalogs;
   }
 
-  /** The homes' offers are others. */
+  /** Advertisements have changed. */
   look(places: Iterable<Place>): void {
     const before = this.#heard;
     this.#heard = new Map();

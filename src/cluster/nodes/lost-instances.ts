@@ -4,9 +4,9 @@ import type { ThisNode } from '../cluster-deps.ts';
 import type { NodeView } from './node-state.ts';
 import type { AdvertisedServer } from './own-advertisement.ts';
 
-/** Who fell silent may be back. What is nobody's for so long is forgotten, as claims are. */
+/** A silent node may be back. What has no owner for so long is forgotten, as claims are. */
 const SILENT_MS = 3_600_000;
-/** Who has left in good order may be about to start anew. */
+/** A node that has left in good order may be about to start anew. */
 const LEFT_MS = 60_000;
 const MAX_NODES = 256;
 
@@ -18,7 +18,10 @@ export interface LostInstance {
   readonly left: boolean;
   /** It, or its next process, is there again, and has not said yet what it has. */
   readonly heard: boolean;
-  /** Since when it is waited for, by this node's monotonic clock: it was lost then, or heard of again, or this node was back. */
+  /**
+   * Since when it is waited for, by this node's monotonic clock: it was lost then, or heard of again, or this node was
+   * back.
+   */
   readonly awaitedSince: number;
   readonly offered: AdvertisedServer;
 }
@@ -37,7 +40,7 @@ interface LostNode {
 }
 
 /**
- * What nodes had that are gone. Whoever is not heard of has dropped nothing, and the files of one that starts anew say
+ * What nodes had that are gone. A silent node has dropped nothing, and the files of one that starts anew say
  * the same as before: until it says otherwise its servers are there and cannot be reached, as a server that fails is.
  */
 export class LostInstances {
@@ -71,7 +74,7 @@ export class LostInstances {
     this.#arm(lost);
   }
 
-  /** Somebody who was silent has said that it leaves. */
+  /** A node that was silent has said that it leaves. */
   leaves(node: NodeProcess): void {
     for (const lost of this.#of(node)) {
       if (lost.left) continue;
@@ -84,7 +87,7 @@ export class LostInstances {
   /** The node, or its next process, is there and has not said yet what it has. */
   awaitAnew(node: NodeProcess): void {
     for (const lost of this.#of(node)) {
-      // It may be there for long, and nobody can read what it has: then nobody waits for it for ever.
+      // It may be there for long without being readable: it is not waited for without end.
       if (lost.heard === node.peer) continue;
       lost.heard = node.peer;
       lost.awaitedSince = this.#clock.now();
@@ -97,7 +100,7 @@ export class LostInstances {
     for (const { node: gone } of this.#of(node)) this.#forget(gone.peer);
   }
 
-  /** It was this node that was gone: whoever is there will be heard of in a moment. */
+  /** It was this node that was gone: nodes that are there will be heard of in a moment. */
   awaitAllAnew(): void {
     for (const lost of this.#nodes.values()) lost.awaitedSince = this.#clock.now();
     this.#node.serversChanged();
@@ -144,7 +147,7 @@ export class LostInstances {
   }
 }
 
-/** Why nobody can be asked for it. */
+/** Why no node can be asked for it. */
 export function whyLost({ node, left, heard }: LostInstance, reached: boolean): string {
   if (!reached) return `this node does not reach NATS, nor node ${node}, which has it`;
   if (heard) return `node ${node}, which had it, is there and has not said yet what it has`;

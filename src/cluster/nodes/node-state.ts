@@ -22,7 +22,7 @@ export interface NodeView {
   readonly offer: number;
   /** Calls it serves for other nodes at the moment. */
   readonly load: number;
-  /** Calls that its servers have in hand, whoever's they are; nodes of earlier versions do not say. */
+  /** Calls that its servers have in hand, of clients of any node; nodes of earlier versions do not say. */
   readonly busy?: number;
   /** Servers of which it may start no process more unless it ends an idle one; not there where it may of all. */
   readonly full?: readonly string[];

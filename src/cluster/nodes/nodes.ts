@@ -25,7 +25,7 @@ interface Known {
 
 /**
  * Who is in the cluster: heartbeats on a subject per node. Nothing else tells of the end of a node: the bus says
- * nothing when somebody dies with a call in hand.
+ * nothing when a node dies with a call in hand.
  */
 export class Nodes {
   readonly #deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>;
@@ -102,7 +102,7 @@ export class Nodes {
     const now = clock.now();
     const late = now - this.#lookedAt - LOOK_MS;
     this.#lookedAt = now;
-    // While this process stood still it could not hear: everybody gets that time on top.
+    // While this process stood still it could not hear: every node gets that time on top.
     if (late > STALL_MS) for (const known of this.#known.values()) known.heardAt += late;
     for (const { view, heardAt } of [...this.#known.values()]) {
       if (now - heardAt >= LOST_MS) this.#gone(view, `node ${view.id} sent nothing for ${LOST_MS} ms`);
@@ -147,7 +147,7 @@ export class Nodes {
     const before = known.view;
     known.heardAt = clock.now();
     if (before.offer === view.offer && before.state === view.state && before.epoch === view.epoch) {
-      // Nobody need be told of what else there is in it; whoever has the view sees it there.
+      // The rest needs no event: the users of the view see it there.
       const { load, full, inUse, busy, publicCalls } = view;
       Object.assign(before, { load, full, inUse, busy, publicCalls });
       return;

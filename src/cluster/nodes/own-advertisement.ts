@@ -15,9 +15,12 @@ export interface AdvertisedServer {
   readonly status: ServerStatus | null;
   /** Changes whenever one of its lists does. */
   readonly catalogs: number;
-  /** How often the server has told its node that its lists are others; absent for never, and from earlier versions. */
+  /** How often the server has announced other lists to its node; absent for never, and from earlier versions. */
   readonly changes?: number;
-  /** The digests of what its processes list that serve one client each, by session key, where that is not what a fresh one lists. */
+  /**
+   * The digests of what its processes list that serve one client each, by session key, where that is not what a fresh one
+   * lists.
+   */
   readonly own?: Readonly<Record<string, string>>;
 }
 

@@ -20,18 +20,18 @@ interface Conflict {
 
 /** Where a server's calls can go. */
 export interface Place {
-  /** As everybody in front of the upstreams knows it. */
+  /** As the rooms in front of the upstreams know it. */
   readonly server: Server;
   /** Whether each of its connections is a process. */
   readonly process: boolean;
-  /** This node is one of its homes, with the definition that calls go to. */
+  /** This node has an instance, with the definition that calls go to. */
   readonly here: boolean;
   readonly otherInstances: readonly RemoteInstance[];
-  /** Where it was, and may be again; null unless all its homes are gone. */
+  /** Where it was, and may be again; null unless all its instances are gone. */
   readonly lost: LostInstance | null;
 }
 
-/** The whole cluster runs one of it. Only processes are counted: what stands behind a URL is there once in any case. */
+/** The whole cluster runs one of it. Only processes are counted: what is behind a URL is there once in any case. */
 export function runsOnce({ server, process }: Pick<Place, 'server' | 'process'>): boolean {
   return server.singleton === true && process;
 }
@@ -61,7 +61,7 @@ interface Side<Instance> {
 }
 
 /**
- * All servers of the cluster, from what each node offers. Equal definitions are one server with several homes; of
+ * All servers of the cluster, from what each node offers. Equal definitions are one server with several instances; of
  * different ones under one name, calls go to the one that most nodes have, on a tie to that of the lowest node id. What only
  * nodes had that are gone is known still, and chosen likewise. Pure: every node that knows the same comes to the same.
  */
@@ -132,7 +132,7 @@ class Sides<Instance> {
   }
 
   /**
-   * Whoever shares a digest means the same. While the secret of the cluster is being changed not all nodes have the same
+   * Definitions that share a digest are the same. While the secret of the cluster is being changed not all nodes have the same
    * keys: who has both shows that those with one of them mean the same too.
    */
   side(name: string, digests: readonly string[]): Side<Instance> {
@@ -185,7 +185,7 @@ function lostPlace({ instances }: Side<LostInstance>): Place {
   return { server: foreignServer(definition), process: definition.process, here: false, otherInstances: [], lost };
 }
 
-/** Whether callers see the same servers in both, so that nobody has to be told. */
+/** Whether callers see the same servers in both, so that no client needs a notification. */
 export function sameServers(before: RoutingTable, now: RoutingTable): boolean {
   if (before.servers.length !== now.servers.length) return false;
   return now.servers.every((server, i) => {

@@ -3,7 +3,7 @@ import { LruMap } from '../lru-map.ts';
 
 const MAX_SESSIONS = 65_536;
 
-/** Which other nodes' clients use what runs here: whoever is to hear what a server has to say. */
+/** Which other nodes' clients use what runs here: those nodes get the notifications of its servers. */
 export class Users {
   readonly #sessions = new LruMap<string>(MAX_SESSIONS);
   readonly #servers = new Map<string, Set<string>>();

@@ -19,7 +19,7 @@ export function claimText(claimed: Claimed): Buffer {
   return Buffer.from(JSON.stringify(claimed));
 }
 
-/** What cannot be read is as good as free: the write that follows stands on its revision. */
+/** What cannot be read is as good as free: the write that follows names its revision. */
 export function readClaim({ value }: StateRecord): Claimed {
   try {
     const { node, peer, since } = JSON.parse(value.toString()) as Claimed;

@@ -14,14 +14,15 @@ type Released = Pick<Claim, 'server' | 'key' | 'epoch' | 'since' | 'revision'>;
 type Deps = Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>;
 
 /**
- * Claims that this node has given up. Their records say that they are its own until the store has heard of it, and count for
- * as long as its lease does, which may be for ever: what could not be written is tried until it is, or is somebody else's.
+ * Claims that this node has given up. Their records say that they are its own until the store has heard of it, and count
+ * for as long as its lease does, which may be for ever: what could not be written is tried until it is, or another node has
+ * the claim.
  */
 export class ClaimReleases {
   readonly #deps: Deps;
   readonly #store: LazyBucket;
   readonly #lease: NodeLease;
-  /** With whether nobody will ever want it again. */
+  /** With whether it is forgotten. */
   readonly #owed = new Map<Released, boolean>();
   #stop: (() => void) | null = null;
   #closed = false;
@@ -38,7 +39,7 @@ export class ClaimReleases {
     if (!freed) this.later(claim, forget);
   }
 
-  /** Whoever has it, by now: freed only if the record still is this very claim's. */
+  /** Another node may have it by now: freed only if the record still is this very claim's. */
   later(claim: Released, forget: boolean): void {
     if (this.#closed) return;
     this.#owed.set(claim, forget);
@@ -74,7 +75,7 @@ export class ClaimReleases {
   async #again(): Promise<void> {
     const { logger } = this.#deps;
     for (const [claim, forget] of [...this.#owed]) {
-      // Without a lease it is anybody's, and may be ours again with the next one.
+      // Without a lease any node may take it, and this one with its next lease.
       if (!this.#lease.held) return;
       try {
         if (await this.#free(claim, forget)) this.#owed.delete(claim);

@@ -6,11 +6,11 @@ import type { Nodes } from '../nodes/nodes.ts';
 import { raiseFloor, readClaim } from './claim-record.ts';
 
 const EVERY_MS = 10 * 60_000;
-/** A claim that was nobody's for so long is not wanted any more. */
+/** A claim without an owner for so long is not wanted any more. */
 const KEEP_MS = 60 * 60_000;
 /** Claims looked at in one run; the next one goes on behind them. */
 const MAX_LOOKED_AT = 5_000;
-/** Claims that are remembered to be nobody's; others wait for their turn. */
+/** Claims that are remembered to have no owner; others wait for their turn. */
 const MAX_REMEMBERED = 50_000;
 /** Marks of deleted claims that are forgotten in one run, and at once; the oldest first. */
 const MAX_MARKS = 20_000;
@@ -22,22 +22,22 @@ interface Revised {
   readonly revision: number;
 }
 
-/** What the bucket told of. */
+/** What the bucket lists. */
 interface Look {
   readonly keys: string[];
   /** Old enough to be forgotten; some of them, where there are many. */
   readonly marks: Revised[];
-  /** Of all that was told. */
+  /** Of all that was listed. */
   highest: number;
 }
 
 /**
- * Forgets claims that were nobody's for an hour: freed, or those of nodes that are gone. Each is deleted at the revision at
- * which it was nobody's all the time, so that whoever takes it meanwhile keeps it. What is forgotten does not say any
+ * Forgets claims without an owner for an hour: freed, or those of nodes that are gone. Each is deleted at the revision at
+ * which it had no owner all the time, so that a node that takes it meanwhile keeps it. What is forgotten does not say any
  * more that it was ever owned; the floor, which rises before, says up to where that may be so.
  *
  * The bucket keeps of each deleted claim that there was one, for those who watch or compare revisions at that moment. What
- * is an hour old is for nobody, and is forgotten too.
+ * is an hour old is not needed, and is forgotten too.
  */
 export class ClaimSweep {
   readonly #deps: Pick<ClusterDeps, 'clock' | 'logger'>;
@@ -137,7 +137,7 @@ export class ClaimSweep {
     if (marks.length > 0) logger.debug('claim_marks_forgotten', { marks: forgotten, more: marks.length === MAX_MARKS });
   }
 
-  /** Claims and what is kept of deleted ones, told at once. */
+  /** Claims and what is kept of deleted ones, listed at once. */
   async #look(): Promise<Look> {
     const oldUpTo = this.#oldUpTo();
     let look = nothing();

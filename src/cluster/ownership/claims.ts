@@ -31,9 +31,9 @@ const WAIT_MS = 5_000;
 
 /**
  * What only one node may own at a time: a server's one process of the whole cluster, the processes of one session. A
- * claim counts as long as its owner's lease; when that is over anybody may take it, by a write on the revision that was
+ * claim counts as long as its owner's lease; when that is over any node may take it, by a write on the revision that was
  * read, so that of two who try one succeeds. The revision is the fencing token: it never falls. A store that was made anew
- * knows no owners; whoever knew the one before claims nothing until their leases are over.
+ * knows no owners; a node that knew the one before claims nothing until their leases are over.
  */
 export class Claims {
   readonly #deps: Deps;
@@ -90,7 +90,7 @@ export class Claims {
     return claim.held && this.#lease.held;
   }
 
-  /** Whose it is; null for nobody's. Rejects with GatewayError while the store does not answer. */
+  /** Whose it is; null without an owner. Rejects with GatewayError while the store does not answer. */
   async owner(server: string, key: string): Promise<Owner | null> {
     const mine = this.mine(server, key);
     if (mine !== null) return { kind: 'mine', claim: mine };
@@ -112,7 +112,7 @@ export class Claims {
     return owner;
   }
 
-  /** Not this node's any more, as soon as the store can be told. `forget`: nobody will ever want it again. */
+  /** Not this node's any more, as soon as the store takes it. `forget`: it is not claimed again. */
   async release(server: string, key: string, forget: boolean): Promise<void> {
     const claim = this.#mine.get(server, key);
     if (claim === undefined) return;
@@ -122,7 +122,7 @@ export class Claims {
 
   /**
    * Not this node's from this instant on, and free for others when what runs of it here has ended. What was never used is
-   * forgotten, so that it is new to whoever has it next; the floor rises first, for processes that may be older.
+   * forgotten, so that it is new to its next owner; the floor rises first, for processes that may be older.
    */
   async giveUp(claim: Claim, ended: Promise<unknown>): Promise<void> {
     this.#mine.delete(claim);
@@ -147,7 +147,10 @@ export class Claims {
     this.#releases.later(claim, !servesCalls(claim));
   }
 
-  /** Nobody will want what is this session's alone, nor what is being claimed for it. What a principal has goes on for others. */
+  /**
+   * Forgets what is this session's alone, and what is being claimed for it. What a principal has goes on for its other
+   * sessions.
+   */
   releaseSession(sessionId: string): void {
     for (const { server, key } of this.#mine.under(sessionId)) void this.release(server, key, true);
     for (const { server, key, owner } of this.#claiming.values()) {
@@ -163,14 +166,14 @@ export class Claims {
     return [...this.#mine.values()];
   }
 
-  /** Nothing is owned any more, and nobody is told: the lease is over and so is everything that it covered. */
+  /** Nothing is owned any more, without an event: the lease is over and so is everything that it covered. */
   abandon(): Claim[] {
     const claims = this.all();
     this.#mine.clear();
     return claims;
   }
 
-  /** The lease is ours again. What somebody could have taken meanwhile is written anew, or was taken. */
+  /** The lease is held again. What another node could have taken meanwhile is written anew, or was taken. */
   async regained(how: Regained): Promise<void> {
     const incarnation = await this.#store.readIncarnation();
     const other = this.#incarnation !== '' && incarnation !== this.#incarnation;
@@ -202,7 +205,7 @@ export class Claims {
     const value = claimText({ node, peer, since: claim.since });
     let revision = await store.update(name, value, claim.revision);
     if (revision === null) {
-      // An attempt of ours may have arrived though nobody told us.
+      // An attempt of this node may have arrived without an answer.
       const present = await store.get(name);
       const known = present === null ? null : readClaim(present);
       if (present === null || known?.peer !== peer || known.since !== claim.since) return false;
@@ -239,11 +242,11 @@ export class Claims {
         entry === null ? store.create(name, claimed) : store.update(name, claimed, entry.revision),
       );
       const forgotten = await asked;
-      // The lease may have ended while the write was under way, and begun anew: then somebody else may have it by now.
+      // The lease may have ended while the write was under way, and begun anew: then another node may have it by now.
       const lease = this.#lease;
       if (!lease.held || lease.since !== since) throw noLease(server);
       if (revision !== null) {
-        // The store begins again: it was made anew, and our lease has not told us yet.
+        // The store begins again: it was made anew, which the lease has not noticed yet.
         if (revision <= highest) throw noLease(server);
         this.#highest = Math.max(this.#highest, revision);
         const what = { server, key, fresh: entry === null, forgotten, client, since: revision };
@@ -260,7 +263,7 @@ export class Claims {
     }
   }
 
-  /** Nobody takes over while everybody comes back: each node is to find what it had. */
+  /** No node takes over while all of them come back: each node is to find what it had. */
   async #keeps(peer: string): Promise<boolean> {
     return this.#lease.returning || (await this.lives(peer));
   }

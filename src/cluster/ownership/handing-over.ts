@@ -126,7 +126,7 @@ export class HandingOver {
     bar.nextAt = bar.until + SERVE_MS;
   }
 
-  /** Nobody begins anything on it from this instant on. */
+  /** No call begins on it from this instant on. */
   #leave(claim: Claim): void {
     const { logger } = this.#deps;
     const { server, epoch } = claim;

@@ -31,7 +31,7 @@ export class OwnServers implements ClaimEnd {
   #desired: ReadonlyMap<string, Server> = new Map();
   /** How many times each was dropped whose processes have not ended since. */
   readonly #leaving = new Map<string, number>();
-  /** Lost while that was so. Their records count again with this node's lease, unless somebody has taken them. */
+  /** Lost while that was so. Their records count again with this node's lease, unless another node has taken them. */
   readonly #lost = new Set<Claim>();
 
   constructor(deps: ClusterDeps, self: OwnNode, known: KnownServers, owned: OwnedCalls) {
@@ -92,13 +92,13 @@ export class OwnServers implements ClaimEnd {
     return true;
   }
 
-  /** Whoever comes anew is for other nodes to serve, if nobody does yet: they can start it, or may, and this one could not. */
+  /** A new client is for other nodes to serve: they can start the server, or may, and this one could not. */
   yields(place: Place, key: string, client: ClientProfile | null): boolean {
     if (key === SINGLETON) return this.#singletons.yields(place.server.name);
     return instancesInstead(place, this.#deps.local, client).length > 0;
   }
 
-  /** It is not this node's any more, nor is it to be with its next lease, unless somebody wants it here again. */
+  /** It is not this node's any more, nor is it to be with its next lease, unless it is claimed here again. */
   lost(claim: Claim): void {
     const { server, key, client } = claim;
     const { local, logger } = this.#deps;
@@ -108,7 +108,7 @@ export class OwnServers implements ClaimEnd {
     if (this.leaving(server)) this.#lost.add(claim);
     else {
       const failed = (error: unknown): void => logger.error('lost_process_not_ended', { server, error });
-      // Its record names this node, which lives: nobody else could take it.
+      // Its record names this node, which lives: no other node could take it.
       void ended.catch(failed).then(() => claims.disown(claim));
     }
   }
@@ -154,7 +154,7 @@ export class OwnServers implements ClaimEnd {
     }
   }
 
-  /** Whether the files name a server that it can be served by. What is nobody's yet ends with its process. */
+  /** Whether the files name a server that it can be served by. What serves no client yet ends with its process. */
   #placed(claim: Claim): boolean {
     if (!servesCalls(claim)) return true;
     const now = this.#desired.get(claim.server);
@@ -173,14 +173,14 @@ function owns(server: Server): boolean {
   return server.enabled && isOwnProcess(server);
 }
 
-/** Only processes are counted: what stands behind a URL is there once in any case. */
+/** Only processes are counted: what is behind a URL is there once in any case. */
 export function isSingleton(server: Server): boolean {
   return server.singleton === true && isOwnProcess(server);
 }
 
 /**
- * The servers of which the whole cluster runs one: whichever home claims one first runs it, until its lease ends, or, if it
- * cannot be started there and another home may have more luck, until that is plain.
+ * The servers of which the whole cluster runs one: the instance that claims one first runs it, until its lease ends, or, if it
+ * cannot be started there and another instance may start, until that is certain.
  */
 class Singletons {
   readonly #deps: ClusterDeps;
@@ -238,7 +238,7 @@ class Singletons {
     return this.#startFailures.paused(server) && this.#known.readyElsewhere(server);
   }
 
-  /** Claimed by whoever needed it: it has to run here before it is used. */
+  /** A call has claimed it: it has to run here before it is used. */
   async begin(server: string): Promise<void> {
     if (this.#own.leaving(server)) return;
     if (!this.#here.has(server)) {
@@ -249,7 +249,7 @@ class Singletons {
     await this.#applied;
   }
 
-  /** Somebody else has it, or may have. */
+  /** Another node has it, or may have. */
   lost(server: string): void {
     if (!this.#here.delete(server)) return;
     this.#deps.logger.warn('singleton_lost', { server });

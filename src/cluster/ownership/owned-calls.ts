@@ -16,7 +16,7 @@ class Running {
   after: Running | null = null;
   ended = false;
   readonly claim: Claim;
-  /** null: it goes on until somebody ends it. */
+  /** null: it is a stream, without an end of its own. */
   readonly begunAt: number | null;
   readonly outcome: Promise<Outcome>;
   end!: (outcome: Outcome) => void;
@@ -45,7 +45,7 @@ export class OwnedCalls {
     this.#clock = clock;
   }
 
-  /** `begun`: it has just been. `stays`: it is a stream, which somebody has to end. */
+  /** `begun`: it has just been. `stays`: it is a stream, without an end of its own. */
   run(claim: Claim, begun: Promise<Outcome>, stays = false): Promise<Outcome> {
     const running = new Running(claim, stays ? null : this.#clock.now());
     this.#add(running);
@@ -111,7 +111,7 @@ function unsure({ server }: Claim): GatewayError {
 }
 
 /**
- * A session says when it ends, and its claims end with it. Nobody says that of a principal, or of what a caller without a
+ * A session says when it ends, and its claims end with it. That is not known of a principal, or of what a caller without a
  * session named as its own: once their processes have ended for want of use, others may have what they were, and as many as
  * there have ever been take no room here.
  */
@@ -142,7 +142,7 @@ export class IdleClaims {
     const used = this.#owned.used();
     const idle = claims.all().filter((claim) => endsUnsaid(claim) && claim.processes === 0 && !used.has(claim));
     for (const claim of idle) {
-      // Kept as one that was owned: whoever has it next is told that what was there is gone.
+      // Kept as one that was owned: its next owner reports that what was there is gone.
       if (this.#idle.has(claim)) void claims.release(claim.server, claim.key, false);
     }
     this.#idle = new Set(idle);

@@ -15,7 +15,7 @@ const AGAIN_MS = 1_000;
 
 /**
  * Who is to serve what only one node may own. A claim alone is not enough: of a server that the files have dropped it is
- * kept until its processes have ended, and until then nobody serves it; nor what goes to another node as soon as nobody does.
+ * kept until its processes have ended, and until then no node serves it; nor what goes to another node as soon as it is free.
  */
 export class Owners {
   readonly #clock: Clock;
@@ -60,14 +60,14 @@ export class Owners {
     return claim !== null && this.#isEnding(claim);
   }
 
-  /** Whose it is; made this node's where that can be. null: nobody's, and not for this node to have. */
+  /** Whose it is; made this node's where that can be. null: it has no owner, and this node must not take it. */
   async of(place: Place, key: string, client: ClientProfile): Promise<Owner | null> {
     const leaves = place.otherInstances.length > 0 && (this.#self.draining || this.#servers.yields(place, key, client));
     if (place.here && !leaves) return this.#claim(place, key, client);
     return this.#claims.owner(place.server.name, key);
   }
 
-  /** The home that has it; null where that is this node or nobody, or while nobody can tell. */
+  /** The instance that has it; null where that is this node or none, or while it is not known. */
   async instanceOfOwner({ server, otherInstances }: Place, key: string): Promise<RemoteInstance | null> {
     if (otherInstances.length === 0 || this.#claims.mine(server.name, key) !== null) return null;
     const owner = await this.#toldSoon(server.name, key);
@@ -76,7 +76,7 @@ export class Owners {
 
   /** Makes it this node's, unless it is another's, or for others to have. Rejects with GatewayError. */
   async claim(place: Place, key: string, client: ClientProfile): Promise<Owner> {
-    // Whoever was sent here, for want of luck elsewhere, gets a try, unless the server cannot be started for anybody.
+    // A call that failed elsewhere gets a try here, unless the server cannot be started for any client.
     if (this.#servers.yields(place, key, null)) throw notStarted(place.server.name);
     const owner = await this.#claim(place, key, client);
     if (owner !== null) return owner;
@@ -84,7 +84,7 @@ export class Owners {
     throw new GatewayError('NOT_SENT', `the files of this node have dropped ${server}`, { server });
   }
 
-  /** null for nobody's, and where the store does not say so soon. While it does not answer, nobody waits for it. */
+  /** null without an owner, and where the store does not answer soon. While it does not answer, it is not waited for. */
   #toldSoon(server: string, key: string): Promise<Owner | null> {
     const clock = this.#clock;
     const askAgainAt = this.#askAgainAt;
@@ -121,7 +121,7 @@ export class Owners {
   }
 }
 
-/** Nor is it tried here at the moment: other homes may have more luck. */
+/** Nor is it tried here at the moment: other instances may start. */
 export function notStarted(server: string): GatewayError {
   return new GatewayError('NOT_SENT', `${server} cannot be started at this node`, { server });
 }

@@ -7,21 +7,21 @@ import type { Claim } from './held-claims.ts';
 /** The one process, or set of processes, of a server that runs once in the cluster. */
 export const SINGLETON = 'singleton';
 
-/** Whether calls run under it: not what is nobody's yet, and not a stream. Those have ends of their own. */
+/** Whether calls run under it: not what serves no client yet, and not a stream. Those have ends of their own. */
 export function servesCalls({ key, client }: Pick<Claim, 'key' | 'client'>): boolean {
   return key === SINGLETON || client !== null;
 }
 
 /**
  * What a call needs that only one node may own: the processes of one session, of one principal, of a singleton. null:
- * nothing; any home can serve it. Until the era of a server is known, its connections may turn out to be one session's.
+ * nothing; any instance can serve it. Until the era of a server is known, its connections may turn out to be one session's.
  */
 export function claimKey(place: Place, client: ClientProfile, lists: Pick<Upstreams, 'knownCatalog'>): string | null {
   if (!place.process) return null;
   return runsOnce(place) ? SINGLETON : affinity(place, client, lists);
 }
 
-/** Whose state at the server the client's calls build on; null where everybody shares everything. */
+/** Whose state at the server the client's calls build on; null where all clients share everything. */
 export function affinity(
   { server }: Place,
   client: ClientProfile,
@@ -32,7 +32,7 @@ export function affinity(
   return isolation === 'shared' ? null : callerKey(client, isolation);
 }
 
-/** The home that a new key of the server goes to: of two taken at random, the one with less to do. */
+/** The instance that a new key of the server goes to: of two taken at random, the one with less to do. */
 export function spread(
   server: string,
   instances: readonly RemoteInstance[],

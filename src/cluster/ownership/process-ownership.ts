@@ -8,7 +8,7 @@ import type { Claim } from './held-claims.ts';
 import { isSingleton } from './own-servers.ts';
 import { SINGLETON } from './placement.ts';
 
-/** What is everybody's needs no owner; its processes know which life of the node they were started in. */
+/** What all clients share needs no owner; its processes know which life of the node they were started in. */
 class Unowned implements Owned {
   readonly epoch: string;
   readonly stillMine = true;
@@ -30,7 +30,7 @@ class Unowned implements Owned {
 class OfClaim implements Owned {
   readonly epoch: string;
   readonly #claims: Claims;
-  /** null: everybody's. */
+  /** null: shared by all clients. */
   #claim: Claim | null;
   #serving = false;
   #ending = false;
@@ -89,11 +89,11 @@ interface SpareDeps {
   readonly claims: Claims;
   readonly spare: Claim;
   readonly claimOf: (client: ClientProfile) => Claim;
-  /** It has become somebody's, or has ended. */
+  /** It serves a client, or has ended. */
   readonly taken: () => void;
 }
 
-/** A process that was started before anybody knew whose it would be, under a claim of its own. */
+/** A process that was started before it had a client, under a claim of its own. */
 class OfSpare extends OfClaim {
   readonly #deps: SpareDeps;
 
@@ -120,7 +120,7 @@ export class ProcessOwnership implements Ownership {
   readonly #self: Pick<OwnNode, 'epoch'>;
   readonly #peer: string;
   #spares = 0;
-  /** Those that are nobody's yet. */
+  /** Those that serve no client yet. */
   readonly #waiting = new Set<Claim>();
 
   constructor(claims: Claims, self: Pick<OwnNode, 'epoch'>, peer: string) {
@@ -137,7 +137,7 @@ export class ProcessOwnership implements Ownership {
     if (isSingleton(server)) return new OfClaim(this.#claims, await this.#claim(server, SINGLETON, null));
     if (whose === 'shared' || server.isolation === 'shared') return new Unowned(this.#self.epoch);
     if (whose !== 'spare') return new OfClaim(this.#claims, await this.#claim(server, keyOf(server, client), client));
-    // Of a spare nobody knows yet whose it will be; its epoch is one of its own, older than that of any later owner.
+    // A warm process has no client yet; its epoch is one of its own, older than that of any later owner.
     const spare = await this.#claim(server, `spare ${this.#peer} ${++this.#spares}`, null);
     this.#waiting.add(spare);
     const claimOf = (its: ClientProfile): Claim => {

@@ -48,7 +48,7 @@ export class FollowedRecords implements KnownRecords, WrittenRecords {
   readonly #owner: RecordOwner;
   readonly #bucket: LazyBucket;
   readonly #writes: WriteBehind;
-  /** Heard of since everything was told last. */
+  /** Heard of since the last full listing began. */
   #told = new Set<string>();
   /** Heard of before that, and not since; until it is heard of again, or is gone. */
   readonly #untold = new Set<string>();
@@ -98,7 +98,7 @@ export class FollowedRecords implements KnownRecords, WrittenRecords {
   async close(): Promise<void> {
     await Promise.all([this.#writes.close(), this.#missing?.close()]);
     this.#closed = true;
-    // Everything may have been told anew meanwhile.
+    // A new listing may have ended meanwhile.
     this.#missing?.stop();
     this.#watch?.close();
     this.#stopWatch?.();
@@ -146,7 +146,7 @@ export class FollowedRecords implements KnownRecords, WrittenRecords {
     else if (merged) this.#owner.heard(key, value, false);
   }
 
-  /** Everything was told, for the first time or again: what was not was deleted, or lost. */
+  /** Everything was listed, for the first time or again: what was not was deleted, or lost. */
   #toldAll(): void {
     this.#owner.heardAll?.();
     this.#missing = new MissingRecords(this.#deps, this.#bucket, this.#name, this, this.#untold);
@@ -190,7 +190,7 @@ export class FollowedRecords implements KnownRecords, WrittenRecords {
   }
 }
 
-/** What is waited for until it comes, or whoever waits gives up: then nothing of it is kept. */
+/** What is waited for until it comes or the caller gives up: then nothing of it is kept. */
 export interface Wait<Value> {
   readonly come: Promise<Value>;
   readonly giveUp: () => void;
@@ -198,7 +198,7 @@ export interface Wait<Value> {
 
 type Tell = (revision: number) => void;
 
-/** How far the records of a bucket were written and heard of, for whoever waits for that. */
+/** How far the records of a bucket were written and heard of, for callers that wait for that. */
 export class Progress {
   readonly #written = new Map<string, Set<Tell>>();
   readonly #unheard = new Map<Tell, number>();
@@ -248,7 +248,7 @@ export class Progress {
     }
   }
 
-  /** Everything is told again; in another making of the bucket, revisions begin again. */
+  /** Everything is listed again; in another making of the bucket, revisions begin again. */
   beginAnew(): void {
     this.#upTo = 0;
   }

@@ -22,9 +22,9 @@ export interface KnownRecords {
 type Deps = Pick<ClusterDeps, 'clock' | 'logger'>;
 
 /**
- * Records that were there before an outage, and of which the store has not told since. A store that has just begun again was
- * seen to have told everything before it had. Whoever takes a record for gone ends what it stands for, at all nodes: so each
- * is asked for, and what nobody has deleted is not gone. What was lost is written again.
+ * Records that were there before an outage, and which the store has not listed since. A store that has just begun again was
+ * seen to end its listing too early. A node that takes a record for gone ends what it belongs to, at all nodes: so each
+ * is asked for, and what was not deleted is not gone. What was lost is written again.
  */
 export class MissingRecords {
   readonly #deps: Deps;
@@ -54,7 +54,7 @@ export class MissingRecords {
     void this.#seek();
   }
 
-  /** Everything is told anew. */
+  /** Everything is listed anew. */
   stop(): void {
     this.#over = true;
     this.#stopAgain?.();

@@ -17,7 +17,10 @@ const AGAIN_MS = 1_000;
  * cannot know that there was one.
  */
 const SETTLES_MS = 3_000;
-/** The same where sessions can be read and are not told: others may be as slow to hear that the store has lost something. */
+/**
+ * The same where sessions can be read and are not followed: others may be as slow to hear that the store has lost
+ * something.
+ */
 const SETTLES_UNTOLD_MS = 10_000;
 const SESSIONS = 'trunkline_sessions';
 /** Those that are used are written once a minute; the sweep ends others far sooner. */
@@ -41,9 +44,9 @@ interface SharedSessionRecordsDeps {
 }
 
 /**
- * Client sessions as all nodes know them: any of them can serve any session. While the store cannot be read, nobody says
- * of a session that it is not there; when it has lost everything, it is told what it had: sessions end when somebody ends
- * them.
+ * Client sessions as all nodes know them: any of them can serve any session. While the store cannot be read, no node says
+ * of a session that it is not there; when it has lost everything, nodes write what they know: sessions end only when a
+ * client or the sweep ends them.
  */
 export class SharedSessionRecords implements SessionRecords, RecordOwner {
   readonly #deps: SharedSessionRecordsDeps;
@@ -53,7 +56,7 @@ export class SharedSessionRecords implements SessionRecords, RecordOwner {
   readonly #kinds = new SessionKinds();
   /** Until then others may not have written all that they know. */
   #settlesAt = Number.POSITIVE_INFINITY;
-  /** Everything that is there was told once. */
+  /** Everything that is there was listed once. */
   #told = false;
   #warned = false;
   #closed = false;
@@ -70,8 +73,8 @@ export class SharedSessionRecords implements SessionRecords, RecordOwner {
   }
 
   /**
-   * Rejects with GatewayError NOT_SENT where nobody here knows it and the store cannot be asked, or could not be written to
-   * until a moment ago: it may well be there.
+   * Rejects with GatewayError NOT_SENT where this node does not know it and the store cannot be asked, or could not be
+   * written to until a moment ago: it may well be there.
    */
   async get(id: string): Promise<SessionRecord | null> {
     const { clock } = this.#deps;

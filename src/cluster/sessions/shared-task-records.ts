@@ -32,7 +32,7 @@ type Written = { readonly format: number; readonly record: TaskRecord };
 
 /**
  * Tasks as all nodes know them: any of them can be asked after any task. Kept by the node that began them as on a lone
- * node, and told to the others; sealed, for callers' answers are in them.
+ * node, and shared with the others; sealed, for callers' answers are in them.
  */
 export class SharedTaskRecords implements TaskRecords, RecordOwner {
   readonly #deps: SharedTaskRecordsDeps;
@@ -82,7 +82,7 @@ export class SharedTaskRecords implements TaskRecords, RecordOwner {
     if (value !== null) this.#records.put(record.key, value);
   }
 
-  /** As the others are told of it; null: it is this node's affair. */
+  /** As the others get it; null: it stays at this node. */
   #bytesOf(record: TaskRecord): Buffer | null {
     // Its session is a pipe or a stream of this process.
     if (record.passing === true) return null;

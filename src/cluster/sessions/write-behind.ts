@@ -33,7 +33,7 @@ export interface Written {
 }
 
 /**
- * Writes records behind whoever changes them: of one record one thing after the other and the newest last, a few at a time,
+ * Writes records in the background: of one record one thing after the other and the newest last, a few at a time,
  * and again while the store cannot be reached.
  */
 export class WriteBehind {
@@ -49,7 +49,10 @@ export class WriteBehind {
   #againMs = AGAIN_MS;
   #closed = false;
 
-  /** `name`: of the bucket. `maxWaiting`: what waits to be written while the store is away; beyond, the oldest is not written. */
+  /**
+   * `name`: of the bucket. `maxWaiting`: what waits to be written while the store is away; beyond, the oldest is not
+   * written.
+   */
   constructor(deps: Deps, bucket: LazyBucket, name: string, maxWaiting: number, records: WrittenRecords) {
     this.#deps = deps;
     this.#bucket = bucket;

@@ -3,6 +3,7 @@ import type { ClientProfile } from '../../model/client-profile.ts';
 import { CATALOGUE } from '../../model/error-catalogue.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
 import type { EventSink, LeftStream, PostAnswer, Resumed, StreamPost } from '../../model/stream-copies.ts';
 import { PostedBodies } from '../calls/posted-bodies.ts';
@@ -30,6 +31,8 @@ interface OwnClients {
   clientOf(sessionId: string): ClientProfile | null;
   /** What the client of a stream of this node posted to another one. */
   posted(post: StreamPost): PostAnswer;
+  /** A client of one of its sessions sent this to another node. */
+  fromElsewhere(sessionId: string, message: Message): void;
   /** A stream that began here; false where there is none such. */
   resumeFor(sessionId: string, afterId: string, open: () => EventSink): Promise<boolean>;
 }
@@ -123,6 +126,11 @@ export class ClientsElsewhere implements SubscriptionOwner, StreamOwner {
   /** A client opens a stream of its session here. `moved`: another node had it until now. */
   opened(sessionId: string, moved: boolean): void {
     void this.#subscriptions.opened(sessionId, moved);
+  }
+
+  /** What a client sent to another node, for something that may be in hand here. */
+  message(sessionId: string, message: Message): void {
+    this.#own?.fromElsewhere(sessionId, message);
   }
 
   /** A node is gone. */

@@ -16,9 +16,9 @@ import type { Side, SideMessages } from './side-messages.ts';
 const FOR_WATCHERS = /^notifications\/(resources\/updated$|tasks)/;
 
 /**
- * What the servers of this node tell of their own accord, for whoever it concerns: what is one session's goes to the
+ * Notifications and requests of the servers of this node, for the clients that they concern: what is one session's goes to the
  * node that has that session; the rest to all nodes that use the server here, and where it is more than this connection's
- * affair to those that have it too, because a session at it may be everybody's, and be told by way of one node.
+ * affair to those that have it too, because all nodes may share a session at it, whose events come to one node.
  */
 export class RelayedEvents implements UpstreamEvents {
   /** This node's own gateway. */
@@ -71,7 +71,7 @@ export class RelayedEvents implements UpstreamEvents {
     this.#own.relisted(server);
   }
 
-  /** Clients of other nodes are told where the lists differ. */
+  /** Clients of other nodes are notified where the lists differ. */
   listsAnnounced(server: string, key: string, methods: readonly string[]): void {
     this.#here.listsAnnounced?.(server, key, methods);
   }
@@ -100,7 +100,7 @@ export class RelayedEvents implements UpstreamEvents {
     return sessionId === null ? null : this.#users.holderOf(sessionId);
   }
 
-  /** `homes`: to those that have the server too. */
+  /** `instances`: also to the nodes that have the server. */
   #tell(server: string, sessionId: string | null, side: Side, message: Message | null = null, instances = true): void {
     const holder = this.#holder(sessionId);
     if (sessionId !== null && holder === null) return;

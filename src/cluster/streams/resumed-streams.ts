@@ -125,7 +125,7 @@ function subject(peer: string): string {
   return `trunkline.resume.${peer}`;
 }
 
-/** What the node that a client has its stream at is told of it. The first one opens the stream; an event is the piece. */
+/** What is sent to the node where the client has its stream. The first one opens the stream; an event is the piece. */
 type StreamTold =
   | { readonly kind: 'open' }
   | { readonly kind: 'event'; readonly id: string | null; readonly droppable: boolean }

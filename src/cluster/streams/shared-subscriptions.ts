@@ -55,13 +55,13 @@ interface Mine {
 /** What is being written. What is heard of it meanwhile may be older, or newer. */
 interface Writing {
   readonly key: string;
-  /** The revision in which somebody else had it by then, or nobody; 0: none. */
+  /** The revision in which another node had it by then, or it was deleted; 0: none. */
   outdone: number;
   telling: number;
 }
 
 const BUCKET = 'trunkline_subscriptions';
-/** No session lives for longer; records of ended ones are deleted by whoever ends them. */
+/** No session lives for longer; the node that ends a session deletes its records. */
 const KEPT_MS = 30 * 24 * 3_600_000;
 const MAX_OF_SESSION = 1_000;
 const MAX_IN_ALL = 65_536;
@@ -77,7 +77,7 @@ const OPENING_MS = 10_000;
 /**
  * What sessions are subscribed to, as all nodes know it. Each is in the books of one node. When that is gone, the node where
  * the session's stream is, or where it is opened next, takes it over: it subscribes anew and tells the client once that the
- * resource may be another, as nobody knows what was missed. Who of several that is, a write on the revision decides.
+ * resource may have changed, as it is not known what was missed. Of several nodes one wins, by a write on the revision.
  */
 export class SharedSubscriptions {
   readonly #deps: Deps;
@@ -140,7 +140,10 @@ export class SharedSubscriptions {
     if (heard || this.#unwritten.size < MAX_UNHEARD) this.#put(key, null);
   }
 
-  /** The session has ended: whoever has it in the books deletes it, and anybody what nobody has. */
+  /**
+   * The session has ended: the node with the subscription deletes the record; any node deletes those of nodes that are
+   * gone.
+   */
   ended(sessionId: string): void {
     for (const [key, { written }] of this.#known.get(sessionId) ?? []) {
       if (this.#mine.delete(key) || !this.#isThere(written.peer)) this.#put(key, null);
@@ -189,7 +192,7 @@ export class SharedSubscriptions {
     if (this.#taking.has(key)) return;
     this.#taking.add(key);
     let pauseMs = AGAIN_MS;
-    // While it is nobody's but ours, and there is somebody to tell.
+    // While no other node has it, and a client listens here.
     while (!this.#closed && this.#owner.listening(sessionId) && (await this.#tried(key, sessionId)) === 'later') {
       await pause(this.#deps.clock, pauseMs);
       pauseMs = Math.min(pauseMs * 2, MAX_AGAIN_MS);
@@ -291,7 +294,7 @@ export class SharedSubscriptions {
     if (!this.#mine.has(key)) this.#forget(key);
   }
 
-  /** Somebody else had it in this revision, or nobody. What this node says of it may be newer. */
+  /** In this revision another node had it, or it was deleted. What this node has written may be newer. */
   #outdone(key: string, revision: number): void {
     if (this.#unwritten.has(key)) return;
     if (this.#writing?.key === key) {
@@ -341,7 +344,7 @@ export class SharedSubscriptions {
     else this.#countsElsewhere.delete(of);
   }
 
-  /** What was not told is not there any more; where the store has lost what is ours, it is told again. */
+  /** What was not listed is not there any more; where the store has lost what is this node's, it is written again. */
   #told(): void {
     for (const known of [...this.#known.values()]) {
       for (const [key, { telling }] of [...known]) {

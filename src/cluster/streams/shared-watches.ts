@@ -10,7 +10,7 @@ import { LruMap } from '../lru-map.ts';
 import type { KnownServers } from '../nodes/known-servers.ts';
 import { type Watchers, Withdrawals } from './withdrawals.ts';
 
-/** Resources of which it is known who watches them; others are given up by whoever comes first. */
+/** Resources of which it is known who watches them; others are given up by the first unsubscription. */
 const MAX_RESOURCES = 65_536;
 const SUBSCRIBE = 'resources/subscribe';
 const UNSUBSCRIBE = 'resources/unsubscribe';
@@ -52,7 +52,7 @@ export class SharedWatches implements Watchers {
     pass: () => Promise<Outcome>,
   ): Promise<Outcome> {
     const uri = bodyField(request, 'uri');
-    // A session's own connection is nobody else's affair.
+    // A session's own connection concerns no other client.
     if (uri === null || key === sessionId) return pass();
     const resource = [server, key ?? '', text(request.bytes, uri)].join(SEPARATOR);
     if (request.method === UNSUBSCRIBE) {
@@ -61,7 +61,7 @@ export class SharedWatches implements Watchers {
     }
     const nodes = this.#nodes.get(resource) ?? new Set<string>();
     const again = nodes.has(node);
-    // Before it is passed on, so that nobody who gives it up meanwhile takes it away.
+    // Before it is passed on, so that no unsubscription meanwhile takes it away.
     nodes.add(node);
     this.#nodes.set(resource, nodes);
     await this.#withdrawals.over(resource);
@@ -94,7 +94,7 @@ export class SharedWatches implements Watchers {
     this.#withdrawals.close();
   }
 
-  /** null: somebody else watches it. */
+  /** null: another client watches it. */
   async #giveUp(server: string, resource: string, node: string, pass: () => Promise<Outcome>): Promise<Outcome | null> {
     const others = (): readonly string[] => this.#others(server);
     if (!this.leave(resource, node)) {

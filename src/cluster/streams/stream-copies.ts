@@ -14,7 +14,7 @@ import { packFrame, unpackFrame } from '../frames/frame.ts';
 const BATCH_MS = 10;
 /** A larger event is left out, and said to be. */
 const MAX_EVENT_BYTES = 512 * 1024;
-/** More than this waits for nobody. */
+/** More than this is written at once. */
 const MAX_BATCH_BYTES = 256 * 1024;
 const MAX_WAITING_BYTES = 4 * 1024 * 1024;
 const MAX_EVENTS = 512;
@@ -179,7 +179,7 @@ export class LeftStreams {
     this.#log = log;
   }
 
-  /** What followed this event, for whoever the stream was for; null where nothing is known. Never rejects. */
+  /** What followed this event, for the client of the stream; null where nothing is known. Never rejects. */
   async after(sessionId: string, principal: string, eventId: string): Promise<LeftStream | null> {
     const name = EVENT_ID.exec(eventId)?.[1];
     if (name === undefined) return null;
@@ -193,7 +193,7 @@ export class LeftStreams {
   }
 
   /**
-   * Whoever reads it from now on is told that it goes on after this event; false where somebody has written meanwhile.
+   * Readers see from now on that it goes on after this event; false where another node has written meanwhile.
    * Rejects with GatewayError.
    */
   async takeOver({ name, sessionId, principal, next, position }: LeftStream, eventId: string): Promise<boolean> {
@@ -219,7 +219,7 @@ function read(
   const asked = new Map<string, OwedAnswer>();
   for (const entry of entries) {
     const { header, pieces } = unpackFrame<CopiedEvents | CopyEnds>(entry);
-    // Whoever it is not for learns nothing of it.
+    // Another session or principal learns nothing of it.
     if (header.sessionId !== sessionId || header.principal !== principal) return null;
     if (header.kind === 'next') return { events, owed, next: header.eventId };
     if (header.kind !== 'events') continue;

@@ -5,7 +5,7 @@ import { packFrame, unpackFrame } from '../frames/frame.ts';
 
 /** Who has not said by then whether it watches the resource counts as if it did. */
 const ASK_MS = 1_000;
-/** Whoever subscribes waits no longer for a withdrawal of which it hears neither that it goes on nor its end. */
+/** A subscription waits no longer for a withdrawal of which it hears neither that it goes on nor its end. */
 const HOLD_MS = 5_000;
 /** A server may take as long to answer as it may for every call; the others hear so often that it has not yet. */
 const RENEW_MS = 1_000;
@@ -43,9 +43,10 @@ interface Held {
 }
 
 /**
- * What several nodes may watch in one session of a server's is given up there when none of them watches it. Whoever gives it up
- * asks the others. One that does not watch it says so, and subscribes nobody to it until that is over: a subscription that
- * came to the server between answer and withdrawal would be withdrawn. One that cannot be asked may watch it, while it is there.
+ * What several nodes may watch in one session of a server's is given up there when none of them watches it. The node that
+ * gives it up asks the others. One that does not watch it says so, and subscribes no client to it until that is over: a
+ * subscription that came to the server between answer and withdrawal would be withdrawn. One that cannot be asked may watch
+ * it, while it is there.
  */
 export class Withdrawals {
   readonly #bus: Bus;
@@ -79,7 +80,7 @@ export class Withdrawals {
     for (const peer of others) void this.#ask(peer, { resource, node, id: null });
   }
 
-  /** The outcome of `pass`; null, and no call of it, where somebody still watches the resource. `others`: as of now. */
+  /** The outcome of `pass`; null, and no call of it, where a node still watches the resource. `others`: as of now. */
   async run(
     resource: string,
     node: string,
@@ -104,7 +105,7 @@ export class Withdrawals {
     }
   }
 
-  /** Resolves when nobody withdraws the resource. */
+  /** Resolves when no node withdraws the resource. */
   async over(resource: string): Promise<void> {
     for (let held = this.#held.get(resource); held !== undefined; held = this.#held.get(resource)) await held.over;
   }
@@ -119,7 +120,7 @@ export class Withdrawals {
     for (const id of [...this.#resources.keys()]) this.#release(id);
   }
 
-  /** Whether the node says that somebody watches it; null where it does not say. */
+  /** Whether the node says that it watches the resource; null where it does not say. */
   async #ask(peer: string, left: Left): Promise<boolean | null> {
     const { outcome } = this.#bus.call(subject(peer), packFrame(left), { to: peer, deadlineMs: ASK_MS });
     const ended = await outcome;

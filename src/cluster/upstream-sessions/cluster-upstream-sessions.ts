@@ -29,7 +29,7 @@ import { SessionStreams } from './session-streams.ts';
 import { listenAlone, type UsedSession, UsedSessions } from './used-sessions.ts';
 
 const SESSIONS = 'trunkline_server_sessions';
-/** Nobody's any more: those that are in use are written once a day. */
+/** Older ones are not in use: those that are in use are written once a day. */
 const KEPT_MS = 8 * 24 * 3_600_000;
 /** What a server says of itself is in each of them. */
 const MAX_RECORD_BYTES = 512 * 1024;
@@ -46,8 +46,8 @@ const MAX_TELLS = 30;
 type Deps = Pick<ClusterDeps, 'bus' | 'state' | 'clock' | 'logger' | 'sealing'>;
 
 /**
- * The sessions of HTTP servers, as all nodes have them. Each is a record: opened by whoever wrote first that it does,
- * used by everybody who reads it, replaced on top of the generation that its server disowned, and ended by whoever
+ * The sessions of HTTP servers, as all nodes have them. Each is a record: opened by the node that first wrote that it does,
+ * used by every node that reads it, replaced on top of the generation that its server disowned, and ended by the node that
  * deletes it. While the store is away a node goes on with what it knows, and opens for itself what it does not. One that is
  * there and does not answer is given a while before: two nodes with a session each are two answers to one client.
  */
@@ -200,7 +200,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     return free ? ((await this.#begin(place, key, held, found, gone)) ?? 'again') : null;
   }
 
-  /** Whether it is worth the wait: nobody here knows the session, and the store may tell in a moment. */
+  /** Whether it is worth the wait: this node does not know the session, and the store may answer in a moment. */
   #mayAnswer(key: string, gone: string | null, failedAt: number): boolean {
     const own = this.#used.get(key);
     if (!this.#connected || this.#openFailures || (own !== null && own.generation !== gone)) return false;
@@ -230,7 +230,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     return { kind: 'open', record: shared, generation };
   }
 
-  /** Leave to open it, by a write on what was read; null when somebody was faster. */
+  /** Leave to open it, by a write on what was read; null when another node was faster. */
   async #begin(
     place: SessionPlace,
     key: string,
@@ -291,11 +291,11 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     return generation;
   }
 
-  /** Whoever waits may have the turn. Tried until it is known: others believe in it as long as this node lives. */
+  /** Lets another node open the session. Tried until it is done: others wait for this node as long as it lives. */
   async #free(key: string, replaces: boolean, revision: number): Promise<void> {
     this.#turns.delete(key);
     try {
-      // That a session was lost is to be told by whoever opens the next one.
+      // The node that opens the next session reports that this one was lost.
       const free: WrittenSession = { by: '', since: null, replaces: true, sealed: '' };
       if (replaces) await this.#bucket.update(key, writtenText(free), revision);
       else await this.#bucket.delete(key, revision);
@@ -304,7 +304,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     }
   }
 
-  /** A write may have arrived though nobody told us: nobody is to wait for what this node does not do. */
+  /** A write may have arrived without an answer: other nodes must not wait for what this node does not do. */
   async #settle(key: string): Promise<void> {
     try {
       const found = await this.#get(key);
@@ -321,7 +321,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     if (!this.#closed) this.#deps.clock.after(AGAIN_MS, () => void this.#settle(key));
   }
 
-  /** Without the store: what this node knows, or one of its own, which is told of later. */
+  /** Without the store: what this node knows, or one of its own, which is published later. */
   #alone(place: SessionPlace, key: string, gone: string | null): OpenedSession | SessionTurn {
     const own = this.#used.get(key);
     if (own !== null && own.generation !== gone) return this.#goOn(own);
@@ -339,7 +339,10 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     };
   }
 
-  /** Of one that this node opened for itself while the store did not answer. What it does not take soon is told of in time. */
+  /**
+   * Of one that this node opened for itself while the store did not answer. What the store does not take soon is published
+   * later.
+   */
   #tellSoon(key: string, times: number): void {
     this.#deps.clock.after(AGAIN_MS, () => {
       if (this.#closed || !this.#connected || this.#used.get(key)?.published !== false) return;

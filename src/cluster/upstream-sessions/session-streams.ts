@@ -10,11 +10,11 @@ const SUBJECT = 'trunkline.unheard';
 const PREFIX = 'stream ';
 /** The lease of a node that is gone is over after five of them. */
 const LOOK_MS = 500;
-/** Truth is level: whoever was not told that nobody listens finds out by itself. */
+/** A node that missed the message that a stream has no listener finds out by itself. */
 const LEVEL_MS = 60_000;
 /** In one message. */
 const MAX_TOLD = 100;
-/** Servers choose the ids of their events: longer ones are told to nobody, and whoever listens next begins anew. */
+/** Servers choose the ids of their events: longer ones are not published, and the next listener begins anew. */
 const MAX_AFTER = 512;
 
 type Deps = Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>;
@@ -29,9 +29,9 @@ interface Entry {
   early: boolean;
   /** The node that listens; null while that is not known. */
   owner: string | null;
-  /** The last event that was heard here, while nobody else has listened since. */
+  /** The last event that was heard here, while no other node has listened since. */
   after: string | null;
-  /** Somebody has listened before: what was said since then may have been heard by nobody. */
+  /** A node has listened before: what was sent since then may be lost. */
   gap: boolean;
   trying: boolean;
   disarm: (() => void) | null;
@@ -66,7 +66,7 @@ export class SessionStreams {
     this.#stop = deps.clock.after(LEVEL_MS, () => this.#level());
   }
 
-  /** The member may be told to listen from now on. */
+  /** `member.listen` may be called from now on. */
   join({ server }: SessionPlace, key: string, member: SessionMember): void {
     const before = this.#entries.get(key);
     const entry: Entry = {
@@ -103,7 +103,7 @@ export class SessionStreams {
     });
   }
 
-  /** Somebody else has it by now, or may have. False where the claim is of another kind. */
+  /** Another node has it by now, or may have. False where the claim is of another kind. */
   lost({ key }: Claim): boolean {
     if (!key.startsWith(PREFIX)) return false;
     const entry = this.#entries.get(key.slice(PREFIX.length));
@@ -157,7 +157,7 @@ export class SessionStreams {
       const owner = await this.#claims.claim(entry.server, PREFIX + entry.key);
       if (owner.kind === 'theirs') {
         entry.owner = owner.peer;
-        // Whoever listens now hears what follows on that.
+        // The present listener hears what follows on that.
         entry.after = null;
         entry.gap = true;
         entry.early = false;
@@ -194,7 +194,7 @@ export class SessionStreams {
     if (taken) void this.#try(entry);
   }
 
-  /** Nobody listens to these any more. */
+  /** No node listens to these any more. */
   #unheard({ streams }: Unheard, from: string): void {
     for (const { key, after } of streams) {
       const entry = this.#entries.get(key);
@@ -227,7 +227,7 @@ export class SessionStreams {
     return !this.#closed && this.#entries.get(entry.key) === entry;
   }
 
-  /** Nobody will ever want the claim again unless he joins anew. */
+  /** The claim is forgotten: a member that joins anew claims it anew. */
   #release({ server, key }: Entry): Promise<void> {
     return this.#claims.release(server, PREFIX + key, true);
   }

@@ -13,7 +13,7 @@ const MAX_WRITES = 32;
 type Deps = Pick<ClusterDeps, 'bus' | 'clock' | 'logger' | 'sealing'>;
 
 export interface UsedSession extends OwnStream {
-  /** As it was put: whoever keeps it as well keeps this very text. */
+  /** The string that was put: other maps keep this same string. */
   readonly key: string;
   readonly record: UpstreamSessionRecord;
   generation: string;
@@ -95,7 +95,7 @@ export class UsedSessions {
   leave(key: string, member: SessionMember): void {
     const kept = this.#kept.get(key);
     if (kept?.member !== member) return;
-    // What nobody else knows of is kept, for the next connection.
+    // What no other node knows of is kept, for the next connection.
     if (kept.published) this.forget(key);
     else kept.member = null;
   }
@@ -185,7 +185,7 @@ export class UsedSessions {
     } else if (lost || !kept.published) this.#replaced(key, kept);
   }
 
-  /** While the nodes were apart another one opened the session too; that one is everybody's by now. */
+  /** While the nodes were apart another one opened the session too; all nodes use that one by now. */
   #replaced(key: string, { place, member }: Kept): void {
     this.#deps.logger.warn('server_session_replaced', { server: place?.server ?? '' });
     this.forget(key);
@@ -195,12 +195,12 @@ export class UsedSessions {
 
 /** A session of a server's that no other node can use. */
 export interface OwnStream {
-  /** How far its stream was heard; null where that is not known, undefined before anybody has listened. */
+  /** How far its stream was heard; null where that is not known, undefined before the first listener. */
   heard?: string | null;
 }
 
 /**
- * Nobody else can listen to it, so no claim is needed: whoever has the connection listens, and goes on where the one before
+ * No other node can listen to it, so no claim is needed: the node with the connection listens, and goes on where the one before
  * it ended. The returned function: not any more.
  */
 export function listenAlone(stream: OwnStream, member: SessionMember): () => void {
