@@ -4,11 +4,11 @@ import type { ClientStreams } from '../model/ports.ts';
 import type { ListKind } from '../model/server-catalog.ts';
 import { notification } from '../protocol/compose.ts';
 import { LIST_METHODS } from '../protocol/methods.ts';
-import type { Catalogs } from './catalogs.ts';
 import type { KnownServers } from './dispatch/dispatch.ts';
-import { changedMethods, declaredMethods, type ListChange, methodsDue, type Recipient } from './list-changes.ts';
 import type { Listens } from './listens.ts';
-import type { SeenSessions } from './seen-sessions.ts';
+import type { Catalogs } from './lists/catalogs.ts';
+import { changedMethods, declaredMethods, type ListChange, methodsDue, type Recipient } from './lists/list-changes.ts';
+import type { SeenSessions } from './lists/seen-sessions.ts';
 
 /** Changes come in bursts (three lists of one server, servers starting together); they are told once. */
 const COALESCE_MS = 50;

@@ -3,7 +3,7 @@ import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { failureAnswer, toolFailure } from '../protocol/compose.ts';
 import { namedParam } from './params.ts';
-import { asksForTask } from './task-ids.ts';
+import { asksForTask } from './tasks/task-ids.ts';
 
 /**
  * The answer that tells a client of a failure. Stateful clients of the aggregate get failed tool calls as `isError`

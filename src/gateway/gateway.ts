@@ -21,9 +21,9 @@ import type { HelloView } from './hello-view.ts';
 import { OperationMeter } from './operation-meter.ts';
 import { assemble, type GatewayDeps, type Parts } from './parts.ts';
 import { refuseAccess } from './policy/access.ts';
-import type { Watched } from './resource-watches.ts';
 import { StateSealer } from './state-sealer.ts';
-import { updateOf } from './subscriptions.ts';
+import type { Watched } from './subscriptions/resource-watches.ts';
+import { updateOf } from './subscriptions/subscriptions.ts';
 
 export type { GatewayDeps } from './parts.ts';
 

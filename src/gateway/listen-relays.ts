@@ -3,16 +3,16 @@ import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import { request } from '../protocol/compose.ts';
-import type { AggregateResources } from './aggregate-resources.ts';
 import type { Dispatch, KnownServers } from './dispatch/dispatch.ts';
-import { exposedUpdate } from './exposed-update.ts';
-import type { Feeds } from './feeds.ts';
-import { declaredMethods } from './list-changes.ts';
-import type { Listen } from './listen.ts';
-import { LIST_FLAGS, type ListenFilter } from './listen-filter.ts';
+import { declaredMethods } from './lists/list-changes.ts';
 import { OwnExchange } from './own-exchange.ts';
-import type { ResourceWatches } from './resource-watches.ts';
-import type { TaskIds } from './task-ids.ts';
+import type { AggregateResources } from './resolve/aggregate-resources.ts';
+import { exposedUpdate } from './subscriptions/exposed-update.ts';
+import type { Feeds } from './subscriptions/feeds.ts';
+import type { Listen } from './subscriptions/listen.ts';
+import { LIST_FLAGS, type ListenFilter } from './subscriptions/listen-filter.ts';
+import type { ResourceWatches } from './subscriptions/resource-watches.ts';
+import type { TaskIds } from './tasks/task-ids.ts';
 import type { ListenedTasks, TaskListens } from './tasks/task-listens.ts';
 
 /** How long a server of which nothing is known is waited for. */

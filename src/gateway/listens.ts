@@ -5,13 +5,13 @@ import { failure, type Outcome } from '../model/outcome.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import { notification } from '../protocol/compose.ts';
 import { declaresTasksExtension } from '../protocol/tasks/extension.ts';
-import type { Catalogs } from './catalogs.ts';
 import type { KnownServers } from './dispatch/dispatch.ts';
-import { type ListChange, methodsDue } from './list-changes.ts';
-import { Listen } from './listen.ts';
-import { LIST_FLAGS, type ListenFilter, listenFilter } from './listen-filter.ts';
-import type { ListenMirror } from './listen-mirror.ts';
 import type { ListenRelays } from './listen-relays.ts';
+import type { Catalogs } from './lists/catalogs.ts';
+import { type ListChange, methodsDue } from './lists/list-changes.ts';
+import { Listen } from './subscriptions/listen.ts';
+import { LIST_FLAGS, type ListenFilter, listenFilter } from './subscriptions/listen-filter.ts';
+import type { ListenMirror } from './subscriptions/listen-mirror.ts';
 import { missingExtension } from './tasks/task-answers.ts';
 
 /** Resources and tasks one listen may name, and all of one principal. How many listens there may be is the edges' matter. */

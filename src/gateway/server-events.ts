@@ -6,11 +6,11 @@ import type { ClientStreams, StateLoss } from '../model/ports.ts';
 import { errorAnswer, failureAnswer, notification } from '../protocol/compose.ts';
 import { listsChangedBy } from '../protocol/methods.ts';
 import type { Announcer } from './announcer.ts';
-import type { Catalogs } from './catalogs.ts';
-import { exposedUpdate, updatedUri } from './exposed-update.ts';
-import type { ResourceWatches } from './resource-watches.ts';
-import type { SeenSession, SeenSessions } from './seen-sessions.ts';
-import type { TaskIds } from './task-ids.ts';
+import type { Catalogs } from './lists/catalogs.ts';
+import type { SeenSession, SeenSessions } from './lists/seen-sessions.ts';
+import { exposedUpdate, updatedUri } from './subscriptions/exposed-update.ts';
+import type { ResourceWatches } from './subscriptions/resource-watches.ts';
+import type { TaskIds } from './tasks/task-ids.ts';
 import type { Tasks } from './tasks/tasks.ts';
 
 export interface ServerEventsDeps {

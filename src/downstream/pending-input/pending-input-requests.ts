@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { requestDigest } from '../../gateway/request-digest.ts';
+import { requestDigest } from '../../gateway/dispatch/request-digest.ts';
 import type { Principal } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';

@@ -1,7 +1,7 @@
 import type { Message } from '../../model/message.ts';
 import { bodyString } from '../../protocol/body.ts';
 import { LIST_METHODS } from '../../protocol/methods.ts';
-import { isWithin } from '../wanted.ts';
+import { isWithin } from '../subscriptions/wanted.ts';
 import type { Subject } from './cache-key.ts';
 
 /** Answers of one method, and which of them. */

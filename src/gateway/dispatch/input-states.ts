@@ -9,7 +9,7 @@ import { stringValue, text } from '../../protocol/fields.ts';
 import { spliceMessage } from '../../protocol/splice.ts';
 import { inputOf, mayRequireInput } from '../../protocol/stateless/input-required.ts';
 import { resultType } from '../../protocol/stateless/result-type.ts';
-import { requestDigest } from '../request-digest.ts';
+import { requestDigest } from './request-digest.ts';
 
 /** Stands in front of every state that was sealed here. */
 const MARK = 'trunkline-input.';

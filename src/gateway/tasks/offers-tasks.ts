@@ -13,7 +13,7 @@ import {
   taskSupport,
   toolWithTasks,
 } from '../../protocol/tasks/extension.ts';
-import { asksForTask } from '../task-ids.ts';
+import { asksForTask } from './task-ids.ts';
 
 const OFFERS = new WeakMap<ServerCatalog, boolean>();
 

@@ -9,7 +9,7 @@ import { toStateless } from '../../protocol/stateless/to-stateless.ts';
 import { declaringTasks } from '../../protocol/tasks/extension.ts';
 import type { Dispatch } from '../dispatch/dispatch.ts';
 import { OwnExchange } from '../own-exchange.ts';
-import { type Mappings, RelayedExchange } from '../relayed-exchange.ts';
+import { type Mappings, RelayedExchange } from './relayed-exchange.ts';
 import { createdTask } from './task-news.ts';
 
 /** Ids are kept with their tasks, as keys too, and go with every request about them. */

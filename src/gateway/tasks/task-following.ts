@@ -2,7 +2,7 @@ import type { Principal } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { TaskRecord } from '../../model/ports.ts';
 import { isTerminal } from '../../model/task-status.ts';
-import type { Feeds } from '../feeds.ts';
+import type { Feeds } from '../subscriptions/feeds.ts';
 import { starterOf } from './task-calls.ts';
 import { heardTask } from './task-news.ts';
 import type { TaskTable } from './task-table.ts';

@@ -2,7 +2,7 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { TaskRecord } from '../../model/ports.ts';
 import { isTerminal } from '../../model/task-status.ts';
 import { notification } from '../../protocol/compose.ts';
-import type { Listen } from '../listen.ts';
+import type { Listen } from '../subscriptions/listen.ts';
 import type { ResultStreams } from './result-streams.ts';
 import { isSettled, statelessView } from './task-answers.ts';
 import type { TaskNames } from './task-names.ts';

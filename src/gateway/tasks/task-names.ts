@@ -3,8 +3,8 @@ import type { Endpoint } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import type { TaskRecord } from '../../model/ports.ts';
-import type { Mappings } from '../relayed-exchange.ts';
-import type { TaskIds, TaskRoute } from '../task-ids.ts';
+import type { Mappings } from './relayed-exchange.ts';
+import type { TaskIds, TaskRoute } from './task-ids.ts';
 import type { TaskTable } from './task-table.ts';
 
 /**

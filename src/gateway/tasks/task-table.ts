@@ -5,7 +5,7 @@ import { joinedTask } from '../../model/joined-task.ts';
 import type { TaskRecord, TaskRecords } from '../../model/ports.ts';
 import type { Random } from '../../model/random.ts';
 import { isTerminal, type TaskStatus } from '../../model/task-status.ts';
-import type { KnownTaskIds, TaskRoute } from '../task-ids.ts';
+import type { KnownTaskIds, TaskRoute } from './task-ids.ts';
 
 /** Tasks kept of one principal, and of all. Beyond, the oldest that has ended goes; if none has, none may begin. */
 const MAX_OF_PRINCIPAL = 1_000;

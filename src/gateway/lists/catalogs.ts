@@ -1,0 +1,276 @@
+import { type Catalog, mergeCatalog, versionOf } from '../../catalog/catalog.ts';
+import type { CatalogMember } from '../../catalog/catalog-member.ts';
+import type { CursorCodec, CursorWriter } from '../../catalog/cursor.ts';
+import { type ClientProfile, callerKey, mayUse, type Principal } from '../../model/client-profile.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { Server } from '../../model/server.ts';
+import type { ListKind } from '../../model/server-catalog.ts';
+import { listIsStale } from '../../protocol/list-freshness.ts';
+import type { KnownServers } from '../dispatch/dispatch.ts';
+import { seesLikeAll } from '../policy/cache-scope.ts';
+import { isStarted } from '../server-index.ts';
+
+export interface CatalogsDeps {
+  readonly upstreams: KnownServers;
+  readonly clock: Clock;
+  readonly cursors: CursorCodec;
+  /** `Implementation` object of the gateway, as JSON text. */
+  readonly serverInfo: string;
+}
+
+/** How long a catalogue that was replaced can still be paged through, and how many are kept for that at most. */
+const KEEP_MS = 300_000;
+const KEEP = 64;
+const SWEEP = 128;
+/** How long a list waits for servers whose lists have outlived their time. */
+const RELIST_WAIT_MS = 1_000;
+
+/** Clients whose own processes list something of their own that are known apart; beyond that the oldest is forgotten. */
+const MAX_APART = 4_096;
+
+interface Current {
+  readonly kind: string;
+  readonly principal: Principal;
+  readonly generation: number;
+  readonly servers: readonly Server[];
+  readonly catalog: Catalog;
+}
+
+interface Kept {
+  readonly catalog: Catalog;
+  lastUsed: number;
+}
+
+/**
+ * The aggregate's catalogue for each caller. Asked on every call, so an unchanged one costs two map look-ups whatever
+ * the number of servers; merged ones are shared by all callers who may see the same. One that was replaced is kept for a
+ * while for those who are in the middle of it, and only where it has more than one page.
+ */
+export class Catalogs {
+  readonly #deps: CatalogsDeps;
+  /** By the principal's object, then the kind of client: a reload makes new principals. */
+  readonly #current = new WeakMap<Principal, Map<string, Current>>();
+  /** By version. They live for as long as somebody has them. */
+  readonly #merged = new Map<string, WeakRef<Catalog>>();
+  /** Those of which a cursor was given out, by version. */
+  readonly #kept = new Map<string, Kept>();
+  readonly #cursors: CursorWriter = {
+    write: (content) => {
+      const catalog = this.#merged.get(content.version)?.deref();
+      if (catalog !== undefined) this.#keep(catalog);
+      return this.#deps.cursors.write(content);
+    },
+  };
+  /** Until when the first lists wait for a server, by server and kind of client: once, not at every list. */
+  readonly #waits = new Map<string, number>();
+  #waitsFor: readonly Server[] | null = null;
+  /** Sessions that see servers which others do not, of these servers. */
+  #own: ReadonlySet<string> = new Set();
+  #ownOf: readonly Server[] | null = null;
+  /** What is shown to clients of which some process lists something of its own, by the key of its connection. */
+  readonly #apart = new Map<string, Current | null>();
+  #generation = 0;
+  /** When so many are known, those that nobody has any more are forgotten. */
+  #sweepAt = SWEEP;
+
+  constructor(deps: CatalogsDeps) {
+    this.#deps = deps;
+  }
+
+  /** Some server's catalogue is not what it was. */
+  invalidate(): void {
+    this.#generation++;
+  }
+
+  /** The process behind this connection lists something else than before, or than a fresh one. */
+  setApart(key: string): void {
+    this.#apart.delete(key);
+    this.#apart.set(key, null);
+    if (this.#apart.size > MAX_APART) this.#apart.delete(this.#apart.keys().next().value!);
+  }
+
+  forgetSession(sessionId: string): void {
+    this.#apart.delete(sessionId);
+  }
+
+  /** What is known now; never waits. */
+  of(client: ClientProfile): Catalog {
+    const { principal } = client;
+    const kind = this.#kindOf(client);
+    const apart = this.#apart.size === 0 ? null : this.#apartOf(client);
+    const known = apart === null ? this.#current.get(principal)?.get(kind) : this.#apart.get(apart);
+    const servers = this.#deps.upstreams.servers();
+    if (known?.generation === this.#generation && known.servers === servers) {
+      const theirs = known.kind === kind && known.principal === principal;
+      if (theirs && (known.catalog.complete || !this.#learnt(known.catalog, client))) return known.catalog;
+    }
+    const catalog = this.#merge(servers, client);
+    // Whoever is in the middle of the old one may go on for a while from now.
+    if (known != null && known.catalog !== catalog && this.#kept.has(known.catalog.version)) this.#keep(known.catalog);
+    const current = { kind, principal, generation: this.#generation, servers, catalog };
+    if (apart === null) this.#ofKind(principal).set(kind, current);
+    else this.#apart.set(apart, current);
+    return catalog;
+  }
+
+  #ofKind(principal: Principal): Map<string, Current> {
+    let byKind = this.#current.get(principal);
+    if (byKind === undefined) this.#current.set(principal, (byKind = new Map()));
+    if (byKind.size >= KEEP) byKind.clear();
+    return byKind;
+  }
+
+  /** The key of a connection that serves the client, where its process lists something of its own; null for none. */
+  #apartOf(client: ClientProfile): string | null {
+    const own = callerKey(client, 'session');
+    if (this.#apart.has(own)) return own;
+    const principals = callerKey(client, 'principal');
+    return this.#apart.has(principals) ? principals : null;
+  }
+
+  /**
+   * As `of`, after waiting at most `waitMs` for those never listed, for all of them at once. A server that was listed for
+   * other kinds of client only is listed for this one behind the answer, which shows what the others are shown. A server holds up the
+   * lists of the first `waitMs` after it was first asked for and none after that; one that is not up those of the first
+   * `waitMs` of its first start.
+   */
+  async ready(client: ClientProfile, waitMs: number): Promise<Catalog> {
+    const catalog = this.of(client);
+    const { upstreams } = this.#deps;
+    const waiting: Promise<unknown>[] = [];
+    for (const member of catalog.members) {
+      if (member.catalog !== null && upstreams.knownCatalog(member.server, client) !== null) continue;
+      const left = member.catalog === null ? this.#waitLeft(member.server, client, waitMs) : 0;
+      const listed = upstreams.catalog(member.server, client, left, true);
+      if (left > 0) waiting.push(listed);
+    }
+    if (waiting.length === 0) return catalog;
+    await Promise.all(waiting);
+    return this.of(client);
+  }
+
+  /**
+   * As `ready`, for a list that is about to be shown: what has outlived the time that its server gave it is listed
+   * anew (C7: when it is asked for, never by itself), and waited for so long; then it is shown as the stale thing it is.
+   */
+  async fresh(client: ClientProfile, kind: ListKind, waitMs: number): Promise<Catalog> {
+    const catalog = await this.ready(client, waitMs);
+    const { upstreams, clock } = this.#deps;
+    const wall = clock.wall();
+    const relisting: Promise<unknown>[] = [];
+    for (const { server, catalog: known } of catalog.members) {
+      if (known === null || !listIsStale(known, kind, wall) || !isStarted(upstreams, server)) continue;
+      if (upstreams.knownCatalog(server, client) === null) continue;
+      // Without a time of its own a list is brought up to date behind the answer.
+      const patience = known.lists[kind].ttlMs > 0 ? Math.min(waitMs, RELIST_WAIT_MS) : 0;
+      const relisted = upstreams.catalog(server, client, patience);
+      if (patience > 0) relisting.push(relisted);
+    }
+    if (relisting.length === 0) return catalog;
+    await Promise.all(relisting);
+    // Listed anew and found the same, it is no change for anybody, but its time has begun again.
+    if (catalog.members.some(({ server, catalog: known }) => upstreams.knownCatalog(server, client, true) !== known)) {
+      this.invalidate();
+    }
+    return this.of(client);
+  }
+
+  /** The catalogue that a cursor was made of; null when it is gone or was another audience's. */
+  version(version: string, client: ClientProfile): Catalog | null {
+    const current = this.of(client);
+    if (current.version === version) return current;
+    const kept = this.#kept.get(version);
+    if (kept === undefined || kept.catalog.audience !== this.#audienceOf(client)) return null;
+    if (this.#deps.clock.now() - kept.lastUsed > KEEP_MS) return null;
+    return kept.catalog;
+  }
+
+  #merge(servers: readonly Server[], client: ClientProfile): Catalog {
+    const { upstreams, serverInfo } = this.#deps;
+    const members: CatalogMember[] = [];
+    for (const server of servers) {
+      if (!server.enabled || !mayUse(client.principal, server.name)) continue;
+      if (server.onlyFor !== undefined && server.onlyFor !== client.sessionId) continue;
+      const catalog = upstreams.knownCatalog(server.name, client, true);
+      members.push({ server: server.name, tools: server.tools, catalog });
+    }
+    const audience = this.#audienceOf(client);
+    const bridged = !servers.some(({ name }) => name === 'mcp');
+    const merged = this.#merged.get(versionOf(members, { audience, bridged }))?.deref();
+    // The same version may have been listed anew since: then its time to live has begun again.
+    if (merged !== undefined && sameListing(merged, members)) return merged;
+    const unfiltered = seesLikeAll(client.principal);
+    const catalog = mergeCatalog(members, { audience, unfiltered, bridged, cursors: this.#cursors, serverInfo });
+    this.#note(catalog);
+    return catalog;
+  }
+
+  #note(catalog: Catalog): void {
+    this.#merged.set(catalog.version, new WeakRef(catalog));
+    if (this.#merged.size < this.#sweepAt) return;
+    for (const [version, merged] of this.#merged) if (merged.deref() === undefined) this.#merged.delete(version);
+    this.#sweepAt = Math.max(SWEEP, 2 * this.#merged.size);
+  }
+
+  #waitLeft(server: string, client: ClientProfile, waitMs: number): number {
+    const servers = this.#deps.upstreams.servers();
+    if (this.#waitsFor !== servers || this.#waits.size > 10_000) {
+      this.#waits.clear();
+      this.#waitsFor = servers;
+    }
+    const key = `${server} ${this.#kindOf(client)}`;
+    const now = this.#deps.clock.now();
+    const until = this.#waits.get(key);
+    if (until !== undefined) return Math.max(0, until - now);
+    this.#waits.set(key, now + waitMs);
+    return waitMs;
+  }
+
+  #keep(catalog: Catalog): void {
+    this.#kept.delete(catalog.version);
+    this.#kept.set(catalog.version, { catalog, lastUsed: this.#deps.clock.now() });
+    if (this.#kept.size <= KEEP) return;
+    let oldest: string | null = null;
+    let since = Number.POSITIVE_INFINITY;
+    for (const [version, kept] of this.#kept) {
+      if (kept.lastUsed < since) {
+        since = kept.lastUsed;
+        oldest = version;
+      }
+    }
+    if (oldest !== null) this.#kept.delete(oldest);
+  }
+
+  /** A server may offer another thing in each era, and to each set of capabilities; some are one session's own. */
+  #kindOf({ sessionId, fingerprint }: ClientProfile): string {
+    if (sessionId === null) return fingerprint;
+    return this.#ownSessions().has(sessionId) ? `session ${sessionId} ${fingerprint}` : `stateful ${fingerprint}`;
+  }
+
+  #ownSessions(): ReadonlySet<string> {
+    const servers = this.#deps.upstreams.servers();
+    if (this.#ownOf !== servers) {
+      this.#ownOf = servers;
+      this.#own = new Set(servers.flatMap(({ onlyFor }) => onlyFor ?? []));
+    }
+    return this.#own;
+  }
+
+  /** Callers of one audience see the same: the same servers, listed to the same capabilities. */
+  #audienceOf(client: ClientProfile): string {
+    const { servers } = client.principal;
+    const scope = servers === null ? '*' : JSON.stringify([...servers].sort());
+    // Lists are shared within an audience only as far as one principal's servers reach (C1).
+    return `${this.#kindOf(client)} ${client.principal.id} ${scope}`;
+  }
+
+  #learnt(catalog: Catalog, client: ClientProfile): boolean {
+    return catalog.members.some(
+      (member) => member.catalog === null && this.#deps.upstreams.knownCatalog(member.server, client, true) !== null,
+    );
+  }
+}
+
+function sameListing(catalog: Catalog, members: readonly CatalogMember[]): boolean {
+  return catalog.members.every((member, i) => member.catalog?.listedAt === members[i]?.catalog?.listedAt);
+}

@@ -1,0 +1,78 @@
+import { type Catalog, listDiffers } from '../../catalog/catalog.ts';
+import { parseObject } from '../../catalog/catalog-member.ts';
+import { type ClientProfile, mayUse } from '../../model/client-profile.ts';
+import type { Endpoint } from '../../model/exchange.ts';
+import { LIST_KINDS, type ListKind, type ServerCatalog } from '../../model/server-catalog.ts';
+import { LIST_METHODS, listOf } from '../../protocol/methods.ts';
+import type { KnownServers } from '../dispatch/dispatch.ts';
+import type { Catalogs } from './catalogs.ts';
+
+/** Lists of one server that differ from before, for clients of one fingerprint; null for all clients. */
+export interface ListChange {
+  readonly server: string;
+  readonly fingerprint: string | null;
+  /** Only the clients that this connection serves are shown them; null for those that are shown what a fresh process lists. */
+  readonly key: string | null;
+  readonly kinds: ReadonlySet<ListKind>;
+}
+
+/** Somebody who is told of changed lists. */
+export interface Recipient {
+  readonly client: ClientProfile;
+  readonly endpoint: Endpoint;
+  /** On the aggregate, the catalogue that was current when it was last told. */
+  announced: Catalog | null;
+  /** On the aggregate, by list, a later catalogue from which it was given that list. */
+  readonly taken?: Map<ListKind, Catalog>;
+}
+
+/** The notifications that the changes make due to this recipient: only for lists of its that did change. */
+export function methodsDue(
+  recipient: Recipient,
+  changes: readonly ListChange[],
+  catalogs: Catalogs,
+  upstreams: KnownServers,
+): Set<string> {
+  const { client, endpoint } = recipient;
+  if (endpoint.kind === 'server') {
+    const own = changes.filter(
+      (change) =>
+        change.server === endpoint.server &&
+        mayUse(client.principal, change.server) &&
+        isShown(change, client, upstreams),
+    );
+    return changedMethods(own.flatMap(({ kinds }) => [...kinds]));
+  }
+  const { announced, taken } = recipient;
+  const after = catalogs.of(client);
+  const changed = LIST_KINDS.filter((kind) => {
+    const before = taken?.get(kind) ?? announced;
+    if (before === null) return changes.some(({ kinds }) => kinds.has(kind));
+    return listDiffers(before, after, kind);
+  });
+  recipient.announced = after;
+  taken?.clear();
+  return changedMethods(changed);
+}
+
+/** Whether the client is shown the lists that have changed. */
+function isShown({ server, fingerprint, key }: ListChange, client: ClientProfile, upstreams: KnownServers): boolean {
+  if (fingerprint === null) return true;
+  if (key !== null) return upstreams.sessionKey(server, client) === key;
+  return fingerprint === client.fingerprint && upstreams.knownCatalog(server, client)?.own !== true;
+}
+
+/** The notifications by which the server says that it tells of changed lists. */
+export function declaredMethods({ hello }: ServerCatalog): Set<string> {
+  const capabilities = parseObject(hello.capabilities) ?? {};
+  const declared = LIST_METHODS.filter(({ capability }) => {
+    const lists = capabilities[capability] as { readonly listChanged?: unknown } | undefined;
+    return lists?.listChanged === true;
+  });
+  return new Set(declared.map(({ changed }) => changed));
+}
+
+/** Resources and templates share one notification. */
+export function changedMethods(kinds: Iterable<ListKind>): Set<string> {
+  return new Set(Array.from(kinds, (kind) => listOf(kind).changed));
+}

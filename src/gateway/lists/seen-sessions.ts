@@ -1,0 +1,81 @@
+import type { Catalog } from '../../catalog/catalog.ts';
+import type { ClientProfile, Principal } from '../../model/client-profile.ts';
+import type { Endpoint } from '../../model/exchange.ts';
+import type { ListKind } from '../../model/server-catalog.ts';
+import type { Catalogs } from './catalogs.ts';
+import type { Recipient } from './list-changes.ts';
+
+export class SeenSession implements Recipient {
+  readonly client: ClientProfile;
+  readonly endpoint: Endpoint;
+  announced: Catalog | null;
+  readonly taken: Map<ListKind, Catalog>;
+
+  constructor(
+    client: ClientProfile,
+    endpoint: Endpoint,
+    announced: Catalog | null,
+    taken: Map<ListKind, Catalog> = new Map(),
+  ) {
+    this.client = client;
+    this.endpoint = endpoint;
+    this.announced = announced;
+    this.taken = taken;
+  }
+}
+
+/**
+ * The stateful sessions that spoke to this gateway since it started, with whom they belong to. What a server says
+ * outside any call names only the session; this says in whose words and with whose rights it goes on.
+ */
+export class SeenSessions {
+  readonly #catalogs: Catalogs;
+  readonly #sessions = new Map<string, SeenSession>();
+
+  constructor(catalogs: Catalogs) {
+    this.#catalogs = catalogs;
+  }
+
+  see(client: ClientProfile, endpoint: Endpoint): void {
+    if (client.sessionId === null) return;
+    const known = this.#sessions.get(client.sessionId);
+    if (known?.client === client && known.endpoint === endpoint) return;
+    const announced = known?.announced ?? (endpoint.kind === 'aggregate' ? this.#catalogs.of(client) : null);
+    this.#sessions.set(client.sessionId, new SeenSession(client, endpoint, announced, known?.taken));
+  }
+
+  get(sessionId: string): SeenSession | null {
+    return this.#sessions.get(sessionId) ?? null;
+  }
+
+  /** The client was given this list as it is in this catalogue: there is nothing of that to tell it. */
+  took(client: ClientProfile, kind: ListKind, catalog: Catalog): void {
+    const seen = client.sessionId === null ? undefined : this.#sessions.get(client.sessionId);
+    if (seen === undefined || seen.endpoint.kind !== 'aggregate') return;
+    if (catalog === seen.announced) seen.taken.delete(kind);
+    else seen.taken.set(kind, catalog);
+  }
+
+  ids(): Iterable<string> {
+    return this.#sessions.keys();
+  }
+
+  /** Agents were changed: what servers say goes on only to those who may still hear it. */
+  reauthorize(current: (principalId: string) => Principal | null): void {
+    for (const [sessionId, { client, endpoint, announced, taken }] of this.#sessions) {
+      const principal = current(client.principal.id) ?? nobody(client.principal);
+      if (principal !== client.principal) {
+        this.#sessions.set(sessionId, new SeenSession({ ...client, principal }, endpoint, announced, taken));
+      }
+    }
+  }
+
+  delete(sessionId: string): void {
+    this.#sessions.delete(sessionId);
+  }
+}
+
+/** Somebody who is no caller of ours any more. */
+function nobody(principal: Principal): Principal {
+  return { ...principal, servers: new Set() };
+}

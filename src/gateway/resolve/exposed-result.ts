@@ -1,0 +1,36 @@
+import type { Catalog } from '../../catalog/catalog.ts';
+import { appLinkEdits, contentEdits, type ExposedUri } from '../../catalog/exposed-uris.ts';
+import { answer, inPlaceOf, type Outcome } from '../../model/outcome.ts';
+import { elements, field, fields, type Range } from '../../protocol/fields.ts';
+import { type Edit, spliceMessage } from '../../protocol/splice.ts';
+
+/** Up to here it is cheaper to search a result for what all these places have in common than to walk through it. */
+const SEARCHED_BYTES = 8 * 1024;
+
+/**
+ * The result of a tool call, a prompt or a task of `server` with its resources under the URIs that clients of the aggregate know
+ * them by.
+ */
+export function exposedResult(outcome: Outcome, server: string, catalog: Catalog, method: string): Outcome {
+  if (outcome.kind !== 'answer' || outcome.message.kind !== 'result') return outcome;
+  const { message } = outcome;
+  const { bytes, bodyStart, bodyEnd } = message;
+  if (bytes.length <= SEARCHED_BYTES && !bytes.includes('resource')) return outcome;
+  const exposed: ExposedUri = (uri) => catalog.exposedUri(server, uri);
+  const edits = resultEdits(bytes, { start: bodyStart, end: bodyEnd }, server, exposed);
+  // What a task of 2026-07-28 has ended with.
+  const inner = method === 'tasks/get' ? field(bytes, bodyStart, bodyEnd, 'result') : null;
+  if (inner !== null) edits.push(...resultEdits(bytes, inner, server, exposed));
+  if (edits.length === 0) return outcome;
+  return answer(inPlaceOf(message, spliceMessage(message, edits), method));
+}
+
+function resultEdits(bytes: Buffer, { start, end }: Range, server: string, exposed: ExposedUri): Edit[] {
+  const [meta = null, content = null, messages = null] = fields(bytes, start, end, ['_meta', 'content', 'messages']);
+  const edits = [...appLinkEdits(bytes, meta, server), ...contentEdits(bytes, content, exposed)];
+  if (messages === null) return edits;
+  for (const message of elements(bytes, messages.start, messages.end)) {
+    edits.push(...contentEdits(bytes, field(bytes, message.start, message.end, 'content'), exposed));
+  }
+  return edits;
+}

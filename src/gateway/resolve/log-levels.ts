@@ -1,0 +1,81 @@
+import { parseObject } from '../../catalog/catalog-member.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
+import type { Exchange } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { failure, type Outcome } from '../../model/outcome.ts';
+import type { Server } from '../../model/server.ts';
+import { request as composeRequest } from '../../protocol/compose.ts';
+import { isLogLevel, LOG_LEVELS } from '../../protocol/meta-keys.ts';
+import type { Dispatch, KnownServers } from '../dispatch/dispatch.ts';
+import type { Catalogs } from '../lists/catalogs.ts';
+import { OwnExchange } from '../own-exchange.ts';
+import { ownAnswer } from '../own-results.ts';
+import { namedParam } from '../params.ts';
+
+/**
+ * `logging/setLevel` of stateful sessions. The session's profile has the level from then on: whoever sends a call of
+ * the session to a server tells the server with it, and the edge keeps from the session what it did not ask for. Here
+ * only the servers are told with which the session has a connection of its own already: asking for a level starts no
+ * process, and changes nothing for others.
+ */
+export class LogLevels {
+  readonly #upstreams: KnownServers;
+  readonly #dispatch: Dispatch;
+  readonly #catalogs: Catalogs;
+
+  constructor(upstreams: KnownServers, dispatch: Dispatch, catalogs: Catalogs) {
+    this.#upstreams = upstreams;
+    this.#dispatch = dispatch;
+    this.#catalogs = catalogs;
+  }
+
+  /** On the aggregate. */
+  async set(exchange: Exchange): Promise<Outcome> {
+    const level = levelIn(exchange);
+    if (level instanceof GatewayError) return failure(level);
+    const { client } = exchange;
+    const catalog = this.#catalogs.of(client);
+    const connected = catalog.members.filter(
+      ({ server }) => catalog.declared.get(server)?.logging === true && this.#ownsOpen(server, client),
+    );
+    const params = JSON.stringify({ level });
+    await Promise.all(
+      connected.map(({ server }) => {
+        const request = composeRequest('logging/setLevel', '0', params, 'stateful');
+        const own = new OwnExchange(`level:${exchange.id}`, request, client);
+        return this.#dispatch.call(server, request, own);
+      }),
+    );
+    return ownAnswer(exchange.request.era, '');
+  }
+
+  /**
+   * On the endpoint of one server: it is the server's own affair where nobody else is affected. One of 2026-07-28 has no such
+   * method; a node that knows nothing of the server yet, as where the session began at another one, asks first.
+   */
+  async setOn({ name: server, timeoutMs }: Server, exchange: Exchange): Promise<Outcome> {
+    const { client, request } = exchange;
+    const listed = this.#upstreams.knownCatalog(server, client);
+    const known = listed ?? (await this.#upstreams.catalog(server, client, timeoutMs));
+    const takesIt = known !== null && parseObject(known.hello.capabilities)?.['logging'] !== undefined;
+    const apart = this.#isOwn(server, client) || !takesIt;
+    if (known?.hello.era !== 'stateless' && apart) return this.#dispatch.call(server, request, exchange);
+    const level = levelIn(exchange);
+    return level instanceof GatewayError ? failure(level) : ownAnswer(request.era, '');
+  }
+
+  #ownsOpen(server: string, client: ClientProfile): boolean {
+    return this.#isOwn(server, client) && this.#upstreams.ownsConnection(server, client);
+  }
+
+  #isOwn(server: string, client: ClientProfile): boolean {
+    return client.sessionId !== null && this.#upstreams.sessionKey(server, client) === client.sessionId;
+  }
+}
+
+function levelIn({ request }: Exchange): string | GatewayError {
+  const level = namedParam(request, 'level');
+  if (level instanceof GatewayError) return level;
+  if (isLogLevel(level.value)) return level.value;
+  return new GatewayError('INVALID_PARAMS', `params.level must be one of ${LOG_LEVELS.join(', ')}`);
+}

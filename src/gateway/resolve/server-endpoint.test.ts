@@ -1,0 +1,214 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { settled } from '../../../test/support/fake-clock.ts';
+import { client, ended, endpointOf, GatewayBench } from '../../../test/support/gateway-bench.ts';
+import { serverCatalog, tool } from '../../../test/support/server-catalogs.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { answer, failure, type Outcome } from '../../model/outcome.ts';
+import { LOGIN_ADVICE } from '../../model/server-state.ts';
+import { errorOf, result } from '../../protocol/compose.ts';
+
+const endpoint = endpointOf('s');
+const PAGED = { tools: [tool('a'), tool('b'), tool('c')], pageSize: 2 };
+
+function error(outcome: Outcome): GatewayError {
+  assert.equal(outcome.kind, 'failure');
+  return (outcome as Extract<Outcome, { kind: 'failure' }>).error;
+}
+
+test('check:D11 whatever the client asks goes to the server as it stands, unknown methods too', async () => {
+  const bench = new GatewayBench({ s: { tools: [tool('a')] } });
+  const params = '{"name":"not__prefixed","x":1.0}';
+  for (const method of ['tools/call', 'prompts/get', 'vendor/method', 'tasks/get', 'logging/setLevel']) {
+    await bench.run(method, params, { endpoint });
+    const call = bench.upstreams.calls.at(-1)!;
+    assert.equal(call.request.method, method);
+    assert.equal(call.request.body.toString(), params);
+  }
+  assert.deepEqual(ended(await bench.run('ping', null, { endpoint })), {});
+  assert.equal(bench.upstreams.calls.length, 5);
+});
+
+test('check:D11 looking starts no process: lists of a local server come page by page from what is known', async () => {
+  const bench = new GatewayBench({ s: PAGED });
+  const first = ended(await bench.run('tools/list', null, { endpoint })) as {
+    tools: { name: string }[];
+    nextCursor: string;
+  };
+  assert.deepEqual(
+    first.tools.map(({ name }) => name),
+    ['a', 'b'],
+  );
+  const second = ended(await bench.run('tools/list', JSON.stringify({ cursor: first.nextCursor }), { endpoint }));
+  assert.deepEqual(second, { tools: [{ name: 'c', inputSchema: { type: 'object' } }] });
+  assert.equal(error(await bench.run('tools/list', '{"cursor":"else"}', { endpoint })).code, 'INVALID_PARAMS');
+  assert.equal(error(await bench.run('prompts/list', null, { endpoint })).code, 'METHOD_NOT_FOUND');
+  assert.equal(bench.upstreams.calls.length, 0);
+});
+
+test('a session with a connection of its own, and a server that is no process, are asked live', async () => {
+  const bench = new GatewayBench({ s: PAGED });
+  bench.upstreams.owned.add('s');
+  await bench.run('tools/list', '{"cursor":"page-1"}', { endpoint });
+  assert.equal(bench.upstreams.calls[0]!.request.body.toString(), '{"cursor":"page-1"}');
+  const http = { type: 'http', url: 'http://x', headers: {}, tls: {} } as const;
+  const remote = new GatewayBench({ s: PAGED }, { s: { transport: http } });
+  await remote.run('tools/list', null, { endpoint });
+  assert.equal(remote.upstreams.calls.length, 1);
+  const stateless = new GatewayBench({ s: { ...PAGED, era: 'stateless' } });
+  await stateless.run('tools/list', null, { endpoint, era: 'stateless' });
+  assert.equal(stateless.upstreams.calls.length, 1);
+});
+
+test('when the server cannot be asked, what is known is given, as stale', async () => {
+  const http = { type: 'http', url: 'http://x', headers: {}, tls: {} } as const;
+  const bench = new GatewayBench({ s: { ...PAGED, era: 'stateless' } }, { s: { transport: http } });
+  bench.upstreams.respond = () => failure(new GatewayError('NOT_SENT', 'refused'));
+  const page = ended(await bench.run('tools/list', null, { endpoint, era: 'stateless' })) as {
+    tools: unknown[];
+    ttlMs: number;
+  };
+  assert.equal(page.tools.length, 2);
+  assert.equal(page.ttlMs, 0);
+  bench.upstreams.states.set('s', 'unreachable');
+  await bench.run('tools/list', null, { endpoint, era: 'stateless' });
+  assert.equal(bench.upstreams.calls.length, 1);
+});
+
+test('a local server that was never listed is waited for as long as a call to it would', async () => {
+  const bench = new GatewayBench({ s: null });
+  const list = bench.run('tools/list', null, { endpoint });
+  await settled();
+  await bench.clock.advance(10_000);
+  bench.upstreams.listed('s', PAGED);
+  assert.equal((ended(await list) as { tools: unknown[] }).tools.length, 2);
+  const down = new GatewayBench({ s: null });
+  down.upstreams.states.set('s', 'failed');
+  const never = down.run('tools/list', null, { endpoint });
+  await settled();
+  await down.clock.advance(60_000);
+  const refused = error(await never);
+  assert.equal(refused.code, 'NOT_SENT');
+  assert.equal(refused.message, "Server 's' is failed: because");
+});
+
+test('the operator’s tool filter holds here too, in lists live or known, and for calls', async () => {
+  const tools = { include: null, exclude: new Set(['b']) };
+  const bench = new GatewayBench({ s: PAGED }, { s: { tools } });
+  const page = ended(await bench.run('tools/list', null, { endpoint })) as { tools: { name: string }[] };
+  assert.deepEqual(
+    page.tools.map(({ name }) => name),
+    ['a'],
+  );
+  assert.equal(error(await bench.run('tools/call', '{"name":"b"}', { endpoint })).code, 'INVALID_PARAMS');
+  assert.equal(bench.upstreams.calls.length, 0);
+  bench.upstreams.owned.add('s');
+  bench.upstreams.respond = () =>
+    answer(result('1', `{"tools":[${tool('b')},${tool('c', ',"x":1.0')}],"nextCursor":"n"}`, 'stateful'));
+  const live = await bench.run('tools/list', null, { endpoint });
+  assert.equal(
+    live.kind === 'answer' ? live.message.body.toString() : '',
+    `{"tools":[${tool('c', ',"x":1.0')}],"nextCursor":"n"}`,
+  );
+});
+
+test('the hello is the server’s own; a server that cannot be reached says why', async () => {
+  const bench = new GatewayBench({ s: { ...PAGED, instructions: 'Be kind.' }, t: null });
+  const hello = await bench.gateway.hello(endpoint, client('stateful'), 0);
+  assert.ok(!(hello instanceof GatewayError));
+  assert.equal(hello.serverInfo, '{"name":"s-software","version":"1.0"}');
+  assert.equal(hello.instructions, 'Be kind.');
+  assert.equal(hello.hello?.revision, '2025-11-25');
+  bench.upstreams.states.set('t', 'unreachable');
+  const down = await bench.gateway.hello(endpointOf('t'), client('stateful'), 0);
+  assert.ok(down instanceof GatewayError && down.code === 'NOT_SENT' && /unreachable: because/.test(down.message));
+  bench.upstreams.states.set('t', 'auth_required');
+  const asks = await bench.gateway.hello(endpointOf('t'), client('stateful'), 0);
+  assert.ok(asks instanceof GatewayError && asks.code === 'AUTH_REQUIRED' && asks.message.includes(LOGIN_ADVICE));
+  const starting = new GatewayBench({ t: null });
+  const late = starting.gateway.hello(endpointOf('t'), client('stateful'), 2_000);
+  await starting.clock.advance(20_000);
+  starting.upstreams.listed('t', PAGED);
+  assert.ok(!((await late) instanceof GatewayError), 'a first start takes its time');
+  const none = await bench.gateway.hello(endpointOf('nope'), client('stateful'), 0);
+  assert.ok(none instanceof GatewayError && none.code === 'INVALID_REQUEST');
+});
+
+test('a defect inside is an outcome, not a rejection', async () => {
+  const bench = new GatewayBench({ s: PAGED });
+  bench.upstreams.servers = () => {
+    throw new Error('broken');
+  };
+  assert.equal(error(await bench.run('tools/list', null, { endpoint })).code, 'INTERNAL');
+  assert.equal(error(await bench.run('tools/list', null)).code, 'INTERNAL');
+});
+
+test('a tool that makes tasks only is had where nothing was known of its server before the call, in both eras', async () => {
+  const young = {
+    era: 'stateless',
+    capabilities: { tools: {}, extensions: { 'io.modelcontextprotocol/tasks': {} } },
+  } as const;
+  const older = { capabilities: { tools: {}, tasks: { requests: { tools: { call: {} } } } } };
+  const missing =
+    '{"code":-32021,"message":"no","data":{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}';
+  const must = tool('must', ',"execution":{"taskSupport":"required"}');
+  for (const [offer, refusal] of [
+    [{ ...young, tools: [tool('must')] }, missing],
+    [{ ...older, tools: [must] }, '{"code":-32601,"message":"no"}'],
+  ] as const) {
+    const bench = new GatewayBench({ s: null });
+    const asked: string[] = [];
+    bench.upstreams.respond = ({ request: sent }) => {
+      asked.push(sent.body.toString());
+      // It is listed meanwhile.
+      bench.upstreams.known.set('s', serverCatalog('s', offer));
+      const plain = asked.length === 1 || !/io.modelcontextprotocol\/tasks|"task":/.test(sent.body.toString());
+      return answer(plain ? errorOf('1', Buffer.from(refusal), sent.era) : result('1', '{"content":[]}', sent.era));
+    };
+    const outcome = await bench.run('tools/call', '{"name":"must","arguments":{}}', { endpoint });
+    assert.deepEqual(ended(outcome), { content: [] }, asked.join('\n'));
+  }
+});
+
+test('a log level is not sent to a server of 2026-07-28 by a node that knew nothing of it before', async () => {
+  const bench = new GatewayBench({ s: null });
+  const young = { era: 'stateless', capabilities: { tools: {}, logging: {} }, tools: [tool('a')] } as const;
+  bench.upstreams.respond = ({ request: sent }) =>
+    answer(errorOf('1', Buffer.from('{"code":-32601,"message":"no"}'), sent.era));
+  const set = bench.run('logging/setLevel', '{"level":"info"}', { endpoint });
+  await bench.clock.advance(10);
+  bench.upstreams.listed('s', young);
+  assert.deepEqual(ended(await set), {});
+  assert.equal(bench.upstreams.calls.length, 0);
+});
+
+test('goal:G4 a call that was refused before anything was known of its server is made anew for a tool that makes tasks only, and no other', async () => {
+  const older = { capabilities: { tools: {}, tasks: { requests: { tools: { call: {} } } } } };
+  const young = {
+    era: 'stateless',
+    capabilities: { tools: {}, extensions: { 'io.modelcontextprotocol/tasks': {} } },
+  } as const;
+  const required = ',"execution":{"taskSupport":"required"}';
+  const notFound = '{"code":-32601,"message":"no"}';
+  const missing =
+    '{"code":-32021,"message":"no","data":{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}';
+  for (const [offer, refusal, era] of [
+    [{ tools: [tool('a', required)] }, notFound, 'stateful'],
+    [{ ...older, tools: [tool('a'), tool('b', required)] }, notFound, 'stateful'],
+    [{ ...older, tools: [tool('a', ',"execution":{"taskSupport":"optional"}')] }, notFound, 'stateful'],
+    [{ ...older, tools: [tool('a', ',"execution":{"taskSupport":"optional"}')] }, notFound, 'stateless'],
+    [{ ...older, tools: [tool('b', required)] }, notFound, 'stateful'],
+    [{ ...older, tools: [tool('a', required)] }, missing, 'stateful'],
+    [{ ...young, tools: [tool('a', required)] }, notFound, 'stateful'],
+    [{ ...young, tools: [tool('a')] }, missing, 'stateless'],
+  ] as const) {
+    const bench = new GatewayBench({ s: null });
+    bench.upstreams.respond = ({ request: sent }) => {
+      bench.upstreams.known.set('s', serverCatalog('s', offer));
+      return answer(errorOf('1', Buffer.from(refusal), sent.era));
+    };
+    const outcome = await bench.run('tools/call', '{"name":"a"}', { endpoint, era });
+    assert.deepEqual(ended(outcome), JSON.parse(refusal));
+    assert.equal(bench.upstreams.calls.length, 1, `${JSON.stringify(offer)} ${refusal} ${era}`);
+  }
+});

@@ -1,0 +1,72 @@
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
+import { bodyField } from '../../protocol/body.ts';
+import {
+  decodeString,
+  type Entry,
+  elements,
+  entries,
+  field,
+  type Range,
+  stringValue,
+  text,
+} from '../../protocol/fields.ts';
+
+/** Members of a listen's filter that ask for `list_changed`, and the notification each stands for. */
+export const LIST_FLAGS: ReadonlyMap<string, string> = new Map([
+  ['toolsListChanged', 'notifications/tools/list_changed'],
+  ['promptsListChanged', 'notifications/prompts/list_changed'],
+  ['resourcesListChanged', 'notifications/resources/list_changed'],
+]);
+
+/** What a `subscriptions/listen` asks for (2026-07-28 basic/patterns/subscriptions §Notification Filter). */
+export interface ListenFilter {
+  /** Members of `LIST_FLAGS` that are true. */
+  readonly flags: readonly string[];
+  readonly uris: readonly string[];
+  readonly taskIds: readonly string[];
+  /** It asks for something beside these, which only the server can make sense of. */
+  readonly more: boolean;
+}
+
+export function listenFilter(request: Message): ListenFilter | GatewayError {
+  const { bytes } = request;
+  const filter = bodyField(request, 'notifications');
+  if (filter === null || bytes[filter.start] !== 0x7b) {
+    return new GatewayError('INVALID_PARAMS', 'params.notifications must be an object');
+  }
+  const flags = [...LIST_FLAGS.keys()].filter((flag) => {
+    const value = field(bytes, filter.start, filter.end, flag);
+    return value !== null && text(bytes, value) === 'true';
+  });
+  const uris = strings(bytes, filter, 'resourceSubscriptions');
+  const taskIds = strings(bytes, filter, 'taskIds');
+  if (uris === null || taskIds === null) {
+    const key = uris === null ? 'resourceSubscriptions' : 'taskIds';
+    return new GatewayError('INVALID_PARAMS', `params.notifications.${key} must be an array of strings`);
+  }
+  return {
+    flags,
+    uris: [...new Set(uris)],
+    taskIds: [...new Set(taskIds)],
+    more: entries(bytes, filter.start, filter.end).some((entry) => !isKnown(bytes, entry)),
+  };
+}
+
+function isKnown(bytes: Buffer, { keyStart, keyEnd }: Entry): boolean {
+  const key = decodeString(bytes, keyStart, keyEnd) ?? '';
+  return key === 'resourceSubscriptions' || key === 'taskIds' || LIST_FLAGS.has(key);
+}
+
+function strings(bytes: Buffer, object: Range, key: string): string[] | null {
+  const array = field(bytes, object.start, object.end, key);
+  if (array === null) return [];
+  if (bytes[array.start] !== 0x5b) return null;
+  const values: string[] = [];
+  for (const element of elements(bytes, array.start, array.end)) {
+    const value = stringValue(bytes, element);
+    if (value === null) return null;
+    values.push(value);
+  }
+  return values;
+}

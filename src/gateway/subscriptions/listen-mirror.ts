@@ -1,0 +1,52 @@
+import { parseObject } from '../../catalog/catalog-member.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { Message } from '../../model/message.ts';
+import { notification } from '../../protocol/compose.ts';
+import type { Dispatch } from '../dispatch/dispatch.ts';
+import type { Listen } from './listen.ts';
+import { LIST_FLAGS, type ListenFilter } from './listen-filter.ts';
+import { ServerListen } from './server-listen.ts';
+
+/** How long a server gets to acknowledge before the client is told what was asked for. */
+const ACK_WAIT_MS = 2_000;
+
+/**
+ * A listen on the endpoint of one stateless server that asks for something only the server can make sense of: passed
+ * through by itself and as it stands, filter, acknowledgement and notifications are the server's. The client's stream outlives
+ * a break of the server's, which is opened again; what may have been missed meanwhile is told as changed lists.
+ */
+export class ListenMirror {
+  readonly #dispatch: Dispatch;
+  readonly #clock: Clock;
+  readonly #missed: (server: string) => void;
+
+  /** `missed`: what a server would have told of its lists and resources may have been lost. */
+  constructor(dispatch: Dispatch, clock: Clock, missed: (server: string) => void) {
+    this.#dispatch = dispatch;
+    this.#clock = clock;
+    this.#missed = missed;
+  }
+
+  open(listen: Listen, server: string, filter: ListenFilter): void {
+    const asked = JSON.stringify(Object.fromEntries(filter.flags.map((flag) => [flag, true])));
+    listen.onEnd(this.#clock.after(ACK_WAIT_MS, () => listen.acknowledge(asked)));
+    const deps = { dispatch: this.#dispatch, clock: this.#clock };
+    new ServerListen(deps, listen, server, listen.exchange.request, {
+      acknowledged: (message) => {
+        if (!listen.acknowledged) {
+          listen.acknowledgeWith(message);
+          return;
+        }
+        this.#missed(server);
+        for (const method of acknowledgedLists(message, filter)) listen.send(notification(method, null, 'stateless'));
+      },
+      received: (message) => listen.send(message),
+      answered: (outcome) => listen.end(outcome),
+    });
+  }
+}
+
+function acknowledgedLists(message: Message, filter: ListenFilter): string[] {
+  const honoured = parseObject(message.body.toString())?.['notifications'] as Record<string, unknown> | undefined;
+  return filter.flags.filter((flag) => honoured?.[flag] === true).map((flag) => LIST_FLAGS.get(flag)!);
+}

@@ -1,0 +1,127 @@
+import type { Catalog } from '../../catalog/catalog.ts';
+import { type ClientProfile, mayUse } from '../../model/client-profile.ts';
+import type { Endpoint, Exchange } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
+import { failure, type Outcome } from '../../model/outcome.ts';
+import { notification } from '../../protocol/compose.ts';
+import { editBody, metaChange } from '../../protocol/edit-object.ts';
+import { SUBSCRIPTION_ID_KEY } from '../../protocol/meta-keys.ts';
+import { spliceMessage, withBody } from '../../protocol/splice.ts';
+import type { Recipient } from '../lists/list-changes.ts';
+import { ownAnswer } from '../own-results.ts';
+import { EarlyNotifications } from './early-notifications.ts';
+import type { Watcher } from './resource-watches.ts';
+import type { ListenOwner } from './server-listen.ts';
+
+/**
+ * One open `subscriptions/listen` of a stateless client. Everything sent on it carries the request's id as
+ * subscription id (2026-07-28 basic/patterns/subscriptions); what arrives before the acknowledgement is held until
+ * that is out, because it must come first. Ends exactly once: by the client, or gracefully by us.
+ */
+export class Listen implements Recipient, ListenOwner, Watcher {
+  readonly exchange: Exchange;
+  readonly endpoint: Endpoint;
+  announced: Catalog | null;
+  /** When it was last told of each list, by our clock. */
+  readonly told = new Map<string, number>();
+  /** Methods of the `list_changed` notifications that were asked for. */
+  readonly methods: ReadonlySet<string>;
+  readonly ended: Promise<Outcome>;
+  #end!: (outcome: Outcome) => void;
+  #early: EarlyNotifications | null = new EarlyNotifications();
+  #open = true;
+  readonly #cleanUp: (() => void)[] = [];
+  readonly #id: string;
+
+  constructor(exchange: Exchange, endpoint: Endpoint, methods: ReadonlySet<string>, announced: Catalog | null) {
+    this.exchange = exchange;
+    this.endpoint = endpoint;
+    this.methods = methods;
+    this.announced = announced;
+    this.#id = idText(exchange.request);
+    this.ended = new Promise((resolve) => {
+      this.#end = resolve;
+    });
+    exchange.onCancel = (reason) => this.end(failure(new GatewayError('CANCELLED', reason)));
+    if (exchange.cancelled !== null) exchange.onCancel(exchange.cancelled);
+  }
+
+  get id(): string {
+    return this.exchange.id;
+  }
+
+  get client(): ClientProfile {
+    return this.exchange.client;
+  }
+
+  get open(): boolean {
+    return this.#open;
+  }
+
+  /** Runs when the listen ends, at once if it has. */
+  onEnd(cleanUp: () => void): void {
+    if (this.#open) this.#cleanUp.push(cleanUp);
+    else cleanUp();
+  }
+
+  /** Says what is honoured; after that notifications flow. `filter` is the JSON of the honoured filter. */
+  acknowledge(filter: string): void {
+    const params = `{"notifications":${filter}}`;
+    this.acknowledgeWith(notification('notifications/subscriptions/acknowledged', params, 'stateless'));
+  }
+
+  acknowledgeWith(acknowledgement: Message): void {
+    const early = this.#early;
+    if (!this.#open || early === null) return;
+    this.#early = null;
+    this.#emit(acknowledgement);
+    for (const message of early.after(acknowledgement)) this.#emit(message);
+  }
+
+  get acknowledged(): boolean {
+    return this.#early === null;
+  }
+
+  /** Sends a notification, whatever its era, under this subscription's id. */
+  send(message: Message): void {
+    if (!this.#open) return;
+    if (this.#early === null) this.#emit(message);
+    else this.#early.add(message);
+  }
+
+  /** An update of a resource that it watches at a stateful server. */
+  updated(server: string, message: Message): void {
+    if (mayUse(this.client.principal, server)) this.send(message);
+  }
+
+  /** The graceful end (§Graceful Closure). */
+  complete(): void {
+    this.end(ownAnswer('stateless', `"_meta":{"${SUBSCRIPTION_ID_KEY}":${this.#id}}`));
+  }
+
+  end(outcome: Outcome): void {
+    if (!this.#open) return;
+    this.#open = false;
+    this.exchange.onCancel = null;
+    for (const cleanUp of this.#cleanUp) cleanUp();
+    this.#end(outcome);
+  }
+
+  #emit(message: Message): void {
+    this.exchange.emit(tagged(message, this.#id));
+  }
+}
+
+/** The id's lexeme as text: it goes into JSON that is encoded anew. */
+function idText(request: Message): string {
+  return request.bytes.toString('utf8', request.idStart, request.idEnd);
+}
+
+function tagged(message: Message, id: string): Message {
+  const { bytes, bodyStart: start, bodyEnd: end } = message;
+  if (start < 0) return withBody(message, `{"_meta":{"${SUBSCRIPTION_ID_KEY}":${id}}}`, 'stateless');
+  const change = metaChange(bytes, { start, end }, [[SUBSCRIPTION_ID_KEY, id]]);
+  if (change === null) return spliceMessage(message, [], 'stateless');
+  return editBody(message, [change], 'stateless');
+}

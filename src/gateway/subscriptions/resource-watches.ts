@@ -1,0 +1,319 @@
+import type { ClientProfile } from '../../model/client-profile.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { Message } from '../../model/message.ts';
+import type { Outcome } from '../../model/outcome.ts';
+import type { ConnectionChange } from '../../model/ports.ts';
+import { notification, request } from '../../protocol/compose.ts';
+import type { Dispatch, KnownServers } from '../dispatch/dispatch.ts';
+import { OwnExchange } from '../own-exchange.ts';
+import { ownAnswer } from '../own-results.ts';
+import { exposedUpdate } from './exposed-update.ts';
+import { isWithin } from './wanted.ts';
+
+/** Subscriptions of a connection that ended are renewed so much later if it has not come back by itself. */
+const RENEW_MIN_MS = 500;
+const RENEW_MAX_MS = 30_000;
+
+/** Somebody in front who wants to hear of updates. */
+export interface Watcher {
+  readonly client: ClientProfile;
+  /** An update at the server, under the URI that the watcher knows the resource by. */
+  updated(server: string, message: Message): void;
+}
+
+/** A resource of a stateful server, and under which URI a watcher knows it. */
+export interface Watched {
+  readonly server: string;
+  readonly uri: string;
+  readonly exposed: string;
+}
+
+interface Watch {
+  readonly watchers: Map<Watcher, string>;
+  /** The first watcher's request while it is under way, for those who come meanwhile. */
+  asking: Promise<Outcome> | null;
+  /** The server has agreed to it, on the connection there is. */
+  agreed: boolean;
+}
+
+/** What is watched over one connection. */
+interface Group {
+  readonly server: string;
+  readonly key: string;
+  readonly watches: Map<string, Watch>;
+  /** Counts the connections: an answer of an earlier one says nothing of the present one. */
+  generation: number;
+  renewing: boolean;
+  pauseMs: number;
+  disarm: (() => void) | null;
+}
+
+/**
+ * Resources of stateful servers that clients of either era watch: one `resources/subscribe` per connection and
+ * resource, however many clients share the connection, and one `resources/unsubscribe` when the last of them has gone
+ * (decision 015). A connection that takes the place of another is subscribed to the same anew; then the watchers
+ * are told of an update, because nobody knows what they missed.
+ */
+export class ResourceWatches {
+  readonly #upstreams: KnownServers;
+  readonly #dispatch: Dispatch;
+  readonly #clock: Clock;
+  readonly #groups = new Map<string, Group>();
+
+  constructor(upstreams: KnownServers, dispatch: Dispatch, clock: Clock) {
+    this.#upstreams = upstreams;
+    this.#dispatch = dispatch;
+    this.#clock = clock;
+  }
+
+  /** Resolves with the server's answer to `ask`, or with ours where the server has agreed before. */
+  async watch(watcher: Watcher, { server, uri, exposed }: Watched, ask: () => Promise<Outcome>): Promise<Outcome> {
+    const key = this.#keyOf(server, watcher.client);
+    const group = this.#group(server, key);
+    const watch = watchIn(group, uri);
+    watch.watchers.set(watcher, exposed);
+    if (watch.agreed && !isOwn(key, watcher)) return ownAnswer('stateful', '');
+    // Who comes second gets the first one's answer, but never the first one's cancellation.
+    const before = watch.asking === null ? null : await watch.asking;
+    if (before !== null && isAgreed(before)) return ownAnswer('stateful', '');
+    const outcome = await this.#ask(group, watch, ask);
+    if (!isAgreed(outcome)) this.#take(group, uri, watcher);
+    return outcome;
+  }
+
+  /** Resolves with the server's answer to `ask`, or with ours where others still want the resource. */
+  unwatch(watcher: Watcher, { server, uri }: Watched, ask: () => Promise<Outcome>): Promise<Outcome> {
+    const group = this.#groupWith(watcher, server, uri);
+    if (group !== null && this.#take(group, uri, watcher) !== null && group.watches.has(uri)) {
+      return Promise.resolve(ownAnswer('stateful', ''));
+    }
+    return ask();
+  }
+
+  /** The watcher has gone: what nobody else wants is given up. */
+  leave(watcher: Watcher, { server, uri }: Omit<Watched, 'exposed'>): void {
+    const group = this.#groupWith(watcher, server, uri);
+    const watch = group === null ? null : this.#take(group, uri, watcher);
+    if (group === null || watch === null || watch.watchers.size > 0 || !watch.agreed) return;
+    // A session's own connection ends with it, and another than the client's present one is gone.
+    if (isOwn(group.key, watcher) || group.key !== this.#keyOf(server, watcher.client)) return;
+    void this.#call('resources/unsubscribe', server, uri, watcher.client);
+  }
+
+  /** An update that came over the connection with this key. */
+  updated(server: string, key: string, uri: string, message: Message): void {
+    for (const [subscribed, { watchers }] of this.#groups.get(nameOf(server, key))?.watches ?? []) {
+      if (!isWithin(uri, subscribed)) continue;
+      for (const [watcher, exposed] of watchers) {
+        watcher.updated(
+          server,
+          exposedUpdate(message, (own) => (own === subscribed ? exposed : own)),
+        );
+      }
+    }
+  }
+
+  /** Whether somebody watches it over a connection that this client does not have for itself. */
+  wanted(server: string, uri: string, client: ClientProfile): boolean {
+    const key = this.#keyOf(server, client);
+    return key !== client.sessionId && this.#groups.get(nameOf(server, key))?.watches.has(uri) === true;
+  }
+
+  /** The URI under which somebody watches exactly this resource over the connection; null for nobody. */
+  exposed(server: string, key: string, uri: string): string | null {
+    return this.#groups.get(nameOf(server, key))?.watches.get(uri)?.watchers.values().next().value ?? null;
+  }
+
+  connectionChanged(server: string, key: string, change: ConnectionChange): void {
+    const group = this.#groups.get(nameOf(server, key));
+    if (group === undefined) return;
+    if (change === 'opened') void this.#renew(group);
+    else if (change === 'missed') this.#tellMissed(group);
+    else if (change === 'ended') this.#ended(group);
+  }
+
+  /** The connections that served some of the clients ended unheard. */
+  nodeSilent(servedThere: (server: string, client: ClientProfile) => boolean): void {
+    for (const group of this.#groups.values()) {
+      const watchers = group.watches.values().flatMap((watch) => watch.watchers.keys());
+      if (watchers.some(({ client }) => servedThere(group.server, client))) this.#ended(group);
+    }
+  }
+
+  /** Whatever waits to be renewed need not wait any longer, nor for long where that is being tried. */
+  instancesGained(servers: ReadonlySet<string>): void {
+    for (const group of this.#groups.values()) {
+      if (!servers.has(group.server)) continue;
+      group.pauseMs = RENEW_MIN_MS;
+      if (group.disarm === null) continue;
+      group.disarm();
+      group.disarm = null;
+      void this.#renew(group);
+    }
+  }
+
+  close(): void {
+    for (const { disarm } of this.#groups.values()) disarm?.();
+    this.#groups.clear();
+  }
+
+  #ended(group: Group): void {
+    group.generation++;
+    for (const watch of group.watches.values()) watch.agreed = false;
+    this.#renewLater(group);
+  }
+
+  async #ask(group: Group, watch: Watch, ask: () => Promise<Outcome>): Promise<Outcome> {
+    const { generation } = group;
+    const asking = ask();
+    watch.asking = asking;
+    const outcome = await asking;
+    if (watch.asking === asking) watch.asking = null;
+    if (isAgreed(outcome) && generation === group.generation) watch.agreed = true;
+    return outcome;
+  }
+
+  /** Takes the watcher out; null when it was not in. */
+  #take(group: Group, uri: string, watcher: Watcher): Watch | null {
+    const watch = group.watches.get(uri);
+    if (watch === undefined || !watch.watchers.delete(watcher)) return null;
+    if (watch.watchers.size > 0) return watch;
+    group.watches.delete(uri);
+    if (group.watches.size === 0) {
+      group.disarm?.();
+      this.#groups.delete(nameOf(group.server, group.key));
+    }
+    return watch;
+  }
+
+  #renewLater(group: Group): void {
+    group.disarm ??= this.#clock.after(group.pauseMs, () => {
+      group.disarm = null;
+      void this.#renew(group);
+    });
+    group.pauseMs = Math.min(group.pauseMs * 2, RENEW_MAX_MS);
+  }
+
+  /** Subscribes anew to what the present connection is not subscribed to, and tells the watchers. */
+  async #renew(group: Group): Promise<void> {
+    if (group.renewing) return;
+    this.#reassign(group);
+    if (group.watches.size === 0) return;
+    group.renewing = true;
+    for (const [uri, watch] of group.watches) {
+      const [watcher] = watch.watchers.keys();
+      if (watch.agreed || watch.asking !== null || watcher === undefined) continue;
+      const ask = () => this.#call('resources/subscribe', group.server, uri, watcher.client);
+      const outcome = await this.#ask(group, watch, ask);
+      if (watch.watchers.size === 0) this.#giveUp(group, uri, watch, watcher);
+      else if (watch.agreed && !this.#agreedElsewhere(group, uri, watch, watcher)) tellUpdated(group.server, watch);
+      else if (outcome.kind === 'failure') break;
+    }
+    group.renewing = false;
+    if (this.#groups.get(nameOf(group.server, group.key)) !== group) return;
+    const left = group.watches.values().some(({ agreed, asking }) => !agreed && asking === null);
+    if (left) this.#renewLater(group);
+    else group.pauseMs = RENEW_MIN_MS;
+  }
+
+  /** Whether the answer came over another connection than was known of: then it is that which is subscribed. */
+  #agreedElsewhere(group: Group, uri: string, watch: Watch, watcher: Watcher): boolean {
+    const key = this.#keyOf(group.server, watcher.client);
+    if (key === group.key || key === '' || !watch.watchers.has(watcher)) return false;
+    watch.agreed = false;
+    watchIn(this.#group(group.server, key), uri).agreed = true;
+    this.#reassign(group);
+    return true;
+  }
+
+  /** Who wanted it left while the server was being asked. */
+  #giveUp({ server, key }: Group, uri: string, { agreed }: Watch, watcher: Watcher): void {
+    const wanted = this.#groups.get(nameOf(server, key))?.watches.has(uri) === true;
+    if (agreed && !wanted && !isOwn(key, watcher)) {
+      void this.#call('resources/unsubscribe', server, uri, watcher.client);
+    }
+  }
+
+  /** Watchers that another connection serves by now, as when one of several replicas ended, watch over that one. */
+  #reassign(group: Group): void {
+    const moved = new Set<Group>();
+    for (const [uri, watch] of group.watches) {
+      for (const [watcher, exposed] of watch.watchers) {
+        const key = this.#keyOf(group.server, watcher.client);
+        if (key === group.key || key === '' || watch.agreed || watch.asking !== null) continue;
+        this.#take(group, uri, watcher);
+        const home = this.#group(group.server, key);
+        const there = watchIn(home, uri);
+        there.watchers.set(watcher, exposed);
+        if (there.agreed) tellUpdated(group.server, { ...there, watchers: new Map([[watcher, exposed]]) });
+        else moved.add(home);
+      }
+    }
+    for (const home of moved) void this.#renew(home);
+  }
+
+  #tellMissed(group: Group): void {
+    for (const watch of group.watches.values()) if (watch.agreed) tellUpdated(group.server, watch);
+  }
+
+  #call(method: string, server: string, uri: string, client: ClientProfile): Promise<Outcome> {
+    const message = request(method, '0', JSON.stringify({ uri }), 'stateful');
+    return this.#dispatch.call(server, message, new OwnExchange(`watch:${server}`, message, client));
+  }
+
+  #keyOf(server: string, client: ClientProfile): string {
+    return this.#upstreams.sessionKey(server, client) ?? '';
+  }
+
+  /** Where the watcher is in; not by its present key alone, which is another one when the server has become another. */
+  #groupWith(watcher: Watcher, server: string, uri: string): Group | null {
+    const has = (group: Group | undefined) => group?.watches.get(uri)?.watchers.has(watcher) === true;
+    const present = this.#groups.get(nameOf(server, this.#keyOf(server, watcher.client)));
+    if (has(present)) return present!;
+    return this.#groups.values().find((group) => group.server === server && has(group)) ?? null;
+  }
+
+  #group(server: string, key: string): Group {
+    const name = nameOf(server, key);
+    let group = this.#groups.get(name);
+    if (group === undefined) {
+      group = {
+        server,
+        key,
+        watches: new Map(),
+        generation: 0,
+        renewing: false,
+        pauseMs: RENEW_MIN_MS,
+        disarm: null,
+      };
+      this.#groups.set(name, group);
+    }
+    return group;
+  }
+}
+
+function watchIn({ watches }: Group, uri: string): Watch {
+  let watch = watches.get(uri);
+  if (watch === undefined) watches.set(uri, (watch = { watchers: new Map(), asking: null, agreed: false }));
+  return watch;
+}
+
+function tellUpdated(server: string, { watchers }: Watch): void {
+  for (const [watcher, exposed] of watchers) {
+    const params = JSON.stringify({ uri: exposed });
+    watcher.updated(server, notification('notifications/resources/updated', params, 'stateful'));
+  }
+}
+
+/** Whether the connection is the watcher's own: then its requests pass as they are. */
+function isOwn(key: string, { client }: Watcher): boolean {
+  return key === client.sessionId;
+}
+
+function isAgreed(outcome: Outcome): boolean {
+  return outcome.kind === 'answer' && outcome.message.kind === 'result';
+}
+
+function nameOf(server: string, key: string): string {
+  return `${server}\0${key}`;
+}

@@ -1,0 +1,90 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { client, GatewayBench } from '../../../test/support/gateway-bench.ts';
+import { ANONYMOUS, type Principal } from '../../model/client-profile.ts';
+
+const OF_PRINCIPAL = 32_768;
+const OFFERS = { a: { resources: [], capabilities: { resources: { subscribe: true } } } };
+const anna: Principal = { ...ANONYMOUS, id: 'agent:anna', name: 'anna' };
+const bert: Principal = { ...ANONYMOUS, id: 'agent:bert', name: 'bert' };
+
+/** A gateway, one of several nodes, with so many subscriptions of each principal at the others. */
+class Bench {
+  readonly elsewhere = new Map<string, number>();
+  readonly told: string[] = [];
+  readonly gateway = new GatewayBench(OFFERS, {}, undefined, {
+    subscribedElsewhere: (principal) => this.elsewhere.get(principal) ?? 0,
+    subscribed: ({ principal }, { uri }) => void this.told.push(`${principal.id} ${uri}`),
+    givenUp: () => {},
+  });
+
+  /** `agreed`, or why not. */
+  async ask(
+    method: 'subscribe' | 'unsubscribe',
+    principal: Principal,
+    sessionId: string,
+    uri: string,
+  ): Promise<string> {
+    const profile = { ...client('stateful', { sessionId }), principal };
+    const outcome = await this.gateway.run(`resources/${method}`, JSON.stringify({ uri: `trunkline://a/${uri}` }), {
+      client: profile,
+    });
+    return outcome.kind === 'answer' ? 'agreed' : `${outcome.error.code} ${outcome.error.message}`;
+  }
+}
+
+test('the sessions of one principal are subscribed to so many resources at all nodes together, and no more', async () => {
+  const bench = new Bench();
+  bench.elsewhere.set(anna.id, OF_PRINCIPAL - 2);
+  assert.equal(await bench.ask('subscribe', anna, 'one', 'x://1'), 'agreed');
+  assert.equal(await bench.ask('subscribe', anna, 'two', 'x://2'), 'agreed');
+  const refused = await bench.ask('subscribe', anna, 'two', 'x://3');
+  assert.match(
+    refused,
+    /^OVERLOADED No more than 32768 resources .* in all sessions of one caller: give up others first/,
+  );
+  // What is subscribed to already may be again, and others have their own.
+  assert.equal(await bench.ask('subscribe', anna, 'two', 'x://2'), 'agreed');
+  assert.equal(await bench.ask('subscribe', bert, 'three', 'x://3'), 'agreed');
+  // Each way of having fewer.
+  await bench.ask('unsubscribe', anna, 'one', 'x://1');
+  assert.equal(await bench.ask('subscribe', anna, 'two', 'x://3'), 'agreed');
+  assert.match(await bench.ask('subscribe', anna, 'two', 'x://4'), /^OVERLOADED/);
+  bench.gateway.gateway.sessionEnded('two');
+  assert.equal(await bench.ask('subscribe', anna, 'one', 'x://5'), 'agreed');
+  assert.equal(await bench.ask('subscribe', anna, 'one', 'x://6'), 'agreed');
+  assert.match(await bench.ask('subscribe', anna, 'one', 'x://7'), /^OVERLOADED/);
+  bench.gateway.gateway.givenUp('one', 'a', 'x://5');
+  assert.equal(await bench.ask('subscribe', anna, 'one', 'x://7'), 'agreed');
+  bench.elsewhere.delete(anna.id);
+  assert.equal(await bench.ask('subscribe', anna, 'one', 'x://8'), 'agreed');
+  assert.equal(bench.told.filter((line) => line.startsWith('agent:bert')).length, 1);
+});
+
+test('requests that a server has not answered yet count, those that it refused do not', async () => {
+  const bench = new Bench();
+  const { upstreams } = bench.gateway;
+  const respond = upstreams.respond;
+  bench.elsewhere.set(anna.id, OF_PRINCIPAL - 1);
+  const waiting = Promise.withResolvers<void>();
+  upstreams.respond = async (call) => {
+    await waiting.promise;
+    return respond(call);
+  };
+  const first = bench.ask('subscribe', anna, 'one', 'x://1');
+  assert.match(await bench.ask('subscribe', anna, 'two', 'x://2'), /^OVERLOADED/);
+  bench.gateway.gateway.sessionEnded('one');
+  waiting.resolve();
+  await first;
+  assert.equal(await bench.ask('subscribe', anna, 'two', 'x://2'), 'agreed');
+});
+
+test('one session is subscribed to a thousand resources and no more', async () => {
+  const bench = new Bench();
+  for (let i = 0; i < 1_000; i++) assert.equal(await bench.ask('subscribe', anna, 'one', `x://${i}`), 'agreed');
+  assert.match(
+    await bench.ask('subscribe', anna, 'one', 'x://more'),
+    /^OVERLOADED No more than 1000 .* in one session/,
+  );
+  assert.equal(await bench.ask('subscribe', anna, 'two', 'x://more'), 'agreed');
+});

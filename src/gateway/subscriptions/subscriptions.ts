@@ -1,0 +1,237 @@
+import { type ClientProfile, mayUse } from '../../model/client-profile.ts';
+import type { Exchange } from '../../model/exchange.ts';
+import { calledOff, GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
+import { failure, type Outcome } from '../../model/outcome.ts';
+import type { ClientStreams } from '../../model/ports.ts';
+import { notification, request } from '../../protocol/compose.ts';
+import { notificationToStateful } from '../../protocol/stateful/to-stateful.ts';
+import type { Dispatch, KnownServers } from '../dispatch/dispatch.ts';
+import type { SeenSessions } from '../lists/seen-sessions.ts';
+import { OwnExchange } from '../own-exchange.ts';
+import { ownAnswer } from '../own-results.ts';
+import { exposedUpdate } from './exposed-update.ts';
+import type { Subscriber } from './feed.ts';
+import type { Feeds } from './feeds.ts';
+import type { ResourceWatches, Watched, Watcher } from './resource-watches.ts';
+import { SessionSubscriptions } from './session-subscriptions.ts';
+import { SubscriptionCounts } from './subscription-counts.ts';
+import type { Wanted } from './wanted.ts';
+
+/** Resources one session may be subscribed to, and all of one principal: half of what nodes share of everybody's. */
+const MAX_RESOURCES = 1_000;
+const MAX_OF_PRINCIPAL = 32_768;
+/** How long a server of which nothing is known is waited for, to know its era. */
+const CATALOG_WAIT_MS = 2_000;
+
+export interface SubscriptionsDeps {
+  readonly upstreams: KnownServers;
+  readonly dispatch: Dispatch;
+  readonly streams: ClientStreams;
+  readonly sessions: SeenSessions;
+  readonly watches: ResourceWatches;
+  readonly feeds: Feeds;
+  /** A session gives a resource up that another node may have in its books. */
+  readonly givenUp?: ((sessionId: string, server: string, uri: string) => void) | undefined;
+  /** A session has subscribed to a resource; others are told, should this node end. */
+  readonly subscribed?: ((client: ClientProfile, resource: Watched) => void) | undefined;
+  /** How many its sessions have subscribed to by way of other nodes, as far as is known here. */
+  readonly subscribedElsewhere?: ((principal: string) => number) | undefined;
+}
+
+/** One session's part in the watches of stateful servers. */
+class SessionWatcher implements Watcher {
+  client: ClientProfile;
+  readonly updated: (server: string, message: Message) => void;
+
+  constructor(client: ClientProfile, updated: (server: string, message: Message) => void) {
+    this.client = client;
+    this.updated = updated;
+  }
+}
+
+interface Session {
+  readonly watcher: SessionWatcher;
+  /** By server and URI. */
+  readonly subscriptions: SessionSubscriptions;
+}
+
+/**
+ * `resources/subscribe` of stateful sessions: passed on to stateful servers, where it is one for all that share a
+ * connection; at stateless ones a part in the feed. Updates go to the session's own stream.
+ */
+export class Subscriptions {
+  readonly #deps: SubscriptionsDeps;
+  readonly #sessions = new Map<string, Session>();
+  readonly #counts = new SubscriptionCounts();
+
+  constructor(deps: SubscriptionsDeps) {
+    this.#deps = deps;
+  }
+
+  /** Passes a `resources/subscribe` or `resources/unsubscribe` on (with the server's URI in it) and keeps the books. */
+  async run(resource: Watched, asked: Message, exchange: Exchange): Promise<Outcome> {
+    const { upstreams, watches } = this.#deps;
+    const { server, uri } = resource;
+    const { client } = exchange;
+    const pass = (): Promise<Outcome> => this.#deps.dispatch.call(server, asked, exchange);
+    if (client.sessionId === null) return pass();
+    const known = upstreams.knownCatalog(server, client) ?? (await upstreams.catalog(server, client, CATALOG_WAIT_MS));
+    // Whose session has ended meanwhile has nothing that could be given up again.
+    if (exchange.cancelled !== null) return failure(calledOff(server, exchange.cancelled));
+    const stateless = known?.hello.era === 'stateless';
+    const name = `${server}\0${uri}`;
+    if (asked.method === 'resources/unsubscribe') {
+      const session = this.#sessions.get(client.sessionId);
+      const leave = session?.subscriptions.take(name);
+      if (this.#deps.givenUp !== undefined) {
+        this.#deps.givenUp(client.sessionId, server, uri);
+        // It is in the books of another node; what others want here is not taken from them.
+        if (leave === undefined && watches.wanted(server, uri, client)) return ownAnswer('stateful', '');
+      }
+      if (!stateless) return session === undefined ? pass() : watches.unwatch(session.watcher, resource, pass);
+      leave?.();
+      return ownAnswer('stateful', '');
+    }
+    const outcome = await this.#subscribe(client, client.sessionId, resource, stateless, pass);
+    // A session of a single connection ends with its node; one that has ended meanwhile is subscribed to nothing.
+    const kept = this.#sessions.get(client.sessionId)?.subscriptions.has(name) === true;
+    if (kept && isAgreed(outcome) && client.passing !== true) this.#deps.subscribed?.(client, resource);
+    return outcome;
+  }
+
+  /**
+   * What another node had in its books is in those of this one from now on. Resolves with whether the server has agreed; then
+   * the session has been told of an update, as nobody knows what it missed.
+   */
+  async again(client: ClientProfile, resource: Watched): Promise<'agreed' | 'refused' | 'later'> {
+    const { upstreams, streams } = this.#deps;
+    const { server, uri, exposed } = resource;
+    const { sessionId } = client;
+    if (sessionId === null || !mayUse(client.principal, server)) return 'refused';
+    const known = upstreams.knownCatalog(server, client) ?? (await upstreams.catalog(server, client, CATALOG_WAIT_MS));
+    const message = request('resources/subscribe', '0', JSON.stringify({ uri }), 'stateful');
+    const exchange = new OwnExchange(`again:${server}`, message, client);
+    const pass = (): Promise<Outcome> => this.#deps.dispatch.call(server, message, exchange);
+    const outcome = await this.#subscribe(client, sessionId, resource, known?.hello.era === 'stateless', pass);
+    if (outcome.kind === 'failure') return 'later';
+    if (!isAgreed(outcome)) return 'refused';
+    streams.deliver(sessionId, updateOf(exposed));
+    return 'agreed';
+  }
+
+  async #subscribe(
+    client: ClientProfile,
+    sessionId: string,
+    resource: Watched,
+    stateless: boolean,
+    pass: () => Promise<Outcome>,
+  ): Promise<Outcome> {
+    const { watches } = this.#deps;
+    const { server, uri } = resource;
+    const name = `${server}\0${uri}`;
+    const session = this.#session(client, sessionId);
+    const further = session.subscriptions.has(name) ? 0 : 1;
+    const refused = further === 0 ? null : this.#refusal(session, client.principal.id);
+    if (refused !== null) return failure(refused);
+    if (stateless) return this.#joinFeed(session, name, resource);
+    return session.subscriptions.whileAsking(further, async () => {
+      const outcome = await watches.watch(session.watcher, resource, pass);
+      if (isAgreed(outcome)) {
+        this.#keep(session, name, () => watches.leave(session.watcher, resource));
+      }
+      return outcome;
+    });
+  }
+
+  /** null where the session may subscribe to one more. */
+  #refusal({ subscriptions }: Session, principal: string): GatewayError | null {
+    const { subscribedElsewhere = () => 0 } = this.#deps;
+    if (subscriptions.size >= MAX_RESOURCES) {
+      const text = `No more than ${MAX_RESOURCES} resources may be subscribed to in one session: give up others first`;
+      return new GatewayError('OVERLOADED', text);
+    }
+    if (this.#counts.of(principal) + subscribedElsewhere(principal) < MAX_OF_PRINCIPAL) return null;
+    const text = `No more than ${MAX_OF_PRINCIPAL} resources may be subscribed to at once in all sessions of one caller: give up others first, or end sessions`;
+    return new GatewayError('OVERLOADED', text);
+  }
+
+  /** By way of another node. */
+  givenUp(sessionId: string, server: string, uri: string): void {
+    const session = this.#sessions.get(sessionId);
+    const name = `${server}\0${uri}`;
+    session?.subscriptions.take(name)?.();
+  }
+
+  deleteSession(sessionId: string): void {
+    const session = this.#sessions.get(sessionId);
+    this.#sessions.delete(sessionId);
+    for (const leave of session?.subscriptions.takeAll() ?? []) leave();
+  }
+
+  #joinFeed(session: Session, name: string, resource: Watched): Promise<Outcome> {
+    const { server, uri, exposed } = resource;
+    if (session.subscriptions.has(name)) return Promise.resolve(ownAnswer('stateful', ''));
+    return new Promise((resolve) => {
+      const subscriber: Subscriber = {
+        client: session.watcher.client,
+        wanted: { uris: new Set([uri]), taskIds: new Set() },
+        settled: (honoured: Wanted, refusal) => {
+          if (honoured.uris.size > 0) return resolve(ownAnswer('stateful', ''));
+          resolve(refusal ?? failure(notHonoured(exposed)));
+          session.subscriptions.take(name)?.();
+        },
+        received: (update) => {
+          const stateful = notificationToStateful(update);
+          if (stateful === null) return;
+          session.watcher.updated(
+            server,
+            exposedUpdate(stateful, (own) => (own === uri ? exposed : own)),
+          );
+        },
+      };
+      const { feeds } = this.#deps;
+      let left = false;
+      let leave = (): void => {};
+      this.#keep(session, name, () => {
+        left = true;
+        leave();
+      });
+      leave = feeds.join(server, subscriber);
+      if (left) leave();
+    });
+  }
+
+  /** A session that ended meanwhile keeps nothing. */
+  #keep(session: Session, name: string, leave: () => void): void {
+    if (this.#sessions.get(session.watcher.client.sessionId!) === session) session.subscriptions.keep(name, leave);
+    else leave();
+  }
+
+  #session(client: ClientProfile, sessionId: string): Session {
+    let session = this.#sessions.get(sessionId);
+    if (session === undefined) {
+      const watcher = new SessionWatcher(client, (server, message) => {
+        const { principal } = this.#deps.sessions.get(sessionId)?.client ?? watcher.client;
+        if (mayUse(principal, server)) this.#deps.streams.deliver(sessionId, message);
+      });
+      session = { watcher, subscriptions: new SessionSubscriptions(this.#counts, client.principal.id) };
+      this.#sessions.set(sessionId, session);
+    }
+    session.watcher.client = client;
+    return session;
+  }
+}
+
+/** What the client is told of a resource that may be another by now. */
+export function updateOf(exposed: string): Message {
+  return notification('notifications/resources/updated', JSON.stringify({ uri: exposed }), 'stateful');
+}
+
+function isAgreed(outcome: Outcome): boolean {
+  return outcome.kind === 'answer' && outcome.message.kind === 'result';
+}
+
+function notHonoured(uri: string): GatewayError {
+  return new GatewayError('INVALID_PARAMS', `The server does not take a subscription to ${uri}`);
+}
