@@ -7,7 +7,7 @@ import { rolldown } from 'rolldown';
 const PARTS = 'parts';
 
 /**
- * Leaves in the folder the three ways in, the parts they share or load when needed, and the declarations. Packages stay
+ * Leaves in the folder the four ways in, the parts they share or load when needed, and the declarations. Packages stay
  * imports. The reaper's program is started by its path, next to the part that starts it.
  */
 export async function bundle(dist: string): Promise<void> {
@@ -16,6 +16,7 @@ export async function bundle(dist: string): Promise<void> {
       main: join(dist, 'main.js'),
       index: join(dist, 'index.js'),
       client: join(dist, 'client.js'),
+      compat: join(dist, 'compat/index.js'),
       [`${PARTS}/reaper-program`]: join(dist, 'upstream/process/reaper-program.js'),
     },
     external: (id) => !id.startsWith('.') && !isAbsolute(id),

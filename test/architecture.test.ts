@@ -42,6 +42,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   control: ['model', 'telemetry', 'config', 'http', 'registry'],
   app: BELOW_APP,
   cli: ['model', 'config', 'http', 'app'],
+  compat: ['app', ...BELOW_APP],
   'index.ts': ['app', ...BELOW_APP],
   'client.ts': ['app'],
   'main.ts': ['cli'],

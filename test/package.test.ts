@@ -30,6 +30,7 @@ function packageOf(specifier: string): string {
 
 const PROGRAM = `
 import { type AgentClient, createGateway, type Gateway, type GatewayTool, inProcessBytes, type ToolCallResult } from 'trunkline';
+import { type LocalTool, bridgeAll } from 'trunkline/compat';
 
 const clock = inProcessBytes((link) => ({
   receive(message) {
@@ -52,10 +53,11 @@ await using gateway: Gateway = await createGateway({
 });
 await gateway.ready({ servers: ['clock'] });
 const tools: readonly GatewayTool[] = await gateway.tools();
+const bridged: readonly LocalTool[] = await bridgeAll(gateway);
 const client: AgentClient | null = gateway.client('clock');
 const result: ToolCallResult & { readonly raw: string } = await gateway.callTool({ server: 'clock', tool: 'now' });
 const text: string | undefined = result.content[0]?.text;
-console.log([tools[0]?.name, client?.serverInfo?.name, text, result.raw.includes('12345678901234567890')].join(' '));
+console.log([tools[0]?.name, bridged[0]?.name, client?.serverInfo?.name, text, result.raw.includes('12345678901234567890')].join(' '));
 // @ts-expect-error: 'evr' is no isolation
 createGateway({ servers: { a: { command: 'x', isolation: 'evr' } } }).catch(() => {});
 `;
@@ -91,7 +93,7 @@ after(() => rmSync(work, { recursive: true, force: true }));
 
 test('the packed package has what it needs and nothing else', () => {
   const files = readdirSync(installed, { recursive: true }) as string[];
-  for (const entry of ['index.js', 'index.d.ts', 'client.js', 'client.d.ts']) {
+  for (const entry of ['index.js', 'index.d.ts', 'client.js', 'client.d.ts', 'compat.js', 'compat/index.d.ts']) {
     assert.ok(files.includes(join('dist', entry)), entry);
   }
   assert.deepEqual(
@@ -131,11 +133,18 @@ test('its types hold in a strict program, libraries checked as well', async () =
 
 test('the program runs against it, and so does the command', async () => {
   const { stdout } = await run(process.execPath, ['main.ts'], { cwd: consumer, timeout: 30_000 });
-  assert.equal(stdout, 'clock__now clock 12:00 true\n');
+  assert.equal(stdout, 'clock__now mcp__clock__now clock 12:00 true\n');
   const client =
     "import { subjectExecute, ToolClient } from 'trunkline/client'; console.log(subjectExecute('a'), ToolClient.name)";
   const used = await run(process.execPath, ['--input-type=module', '-e', client], { cwd: consumer, timeout: 30_000 });
   assert.equal(used.stdout, 'mcp.a.execute ToolClient\n');
+  const both = `
+    import { GatewayError, createGateway } from 'trunkline';
+    import { callBridgedTool } from 'trunkline/compat';
+    await using gateway = await createGateway();
+    await callBridgedTool(gateway, 'x').catch((error) => console.log(error instanceof GatewayError, error.code));`;
+  const moved = await run(process.execPath, ['--input-type=module', '-e', both], { cwd: consumer, timeout: 30_000 });
+  assert.equal(moved.stdout, 'true INVALID_PARAMS\n', 'both entries share the classes of errors');
   const bin = join(installed, 'bin/trunkline.js');
   const version = await run(process.execPath, [bin, '--version'], { cwd: consumer, timeout: 30_000 });
   assert.equal(version.stdout.trim(), manifest.version);

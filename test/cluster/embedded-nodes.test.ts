@@ -3,15 +3,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import {
-  bridgedTools,
-  createGateway,
-  type Gateway,
-  memoryMessengers,
-  openNode,
-  serverProxies,
-  serverProxy,
-} from '../../src/index.ts';
+import { bridgedTools, serverProxies, serverProxy } from '../../src/compat/index.ts';
+import { createGateway, type Gateway, memoryMessengers, openNode } from '../../src/index.ts';
 import { SECRET } from '../support/cluster-bench.ts';
 import { alive, onCluster, type Who } from '../support/cluster-facts.ts';
 import { ClusterProcesses, counterServer, until } from '../support/cluster-processes.ts';

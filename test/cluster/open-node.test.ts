@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { connect } from '@nats-io/transport-node';
 import { ToolClient } from '../../src/client.ts';
+import { SUBJECT_CREATED, SUBJECT_DELETED, subjectExecute, subjectListTools } from '../../src/compat/index.ts';
 import {
   type LogEntry,
   memoryMessengers,
@@ -10,10 +11,6 @@ import {
   openNode,
   type ServerStore,
   type StoredServer,
-  SUBJECT_CREATED,
-  SUBJECT_DELETED,
-  subjectExecute,
-  subjectListTools,
 } from '../../src/index.ts';
 import { SECRET } from '../support/cluster-bench.ts';
 import { until } from '../support/cluster-processes.ts';

@@ -10,7 +10,7 @@ import {
   SUBJECT_DELETED,
   subjectExecute,
   subjectListTools,
-} from '../../src/index.ts';
+} from '../../src/compat/index.ts';
 import { SECRET } from '../support/cluster-bench.ts';
 import { callable, onCluster } from '../support/cluster-facts.ts';
 import { ClusterProcesses, counterServer, type NodeProcess, until } from '../support/cluster-processes.ts';

@@ -130,7 +130,7 @@ export const S2: readonly Mutation[] = [
   {
     row: 'S2.16',
     what: 'a success with nothing to say has no result',
-    file: 'src/app/embedding/rpc-messages.ts',
+    file: 'src/compat/rpc-messages.ts',
     find: 'result: result ?? {} };',
     replace: 'result };',
   },
@@ -145,7 +145,7 @@ export const S2: readonly Mutation[] = [
   {
     row: 'S2.18',
     what: 'an optional property is required',
-    file: 'src/catalog/object-schema.ts',
+    file: 'src/compat/object-schema.ts',
     find: 'if (optional !== true) required.push(name);',
     replace: 'required.push(name);',
   },

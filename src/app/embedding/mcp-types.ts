@@ -42,11 +42,6 @@ export interface Capabilities extends OpenObject {
   readonly prompts?: PromptsCapability;
 }
 
-export interface TextContent extends OpenObject {
-  readonly type: 'text';
-  readonly text: string;
-}
-
 /** One block of a tool's result or a prompt's message, of any type (S2.14; schema `ContentBlock`). */
 export interface Content extends OpenObject {
   readonly type: string;
@@ -144,9 +139,4 @@ export interface Progress extends OpenObject {
   readonly progress: number;
   readonly total?: number;
   readonly message?: string;
-}
-
-/** A text block (S2.14). */
-export function newTextContent(text: string): TextContent {
-  return { type: 'text', text };
 }

@@ -1,13 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import {
-  type AgentClient,
-  type Answer,
-  Router,
-  type Tool,
-  type ToolArguments,
-  type ToolCallResult,
-} from '../../index.ts';
+import { Router } from '../../compat/index.ts';
+import type { AgentClient, Answer, Tool, ToolArguments, ToolCallResult } from '../../index.ts';
 
 const schema = { type: 'object' };
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createGateway, type Gateway, serverProxy } from '../../index.ts';
+import { serverProxy } from '../../compat/index.ts';
+import { createGateway, type Gateway } from '../../index.ts';
 
 /** A process with one tool. */
 const SERVER = `

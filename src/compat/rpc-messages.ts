@@ -1,4 +1,5 @@
-import { CATALOGUE } from '../../model/error-catalogue.ts';
+import type { OpenObject } from '../app/embedding/mcp-types.ts';
+import { CATALOGUE } from '../model/error-catalogue.ts';
 
 /**
  * JSON-RPC's own error codes (S2.1; JSON-RPC 2.0 §5.1). The gateway's further codes are in `ERROR_CATALOGUE`.
@@ -53,4 +54,15 @@ export function newSuccessResponse(id: RequestId, result?: unknown): RpcSuccess 
 /** S2.16. `data` is left out where it is undefined. */
 export function newErrorResponse(id: RequestId | null, code: number, message: string, data?: unknown): RpcFailure {
   return { jsonrpc: '2.0', id, error: { code, message, ...(data === undefined ? {} : { data }) } };
+}
+
+/** S2.14 */
+export interface TextContent extends OpenObject {
+  readonly type: 'text';
+  readonly text: string;
+}
+
+/** A text block (S2.14). */
+export function newTextContent(text: string): TextContent {
+  return { type: 'text', text };
 }

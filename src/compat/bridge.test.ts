@@ -1,15 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { textResult, textServer, tool } from '../../../test/support/text-server.ts';
-import {
-  bridgeAll,
-  bridgedTools,
-  callBridgedTool,
-  createGateway,
-  inProcess,
-  pendingSchemaChanges,
-  resultText,
-} from '../../index.ts';
+import { textResult, textServer, tool } from '../../test/support/text-server.ts';
+import { createGateway, inProcess } from '../index.ts';
+import { bridgeAll, bridgedTools, callBridgedTool, pendingSchemaChanges, resultText } from './index.ts';
 
 const BLOCKS =
   '{"content":[{"type":"text","text":"a"},{"type":"image","data":"AA==","mimeType":"image/png"},{"type":"text","text":"b"},{"type":"audio","data":"AA==","mimeType":"audio/wav"},{"type":"resource_link","uri":"x:y","name":"y"}],"isError":true}';

@@ -1,22 +1,22 @@
-import { ANONYMOUS } from '../../model/client-profile.ts';
-import { systemClock } from '../../model/clock.ts';
-import { GatewayError } from '../../model/gateway-error.ts';
-import { systemRandom } from '../../model/random.ts';
-import type { Server } from '../../model/server.ts';
-import { notification, request, result } from '../../protocol/compose.ts';
-import type { Logger } from '../../telemetry/logger.ts';
-import { Connection } from '../../upstream/connection/connection.ts';
-import type { ConnectionOwner } from '../../upstream/connection/server-messages.ts';
-import { standIn } from '../../upstream/connection/session-key.ts';
-import { Reaper } from '../../upstream/process/reaper.ts';
-import type { ClosedReason, Transport } from '../../upstream/transport/transport.ts';
-import { transports } from '../transports.ts';
-import { readDefinition } from './definitions.ts';
-import type { GatewayOptions, ServerDefinition } from './gateway-options.ts';
-import { InProcessServer, inProcessDefinition } from './in-process.ts';
-import { LogOutlet } from './log-outlet.ts';
-import type { CallOptions } from './operator-calls.ts';
-import { ServerError } from './server-error.ts';
+import { readDefinition } from '../app/embedding/definitions.ts';
+import type { GatewayOptions, ServerDefinition } from '../app/embedding/gateway-options.ts';
+import { InProcessServer, inProcessDefinition } from '../app/embedding/in-process.ts';
+import { LogOutlet } from '../app/embedding/log-outlet.ts';
+import type { CallOptions } from '../app/embedding/operator-calls.ts';
+import { ServerError } from '../app/embedding/server-error.ts';
+import { transports } from '../app/transports.ts';
+import { ANONYMOUS } from '../model/client-profile.ts';
+import { systemClock } from '../model/clock.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import { systemRandom } from '../model/random.ts';
+import type { Server } from '../model/server.ts';
+import { notification, request, result } from '../protocol/compose.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { Connection } from '../upstream/connection/connection.ts';
+import type { ConnectionOwner } from '../upstream/connection/server-messages.ts';
+import { standIn } from '../upstream/connection/session-key.ts';
+import { Reaper } from '../upstream/process/reaper.ts';
+import type { ClosedReason, Transport } from '../upstream/transport/transport.ts';
 
 export interface ChannelOptions extends Pick<GatewayOptions, 'logger' | 'logLevel' | 'cwd' | 'env'> {
   /** What the server is called in errors and logs. Default `server`. */
@@ -27,8 +27,7 @@ export interface ChannelOptions extends Pick<GatewayOptions, 'logger' | 'logLeve
 
 /**
  * The bare channel to one server (S4.2): requests and notifications of the caller's own making, over any transport.
- * No handshake is made and nothing is brought back: whoever opens it does both. For everything else there is
- * `connectServer`.
+ * It makes no handshake and does not reconnect: its caller does both. For everything else use `connectServer`.
  */
 export interface ServerChannel extends AsyncDisposable {
   /**

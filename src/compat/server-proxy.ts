@@ -1,7 +1,7 @@
-import type { ToolMeta } from '../../catalog/drift/compare-tool-lists.ts';
-import type { ServerState } from '../../model/server-state.ts';
-import type { Gateway } from './gateway-api.ts';
-import type { Capabilities } from './mcp-types.ts';
+import type { Gateway } from '../app/embedding/gateway-api.ts';
+import type { Capabilities } from '../app/embedding/mcp-types.ts';
+import type { ServerState } from '../model/server-state.ts';
+import type { ToolMeta } from './compare-tool-lists.ts';
 
 /** How far a server is, in the words of S4.5. */
 export type LifecycleState = 'initializing' | 'connected' | 'degraded' | 'failed' | 'unknown';

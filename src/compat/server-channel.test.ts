@@ -2,9 +2,10 @@ import assert from 'node:assert/strict';
 import { resolve } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { type ChannelOptions, inProcessBytes, openChannel, ServerError } from '../../index.ts';
+import { inProcessBytes, ServerError } from '../index.ts';
+import { type ChannelOptions, openChannel } from './index.ts';
 
-const STDIO = resolve(import.meta.dirname, '../../../test/fixtures/stdio/server.mjs');
+const STDIO = resolve(import.meta.dirname, '../../test/fixtures/stdio/server.mjs');
 const local = { command: process.execPath, args: [STDIO] };
 
 /** A server in this process that keeps what it gets, and answers `echo` with its params. */

@@ -1,16 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { textResult, textServer, tool } from '../../../test/support/text-server.ts';
-import {
-  createGateway,
-  inProcess,
-  inProcessBytes,
-  lifecycleOf,
-  type ServerState,
-  serverCapabilities,
-  serverProxies,
-  serverProxy,
-} from '../../index.ts';
+import { textResult, textServer, tool } from '../../test/support/text-server.ts';
+import { createGateway, inProcess, inProcessBytes, type ServerState } from '../index.ts';
+import { lifecycleOf, serverCapabilities, serverProxies, serverProxy } from './index.ts';
 
 test('S4.5 every state has one of the seed’s four labels; what is no state, or not meant to run, is unknown', () => {
   const labels: Record<ServerState, string> = {

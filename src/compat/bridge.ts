@@ -1,10 +1,10 @@
-import { type ToolChange, type ToolMeta, toolChanges } from '../../catalog/drift/compare-tool-lists.ts';
-import { bridgePrefixed, withoutBridgePrefix } from '../../catalog/exposed-names.ts';
-import { GatewayError } from '../../model/gateway-error.ts';
-import type { ToolArguments } from './agent-client.ts';
-import type { AsAgent, Gateway, GatewayTool } from './gateway-api.ts';
-import type { Content, OpenObject, ToolCallResult } from './mcp-types.ts';
-import type { CallOptions } from './operator-calls.ts';
+import type { ToolArguments } from '../app/embedding/agent-client.ts';
+import type { AsAgent, Gateway, GatewayTool } from '../app/embedding/gateway-api.ts';
+import type { Content, OpenObject, ToolCallResult } from '../app/embedding/mcp-types.ts';
+import type { CallOptions } from '../app/embedding/operator-calls.ts';
+import { bridgePrefixed, withoutBridgePrefix } from '../catalog/exposed-names.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import { type ToolChange, type ToolMeta, toolChanges } from './compare-tool-lists.ts';
 
 /** What a model reads of a tool's result (S4.13). */
 export interface ToolText {
@@ -56,7 +56,7 @@ export async function callBridgedTool(
 
 /**
  * What became of the tools since a snapshot of `bridgedTools`, sorted by name (S4.20). Tools of a server that is down
- * count as removed: nobody can call them.
+ * count as removed.
  */
 export async function pendingSchemaChanges(
   gateway: Gateway,

@@ -1,4 +1,4 @@
-import { sameJson } from './same-value.ts';
+import { sameJson } from '../catalog/drift/same-value.ts';
 
 /** A tool as far as these comparisons go (S4.8). */
 export interface ToolMeta {

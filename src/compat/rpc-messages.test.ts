@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { ERROR_CATALOGUE, LATEST_STATEFUL, REVISIONS } from '../index.ts';
 import {
   BACKOFF_MULTIPLIER,
   DEFAULT_REMOTE_TIMEOUT_MS,
-  ERROR_CATALOGUE,
   ERROR_CODES,
   INITIAL_BACKOFF_MS,
-  LATEST_STATEFUL,
   MAX_BACKOFF_MS,
   newErrorResponse,
   newSuccessResponse,
@@ -16,10 +15,9 @@ import {
   parsePrefixedTool,
   prefixTool,
   RESTART_GRACE_MS,
-  REVISIONS,
   TOOL_NAME_DELIMITER,
   UNREACHABLE_THRESHOLD,
-} from '../../index.ts';
+} from './index.ts';
 
 test('S2.1 the codes of JSON-RPC, and none of our own within the range that the specification reserves', () => {
   assert.deepEqual(ERROR_CODES, {

@@ -1,0 +1,75 @@
+/**
+ * `trunkline/compat`: the names that the libraries Trunkline replaces have, for programs that move to Trunkline. New
+ * programs use `trunkline`. Pinned by test/surface.test.ts. Ids such as S2.15 are rows of the mission
+ * (test/e2e/requirements.ts).
+ */
+
+export { Router } from '../app/embedding/router.ts';
+export { decodeListToolsReply, decodeToolReply } from '../app/public-subjects/decode-replies.ts';
+export { SUBJECT_CREATED, SUBJECT_DELETED, subjectExecute, subjectListTools } from '../app/public-subjects/subjects.ts';
+export type {
+  MCPDeletedEvent,
+  MCPReplyOutcome,
+  MCPToolListReply,
+  MCPToolReply,
+  MCPToolRequest,
+} from '../app/public-subjects/tool-client.ts';
+export {
+  type CapabilityChange,
+  type CapabilityDrift,
+  type CapabilityLists,
+  capabilityDrift,
+  type FieldChange,
+} from '../catalog/drift/capability-drift.ts';
+export { type PrefixedTool, parsePrefixedTool, prefixTool } from '../catalog/exposed-names.ts';
+export { BACKOFF_MULTIPLIER } from '../model/clock.ts';
+export { POOL_DEFAULTS, type PoolSettings } from '../model/desired-state.ts';
+export { PROTOCOL_VERSION } from '../model/message.ts';
+export { TOOL_NAME_DELIMITER } from '../model/names.ts';
+export type { Capability, ListKind } from '../model/server-catalog.ts';
+export { type ConnectionKey, connectionKeyText } from '../upstream/connection/session-key.ts';
+export { INITIAL_BACKOFF_MS, MAX_BACKOFF_MS, UNREACHABLE_THRESHOLD } from '../upstream/supervision/setbacks.ts';
+export { RESTART_GRACE_MS } from '../upstream/supervision/supervisor.ts';
+export { DEFAULT_REMOTE_TIMEOUT_MS } from '../upstream/upstream-deps.ts';
+export {
+  type BridgedTool,
+  bridgeAll,
+  bridgedTools,
+  callBridgedTool,
+  type LocalTool,
+  pendingSchemaChanges,
+  resultText,
+  type ToolText,
+} from './bridge.ts';
+export {
+  compareToolLists,
+  type DriftKind,
+  type DriftReport,
+  type ToolChange,
+  type ToolMeta,
+  toolChanges,
+} from './compare-tool-lists.ts';
+export { type InputSchemaObject, type OptionalProperty, objectSchema, type Property } from './object-schema.ts';
+export {
+  ERROR_CODES,
+  newErrorResponse,
+  newSuccessResponse,
+  newTextContent,
+  type RequestId,
+  type RpcError,
+  type RpcFailure,
+  type RpcRequest,
+  type RpcResponse,
+  type RpcSuccess,
+  type TextContent,
+} from './rpc-messages.ts';
+export { type ChannelOptions, openChannel, type ServerChannel } from './server-channel.ts';
+export {
+  type LifecycleState,
+  lifecycleOf,
+  type ServerCapabilities,
+  type ServerProxy,
+  serverCapabilities,
+  serverProxies,
+  serverProxy,
+} from './server-proxy.ts';
