@@ -1,4 +1,6 @@
-/** `npm run check`: types, lint and format, generated files up to date. */
+/** `npm run check`: types, lint and format, generated files up to date; prints the size of each room. */
+import { join } from 'node:path';
+import { roomSizes } from './room-sizes.ts';
 import { run } from './run.ts';
 
 const steps: readonly (readonly [string, ...string[]])[] = [
@@ -10,3 +12,4 @@ const steps: readonly (readonly [string, ...string[]])[] = [
 let failed = 0;
 for (const [command, ...args] of steps) failed += (await run(command, args)) === 0 ? 0 : 1;
 process.exitCode = failed === 0 ? 0 : 1;
+console.log(roomSizes(join(import.meta.dirname, '..')));
