@@ -1,6 +1,7 @@
 import type { Job } from './load/job.ts';
 import { WHOLE_LIST } from './sizes.ts';
 import type { Behind } from './targets/target.ts';
+import type { BigTool } from './upstream/answers.ts';
 
 /** How a row may compare with another one of the same scenario. */
 export interface Limit {
@@ -36,6 +37,8 @@ const EACH_OF_TWO = ['node a of two', 'node b of two'];
 const ACROSS = 'across nodes';
 /** What a call over the bus may cost, both nodes together, of one that stays at a node alone. */
 const MOST_ACROSS = 2;
+/** What a result of 1 MiB may cost, of what it costs nginx, whatever its text is. */
+const MOST_BIG = 1.5;
 /** What being one of two nodes may add. */
 const MOST_IN_CLUSTER = 1.1;
 
@@ -45,6 +48,16 @@ function calls(connections: number): Scenario {
     title: `small tools/call, same era, HTTP to HTTP, ${connections} connections (peers: stdio behind)`,
     behind: ['stateful', 'stdio'],
     job: { kind: 'calls', connections },
+  };
+}
+
+function big(tool: BigTool, what: string): Scenario {
+  return {
+    name: tool,
+    title: `tools/call with a result of 1 MiB${what}, 4 connections (peers: stdio behind)`,
+    behind: ['stateful', 'stdio'],
+    job: { kind: 'calls', connections: 4, tool },
+    limits: [{ of: 'trunkline', to: 'nginx', figure: 'cpuUs', most: MOST_BIG }],
   };
 }
 
@@ -112,12 +125,10 @@ export const SCENARIOS: readonly Scenario[] = [
   calls(1),
   calls(16),
   calls(64),
-  {
-    name: 'big',
-    title: 'tools/call with a result of 1 MiB, 4 connections (peers: stdio behind)',
-    behind: ['stateful', 'stdio'],
-    job: { kind: 'calls', connections: 4, tool: 'big' },
-  },
+  big('big', ''),
+  big('big-code', ' of source code, with escapes'),
+  big('big-json', ' of JSON within JSON'),
+  big('big-utf8', ' of text beyond Latin-1'),
   {
     name: 'list',
     title: 'whole tools/list over 50 servers x 20 tools, 4 connections (others: one server of 1,000)',

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { TOOLS_EACH, WHOLE_LIST } from './sizes.ts';
 import { Child } from './targets/child.ts';
 import type { Scene } from './targets/target.ts';
+import { BIG_TOOLS } from './upstream/answers.ts';
 
 const UPSTREAM = join(import.meta.dirname, 'upstream');
 
@@ -17,8 +18,8 @@ export class Servers {
 
   static async start(): Promise<Servers> {
     const runs = [
-      ['stateful', 2],
-      ['stateless', 2],
+      ['stateful', 1 + BIG_TOOLS.length],
+      ['stateless', 1 + BIG_TOOLS.length],
       ['stateful', WHOLE_LIST],
       ['stateful', TOOLS_EACH],
     ].map(([era, tools]) => new Child([process.execPath, join(UPSTREAM, 'http.ts'), String(era), String(tools)]));
@@ -29,7 +30,7 @@ export class Servers {
       statelessUrl: statelessUrl!,
       wholeListUrl: wholeListUrl!,
       fleetUrl: fleetUrl!,
-      stdioCommand: [process.execPath, join(UPSTREAM, 'stdio.ts')],
+      stdioCommand: [process.execPath, join(UPSTREAM, 'stdio.ts'), String(1 + BIG_TOOLS.length)],
     };
     return new Servers(scene, runs);
   }

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { answerJson, BIG_TEXT, resultJson, toolsJson } from '../upstream/answers.ts';
+import { answerJson, BIG_TOOLS, bigText, resultJson, toolsJson } from '../upstream/answers.ts';
 import { bigProblem, echoProblem, listProblem, readPage } from './answers.ts';
 
-const TOOLS = toolsJson(3);
+const TOOLS = toolsJson(6);
 
 function answer(id: number, method: string, params: { name?: string; arguments?: { text: string } } = {}): Buffer {
   const asked = { id, method, params };
@@ -32,23 +32,27 @@ describe('checkers of answers', () => {
     test(`refuse ${what}`, () => assert.notEqual(echoProblem(Buffer.from(body), 7, 'hi'), null));
   }
 
-  test('compare the big text to the byte', () => {
-    const big = answer(1, 'tools/call', { name: 'big' });
-    assert.ok(big.length > BIG_TEXT.length);
-    assert.equal(bigProblem(big, 1), null);
-    assert.notEqual(bigProblem(big, 2), null);
-    const changed = Buffer.from(big);
-    changed[500_000] = changed[500_000]! ^ 1;
-    assert.notEqual(bigProblem(changed, 1), null);
-    assert.notEqual(bigProblem(Buffer.concat([big.subarray(0, 1000), big.subarray(1001)]), 1), null);
-    assert.notEqual(bigProblem(big.subarray(0, -2), 1), null);
-  });
+  for (const tool of BIG_TOOLS) {
+    test(`compare the text of ${tool} to the byte`, () => {
+      const big = answer(1, 'tools/call', { name: tool });
+      assert.equal(bigText(tool).length, 1 << 20);
+      assert.equal(JSON.parse(big.toString()).result.content.length, 1);
+      assert.equal(bigProblem(big, 1, tool), null);
+      assert.notEqual(bigProblem(big, 2, tool), null);
+      for (const other of BIG_TOOLS) if (other !== tool) assert.notEqual(bigProblem(big, 1, other), null);
+      const changed = Buffer.from(big);
+      changed[500_000] = changed[500_000]! ^ 1;
+      assert.notEqual(bigProblem(changed, 1, tool), null);
+      assert.notEqual(bigProblem(Buffer.concat([big.subarray(0, 1000), big.subarray(1001)]), 1, tool), null);
+      assert.notEqual(bigProblem(big.subarray(0, -2), 1, tool), null);
+    });
+  }
 
   test('count the tools of a list over its pages', () => {
     const page = readPage(answer(1, 'tools/list'), 1);
-    assert.deepEqual(page, { names: ['echo', 'big', 'tool_2'], next: '' });
+    assert.deepEqual(page, { names: ['echo', ...BIG_TOOLS, 'tool_5'], next: '' });
     const goesOn = answer(1, 'tools/list').toString().replace('"result":{', '"result":{"nextCursor":"x",');
-    assert.deepEqual(readPage(Buffer.from(goesOn), 1), { names: ['echo', 'big', 'tool_2'], next: 'x' });
+    assert.deepEqual(readPage(Buffer.from(goesOn), 1), { names: ['echo', ...BIG_TOOLS, 'tool_5'], next: 'x' });
     assert.equal(typeof readPage(answer(1, 'tools/list'), 2), 'string');
     assert.equal(typeof readPage(answer(1, 'tools/call', { name: 'echo' }), 1), 'string');
     assert.equal(listProblem(['a', 'b', 'c'], 3), null);

@@ -1,4 +1,4 @@
-import { BIG_TEXT } from '../upstream/answers.ts';
+import { type BigTool, bigText } from '../upstream/answers.ts';
 
 /**
  * Whether an answer is right: null, or what is wrong with it. An answer counts only when it is the one message, with
@@ -10,11 +10,12 @@ export function echoProblem(body: Buffer, id: number, text: string): string | nu
 }
 
 /** As `echoProblem`, for the mebibyte: the text is compared as bytes, for parsing it would be most of the client's work. */
-export function bigProblem(body: Buffer, id: number): string | null {
-  const at = body.indexOf(BIG_TEXT.subarray(0, 64));
+export function bigProblem(body: Buffer, id: number, tool: BigTool): string | null {
+  const text = bigText(tool);
+  const at = body.indexOf(text.subarray(0, 64));
   if (at < 0) return `no big text in ${excerpt(body)}`;
-  const end = at + BIG_TEXT.length;
-  if (end > body.length || BIG_TEXT.compare(body, at, end) !== 0) return 'the big text is not what was sent';
+  const end = at + text.length;
+  if (end > body.length || text.compare(body, at, end) !== 0) return 'the big text is not what was sent';
   const around = Buffer.concat([body.subarray(0, at), body.subarray(end)]);
   return resultProblem(around, id, (result) => contentProblem(result, ''));
 }

@@ -40,11 +40,12 @@ export class Client {
   /** One tool call; `done` gets null or what is wrong with the answer. No promise: this is the measured path. */
   call(socket: HttpSocket, done: (problem: string | null) => void): void {
     const id = ++lastId;
-    const text = this.#job.tool === 'big' ? '' : `echo ${id} of ${process.pid}`;
+    const { tool } = this.#job;
+    const text = tool === 'echo' ? `echo ${id} of ${process.pid}` : '';
     socket.send(this.messages.call(id, text), (reply, problem) => {
       if (problem !== '') done(problem);
       else if (reply.status !== 200) done(statusProblem(reply));
-      else done(this.#job.tool === 'big' ? bigProblem(reply.body(), id) : echoProblem(reply.body(), id, text));
+      else done(tool === 'echo' ? echoProblem(reply.body(), id, text) : bigProblem(reply.body(), id, tool));
     });
   }
 

@@ -1,3 +1,5 @@
+import type { BigTool } from '../upstream/answers.ts';
+
 /** What the load generator is told to do, as JSON in its one argument. */
 export interface Job {
   readonly kind: 'calls' | 'list' | 'sessions' | 'open';
@@ -8,8 +10,8 @@ export interface Job {
   readonly connections: number;
   /** Sessions that the connections share at most; some peers start one process for each. */
   readonly maxSessions: number;
-  /** The tool to call: `echo` answers with its argument, `big` with one mebibyte of text. */
-  readonly tool: 'echo' | 'big';
+  /** The tool to call: `echo` answers with its argument, a big one with one mebibyte of text. */
+  readonly tool: 'echo' | BigTool;
   /** What the target puts in front of a tool's name. */
   readonly toolPrefix: string;
   /** Tools that a whole list must have. */
