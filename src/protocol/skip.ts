@@ -5,11 +5,16 @@
  * What passes here is safe to frame and to splice, not necessarily valid JSON; `grammar` is the validating twin.
  */
 
+import { endOfEscaped } from './escaped-text.ts';
+
 /** Deepest nesting taken from servers. Deeper documents crash recursive parsers of honest clients. */
 const RELAXED_MAX_DEPTH = 10_000;
 
 /** Strings up to this length are walked; a native search costs more than it saves below it. */
 const WALK = 48;
+
+/** Where so much of the document is left, a string with escapes is worth another way of searching. */
+const ESCAPED = 1024;
 
 /** The end of a string as long as this is remembered. */
 const LONG = 256 * 1024;
@@ -73,6 +78,9 @@ function walkString(bytes: Buffer, at: number, end: number): number {
     while (back > at && bytes[back - 1] === 0x5c) back--;
     at = quote + 1;
     if (((quote - back) & 1) === 0) return at;
+    // A text with one escape has more: long ones are searched at once.
+    const found = end - at >= ESCAPED ? endOfEscaped(bytes, at, end) : null;
+    if (found !== null) return found;
   }
 }
 
