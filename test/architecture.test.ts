@@ -153,7 +153,7 @@ test('drivers are named only where they live and in the composition root', () =>
   );
 });
 
-test('nobody imports what would load all of undici at every start: http comes from `http/node-http`', () => {
+test('no file imports what loads all of undici at every start: http comes from `http/node-http`', () => {
   const loading = /^import (?!type\b)[^;]*from 'node:https?'/m;
   assert.deepEqual(
     product.filter(({ text }) => loading.test(text)).map(({ path }) => path),
@@ -169,6 +169,40 @@ test('no file is longer than 400 lines', () => {
     .map((path) => ({ path, lines: readFileSync(join(ROOT, path), 'utf8').split('\n').length - 1 }))
     .filter(({ lines }) => lines > MAX_LINES);
   assert.deepEqual(long, []);
+});
+
+/** Names and bodies of the interfaces of a file. */
+function interfacesOf({ text }: Source): readonly (readonly [name: string, body: string])[] {
+  return [...text.matchAll(/^(?:export )?interface (\w+)[^{]*\{([\s\S]*?)^\}/gm)].map((m) => [m[1]!, m[2]!]);
+}
+
+test('no two files declare an interface of one name', () => {
+  const names = product.flatMap((source) => interfacesOf(source).map(([name]) => name));
+  assert.ok(names.length > 500, 'the interfaces were found');
+  assert.deepEqual(
+    names.filter((name, i) => names.indexOf(name) !== i),
+    [],
+  );
+});
+
+/** `Deps` types that still have more functions than they should, and how many. Only remove entries or lower them. */
+const MANY_FUNCTIONS: Readonly<Record<string, number>> = {
+  GatewayDeps: 6,
+  PendingInputCallDeps: 4,
+  ServerAnnouncementsDeps: 4,
+  UpstreamSetDeps: 4,
+};
+
+test('a `Deps` type gives references: it has at most three functions', () => {
+  const found: Record<string, number> = {};
+  for (const source of product) {
+    for (const [name, body] of interfacesOf(source)) {
+      if (!name.endsWith('Deps')) continue;
+      const functions = body.match(/^ {2}(?:readonly )?\w+\??(?:\(|: (?:\(|null \| \(|\(\())/gm) ?? [];
+      if (functions.length > 3) found[name] = functions.length;
+    }
+  }
+  assert.deepEqual(found, MANY_FUNCTIONS);
 });
 
 test('folders and files are named by the rules', () => {

@@ -27,7 +27,7 @@ export interface Bus {
    * One request that streams both ways until its one outcome. With no peer serving the subject it is NOT_SENT at once.
    * The payload is copied before this returns.
    */
-  call(subject: string, payload: Payload, options: CallOptions): BusCall;
+  call(subject: string, payload: Payload, options: BusCallOptions): BusCall;
   /**
    * To be called when a peer is gone, by its heartbeats: calls that it took, or that are addressed to it, end at
    * once (UNKNOWN, or NOT_SENT where it cannot have had all of the request); what is served for it is cancelled. `left`: it
@@ -66,13 +66,13 @@ export interface Registration {
 export type ServingHandler = (serving: BusServing) => void | Promise<void>;
 
 export interface ServeOptions {
-  /** One member of the group gets a call. Such calls are handed over in two steps, see `CallOptions.to`. */
+  /** One member of the group gets a call. Such calls are handed over in two steps, see `BusCallOptions.to`. */
   readonly queue?: string;
   /** Calls at once; others are REFUSED (OVERLOADED). Default 256. */
   readonly concurrency?: number;
 }
 
-export interface CallOptions {
+export interface BusCallOptions {
   /**
    * The peer that serves the subject. Null: the first of a queue group that answers, and only then the call is handed
    * over; costs one more round trip, and everything up to there is NOT_SENT.

@@ -5,9 +5,9 @@ import type { Logger } from '../telemetry/logger.ts';
 import type {
   Bus,
   BusCall,
+  BusCallOptions,
   BusEvent,
   BusStatus,
-  CallOptions,
   Payload,
   Registration,
   ServeOptions,
@@ -165,7 +165,7 @@ export class SignedBus implements Bus {
     return { close };
   }
 
-  call(subject: string, payload: Payload, options: CallOptions): BusCall {
+  call(subject: string, payload: Payload, options: BusCallOptions): BusCall {
     return this.#outgoing.begin(subject, payload, options);
   }
 

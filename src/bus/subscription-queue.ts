@@ -3,7 +3,7 @@ import type { Subscriber } from './bus.ts';
 const MAX_MESSAGES = 1024;
 const MAX_BYTES = 4 * 1024 * 1024;
 
-interface Waiting {
+interface QueuedMessage {
   readonly payload: Buffer;
   readonly from: string;
   readonly subject: string;
@@ -17,7 +17,7 @@ export class SubscriptionQueue {
   readonly #subscriber: Subscriber;
   readonly #dropped: (count: number) => void;
   readonly #failed: (error: unknown) => void;
-  #waiting: Waiting[] = [];
+  #waiting: QueuedMessage[] = [];
   #bytes = 0;
   #busy = false;
   #closed = false;
@@ -48,7 +48,7 @@ export class SubscriptionQueue {
     this.#waiting = [];
   }
 
-  #hand({ payload, from, subject }: Waiting): void {
+  #hand({ payload, from, subject }: QueuedMessage): void {
     try {
       const done = this.#subscriber(payload, from, subject);
       if (done === undefined) return;

@@ -2,7 +2,7 @@ import { styleText } from 'node:util';
 import { printable } from '../model/printable.ts';
 
 /** One entry of a server's log, as the control API gives it. */
-export interface LogEntry {
+export interface ParsedLogLine {
   readonly time?: string;
   readonly level?: string;
   readonly event?: string;
@@ -15,7 +15,7 @@ export interface LogEntry {
 const PAINT: Readonly<Record<string, 'gray' | 'yellow' | 'red'>> = { info: 'gray', warn: 'yellow', error: 'red' };
 
 /** For people: time, server, and what it wrote behind a bar or what happened to it. Control characters are spelled out. */
-export function logLine(entry: LogEntry): string {
+export function logLine(entry: ParsedLogLine): string {
   if (entry.type === 'gap') return styleText('yellow', `… some lines are missing: ${shown(entry.reason)}`);
   const { time = '', level = 'info', event = '', server = '', ...fields } = entry;
   const head = `${styleText('gray', shown(time).slice(11, 23))} ${shown(server)}`;

@@ -3,7 +3,7 @@ import { ControlClient } from './access/control-client.ts';
 import { needRunning } from './access/running-client.ts';
 import type { CommandInput } from './command-input.ts';
 import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
-import { type LogEntry, logLine } from './log-line.ts';
+import { logLine, type ParsedLogLine } from './log-line.ts';
 
 export interface LogsInput extends CommandInput {
   readonly server: string | undefined;
@@ -23,10 +23,10 @@ export async function logs(input: LogsInput): Promise<ExitCode> {
   const client = new ControlClient(running);
   if (server !== undefined) await isThere(client, server);
   const tell = (json: string): void =>
-    terminal.out(flags.json === true ? `${json}\n` : `${logLine(JSON.parse(json) as LogEntry)}\n`);
+    terminal.out(flags.json === true ? `${json}\n` : `${logLine(JSON.parse(json) as ParsedLogLine)}\n`);
   const query = new URLSearchParams({ lines: String(lines), ...(server === undefined ? {} : { server }) });
   if (!follow) {
-    const { entries } = JSON.parse(await client.get(`/api/v1/logs?${query}`)) as { entries: LogEntry[] };
+    const { entries } = JSON.parse(await client.get(`/api/v1/logs?${query}`)) as { entries: ParsedLogLine[] };
     for (const entry of entries) tell(JSON.stringify(entry));
     return EXIT.ok;
   }

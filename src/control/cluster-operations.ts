@@ -1,11 +1,11 @@
 import { GatewayError } from '../model/gateway-error.ts';
-import { type Operation, ok, operation, problem } from './operation.ts';
+import { type ApiOperation, ok, operation, problem } from './operation.ts';
 import { DRAINING, NODES } from './schemas.ts';
 
 const ALONE = 'This gateway is no node of a cluster.';
 
 /** The nodes of the cluster. */
-export const CLUSTER_OPERATIONS: readonly Operation[] = [
+export const CLUSTER_OPERATIONS: readonly ApiOperation[] = [
   operation({
     id: 'listNodes',
     method: 'GET',

@@ -5,7 +5,7 @@ import type { Handler } from '../http/listener/route-table.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { ControlPlane } from './control-plane.ts';
 import { type JournalReading, JournalStream } from './journal-stream.ts';
-import { type Operation, refuseParameters } from './operation.ts';
+import { type ApiOperation, refuseParameters } from './operation.ts';
 import { OPERATIONS } from './operations.ts';
 
 /** Carries the exec token. */
@@ -45,7 +45,7 @@ export class ControlApi {
   register(listener: Listener): void {
     listener.answerHeaders = HEADERS;
     for (const path of new Set(OPERATIONS.map((operation) => operation.path))) {
-      const handlers: Partial<Record<Operation['method'], Handler>> = {};
+      const handlers: Partial<Record<ApiOperation['method'], Handler>> = {};
       let maxBodyBytes = 0;
       for (const operation of OPERATIONS) {
         if (operation.path !== path) continue;
@@ -70,14 +70,14 @@ export class ControlApi {
     context.answer(200, 'text/plain; version=0.0.4; charset=utf-8', text);
   }
 
-  #serve(context: RequestContext, operation: Operation): void {
+  #serve(context: RequestContext, operation: ApiOperation): void {
     if (!this.#authorized(context) || this.#exec(context) === null) return;
     if (operation.body !== undefined) context.readJson((body) => void this.#run(context, operation, body));
     else if (operation.method !== 'GET' && sendsForm(context)) context.refuse(FORM);
     else void this.#run(context, operation, NO_BODY);
   }
 
-  async #run(context: RequestContext, operation: Operation, body: Buffer): Promise<void> {
+  async #run(context: RequestContext, operation: ApiOperation, body: Buffer): Promise<void> {
     const { plane, logger } = this.#deps;
     try {
       const caller = { exec: this.#exec(context) === true };

@@ -3,11 +3,11 @@ import { list, matches, nullable, object, oneOf, type Schema, text } from '../mo
 import type { ControlPlane, Decided } from './control-plane.ts';
 import { isJsonObject } from './json-object.ts';
 import {
+  type ApiOperation,
   type ControlAnswer,
   type ControlRequest,
   noSuchServer,
   numberIn,
-  type Operation,
   ok,
   operation,
   problem,
@@ -36,7 +36,7 @@ const DECISIONS = object({
 const NAMES = object({ definitions: { ...list(object(NAME)), minItems: 1, maxItems: MAX_DECISIONS } });
 
 /** What servers offer against what was approved of them: seen, approved, blocked. */
-export const DRIFT_OPERATIONS: readonly Operation[] = [
+export const DRIFT_OPERATIONS: readonly ApiOperation[] = [
   operation({
     id: 'listDrift',
     method: 'GET',

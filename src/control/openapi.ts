@@ -1,5 +1,5 @@
 import { componentOf, type Schema } from '../model/schema.ts';
-import { type Operation, parameterSchema } from './operation.ts';
+import { type ApiOperation, parameterSchema } from './operation.ts';
 import { OPERATIONS } from './operations.ts';
 import { ERROR } from './schemas.ts';
 
@@ -33,7 +33,7 @@ export function openApi(version: string): object {
   };
 }
 
-function describe(operation: Operation, schemas: Components): object {
+function describe(operation: ApiOperation, schemas: Components): object {
   const { id, path, query = {}, body, status = 200, streams, schema, errors = {}, summary } = operation;
   const parameters = [
     ...(path.includes('{name}') ? [{ name: 'name', in: 'path', required: true, schema: { type: 'string' } }] : []),

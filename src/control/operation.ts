@@ -45,7 +45,7 @@ export interface Parameter {
  * One operation of the control API: route, parameters, schemas and implementation in one place. The OpenAPI document, the
  * validation of parameters and the types of answers come from it.
  */
-export interface Operation<T = unknown> {
+export interface ApiOperation<T = unknown> {
   readonly id: string;
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   /** With at most one `{name}` segment. */
@@ -71,8 +71,8 @@ export interface Operation<T = unknown> {
 }
 
 /** Checks that an operation answers what its schema says. */
-export function operation<T>(one: Operation<T>): Operation {
-  return one as Operation;
+export function operation<T>(one: ApiOperation<T>): ApiOperation {
+  return one as ApiOperation;
 }
 
 export function ok<T>(value: T): ControlAnswer<T> {
@@ -99,7 +99,7 @@ export function numberIn(query: URLSearchParams, name: string): number | null {
 }
 
 /** The refusal of the first parameter that is not what the operation declares; null when all are. */
-export function refuseParameters({ query = {} }: Operation, given: URLSearchParams): ControlAnswer | null {
+export function refuseParameters({ query = {} }: ApiOperation, given: URLSearchParams): ControlAnswer | null {
   for (const [name, { between, schema, code = 'parameter_malformed' }] of Object.entries(query)) {
     const value = given.get(name);
     if (value === null) continue;

@@ -6,10 +6,10 @@ import { DRIFT_OPERATIONS } from './drift-operations.ts';
 import type { JournalReading } from './journal-stream.ts';
 import { isJsonObject } from './json-object.ts';
 import {
+  type ApiOperation,
   type ControlRequest,
   noSuchServer,
   numberIn,
-  type Operation,
   ok,
   operation,
   problem,
@@ -44,7 +44,7 @@ const LINES_ERROR = { 400: 'The number of lines is not a whole number.' };
 const NO_SUCH_SERVER = { 404: 'There is no server of that name.' };
 
 /** The control API, operation by operation. `schema/openapi.json` is generated from this list. */
-export const OPERATIONS: readonly Operation[] = [
+export const OPERATIONS: readonly ApiOperation[] = [
   operation({
     id: 'getGateway',
     method: 'GET',

@@ -6,10 +6,10 @@ import type { Lifetime } from '../registry/temporary-servers.ts';
 import type { ControlPlane } from './control-plane.ts';
 import { isJsonObject } from './json-object.ts';
 import {
+  type ApiOperation,
   type ControlAnswer,
   type ControlRequest,
   numberIn,
-  type Operation,
   ok,
   operation,
   problem,
@@ -68,7 +68,7 @@ const FOLDER = {
 const DEFINITION: Schema = { $ref: 'config.schema.json#/$defs/server' };
 
 /** Servers added, changed, suspended and removed at run time. Answered when durable and in force; starting goes on. */
-export const RUN_TIME_OPERATIONS: readonly Operation[] = [
+export const RUN_TIME_OPERATIONS: readonly ApiOperation[] = [
   operation({
     id: 'addServer',
     method: 'POST',

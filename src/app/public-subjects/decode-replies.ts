@@ -1,6 +1,6 @@
 import type { Tool } from '../embedding/mcp-types.ts';
 
-interface Reply {
+interface PublicReply {
   readonly result?: unknown;
   readonly tools?: readonly Tool[] | null;
   readonly error?: string;
@@ -16,10 +16,10 @@ export function decodeListToolsReply(data: Uint8Array): readonly Tool[] {
   return decoded(data, 'list-tools').tools ?? [];
 }
 
-function decoded(data: Uint8Array, what: string): Reply {
-  let reply: Reply | null;
+function decoded(data: Uint8Array, what: string): PublicReply {
+  let reply: PublicReply | null;
   try {
-    reply = JSON.parse(Buffer.from(data).toString()) as Reply | null;
+    reply = JSON.parse(Buffer.from(data).toString()) as PublicReply | null;
   } catch (cause) {
     throw new Error(`decode ${what} reply: ${(cause as Error).message}`, { cause });
   }

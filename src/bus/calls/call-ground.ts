@@ -1,14 +1,14 @@
 import type { Clock } from '../../model/clock.ts';
-import type { DueQueue, Waiting } from './due-queue.ts';
+import type { DueItem, DueQueue } from './due-queue.ts';
 import type { CallId, End, Part, Pieces, RequestHead } from './frames.ts';
 
 /** A call that has been begun and not been taken. */
-export interface Untaken extends Waiting<Untaken> {
+export interface Untaken extends DueItem<Untaken> {
   nobodyTookIt(): void;
 }
 
 /** A call that is served, and of which the caller has not heard yet. */
-export interface Quiet extends Waiting<Quiet> {
+export interface Quiet extends DueItem<Quiet> {
   accept(): void;
 }
 

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
 import { Deadline } from './call-ground.ts';
-import { DueQueue, type Waiting } from './due-queue.ts';
+import { type DueItem, DueQueue } from './due-queue.ts';
 
 /** Something that may wait, by name. */
-class Named implements Waiting<Named> {
+class Named implements DueItem<Named> {
   readonly name: string;
   dueAt = 0;
   earlier: Named | null = null;

@@ -1,7 +1,7 @@
 import type { Clock } from '../../model/clock.ts';
 
 /** What may wait in a queue, one at a time; the places belong to the queue. */
-export interface Waiting<Item> {
+export interface DueItem<Item> {
   /** 0: it waits in none. */
   dueAt: number;
   earlier: Item | null;
@@ -13,7 +13,7 @@ export interface Waiting<Item> {
  * neighbours, so that nothing is made for it and nothing of it stays; a `Map` would keep what is gone from the collector
  * (`ByNumber`).
  */
-export class DueQueue<Item extends Waiting<Item>> {
+export class DueQueue<Item extends DueItem<Item>> {
   readonly #clock: Clock;
   readonly #delayMs: number;
   readonly #due: (item: Item) => void;

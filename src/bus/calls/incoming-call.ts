@@ -22,7 +22,7 @@ const OFFER_MS = 5_000;
 /** So long an answer is kept for a caller that does not acknowledge it. */
 const KEEP_MS = 30_000;
 
-interface Asked {
+interface PendingAnswer {
   resolve(answer: Buffer): void;
   reject(error: GatewayError): void;
 }
@@ -54,7 +54,7 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
   readonly #ends: IncomingEnds;
   /** Only for what is more than one request and one short answer. */
   #made: Channel | null = null;
-  #asks: Map<number, Asked> | null = null;
+  #asks: Map<number, PendingAnswer> | null = null;
   readonly #total: number;
   #lastAsk = 0;
   readonly #deadline: Deadline;

@@ -1,5 +1,5 @@
 import { GatewayError } from '../../model/gateway-error.ts';
-import type { BusCall, BusOutcome, CallOptions, Payload } from '../bus.ts';
+import type { BusCall, BusCallOptions, BusOutcome, Payload } from '../bus.ts';
 import { type CallGround, Deadline, MAX_DEADLINE_MS, type Untaken } from './call-ground.ts';
 import { Channel, type ChannelEnds } from './channel.ts';
 import { failureJson, readFailure } from './failure-json.ts';
@@ -23,7 +23,7 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
   bundle = 0;
   readonly #ground: CallGround;
   readonly #subject: string;
-  readonly #options: CallOptions;
+  readonly #options: BusCallOptions;
   /** Only for what is more than one request and one short answer. */
   #made: Channel | null = null;
   readonly #deadlineMs: number;
@@ -46,7 +46,7 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
     family: number,
     number: number,
     subject: string,
-    options: CallOptions,
+    options: BusCallOptions,
     ended: (call: OutgoingCall) => void,
   ) {
     this.family = family;

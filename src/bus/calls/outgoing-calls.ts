@@ -1,5 +1,5 @@
 import type { Random } from '../../model/random.ts';
-import type { CallOptions, Payload } from '../bus.ts';
+import type { BusCallOptions, Payload } from '../bus.ts';
 import { unheardSubjects } from '../subjects.ts';
 import type { Wire, WireMessage } from '../wire.ts';
 import type { CallGround } from './call-ground.ts';
@@ -30,7 +30,7 @@ export class OutgoingCalls {
     return this.table.size;
   }
 
-  begin(subject: string, payload: Payload, options: CallOptions): OutgoingCall {
+  begin(subject: string, payload: Payload, options: BusCallOptions): OutgoingCall {
     // Above 0, and of four bytes.
     this.#lastNumber = (this.#lastNumber + 1) >>> 0 || 1;
     const call = new OutgoingCall(this.#ground, this.#family, this.#lastNumber, subject, options, this.#ended);

@@ -5,7 +5,7 @@ import { subjectMatches } from '../subjects.ts';
 
 const MAX_VALUE_BYTES = 64 * 1024;
 
-interface Kept extends StateRecord {
+interface MemoryRecord extends StateRecord {
   readonly expires: () => void;
 }
 
@@ -35,7 +35,7 @@ class MemoryBucket implements Bucket {
   readonly incarnation: string;
   options: BucketOptions = { ttlMs: 0 };
   readonly #clock: Clock;
-  readonly #records = new Map<string, Kept>();
+  readonly #records = new Map<string, MemoryRecord>();
   /** Under which revisions records were deleted. */
   readonly #deletions = new Map<string, number>();
   readonly #watches = new Set<{ readonly pattern: string; readonly watcher: StateWatcher }>();
@@ -98,7 +98,7 @@ class MemoryBucket implements Bucket {
     this.#records.get(key)?.expires();
     const { ttlMs } = this.options;
     const revision = ++this.#revision;
-    const kept: Kept = {
+    const kept: MemoryRecord = {
       key,
       value: Buffer.from(bytes),
       revision,

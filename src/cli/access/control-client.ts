@@ -84,7 +84,7 @@ async function refused(response: Response): Promise<CommandError> {
   return new CommandError(code, messageOf(await response.text()) ?? `HTTP ${response.status}`);
 }
 
-interface Refusal {
+interface RefusalBody {
   readonly error: { readonly message: string; readonly problems?: readonly Told[] };
 }
 
@@ -97,7 +97,7 @@ function told({ code, message, fix }: Told): string {
 
 function messageOf(text: string): string | null {
   try {
-    const { message, problems = [] } = (JSON.parse(text) as Refusal).error;
+    const { message, problems = [] } = (JSON.parse(text) as RefusalBody).error;
     return problems.length === 0 ? message : problems.map(told).join('\n');
   } catch {
     return null;

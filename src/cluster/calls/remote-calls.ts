@@ -1,4 +1,4 @@
-import type { Bus, BusCall, BusOutcome, CallOptions, Payload } from '../../bus/bus.ts';
+import type { Bus, BusCall, BusCallOptions, BusOutcome, Payload } from '../../bus/bus.ts';
 import type { Exchange, Flow } from '../../model/exchange.ts';
 import { calledOff, GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
@@ -100,7 +100,7 @@ export function runElsewhere<Ended>(
 }
 
 /** The options of the bus call of an exchange that runs at another node. */
-class RunningElsewhere implements CallOptions, Flow {
+class RunningElsewhere implements BusCallOptions, Flow {
   readonly to: string;
   readonly deadlineMs = LONGEST_MS;
   readonly quietMs: number;

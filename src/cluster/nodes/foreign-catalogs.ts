@@ -38,7 +38,7 @@ interface KnownConnection {
   readonly own: boolean;
 }
 
-interface Kept {
+interface CachedForeignCatalog {
   readonly catalog: ServerCatalog;
   readonly client: ClientProfile;
   /** Of the advertisement when it was read. */
@@ -79,7 +79,7 @@ export class ForeignCatalogs {
   readonly #deps: Deps;
   readonly #users: Users;
   readonly #shown: ShownCatalogs;
-  readonly #kept = new LruMap<Kept>(MAX_KEPT);
+  readonly #kept = new LruMap<CachedForeignCatalog>(MAX_KEPT);
   readonly #catalogKeys = new CatalogKeys();
   /** By caller, then by server. */
   readonly #connections = new LruMap<Map<string, KnownConnection>>(MAX_CALLERS);

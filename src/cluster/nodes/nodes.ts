@@ -18,7 +18,7 @@ interface Heartbeat extends NodeView {
   readonly leaving?: boolean;
 }
 
-interface Known {
+interface KnownNode {
   view: NodeView;
   heardAt: number;
 }
@@ -30,7 +30,7 @@ interface Known {
 export class Nodes {
   readonly #deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>;
   readonly #node: ThisNode;
-  readonly #known = new Map<string, Known>();
+  readonly #known = new Map<string, KnownNode>();
   readonly #strangers = new Set<string>();
   #lookedAt: number;
   #sentAt = Number.NEGATIVE_INFINITY;

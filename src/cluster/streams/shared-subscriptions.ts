@@ -33,20 +33,20 @@ export interface SubscriptionOwner {
 
 type Deps = Pick<ClusterDeps, 'bus' | 'state' | 'clock' | 'logger'>;
 
-interface Written extends SharedSubscription {
+interface WrittenSubscription extends SharedSubscription {
   /** The node whose books it is in. */
   readonly peer: string;
 }
 
-interface Known {
-  readonly written: Written;
+interface KnownSubscription {
+  readonly written: WrittenSubscription;
   readonly revision: number;
   readonly telling: number;
 }
 
 /** One in the books of this node. */
 interface Mine {
-  readonly written: Written;
+  readonly written: WrittenSubscription;
   /** In which it was written last, as heard in this telling; 0: in none yet. */
   revision: number;
   telling: number;
@@ -85,14 +85,14 @@ export class SharedSubscriptions {
   readonly #nodes: Pick<Nodes, 'get'>;
   readonly #owner: SubscriptionOwner;
   readonly #bucket: LazyBucket;
-  readonly #known = new Map<string, Map<string, Known>>();
+  readonly #known = new Map<string, Map<string, KnownSubscription>>();
   #count = 0;
   /** Of these: how many of each principal are in the books of other nodes. */
   readonly #countsElsewhere = new Map<string, number>();
   /** Those in the books of this node. */
   readonly #mine = new Map<string, Mine>();
   /** To be written; null: to be deleted. */
-  readonly #unwritten = new Map<string, Written | null>();
+  readonly #unwritten = new Map<string, WrittenSubscription | null>();
   readonly #taking = new Set<string>();
   /** Runs while there is something to write. */
   #running = false;
@@ -188,7 +188,7 @@ export class SharedSubscriptions {
     return true;
   }
 
-  async #takeOver(key: string, { sessionId }: Written): Promise<void> {
+  async #takeOver(key: string, { sessionId }: WrittenSubscription): Promise<void> {
     if (this.#taking.has(key)) return;
     this.#taking.add(key);
     let pauseMs = AGAIN_MS;
@@ -207,7 +207,7 @@ export class SharedSubscriptions {
     // Ours already, where the server could not be asked before.
     if (peer !== this.#self) {
       if (this.#nodes.get(peer) !== null) return 'over';
-      const written: Written = { ...known.written, peer: this.#self };
+      const written: WrittenSubscription = { ...known.written, peer: this.#self };
       try {
         const revision = await this.#bucket.update(key, bytesOf(written), known.revision);
         if (revision === null) return 'over';
@@ -230,7 +230,7 @@ export class SharedSubscriptions {
     return 'over';
   }
 
-  #put(key: string, written: Written | null): void {
+  #put(key: string, written: WrittenSubscription | null): void {
     this.#unwritten.set(key, written);
     if (!this.#running) void this.#write();
   }
@@ -261,7 +261,7 @@ export class SharedSubscriptions {
     if (this.#isKnown(key) || (await this.#bucket.get(key)) !== null) await this.#bucket.delete(key);
   }
 
-  #wrote(key: string, written: Written, revision: number): void {
+  #wrote(key: string, written: WrittenSubscription, revision: number): void {
     const mine = this.#mine.get(key);
     if (mine?.written === written) Object.assign(mine, { revision, telling: this.#telling });
   }
@@ -308,7 +308,7 @@ export class SharedSubscriptions {
   }
 
   /** False for what is older than what is known. */
-  #know(key: string, written: Written, revision: number): boolean {
+  #know(key: string, written: WrittenSubscription, revision: number): boolean {
     const { sessionId } = written;
     let known = this.#known.get(sessionId);
     const before = known?.get(key);
@@ -337,7 +337,7 @@ export class SharedSubscriptions {
     if (known.size === 0) this.#known.delete(sessionId);
   }
 
-  #countElsewhere({ peer, of }: Written, change: number): void {
+  #countElsewhere({ peer, of }: WrittenSubscription, change: number): void {
     if (typeof of !== 'string' || peer === this.#self) return;
     const count = this.countElsewhere(of) + change;
     if (count > 0) this.#countsElsewhere.set(of, count);
@@ -370,13 +370,13 @@ function sessionOf(key: string): string {
   return key.slice(0, key.indexOf('.'));
 }
 
-function bytesOf(written: Written): Buffer {
+function bytesOf(written: WrittenSubscription): Buffer {
   return Buffer.from(JSON.stringify(written));
 }
 
-function writtenIn(value: Buffer): Written | null {
+function writtenIn(value: Buffer): WrittenSubscription | null {
   try {
-    const written = JSON.parse(value.toString()) as Written;
+    const written = JSON.parse(value.toString()) as WrittenSubscription;
     const { sessionId, server, uri, exposed, peer } = written;
     return [sessionId, server, uri, exposed, peer].every((word) => typeof word === 'string') ? written : null;
   } catch {

@@ -27,7 +27,7 @@ interface Left {
   readonly id: string | null;
 }
 
-interface Said {
+interface WatchState {
   readonly watched: boolean;
 }
 
@@ -36,7 +36,7 @@ interface Hold {
   disarm: () => void;
 }
 
-interface Held {
+interface HeldResource {
   readonly ids: Set<string>;
   readonly over: Promise<void>;
   readonly end: () => void;
@@ -52,7 +52,7 @@ export class Withdrawals {
   readonly #bus: Bus;
   readonly #clock: Clock;
   readonly #registrations: readonly { close(): void }[];
-  readonly #held = new Map<string, Held>();
+  readonly #held = new Map<string, HeldResource>();
   readonly #resources = new Map<string, Hold>();
   #count = 0;
 
@@ -65,7 +65,7 @@ export class Withdrawals {
         (serving) => {
           const { resource, node, id } = unpackFrame<Left>(serving.payload).header;
           const watched = watchers.leave(resource, node) || (id !== null && !this.#hold(resource, id));
-          const said: Said = { watched };
+          const said: WatchState = { watched };
           serving.answer(packFrame(said));
         },
         { concurrency: MAX_HELD },
@@ -124,7 +124,7 @@ export class Withdrawals {
   async #ask(peer: string, left: Left): Promise<boolean | null> {
     const { outcome } = this.#bus.call(subject(peer), packFrame(left), { to: peer, deadlineMs: ASK_MS });
     const ended = await outcome;
-    return ended.kind === 'failure' ? null : unpackFrame<Said>(ended.payload).header.watched;
+    return ended.kind === 'failure' ? null : unpackFrame<WatchState>(ended.payload).header.watched;
   }
 
   /** Here and at those that were asked, until it is stopped. */

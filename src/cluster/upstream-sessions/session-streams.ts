@@ -20,7 +20,7 @@ const MAX_AFTER = 512;
 type Deps = Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>;
 
 /** A session of a server's that this node has a connection for, and who listens to it. */
-interface Entry {
+interface StreamMember {
   readonly server: string;
   readonly key: string;
   readonly member: SessionMember;
@@ -50,7 +50,7 @@ export class SessionStreams {
   readonly #claims: Claims;
   readonly #self: Pick<OwnNode, 'able'>;
   readonly #nodes: Pick<Nodes, 'get'>;
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries = new Map<string, StreamMember>();
   readonly #registration: { close(): void };
   #stop: () => void;
   #closed = false;
@@ -69,7 +69,7 @@ export class SessionStreams {
   /** `member.listen` may be called from now on. */
   join({ server }: SessionPlace, key: string, member: SessionMember): void {
     const before = this.#entries.get(key);
-    const entry: Entry = {
+    const entry: StreamMember = {
       server,
       key,
       member,
@@ -147,7 +147,7 @@ export class SessionStreams {
     this.#entries.clear();
   }
 
-  async #try(entry: Entry): Promise<void> {
+  async #try(entry: StreamMember): Promise<void> {
     const { logger, clock } = this.#deps;
     if (entry.trying || entry.listening || !this.#self.able || !this.#present(entry)) return;
     entry.trying = true;
@@ -184,7 +184,7 @@ export class SessionStreams {
     }
   }
 
-  #silence(entry: Entry, taken: boolean): void {
+  #silence(entry: StreamMember, taken: boolean): void {
     if (!entry.listening && !entry.early) return;
     entry.listening = false;
     entry.early = false;
@@ -223,12 +223,12 @@ export class SessionStreams {
     }
   }
 
-  #present(entry: Entry): boolean {
+  #present(entry: StreamMember): boolean {
     return !this.#closed && this.#entries.get(entry.key) === entry;
   }
 
   /** The claim is forgotten: a member that joins anew claims it anew. */
-  #release({ server, key }: Entry): Promise<void> {
+  #release({ server, key }: StreamMember): Promise<void> {
     return this.#claims.release(server, PREFIX + key, true);
   }
 }

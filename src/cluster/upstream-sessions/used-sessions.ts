@@ -28,7 +28,7 @@ interface PutHow {
   readonly unsharable?: boolean;
 }
 
-interface Kept extends UsedSession {
+interface UsedEntry extends UsedSession {
   place: SessionPlace | null;
   member: SessionMember | null;
   /** Monotonic, in whole milliseconds. */
@@ -39,7 +39,7 @@ interface Kept extends UsedSession {
 export class UsedSessions {
   readonly #deps: Deps;
   readonly #bucket: LazyBucket;
-  readonly #kept = new Map<string, Kept>();
+  readonly #kept = new Map<string, UsedEntry>();
   readonly #hellos = new SharedHellos();
   #alone = 0;
   /** Of the bucket, when all of them were last known to be in it. */
@@ -157,7 +157,7 @@ export class UsedSessions {
   }
 
   /** On top of the revision, where there is one. */
-  async #write(key: string, kept: Kept, on: number | null, blocks = 1): Promise<void> {
+  async #write(key: string, kept: UsedEntry, on: number | null, blocks = 1): Promise<void> {
     const { clock, sealing } = this.#deps;
     const bucket = this.#bucket;
     const [incarnation, since] = kept.generation.split('.');
@@ -176,7 +176,7 @@ export class UsedSessions {
   }
 
   /** The record is of another generation: another node has written the same session anew, or has opened another one. */
-  #another(key: string, kept: Kept, held: WrittenSession, revision: number, lost: boolean): void {
+  #another(key: string, kept: UsedEntry, held: WrittenSession, revision: number, lost: boolean): void {
     const record = openRecord(this.#deps.sealing, key, held.sealed);
     if (record?.mcpSessionId === kept.record.mcpSessionId) {
       kept.generation = fencingToken(this.#bucket.incarnation, held.since ?? revision);
@@ -186,7 +186,7 @@ export class UsedSessions {
   }
 
   /** While the nodes were apart another one opened the session too; all nodes use that one by now. */
-  #replaced(key: string, { place, member }: Kept): void {
+  #replaced(key: string, { place, member }: UsedEntry): void {
     this.#deps.logger.warn('server_session_replaced', { server: place?.server ?? '' });
     this.forget(key);
     member?.replaced();
@@ -220,14 +220,14 @@ export function listenAlone(stream: OwnStream, member: SessionMember): () => voi
   };
 }
 
-interface Hello {
+interface SharedHello {
   readonly text: string;
   sessions: number;
 }
 
 /** What a server says of itself is the same for all its sessions, nearly always: kept once, for as long as one has it. */
 export class SharedHellos {
-  readonly #hellos = new Map<string, Hello>();
+  readonly #hellos = new Map<string, SharedHello>();
 
   get size(): number {
     return this.#hellos.size;

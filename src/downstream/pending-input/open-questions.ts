@@ -5,7 +5,7 @@ import { result } from '../../protocol/compose.ts';
 import { field, type Range } from '../../protocol/fields.ts';
 import { inputRequest } from '../../protocol/stateless/input-required.ts';
 
-interface Question {
+interface OpenQuestion {
   /** The id the server gave its request, as written. */
   readonly serverId: string;
   readonly method: string;
@@ -17,7 +17,7 @@ interface Question {
 
 /** What a stateful server wants to know of a stateless client, by the keys it is answered under. */
 export class OpenQuestions {
-  readonly #open = new Map<string, Question>();
+  readonly #open = new Map<string, OpenQuestion>();
   #count = 0;
 
   get size(): number {

@@ -36,7 +36,7 @@ const RESUMPTIONS = 5;
 const NOTHING = Buffer.alloc(0);
 const TOO_LONG = errorAnswer('', CATALOGUE.PARSE_ERROR.rpc, 'Invalid JSON: the message is too long', null, 'stateful');
 
-interface Session {
+interface BridgedSession {
   readonly id: string;
   readonly revision: string;
 }
@@ -58,7 +58,7 @@ export class StdioBridge {
   /** Stateless requests in flight by id: closing their stream is their cancellation. */
   readonly #abort = new Map<string, () => void>();
   #initialize: Message | null = null;
-  #session: Session | null = null;
+  #session: BridgedSession | null = null;
   #reopening: Promise<boolean> | null = null;
   #stopListening: () => void = () => {};
   #ended = false;
@@ -218,7 +218,7 @@ export class StdioBridge {
   }
 
   /** Opens a new session in place of one the gateway no longer knows. False when that does not succeed. */
-  #reopen(lost: Session): Promise<boolean> {
+  #reopen(lost: BridgedSession): Promise<boolean> {
     if (this.#session !== lost) return Promise.resolve(this.#session !== null);
     this.#reopening ??= this.#openAgain().finally(() => {
       this.#reopening = null;

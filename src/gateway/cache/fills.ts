@@ -7,17 +7,17 @@ export interface Fill {
   outdated: boolean;
 }
 
-interface Watched extends Fill {
+interface WatchedFill extends Fill {
   /** Called when it is out of date: nobody may wait for it from now on. */
   readonly closed: () => void;
 }
 
 /** What is being fetched, by server, so that a notification reaches it before it has come (C6). */
 export class Fills {
-  readonly #fills = new Map<string, Set<Watched>>();
+  readonly #fills = new Map<string, Set<WatchedFill>>();
 
   begin(subject: Subject, closed: () => void): Fill {
-    const fill: Watched = { subject, closed, outdated: false };
+    const fill: WatchedFill = { subject, closed, outdated: false };
     const ofServer = this.#fills.get(subject.server);
     if (ofServer === undefined) this.#fills.set(subject.server, new Set([fill]));
     else ofServer.add(fill);
@@ -27,7 +27,7 @@ export class Fills {
   end(fill: Fill): void {
     const { server } = fill.subject;
     const ofServer = this.#fills.get(server);
-    ofServer?.delete(fill as Watched);
+    ofServer?.delete(fill as WatchedFill);
     if (ofServer?.size === 0) this.#fills.delete(server);
   }
 
@@ -42,7 +42,7 @@ export class Fills {
   }
 }
 
-function close(fill: Watched): void {
+function close(fill: WatchedFill): void {
   if (fill.outdated) return;
   fill.outdated = true;
   fill.closed();

@@ -42,7 +42,7 @@ export interface DriftNotesDeps {
   readonly changes: Metric<Series> | null;
 }
 
-interface OfServer {
+interface ServerNotes {
   /** What was told already, also by earlier processes. */
   readonly told: Set<string>;
   /** Names of which it was told that they are gone. */
@@ -55,7 +55,7 @@ interface OfServer {
 /** Tells of each change once: in the log, in the metrics and in the history. */
 export class DriftNotes {
   readonly #deps: DriftNotesDeps;
-  readonly #servers = new Map<string, Promise<OfServer>>();
+  readonly #servers = new Map<string, Promise<ServerNotes>>();
 
   constructor(deps: DriftNotesDeps) {
     this.#deps = deps;
@@ -122,7 +122,7 @@ export class DriftNotes {
     for (const name of this.#servers.keys()) if (!known.has(name)) this.#servers.delete(name);
   }
 
-  async #tell(server: string, policy: DriftPolicy, of: OfServer, events: readonly DriftEvent[]): Promise<void> {
+  async #tell(server: string, policy: DriftPolicy, of: ServerNotes, events: readonly DriftEvent[]): Promise<void> {
     const { logger, pins, changes, clock } = this.#deps;
     if (events.length === 0) return;
     const now = clock.now();
@@ -149,14 +149,14 @@ export class DriftNotes {
     await pins.note(server, told);
   }
 
-  #of(server: string): Promise<OfServer> {
+  #of(server: string): Promise<ServerNotes> {
     let known = this.#servers.get(server);
     if (known === undefined) this.#servers.set(server, (known = this.#remember(server)));
     return known;
   }
 
-  async #remember(server: string): Promise<OfServer> {
-    const of: OfServer = { told: new Set(), gone: new Set(), suspected: new Set(), windowEnd: 0, left: MAX_EVENTS };
+  async #remember(server: string): Promise<ServerNotes> {
+    const of: ServerNotes = { told: new Set(), gone: new Set(), suspected: new Set(), windowEnd: 0, left: MAX_EVENTS };
     const decided = new Set<string>();
     try {
       for (const { kind, name, digest } of await this.#deps.pins.history(server, { limit: HISTORY })) {
@@ -172,7 +172,7 @@ export class DriftNotes {
   }
 }
 
-function tell({ told }: OfServer, id: string): boolean {
+function tell({ told }: ServerNotes, id: string): boolean {
   if (told.has(id) || told.size >= MAX_KNOWN) return false;
   told.add(id);
   return true;

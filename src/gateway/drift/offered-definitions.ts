@@ -12,7 +12,7 @@ export function kindOf({ hello, fingerprint }: ServerCatalog): string {
   return `${hello.era} ${fingerprint}`;
 }
 
-interface OfServer {
+interface ServerDefinitions {
   /** The catalogue listed last for each kind of client. */
   readonly kinds: Map<string, ServerCatalog>;
   /** What processes of single clients list beside that, by digest, as long as some client is shown it. */
@@ -24,7 +24,7 @@ interface OfServer {
 
 /** What servers offer at present, to whatever kind of client, as they said it. */
 export class OfferedDefinitions {
-  readonly #servers = new Map<string, OfServer>();
+  readonly #servers = new Map<string, ServerDefinitions>();
 
   listed(catalog: ServerCatalog, findings: readonly Finding[]): void {
     const server = this.#of(catalog.server);
@@ -110,7 +110,7 @@ export class OfferedDefinitions {
     return new OtherNames({ server, tools: own }, names);
   }
 
-  #of(name: string): OfServer {
+  #of(name: string): ServerDefinitions {
     let server = this.#servers.get(name);
     if (server === undefined) {
       server = { kinds: new Map(), own: new Map(), strays: new Map(), findings: [] };

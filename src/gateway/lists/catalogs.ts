@@ -36,7 +36,7 @@ interface Current {
   readonly catalog: Catalog;
 }
 
-interface Kept {
+interface CachedCatalog {
   readonly catalog: Catalog;
   lastUsed: number;
 }
@@ -53,7 +53,7 @@ export class Catalogs {
   /** By version. They live for as long as somebody has them. */
   readonly #merged = new Map<string, WeakRef<Catalog>>();
   /** Those of which a cursor was given out, by version. */
-  readonly #kept = new Map<string, Kept>();
+  readonly #kept = new Map<string, CachedCatalog>();
   readonly #cursors: CursorWriter = {
     write: (content) => {
       const catalog = this.#merged.get(content.version)?.deref();

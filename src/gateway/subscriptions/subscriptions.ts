@@ -50,7 +50,7 @@ class SessionWatcher implements Watcher {
   }
 }
 
-interface Session {
+interface SubscribedSession {
   readonly watcher: SessionWatcher;
   /** By server and URI. */
   readonly subscriptions: SessionSubscriptions;
@@ -62,7 +62,7 @@ interface Session {
  */
 export class Subscriptions {
   readonly #deps: SubscriptionsDeps;
-  readonly #sessions = new Map<string, Session>();
+  readonly #sessions = new Map<string, SubscribedSession>();
   readonly #counts = new SubscriptionCounts();
 
   constructor(deps: SubscriptionsDeps) {
@@ -145,7 +145,7 @@ export class Subscriptions {
   }
 
   /** null where the session may subscribe to one more. */
-  #refusal({ subscriptions }: Session, principal: string): GatewayError | null {
+  #refusal({ subscriptions }: SubscribedSession, principal: string): GatewayError | null {
     const { subscribedElsewhere = () => 0 } = this.#deps;
     if (subscriptions.size >= MAX_RESOURCES) {
       const text = `No more than ${MAX_RESOURCES} resources may be subscribed to in one session: give up others first`;
@@ -169,7 +169,7 @@ export class Subscriptions {
     for (const leave of session?.subscriptions.takeAll() ?? []) leave();
   }
 
-  #joinFeed(session: Session, name: string, resource: Watched): Promise<Outcome> {
+  #joinFeed(session: SubscribedSession, name: string, resource: Watched): Promise<Outcome> {
     const { server, uri, exposed } = resource;
     if (session.subscriptions.has(name)) return Promise.resolve(ownAnswer('stateful', ''));
     return new Promise((resolve) => {
@@ -203,12 +203,12 @@ export class Subscriptions {
   }
 
   /** A session that ended meanwhile keeps nothing. */
-  #keep(session: Session, name: string, leave: () => void): void {
+  #keep(session: SubscribedSession, name: string, leave: () => void): void {
     if (this.#sessions.get(session.watcher.client.sessionId!) === session) session.subscriptions.keep(name, leave);
     else leave();
   }
 
-  #session(client: ClientProfile, sessionId: string): Session {
+  #session(client: ClientProfile, sessionId: string): SubscribedSession {
     let session = this.#sessions.get(sessionId);
     if (session === undefined) {
       const watcher = new SessionWatcher(client, (server, message) => {

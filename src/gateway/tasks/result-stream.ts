@@ -9,7 +9,7 @@ import type { Range } from '../../protocol/fields.ts';
 import { inputRequest, isInputRequest, MAX_INPUT_REQUESTS } from '../../protocol/stateless/input-required.ts';
 import { withRelatedTask } from '../../protocol/tasks/related-task.ts';
 
-interface Question {
+interface StreamQuestion {
   readonly asked: Message;
   readonly json: Buffer;
   resolve(answer: Message): void;
@@ -30,7 +30,7 @@ export class ResultStream implements Exchange {
   readonly #taskId: string;
   /** Makes keys that no earlier stream of the task has used: a key means one question for ever. */
   readonly #prefix: string;
-  readonly #questions = new Map<string, Question>();
+  readonly #questions = new Map<string, StreamQuestion>();
   readonly #waiting = new Set<() => void>();
   #count = 0;
   #open = true;

@@ -26,7 +26,7 @@ export interface TaskPollingDeps {
 }
 
 /** What is waited for on behalf of a client. */
-export interface Waiting {
+export interface TaskWait {
   readonly record: TaskRecord;
   readonly exchange: Exchange;
   /** The task's id as the client knows it, so that questions and the answer name it; null where it knows no task. */
@@ -48,14 +48,14 @@ export class TaskPolling {
     deps.table.dropped = (record) => this.forget(record);
   }
 
-  async wait(waiting: Waiting): Promise<Outcome> {
+  async wait(waiting: TaskWait): Promise<Outcome> {
     const outcome = await this.#wait(waiting);
     // It may have expired meanwhile, and then nobody asks after it again.
     if (this.#deps.table.get(waiting.record.key) === null) this.forget(waiting.record);
     return outcome;
   }
 
-  async #wait(waiting: Waiting): Promise<Outcome> {
+  async #wait(waiting: TaskWait): Promise<Outcome> {
     const { clock, random, table, inputs } = this.#deps;
     const { exchange, related, until } = waiting;
     const pace = new PollPace(() => random.unit());
@@ -110,7 +110,7 @@ export class TaskPolling {
   }
 
   /** What the client says, or null as soon as the task, or the wait, has ended without it: nobody needs to answer. */
-  #whileRunning({ record, exchange, until }: Waiting, asked: Promise<Outcome | null>): Promise<Outcome | null> {
+  #whileRunning({ record, exchange, until }: TaskWait, asked: Promise<Outcome | null>): Promise<Outcome | null> {
     const { clock, table } = this.#deps;
     return new Promise((resolve) => {
       let over = false;

@@ -22,7 +22,7 @@ export interface ResolverOptions {
   readonly timeoutMs?: number;
 }
 
-interface Known {
+interface ResolvedName {
   readonly addresses: LookupAddress[];
   readonly at: number;
 }
@@ -47,7 +47,7 @@ export class Resolver {
   readonly #freshMs: number;
   readonly #staleMs: number;
   readonly #timeoutMs: number;
-  readonly #known = new Map<string, Known>();
+  readonly #known = new Map<string, ResolvedName>();
   readonly #pending = new Map<string, Pending>();
   readonly #queue: string[] = [];
   #running = 0;

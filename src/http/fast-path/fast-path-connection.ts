@@ -30,7 +30,7 @@ const NOTHING = Buffer.alloc(0);
 const LINGER_MS = 1_000;
 
 const CONNECTION = Symbol('plain connection');
-interface Carrier {
+interface SocketWithConnection {
   [CONNECTION]?: FastPathConnection | undefined;
 }
 
@@ -61,7 +61,7 @@ export class FastPathConnection implements FastPathLine {
     this.socket = socket;
     this.#fastPath = fastPath;
     this.since = fastPath.tick;
-    (socket as Carrier)[CONNECTION] = this;
+    (socket as SocketWithConnection)[CONNECTION] = this;
     socket.on('data', onData);
     socket.on('end', onEnd);
     socket.on('error', onError);
@@ -114,7 +114,7 @@ export class FastPathConnection implements FastPathLine {
 
   /** The other lane has it from now on. */
   release(): void {
-    (this.socket as Carrier)[CONNECTION] = undefined;
+    (this.socket as SocketWithConnection)[CONNECTION] = undefined;
     this.socket.removeListener('data', onData);
     this.socket.removeListener('end', onEnd);
     this.socket.removeListener('error', onError);
@@ -256,15 +256,15 @@ function ownBody(bytes: Buffer, from: number, to: number): Buffer {
 
 /** Shared by all connections: five closures each would be a good part of their memory. */
 function onData(this: Socket, bytes: Buffer): void {
-  (this as Carrier)[CONNECTION]!.take(bytes);
+  (this as SocketWithConnection)[CONNECTION]!.take(bytes);
 }
 
 function onEnd(this: Socket): void {
-  (this as Carrier)[CONNECTION]!.onEnd();
+  (this as SocketWithConnection)[CONNECTION]!.onEnd();
 }
 
 function onClose(this: Socket): void {
-  (this as Carrier)[CONNECTION]!.onClose();
+  (this as SocketWithConnection)[CONNECTION]!.onClose();
 }
 
 /** `close` follows. */

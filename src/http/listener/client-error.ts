@@ -4,13 +4,13 @@ import { rawRefusal, renderRefusal } from '../context/refusal.ts';
 import type { RequestContext } from './request-context.ts';
 
 const CONTEXT = Symbol('request context');
-interface Carrier {
+interface SocketWithContext {
   [CONTEXT]?: RequestContext;
 }
 
 /** The request that came last on a connection, which decides what may be said when an error follows. */
 export function noteLast(socket: Socket, context: RequestContext): void {
-  (socket as Carrier)[CONTEXT] = context;
+  (socket as SocketWithContext)[CONTEXT] = context;
 }
 
 /**
@@ -18,7 +18,7 @@ export function noteLast(socket: Socket, context: RequestContext): void {
  * answer is still due or under way: the client could not tell whose it is.
  */
 export function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
-  const context = (socket as Carrier)[CONTEXT];
+  const context = (socket as SocketWithContext)[CONTEXT];
   const pending = context?.unfinished === true && !context.readingBody;
   if (!socket.writable || error.code === 'ECONNRESET' || error.code === 'EPIPE' || pending) {
     socket.destroy();

@@ -14,7 +14,7 @@ const LINGER_MS = 1_000;
 const LINGER_BYTES = 1024 * 1024;
 
 const PASSAGE = Symbol('passage');
-interface Carrier {
+interface RequestWithContext {
   [PASSAGE]?: NodeHttpContext;
 }
 
@@ -82,8 +82,8 @@ export class NodeHttpContext implements HttpContext {
 
   watch(watcher: HttpContextWatcher): void {
     this.#watcher = watcher;
-    if ((this.#response as Carrier)[PASSAGE] !== undefined) return;
-    (this.#response as Carrier)[PASSAGE] = this;
+    if ((this.#response as RequestWithContext)[PASSAGE] !== undefined) return;
+    (this.#response as RequestWithContext)[PASSAGE] = this;
     this.#response.on('close', onResponseClose);
   }
 
@@ -194,5 +194,5 @@ export class NodeHttpContext implements HttpContext {
 
 /** Shared by all: a closure for each open stream would be a good part of its memory. */
 function onResponseClose(this: ServerResponse): void {
-  (this as Carrier)[PASSAGE]?.closed();
+  (this as RequestWithContext)[PASSAGE]?.closed();
 }

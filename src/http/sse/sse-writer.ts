@@ -21,7 +21,7 @@ const MAX_HELD_BYTES = 1024 * 1024;
 const KEPT_OF_LIMIT = 7 / 8;
 const KEEP_ALIVE = commentFrame('keep-alive');
 
-interface Held {
+interface QueuedFrame {
   frame: SseFrame;
   readonly droppable: boolean;
   /** A first part of it has been written; nothing may come in between. */
@@ -29,7 +29,7 @@ interface Held {
 }
 
 const WRITER = Symbol('sse writer');
-interface Carrier {
+interface ResponseWithWriter {
   [WRITER]?: SseWriter | undefined;
 }
 
@@ -46,7 +46,7 @@ export class SseWriter implements WheelStream {
   readonly #socket: Socket;
   readonly #wheel: StreamWheel;
   readonly #maxHeldBytes: number;
-  #queue: Held[] | null = null;
+  #queue: QueuedFrame[] | null = null;
   #heldBytes = 0;
   /** Handed to Node, and waiting there for a socket that takes nothing; part of `#heldBytes`' count on the wheel. */
   #stuckBytes = 0;
@@ -74,7 +74,7 @@ export class SseWriter implements WheelStream {
     this.#wheel = wheel;
     this.#maxHeldBytes = maxHeldBytes;
     this.#lastWrite = wheel.tick;
-    const carrier = this.#socket as Carrier;
+    const carrier = this.#socket as ResponseWithWriter;
     this.#before = carrier[WRITER] ?? null;
     if (this.#before === null) this.#socket.on('drain', onSocketDrain);
     carrier[WRITER] = this;
@@ -201,7 +201,7 @@ export class SseWriter implements WheelStream {
     return copies && frame.inBlocks !== true ? this.#wheel.memory.copy(frame) : frame;
   }
 
-  #hold(held: Held): void {
+  #hold(held: QueuedFrame): void {
     this.#queue ??= [];
     this.#queue.push(held);
     if (this.#full) this.#wheel.blocked(this);
@@ -213,7 +213,7 @@ export class SseWriter implements WheelStream {
   }
 
   #dropOldest(bytes: number): void {
-    const kept: Held[] = [];
+    const kept: QueuedFrame[] = [];
     let excess = bytes;
     for (const held of this.#queue!) {
       if (excess > 0 && held.droppable) {
@@ -316,7 +316,7 @@ export class SseWriter implements WheelStream {
   }
 
   #leaveSocket(): void {
-    const carrier = this.#socket as Carrier;
+    const carrier = this.#socket as ResponseWithWriter;
     let behind = carrier[WRITER] ?? null;
     if (behind === this) {
       carrier[WRITER] = this.#before ?? undefined;
@@ -330,7 +330,7 @@ export class SseWriter implements WheelStream {
 
 /** Shared by all writers: a closure per open stream would be a good part of its memory. */
 function onSocketDrain(this: Socket): void {
-  (this as Carrier)[WRITER]?.drained();
+  (this as ResponseWithWriter)[WRITER]?.drained();
 }
 
 function cutFrame(frame: SseFrame, bytes: number): [SseFrame, SseFrame | null] {

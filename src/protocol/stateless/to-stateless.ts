@@ -61,7 +61,7 @@ function isPlain(bytes: Buffer, start: number, end: number): boolean {
   return NOT_PLAIN.every((text) => !body.includes(text));
 }
 
-interface Said {
+interface ClientFacts {
   readonly logLevel: string | null;
   readonly capabilities: string;
   readonly info: string | null;
@@ -69,7 +69,7 @@ interface Said {
 }
 
 /** What each client's `_meta` came to last: a session says the same in all its requests. */
-const SAID = new WeakMap<object, Said>();
+const SAID = new WeakMap<object, ClientFacts>();
 
 function metaMember(client: Pick<ClientProfile, 'capabilities' | 'info'>, logLevel: string | null): Buffer {
   const last = SAID.get(client);
