@@ -333,7 +333,7 @@ export class Downstream implements ClientStreams {
   }
 }
 
-/** The call may have run; nobody will know, and the client is told that much. */
+/** The call may have run: the client gets UNKNOWN. */
 function cutShort(exchange: ClientExchange): void {
   const error = new GatewayError('UNKNOWN', 'the gateway stopped before the answer came');
   exchange.conclude(failure(error), 'the gateway is stopping');

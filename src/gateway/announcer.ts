@@ -10,9 +10,9 @@ import type { Catalogs } from './lists/catalogs.ts';
 import { changedMethods, declaredMethods, type ListChange, methodsDue, type Recipient } from './lists/list-changes.ts';
 import type { SeenSessions } from './lists/seen-sessions.ts';
 
-/** Changes come in bursts (three lists of one server, servers starting together); they are told once. */
+/** Changes come in bursts (three lists of one server, servers starting together); clients are notified once. */
 const COALESCE_MS = 50;
-/** For so long after a session was told by its own connection it is not told the same by us. */
+/** For this long after a session's own connection notified it, the gateway does not repeat the notification. */
 const TOLD_MS = 2_000;
 /** Within this all nodes have the lists that one of them had first. */
 const SPREAD_MS = 10_000;
@@ -40,7 +40,7 @@ export class Announcer {
   readonly #told = new Map<string, number>();
   /** What changed so lately that other nodes may not have it yet, by server. */
   readonly #lately = new Map<string, { readonly kinds: Set<ListKind>; at: number }>();
-  /** Servers of which that is to be told once more. */
+  /** Servers whose notification is sent once more. */
   readonly #again = new Set<string>();
   #disarm: (() => void) | null = null;
   #stopForgetting: (() => void) | null = null;
@@ -112,7 +112,7 @@ export class Announcer {
     this.#arm();
   }
 
-  /** The session was told by its own connection. */
+  /** The session's own connection notified it. */
   told(sessionId: string, method: string): void {
     this.#told.set(`${sessionId} ${method}`, this.#deps.clock.now());
     this.#forgetLater();
@@ -146,12 +146,12 @@ export class Announcer {
     this.#filtered.clear();
     for (const [sessionId, concerning] of this.#concerned(changes)) {
       const seen = this.#deps.sessions.get(sessionId);
-      // A session that was not heard of since the gateway started: what it was told last is not known.
+      // This session has made no request since the gateway started: the last notification it got is not known.
       const methods =
         seen === null
           ? changedMethods(concerning.flatMap(({ kinds }) => [...kinds]))
           : methodsDue(seen, concerning, this.#deps.catalogs, this.#deps.upstreams);
-      // No process told of what was decided here: a filter, a pin.
+      // No process reports what was decided here: a filter, a pin.
       const decided = changedMethods(
         concerning.filter(({ fingerprint }) => fingerprint === null).flatMap(({ kinds }) => [...kinds]),
       );

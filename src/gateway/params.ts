@@ -4,7 +4,7 @@ import { bodyField } from '../protocol/body.ts';
 import { field, type Range, stringValue } from '../protocol/fields.ts';
 import { spliceMessage } from '../protocol/splice.ts';
 
-/** A member of a request's params that names something, and where it stands. */
+/** A member of a request's params that names something, and where it is. */
 export interface NamedParam {
   readonly value: string;
   readonly range: Range;

@@ -39,7 +39,7 @@ export interface GatewayDeps {
   readonly logger: Logger;
   /** Without them nothing is measured. */
   readonly metrics?: Metrics;
-  /** Told of every request that ended, but for streams; `since` is a time of `clock`. Must not throw. */
+  /** Called for every request that ended, but for streams; `since` is a time of `clock`. Must not throw. */
   readonly ended?: RequestEnded;
   /** Who the aggregate says it is. */
   readonly info: { readonly name: string; readonly title: string; readonly version: string };
@@ -55,7 +55,7 @@ export interface GatewayDeps {
   /** Where tasks outlive the process. Without it they do not. */
   readonly taskRecords?: TaskRecords;
   readonly random?: Random;
-  /** Told once for every session that ended. */
+  /** Called once for every session that ended. */
   readonly onSessionEnded?: (sessionId: string) => void;
   /** A session gave a resource up that another node may have in its books. Without it there is none. */
   readonly givenUp?: (sessionId: string, server: string, uri: string) => void;

@@ -23,7 +23,7 @@ export interface ServerEventsDeps {
   readonly tasks: Tasks;
 }
 
-/** What became of a server, as a session is told of it. */
+/** What became of a server, as a session learns it. */
 const LOSSES: Readonly<Record<StateLoss, string>> = {
   idle: 'was ended because it was not used for long',
   closed: 'was ended by the program that runs the gateway',

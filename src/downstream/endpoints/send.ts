@@ -18,7 +18,7 @@ export function sendParts(context: RequestContext, status: number, parts: readon
   context.answer(status, JSON_TYPE, parts.length === 1 ? parts[0]! : parts);
 }
 
-/** The same, with parts that nobody needs afterwards. */
+/** The same, with parts that no code needs afterwards. */
 export function sendLastParts(context: RequestContext, status: number, parts: readonly Buffer[]): void {
   context.answerWithLent(status, JSON_TYPE, parts);
 }

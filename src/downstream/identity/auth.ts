@@ -37,7 +37,7 @@ export class KeyAuthenticator implements Authenticator {
     this.#unknown = this.#open || state.unknownCallers === 'allow' ? ANONYMOUS : null;
   }
 
-  /** The principal of this id as it stands now; null when no key makes it any more. */
+  /** The principal of this id as it is now; null when no key makes it any more. */
   principal(id: string): Principal | null {
     if (id === this.#unknown?.id) return this.#unknown;
     for (const { principal } of this.#keys.values()) if (principal.id === id) return principal;

@@ -44,7 +44,7 @@ export class OpenQuestions {
     return Buffer.concat(parts);
   }
 
-  /** Takes what of the object answers a question; what answers none is nobody's. */
+  /** Takes the members of the object that answer a question, and ignores the rest. */
   take(bytes: Buffer, responses: Range): void {
     for (const [key, question] of this.#open) {
       const given = field(bytes, responses.start, responses.end, key);
@@ -80,7 +80,7 @@ export class OpenQuestions {
   }
 }
 
-/** What a server is told whose request the client did not declare to take. */
+/** The answer to a server whose request the client did not declare to take. */
 export function missing(method: string): GatewayError {
   return new GatewayError('MISSING_CAPABILITY', `the client did not declare what ${method} needs`);
 }

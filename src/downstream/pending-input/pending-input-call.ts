@@ -12,7 +12,7 @@ import { isInputRequest, MAX_INPUT_REQUESTS, takesInput } from '../../protocol/s
 import type { ClientExchange, Reply } from '../session/client-exchange.ts';
 import { missing, OpenQuestions } from './open-questions.ts';
 
-/** What a parked call may keep of what its server says while nobody listens. */
+/** What a pending call may keep of its server's messages while no client listens. */
 const MAX_KEPT = 16;
 const MAX_KEPT_BYTES = 8 * 1024;
 const LEFT = 'the client did not come back with what it was asked for';
@@ -123,12 +123,12 @@ export class PendingInputCall implements Reply {
     this.#gather();
   }
 
-  /** Ends the call from this side; whoever comes back is told the error. */
+  /** Ends the call from this side; a client that comes back gets the error. */
   abandon(error: GatewayError): void {
     this.call.conclude(failure(error), error.message);
   }
 
-  /** Nobody will come back. */
+  /** No client will come back. */
   forget(reason: string): void {
     this.#expiry?.();
     this.#expiry = null;
@@ -179,7 +179,7 @@ export class PendingInputCall implements Reply {
     this.#keptBytes += length;
   }
 
-  /** What the server answered while nobody was there to hear it, where it can be held till somebody is. */
+  /** The server's answer while no client was connected, where it can be kept until one is. */
   #keepable(outcome: Outcome): Outcome {
     if (outcome.kind === 'failure' || this.#deps.admits(outcome.message.bytes.length)) return outcome;
     const text = 'the answer came while the client was away, and is too large to be kept for it';

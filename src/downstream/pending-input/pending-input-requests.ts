@@ -19,11 +19,11 @@ import { PendingInputCall } from './pending-input-call.ts';
 /** Calls whose clients are asked, of all clients and of one principal. */
 const MAX_CALLS = 4_096;
 const MAX_PER_PRINCIPAL = 2_048;
-/** What they may hold together: requests, questions, and answers that wait for somebody to come back. */
+/** What they may hold together: requests, questions, and answers that wait for their clients. */
 const MAX_BYTES = 64 * 1024 * 1024;
 /** What those of one principal may hold of it. */
 const MAX_BYTES_PER_PRINCIPAL = MAX_BYTES / 2;
-/** Stands in front of every state that was sealed here. */
+/** The prefix of every state that was sealed here. */
 const MARK = 'trunkline-call.';
 const MARK_BYTES = Buffer.from(MARK);
 const HANDLE_BYTES = 16;
@@ -84,7 +84,7 @@ export class PendingInputRequests {
     this.#incarnation = deps.others?.self ?? deps.random.hex(8);
   }
 
-  /** Calls that nobody waits for at this moment, but that live. */
+  /** Calls that no client waits for at this moment, but that live. */
   get waitingForInput(): number {
     let count = 0;
     for (const call of this.#calls.keys()) if (call.waitingForInput) count++;
@@ -217,7 +217,7 @@ export class PendingInputRequests {
     }
   }
 
-  /** The gateway stops. Who comes back to the next process is told that the call may have run. */
+  /** The gateway stops. A client that comes back to the next process learns that the call may have run. */
   close(): void {
     for (const call of [...this.#calls.keys()]) {
       if (call.waitingForInput) this.#end(call, 'UNKNOWN', 'the gateway stopped before the answer came');

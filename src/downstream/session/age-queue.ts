@@ -1,6 +1,6 @@
 import type { Clock } from '../../model/clock.ts';
 
-/** Something that is told when it has waited long enough. The links belong to the queue. */
+/** An entry that is notified when it has waited long enough. The links belong to the queue. */
 export interface Ageing {
   /** Clock reading at which it is due; 0 while it is in no queue. */
   dueAt: number;
@@ -55,7 +55,7 @@ export class AgeQueue {
     this.#clock.after(delayMs, this.#tick);
   }
 
-  /** The timer runs on while anybody waits, and is left to lapse when nobody does: joining must not set one each time. */
+  /** The timer runs on while entries wait, and lapses when none do: joining must not set one each time. */
   #run(): void {
     this.#armed = false;
     const now = this.#clock.now();

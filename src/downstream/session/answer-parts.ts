@@ -44,7 +44,7 @@ export function notificationFor(era: Era, notification: Message, client: ClientP
   return translated?.bytes ?? null;
 }
 
-/** Log messages reach whoever asked for one as severe, whoever else the server says them for. */
+/** Log messages reach every client that asked for this severity, whichever client the server sends them for. */
 function wantsToHear({ logLevel }: ClientProfile, era: Era, message: Message): boolean {
   if (logLevel === null) return era === 'stateful';
   const level = bodyString(message, 'level');

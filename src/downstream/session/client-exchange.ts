@@ -12,7 +12,7 @@ import type { Outcome } from '../../model/outcome.ts';
 export interface Reply {
   /** Whether requests of ours can reach the client this way, and its answers us. */
   readonly canAsk: boolean;
-  /** Nobody is connected at the moment to hear the answer; who was may come back for it. */
+  /** No client is connected at the moment to get the answer; it may come back for it. */
   readonly unheard?: boolean;
   /** A notification that belongs to the exchange, or a cancelled one of an ask. `flow` as in `Exchange.emit`. */
   notify(exchange: ClientExchange, notification: Message, flow: Flow | null): void;
@@ -33,13 +33,13 @@ let count = 0;
 export class ClientExchange implements Exchange {
   readonly request: Message;
   readonly client: ClientProfile;
-  /** Replaced by whoever takes it over while the call goes on. */
+  /** Replaced by the exchange that takes it over while the call goes on. */
   reply: Reply;
   readonly #headers: Readonly<IncomingHttpHeaders> | null;
-  /** Undefined until somebody asks. */
+  /** Undefined until it is asked for. */
   #params: Readonly<Record<string, string>> | null | undefined;
   readonly #number = ++count;
-  /** Set by whoever knows which endpoint it came on. */
+  /** Set by the endpoint on which it came. */
   sealsInput = false;
   cancelled: string | null = null;
   onCancel: ((reason: string) => void) | null = null;
@@ -93,7 +93,7 @@ export class ClientExchange implements Exchange {
     return this.reply.askFor(this, request, likely);
   }
 
-  /** The client wants no answer any more. Whoever works on the call is told, once. */
+  /** The client wants no answer any more. The code that works on the call is notified, once. */
   cancel(reason: string): void {
     if (this.#over || this.cancelled !== null) return;
     this.cancelled = reason;
@@ -102,11 +102,11 @@ export class ClientExchange implements Exchange {
     tell?.(reason);
   }
 
-  /** Ends the exchange from this side, with an outcome of ours; whoever works on it is told to stop. */
+  /** Ends the exchange from this side, with an outcome of ours; the code that works on it is notified to stop. */
   conclude(outcome: Outcome, reason: string): void {
     const tell = this.onCancel;
     this.finish(outcome);
-    // Whoever has only been waiting so far sees by this that nothing is to be begun any more.
+    // Code that has only been waiting so far sees by this that it must begin nothing.
     this.cancelled ??= reason;
     tell?.(reason);
   }

@@ -36,7 +36,7 @@ export interface SessionChannel {
  * `SessionRecord` that `SessionTable` writes from it.
  */
 export class ClientSession {
-  /** What it is known by inside and on disk: a digest, with which nobody can use the session. */
+  /** What it is known by inside and on disk: a digest, with which no one can use the session. */
   readonly id: string;
   /** What the client presents, its `Mcp-Session-Id`. Kept in memory only. */
   readonly mcpSessionId: string;
@@ -103,7 +103,7 @@ export class ClientSession {
     if (this.client.principal !== principal) this.client = { ...this.client, principal };
   }
 
-  /** Nothing is under way and nobody listens. */
+  /** Nothing is under way and no stream listens. */
   get idle(): boolean {
     return this.exchanges.size === 0 && this.channel?.open !== true;
   }

@@ -25,7 +25,7 @@ export function sayLeft(sink: EventSink, { events, owed }: LeftStream, endpoint:
   for (const one of owed) sink.event(null, unknown(one, GONE, endpoint));
 }
 
-/** Who asked is gone: an answer would reach nobody. */
+/** The asking client is gone: an answer would reach no one. */
 function isQuestion(message: Buffer): boolean {
   const scanned = scanMessage(message, 'stateful', 'relaxed');
   return !isScanFailure(scanned) && scanned.kind === 'request';

@@ -10,7 +10,7 @@ const RETURN_MS = 5 * 60_000;
  * asks again: the task itself goes on.
  */
 export class LeftWaits {
-  /** Clock readings: since when nobody has been seen to be there. */
+  /** Clock readings: since when no client has been seen. */
   readonly #since = new WeakMap<ClientExchange, number>();
 
   sweep(exchanges: ExchangeList, now: number): void {

@@ -53,7 +53,7 @@ export class LoggedStream {
     this.#sink!.event(id, [NOTHING]);
   }
 
-  /** The same, told to nobody yet: its id. */
+  /** The same, sent to no client yet: its id. */
   mark(): string {
     const id = this.#log(NOTHING, null);
     this.#seenId = id;

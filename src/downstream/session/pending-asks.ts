@@ -26,7 +26,7 @@ interface PendingAsk {
   /** null for one that belongs to no exchange, or none any more. */
   owner: AskOwner | null;
   readonly name: AskName;
-  /** Nobody waits for the answer any more, because it took too long. */
+  /** No caller waits for the answer any more, because it took too long. */
   readonly expired: (id: string) => void;
   /** Stops its deadline, where it has one. */
   disarm: (() => void) | null;
@@ -90,7 +90,7 @@ export class PendingAsks {
     return null;
   }
 
-  /** The exchange was answered: what was only likely its goes on as nobody's. */
+  /** The exchange was answered: asks that were only likely to be its own go on without an exchange. */
   release(exchange: object): void {
     for (const [id, ask] of this.#open) {
       if (ask.owner?.exchange !== exchange || !ask.owner.likely) continue;

@@ -21,7 +21,7 @@ export interface SessionTableDeps {
   readonly settings: () => SessionSettings;
   /** Whether memory is too short for another session (F40). */
   readonly crowded?: () => boolean;
-  /** Told once for every session that ended, whatever ended it; also of those that only their records knew. */
+  /** Called once for every session that ended, whatever ended it; also for those that only their records knew. */
   readonly onEnded: (sessionId: string) => void;
 }
 
@@ -172,7 +172,7 @@ export class SessionTable {
     this.#deps.onEnded(session.id);
   }
 
-  /** Ends what nobody used for `idleMs`, and writes down later uses of the rest. Returns how many ended. */
+  /** Ends sessions that were not used for `idleMs`, and writes down later uses of the rest. Returns how many ended. */
   sweep(idleMs = this.#deps.settings().idleMs): number {
     const now = this.#deps.clock.now();
     let ended = 0;
@@ -189,7 +189,7 @@ export class SessionTable {
     return ended;
   }
 
-  /** Forgets stored sessions that expired while nobody looked. To be called at start; then it goes on by itself. */
+  /** Removes stored sessions that expired while the gateway was down. To be called at start; then it goes on by itself. */
   async clean(): Promise<void> {
     this.#cleanedAt = this.#deps.clock.now();
     for (const record of await this.#deps.records.all()) {

@@ -81,7 +81,7 @@ export class StandaloneStreams implements SessionChannel {
     return { stream, startId: stream.mark() };
   }
 
-  /** A successor that is to succeed nobody after all: nothing must wait for it, or be said on it. */
+  /** A successor that replaces no stream after all: nothing must wait for it, or be sent on it. */
   abandon(stream: LoggedStream): void {
     this.#streams = this.#streams.filter((other) => other !== stream);
     stream.end();
@@ -112,7 +112,7 @@ export class StandaloneStreams implements SessionChannel {
     for (const stream of this.#streams) stream.end();
   }
 
-  /** Ends the connections. What is said from now on waits in the log for whoever comes back. */
+  /** Ends the connections. What is sent from now on waits in the log for clients that come back. */
   hangUp(): void {
     for (const stream of this.#streams) stream.hangUp();
   }

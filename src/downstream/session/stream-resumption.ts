@@ -132,7 +132,7 @@ export class StreamResumption {
       now = found;
       told = false;
     }
-    // Nobody can be told that it goes on here.
+    // No client can learn that it goes on here.
     if (!told) sayLeft(open(), now, session.endpoint);
     this.#deps.standalone(session).connect(open());
     return true;

@@ -257,7 +257,7 @@ export class StatefulFront {
   }
 }
 
-/** There are as many sessions as there may be, or nobody can tell at the moment whether there is this one. */
+/** The limit of sessions is reached, or it is unknown at the moment whether there is this one. */
 function sendFull(context: RequestContext, error: GatewayError, id: string): void {
   const seconds = String(Math.ceil((error.data.retryAfterMs ?? 1_000) / 1_000));
   const status = error.outcome === 'NOT_SENT' ? 503 : 429;

@@ -15,7 +15,7 @@ export class ReplyElsewhere implements Reply {
   readonly #endpoint: Endpoint;
   readonly #caller: Exchange;
   readonly #ended: (outcome: Outcome) => void;
-  /** The exchange this is the reply of; set by whoever makes both. */
+  /** The exchange that this is the reply of; the code that makes both sets it. */
   exchange: ClientExchange | null = null;
 
   constructor(deps: StatelessReplyDeps, endpoint: Endpoint, caller: Exchange, ended: (outcome: Outcome) => void) {

@@ -40,7 +40,7 @@ export class StatelessReply implements Reply, Ageing {
   #context: RequestContext | null;
   #sink: EventSink | null = null;
   #waiting: WaitingFlows | null = null;
-  /** The exchange this is the reply of; set by whoever makes both. */
+  /** The exchange that this is the reply of; the code that makes both sets it. */
   exchange: ClientExchange | null = null;
 
   constructor(deps: StatelessReplyDeps, endpoint: Endpoint, context: RequestContext, takesStream: boolean) {

@@ -28,7 +28,7 @@ export interface StatelessWireDeps {
   readonly pendingInput: PendingInputRequests;
 }
 
-/** Requests of 2026-07-28 on a wire that carries everything: told apart by their ids, cancelled by notification. */
+/** Requests of 2026-07-28 on a wire that carries everything: distinguished by their ids, cancelled by notification. */
 export class StatelessWire implements Reply {
   readonly exchanges = new ExchangeList();
   readonly canAsk = true;

@@ -134,7 +134,7 @@ export class StdioBridge {
     let calledOff = false;
     const outcome = await this.#patiently(() => {
       if (calledOff) return Promise.resolve(CALLED_OFF);
-      // A request that is aborted says no more, so its end has to be told here.
+      // An aborted request emits nothing more, so its end is reported here.
       return new Promise<Talk>((resolve) => {
         const running = this.#talk('POST', headers, message.bytes, answer.take, (abort) => {
           if (message.kind !== 'request') return;

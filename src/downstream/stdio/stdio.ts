@@ -25,7 +25,7 @@ import { SingleWire } from './single-wire.ts';
 export interface StdioStreams {
   readonly input: Readable;
   readonly output: Writable;
-  /** Whoever started this process is the caller; there is no other way to say so. */
+  /** The user that started this process is the caller. */
   readonly principal?: Principal;
   /** What the client talks to; all servers together where it is left out. */
   readonly endpoint?: Endpoint;
@@ -132,7 +132,7 @@ export class StdioFront implements SharedWire {
     this.#stateless.completeListens(reason);
   }
 
-  /** Ends what is in flight without a session, whose outcome nobody will know. */
+  /** Ends what is in flight without a session; its outcome stays unknown. */
   cutShort(end: (exchange: ClientExchange) => void): void {
     for (const exchange of this.#stateless.exchanges.all()) end(exchange);
   }
@@ -168,7 +168,7 @@ export class StdioFront implements SharedWire {
     this.#session.lastUsed = this.#deps.clock.now();
     const inbound = classifyHeaderless(message);
     if (isRejection(inbound)) {
-      // Nobody waits for an answer to a notification.
+      // A notification has no answer.
       if (message.kind === 'request') this.write(inbound.answer.bytes);
       return;
     }

@@ -120,7 +120,7 @@ export class AnswerCache {
     }
   }
 
-  /** Nobody can join it any more. */
+  /** No caller can join it any more. */
   #ground(key: CacheKey, flight: SingleFlight): void {
     if (this.#flights.get(key.own) === flight) this.#flights.delete(key.own);
   }

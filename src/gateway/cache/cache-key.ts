@@ -28,7 +28,7 @@ export interface CacheKey {
   /** Under which one is kept that is this caller's, and under which requests wait for each other. */
   readonly own: string;
   readonly subject: Subject;
-  /** The caller wants to hear of the request while it runs, so it cannot wait for somebody else's. */
+  /** The caller wants to hear of the request while it runs, so it cannot share another caller's request. */
   readonly alone: boolean;
 }
 

@@ -8,7 +8,7 @@ export interface Fill {
 }
 
 interface WatchedFill extends Fill {
-  /** Called when it is out of date: nobody may wait for it from now on. */
+  /** Called when it is out of date: no caller may wait for it from now on. */
   readonly closed: () => void;
 }
 

@@ -11,7 +11,7 @@ import { inputOf, mayRequireInput } from '../../protocol/stateless/input-require
 import { resultType } from '../../protocol/stateless/result-type.ts';
 import { requestDigest } from './request-digest.ts';
 
-/** Stands in front of every state that was sealed here. */
+/** The prefix of every state that was sealed here. */
 const MARK = 'trunkline-input.';
 /** How long a client may take. The server's own limit counts as well; this one only has to end some time. */
 const TTL_MS = 60 * 60_000;

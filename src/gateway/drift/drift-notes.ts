@@ -17,7 +17,7 @@ import type { Pace } from '../../model/pace.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metric, Series } from '../../telemetry/metrics.ts';
 
-/** Changes told and kept per server and hour; a server that changes at every look shall not fill disk and log. */
+/** Changes logged and kept per server and hour; a server that changes at every look must not fill disk and log. */
 const MAX_EVENTS = 200;
 const HOUR_MS = 3_600_000;
 /** Lines of the log for one look at a server. */
@@ -43,9 +43,9 @@ export interface DriftNotesDeps {
 }
 
 interface ServerNotes {
-  /** What was told already, also by earlier processes. */
+  /** What was reported already, also by earlier processes. */
   readonly told: Set<string>;
-  /** Names of which it was told that they are gone. */
+  /** Names whose removal was reported. */
   readonly gone: Set<string>;
   readonly suspected: Set<string>;
   windowEnd: number;

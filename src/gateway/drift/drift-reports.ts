@@ -34,7 +34,7 @@ export interface DriftReportsDeps {
   readonly now: () => number;
 }
 
-/** What differs from what was approved, in full and in numbers, for whoever has to decide. */
+/** What differs from what was approved, in full and in numbers, for the operator who decides. */
 export class DriftReports {
   readonly #deps: DriftReportsDeps;
 

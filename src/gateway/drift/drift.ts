@@ -32,7 +32,7 @@ export interface DriftDeps {
 
 const PINNED_KINDS: readonly ListKind[] = ['tools', 'prompts', 'resourceTemplates'];
 
-/** A definition that somebody approves, as it was shown to him; `digest` null approves that it is gone. */
+/** A definition that an operator approves, as it was shown; `digest` null approves that it is gone. */
 export interface Decision extends DefinitionName {
   readonly digest: string | null;
 }
@@ -78,7 +78,7 @@ export class Drift {
     this.pages = new GuardedPages({ guards, now, strayed: (server, strays) => void this.#strayed(server, strays) });
   }
 
-  /** A server was listed; nobody is shown it before this resolves. Never rejects. */
+  /** A server was listed; no client sees it before this resolves. Never rejects. */
   async inspect(catalog: ServerCatalog): Promise<void> {
     const policy = this.guards.policy(catalog.server);
     if (policy === 'off') {
@@ -157,7 +157,7 @@ export class Drift {
   #sighted(catalog: ServerCatalog): void {
     if (this.#inspected.has(catalog) || this.guards.policy(catalog.server) === 'off') return;
     this.#inspected.add(catalog);
-    // Not in this turn: whoever asked gets his answer first, and at a start all servers are first asked for at once.
+    // Not in this turn: the caller gets its answer first, and at a start all servers are first asked for at once.
     void this.#pace.rest().then(() => this.#lookAt(catalog));
   }
 
@@ -181,7 +181,7 @@ export class Drift {
     this.#deps.redefined(server, [...new Set(names.flatMap(({ list }) => listsOf(list)))]);
   }
 
-  /** Somebody was answered with definitions that were never listed: told, and there to be approved. */
+  /** A client was answered with definitions that were never listed: they are reported, and can be approved. */
   async #strayed(server: string, strays: readonly Definition[]): Promise<void> {
     for (const stray of strays) this.#offered.strayed(server, stray);
     await this.#notes.look(server, this.guards.policy(server), strays, () => false, this.#pace);

@@ -26,7 +26,7 @@ type GuardedList = Exclude<ListKind, 'resources'>;
 
 export interface GuardedPagesDeps {
   readonly guards: Guards;
-  /** Definitions in a server's answer that nobody has listed yet. */
+  /** Definitions in a server's answer that no list had before. */
   readonly strayed: (server: string, definitions: readonly Definition[]) => void;
   readonly now: () => number;
 }

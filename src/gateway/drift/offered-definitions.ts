@@ -84,7 +84,7 @@ export class OfferedDefinitions {
     if (known !== undefined) known.findings = findings;
   }
 
-  /** Every definition that any kind of client is told of, once. */
+  /** Every definition that any kind of client is shown, once. */
   *definitions(server: string): Generator<Definition, void, undefined> {
     const seen = new Set<string>();
     const known = this.#servers.get(server);

@@ -50,7 +50,7 @@ export class Catalogs {
   readonly #deps: CatalogsDeps;
   /** By the principal's object, then the kind of client: a reload makes new principals. */
   readonly #current = new WeakMap<Principal, Map<string, Current>>();
-  /** By version. They live for as long as somebody has them. */
+  /** By version, referenced weakly. */
   readonly #merged = new Map<string, WeakRef<Catalog>>();
   /** Those of which a cursor was given out, by version. */
   readonly #kept = new Map<string, CachedCatalog>();
@@ -70,7 +70,7 @@ export class Catalogs {
   /** What is shown to clients of which some process lists something of its own, by the key of its connection. */
   readonly #apart = new Map<string, Current | null>();
   #generation = 0;
-  /** When so many are known, those that nobody has any more are forgotten. */
+  /** When so many are known, unreferenced ones are removed. */
   #sweepAt = SWEEP;
 
   constructor(deps: CatalogsDeps) {
@@ -105,7 +105,7 @@ export class Catalogs {
       if (theirs && (known.catalog.complete || !this.#learnt(known.catalog, client))) return known.catalog;
     }
     const catalog = this.#merge(servers, client);
-    // Whoever is in the middle of the old one may go on for a while from now.
+    // A client that pages through the old one may go on for a while from now.
     if (known != null && known.catalog !== catalog && this.#kept.has(known.catalog.version)) this.#keep(known.catalog);
     const current = { kind, principal, generation: this.#generation, servers, catalog };
     if (apart === null) this.#ofKind(principal).set(kind, current);
@@ -168,7 +168,7 @@ export class Catalogs {
     }
     if (relisting.length === 0) return catalog;
     await Promise.all(relisting);
-    // Listed anew and found the same, it is no change for anybody, but its time has begun again.
+    // Listed again and found the same, it changes nothing, but its lifetime begins again.
     if (catalog.members.some(({ server, catalog: known }) => upstreams.knownCatalog(server, client, true) !== known)) {
       this.invalidate();
     }

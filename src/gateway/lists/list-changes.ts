@@ -16,11 +16,11 @@ export interface ListChange {
   readonly kinds: ReadonlySet<ListKind>;
 }
 
-/** Somebody who is told of changed lists. */
+/** A receiver of list-changed notifications. */
 export interface Recipient {
   readonly client: ClientProfile;
   readonly endpoint: Endpoint;
-  /** On the aggregate, the catalogue that was current when it was last told. */
+  /** On the aggregate, the catalogue that was current when it was last notified. */
   announced: Catalog | null;
   /** On the aggregate, by list, a later catalogue from which it was given that list. */
   readonly taken?: Map<ListKind, Catalog>;

@@ -75,7 +75,7 @@ export class SeenSessions {
   }
 }
 
-/** Somebody who is no caller of ours any more. */
+/** A session that is gone. */
 function nobody(principal: Principal): Principal {
   return { ...principal, servers: new Set() };
 }

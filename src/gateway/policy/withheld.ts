@@ -2,7 +2,7 @@ import { whyWithheld } from '../../catalog/drift/guarded-catalog.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { ServerCatalog } from '../../model/server-catalog.ts';
 
-/** A tool or prompt that the server has and nobody may use, because nobody approved its definition; null for any other. */
+/** A tool or prompt of the server whose definition is not approved, so that no client may use it; null for any other. */
 export function refuseWithheld(catalog: ServerCatalog, list: 'tools' | 'prompts', name: string): GatewayError | null {
   const why = catalog.withheld?.[list].get(name);
   return why === undefined ? null : quarantined(catalog.server, list, name, why);

@@ -117,7 +117,7 @@ export class Aggregate {
     return exposedResult(outcome, route.server, this.#deps.catalogs.of(client), request.method);
   }
 
-  /** A name that no table knows: it may be of a server that was not listed yet, else the caller is told what is wrong. */
+  /** A name that no table knows: it may be of a server that was not listed yet, else the caller gets the reason. */
   async #callUnlisted(exchange: Exchange, name: string, before: Catalog): Promise<Outcome> {
     const { client, request } = exchange;
     let catalog = before;
@@ -132,7 +132,7 @@ export class Aggregate {
       // Still nothing known of the server: the call itself finds out, and says why if it cannot be made.
       const still = unlistedServer(name, catalog, client.principal);
       if (still !== null && !(still instanceof GatewayError)) {
-        // Nobody could say that the definition is an approved one.
+        // It is unknown whether the definition is approved.
         const guards = this.#deps.drift?.guards;
         if (guards?.isBlocked(still.server, 'tools', still.tool) === true) {
           return failure(blocked(still.server, 'tools', still.tool));

@@ -94,7 +94,7 @@ export class ServerEndpoint {
     }
   }
 
-  /** There is nobody else to speak for: a server that is starting gets as long as a call to it, not only `waitMs`. */
+  /** It concerns one server only: a server that is starting gets as long as a call to it, not only `waitMs`. */
   async hello(name: string, client: ClientProfile, waitMs: number): Promise<HelloView | GatewayError> {
     const { upstreams, servers, clock } = this.#deps;
     const server = servers.get(name);
@@ -257,7 +257,7 @@ export class ServerEndpoint {
     if (!listIsStale(known, 'tools', clock.wall()) || !isStarted(upstreams, server)) return failure(fault);
     const now = await upstreams.catalog(server, exchange.client, servers.get(server)?.timeoutMs ?? 0);
     if (now === null || listIsStale(now, 'tools', clock.wall())) return failure(fault);
-    // The present declaration may be one that nobody approved.
+    // The present declaration may be unapproved.
     const withheld = this.#refused(server, now, 'tools', namedParam(exchange.request, 'name'));
     if (withheld !== null) return failure(withheld);
     return this.#callKnown(exchange, server, now);
@@ -268,7 +268,7 @@ export class ServerEndpoint {
     const { client, request } = exchange;
     const { name } = server;
     let known = upstreams.knownCatalog(name, client);
-    // Its first list has to be looked at before anybody is shown it.
+    // The gateway inspects its first list before any client sees it.
     if (known === null && this.#isGuarded(server)) known = await upstreams.catalog(name, client, server.timeoutMs);
     if (known === null && this.#isGuarded(server)) return failure(servers.unavailable(name));
     const live = this.#mayAskLive(server, known, client) || (await upstreams.ownsConnectionElsewhere?.(name, client));

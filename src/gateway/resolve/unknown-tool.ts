@@ -44,7 +44,7 @@ export function unknownTool(name: string, catalog: Catalog): GatewayError {
   return new GatewayError('INVALID_PARAMS', `Unknown tool: ${name}`, { server: spelled.server });
 }
 
-/** The refusal of a name that a server has, and that nobody is offered; null for any other. */
+/** The refusal of a name that a server has and no client is offered; null for any other. */
 function withheldTool(name: string, catalog: Catalog): GatewayError | null {
   const spelled = spelledTool(name, catalog);
   for (const member of catalog.members) {

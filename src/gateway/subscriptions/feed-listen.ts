@@ -3,7 +3,7 @@ import type { Message } from '../../model/message.ts';
 import type { ListenOwner } from './server-listen.ts';
 import type { Wanted } from './wanted.ts';
 
-/** Updates of one overlap that are remembered; beyond that some are told twice, which is harmless. */
+/** Updates of one overlap that are remembered; beyond that some are sent twice, which is harmless. */
 const MAX_SEEN = 1_000;
 
 /** One `subscriptions/listen` of a feed's, from its opening to the one that takes its place. */

@@ -17,14 +17,14 @@ import { commonOf, covers, filterOf, honouredBy, isWithin, NOTHING_WANTED, union
 const ACK_WAIT_MS = 2_000;
 /** How long the old listen goes on beside its successor: what is under way on it still arrives. */
 const OVERLAP_MS = 250;
-/** What nobody wants any more is given up so much later, together with what else was by then. */
+/** The delay after which unwanted subscriptions are ended, all at once. */
 const SHRINK_MS = 1_000;
 /** A listen that the server ended is asked for again so much later; ever later where the server holds none for long. */
 const ASK_AGAIN_MS = 2_000;
 const ASK_AGAIN_MAX_MS = 120_000;
 const HELD_LONG_MS = 60_000;
 
-/** Somebody in front who hears of a server through the feed. */
+/** A client's stream that gets news of a server through the feed. */
 export interface Subscriber {
   readonly client: ClientProfile;
   readonly wanted: Wanted;
@@ -54,13 +54,13 @@ export class Feed {
   readonly #server: string;
   readonly #emptied: () => void;
   readonly #subscribers = new Set<Subscriber>();
-  /** Subscribers that have not been told what is honoured. */
+  /** Subscribers that do not know yet what is honoured. */
   readonly #waiting = new Set<Subscriber>();
   #current: FeedListen | null = null;
   #next: FeedListen | null = null;
   #retiring: FeedListen | null = null;
   #oneByOne = false;
-  /** There was a time without any listen since the subscribers were told what is honoured. */
+  /** There was a time without any listen since the subscribers learned what is honoured. */
   #gap = false;
   #disarm: (() => void) | null = null;
   #opened = 0;
@@ -134,7 +134,7 @@ export class Feed {
   #open(wanted: Wanted): void {
     const { clock } = this.#deps;
     const [newest] = this.#waiting.size > 0 ? this.#waiting : this.#subscribers;
-    // Whoever wants to hear of tasks says that it takes them (SEP-2663 §Task Status Notifications).
+    // A client that wants task notifications declares that it takes tasks (SEP-2663 §Task Status Notifications).
     const client = wanted.taskIds.size === 0 ? newest!.client : takingTasks(newest!.client);
     const listen = new FeedListen(`feed:${this.#server}:${++this.#opened}`, client, wanted);
     this.#next = listen;

@@ -12,7 +12,7 @@ import {
   text,
 } from '../../protocol/fields.ts';
 
-/** Members of a listen's filter that ask for `list_changed`, and the notification each stands for. */
+/** Members of a listen's filter that ask for `list_changed`, and the notification that each asks for. */
 export const LIST_FLAGS: ReadonlyMap<string, string> = new Map([
   ['toolsListChanged', 'notifications/tools/list_changed'],
   ['promptsListChanged', 'notifications/prompts/list_changed'],

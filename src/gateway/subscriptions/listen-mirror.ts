@@ -7,7 +7,7 @@ import type { Listen } from './listen.ts';
 import { LIST_FLAGS, type ListenFilter } from './listen-filter.ts';
 import { ServerListen } from './server-listen.ts';
 
-/** How long a server gets to acknowledge before the client is told what was asked for. */
+/** How long a server gets to acknowledge before the gateway acknowledges what the client asked for. */
 const ACK_WAIT_MS = 2_000;
 
 /**
@@ -20,7 +20,7 @@ export class ListenMirror {
   readonly #clock: Clock;
   readonly #missed: (server: string) => void;
 
-  /** `missed`: what a server would have told of its lists and resources may have been lost. */
+  /** `missed`: notifications of a server about its lists and resources may have been lost. */
   constructor(dispatch: Dispatch, clock: Clock, missed: (server: string) => void) {
     this.#dispatch = dispatch;
     this.#clock = clock;

@@ -23,7 +23,7 @@ export class Listen implements Recipient, ListenOwner, Watcher {
   readonly exchange: Exchange;
   readonly endpoint: Endpoint;
   announced: Catalog | null;
-  /** When it was last told of each list, by our clock. */
+  /** When it was last notified of each list, by our clock. */
   readonly told = new Map<string, number>();
   /** Methods of the `list_changed` notifications that were asked for. */
   readonly methods: ReadonlySet<string>;

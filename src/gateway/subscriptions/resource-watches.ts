@@ -14,7 +14,7 @@ import { isWithin } from './wanted.ts';
 const RENEW_MIN_MS = 500;
 const RENEW_MAX_MS = 30_000;
 
-/** Somebody in front who wants to hear of updates. */
+/** A client's stream that wants resource updates. */
 export interface Watcher {
   readonly client: ClientProfile;
   /** An update at the server, under the URI that the watcher knows the resource by. */
@@ -90,7 +90,7 @@ export class ResourceWatches {
     return ask();
   }
 
-  /** The watcher has gone: what nobody else wants is given up. */
+  /** The watcher has gone: subscriptions that no other one wants end. */
   leave(watcher: Watcher, { server, uri }: Omit<Watched, 'exposed'>): void {
     const group = this.#groupWith(watcher, server, uri);
     const watch = group === null ? null : this.#take(group, uri, watcher);
@@ -113,13 +113,13 @@ export class ResourceWatches {
     }
   }
 
-  /** Whether somebody watches it over a connection that this client does not have for itself. */
+  /** Whether another client watches it over a connection that this client does not have for itself. */
   wanted(server: string, uri: string, client: ClientProfile): boolean {
     const key = this.#keyOf(server, client);
     return key !== client.sessionId && this.#groups.get(nameOf(server, key))?.watches.has(uri) === true;
   }
 
-  /** The URI under which somebody watches exactly this resource over the connection; null for nobody. */
+  /** The URI under which a client watches exactly this resource over the connection; null for none. */
   exposed(server: string, key: string, uri: string): string | null {
     return this.#groups.get(nameOf(server, key))?.watches.get(uri)?.watchers.values().next().value ?? null;
   }

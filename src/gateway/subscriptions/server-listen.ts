@@ -8,7 +8,7 @@ import { OwnExchange } from '../own-exchange.ts';
 const REOPEN_MIN_MS = 1_000;
 const REOPEN_MAX_MS = 30_000;
 
-/** Whoever in front it is opened for. */
+/** The client's stream that it is opened for. */
 export interface ListenOwner {
   readonly id: string;
   readonly client: ClientProfile;

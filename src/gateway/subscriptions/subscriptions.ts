@@ -33,7 +33,7 @@ export interface SubscriptionsDeps {
   readonly feeds: Feeds;
   /** A session gives a resource up that another node may have in its books. */
   readonly givenUp?: ((sessionId: string, server: string, uri: string) => void) | undefined;
-  /** A session has subscribed to a resource; others are told, should this node end. */
+  /** A session has subscribed to a resource; other nodes know it, in case this node ends. */
   readonly subscribed?: ((client: ClientProfile, resource: Watched) => void) | undefined;
   /** How many its sessions have subscribed to by way of other nodes, as far as is known here. */
   readonly subscribedElsewhere?: ((principal: string) => number) | undefined;
@@ -223,7 +223,7 @@ export class Subscriptions {
   }
 }
 
-/** What the client is told of a resource that may be another by now. */
+/** The notification about a resource that may have changed. */
 export function updateOf(exposed: string): Message {
   return notification('notifications/resources/updated', JSON.stringify({ uri: exposed }), 'stateful');
 }

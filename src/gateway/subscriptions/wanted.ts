@@ -1,7 +1,7 @@
 import { parseObject } from '../../catalog/catalog-member.ts';
 import type { Message } from '../../model/message.ts';
 
-/** What somebody wants to hear of one server, in the server's own names. */
+/** What a client wants to hear of one server, in the server's own names. */
 export interface Wanted {
   readonly uris: ReadonlySet<string>;
   readonly taskIds: ReadonlySet<string>;

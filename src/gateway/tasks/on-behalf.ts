@@ -72,7 +72,7 @@ export class OnBehalf {
     return this.#settled(call, record, ended);
   }
 
-  /** A task that nobody waits for any more is not to run on. */
+  /** A task without a waiting caller must not run on. */
   async #settled({ exchange }: ToolCall, record: TaskRecord, ended: Outcome): Promise<Outcome> {
     const { calls, polling } = this.#deps;
     polling.forget(record);

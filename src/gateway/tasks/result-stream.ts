@@ -57,7 +57,7 @@ export class ResultStream implements Exchange {
     return Buffer.concat([...parts, CLOSE]);
   }
 
-  /** Of what belongs to the call, only that a question is called off matters to anybody. */
+  /** Of what belongs to the call, only the cancellation of a question matters. */
   emit(notification: Message): void {
     if (notification.method !== 'notifications/cancelled') return;
     const id = bodyLexeme(notification, 'requestId') ?? '';
@@ -85,7 +85,7 @@ export class ResultStream implements Exchange {
     });
   }
 
-  /** The client's answer to the question under this key; one that is not open is nobody's. */
+  /** The client's answer to the question under this key; an answer to one that is not open is ignored. */
   answer(key: string, response: Buffer): void {
     const question = this.#questions.get(key);
     if (question === undefined) return;

@@ -66,7 +66,7 @@ export class StatelessRequests {
     return this.#view(asked, record, outcome);
   }
 
-  /** Answers to what is not open are nobody's, and no error (SEP-2663 §Task Update Requests). */
+  /** Answers to requests that are not open are ignored, without an error (SEP-2663 §Task Update Requests). */
   #update({ record, exchange }: TaskRequest): Outcome {
     const { bytes } = exchange.request;
     const responses = bodyField(exchange.request, 'inputResponses');

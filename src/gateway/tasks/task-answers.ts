@@ -62,7 +62,7 @@ export function finalOutcome(record: TaskRecord, related: string | null): Outcom
   return answer(withRelatedTask(stateful(keptMessage(kept), record.wraps), related));
 }
 
-/** The answer for whoever knows no tasks, in the words that the server used. */
+/** The answer for clients that know no tasks, in the words that the server used. */
 export function plainOutcome(outcome: Outcome): Outcome {
   if (outcome.kind !== 'answer' || outcome.message.kind !== 'result') return outcome;
   return answer(withRelatedTask(outcome.message, null));

@@ -92,7 +92,7 @@ export class TaskCreation {
     return answer(result('0', withMeta(view, outcome.message), 'stateless'));
   }
 
-  /** A task that its client does not know of: it is kept nowhere but by whoever waits for it. */
+  /** A task that its client does not know of: only the caller that waits for it keeps it. */
   unlisted(call: ToolCall, era: Era, created: HeardTask): TaskRecord {
     const key = this.#deps.random.hex(16);
     return { ...this.#task(call, era, created), key, startedAt: 0, expiresAt: Number.POSITIVE_INFINITY };

@@ -77,7 +77,7 @@ export class TaskInputs {
     try {
       answers = await Promise.all(fresh.map((question) => asked.exchange.ask(this.#question(bytes, question, asked))));
     } catch (cause) {
-      // The client is gone, or nobody could ask it: whoever waits for the task next is asked anew.
+      // The client is gone or could not be asked: the next caller that waits for the task is asked anew.
       for (const { key } of fresh) keys.delete(key.toString());
       return failure(cause instanceof GatewayError ? cause : new GatewayError('INTERNAL', String(cause), { cause }));
     }
@@ -92,7 +92,7 @@ export class TaskInputs {
     const more = `,"inputResponses":{${responses.toString()}}`;
     const { principal } = asked.exchange.client;
     const outcome = await this.#calls.own(record, principal, 'tasks/update', () => {}, more);
-    // What never arrived is to be said again; the client is asked again rather than nobody.
+    // What never arrived is sent again: the client is asked again.
     if (outcome.kind === 'failure') for (const { key } of fresh) keys.delete(key.toString());
     return outcome.kind === 'answer' && outcome.message.kind === 'result' ? null : outcome;
   }

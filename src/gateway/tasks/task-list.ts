@@ -33,7 +33,7 @@ export function listTasks(exchange: Exchange, endpoint: Endpoint, names: TaskNam
   return answer(result('0', `{"tasks":[${tasks.join(',')}]${next}}`, 'stateful'));
 }
 
-/** Where the task stands in the list, whether or not it is still there. */
+/** Where the task is in the list, whether or not it is still there. */
 function placeOf({ startedAt, key }: TaskRecord): string {
   return `${String(Math.floor(startedAt)).padStart(16, '0')} ${key}`;
 }

@@ -8,7 +8,7 @@ import { isSettled, statelessView } from './task-answers.ts';
 import type { TaskNames } from './task-names.ts';
 import type { TaskTable } from './task-table.ts';
 
-/** Which tasks of a listen are told of here, and which by the servers they are of. */
+/** Which tasks of a listen the gateway reports, and which their servers report. */
 export interface ListenedTasks {
   /** By the client's names. */
   readonly here: readonly string[];

@@ -29,7 +29,7 @@ export class TaskNames {
     return this.#ids.exposed(principal, route);
   }
 
-  /** null where nobody here has ever heard of such a task, and its server may have. */
+  /** null where this gateway does not know such a task, and its server may. */
   find(given: string, client: ClientProfile, endpoint: Endpoint): TaskRecord | GatewayError | null {
     const { kind, server } = endpoint;
     if (kind === 'server') {

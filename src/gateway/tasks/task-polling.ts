@@ -14,7 +14,7 @@ import type { TaskInputs } from './task-inputs.ts';
 import { heardTask } from './task-news.ts';
 import type { TaskTable } from './task-table.ts';
 
-/** Polls in a row that may fail before whoever waits is told; meanwhile the server may be restarted. */
+/** Polls in a row that may fail before the waiting caller gets an error; meanwhile the server may be restarted. */
 const MAX_FAILURES = 6;
 
 export interface TaskPollingDeps {
@@ -50,7 +50,7 @@ export class TaskPolling {
 
   async wait(waiting: TaskWait): Promise<Outcome> {
     const outcome = await this.#wait(waiting);
-    // It may have expired meanwhile, and then nobody asks after it again.
+    // It may have expired meanwhile; then no client asks for it again.
     if (this.#deps.table.get(waiting.record.key) === null) this.forget(waiting.record);
     return outcome;
   }
@@ -93,7 +93,7 @@ export class TaskPolling {
     }
   }
 
-  /** Nobody waits for the task any more, or it has ended. */
+  /** No caller waits for the task any more, or it has ended. */
   forget(record: TaskRecord): void {
     this.#deps.inputs.forget(record);
   }
@@ -109,7 +109,7 @@ export class TaskPolling {
     return outcome;
   }
 
-  /** What the client says, or null as soon as the task, or the wait, has ended without it: nobody needs to answer. */
+  /** What the client says, or null as soon as the task, or the wait, has ended without it: the answer is not needed. */
   #whileRunning({ record, exchange, until }: TaskWait, asked: Promise<Outcome | null>): Promise<Outcome | null> {
     const { clock, table } = this.#deps;
     return new Promise((resolve) => {

@@ -16,7 +16,7 @@ const MAX_BYTES = 64 * 1024 * 1024;
 /** The longest that any task is kept after it was last heard of, whatever its server promises. */
 export const MAX_TTL_MS = 7 * 24 * 60 * 60_000;
 const SWEEP_MS = 60_000;
-/** What another node was told moments ago may not be here yet. */
+/** What another node learned moments ago may not be here yet. */
 const LOOKS_MS: readonly number[] = [25, 50, 100, 200, 400];
 
 export interface TaskTableDeps {
@@ -41,11 +41,11 @@ export class TaskTable implements KnownTaskIds {
   readonly #ids = new Map<string, string[]>();
   readonly #counts = new Map<string, { tasks: number; bytes: number }>();
   readonly #watchers = new Map<string, Set<(record: TaskRecord) => void>>();
-  /** Told of every change. */
+  /** Called at every change. */
   changed: ((record: TaskRecord, before: TaskRecord) => void) | null = null;
   /** Told of every task that has ended by what another node says; who is to be told of it, that node has told. */
   ended: ((record: TaskRecord) => void) | null = null;
-  /** Told of every task that is not kept any more. */
+  /** Called for every task that is not kept any more. */
   dropped: ((record: TaskRecord) => void) | null = null;
   #bytes = 0;
   #disarm: (() => void) | null = null;
@@ -122,7 +122,7 @@ export class TaskTable implements KnownTaskIds {
     return null;
   }
 
-  /** Whether anybody has such a task. */
+  /** Whether any caller has such a task. */
   knows(server: string, taskId: string): boolean {
     return this.#all(server, taskId).length > 0;
   }

@@ -162,7 +162,7 @@ export class Tasks {
     return this.#stateful.run(asked).then((outcome) => this.#keepAnswer(outcome, record, client.principal));
   }
 
-  /** A stateful server told of a task. What its own session hears of that is not decided here. */
+  /** A stateful server reported a task. What its own session gets of that is not decided here. */
   heard(server: string, sessionId: string | null, key: string, message: Message): void {
     const heard = heardTask(message);
     if (heard === null) return;
@@ -181,7 +181,7 @@ export class Tasks {
     const records = this.#table
       .heardOn(server, taskId, null)
       .filter((record) => record.era === 'stateful' && !isTerminal(record.status) && this.#isOn(record, key));
-    // Two of one id on connections that cannot be told apart: neither is asked.
+    // Two tasks of one id on connections that cannot be distinguished: neither is asked.
     if (records.length !== 1) return null;
     const [record] = records;
     return this.#streams.open(record!, ownerOf(record!))?.ask(message) ?? null;
@@ -245,7 +245,7 @@ function isKnown(found: TaskRecord | GatewayError | null): boolean {
   return found !== null && !(found instanceof GatewayError);
 }
 
-/** Whoever started the task, as far as connections are found by it; of rights this says nothing. */
+/** The starter of the task, to find its connections; this says nothing of rights. */
 function ownerOf({ principal }: TaskRecord): Principal {
   return { id: principal, name: principal.replace(/^agent:/, ''), servers: null };
 }
