@@ -148,13 +148,13 @@ export class App {
     return this.#mounted;
   }
 
-  /** No-op for a gateway that was told to stop while its ports were being opened. */
+  /** No-op for a gateway that was stopped while its ports were being opened. */
   startServers(): void {
     if (this.#stopping !== null) return;
     const { upstreams, downstream, logger, cluster } = this.rooms;
     if (cluster === null) upstreams.start();
     else {
-      // Processes are started under the epoch of whoever owns them, so that the node has to have its lease.
+      // Processes are started under the epoch of their owner, so the node must have its lease.
       cluster.start();
       void cluster.joined(JOIN_MS).then(() => {
         if (this.#closed === null) upstreams.start();
@@ -214,7 +214,7 @@ export class App {
     return this.#drained;
   }
 
-  /** Whether there may be somebody in front who sends calls elsewhere. A lone gateway on loopback has nobody to wait for. */
+  /** Whether a proxy or balancer may be in front that sends calls elsewhere. A lone gateway on loopback has none. */
   get #balanced(): boolean {
     return this.#listeners !== null && (this.rooms.cluster !== null || !isLoopbackHost(this.state.listen.host));
   }
@@ -238,13 +238,13 @@ export class App {
     const inFlight = (): number => downstream.inFlight + ofOthers() + ofPrograms();
     const due = (): boolean => this.#closed === null && performance.now() < this.#drainEnd;
     while (due() && asked) await pause(DRAIN_POLL_MS);
-    // Nobody comes to this node any more but other nodes, which may never leave alone what it owns.
+    // Only other nodes come to this node from now on, and they may use what it owns for ever.
     cluster?.handOver();
     while (due() && inFlight() > 0) await pause(DRAIN_POLL_MS);
     await this.close('shutdown', LAST_WORDS_MS);
   }
 
-  /** Whoever asked for a drain does not want to wait for it any longer: it ends now. */
+  /** The operator does not want to wait for the drain any longer: it ends now. */
   hurry(): Promise<void> {
     return this.close('shutdown', LAST_WORDS_MS);
   }
@@ -297,7 +297,7 @@ export class App {
 
   /** The caller of this id, with the rights of the present configuration; null for one it does not let in. */
   #principal(id: string): Principal | null {
-    // Without a listener the only caller without a key is whoever started this process, on its pipes.
+    // Without a listener the only caller without a key is the program that started this process, on its pipes.
     const closed = this.#listeners === null && this.#mounted === null;
     const started = closed && id === ANONYMOUS.id ? ANONYMOUS : null;
     return this.rooms.authenticator.principal(id) ?? started;
@@ -321,7 +321,7 @@ export class App {
     this.#applied = (cluster ?? upstreams)
       .apply(change.state.servers)
       .catch((error: unknown) => logger.error('apply_failed', { error }));
-    // The new set stands already; what `apply` resolves with is the end of what it replaced.
+    // The new set is in use already; `apply` resolves when what it replaced has ended.
     gateway.desiredChanged(current, updated);
   }
 }

@@ -9,7 +9,7 @@ import type { MemoryWatch } from './memory/memory-watch.ts';
 /** Each sample wakes the process. What is recorded is the time since the sample before. */
 const LOOP_SAMPLE_MS = 50;
 
-/** Registers the gauges that mirror what the rooms hold; they are read when somebody scrapes, and cost nothing before. */
+/** Registers the gauges that mirror what the rooms hold; a scrape reads them; they cost nothing before. */
 export function registerGauges(
   metrics: Metrics,
   upstreams: UpstreamSet,

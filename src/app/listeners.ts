@@ -20,7 +20,7 @@ export interface ListenersDeps {
   readonly readiness: () => Readiness;
 }
 
-/** The two listeners of a gateway: where clients come, and where whoever runs it does. Both are open, or neither. */
+/** The two listeners of a gateway: one for clients, one for operators. Both are open, or neither. */
 export class Listeners {
   readonly #mcp: Listener;
   readonly #control: Listener;

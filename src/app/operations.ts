@@ -59,7 +59,7 @@ export class Operations {
   }
 }
 
-/** A status is told again with every counter that changes. */
+/** A status is sent again with every counter that changes. */
 function begin(begun: Map<string, number>, server: string, at: number): void {
   if (!begun.has(server)) begun.set(server, at);
 }

@@ -6,7 +6,7 @@ import type { Rooms } from './rooms.ts';
 /** Tells of readings of the configuration after the start: each is counted, and logged when something else is wrong than before. */
 export class ReloadReport {
   readonly #rooms: Pick<Rooms, 'logger' | 'metrics'>;
-  /** What was wrong with the files when that was last told. */
+  /** What was wrong with the files at the last report. */
   #told: string;
 
   constructor(rooms: Pick<Rooms, 'logger' | 'metrics' | 'loaded'>) {

@@ -71,7 +71,7 @@ export interface Rooms {
   readonly truth: Truth;
   /** Other nodes write to it too. */
   readonly truthShared: boolean;
-  /** Why nobody can decide at this node what may be offered; null where somebody can. */
+  /** Why no operator can decide at this node what may be offered; null where one can. */
   readonly undecidable: string | null;
   readonly pins: PinBook;
   readonly runTime: RunTimeServers;

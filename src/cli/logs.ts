@@ -35,7 +35,7 @@ export async function logs(input: LogsInput): Promise<ExitCode> {
   input.signal?.addEventListener('abort', interrupted, { once: true });
   process.once('SIGINT', interrupted);
   process.once('SIGTERM', interrupted);
-  // Whoever read our words has gone, as `head` does.
+  // The reader of our output has gone, as `head` does.
   process.stdout.once('error', interrupted);
   try {
     await client.stream(`/api/v1/logs/stream?${query}`, stop.signal, tell);

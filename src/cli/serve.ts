@@ -14,7 +14,7 @@ import { isSettled, type StartFacts, serverLine, startHeader, startSummary } fro
 
 const WATCH_MS = 50;
 
-/** `trunkline [file]`: starts the gateway and runs until it is told to stop. */
+/** `trunkline [file]`: starts the gateway and runs until a signal stops it. */
 export async function serve(input: CommandInput): Promise<ExitCode> {
   const { terminal, flags } = input;
   const load = loadOptions(input, hasStoredServers(flags.dataDir, terminal.env));

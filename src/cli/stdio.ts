@@ -16,7 +16,7 @@ import { loadOptions } from './sources.ts';
  */
 export async function stdio(input: CommandInput): Promise<ExitCode> {
   const { terminal, flags } = input;
-  // Standard input is the client's: nobody can be asked anything here.
+  // Standard input is the client's: the command cannot ask a person here.
   const load = loadOptions({ ...input, terminal: { ...terminal, ask: null } });
   const logger = processLogger({ level: flags.logLevel ?? 'warn', json: flags.json === true, write: terminal.err });
   const streams = { input: process.stdin, output: process.stdout };

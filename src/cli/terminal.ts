@@ -7,6 +7,6 @@ export interface Terminal {
   readonly env: NodeJS.ProcessEnv;
   readonly cwd: string;
   readonly version: string;
-  /** Asks the person; null where nobody sits there. */
+  /** Asks the person; null where there is none. */
   readonly ask: InputPrompt | null;
 }

@@ -13,7 +13,7 @@ const EXEC_HEADER = 'trunkline-exec';
 const NO_BODY = Buffer.alloc(0);
 /** Readers at once, of logs and events. */
 const MAX_STREAMS = 64;
-/** Tool arguments are the largest thing anybody sends here. */
+/** Tool arguments are the largest thing that is sent here. */
 const MAX_BODY_BYTES = 16 * 1024 * 1024;
 /** Answers show the inside of the gateway: not for caches, not for pages of other origins. */
 const HEADERS = ['Cache-Control', 'no-store', 'Content-Security-Policy', "default-src 'none'; frame-ancestors 'none'"];

@@ -73,7 +73,7 @@ export class JournalStream {
     }
   }
 
-  /** Its id is the position before what follows, so that whoever comes back with it misses nothing more. */
+  /** Its id is the position before what follows, so that a reader that comes back with it misses nothing more. */
   #gap(reason: string): void {
     this.#event(this.#position, JSON.stringify({ type: 'gap', reason }));
   }

@@ -23,7 +23,7 @@ export function connectionCap(wanted: number, limit: number | null): number {
   return limit === null ? wanted : Math.min(wanted, Math.floor(limit * SHARE));
 }
 
-/** It does not change while the process runs, unless somebody else changes it. */
+/** It does not change while the process runs, unless another program changes it. */
 const LIMIT = descriptorLimit();
 
 /**

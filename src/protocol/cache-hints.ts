@@ -5,18 +5,18 @@ export interface CacheHints {
   /** 0 where the server gave no hint, or none that means anything (proto:C3). */
   readonly ttlMs: number;
   readonly cacheScope: 'public' | 'private';
-  /** Where `ttlMs` stands; null without it. */
+  /** Where `ttlMs` is; null without it. */
   readonly ttl: Range | null;
-  /** Where `cacheScope` stands; null without it. */
+  /** Where `cacheScope` is; null without it. */
   readonly scope: Range | null;
 }
 
-/** The longest time that a server is believed: whoever says more may not mean it. */
+/** The longest accepted time; a server that says more may not mean it. */
 export const MAX_TTL_MS = 24 * 60 * 60 * 1000;
 
 const KEYS = ['ttlMs', 'cacheScope'];
 
-/** The hints of the result that stands in this range. */
+/** The hints of the result in this range. */
 export function cacheHints(bytes: Buffer, start: number, end: number): CacheHints {
   const [ttl = null, scope = null] = fields(bytes, start, end, KEYS);
   return {

@@ -28,7 +28,7 @@ export function fingerprint(capabilitiesJson: string): string {
   return text === '{}' ? text : createHash('sha256').update(text).digest('hex').slice(0, 16);
 }
 
-/** Deeper values are taken as they are written: nobody compares those, and recursion has to end. */
+/** Deeper values are taken as they are written: recursion has to end. */
 const MAX_DEPTH = 512;
 
 /** One pass over the bytes: linear whatever the nesting. */
@@ -101,7 +101,7 @@ class CanonicalWriter {
 
 /** A digit string that a double holds exactly; longer ones stay as they are written. */
 const SAFE_DIGITS = 15;
-/** Longer lexemes are nobody's plain number. */
+/** Longer lexemes are no plain number. */
 const MAX_LEXEME = 64;
 
 /** The number in the spelling of RFC 8785 where that rounds nothing; anything else as it is written. */

@@ -175,7 +175,7 @@ function standardHeadersFault(headers: WireHeaders, message: Message): string | 
   const range = bodyField(message, member);
   const name = stringValue(message.bytes, range);
   const header = headerValue(headers, 'mcp-name');
-  // A body without the name is a fault of its own, found by whoever looks the name up.
+  // A body without the name is a fault of its own, which the look-up of the name finds.
   if (header === null) return name === null ? null : 'the header Mcp-Name is missing';
   const decoded = decodeHeaderValue(header);
   if (decoded === null) return 'the header Mcp-Name is not validly encoded';

@@ -48,7 +48,7 @@ export function errorAnswer(
   );
 }
 
-/** An error that somebody else wrote, as it stands. */
+/** An error that another program wrote, as it is. */
 export function errorOf(idLexeme: string, error: Buffer, era: Era): Message {
   return compose('error', era, '', idLexeme, 'error', error);
 }

@@ -23,7 +23,7 @@ const IN_ARRAY = 0x5d;
 /** Shared by all calls: validation is synchronous and never re-entered. */
 const stack = new Uint8Array(STRICT_MAX_DEPTH + 1);
 
-/** `at` stands on the opening quote. */
+/** `at` is on the opening quote. */
 export function validString(bytes: Buffer, at: number): number {
   at++;
   for (;;) {
@@ -36,7 +36,7 @@ export function validString(bytes: Buffer, at: number): number {
   }
 }
 
-/** `at` stands after the backslash. Lone surrogates are the client's own business: they pass as they are. */
+/** `at` is after the backslash. Lone surrogates are the client's own business: they pass as they are. */
 function validEscape(bytes: Buffer, at: number): number {
   switch (bytes[at]) {
     case 0x22:
@@ -101,7 +101,7 @@ function validScalar(bytes: Buffer, at: number): number {
   }
 }
 
-/** `at` stands before a member's key, white space allowed; returns the index after its colon. */
+/** `at` is before a member's key, white space allowed; returns the index after its colon. */
 function validKey(bytes: Buffer, at: number): number {
   at = skipSpace(bytes, at);
   if (bytes[at] !== 0x22) return -1;
@@ -111,7 +111,7 @@ function validKey(bytes: Buffer, at: number): number {
   return bytes[at] === 0x3a ? at + 1 : -1;
 }
 
-/** `at` stands on the first byte of the value; `level` says how many containers it already lies in. */
+/** `at` is on the first byte of the value; `level` says how many containers it already lies in. */
 export function validValue(bytes: Buffer, at: number, level: number): number {
   let depth = 0;
   for (;;) {

@@ -24,7 +24,7 @@ export function headerValue(headers: WireHeaders, name: string): string | null {
   return trimOws(typeof value === 'string' ? value : value.join(', '));
 }
 
-/** The text that a header value stands for; null when it is oversize, no header text, or badly encoded. */
+/** The text that a header value encodes; null when it is oversize, no header text, or badly encoded. */
 export function decodeHeaderValue(value: string): string | null {
   if (value.length > MAX_HEADER_VALUE) return null;
   const raw = trimOws(value);

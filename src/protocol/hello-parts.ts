@@ -23,7 +23,7 @@ export function overridden(overrides: HelloOverrides): (readonly [string, string
   return changes;
 }
 
-/** A Hello of a handshake's answer; `serverInfo` stands where the era puts it. */
+/** A Hello of a handshake's answer; `serverInfo` is where the era puts it. */
 export function helloOf(result: Message, era: Hello['era'], revision: string, serverInfo: Range | null): Hello {
   const { bytes, bodyStart, bodyEnd } = result;
   const [capabilities, instructions] = fields(bytes, bodyStart, bodyEnd, ['capabilities', 'instructions']) as [

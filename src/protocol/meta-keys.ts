@@ -16,7 +16,7 @@ export function isLogLevel(text: string | null): text is LogLevel {
   return (LOG_LEVELS as readonly (string | null)[]).includes(text);
 }
 
-/** Whether a message of the one level is for somebody who wants to hear of the other and what is graver. */
+/** Whether a message of the one level is for a client that asked for the other level and graver ones. */
 export function isAsSevere(level: LogLevel, wanted: LogLevel): boolean {
   return LOG_LEVELS.indexOf(level) >= LOG_LEVELS.indexOf(wanted);
 }

@@ -8,7 +8,7 @@ import { decodeHeaderValue, encodeHeaderValue, headerValue, type WireHeaders } f
 export interface HeaderParam {
   /** The part of the name after `Mcp-Param-`, as declared. */
   readonly header: string;
-  /** Where the value stands in the call's `arguments`. */
+  /** Where the value is in the call's `arguments`. */
   readonly path: readonly string[];
   readonly type: 'string' | 'integer' | 'boolean';
 }

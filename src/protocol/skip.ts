@@ -39,12 +39,12 @@ export function skipSpace(bytes: Buffer, at: number): number {
   return at;
 }
 
-/** `at` stands on the opening quote. */
+/** `at` is on the opening quote. */
 export function skipString(bytes: Buffer, at: number, end: number): number {
   return endOfString(bytes, at + 1, end);
 }
 
-/** `at` stands inside a string, and not inside an escape. */
+/** `at` is inside a string, and not inside an escape. */
 function endOfString(bytes: Buffer, at: number, end: number): number {
   return end - at < LONG ? walkString(bytes, at, end) : endOfLong(bytes, at, end);
 }
@@ -84,7 +84,7 @@ function walkString(bytes: Buffer, at: number, end: number): number {
   }
 }
 
-/** `at` stands on the first byte of the value (no white space before it). */
+/** `at` is on the first byte of the value (no white space before it). */
 export function skipValue(bytes: Buffer, at: number, end: number): number {
   if (at >= end) return -1;
   const first = bytes[at]!;

@@ -126,7 +126,7 @@ export function withId(message: Message, idLexeme: string): Buffer[] {
   return [copy];
 }
 
-/** The message in memory of its own: whoever keeps it keeps nothing of the chunk that it came in. */
+/** The message in memory of its own: keeping it does not keep the chunk that it came in. */
 export function detached(message: Message): Message {
   const { kind, era, method, idStart, idEnd, bodyStart, bodyEnd } = message;
   const bytes = Buffer.allocUnsafeSlow(message.bytes.length);

@@ -1,4 +1,4 @@
-/** One thing that was told, as it is sent: JSON text, redacted. */
+/** One entry as it is sent: JSON text, redacted. */
 export interface JournalEntry {
   /** Grows over all topics. */
   readonly seq: number;

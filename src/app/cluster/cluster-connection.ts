@@ -9,7 +9,7 @@ import type { Wire } from '../../bus/wire.ts';
 export interface Messenger {
   readonly wire: Wire;
   readonly state: SharedState;
-  /** Without it, what clients were told ends with the node that told them. */
+  /** Without it, the sessions of clients end with their node. */
   readonly log?: SharedLog;
   /** The cluster's secret, then those that are still believed while it is being changed; at least 32 bytes each. */
   readonly secrets: readonly string[];
@@ -19,7 +19,7 @@ export interface Messenger {
 export interface ClusterConnection {
   readonly bus: Bus;
   readonly state: SharedState;
-  /** Absent where nodes share none: then what clients were told ends with the node that told them. */
+  /** Absent where nodes share none: then the sessions of clients end with their node. */
   readonly log?: SharedLog;
   /** The operator's name for this node. */
   readonly node: string;
@@ -29,7 +29,7 @@ export interface ClusterConnection {
   readonly key: Buffer;
   /** The same of secrets that are still believed, while the secret is being changed. */
   readonly previousKeys?: readonly Buffer[];
-  /** What the bus stands on. Absent: there are no public subjects either. */
+  /** The connection that the bus uses. Absent: there are no public subjects either. */
   readonly wire?: Wire;
   /** Present where programs are served on the public subjects; `principal`: the agent of those who show no key. */
   readonly publicSubjects?: { readonly principal: string | null };

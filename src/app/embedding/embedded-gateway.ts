@@ -330,7 +330,7 @@ export class EmbeddedGateway implements Gateway {
     return this.close();
   }
 
-  /** Somebody has sent this node home: it goes by itself, as the command does. The program is told. */
+  /** An operator drained this node: it ends by itself, as the command does. The program gets an event. */
   #drain(): void {
     if (this.#drainAsked) return;
     this.#drainAsked = true;

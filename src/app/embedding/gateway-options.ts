@@ -9,7 +9,7 @@ import type { LogSink } from './log-outlet.ts';
 /** A configuration as an object, in the format of a file (docs/config.md). */
 export type GatewayConfig = ConfigInput;
 
-/** A server as it stands in a configuration file under its name. */
+/** A server as it is written in a configuration file under its name. */
 export type ConfiguredServer = ServerInput;
 
 /** A server reached through its standard streams (S2.9, S2.22). */

@@ -13,7 +13,7 @@ import type { Progress } from './mcp-types.ts';
 import { ServerError } from './server-error.ts';
 
 export interface CallOptions {
-  /** Calls the request off: it rejects with GatewayError CANCELLED, and the server is told. */
+  /** Calls the request off: it rejects with GatewayError CANCELLED, and the server gets a cancellation. */
   readonly signal?: AbortSignal;
   /** A deadline shorter than the server's own, which holds in any case. Rejects with GatewayError TIMEOUT. */
   readonly timeoutMs?: number;

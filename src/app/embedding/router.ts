@@ -29,7 +29,7 @@ export class Router {
     this.#clients.set(client.name, client);
   }
 
-  /** The client is not closed: it belongs to whoever added it. False for an unknown name. */
+  /** Does not close the client: it belongs to the code that added it. False for an unknown name. */
   removeClient(name: string): boolean {
     return this.#clients.delete(name);
   }
@@ -43,7 +43,7 @@ export class Router {
     return [...this.#clients.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
-  /** Asks all clients at once; one that fails keeps nobody from the others' answer. */
+  /** Asks all clients at once; one that fails does not hide the others' answers. */
   refreshTools(): Promise<readonly Refreshed[]> {
     return Promise.all(
       this.clients().map(async (client): Promise<Refreshed> => {

@@ -6,7 +6,7 @@ import type { ServerObserver } from '../app-options.ts';
 import type { GatewayEvents } from './gateway-api.ts';
 import type { GatewayOptions } from './gateway-options.ts';
 
-/** What another node does is not told here: whoever waits for it looks so often. */
+/** What another node does causes no event here: code that waits for it polls at this interval. */
 const LOOK_MS = 100;
 
 type Listeners = { [E in keyof GatewayEvents]: Set<GatewayEvents[E]> };
@@ -109,7 +109,7 @@ export class ServerWatch implements ServerObserver {
     const before = this.#offering.get(name);
     if (toolCount === 0 || initialized === before || (before === undefined && !initialized)) return;
     this.#offering.set(name, initialized);
-    // Those of its first start are told when they are listed.
+    // Those of its first start are reported when they are listed.
     if (before !== undefined) this.#toolsChanged(name);
   }
 

@@ -149,7 +149,7 @@ export class Servers {
     this.refuseClosed();
     this.#refuseTaken(name);
     const server = await this.#read(name, definition);
-    // While the definition was read, somebody else may have taken the name.
+    // While the definition was read, another caller may have taken the name.
     this.#refuseTaken(name);
     return this.#put(name, server);
   }
@@ -369,7 +369,7 @@ class GatewayRouter extends Router {
   }
 }
 
-/** What another node has told is told to everybody here: whoever gets it may change it. */
+/** A copy of another node's report for each listener, because listeners may change it. */
 function copyOf(status: ServerStatus): GatewayServerStatus {
   return statusView(structuredClone(status));
 }

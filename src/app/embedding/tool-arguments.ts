@@ -16,7 +16,7 @@ function argumentsText(args: ToolArguments | undefined): string {
   return typeof args === 'string' ? args : JSON.stringify(args);
 }
 
-/** Params of `tools/call`. A progress token is there when somebody wants to hear of progress. */
+/** Params of `tools/call`. It has a progress token when the program wants progress. */
 export function callParams(tool: string, args: ToolArguments | undefined, withProgress: boolean): string {
   const meta = withProgress ? ',"_meta":{"progressToken":1}' : '';
   return `{"name":${JSON.stringify(tool)},"arguments":${argumentsText(args)}${meta}}`;

@@ -76,7 +76,7 @@ const VERSIONS = [
     spare: /^total_(?:in)?active_file (\d+)$/gm,
   },
 ] as const;
-/** What no machine has stands for no limit. */
+/** More than any machine has means no limit. */
 const NO_LIMIT = 2 ** 50;
 
 /**

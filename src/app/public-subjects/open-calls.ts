@@ -71,7 +71,7 @@ export class OpenCalls {
   readonly #passed = new Map<string, PassedCall>();
   /** Reply subjects of calls that were answered. */
   #over = new LruMap<true>(MAX_OVER);
-  /** What is told with the next tick. */
+  /** What is sent with the next tick. */
   #told: Partial<Record<keyof Told, string[]>> = {};
   /** Answers that wait until it is known whether another node was first. */
   #late: Answer[] = [];

@@ -13,7 +13,7 @@ export interface OpenSubjects {
   readonly inFlight: number;
   /** The cluster serves others than before. */
   sync(): void;
-  /** As `PublicSubjects.close`; of servers nothing is told any more. */
+  /** As `PublicSubjects.close`; servers are not announced any more. */
   close(): Promise<void>;
 }
 
@@ -72,7 +72,7 @@ export function openPublicSubjects({
     events.look();
   };
   const unsubscribe = registry.onChange(({ servers }) => {
-    // Whoever hears of a server may call it at once.
+    // A program that hears of a server may call it at once.
     sync();
     events.changed(new Set([...servers.added, ...servers.changed, ...servers.updated]));
   });
@@ -89,7 +89,7 @@ export function openPublicSubjects({
   };
 }
 
-/** What is suspended or disabled is there no more for whoever hears of it, nor are its subjects. */
+/** For programs a suspended or disabled server is gone, with its subjects. */
 function offeredIn({ servers }: DesiredState): ReadonlyMap<string, Server> {
   return new Map([...servers].filter(([, { enabled }]) => enabled));
 }

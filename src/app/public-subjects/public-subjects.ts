@@ -94,7 +94,7 @@ export class PublicSubjects {
     ];
   }
 
-  /** Whoever names no subject for the answer has nothing run: nobody would hear how it ended. */
+  /** A request without a reply subject runs nothing: no program would hear how it ended. */
   async #answer(
     message: WireMessage,
     server: string,
@@ -151,7 +151,7 @@ export class PublicSubjects {
     throw new GatewayError('UPSTREAM_PROTOCOL', 'the pages of tools/list do not come to an end', { server: name });
   }
 
-  /** A key that is wrong is not the same as none: whoever shows one wants to be that agent and nobody else. */
+  /** A wrong key is not the same as none: a program that shows one wants to be that agent and no other. */
   #principal(message: WireMessage): Principal {
     const { authenticator, publicPrincipal } = this.#deps;
     const key = message.header(KEY_HEADER);

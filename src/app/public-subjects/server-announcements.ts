@@ -33,11 +33,11 @@ export interface ServerAnnouncementsDeps {
  */
 export class ServerAnnouncements {
   readonly #deps: ServerAnnouncementsDeps;
-  /** Served, or gone and not told of yet. */
+  /** Served, or gone and not announced yet. */
   readonly #known: Set<string>;
   /** Gone a moment ago. The functions end the waiting. */
   readonly #gone = new Map<string, () => void>();
-  /** Told of since this node has its connection to NATS. */
+  /** Announced since this node has its connection to NATS. */
   readonly #told = new Set<string>();
   readonly #unsubscribe: () => void;
   #disarm: () => void = () => {};
@@ -69,7 +69,7 @@ export class ServerAnnouncements {
     for (const [name, server] of this.#deps.own()) if (names.has(name)) this.#created(server);
   }
 
-  /** Nothing is told any more; what is due is told now. */
+  /** Nothing is announced any more; what is due is announced now. */
   close(): void {
     this.#closed = true;
     this.#unsubscribe();
@@ -97,7 +97,7 @@ export class ServerAnnouncements {
 
   #arm(name: string): void {
     const over = (): void => {
-      // Kept until somebody can hear it.
+      // Kept until NATS is connected.
       if (!this.#deps.wire.connected) return;
       this.#gone.delete(name);
       this.#known.delete(name);

@@ -3,7 +3,7 @@ import type { Logger } from '../../telemetry/logger.ts';
 import { SUBJECT_CREATED, SUBJECT_DELETED } from './subjects.ts';
 
 const MAX_BYTES = 1024 * 1024;
-/** What cannot be read is told of so often at the most. */
+/** What cannot be read is logged this often at most. */
 const TOLD_EVERY_MS = 1_000;
 
 /**

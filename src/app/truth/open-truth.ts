@@ -16,7 +16,7 @@ export interface OpenedTruth {
   readonly shared: boolean;
   /** Why servers cannot be added or changed at run time for good; null where they can. */
   readonly refusal: string | null;
-  /** Why nobody can decide here what may be offered; null where somebody can. */
+  /** Why no operator can decide here what may be offered; null where one can. */
   readonly undecidable: string | null;
 }
 

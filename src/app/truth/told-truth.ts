@@ -1,10 +1,10 @@
 import type { Bus } from '../../bus/bus.ts';
 import type { Applied, ListOptions, Truth, TruthRecord, TruthSnapshot, TruthWrite } from '../../store/truth/truth.ts';
 
-/** Whoever has written to the truth says so here, with the revision. */
+/** Code that has written to the store reports it here, with the revision. */
 export const TRUTH_WRITTEN = 'trunkline.truth';
 
-/** The truth that nodes share, whose changes the others are told of: so that they need not wait until they look. */
+/** The store that nodes share. It notifies the others of changes, so that they need not wait for their next poll. */
 export class ToldTruth implements Truth {
   readonly #truth: Truth;
   readonly #bus: Bus;

@@ -32,7 +32,7 @@ export function seenCode(waiting: readonly WaitingDefinition[]): string {
   return createHash('sha256').update(digests.join('\n')).digest('hex').slice(0, CODE_DIGITS);
 }
 
-/** How one server stands to what was approved of it, for people. */
+/** How one server differs from what was approved, for people. */
 export function reportText(report: DriftReport): string {
   const { server, policy, pinned, trustedAt, waiting, findings, problem, listed } = report;
   const seen = trustedAt === null ? 'nothing seen yet' : `${pinned} pinned since ${new Date(trustedAt).toISOString()}`;

@@ -14,7 +14,7 @@ export interface DriftInput extends CommandInput {
 
 export interface DecisionInput extends CommandInput {
   readonly server: string;
-  /** Names of tools, prompts or templates, `instructions`, or `list/name` where one name stands in two lists. */
+  /** Names of tools, prompts or templates, `instructions`, or `list/name` where one name is in two lists. */
   readonly names: readonly string[];
   readonly all: boolean;
   /** The code of what was shown, to decide about that and nothing later. */
@@ -54,7 +54,7 @@ export async function approve(input: DecisionInput): Promise<ExitCode> {
   return decide(input, client, 'approve', definitions, chosen);
 }
 
-/** Whoever approves what is there by then approves what a server put there a moment ago. */
+/** Approving what is there by then would approve what a server put there a moment ago. */
 async function beSeen({ terminal, flags, server }: DecisionInput, chosen: readonly WaitingDefinition[]): Promise<void> {
   const how = `trunkline drift ${server} shows it, with the code for --seen; --unseen approves whatever is there`;
   if (terminal.ask === null || flags.json === true) {
@@ -66,7 +66,7 @@ async function beSeen({ terminal, flags, server }: DecisionInput, chosen: readon
   if (!/^y(es)?$/i.test(answer?.trim() ?? '')) throw new CommandError(EXIT.usage, 'nothing was approved');
 }
 
-/** `trunkline drift block <server> <name…>`: also of what nobody has changed. */
+/** `trunkline drift block <server> <name…>`: also of unchanged definitions. */
 export async function block(input: DecisionInput): Promise<ExitCode> {
   const client = await runningClient(input);
   const { waiting } = oneOf(await reportsOf(client), input.server);

@@ -125,7 +125,7 @@ class OfStopped implements ServerChanges {
       );
     }
     const { runTime } = this.#gateway;
-    // Whoever may take the data folder is the user of this machine, who could write the files as well.
+    // A process that may lock the data folder could write the files as well.
     const caller = { exec: true };
     const text = JSON.stringify({ name, ...definition }, null, 2);
     if (replace && runTime.provenance(name) !== null) {

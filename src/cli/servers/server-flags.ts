@@ -1,6 +1,6 @@
 import { CommandError, EXIT } from '../exit-code.ts';
 
-/** What `add` was told, in the flags that clients' own `mcp add` have. */
+/** The flags of `add`, which clients' own `mcp add` have as well. */
 export interface ServerFlags {
   readonly transport?: string;
   readonly env?: readonly string[];

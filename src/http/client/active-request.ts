@@ -7,7 +7,7 @@ const DEFAULT_MAX_BODY = 16 * 1024 * 1024;
 
 /** The connection a request is on, as the request sees it. */
 export interface RequestChannel {
-  /** Nobody waits for the answer any more. */
+  /** No caller waits for the answer any more. */
   abandon(): void;
   pause(): void;
   resume(): void;

@@ -63,7 +63,7 @@ export class ClientConnection implements ResponseSink, RequestChannel {
   #stopDeadline: (() => void) | null = null;
   #headSince = 0;
   #bodySince = 0;
-  /** When the request was written whose answer has not begun; 0 where nobody wants to know. */
+  /** When the request was written whose answer has not begun; 0 where it is not measured. */
   #askedAt = 0;
   #givenUp: (() => void) | null = null;
   readonly #slice: TurnSlice;
@@ -175,11 +175,11 @@ export class ClientConnection implements ResponseSink, RequestChannel {
     writeWhole(socket, request.headText, body, request.bodyBytes);
     // Requests without a body may open a stream that begins when there is something to tell.
     if (this.#options.phases !== null && body.length > 0) this.#askedAt = this.#options.clock.now();
-    // The first try to write is synchronous: an error that stands now means that the kernel took nothing at all.
+    // The first try to write is synchronous: an error by now means that the kernel took nothing at all.
     this.#written = socket.errored === null && !socket.destroyed;
   }
 
-  /** The first byte of the answer is here; or nobody waits for it any longer, and it had this time at least. */
+  /** The first byte of the answer is here; or no caller waits for it any longer, and it took this time at least. */
   #begun(leastMs: number): void {
     const tookMs = this.#options.clock.now() - this.#askedAt;
     this.#askedAt = 0;

@@ -25,7 +25,7 @@ export interface HttpRequest {
   readonly block?: HeaderBlock;
   /** Headers of this request alone, name and value alternating. Host and Content-Length are the client's own. */
   readonly headers: readonly string[];
-  /** Sent as it stands, with Content-Length. The buffers must not change until the answer has begun. */
+  /** Sent as it is, with Content-Length. The buffers must not change until the answer has begun. */
   readonly body: readonly Buffer[];
   /** Longest body taken in mode `whole`; above it the request fails with `too_large`. Default 16 MiB. */
   readonly maxBodyBytes?: number;

@@ -182,7 +182,7 @@ export class HttpClient implements HttpClientPort {
     if (at >= 0) this.#idle.splice(at, 1);
     if (!connection.everConnected) {
       this.#connecting -= 1;
-      // It was opened for whoever waits longest by now.
+      // It was opened for the request that waits longest by now.
       const next = this.#waiting.values().next();
       if (next.done !== true && failure !== null) {
         this.#waiting.delete(next.value);

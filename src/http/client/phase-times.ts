@@ -29,7 +29,7 @@ export class PhaseTimes {
     this.#rings[phase].add(ms);
   }
 
-  /** Somebody was there, at least once: a connection came about, or an answer. */
+  /** The peer was there at least once: it accepted a connection, or answered. */
   get reached(): boolean {
     return !this.#rings.tcp.empty || !this.#rings.firstByte.empty;
   }

@@ -71,7 +71,7 @@ export class ResponseParser {
     return this.#state === 'length' || this.#state === 'chunked' || this.#state === 'until_close';
   }
 
-  /** Takes the first `length` bytes. The buffer is not kept. Returns what is wrong; nothing is told after that. */
+  /** Takes the first `length` bytes. The buffer is not kept. Returns what is wrong; the receiver gets nothing after that. */
   push(bytes: Buffer, length: number): ParseProblem | null {
     let position = 0;
     while (position < length) {
@@ -187,7 +187,7 @@ export class ResponseParser {
     } else if (framing.kind === 'until_close') {
       this.#state = 'until_close';
     } else {
-      // Body-less: head and end are told in a row, unless the receiver stops in between.
+      // Body-less: head and end are reported in a row, unless the receiver stops in between.
       this.#state = 'length';
       this.#remaining = 0;
       this.#sink.onHead(head);
@@ -233,7 +233,7 @@ export class ResponseParser {
   }
 }
 
-/** Whether the bytes so far can be the beginning of a status line; told at the first byte that cannot. */
+/** Whether the bytes so far can be the beginning of a status line; false at the first byte that cannot. */
 function startsLikeHttp(bytes: Buffer, from: number, to: number): boolean {
   const length = Math.min(PREFIX.length, to - from);
   for (let i = 0; i < length; i++) if (bytes[from + i] !== PREFIX[i]) return false;

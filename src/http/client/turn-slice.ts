@@ -15,7 +15,7 @@ export class TurnSlice {
   /** Of the pieces in this turn. */
   #sum = 0;
 
-  /** `rest` ends the reading, `goOn` takes it up again; between them nobody else may. */
+  /** `rest` ends the reading, `goOn` takes it up again; between them no other code may. */
   constructor(now: () => number, rest: () => void, goOn: () => void) {
     this.#now = now;
     this.#rest = rest;

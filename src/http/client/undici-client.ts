@@ -17,7 +17,7 @@ export interface UndiciClientOptions {
   readonly connectTimeoutMs?: number;
   readonly headTimeoutMs?: number;
   readonly bodyPauseMs?: number;
-  /** Through a proxy only the first byte can be told. */
+  /** Through a proxy only the first byte can be measured. */
   readonly phases?: PhaseTimes | null;
 }
 

@@ -21,7 +21,7 @@ export interface UndiciRequestOptions {
   ended(request: UndiciRequest): void;
 }
 
-/** One request through undici's dispatcher, told in the words of the port. */
+/** One request through undici's dispatcher, in the terms of the port. */
 export class UndiciRequest implements ClientRequest, Dispatcher.DispatchHandler {
   readonly #request: HttpRequest;
   readonly #handler: ResponseHandler;
@@ -33,7 +33,7 @@ export class UndiciRequest implements ClientRequest, Dispatcher.DispatchHandler 
   #done = false;
   #pauseLimitMs = 0;
   #progressAt = 0;
-  /** When it was sent whose answer has not begun; 0 where nobody wants to know. */
+  /** When it was sent whose answer has not begun; 0 where it is not measured. */
   #askedAt = 0;
   #stopDeadline: (() => void) | null = null;
   readonly #slice: TurnSlice;
@@ -51,7 +51,7 @@ export class UndiciRequest implements ClientRequest, Dispatcher.DispatchHandler 
     );
   }
 
-  /** Bytes of the request may have gone out. undici starts a request only on a connection that stands. */
+  /** Bytes of the request may have gone out. undici starts a request only on an open connection. */
   get sent(): boolean {
     return this.#sent;
   }
@@ -172,7 +172,7 @@ export class UndiciRequest implements ClientRequest, Dispatcher.DispatchHandler 
     return this.#done;
   }
 
-  /** The first byte of the answer is here; or nobody waits for it any longer, and it had this time at least. */
+  /** The first byte of the answer is here; or no caller waits for it any longer, and it took this time at least. */
   #begun(leastMs: number): void {
     const tookMs = this.#options.clock.now() - this.#askedAt;
     this.#askedAt = 0;

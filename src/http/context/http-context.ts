@@ -6,7 +6,7 @@ import type { Refusal, RefusalRenderer } from './refusal.ts';
 /** Called once with the whole body, or with why it is refused. Not at all when the client goes away before. */
 export type BodyTaker = (body: Buffer | null, refusal: Refusal | null) => void;
 
-/** Whoever wants to know when a passage is over. */
+/** It is called when a request context is over. */
 export interface HttpContextWatcher {
   /** The answer is out (`finished`), or the connection is gone before. Called once. */
   closed(): void;

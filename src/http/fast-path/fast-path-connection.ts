@@ -216,7 +216,7 @@ export class FastPathConnection implements FastPathLine {
     this.#readKept();
   }
 
-  /** Reads on, to nobody, until the client has closed too: what it sent already must not reset the answer away. */
+  /** Reads and discards until the client has closed too: unread bytes would make the kernel reset the answer away. */
   #close(): void {
     const { socket } = this;
     socket.end();

@@ -12,7 +12,7 @@ export interface FastPathHead {
   readonly bodyBytes: number;
 }
 
-/** A longer body is worth `node:http`: here it is held until it is whole, before anybody asked whose it is. */
+/** A longer body is worth `node:http`: here it is held until it is whole, before the caller is known. */
 export const MAX_FAST_PATH_BODY = 64 * 1024;
 const MAX_HEAD = 8 * 1024;
 const MAX_LINES = 64;

@@ -19,7 +19,7 @@ export interface FastPathOptions {
 
 /** In one turn: thousands that were opened at once and say nothing are not to hold up everybody else. */
 const MAX_HANDED_OVER = 500;
-/** A client that goes by what it was told must not meet the end of the connection on its way, as `node:http` has it. */
+/** A client that trusts the announced keep-alive time must not meet a closed connection; `node:http` adds the same. */
 const KEEP_ALIVE_MARGIN_MS = 1_000;
 
 /**

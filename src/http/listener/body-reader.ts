@@ -120,7 +120,7 @@ export class BodyReader {
 
   #finish(body: Buffer | null, refusal: Refusal | null): void {
     this.#letGo();
-    // The rest of a refused body flows on, to nobody, until the connection is closed.
+    // The rest of a refused body is discarded until the connection is closed.
     if (refusal !== null) this.#request.resume();
     this.#done(body, refusal);
   }

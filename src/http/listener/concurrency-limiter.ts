@@ -9,7 +9,7 @@ export interface ConcurrencyLimiterOptions extends EventLoopMeterOptions {
   readonly patienceMs?: number;
 }
 
-/** Somebody at the door. Exactly one of both is called, once. */
+/** A request that waits for a place. Exactly one of both is called, once. */
 export interface Waiter {
   /** When it came; the door's to set. */
   cameAt: number;
@@ -28,14 +28,14 @@ const AT_EASE = 0.6;
 const PATIENCE_MS = 1_000;
 /** What waits at the door: of its body at most 64 KiB were read, by the plain lane or the kernel. */
 const MAX_WAITING = 64;
-/** Longer than this nobody waits for being let in or refused. */
+/** No request waits longer than this for a place or a refusal. */
 const WAIT_MS = 2;
 /** A call that is in for so long merely waits for its server, and costs nothing while it does. */
 const YOUNG_MS = 500;
 /** By a share, and by a number. */
 const FALL = 0.8;
 const RISE = 8;
-/** The limit ends when for so long nobody had to wait for it. */
+/** The limit ends when no request had to wait for it for this long. */
 const CALM_MS = 2_000;
 const NEVER = -1;
 
@@ -124,7 +124,7 @@ export class ConcurrencyLimiter {
     if (now - this.#epochSince >= YOUNG_MS) this.#age(now);
   }
 
-  /** The end of a turn: whoever has a place now is let in, whoever has waited for too long is refused. */
+  /** The end of a turn: requests with a place enter, requests that have waited too long are refused. */
   #serve(): void {
     if (this.#waiting.length === 0) return;
     let served = 0;

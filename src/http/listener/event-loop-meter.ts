@@ -1,7 +1,7 @@
 import { performance } from 'node:perf_hooks';
 
 export interface EventLoopMeterOptions {
-  /** Length of a span; told once for each in which there were turns. 100 ms. */
+  /** Length of a span; reported once for each in which there were turns. 100 ms. */
   readonly spanMs?: number;
   readonly now?: () => number;
   /** The part of the time since it was last asked in which the event loop did not wait for anything. */

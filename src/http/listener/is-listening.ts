@@ -1,6 +1,6 @@
 import { connect } from 'node:net';
 
-/** Whether somebody takes connections where the URL points. Nothing is sent. Never rejects. */
+/** Whether a program accepts connections at the URL. Sends nothing. Never rejects. */
 export function isListening(url: string, timeoutMs = 2_000): Promise<boolean> {
   if (!URL.canParse(url)) return Promise.resolve(false);
   const { protocol, hostname, port } = new URL(url);

@@ -55,7 +55,7 @@ export interface ListenerOptions {
   readonly stallMs?: number;
   /** Takes connections down to the last file descriptor: the operator's listener. */
   readonly usesReserve?: boolean;
-  /** Told of every refusal before a handler, by its code; for metrics. */
+  /** Called for every refusal before a handler, with its code; for metrics. */
   readonly onRefused?: (code: string) => void;
 }
 
@@ -353,7 +353,7 @@ export class Listener {
     return Number(context.header('content-length') ?? 0) <= SMALL_BODY_BYTES;
   }
 
-  /** Many are refused so in a short time: what they are told is put into words once. */
+  /** Many are refused so in a short time: the answer is composed once. */
   #shed(context: RequestContext): void {
     let text = this.#overloaded.get(context.render);
     if (text === undefined) this.#overloaded.set(context.render, (text = context.render(OVERLOADED)));

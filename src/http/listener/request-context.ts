@@ -32,7 +32,7 @@ export class RequestContext implements HttpContextWatcher {
   readonly path: string;
   /** Without the question mark; empty for none. */
   readonly query: string;
-  /** What stands for the `{name}` segment of the route; empty without one. */
+  /** The value of the `{name}` segment of the route; empty without one. */
   param = '';
   /** Look of refusals on this route. */
   render: RefusalRenderer = renderRefusal;
@@ -105,7 +105,7 @@ export class RequestContext implements HttpContextWatcher {
     return !this.#http.finished;
   }
 
-  /** Of the client; told by the proxy nearest to us where that one is trusted. */
+  /** Of the client; named by the nearest proxy where that one is trusted. */
   get remoteAddress(): string {
     const forwarded = this.headers['x-forwarded-for'];
     if (forwarded !== undefined && this.#gate.trusts(this.#http)) return unmapped(lastOf(forwarded));

@@ -27,7 +27,7 @@ export interface Route {
 
 export interface RouteMatch {
   readonly route: Route;
-  /** What stands for `{name}`; empty for routes without one. */
+  /** The value of `{name}`; empty for routes without one. */
   readonly param: string;
 }
 

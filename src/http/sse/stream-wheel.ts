@@ -38,7 +38,7 @@ const MIN_SHARE_BYTES = 16 * 1024;
 export class StreamWheel {
   /** Where what the streams hold back lies. */
   readonly memory = new StreamMemory();
-  /** Told of large messages that the streams have passed on, or dropped. */
+  /** Called for large messages that the streams have passed on, or dropped. */
   readonly garbage = new YoungGarbage(() => collectGarbage('young'));
   readonly #clock: Clock;
   readonly #tickMs: number;
@@ -47,7 +47,7 @@ export class StreamWheel {
   readonly #maxHeldBytes: number;
   /** Stream to the tick of its last progress, longest blocked first. */
   readonly #blocked = new Map<WheelStream, number>();
-  /** Streams that wait for that, and need not be told by the socket. */
+  /** Streams that wait for that, and need no event of the socket. */
   readonly #lending = new Set<WheelStream>();
   readonly #slotOf = new Map<WheelStream, number>();
   #tick = 0;

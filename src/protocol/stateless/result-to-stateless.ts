@@ -19,7 +19,7 @@ export function resultToStateless(
   if (result.era === 'stateless') return result;
   const { bytes, bodyStart: start, bodyEnd: end } = result;
   if (bytes[start] !== 0x7b) return spliceMessage(result, [], 'stateless');
-  // These members mean nothing in the stateful revisions: what stands there by chance must not be taken for a hint.
+  // These members mean nothing in the stateful revisions: what is there by chance must not be taken for a hint.
   const changes: Change[] = [['resultType', '"complete"']];
   if (isCacheable(method)) changes.push(['ttlMs', '0'], ['cacheScope', '"private"']);
   const meta = serverInfoJson === null ? null : metaChange(bytes, { start, end }, [[SERVER_INFO_KEY, serverInfoJson]]);

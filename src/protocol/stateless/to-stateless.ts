@@ -43,7 +43,7 @@ export function toStateless(
   const meta = metaChange(bytes, { start, end }, said);
   if (meta !== null) changes.push(meta);
   if (request.method === 'tools/call') changes.push(['task', null]);
-  // No stateful client was ever asked for these: whatever stands there, it is no answer to a server.
+  // No stateful client was ever asked for these: what is there is no answer to a server.
   if (takesInput(request.method)) changes.push(['inputResponses', null], ['requestState', null]);
   return editBody(request, changes, 'stateless');
 }

@@ -12,7 +12,7 @@ import { spliceMessage } from '../splice.ts';
  */
 export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks';
 
-/** What a stateful client is told of a server whose tasks the gateway keeps: it lists and cancels them itself. */
+/** What a stateful client sees of a server whose tasks the gateway keeps: the gateway lists and cancels them. */
 export const STATEFUL_TASKS = '{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}';
 
 /** `data` of the error that the extension is missing. */

@@ -18,7 +18,7 @@ import { SessionJoiner } from './session-joiner.ts';
 import { digestOfKey, labelOf, type WantedConnection } from './session-key.ts';
 import { LastHello, type SpokenEras } from './spoken-eras.ts';
 
-/** Stands for the session id where a process is the session. */
+/** Used in place of the session id where a process is the session. */
 const NO_SESSION = '';
 
 /** Hears of connections and of sessions at the server. */

@@ -124,7 +124,7 @@ export class ListUpkeep {
     const listed = async (): Promise<void> => {
       await due;
       await catalogs.listing(client, connection);
-      // The server may have told of another change while it was being listed.
+      // The server may have reported another change while it was being listed.
       await catalogs.listing(client, connection);
     };
     await within(this.#context.deps.clock, SETTLE_MS, listed(), () => {});

@@ -33,7 +33,7 @@ interface MessageReaderSink {
   message(bytes: Buffer): void;
   /** Which request of ours an overlong line answers, by its first and last KiB; 0 if none. */
   answered(head: Buffer, tail: Buffer): number;
-  /** The answer to this request is longer than the limit. Told once per line, as soon as it is known. */
+  /** The answer to this request is longer than the limit. Called once per line, as soon as it is known. */
   tooLarge(request: number): void;
   /** More junk than the limit; the sink hears nothing after this. */
   flooded(): void;

@@ -184,7 +184,7 @@ export interface RepliesOwner {
   began(post: HttpPost, headers: ResponseHeaders): void;
   /** A status instead of an answer. The post stays among those in flight until `take`. */
   refused(post: HttpPost, body: Buffer): void;
-  /** A broken stream was not taken up again. Told before its loss is. */
+  /** A broken stream was not resumed. Called before its loss is reported. */
   notResumed(status: number): void;
   /** One request fewer is in flight. */
   settled(): void;

@@ -54,7 +54,7 @@ class LineChannel {
     );
   }
 
-  /** Told of answers and losses from now on. */
+  /** Gets answers and losses from now on. */
   open(receiver: TransportReceiver): void {
     this.#receiver = receiver;
   }

@@ -72,7 +72,7 @@ export interface NegotiatedFacts {
   readonly revision: string;
   /** Present the server's session of an earlier process of ours instead of the one from the handshake. */
   readonly resumeSessionId?: string;
-  /** Another connection may be listening to the server's own stream: this one does when it is told to. */
+  /** Another connection may be listening to the server's own stream: this one does when it is asked to. */
   readonly silent?: boolean | undefined;
 }
 
