@@ -133,26 +133,6 @@ test('S1.14 a slow server of 2026-07-28 that ends on initialize is started again
   assert.deepEqual(seenBy(bench, 'ends'), [both, [...alone, 'tools/call']]);
 });
 
-test('S1.14 a slow server of 2026-07-28 that refuses initialize starts no second process for clients of the old era', {
-  timeout: 90_000,
-}, async (t) => {
-  const bench = new FaultBench(t);
-  const unknown = 'send({ id, error: { code: -32601, message: "unknown" } });';
-  const data = '{ supported: ["2026-07-28"], requested: "2025-11-25" }';
-  await bench.start({
-    unknown: modern(bench, 'unknown', unknown),
-    newer: modern(bench, 'newer', `send({ id, error: { code: -32022, message: "unsupported", data: ${data} } });`),
-  });
-  const names = ['unknown', 'newer'];
-  const up = async (name: string) => (await bench.status(name)).toolCount === 1;
-  await until('both are up', async () => (await Promise.all(names.map(up))).every(Boolean), 60_000);
-  const client = await WireClient.open(bench.gateway.mcpUrl);
-  for (const name of names) {
-    assert.match(await client.callText(`${name}__pid`), /^pid \d+$/);
-    assert.deepEqual(seenBy(bench, name), [['server/discover', 'initialize', 'tools/call']]);
-  }
-});
-
 test('a client with capabilities that no client had before is shown at once what others are shown, then its own', {
   timeout: 60_000,
 }, async (t) => {

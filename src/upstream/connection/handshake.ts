@@ -92,8 +92,8 @@ export class Handshake {
       const step = await this.#step(next.first, next.wire);
       if (step.kind === 'done') {
         const { era, revision } = step.connection.hello!;
-        const refused = era === 'stateless' && this.#refusedInitialize;
-        if (remembered?.era !== era || remembered.revision !== revision || refused) {
+        if (remembered?.era !== era || remembered.revision !== revision) {
+          const refused = era === 'stateless' && this.#refusedInitialize;
           eraVerdicts.set(server.connectionDigest, refused ? { era, revision, also: 'none' } : { era, revision });
         }
         return step.connection;
@@ -295,7 +295,6 @@ export class Handshake {
       const { eras, context } = this.#deps;
       const answer = await this.#within(initialized, context.times.probeSilenceMs, connection);
       eras.ignoresInitialize = !isMessage(answer);
-      if (isMessage(answer) && refusesInitialize(answer)) this.#refusedInitialize = true;
       if (answer instanceof GatewayError && connection.ended?.kind === 'exited')
         return { kind: 'again', first: 'discover', wire: transport.kind, why: this.#endedOr(connection, answer) };
     }
@@ -380,14 +379,6 @@ function reasonIn(answer: Message): string {
 
 function speaksStateless(answer: Message): boolean {
   return answer.kind === 'result' && supports(answer, 'supportedVersions').includes(LATEST_STATELESS);
-}
-
-/** An error that says that the server knows no `initialize`, or no revision that has it. Others may be about this one request. */
-function refusesInitialize(answer: Message): boolean {
-  if (answer.kind !== 'error') return false;
-  const named = supports(answer, 'data', 'supported');
-  const stateful = named.some((revision) => (STATEFUL_REVISIONS as readonly string[]).includes(revision));
-  return named.length > 0 ? !stateful : errorCode(answer) === CATALOGUE.METHOD_NOT_FOUND.rpc;
 }
 
 /** The strings of an array in the body. */
