@@ -78,9 +78,11 @@ note('start');
 const send = (message) => process.stdout.write(JSON.stringify({ jsonrpc: '2.0', ...message }) + '\\n');
 const answer = (id, result) => send({ id, result: { resultType: 'complete', ...result } });
 const more = { ttlMs: 0, cacheScope: 'private' };
+let first = '';
 setTimeout(() => require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
   const { id, method } = JSON.parse(line);
   note(method);
+  first ||= method;
   if (method === 'server/discover')
     answer(id, { supportedVersions: ['2026-07-28'], capabilities: { tools: {} }, ...more });
   else if (method === 'initialize') { ${odd} }
@@ -131,6 +133,27 @@ test('S1.14 a slow server of 2026-07-28 that ends on initialize is started again
   const client = await WireClient.open(bench.gateway.mcpUrl);
   assert.match(await client.callText('ends__pid'), /^pid \d+$/);
   assert.deepEqual(seenBy(bench, 'ends'), [both, [...alone, 'tools/call']]);
+});
+
+test('S1.14 a slow server of both eras that refuses initialize after server/discover serves old clients by another process', {
+  timeout: 90_000,
+}, async (t) => {
+  const bench = new FaultBench(t);
+  // As servers of the Python SDK 2 do: the first request decides on the era of the pipe.
+  const supported = '{ supported: ["2026-07-28"], requested: "2025-11-25" }';
+  const hello =
+    '{ protocolVersion: "2025-11-25", capabilities: { tools: {} }, serverInfo: { name: "s", version: "1" } }';
+  const odd = `
+    if (first === 'initialize') answer(id, ${hello});
+    else send({ id, error: { code: -32022, message: 'this connection is serving 2026-07-28', data: ${supported} } });`;
+  await bench.start({ both: modern(bench, 'both', odd) });
+  await until('it is up', async () => (await bench.status('both')).toolCount === 1, 60_000);
+  const client = await WireClient.open(bench.gateway.mcpUrl);
+  assert.match(await client.callText('both__pid'), /^pid \d+$/);
+  const [first, second] = seenBy(bench, 'both');
+  assert.deepEqual(first, ['server/discover', 'initialize']);
+  assert.equal(second![0], 'initialize');
+  assert.ok(second!.includes('tools/call'), 'a process that took initialize runs the call');
 });
 
 test('a client with capabilities that no client had before is shown at once what others are shown, then its own', {
