@@ -21,8 +21,8 @@ const JUMP_MS = 1_000;
 
 /**
  * Wall-clock time that cannot be set: the system's at the start of the process, and on from there as time really
- * passes, the sleep of the machine included. What expires at a time of day expires when it should, though somebody puts
- * the clock forward or back by an hour (F38).
+ * passes, the sleep of the machine included. What expires at a time of day expires when it should, also when an
+ * operator sets the clock forward or back by an hour (F38).
  */
 export class SteadyWall {
   readonly #sources: TimeSources;

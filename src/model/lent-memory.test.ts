@@ -128,7 +128,7 @@ test('while large bodies come by memory may grow to three times before V8 goes t
   assert.equal(await may('comesBy(); comesBy(); dropKept(); comesBy();'), '3.0');
 });
 
-test('before large bodies come, and when nobody has needed them for a while, V8 grows the heap as it thinks right', async () => {
+test('before large bodies come, and when no body has needed them for a while, V8 grows the heap as it thinks right', async () => {
   // It reckons anew each time: at most four times, and a tenth where few objects are made.
   for (const what of ['', 'lend(1024 * 1024);', 'comesBy(); dropKept();', 'comesBy(); dropKept(); dropKept();']) {
     const factors = await factorsAfter(what);

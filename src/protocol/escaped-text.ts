@@ -31,7 +31,7 @@ let search: Search | null | undefined;
 
 /** `at` is inside a string, and not inside an escape. The place after the closing quotation mark, or -1; null without SIMD. */
 export function endOfEscaped(bytes: Buffer, at: number, end: number): number | null {
-  search ??= newSearch();
+  if (search === undefined) search = newSearch();
   if (search === null) return null;
   const { find, memory } = search;
   let escaped = 0n;

@@ -355,7 +355,7 @@ test('fault:F33 draining: no new sessions or streams, listening ends, calls fini
   }
 });
 
-test('when the gateway has to stop before a call is over, the client is told that nobody knows', async () => {
+test('when the gateway has to stop before a call is over, the client gets UNKNOWN', async () => {
   const other = await DownstreamRig.start({ patienceMs: 60_000 });
   let told = '';
   let running = false;

@@ -14,8 +14,8 @@ export type KnownServers = Omit<Upstreams, 'call'>;
 const ENDING: ReadonlySet<string> = new Set(['resources/unsubscribe', 'tasks/cancel']);
 
 /**
- * The only way to a server: every request, a client's or the gateway's own on a client's behalf, is sent here
- * (decision 064). Refuses a caller that may not use the server, whatever led there. The `requestState` of stateless
+ * The only way from this room to a server: every request of a client, and the gateway's own on a client's behalf, is sent here
+ * (decision 064). `ping` of an embedding program does not come this way. Refuses a caller that may not use the server, whatever led there. The `requestState` of stateless
  * servers is bound to server, caller and request where the exchange says so (proto:S3, proto:S6).
  */
 export class Dispatch {

@@ -75,7 +75,7 @@ export class Attribution {
   }
 
   /** Whose question it is; null for none of the calls in flight. */
-  concerned(message: Message, stream: number): PendingRequest | null | 'nobody knows' {
+  concerned(message: Message, stream: number): PendingRequest | null | 'unknown' {
     const { transport, tenancy } = this.#source;
     // A task names itself.
     if (relatedTask(message) !== null) return this.of(message, stream);
@@ -84,7 +84,7 @@ export class Attribution {
     }
     if (this.#newest() === null && !this.#someWithdrawn()) return null;
     const only = this.#someWithdrawn() ? null : this.#only();
-    if (only === null) return 'nobody knows';
+    if (only === null) return 'unknown';
     // A list, say, asks nothing in the vocabulary of a client without a session: the question is no call's.
     return only.exchange!.takesInputRequired && !takesInput(only.method) ? null : only;
   }

@@ -262,7 +262,7 @@ export class ServerMessages<C extends MessageSource> {
   /** Finds the one client that may be asked; no other client ever sees the request. */
   #broker(message: Message, stream: number): void {
     const pending = this.#attribution.concerned(message, stream);
-    if (pending === 'nobody knows') {
+    if (pending === 'unknown') {
       this.#refuse(message, 'several calls are in flight, and nothing says which of them asks');
     } else if (pending !== null && pending.exchange !== null) {
       // A pipe does not say which call a question belongs to, if any.
