@@ -36,6 +36,14 @@ export function isLexeme(bytes: Buffer, start: number, end: number, lexeme: stri
 
 const LOWEST = OWN_DIGITS / 10;
 const LOWEST_PREFIX = 10_000;
+const digits = Buffer.alloc(MAX_DIGITS);
+
+/** The number's digits, so that the last one is before `end`. Returns where they begin. */
+function writeDigits(value: number, end: number): number {
+  let at = end;
+  for (let rest = value; rest > 0; rest = (rest / 10) | 0) digits[--at] = 0x30 + (rest % 10);
+  return at;
+}
 
 /**
  * The ids of a connection's requests, which are its progress tokens too. They are random, so that no client can name the
@@ -61,8 +69,13 @@ export class RequestIds {
     }
   }
 
-  /** What the server gets for it. */
+  /**
+   * What the server gets for it. The digits are written one by one because V8 keeps the text of each number that it
+   * converts in a cache: with random numbers every text outlives the call, which doubled the time of its collections.
+   */
   wire(id: number): string {
-    return this.short ? String(id) : `${LOWEST_PREFIX + this.#random.below(9 * LOWEST_PREFIX)}${id}`;
+    let start = writeDigits(id, MAX_DIGITS);
+    if (!this.short) start = writeDigits(LOWEST_PREFIX + this.#random.below(9 * LOWEST_PREFIX), start);
+    return digits.toString('latin1', start);
   }
 }
