@@ -1,5 +1,6 @@
 import { TOOL_NAME_DELIMITER } from '../model/names.ts';
 import { namesSecret } from '../model/secret.ts';
+import { URL_KINDS } from '../model/server.ts';
 import { DOWN, type ServerStatus } from '../model/server-state.ts';
 import type { ControlPlane } from './control-plane.ts';
 import type { CompatKeys, ServerView } from './schemas.ts';
@@ -23,7 +24,7 @@ function compatKeys(status: ServerStatus): CompatKeys {
   return {
     type: transport,
     serviceType: 'mcpserver',
-    external: transport === 'http' || transport === 'sse' || transport === 'json',
+    external: (URL_KINDS as readonly string[]).includes(transport),
     localProcess: transport === 'stdio' && sshHost === null,
     ssh: sshHost !== null,
     autoStart: definition.enabled && definition.start === 'eager',

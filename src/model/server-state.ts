@@ -14,6 +14,7 @@ import {
   text,
   wallTime,
 } from './schema.ts';
+import { TRANSPORT_KINDS } from './server.ts';
 
 /**
  * States of an upstream (S3.20, S4.5). `defect`: an exception in the gateway that only this server caused; nothing of it
@@ -43,7 +44,7 @@ export type ServerState = Infer<typeof STATE>;
 const HEALTH = named('Health', oneOf(['unknown', 'healthy', 'unhealthy']));
 export type Health = Infer<typeof HEALTH>;
 
-export const TRANSPORT = named('Transport', oneOf(['stdio', 'docker', 'http', 'sse', 'json', 'memory']));
+export const TRANSPORT = named('Transport', oneOf(TRANSPORT_KINDS));
 
 /** Calls go to it. */
 export const UP: ReadonlySet<ServerState> = new Set(['running', 'connected']);

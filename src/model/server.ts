@@ -89,9 +89,17 @@ export interface TlsSpec {
   readonly key?: Secret;
 }
 
-/** A server behind a URL. `http`: Streamable HTTP, either era. `sse`: 2024-11-05 HTTP+SSE. `json`: plain JSON POST. */
+/** Behind a URL. `http`: Streamable HTTP, either era. `sse`: 2024-11-05 HTTP+SSE. `json`: plain JSON POST. */
+export const URL_KINDS = ['http', 'sse', 'json'] as const;
+/** Every way to reach a server. */
+export const TRANSPORT_KINDS = ['stdio', 'docker', ...URL_KINDS, 'memory'] as const;
+export type TransportKind = (typeof TRANSPORT_KINDS)[number];
+/** Servers of these begin with `initialize`, whatever else they may understand. */
+export const WITHOUT_DISCOVERY: ReadonlySet<TransportKind> = new Set(['sse', 'json']);
+
+/** A server behind a URL. */
 export interface HttpSpec {
-  readonly type: 'http' | 'sse' | 'json';
+  readonly type: (typeof URL_KINDS)[number];
   readonly url: string;
   /** Where references put something in that may be secret: with those references in its place. */
   readonly writtenUrl?: string;

@@ -25,8 +25,7 @@ export class ServerContext {
     this.deps = deps;
     this.limits = limits;
     this.logger = deps.logger.child({ server: server.name });
-    const { type } = server.transport;
-    this.local = type === 'stdio' || type === 'docker' || type === 'memory';
+    this.local = !('url' in server.transport);
     this.neutral = standIn(deps.clientInfo ?? null);
     const usual = this.local ? times : remoteTimes(times);
     const startupMs = fetchesProgram(server.transport) ? usual.fetchingStartupMs : usual.startupMs;

@@ -1,6 +1,7 @@
 import type { ConfigInput, ServerInput } from '../../config/config-input.ts';
 import type { StatusView } from '../../control/server-view.ts';
 import type { Tracker } from '../../model/operation.ts';
+import type { TransportKind } from '../../model/server.ts';
 import type { AuthChallenge } from '../../model/server-state.ts';
 import type { Messenger } from '../cluster/cluster-connection.ts';
 import type { InProcessServer } from './in-process.ts';
@@ -24,7 +25,7 @@ export type RemoteDefinition = ConfiguredServer & { readonly url: string };
 export type ServerDefinition = ConfiguredServer | InProcessServer;
 
 /** The transports of S2.21, and our own. */
-export type TransportType = 'stdio' | 'docker' | 'http' | 'sse' | 'json' | 'memory';
+export type TransportType = TransportKind;
 
 export interface GatewayOptions {
   /** Files (relative to `cwd`), or the content of one. Nothing is looked for where it is left out. */

@@ -1,4 +1,5 @@
 import { Option } from 'commander';
+import { URL_KINDS } from '../../model/server.ts';
 import type { CommandParts } from '../command-parts.ts';
 import type { GatewayFlags } from '../flags.ts';
 import type { ServerFlags } from './server-flags.ts';
@@ -23,9 +24,7 @@ export function addServerCommands({ command, input, done }: CommandParts): void 
     .addOption(
       new Option('-t, --transport <type>', 'how it is reached; found out where it is left out').choices([
         'stdio',
-        'http',
-        'sse',
-        'json',
+        ...URL_KINDS,
       ]),
     )
     .addOption(

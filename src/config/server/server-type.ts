@@ -1,4 +1,4 @@
-import type { HttpSpec } from '../../model/server.ts';
+import { type HttpSpec, URL_KINDS } from '../../model/server.ts';
 import type { ClientFormat } from '../client.ts';
 import { isString } from '../document/node.ts';
 import { suggest } from '../problem/problem.ts';
@@ -17,12 +17,10 @@ const TYPES: Readonly<Record<string, 'stdio' | 'docker' | HttpSpec['type'] | 're
   local: 'stdio',
   docker: 'docker',
   container: 'docker',
-  http: 'http',
   https: 'http',
   streamablehttp: 'http',
   streamable: 'http',
-  sse: 'sse',
-  json: 'json',
+  ...Object.fromEntries(URL_KINDS.map((kind) => [kind, kind])),
   remote: 'remote',
 };
 /** The keys, any of which is missing where this is said. */
@@ -71,7 +69,7 @@ export function serverType(fields: FieldReader, client: ClientFormat, quiet: boo
   }
   if (type === 'stdio' || command !== null) return { type: 'stdio' };
   if (url === undefined) return complain(fields, quiet, 'TL1409', 'neither a command nor a url');
-  if (type === 'http' || type === 'sse' || type === 'json') return { type, sseFallback: false };
+  if (type !== null && type !== 'remote') return { type, sseFallback: false };
   if (url.key === 'httpUrl') return { type: 'http', sseFallback: false };
   if (type === null && url.key === 'url' && client.urlType !== null)
     return { type: client.urlType, sseFallback: false };

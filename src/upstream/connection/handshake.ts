@@ -11,7 +11,7 @@ import {
   STATEFUL_REVISIONS,
 } from '../../model/message.ts';
 import type { UpstreamSessionRecord } from '../../model/ports.ts';
-import type { Server } from '../../model/server.ts';
+import { type Server, WITHOUT_DISCOVERY } from '../../model/server.ts';
 import type { Hello } from '../../model/server-catalog.ts';
 import { bodyField, bodyString, errorCode } from '../../protocol/body.ts';
 import { request, result } from '../../protocol/compose.ts';
@@ -86,7 +86,7 @@ export class Handshake {
     const { server, context } = this.#deps;
     const { eraVerdicts } = context.deps;
     let remembered = eraVerdicts.get(server.connectionDigest);
-    const stateful = remembered?.era === 'stateful' || wire === 'sse' || wire === 'json';
+    const stateful = remembered?.era === 'stateful' || WITHOUT_DISCOVERY.has(wire);
     let next: { first: First; wire: Transport['kind'] } = { first: stateful ? 'initialize' : 'discover', wire };
     for (let i = 0; ; i++) {
       const step = await this.#step(next.first, next.wire);
@@ -324,7 +324,7 @@ export class Handshake {
     const why = this.#failed(`it refused initialize: ${reasonIn(answer)}`, 'UPSTREAM_PROTOCOL');
     const wire = connection.transport.kind;
     this.#refusedInitialize = true;
-    if (!this.#tried.has('discover') && wire !== 'sse' && wire !== 'json') {
+    if (!this.#tried.has('discover') && !WITHOUT_DISCOVERY.has(wire)) {
       return { kind: 'again', first: 'discover', wire, why };
     }
     throw why;

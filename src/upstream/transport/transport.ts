@@ -2,7 +2,7 @@ import type { PhaseTimes } from '../../http/client/phase-times.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Flow } from '../../model/exchange.ts';
 import type { GatewayError } from '../../model/gateway-error.ts';
-import type { Server } from '../../model/server.ts';
+import type { Server, TransportKind } from '../../model/server.ts';
 
 /**
  * Port: the message channel to one MCP server, for one connection. It moves whole JSON-RPC messages as bytes and
@@ -12,7 +12,7 @@ import type { Server } from '../../model/server.ts';
  * Lifetime: `open` once, then `send` any number of times, `close` once. It is never tied to a request or a signal.
  */
 export interface Transport {
-  readonly kind: 'stdio' | 'docker' | 'http' | 'sse' | 'json' | 'memory';
+  readonly kind: TransportKind;
   /** Process id of a local process; null for others. */
   readonly pid: number | null;
   /**
@@ -105,7 +105,7 @@ export interface OpenTransportOptions {
    * The wire to use. The server's own type, except where a server of type `http` turned out to speak 2024-11-05
    * HTTP+SSE only (basic/transports §Backward Compatibility).
    */
-  readonly kind: Transport['kind'];
+  readonly kind: TransportKind;
   /** What the connection is for, for logs: `spare`, `shared`, `session 1f3a…`. */
   readonly label: string;
   /** Where a server behind a URL spends its time; null for others. */
