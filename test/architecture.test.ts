@@ -190,7 +190,6 @@ const MANY_FUNCTIONS: Readonly<Record<string, number>> = {
   GatewayDeps: 6,
   PendingInputCallDeps: 4,
   ServerAnnouncementsDeps: 4,
-  UpstreamSetDeps: 4,
 };
 
 test('a `Deps` type gives references: it has at most three functions', () => {

@@ -3,8 +3,8 @@ import type { DesiredState } from '../model/desired-state.ts';
 import type { Tracker } from '../model/operation.ts';
 import type { ServerNews, UpstreamEvents } from '../model/ports.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import type { UpstreamSetDeps } from '../upstream/server-context.ts';
 import type { MemoryServerFactory } from '../upstream/transport/memory-transport.ts';
-import type { UpstreamSetDeps } from '../upstream/upstream-deps.ts';
 import type { ClusterConnection } from './cluster/cluster-connection.ts';
 
 export interface AppOptions {

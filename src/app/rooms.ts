@@ -235,9 +235,8 @@ export async function buildRooms(
     maxTimeoutMs: loaded.state.maxTimeoutMs,
     pool: loaded.state.pool,
     clientGone: (sessionId) => downstream.clientGone(sessionId),
-    reachable: (url) => isListening(url),
     beforeAuthRequired: (status, challenge) => options.observer?.beforeAuthRequired?.(status, challenge),
-    surroundings: { environment: env, inContainer: insideContainer(env) },
+    surroundings: { environment: env, inContainer: insideContainer(env), reachable: isListening },
     clientInfo: JSON.stringify(info),
   });
   const shared =

@@ -1,7 +1,8 @@
+import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
 import { CATALOGUE } from '../model/error-catalogue.ts';
 import type { Exchange } from '../model/exchange.ts';
-import { GatewayError } from '../model/gateway-error.ts';
+import { GatewayError, OwnedElsewhere } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
 import type { Server } from '../model/server.ts';
@@ -14,14 +15,12 @@ import { Call, type CallOwner, type CallTiming } from './calls/call.ts';
 import { InputRounds, needsInput, refuseInput } from './calls/input-rounds.ts';
 import { OutlierEjection } from './calls/outlier-ejection.ts';
 import type { RequestCarrier } from './calls/pending.ts';
+import { Attempt } from './connection/attempt.ts';
 import type { Connection } from './connection/connection.ts';
 import { asGatewayError } from './connection/failures.ts';
-import type { ConnectionHealth } from './health/health-probe.ts';
 import type { ClientCatalogs } from './lists/client-catalogs.ts';
-import type { ClientConnections } from './pool/client-connections.ts';
 import type { ServerContext } from './server-context.ts';
-import type { ServerRuns } from './server-runs.ts';
-import type { Supervisor } from './supervision/supervisor.ts';
+import type { UpstreamParts } from './upstream-parts.ts';
 
 /** Attempts of one call, whatever happens. */
 const MAX_ATTEMPTS = 3;
@@ -68,36 +67,66 @@ const MAX_SESSIONS = 2;
 const TASK_RESULT = 'tasks/result';
 const NO_DEADLINE: CallTiming = { timeoutMs: 0, maxTimeoutMs: 0 };
 
-interface DispatcherDeps {
-  readonly context: ServerContext;
-  readonly connections: ClientConnections;
-  readonly runs: ServerRuns;
-  readonly shown: ClientCatalogs;
-  readonly health: ConnectionHealth;
-  readonly supervisor: Supervisor;
-  /** Durations of calls by method, in seconds. */
-  readonly durations: Metric<Histogram>;
+/** So long after the last try that failed it is still taken for what cannot be opened. */
+export const KEPT_MS = 10_000;
+/** Beyond that the oldest are forgotten. */
+const MAX_KEYS = 1_024;
+
+/** Connections that could not be opened a moment ago, by session key, beside others of the server that run. */
+export class OpenFailures {
+  readonly #clock: Clock;
+  readonly #until = new Map<string, number>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  failed(key: string): void {
+    this.opened(key);
+    this.#until.set(key, this.#clock.now() + KEPT_MS);
+    const [oldest] = this.#until.keys();
+    if (this.#until.size > MAX_KEYS && oldest !== undefined) this.#until.delete(oldest);
+  }
+
+  opened(key: string): void {
+    this.#until.delete(key);
+  }
+
+  has(key: string): boolean {
+    const until = this.#until.get(key);
+    if (until !== undefined && this.#clock.now() >= until) this.opened(key);
+    return this.#until.has(key);
+  }
 }
 
 /**
- * Brings calls to connections and decides what becomes of attempts that fail. What was never sent goes to the next
- * connection, unseen by the client (F02, F22, F24); what may have run is answered UNKNOWN, unless the operator
- * allowed more. Deadline and cancellation are the call's own and run through all attempts.
+ * Brings calls to connections and decides what becomes of attempts that fail (`decideRetry`). Deadline and cancellation are
+ * the call's own and run through all attempts.
  */
 export class Dispatcher implements CallOwner {
-  readonly #deps: DispatcherDeps;
+  readonly #parts: UpstreamParts;
   readonly #context: ServerContext;
+  readonly #shown: ClientCatalogs;
+  readonly #openFailures: OpenFailures;
   readonly #clock: Clock;
   readonly #rounds: InputRounds;
   readonly #ejection: OutlierEjection<Call>;
   #lastTiming: CallTiming = NO_DEADLINE;
-  readonly #durations = new Map<string, Histogram>();
+  /** Durations of calls, in seconds. */
+  readonly #durations: Metric<Histogram>;
+  readonly #durationsOf = new Map<string, Histogram>();
 
-  constructor(deps: DispatcherDeps) {
-    this.#deps = deps;
-    this.#context = deps.context;
-    const { clock, random } = deps.context.deps;
+  constructor(parts: UpstreamParts, shown: ClientCatalogs) {
+    this.#parts = parts;
+    this.#context = parts.context;
+    this.#shown = shown;
+    const { clock, random, metrics } = parts.context.deps;
     this.#clock = clock;
+    this.#openFailures = new OpenFailures(clock);
+    this.#durations = metrics.histogram('mcp_client_operation_duration_seconds', 'Calls to servers, in seconds.', [
+      'mcp_method_name',
+      'server',
+    ]);
     this.#ejection = new OutlierEjection(clock, callerOf);
     this.#rounds = new InputRounds(clock, random, (call) => this.#dispatch(call));
   }
@@ -112,8 +141,8 @@ export class Dispatcher implements CallOwner {
 
   answered(call: Call, message: Message): void {
     call.mayHaveRun = true;
-    this.#deps.health.answered();
-    this.#deps.supervisor.proved();
+    this.#parts.health.callAnswered();
+    this.#parts.supervisor.proved();
     this.#ejection.answered();
     if (message.kind === 'error' && !call.refreshed && errorCode(message) === CATALOGUE.HEADER_MISMATCH.rpc)
       this.#refresh(call, message);
@@ -124,10 +153,10 @@ export class Dispatcher implements CallOwner {
   lost(call: Call, error: GatewayError, carrier: RequestCarrier | null): void {
     const { client } = call.exchange;
     if (error.outcome === 'UNKNOWN') call.mayHaveRun = true;
-    this.#deps.health.failed(error);
+    this.#parts.health.callFailed(error);
     this.#ejection.failed(call, error);
     const name = call.method === 'tools/call' ? nameIn(call.request) : null;
-    const tool = name === null ? null : this.#deps.shown.tool(client, name);
+    const tool = name === null ? null : this.#shown.tool(client, name);
     const verdict = decideRetry(error, call.attempts, this.#context.server, tool);
     if (verdict.kind === 'again' && verdict.afterMs > 0) {
       this.#clock.after(verdict.afterMs, () => this.#dispatch(call));
@@ -138,7 +167,7 @@ export class Dispatcher implements CallOwner {
       const ended = carrier?.ended ?? null;
       // Neither a refusal nor a connection that ended for its own reason says that the server cannot be reached.
       if (error.code === 'NOT_SENT' && error.data.retryable && ended === null) {
-        this.#deps.health.unsent(this.#deps.connections.ready(client));
+        this.#parts.health.callUnsent(this.#parts.connections.ready(client));
       }
       const disowned = error.outcome === 'NOT_SENT' && ended?.kind === 'session_lost';
       if (verdict.kind === 'again' || (disowned && call.attempts < MAX_SESSIONS)) this.#dispatch(call);
@@ -149,10 +178,10 @@ export class Dispatcher implements CallOwner {
   ended(call: Call): void {
     this.#ejection.ended(call);
     const method = isClientRequest(call.method, call.request.era) ? call.method : 'other';
-    let series = this.#durations.get(method);
+    let series = this.#durationsOf.get(method);
     if (series === undefined) {
-      series = this.#deps.durations.of(method, this.#context.name);
-      this.#durations.set(method, series);
+      series = this.#durations.of(method, this.#context.name);
+      this.#durationsOf.set(method, series);
     }
     series.observe((this.#clock.now() - call.startedAt) / 1000);
   }
@@ -176,7 +205,7 @@ export class Dispatcher implements CallOwner {
       call.fail(out);
       return;
     }
-    const connection = this.#deps.connections.ready(call.exchange.client, placedAs(call));
+    const connection = this.#parts.connections.ready(call.exchange.client, placedAs(call));
     if (connection === null) void this.#dispatchLater(call);
     else this.#send(connection, call);
   }
@@ -188,11 +217,9 @@ export class Dispatcher implements CallOwner {
   }
 
   async #dispatchLater(call: Call): Promise<void> {
-    const { connections, runs } = this.#deps;
-    const { client } = call.exchange;
     let connection: Connection;
     try {
-      connection = await connections.whileWaiting(client, () => runs.connectionFor(client, placedAs(call), call));
+      connection = await this.#parts.connections.whileWaiting(call.exchange.client, () => this.#connectionFor(call));
     } catch (error) {
       call.fail(asGatewayError(error, call.server));
       return;
@@ -201,11 +228,42 @@ export class Dispatcher implements CallOwner {
     if (!call.done) this.#send(connection, call);
   }
 
+  /** Once the server is up. Rejects with GatewayError. */
+  async #connectionFor(call: Call): Promise<Connection> {
+    const { connections, supervisor } = this.#parts;
+    const { client } = call.exchange;
+    const up = supervisor.readyFor(client);
+    if (!supervisor.up) supervisor.hasten(call);
+    await up;
+    const attempt = new Attempt();
+    attempt.hasten(call);
+    try {
+      const connection = await connections.acquire(client, placedAs(call), attempt);
+      this.#openFailures.opened(connection.key);
+      return connection;
+    } catch (cause) {
+      const error = asGatewayError(cause, call.server);
+      const ours = error.code === 'OVERLOADED' || error.code === 'CANCELLED' || error instanceof OwnedElsewhere;
+      if (!ours) {
+        const key = connections.keyOf(client);
+        if (key !== null) this.#openFailures.failed(key);
+        supervisor.crashed(error);
+      }
+      throw error;
+    }
+  }
+
+  /** Whether the client's own connection could not be opened a moment ago. */
+  failsFor(client: ClientProfile): boolean {
+    const key = this.#parts.connections.keyOf(client);
+    return key !== null && this.#openFailures.has(key);
+  }
+
   /** The headers were made from a definition that is out of date: once more with the present one (H6). */
   #refresh(call: Call, refusal: Message): void {
     call.refreshed = true;
     call.mayHaveRun = false;
-    this.#deps.shown.refresh(call.exchange.client).then(
+    this.#shown.refresh(call.exchange.client).then(
       () => this.#dispatch(call),
       () => call.succeed(refusal),
     );

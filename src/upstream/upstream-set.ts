@@ -13,12 +13,12 @@ import { Attempt } from './connection/attempt.ts';
 import { catchDefects, worksForServer } from './error-boundary.ts';
 import { type RememberedCatalog, rememberedCatalogs } from './lists/server-catalogs.ts';
 import { ProcessQuota } from './pool/process-quota.ts';
+import { type NodeLimits, UPSTREAM_TIMES, type UpstreamSetDeps, type UpstreamTimes } from './server-context.ts';
 import { ServerStory } from './status/server-story.ts';
 import { type Plan, planChanges } from './supervision/plan.ts';
 import { StartQueue } from './supervision/start-queue.ts';
 import type { CloseReason } from './transport/transport.ts';
 import { Upstream } from './upstream.ts';
-import { type NodeLimits, UPSTREAM_TIMES, type UpstreamSetDeps, type UpstreamTimes } from './upstream-deps.ts';
 
 /** Processes take the machine's time while they start, and what is reached by a URL takes none. */
 const STARTS = { own: { forCalls: 1, patienceMs: 20_000 }, remote: { width: 64, forCalls: 0, patienceMs: 500 } };
@@ -137,9 +137,9 @@ export class UpstreamSet implements Upstreams {
 
   call(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
     const upstream = this.#upstreams.get(server);
-    if (upstream !== undefined) return upstream.call(request, exchange);
+    if (upstream !== undefined) return upstream.boundary.run(() => upstream.dispatcher.call(request, exchange), failed);
     const error = new GatewayError('NOT_SENT', `there is no server ${server}`, { server, retryable: false });
-    return Promise.resolve(failure(error));
+    return failed(error);
   }
 
   notify(server: string, notification: Message, client: ClientProfile): void {
@@ -393,4 +393,8 @@ export class UpstreamSet implements Upstreams {
       this.#sweepLater();
     });
   }
+}
+
+function failed(error: GatewayError): Promise<Outcome> {
+  return Promise.resolve(failure(error));
 }

@@ -134,7 +134,7 @@ const EDGES = [
   'response-parser ResponseParser.push',
   'resolver Resolver.resolve',
   'supervisor Supervisor.restart',
-  'server-runs ServerRuns.launch',
+  'upstream-parts UpstreamParts.launch',
   'server-observer ServerObserver.status',
 ];
 

@@ -12,7 +12,7 @@ export const S3: readonly Mutation[] = [
     row: 'S3.2',
     what: 'a remote server that stays away is never unreachable',
     file: 'src/upstream/supervision/setbacks.ts',
-    find: 'return !this.#deps.local && this.#failures >= UNREACHABLE_THRESHOLD;',
+    find: 'return !this.#deps.local && this.failures >= UNREACHABLE_THRESHOLD;',
     replace: 'return false;',
   },
   {
@@ -88,8 +88,8 @@ export const S3: readonly Mutation[] = [
   {
     row: 'S3.10',
     what: 'recovery is written to the log only',
-    file: 'src/upstream/connection-events.ts',
-    find: 'this.#context.deps.news?.recovery(this.#server, step, this.#redacted(reason));',
+    file: 'src/upstream/upstream-parts.ts',
+    find: 'deps.news?.recovery(name, step, this.context.redacted(reason));',
     replace: '',
   },
   {
@@ -118,7 +118,7 @@ export const S3: readonly Mutation[] = [
     row: 'S3.13',
     what: 'changed settings do not reach the running server',
     file: 'src/upstream/upstream.ts',
-    find: 'this.#context.server = server;',
+    find: 'context.server = server;',
     replace: '',
   },
   {
@@ -153,7 +153,7 @@ export const S3: readonly Mutation[] = [
     row: 'S3.17',
     what: 'a stop leaves the time of the next attempt in place',
     file: 'src/upstream/supervision/setbacks.ts',
-    find: 'this.#disarm?.();\n    this.#disarm = null;\n    this.#nextAt = null;',
+    find: 'this.#disarm?.();\n    this.#disarm = null;\n    this.nextAt = null;',
     replace: 'this.#disarm?.();\n    this.#disarm = null;',
   },
   {

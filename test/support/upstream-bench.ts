@@ -21,7 +21,7 @@ import { fingerprint } from '../../src/protocol/canonical.ts';
 import { request } from '../../src/protocol/compose.ts';
 import { Logger } from '../../src/telemetry/logger.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
-import type { UpstreamSetDeps, UpstreamTimes } from '../../src/upstream/upstream-deps.ts';
+import type { LaunchSurroundings, UpstreamSetDeps, UpstreamTimes } from '../../src/upstream/server-context.ts';
 import { UpstreamSet } from '../../src/upstream/upstream-set.ts';
 import { FakeClock, settled } from './fake-clock.ts';
 import type { ScriptedServer } from './scripted-server.ts';
@@ -234,7 +234,7 @@ export interface BenchOptions {
   readonly pool?: PoolSettings;
   readonly clientGone?: UpstreamSetDeps['clientGone'];
   readonly beforeAuthRequired?: UpstreamSetDeps['beforeAuthRequired'];
-  readonly reachable?: UpstreamSetDeps['reachable'];
+  readonly reachable?: LaunchSurroundings['reachable'];
   /** Those of a cluster, whose clock this is then as well. */
   readonly sharedUpstreamSessions?: UpstreamSetDeps['sharedUpstreamSessions'];
   readonly clock?: FakeClock;
@@ -271,7 +271,9 @@ export class UpstreamBench {
       pool: options.pool ?? POOL_DEFAULTS,
       clientGone: options.clientGone ?? (() => false),
       ...(options.times === undefined ? {} : { times: options.times }),
-      ...(options.reachable === undefined ? {} : { reachable: options.reachable }),
+      ...(options.reachable === undefined
+        ? {}
+        : { surroundings: { environment: {}, inContainer: false, reachable: options.reachable } }),
       ...(options.beforeAuthRequired === undefined ? {} : { beforeAuthRequired: options.beforeAuthRequired }),
     });
   }

@@ -12,22 +12,13 @@ import type { OpenTransportOptions, Transport } from '../transport/transport.ts'
 import { Attempt } from './attempt.ts';
 import { Connection } from './connection.ts';
 import { Handshake } from './handshake.ts';
-import type { JoinedSessionOwner } from './joined-session.ts';
-import type { ConnectionOwner } from './server-messages.ts';
+import type { ConnectionsOwner } from './server-messages.ts';
 import { SessionJoiner } from './session-joiner.ts';
 import { digestOfKey, labelOf, type WantedConnection } from './session-key.ts';
 import { LastHello, type SpokenEras } from './spoken-eras.ts';
 
 /** Used in place of the session id where a process is the session. */
 const NO_SESSION = '';
-
-/** Hears of connections and of sessions at the server. */
-export interface ConnectorOwner extends ConnectionOwner<Connection>, JoinedSessionOwner<Connection> {
-  /** A connection was given up before it was negotiated. */
-  abandoned(connection: Connection): void;
-  /** A session of the server's that was to be resumed is gone. */
-  forgotten(want: WantedConnection): void;
-}
 
 /**
  * Makes connections to one server, in the era that is wanted where it speaks that: resumes the HTTP session of an
@@ -38,7 +29,7 @@ export class Connector {
   readonly #context: ServerContext;
   readonly #eras: SpokenEras;
   readonly #phases: PhaseTimes | null;
-  readonly #owner: ConnectorOwner;
+  readonly #owner: ConnectionsOwner<Connection>;
   /** null on a lone node. */
   readonly #joiner: SessionJoiner | null;
   readonly #hellos = new LastHello();
@@ -46,7 +37,12 @@ export class Connector {
   /** Of a server on a pipe that did not start: it may take no ids of more than 32 bits. The next start tries the other kind. */
   #shortIds = false;
 
-  constructor(context: ServerContext, eras: SpokenEras, phases: PhaseTimes | null, owner: ConnectorOwner) {
+  constructor(
+    context: ServerContext,
+    eras: SpokenEras,
+    phases: PhaseTimes | null,
+    owner: ConnectionsOwner<Connection>,
+  ) {
     this.#context = context;
     this.#eras = eras;
     this.#phases = phases;
@@ -122,7 +118,7 @@ export class Connector {
       },
       record: (opened) => recordOf(server, want, opened),
       wanted: () => !attempt.cancelled,
-      forgotten: () => this.#owner.forgotten(want),
+      forgotten: () => this.#owner.stateLost(want),
     });
     return resumed ? this.#again(want, connection) : connection;
   }
@@ -174,7 +170,7 @@ export class Connector {
     const mcpSessionId = connection.mcpSessionId ?? NO_SESSION;
     const before = this.#context.deps.upstreamSessions.get(server.name, key);
     if (before !== null && (mcpSessionId === NO_SESSION || before.mcpSessionId !== mcpSessionId)) {
-      this.#owner.forgotten(want);
+      this.#owner.stateLost(want);
     }
     if (mcpSessionId === NO_SESSION && !(isPipe(server) && want.tenancy.kind === 'session')) {
       if (before !== null) this.forget(server, want.key);
@@ -211,7 +207,7 @@ export class Connector {
     const resumed = record === null ? null : await handshake.resume('http', record);
     if (resumed === null) {
       this.forget(server, want.key);
-      this.#owner.forgotten(want);
+      this.#owner.stateLost(want);
     }
     return resumed;
   }

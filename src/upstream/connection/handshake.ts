@@ -24,6 +24,7 @@ import type { Transport } from '../transport/transport.ts';
 import type { Attempt } from './attempt.ts';
 import type { Connection } from './connection.ts';
 import { asGatewayError, closedError, EraUnspoken } from './failures.ts';
+import type { ConnectionsOwner } from './server-messages.ts';
 import type { SpokenEras } from './spoken-eras.ts';
 
 /** Errors by which a server shows that it knows 2026-07-28 (versioning §Backward Compatibility). */
@@ -41,14 +42,9 @@ interface HandshakeDeps {
   readonly context: ServerContext;
   readonly server: Server;
   readonly eras: SpokenEras;
-  readonly owner: HandshakeOwner;
+  readonly owner: ConnectionsOwner<Connection>;
   /** A connection over a new transport that is not open yet. */
   readonly connection: (kind: Transport['kind']) => Connection;
-}
-
-interface HandshakeOwner {
-  /** A connection is given up before it was negotiated. */
-  abandoned(connection: Connection): void;
 }
 
 /** What a request led to. */

@@ -1,15 +1,10 @@
 import type { SessionMember, SessionPlace, SharedUpstreamSessions } from '../../model/shared-upstream-sessions.ts';
 import type { CloseReason, Transport } from '../transport/transport.ts';
+import type { ConnectionsOwner } from './server-messages.ts';
 
 /** What is needed of the connection. */
 interface ListeningConnection {
   readonly transport: Pick<Transport, 'listen' | 'silence'>;
-}
-
-/** Hears of the sessions that all nodes use. */
-export interface JoinedSessionOwner<C> {
-  /** The nodes were apart, and another one's session has replaced this one: the connection is of no use any more. */
-  superseded(connection: C): void;
 }
 
 /**
@@ -21,7 +16,7 @@ export class JoinedSession<C extends ListeningConnection> implements SessionMemb
   readonly listens: boolean;
   readonly #place: SessionPlace;
   readonly #sessions: SharedUpstreamSessions;
-  readonly #owner: JoinedSessionOwner<C>;
+  readonly #owner: ConnectionsOwner<C>;
   readonly #connection: C;
   #withServer = false;
   #ending: Promise<CloseReason> | null = null;
@@ -30,7 +25,7 @@ export class JoinedSession<C extends ListeningConnection> implements SessionMemb
     place: SessionPlace,
     generation: string,
     sessions: SharedUpstreamSessions,
-    owner: JoinedSessionOwner<C>,
+    owner: ConnectionsOwner<C>,
     connection: C,
     listens: boolean,
   ) {

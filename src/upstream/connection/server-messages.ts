@@ -39,6 +39,16 @@ export interface ConnectionOwner<C> {
   tool(connection: C, name: string): Buffer | null;
 }
 
+/** Owns the connections of one server, from before they are negotiated. */
+export interface ConnectionsOwner<C> extends ConnectionOwner<C> {
+  /** It was given up before it was negotiated. */
+  abandoned(connection: C): void;
+  /** The nodes were apart, and another one's session has replaced this one's: it is of no use any more. */
+  superseded(connection: C): void;
+  /** What the server kept for the session of such a connection is gone. */
+  stateLost(of: { readonly tenancy: Tenancy }): void;
+}
+
 /**
  * Requests of one server that may wait for an answer at once on one connection, which many stateless clients may share;
  * more are refused. What one client or call may be asked at once is bounded where it is asked.

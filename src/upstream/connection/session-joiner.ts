@@ -2,7 +2,8 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { UpstreamSessionRecord } from '../../model/ports.ts';
 import type { SessionPlace, SessionTurn, SharedUpstreamSessions } from '../../model/shared-upstream-sessions.ts';
 import type { Connection } from './connection.ts';
-import { JoinedSession, type JoinedSessionOwner } from './joined-session.ts';
+import { JoinedSession } from './joined-session.ts';
+import type { ConnectionsOwner } from './server-messages.ts';
 
 /** Sessions that the server disowns one after the other. */
 const ATTEMPTS = 4;
@@ -29,12 +30,12 @@ export interface SessionOpening {
  */
 export class SessionJoiner {
   readonly #sessions: SharedUpstreamSessions;
-  readonly #owner: JoinedSessionOwner<Connection>;
+  readonly #owner: ConnectionsOwner<Connection>;
   /** The generation that the server disowned last, by session key, until there is another one. */
   readonly #gone = new Map<string, string>();
   #sessionless = false;
 
-  constructor(sessions: SharedUpstreamSessions, owner: JoinedSessionOwner<Connection>) {
+  constructor(sessions: SharedUpstreamSessions, owner: ConnectionsOwner<Connection>) {
     this.#sessions = sessions;
     this.#owner = owner;
   }

@@ -6,9 +6,7 @@ import { POOL_DEFAULTS } from '../../model/desired-state.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import type { Connection } from '../connection/connection.ts';
-import type { PartEvents } from '../part-events.ts';
-import { ServerContext } from '../server-context.ts';
-import { UPSTREAM_TIMES, type UpstreamSetDeps } from '../upstream-deps.ts';
+import { type PartEvents, ServerContext, UPSTREAM_TIMES, type UpstreamSetDeps } from '../server-context.ts';
 import { HealthProbe } from './health-probe.ts';
 import type { ServerHealth } from './server-health.ts';
 
@@ -40,11 +38,11 @@ test('fault:F28 a process that its node may not speak to is not probed, and not 
     { clock, logger: Logger.silent() } as unknown as UpstreamSetDeps,
     { maxProcesses: 1, maxTimeoutMs: 1, pool: POOL_DEFAULTS },
     { ...UPSTREAM_TIMES, pingMs: PING_MS },
+    { replace: () => void gone++ } as unknown as PartEvents,
   );
   const pool = { connections: () => [deaf as unknown as Connection] };
   const health = { probed() {} } as unknown as ServerHealth;
-  const events = { replace: () => void gone++ } as unknown as PartEvents;
-  const probe = new HealthProbe(context, pool, health, events);
+  const probe = new HealthProbe(context, pool, health);
   const pass = async (ms: number): Promise<void> => {
     for (let i = 0; i < ms; i += PING_MS) {
       clock.advance(PING_MS);

@@ -1,26 +1,9 @@
-import { GatewayError } from '../../model/gateway-error.ts';
-import { request } from '../../protocol/compose.ts';
-import { discoverRequest } from '../../protocol/stateless/discover.ts';
+import type { GatewayError } from '../../model/gateway-error.ts';
 import type { Connection } from '../connection/connection.ts';
 import { asGatewayError } from '../connection/failures.ts';
-import type { PartEvents } from '../part-events.ts';
 import type { ServerContext } from '../server-context.ts';
 import { refusalOf } from '../transport/http-refusal.ts';
-import { FAILURES_TILL_UNHEALTHY, type ServerHealth } from './server-health.ts';
-
-/** Where the connections of the server are. */
-interface Connections {
-  connections(): Iterable<Connection>;
-}
-
-/** Asks whether the server is there, in the way of the connection's era. Any answer will do. Rejects with GatewayError. */
-async function ping(connection: Connection, timeoutMs: number): Promise<void> {
-  const { era, profile } = connection;
-  await connection.ask(
-    era === 'stateless' ? discoverRequest('0', profile) : request('ping', '0', null, 'stateful'),
-    timeoutMs,
-  );
-}
+import { ping, type ServerHealth } from './server-health.ts';
 
 /**
  * Asks the unused connections of one server whether they are still there (S3.11). One timer while the server
@@ -29,9 +12,8 @@ async function ping(connection: Connection, timeoutMs: number): Promise<void> {
  */
 export class HealthProbe {
   readonly #context: ServerContext;
-  readonly #pool: Connections;
+  readonly #pool: { connections(): Iterable<Connection> };
   readonly #health: ServerHealth;
-  readonly #events: PartEvents;
   /** Which failed to answer last time. */
   #suspects = new Set<Connection>();
   #next = 0;
@@ -39,11 +21,10 @@ export class HealthProbe {
   /** Raised at every start and end: what a probe of an earlier run finds does not count. */
   #run = 0;
 
-  constructor(context: ServerContext, pool: Connections, health: ServerHealth, events: PartEvents) {
+  constructor(context: ServerContext, pool: { connections(): Iterable<Connection> }, health: ServerHealth) {
     this.#context = context;
     this.#pool = pool;
     this.#health = health;
-    this.#events = events;
   }
 
   /** The server is up, or how often it is asked has changed. */
@@ -71,7 +52,7 @@ export class HealthProbe {
 
   async #probe(): Promise<void> {
     const run = this.#run;
-    const { local, times } = this.#context;
+    const { local, times, events } = this.#context;
     const asked = this.#idle();
     const failures = await Promise.all(asked.map((connection) => this.#ask(connection)));
     if (run !== this.#run) return;
@@ -81,7 +62,7 @@ export class HealthProbe {
       const error = failures[i] ?? null;
       if (error === null) continue;
       failure = error;
-      if (this.#suspects.has(connection)) this.#events.replace(connection, error, local ? 'remove' : 'shutdown');
+      if (this.#suspects.has(connection)) events.replace(connection, error, local ? 'remove' : 'shutdown');
       else suspects.add(connection);
       // The handler may have ended the run.
       if (run !== this.#run) return;
@@ -120,61 +101,6 @@ export class HealthProbe {
       if (!connection.live || connection.inFlight > 0 || this.#answeredLately(connection)) return null;
       const status = refusalOf(error)?.status ?? 0;
       return status > 0 && status < 500 ? null : error;
-    }
-  }
-}
-
-/** Attempts in a row that could not even be sent; then a remote server counts as gone. */
-const UNSENT_TILL_GONE = 3;
-
-/**
- * What calls tell of the health of one server's connections: deadlines in a row lead to a ping, and calls in a row
- * that could not be sent to the end of the connection, so that the supervisor takes over.
- */
-export class ConnectionHealth {
-  readonly #context: ServerContext;
-  readonly #health: ServerHealth;
-  readonly #events: PartEvents;
-  #unsent = 0;
-
-  constructor(context: ServerContext, health: ServerHealth, events: PartEvents) {
-    this.#context = context;
-    this.#health = health;
-    this.#events = events;
-  }
-
-  answered(): void {
-    this.#unsent = 0;
-    this.#health.callAnswered();
-  }
-
-  failed(error: GatewayError): void {
-    this.#health.callFailed(error);
-  }
-
-  unsent(connection: Connection | null): void {
-    const { name: server, local } = this.#context;
-    // A process says by its exit that it is gone; of a remote server only failing calls do.
-    if (local || ++this.#unsent < UNSENT_TILL_GONE) return;
-    this.#unsent = 0;
-    if (connection === null) return;
-    // Not ended for the server: should it come back with the session, so do we.
-    const error = new GatewayError('NOT_SENT', `${server} cannot be reached`, { server });
-    this.#events.replace(connection, error, 'shutdown');
-  }
-
-  /**
-   * F05: a server that answers a ping is slow, and unhealthy all the same; one that does not is hung, and its connection
-   * is replaced.
-   */
-  async probe(connection: Connection): Promise<void> {
-    const { name: server, times } = this.#context;
-    this.#health.callsFailed(FAILURES_TILL_UNHEALTHY, `${server} did not answer in time`);
-    try {
-      await ping(connection, times.pingMs);
-    } catch (cause) {
-      const error = asGatewayError(cause, server);
-      if (error.code === 'TIMEOUT' && connection.live) this.#events.replace(connection, error, 'remove');
     }
   }
 }

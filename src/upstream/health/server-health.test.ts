@@ -18,6 +18,7 @@ import {
   UpstreamBench,
 } from '../../../test/support/upstream-bench.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import type { ServerContext } from '../server-context.ts';
 import { ServerHealth } from './server-health.ts';
 
 const eager = { start: 'eager' } as const;
@@ -228,18 +229,19 @@ test('S3.8 S3.11 an error of a tool, a refusal and a cancelled call are no failu
 
 test('S3.11 S3.6 check:F8 health turns are told once, whoever found it', () => {
   const turns: (string | null)[] = [];
-  const health = new ServerHealth((reason) => void turns.push(reason));
-  assert.equal(health.healthy, true);
+  const events = { healthTurned: (reason: string | null) => void turns.push(reason) };
+  const health = new ServerHealth({ events } as unknown as ServerContext);
+  assert.equal(health.reason, null);
   for (let i = 0; i < 5; i++) health.callFailed(lost());
   health.probed(null);
-  assert.equal(health.healthy, false);
+  assert.notEqual(health.reason, null);
   health.probed('no answer');
   health.callAnswered();
   // The probe has not been answered yet.
-  assert.equal(health.healthy, false);
+  assert.notEqual(health.reason, null);
   health.probed('no answer');
   health.probed(null);
-  assert.equal(health.healthy, true);
+  assert.equal(health.reason, null);
   assert.deepEqual(turns, ['3 calls in a row failed: cut off', null]);
   for (const error of [
     new GatewayError('CANCELLED', 'ours'),
@@ -248,7 +250,7 @@ test('S3.11 S3.6 check:F8 health turns are told once, whoever found it', () => {
   ]) {
     for (let i = 0; i < 5; i++) health.callFailed(error);
   }
-  assert.equal(health.healthy, true);
+  assert.equal(health.reason, null);
 });
 
 test('S3.3 a remote server has 30 s to start, a process a minute', async () => {

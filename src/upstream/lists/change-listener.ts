@@ -1,11 +1,11 @@
-import { type Backoff, backoffMs, type Clock } from '../../model/clock.ts';
+import { type Backoff, backoffMs } from '../../model/clock.ts';
 import { request } from '../../protocol/compose.ts';
 import { fieldAt } from '../../protocol/fields.ts';
 import { LISTEN } from '../../protocol/methods.ts';
 import { toStateless } from '../../protocol/stateless/to-stateless.ts';
 import type { OwnRequest } from '../calls/pending.ts';
 import type { Connection } from '../connection/connection.ts';
-import type { PartEvents } from '../part-events.ts';
+import type { ServerContext } from '../server-context.ts';
 
 /** What of a server's capabilities makes its `list_changed` worth listening for, and how the filter names it. */
 const LISTS = [
@@ -24,8 +24,7 @@ const ACK_WAIT_MS = 2_000;
  * owner like any `list_changed`. A stream that breaks is opened again, ever less often; one that is refused is not.
  */
 export class ChangeListener {
-  readonly #clock: Clock;
-  readonly #events: PartEvents;
+  readonly #context: ServerContext;
   #connection: Connection | null = null;
   #disarm: (() => void) | null = null;
   #breaks = 0;
@@ -33,9 +32,8 @@ export class ChangeListener {
   #refused = false;
   #stopWaiting: () => void = () => {};
 
-  constructor(clock: Clock, events: PartEvents) {
-    this.#clock = clock;
-    this.#events = events;
+  constructor(context: ServerContext) {
+    this.#context = context;
   }
 
   /** Listens over this connection, unless another one does already or there is nothing to hear. */
@@ -64,7 +62,7 @@ export class ChangeListener {
 
   #open(connection: Connection, filter: string, again: boolean): void {
     const message = request(LISTEN, '0', `{"notifications":${filter}}`, 'stateful');
-    const openedAt = this.#clock.now();
+    const openedAt = this.#context.deps.clock.now();
     const { pending } = connection.post(toStateless(message, connection.profile));
     if (again) this.#missedOnceOpen(connection, pending);
     pending.answer.then(
@@ -81,9 +79,9 @@ export class ChangeListener {
     const open = (): void => {
       this.#stopWaiting();
       pending.told = null;
-      this.#events.missed(connection);
+      this.#context.events.missed(connection);
     };
-    this.#stopWaiting = this.#clock.after(ACK_WAIT_MS, open);
+    this.#stopWaiting = this.#context.deps.clock.after(ACK_WAIT_MS, open);
     pending.told = ({ method }) => {
       if (method === 'notifications/subscriptions/acknowledged') open();
     };
@@ -92,8 +90,8 @@ export class ChangeListener {
   #reopen(connection: Connection, filter: string, openedAt: number): void {
     this.#stopWaiting();
     if (this.#connection !== connection || !connection.ready) return;
-    this.#breaks = this.#clock.now() - openedAt > REOPEN.maxMs ? 0 : this.#breaks + 1;
-    this.#disarm = this.#clock.after(backoffMs(REOPEN, this.#breaks, 0), () => {
+    this.#breaks = this.#context.deps.clock.now() - openedAt > REOPEN.maxMs ? 0 : this.#breaks + 1;
+    this.#disarm = this.#context.deps.clock.after(backoffMs(REOPEN, this.#breaks, 0), () => {
       this.#disarm = null;
       if (this.#connection !== connection || !connection.ready) return;
       this.#open(connection, filter, true);

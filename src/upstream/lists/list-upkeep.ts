@@ -3,7 +3,6 @@ import { type Clock, within } from '../../model/clock.ts';
 import type { Message } from '../../model/message.ts';
 import type { Connection } from '../connection/connection.ts';
 import { sessionOf } from '../connection/session-key.ts';
-import type { PartEvents } from '../part-events.ts';
 import type { ServerContext } from '../server-context.ts';
 import { ChangeListener } from './change-listener.ts';
 import type { ServerCatalogs } from './server-catalogs.ts';
@@ -79,12 +78,12 @@ export class ListUpkeep {
   /** Ends the wait for the next time that others are heeded. */
   #giveUp: () => void = () => {};
 
-  constructor(context: ServerContext, catalogs: ServerCatalogs, events: PartEvents) {
+  constructor(context: ServerContext, catalogs: ServerCatalogs) {
     this.#context = context;
     this.#catalogs = catalogs;
     const { clock } = context.deps;
     this.#changes = new ChangeGatherer(clock, (connection, messages) => this.#changed(connection, messages));
-    this.#listener = new ChangeListener(clock, events);
+    this.#listener = new ChangeListener(context);
   }
 
   /** There is a connection that the server can be listed over. */
@@ -97,16 +96,6 @@ export class ListUpkeep {
   /** The server says that a list of its has changed. */
   noted(connection: Connection, message: Message): void {
     this.#changes.note(connection, message);
-  }
-
-  /** The connection has ended, and not by the doing of whose it was. */
-  ended(connection: Connection): void {
-    this.#catalogs.ended(connection);
-  }
-
-  /** The connection replaces one that ended: resolves when the server has been listed since. */
-  renewed(connection: Connection): Promise<void> {
-    return this.#catalogs.renewed(connection);
   }
 
   /** Lists again what this connection serves; resolves when that is done, or has failed. */

@@ -3,7 +3,6 @@ import type { Era } from '../../model/message.ts';
 import type { ServerCatalog } from '../../model/server-catalog.ts';
 import type { Connection } from '../connection/connection.ts';
 import { isExclusive } from '../connection/session-key.ts';
-import type { PartEvents } from '../part-events.ts';
 import type { SessionPool } from '../pool/session-pool.ts';
 import type { ServerContext } from '../server-context.ts';
 import { differingLists } from './listing.ts';
@@ -45,7 +44,6 @@ const DOUBT_EVERY_MS = 5_000;
  */
 export class OwnLists {
   readonly #context: ServerContext;
-  readonly #events: PartEvents;
   readonly #pool: SessionPool;
   readonly #common: (own: Shelf) => Shelf;
   readonly #shelves = new Map<Connection, Shelf>();
@@ -54,9 +52,8 @@ export class OwnLists {
   #differing = 0;
 
   /** `common`: the shelf of the same kind of client with the lists of a fresh process. */
-  constructor(context: ServerContext, events: PartEvents, pool: SessionPool, common: (own: Shelf) => Shelf) {
+  constructor(context: ServerContext, pool: SessionPool, common: (own: Shelf) => Shelf) {
     this.#context = context;
-    this.#events = events;
     this.#pool = pool;
     this.#common = common;
   }
@@ -151,6 +148,6 @@ export class OwnLists {
   }
 
   #tell({ profile, own }: Shelf, before: ServerCatalog | null, after: ServerCatalog | null): void {
-    this.#events.listed(profile.fingerprint, after === null ? [] : differingLists(before, after), own!.key);
+    this.#context.events.listed(profile.fingerprint, after === null ? [] : differingLists(before, after), own!.key);
   }
 }

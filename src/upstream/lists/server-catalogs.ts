@@ -7,8 +7,7 @@ import { canonical } from '../../protocol/canonical.ts';
 import { isStale } from '../../protocol/list-freshness.ts';
 import type { Connection } from '../connection/connection.ts';
 import { standIn } from '../connection/session-key.ts';
-import type { PartEvents } from '../part-events.ts';
-import type { SessionPool } from '../pool/session-pool.ts';
+import type { ClientConnections } from '../pool/client-connections.ts';
 import type { ServerContext } from '../server-context.ts';
 import type { Supervisor } from '../supervision/supervisor.ts';
 import { differingLists, listServer } from './listing.ts';
@@ -38,7 +37,7 @@ const MAX_SHELVES = 64;
 export class ServerCatalogs {
   readonly #context: ServerContext;
   readonly #supervisor: Supervisor;
-  readonly #events: PartEvents;
+  readonly #connections: ClientConnections;
   readonly #shelves: Readonly<Record<Era, Map<string, Shelf>>> = { stateful: new Map(), stateless: new Map() };
   readonly #own: OwnLists;
   #latest: Shelf | null = null;
@@ -49,14 +48,13 @@ export class ServerCatalogs {
   constructor(
     context: ServerContext,
     supervisor: Supervisor,
-    pool: SessionPool,
-    events: PartEvents,
+    connections: ClientConnections,
     remembered: Iterable<RememberedCatalog>,
   ) {
     this.#context = context;
     this.#supervisor = supervisor;
-    this.#events = events;
-    this.#own = new OwnLists(context, events, pool, ({ profile, era }) => this.#shelf(profile, era));
+    this.#connections = connections;
+    this.#own = new OwnLists(context, connections.pool, ({ profile, era }) => this.#shelf(profile, era));
     for (const { profile, catalog } of remembered) {
       const shelf = this.#shelf(profile, catalog.hello.era);
       shelf.catalog = catalog;
@@ -249,8 +247,7 @@ export class ServerCatalogs {
     try {
       if (shelf.own?.ready === false) return;
       shelf.over = given;
-      connection =
-        shelf.own ?? (given?.ready === true ? given : await this.#events.listingConnection(shelf.profile, shelf.era));
+      connection = shelf.own ?? (given?.ready === true ? given : await this.#listingConnection(shelf));
       shelf.over = connection;
       const run = this.#run;
       const before = shelf.catalog ?? (shelf.own === null ? null : this.#shelf(shelf.profile, shelf.era).catalog);
@@ -282,7 +279,7 @@ export class ServerCatalogs {
       if (!unchanged && server.temporary !== true)
         knownCatalogs.save(identityOf(server, shelf.profile, shelf.era), catalog);
       if (!unchanged) this.#own.split(shelf, before);
-      this.#events.listed(shelf.profile.fingerprint, unchanged ? [] : differingLists(before, catalog), null);
+      this.#context.events.listed(shelf.profile.fingerprint, unchanged ? [] : differingLists(before, catalog), null);
     } catch (error) {
       // It was a client's, say, whose session has ended: that says nothing of the server.
       if (shelf.own?.live === false) return;
@@ -301,9 +298,16 @@ export class ServerCatalogs {
       const text = JSON.stringify(item);
       if (this.#told.size === MAX_INVALID || this.#told.has(text)) continue;
       this.#told.add(text);
-      this.#context.logger.warn('list_item_invalid', { ...item });
-      this.#events.itemInvalid(item);
+      const { deps, logger, name } = this.#context;
+      logger.warn('list_item_invalid', { ...item });
+      const [itemName, reason] = [this.#context.redacted(item.item), this.#context.redacted(item.reason)];
+      deps.news?.listItemInvalid(name, { ...item, item: itemName, reason });
     }
+  }
+
+  async #listingConnection({ profile, era }: Shelf): Promise<Connection> {
+    await this.#supervisor.readyFor(profile, era);
+    return this.#connections.forListing(profile, era);
   }
 
   /** Of a connection that ended meanwhile the next one lists. */

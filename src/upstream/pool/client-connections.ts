@@ -15,7 +15,6 @@ import {
   tenancyOf,
   type WantedConnection,
 } from '../connection/session-key.ts';
-import type { PartEvents } from '../part-events.ts';
 import type { ServerContext } from '../server-context.ts';
 import { Replicas } from './replicas.ts';
 import { SessionPool } from './session-pool.ts';
@@ -69,11 +68,11 @@ export class ClientConnections {
   /** Asks the server whether it takes `initialize`, over the connection of the first client that needs that. */
   #asking: Promise<Connection> | null = null;
 
-  constructor(context: ServerContext, by: SlotParts, events: PartEvents) {
+  constructor(context: ServerContext, by: SlotParts) {
     this.#context = context;
     this.#by = by;
-    this.pool = new SessionPool(context, by, events);
-    this.replicas = new Replicas(context, this.pool, events);
+    this.pool = new SessionPool(context, by);
+    this.replicas = new Replicas(context, this.pool);
   }
 
   /** The key of the connection that serves the client's requests of this method; null while the era is not known. */

@@ -3,8 +3,7 @@ import type { Clock } from '../../model/clock.ts';
 import { NoRoom } from '../../model/gateway-error.ts';
 import type { Attempt } from '../connection/attempt.ts';
 import type { Connection } from '../connection/connection.ts';
-import type { ServerContext } from '../server-context.ts';
-import type { NodeLimits } from '../upstream-deps.ts';
+import type { NodeLimits, ServerContext } from '../server-context.ts';
 import type { Unused } from './slot.ts';
 
 /** One server's share of the node's processes, and what of it could be given up. */

@@ -5,7 +5,6 @@ import type { StateLoss } from '../../model/ports.ts';
 import type { ReplicaStatus } from '../../model/server-state.ts';
 import type { Connection } from '../connection/connection.ts';
 import type { WantedConnection } from '../connection/session-key.ts';
-import type { PartEvents } from '../part-events.ts';
 import type { ServerContext } from '../server-context.ts';
 import { Affinity, holderOf, isFailing, Replica } from './replica.ts';
 import type { SessionPool } from './session-pool.ts';
@@ -22,7 +21,6 @@ export class ReplicaSet {
   readonly #era: Era;
   readonly #context: ServerContext;
   readonly #pool: SessionPool;
-  readonly #events: PartEvents;
   readonly #affinity = new Affinity();
   #restarting: Promise<void> | null = null;
   /** Grows when the replicas are stopped: a rolling restart from before goes no further. */
@@ -35,11 +33,10 @@ export class ReplicaSet {
   /** Of equals the next one is taken. */
   #turn = 0;
 
-  constructor(era: Era, context: ServerContext, pool: SessionPool, events: PartEvents) {
+  constructor(era: Era, context: ServerContext, pool: SessionPool) {
     this.#era = era;
     this.#context = context;
     this.#pool = pool;
-    this.#events = events;
     this.resize(context.server.replicas ?? 1);
   }
 
@@ -112,7 +109,7 @@ export class ReplicaSet {
     }
     this.#resizing = false;
     while (this.#replicas.length < this.#wanted) {
-      this.#replicas.push(new Replica(this.#replicas.length + 1, this.#era, this.#context, this.#pool, this.#events));
+      this.#replicas.push(new Replica(this.#replicas.length + 1, this.#era, this.#context, this.#pool));
     }
     if (this.any() !== null) this.begin();
   }
@@ -130,9 +127,9 @@ export class ReplicaSet {
   }
 
   async #roll(): Promise<void> {
-    this.#events.recovery('started', null);
+    this.#context.events.recovery('started', null);
     const failure = await this.#restartEach();
-    this.#events.recovery(failure === null ? 'succeeded' : 'failed', failure);
+    this.#context.events.recovery(failure === null ? 'succeeded' : 'failed', failure);
   }
 
   /** Why it ended early; null when all are up again. */
@@ -225,13 +222,15 @@ export class ReplicaSet {
   async #dismiss(replica: Replica): Promise<void> {
     await this.#quiet(replica);
     await replica.supervisor.stop();
-    this.#events.changed();
+    this.#context.events.changed();
   }
 
   #unbind(replica: Replica, cause: StateLoss = 'restarted'): void {
     const talked = this.#affinity.releaseAll(replica);
     // A stateless server keeps nothing for a session.
-    if (this.#era === 'stateful') for (const sessionId of talked) this.#events.sessionLost(sessionId, cause);
+    if (this.#era !== 'stateful') return;
+    const { deps, name } = this.#context;
+    for (const sessionId of talked) deps.events.stateLost(name, sessionId, cause);
   }
 }
 

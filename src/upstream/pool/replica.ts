@@ -5,7 +5,6 @@ import type { Attempt } from '../connection/attempt.ts';
 import type { Connection } from '../connection/connection.ts';
 import { replicaKey, type WantedConnection } from '../connection/session-key.ts';
 import { FAILURES_TILL_UNHEALTHY } from '../health/server-health.ts';
-import type { PartEvents } from '../part-events.ts';
 import type { ServerContext } from '../server-context.ts';
 import type { Supervised, Transition } from '../supervision/state-machine.ts';
 import { Supervisor } from '../supervision/supervisor.ts';
@@ -20,19 +19,17 @@ export class Replica implements Supervised {
   readonly supervisor: Supervisor;
   readonly #context: ServerContext;
   readonly #pool: SessionPool;
-  readonly #events: PartEvents;
   /** It is to be restarted or to go, and takes no calls any more. */
   leaving = false;
   /** Sessions and handles that keep to it. */
   bound = 0;
 
-  constructor(number: number, era: Era, context: ServerContext, pool: SessionPool, events: PartEvents) {
+  constructor(number: number, era: Era, context: ServerContext, pool: SessionPool) {
     this.number = number;
     this.era = era;
     this.key = replicaKey(era, number);
     this.#context = context;
     this.#pool = pool;
-    this.#events = events;
     const { deps, times } = context;
     const { clock, random } = deps;
     this.supervisor = new Supervisor(
@@ -61,13 +58,13 @@ export class Replica implements Supervised {
   async halt(): Promise<void> {
     const closed = this.#pool.release(this.key);
     if (closed === null) return;
-    this.#events.ended(this.key);
+    this.#context.events.ended(this.key);
     await closed;
   }
 
   moved({ to, from, reason, failure }: Transition): void {
     this.#context.logger.info('replica_state', { replica: this.number, state: to, before: from, reason, failure });
-    this.#events.changed();
+    this.#context.events.changed();
   }
 
   status(): ReplicaStatus {

@@ -4,7 +4,6 @@ import type { Era } from '../../model/message.ts';
 import type { StateLoss } from '../../model/ports.ts';
 import type { ReplicaStatus } from '../../model/server-state.ts';
 import { replicaKey, type WantedConnection } from '../connection/session-key.ts';
-import type { PartEvents } from '../part-events.ts';
 import type { ServerContext } from '../server-context.ts';
 import { ReplicaSet } from './replica-set.ts';
 import type { SessionPool } from './session-pool.ts';
@@ -18,13 +17,11 @@ const ERAS: readonly Era[] = ['stateful', 'stateless'];
 export class Replicas {
   readonly #context: ServerContext;
   readonly #pool: SessionPool;
-  readonly #events: PartEvents;
   readonly #sets = new Map<Era, ReplicaSet>();
 
-  constructor(context: ServerContext, pool: SessionPool, events: PartEvents) {
+  constructor(context: ServerContext, pool: SessionPool) {
     this.#context = context;
     this.#pool = pool;
-    this.#events = events;
   }
 
   /** null where one connection serves all. */
@@ -34,7 +31,7 @@ export class Replicas {
     const { server } = this.#context;
     const { replicas = 1 } = server;
     if (replicas === 1 || isolationOf(server, era) !== 'shared') return null;
-    const set = new ReplicaSet(era, this.#context, this.#pool, this.#events);
+    const set = new ReplicaSet(era, this.#context, this.#pool);
     this.#sets.set(era, set);
     return set;
   }

@@ -13,11 +13,10 @@ import {
   type Tenancy,
   type WantedConnection,
 } from '../connection/session-key.ts';
-import type { PartEvents } from '../part-events.ts';
-import type { ServerContext } from '../server-context.ts';
+import type { ServerContext, Swept } from '../server-context.ts';
 import type { CloseReason } from '../transport/transport.ts';
 import type { Yielding } from './process-quota.ts';
-import { connectionStatus, longestUnused, mayFit, type Slot, type Swept, type Unused } from './slot.ts';
+import { connectionStatus, longestUnused, mayFit, type Slot, type Unused } from './slot.ts';
 import { SlotLife, type SlotParts } from './slot-life.ts';
 
 /** A spare whose server has waited so long for an answer would give up soon after it got its client: not handed out. */
@@ -36,17 +35,15 @@ const GONE_MS = 5 * 60_000;
 export class SessionPool implements Yielding {
   readonly #context: ServerContext;
   readonly #by: SlotParts;
-  readonly #events: PartEvents;
   readonly #life: SlotLife;
   readonly #slots = new Map<string, Slot>();
   #spare: Slot | null = null;
   /** Spares that were replaced and are still being listed over. */
   readonly #replaced = new Set<Slot>();
 
-  constructor(context: ServerContext, by: SlotParts, events: PartEvents) {
+  constructor(context: ServerContext, by: SlotParts) {
     this.#context = context;
     this.#by = by;
-    this.#events = events;
     this.#life = new SlotLife(context, this, by);
   }
 
@@ -282,7 +279,7 @@ export class SessionPool implements Yielding {
     this.#forgetSlot(slot);
     const resumable = (why === 'idle' || why === 'room') && connection.mcpSessionId !== null;
     void this.#life.close(connection, resumable ? 'shutdown' : 'remove');
-    this.#events.swept({ want: slot, connection, why, resumable });
+    this.#context.events.swept({ want: slot, connection, why, resumable });
   }
 
   async drained(deadlineMs: number): Promise<void> {
@@ -330,7 +327,7 @@ export class SessionPool implements Yielding {
     connection.adopt(slot.tenancy, slot.key, slot.profile.logLevel);
     connection.transport.adopted?.(slot.tenancy.kind === 'shared' ? null : slot.profile);
     this.#by.connector.remember(this.#context.server, slot, connection);
-    this.#events.adopted(connection, slot);
+    this.#context.events.adopted(connection, slot);
   }
 
   /** Whether there is room below the limits, if need be by ending what is idle. */

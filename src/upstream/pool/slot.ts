@@ -19,15 +19,6 @@ export interface Slot extends WantedConnection {
   readonly attempt: Attempt;
 }
 
-/** What the pool closed of its own accord, and why: `room` is for another client's connection. */
-export interface Swept {
-  readonly want: WantedConnection;
-  readonly connection: Connection;
-  readonly why: 'idle' | 'errors' | 'room' | 'closed';
-  /** Its HTTP session is left to its server, to be gone on with by the next connection under the key. */
-  readonly resumable: boolean;
-}
-
 /** Whether the slot has, or may turn out to have, what a client of these capabilities needs in this era. */
 export function mayFit(slot: Slot, profile: ClientProfile, era: Era | null): boolean {
   if (slot.profile.fingerprint !== profile.fingerprint) return false;

@@ -19,7 +19,7 @@ import type { LaunchReports } from '../supervision/launch-reports.ts';
 import type { Supervisor } from '../supervision/supervisor.ts';
 import type { ServerStory } from './server-story.ts';
 
-interface ServerObserverDeps {
+interface ObservedParts {
   readonly context: ServerContext;
   readonly supervisor: Supervisor;
   readonly catalogs: ServerCatalogs;
@@ -32,42 +32,42 @@ interface ServerObserverDeps {
 
 /** What is observed of one server, with what is left of its last end. */
 export class ServerObserver {
-  readonly #deps: ServerObserverDeps;
+  readonly #parts: ObservedParts;
   #startedInMs: number | null = null;
   #lastExit: ServerStatus['lastExit'] = null;
   #stderrTail = '';
 
-  constructor(deps: ServerObserverDeps) {
-    this.#deps = deps;
+  constructor(parts: ObservedParts) {
+    this.#parts = parts;
   }
 
   /** A start begins; it has taken place when the server is listed for the first time. */
   starting(): void {
     this.#startedInMs = null;
-    this.#deps.launches.starting();
+    this.#parts.launches.starting();
   }
 
   listed(): void {
-    const { context, supervisor } = this.#deps;
+    const { context, supervisor } = this.#parts;
     this.#startedInMs ??= context.deps.clock.now() - supervisor.startedAt;
     this.tell();
   }
 
   ended(connection: Connection): void {
-    this.#deps.launches.ended(connection);
+    this.#parts.launches.ended(connection);
     this.#stderrTail = connection.transport.stderrTail();
     if (connection.ended?.kind === 'exited')
       this.#lastExit = { code: connection.ended.code, signal: connection.ended.signal };
   }
 
   tell(): void {
-    const { context } = this.#deps;
+    const { context } = this.#parts;
     context.deps.events.statusChanged(context.name, this.status());
   }
 
   /** A snapshot for people. It says what to do where that is known, and shows no secret. */
   status(): ServerStatus {
-    const { context, supervisor, catalogs, connections, launches, story, phases } = this.#deps;
+    const { context, supervisor, catalogs, connections, launches, story, phases } = this.#parts;
     const { server, times } = context;
     const { state } = supervisor;
     const { pool, replicas } = connections;
@@ -114,12 +114,12 @@ export class ServerObserver {
   }
 
   #health(state: ServerState): Health {
-    if (UP.has(state)) return this.#deps.health.healthy ? 'healthy' : 'unhealthy';
+    if (UP.has(state)) return this.#parts.health.reason === null ? 'healthy' : 'unhealthy';
     return UNWELL.has(state) ? 'unhealthy' : 'unknown';
   }
 
   #reason(): string | null {
-    const { context, supervisor, health } = this.#deps;
+    const { context, supervisor, health } = this.#parts;
     const { state, reason } = supervisor;
     if (state === 'auth_required') return `${reason}; ${LOGIN_ADVICE}`;
     if (reason !== null) return reason;
@@ -130,7 +130,7 @@ export class ServerObserver {
 
   /** The definition for people (S3.16): names of variables and headers are shown, of their values none. */
   #definition(): DefinitionView {
-    const { server, logger } = this.#deps.context;
+    const { server, logger } = this.#parts.context;
     const { transport, description, misconfigured, enabled, start, timeoutMs } = server;
     const { command, args, env, headers } = sweptDefinition(transport);
     return {

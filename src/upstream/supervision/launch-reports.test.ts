@@ -8,8 +8,7 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { TransportSpec } from '../../model/server.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import type { Connection } from '../connection/connection.ts';
-import { ServerContext } from '../server-context.ts';
-import { UPSTREAM_TIMES, type UpstreamSetDeps } from '../upstream-deps.ts';
+import { type PartEvents, ServerContext, UPSTREAM_TIMES, type UpstreamSetDeps } from '../server-context.ts';
 import { type FailedStart, LaunchReports, likelyCause } from './launch-reports.ts';
 import type { Transition } from './state-machine.ts';
 
@@ -24,7 +23,9 @@ function endedWith(code: number, words: string): Connection {
 test('S1.19 a start that failed is told whole, also while the next one is under way', () => {
   const deps = { clock: new FakeClock(), logger: Logger.silent() } as unknown as UpstreamSetDeps;
   const limits = { maxProcesses: 1, maxTimeoutMs: 1, pool: POOL_DEFAULTS };
-  const reports = new LaunchReports(new ServerContext(serverNamed('dies'), deps, limits, UPSTREAM_TIMES));
+  const reports = new LaunchReports(
+    new ServerContext(serverNamed('dies'), deps, limits, UPSTREAM_TIMES, {} as PartEvents),
+  );
   const told = (): unknown[] => {
     const failure = reports.lastFailure;
     return failure === null ? [] : [failure.error, failure.exit, failure.stderrTail];

@@ -9,7 +9,6 @@ import type { FailureClass } from '../health/failure-class.ts';
 import { missingVariables } from '../process/environment.ts';
 import type { ServerContext } from '../server-context.ts';
 import { refusalOf } from '../transport/http-refusal.ts';
-import type { LaunchSurroundings } from '../upstream-deps.ts';
 import type { Transition } from './state-machine.ts';
 
 /** What is known of a start that failed. */
@@ -28,15 +27,8 @@ const NOT_EXECUTABLE = 126;
 const NOT_FOUND = 127;
 
 /** Why, most probably, and what to do about it; null where nothing is known beyond the error itself. */
-export function likelyCause({
-  transport,
-  failure,
-  error,
-  missing,
-  inContainer,
-  exit,
-  timedOut,
-}: FailedStart): string | null {
+export function likelyCause(start: FailedStart): string | null {
+  const { transport, failure, error, missing, inContainer, exit, timedOut } = start;
   if (missing.length > 0) {
     return `${missing.join(', ')} is to be handed on to it, and is not set in the gateway's own environment`;
   }
@@ -73,8 +65,6 @@ function isHere(url: string): boolean {
   return URL.canParse(url) && isLoopbackHost(bareHost(new URL(url).hostname));
 }
 
-const NO_SURROUNDINGS: LaunchSurroundings = { environment: {}, inContainer: false };
-
 /** What was left of the connections of one start; it may come after the start has failed. */
 interface Remains {
   exit: LaunchFailure['exit'];
@@ -95,8 +85,7 @@ export class LaunchReports {
 
   /** null when the last start succeeded, or none has ended. */
   get lastFailure(): LaunchFailure | null {
-    if (this.#last === null) return null;
-    return { ...this.#last.failure, ...this.#last.remains };
+    return this.#last === null ? null : { ...this.#last.failure, ...this.#last.remains };
   }
 
   starting(): void {
@@ -115,30 +104,22 @@ export class LaunchReports {
     if (!DOWN.has(to)) return;
     const { deps, logger, times, server } = this.#context;
     const { transport } = server;
-    const { environment, inContainer } = deps.surroundings ?? NO_SURROUNDINGS;
-    const local = transport.type === 'stdio' ? transport : null;
-    const swept = sweptDefinition(transport);
-    const missing = local === null ? [] : missingVariables(local, environment);
-    const found = {
-      transport,
-      failure,
-      error,
-      missing,
-      inContainer,
-      exit: this.#remains.exit,
-      timedOut: deps.clock.now() - this.#startedAt >= times.startupMs,
-    };
-    const told = {
+    const { environment = {}, inContainer = false } = deps.surroundings ?? {};
+    const { command, args, env } = sweptDefinition(transport);
+    const missing = transport.type === 'stdio' ? missingVariables(transport, environment) : [];
+    const { exit } = this.#remains;
+    const timedOut = deps.clock.now() - this.#startedAt >= times.startupMs;
+    const failed = {
       at,
       error: logger.redact(reason ?? ''),
-      likelyCause: likelyCause(found),
-      command: swept.command === null ? null : logger.redact(swept.command),
-      arguments: swept.args.map((arg) => logger.redact(arg)),
-      environment: Object.keys(swept.env).sort(),
+      likelyCause: likelyCause({ transport, failure, error, missing, inContainer, exit, timedOut }),
+      command: command === null ? null : logger.redact(command),
+      arguments: args.map((arg) => logger.redact(arg)),
+      environment: Object.keys(env).sort(),
       missingVariables: missing,
       inContainer,
     };
-    this.#last = { failure: told, remains: this.#remains };
+    this.#last = { failure: failed, remains: this.#remains };
     logger.warn('server_start_failed', { ...this.lastFailure });
   }
 }

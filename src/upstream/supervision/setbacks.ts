@@ -16,9 +16,8 @@ export const UNREACHABLE_THRESHOLD = 3;
 const LOCAL_DELAYS_MS = [1 * SECOND, 2 * SECOND];
 
 /**
- * How long to wait before the next start after so many failed ones in a row (1 or more). A local process that
- * crashed while it was healthy has none to its name, and is started at once (F01); remote servers follow S3.1 from
- * their first failure.
+ * The delay before the next start after so many failed ones in a row. A local process that crashed from health has none and
+ * is started at once (F01); remote servers follow S3.1 from their first failure.
  */
 export function restartDelayMs(failures: number, local: boolean, unit: number): number {
   if (failures < 1) return 0;
@@ -27,22 +26,22 @@ export function restartDelayMs(failures: number, local: boolean, unit: number): 
   return backoffMs(CURVE, failures - 1 - (local ? LOCAL_DELAYS_MS.length : 0), unit);
 }
 
-/** What a call hears that a server in this state cannot take; `error` led to the state. */
+/** The error of a call that a server in this state cannot take; `error` led to the state. */
 export function refusalOf(
   server: string,
   state: ServerState,
   error: GatewayError | null,
-  retryAfterMs: number,
+  afterMs: number,
 ): GatewayError {
   const notSent = (text: string, more: { readonly retryable?: false; readonly retryAfterMs?: number }) =>
-    new GatewayError('NOT_SENT', text, { server, ...more, cause: error ?? undefined });
+    new GatewayError('NOT_SENT', `${server} is ${text}`, { server, ...more, cause: error ?? undefined });
   switch (state) {
     case 'auth_required':
       return new GatewayError('AUTH_REQUIRED', `${server} asks for credentials; ${LOGIN_ADVICE}`, { server });
     case 'misconfigured':
-      return notSent(`${server} is misconfigured: ${error?.message}`, { retryable: false });
+      return notSent(`misconfigured: ${error?.message}`, { retryable: false });
     case 'defect':
-      return notSent(`${server} is out of service until it is restarted: ${error?.message}`, { retryable: false });
+      return notSent(`out of service until it is restarted: ${error?.message}`, { retryable: false });
     case 'suspended':
     case 'stopped':
     case 'disconnected':
@@ -50,27 +49,22 @@ export function refusalOf(
       return new GatewayError('NOT_SENT', `${server} is ${state}`, { server, retryable: false });
     default:
       if (state === 'failed' && error?.code === 'OVERLOADED') return error;
-      return notSent(`${server} is ${state}${error === null ? '' : `: ${error.message}`}`, { retryAfterMs });
+      return notSent(`${state}${error === null ? '' : `: ${error.message}`}`, { retryAfterMs: afterMs });
   }
-}
-
-interface SetbacksDeps {
-  readonly local: boolean;
-  readonly clock: Clock;
-  readonly random: Random;
 }
 
 /** What went wrong with one server since it last proved itself, and when it is tried again because of it. */
 export class Setbacks {
-  readonly #deps: SetbacksDeps;
+  readonly #deps: { readonly local: boolean; readonly clock: Clock; readonly random: Random };
   /** Failed starts and early deaths in a row. */
   #inRow = 0;
   /** Those of them that may be over with the next attempt (S3.8). */
-  #failures = 0;
-  #nextAt: number | null = null;
+  failures = 0;
+  /** Monotonic time of the next attempt; null when none is planned. */
+  nextAt: number | null = null;
   #disarm: (() => void) | null = null;
 
-  constructor(deps: SetbacksDeps) {
+  constructor(deps: { readonly local: boolean; readonly clock: Clock; readonly random: Random }) {
     this.#deps = deps;
   }
 
@@ -78,18 +72,9 @@ export class Setbacks {
     return this.#inRow > 0;
   }
 
-  get failures(): number {
-    return this.#failures;
-  }
-
   /** A remote server that failed so often is not waited for. */
   get unreachable(): boolean {
-    return !this.#deps.local && this.#failures >= UNREACHABLE_THRESHOLD;
-  }
-
-  /** Monotonic time of the next attempt; null when none is planned. */
-  get nextAt(): number | null {
-    return this.#nextAt;
+    return !this.#deps.local && this.failures >= UNREACHABLE_THRESHOLD;
   }
 
   /** Our own abort says nothing of the server, and our own limits are no failure of its. */
@@ -97,12 +82,12 @@ export class Setbacks {
     const found = failureClass(error);
     if (found === 'abort') return;
     this.#inRow++;
-    if (found === 'transient' && error.code !== 'OVERLOADED') this.#failures++;
+    if (found === 'transient' && error.code !== 'OVERLOADED') this.failures++;
   }
 
   forgive(): void {
     this.#inRow = 0;
-    this.#failures = 0;
+    this.failures = 0;
   }
 
   /** An attempt by the curve; one that is planned already stays. */
@@ -110,10 +95,10 @@ export class Setbacks {
     if (this.#disarm !== null) return;
     const { clock, local, random } = this.#deps;
     const delayMs = restartDelayMs(Math.max(1, this.#inRow), local, random.unit());
-    this.#nextAt = clock.now() + delayMs;
+    this.nextAt = clock.now() + delayMs;
     this.#disarm = clock.after(delayMs, () => {
       this.#disarm = null;
-      this.#nextAt = null;
+      this.nextAt = null;
       attempt();
     });
   }
@@ -121,6 +106,6 @@ export class Setbacks {
   cancel(): void {
     this.#disarm?.();
     this.#disarm = null;
-    this.#nextAt = null;
+    this.nextAt = null;
   }
 }

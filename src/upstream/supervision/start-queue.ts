@@ -16,6 +16,11 @@ interface StartQueueLimits {
   readonly patienceMs: number;
 }
 
+/** `give`: the start may begin. */
+interface QueuedPlace extends StartPlace {
+  give(): void;
+}
+
 /**
  * The places in which servers start, a few at a time: many that start at once do not starve each other, and those that
  * hang do not keep the others from starting. Starts that a call waits for come first; of equals, the one that came first.
@@ -24,8 +29,8 @@ interface StartQueueLimits {
 export class StartQueue {
   readonly #limits: StartQueueLimits;
   readonly #clock: Clock;
-  readonly #calls = new Set<Place>();
-  readonly #background = new Set<Place>();
+  readonly #calls = new Set<QueuedPlace>();
+  readonly #background = new Set<QueuedPlace>();
   #running = 0;
   /** Starts that may still begin in this turn. */
   #left = PER_TURN;
@@ -39,36 +44,59 @@ export class StartQueue {
   /** Resolves when the attempt has a place, or was called off. One that has a place keeps it. */
   take(attempt: Attempt): Promise<void> {
     if (attempt.cancelled) return Promise.resolve();
-    if (attempt.place === null) {
-      const place = new Place(attempt, this.#clock, {
-        hasten: () => {
-          if (this.#background.delete(place)) this.#calls.add(place);
-        },
-        left: (had) => {
-          if (had) this.#running--;
-          this.#background.delete(place);
-          this.#calls.delete(place);
-          this.#next();
-        },
-      });
-      attempt.place = place;
-      (attempt.hurried ? this.#calls : this.#background).add(place);
+    if (attempt.place !== null) return attempt.place.given;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    let disarm = (): void => {};
+    let had = false;
+    let over = false;
+    const end = (): void => {
+      if (over) return;
+      over = true;
+      disarm();
+      resolve();
+      if (had) this.#running--;
+      this.#background.delete(place);
+      this.#calls.delete(place);
       this.#next();
-    }
-    return attempt.place.given;
+    };
+    const place: QueuedPlace = {
+      given: promise,
+      give: () => {
+        had = true;
+        disarm = this.#clock.after(this.#limits.patienceMs, end);
+        attempt.begin();
+        resolve();
+      },
+      hasten: () => {
+        if (this.#background.delete(place)) this.#calls.add(place);
+      },
+      leave: () => {
+        attempt.place = null;
+        end();
+      },
+    };
+    attempt.place = place;
+    (attempt.hurried ? this.#calls : this.#background).add(place);
+    this.#next();
+    return promise;
   }
 
   #next(): void {
     while (this.#running < this.#limits.width && this.#left > 0) {
       const place = this.#first();
       if (place === null) return;
-      if (this.#left-- === PER_TURN) setImmediate(() => this.#turn());
+      if (this.#left-- === PER_TURN) {
+        setImmediate(() => {
+          this.#left = PER_TURN;
+          this.#next();
+        });
+      }
       this.#running++;
-      place.give(this.#limits.patienceMs);
+      place.give();
     }
   }
 
-  #first(): Place | null {
+  #first(): QueuedPlace | null {
     const [call = null] = this.#calls;
     const [background = null] = this.#background;
     const { width, forCalls } = this.#limits;
@@ -82,60 +110,5 @@ export class StartQueue {
     this.#background.delete(background);
     this.#callsInARow = 0;
     return background;
-  }
-
-  #turn(): void {
-    this.#left = PER_TURN;
-    this.#next();
-  }
-}
-
-interface PlaceDeps {
-  readonly hasten: () => void;
-  /** It is free, or no longer waited for. */
-  readonly left: (had: boolean) => void;
-}
-
-class Place implements StartPlace {
-  readonly #attempt: Attempt;
-  readonly #clock: Clock;
-  readonly #deps: PlaceDeps;
-  readonly #given = Promise.withResolvers<void>();
-  #state: 'waiting' | 'had' | 'over' = 'waiting';
-  #disarm: () => void = () => {};
-
-  constructor(attempt: Attempt, clock: Clock, deps: PlaceDeps) {
-    this.#attempt = attempt;
-    this.#clock = clock;
-    this.#deps = deps;
-  }
-
-  get given(): Promise<void> {
-    return this.#given.promise;
-  }
-
-  hasten(): void {
-    this.#deps.hasten();
-  }
-
-  give(patienceMs: number): void {
-    this.#state = 'had';
-    this.#disarm = this.#clock.after(patienceMs, () => this.#end());
-    this.#attempt.begin();
-    this.#given.resolve();
-  }
-
-  leave(): void {
-    this.#attempt.place = null;
-    this.#end();
-  }
-
-  #end(): void {
-    const before = this.#state;
-    if (before === 'over') return;
-    this.#state = 'over';
-    this.#disarm();
-    this.#given.resolve();
-    this.#deps.left(before === 'had');
   }
 }

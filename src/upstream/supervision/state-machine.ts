@@ -5,10 +5,9 @@ import type { Attempt } from '../connection/attempt.ts';
 import { type FailureClass, failureClass } from '../health/failure-class.ts';
 
 /**
- * Which state may follow which (S3.20). `running` is a local process, `connected` a remote server; `stopped` and
- * `disconnected` are what they are after a stop. `degraded` was up and is being brought back; `failed` waits for its
- * next attempt, `unreachable` for a long one. `defect` waits for a restart,
- * `misconfigured` for another definition, which is another upstream.
+ * Which state may follow which (S3.20). `running` and `stopped` are of a local process, `connected` and `disconnected` of a
+ * remote server. `degraded` was up and is being brought back; `failed` waits for its next attempt, `unreachable` for a
+ * long one, `defect` for a restart, `misconfigured` for another definition.
  */
 const MOVES: Readonly<Record<ServerState, readonly ServerState[]>> = {
   unknown: ['starting', 'stopped', 'disconnected', 'suspended', 'misconfigured', 'defect'],
@@ -51,13 +50,10 @@ export interface Transition {
   readonly at: number;
 }
 
-export interface StateListener {
+/** What a supervisor starts and stops: a server, or one of its replicas. */
+export interface Supervised {
   /** The state has changed, and with it what is counted. Called once per step. Must not throw. */
   moved(transition: Transition): void;
-}
-
-/** What a supervisor starts and stops: a server, or one of its replicas. */
-export interface Supervised extends StateListener {
   /** Brings it up. Rejects with GatewayError; leaves nothing behind when the attempt is cancelled. */
   launch(attempt: Attempt): Promise<void>;
   /** Ends all its connections. Must not reject. */
@@ -69,53 +65,40 @@ export interface Supervised extends StateListener {
 }
 
 /**
- * The state of one server and the only way to change it. A step that the table does not have is refused, one that
- * leads nowhere is none, and whoever listens hears of each step once and in order: a step taken by a listener is told
- * when the present one has been.
+ * The state of one server and the only way to change it. A step that the table does not have is refused. The listener
+ * gets each step once and in order: one that it takes itself is reported after the present one.
  */
 export class StateMachine {
   readonly #server: string;
   readonly #clock: Clock;
-  readonly #listener: StateListener;
-  readonly #untold: Transition[] = [];
-  #telling = false;
-  #state: ServerState = 'unknown';
-  #error: GatewayError | null = null;
+  readonly #listener: Pick<Supervised, 'moved'>;
+  readonly #unreported: Transition[] = [];
+  #reporting = false;
+  state: ServerState = 'unknown';
+  /** What led to the present state, or still weighs in it; null where all is well. */
+  error: GatewayError | null = null;
 
-  constructor(server: string, clock: Clock, listener: StateListener) {
+  constructor(server: string, clock: Clock, listener: Pick<Supervised, 'moved'>) {
     this.#server = server;
     this.#clock = clock;
     this.#listener = listener;
   }
 
-  get state(): ServerState {
-    return this.#state;
-  }
-
-  /** What led to the present state, or still weighs in it; null where all is well. */
-  get error(): GatewayError | null {
-    return this.#error;
-  }
-
   /** Throws where the table knows no such step; then nothing has changed. */
-  move(to: ServerState, error: GatewayError | null = this.#error): void {
-    const from = this.#state;
+  move(to: ServerState, error: GatewayError | null = this.error): void {
+    const from = this.state;
     if (from !== to && !mayFollow(from, to)) throw new Error(`${this.#server}: no way from ${from} to ${to}`);
-    this.#error = error;
+    this.error = error;
     if (from === to) return;
-    this.#state = to;
+    this.state = to;
     const failure = error === null ? null : failureClass(error);
-    this.#untold.push({ from, to, reason: error?.message ?? null, failure, error, at: this.#clock.wall() });
-    this.#tell();
-  }
-
-  #tell(): void {
-    if (this.#telling) return;
-    this.#telling = true;
+    this.#unreported.push({ from, to, reason: error?.message ?? null, failure, error, at: this.#clock.wall() });
+    if (this.#reporting) return;
+    this.#reporting = true;
     try {
-      for (let next = this.#untold.shift(); next !== undefined; next = this.#untold.shift()) this.#listener.moved(next);
+      while (this.#unreported.length > 0) this.#listener.moved(this.#unreported.shift()!);
     } finally {
-      this.#telling = false;
+      this.#reporting = false;
     }
   }
 }

@@ -1,10 +1,12 @@
-import type { Clock } from '../../model/clock.ts';
-import { within } from '../../model/clock.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
+import { type Clock, within } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import type { Era } from '../../model/message.ts';
 import type { Random } from '../../model/random.ts';
 import { type AuthChallenge, type ServerState, UP } from '../../model/server-state.ts';
 import { Attempt, type WaitingCall } from '../connection/attempt.ts';
 import { asGatewayError } from '../connection/failures.ts';
+import { ownEra } from '../connection/spoken-eras.ts';
 import { challengeOf, Defect, failureClass } from '../health/failure-class.ts';
 import { Misconfigured } from '../process/command.ts';
 import { refusalOf, Setbacks } from './setbacks.ts';
@@ -32,16 +34,16 @@ const HEALTHY_AFTER_MS = 10_000;
 const EARLY_ATTEMPT_MS = 5_000;
 
 /**
- * The state machine that starts, watches, backs off and restarts one server. Starts are single flight; a stop during
- * a start wins; a restart is a stop, a grace period and a start, and asking for one while one is under way joins it.
- * A start belongs to the supervisor: it goes on when the call that wanted it is gone.
+ * Starts, watches, backs off and restarts one server. Starts are single flight; a stop during a start wins; a restart is
+ * a stop, a grace period and a start. A start goes on when the call that wanted it is gone.
  */
 export class Supervisor {
   readonly #deps: SupervisorDeps;
   readonly #supervised: Supervised;
   readonly #machine: StateMachine;
-  /** Only a start that proves itself makes up for them. */
   readonly #setbacks: Setbacks;
+  /** Who wants the coming start; era null: in the one that the server speaks. null: no one client does. */
+  wish: { readonly profile: ClientProfile; readonly era: Era | null } | null = null;
   /** What ended during the start under way. */
   #crashedMeanwhile: GatewayError | null = null;
   restarts = 0;
@@ -80,18 +82,17 @@ export class Supervisor {
     return UP.has(this.state);
   }
 
-  /** What led to the present state; null where all is well. */
   get error(): GatewayError | null {
     return this.#machine.error;
   }
 
   get reason(): string | null {
-    return this.#machine.error?.message ?? null;
+    return this.error?.message ?? null;
   }
 
   /** Of the answer that asked for credentials; null in every other state than `auth_required`. */
   get challenge(): AuthChallenge | null {
-    return this.state === 'auth_required' && this.#machine.error !== null ? challengeOf(this.#machine.error) : null;
+    return this.state === 'auth_required' && this.error !== null ? challengeOf(this.error) : null;
   }
 
   /** Failures that a person has to correct, or to log in for, are not counted (S3.8). */
@@ -131,9 +132,7 @@ export class Supervisor {
     if (this.state === 'unknown') this.#dueAt ??= this.#deps.clock.now();
   }
 
-  /**
-   * Starts it (when a stop under way is done), or joins what is under way. Resolves when that ended, well or not.
-   */
+  /** Starts it (when a stop under way is done), or joins what is under way. Resolves when that ended, well or not. */
   start(): Promise<void> {
     if (this.#restarting !== null) return this.#restarting;
     if (this.up || this.state === 'defect') return Promise.resolve();
@@ -144,36 +143,39 @@ export class Supervisor {
     return this.#running?.done ?? this.#run(true);
   }
 
+  /** As `ready`, started for this client where it is not up. */
+  async readyFor(profile: ClientProfile, era: Era = ownEra(profile)): Promise<void> {
+    if (this.up) return;
+    this.wish = { profile, era };
+    await this.ready();
+  }
+
   /**
-   * Waits until calls can be sent. A server that failed gets one attempt before its time, for all who ask, and not
-   * more often than every 5 s; one that is unreachable is not waited for. Rejects with GatewayError.
+   * Waits until calls can be sent. A server that failed gets one attempt before its time, for all callers together, and
+   * not more often than every 5 s; one that is unreachable is not waited for. Rejects with GatewayError.
    */
   async ready(): Promise<void> {
-    const restarting = this.#restarting;
-    if (restarting !== null) await restarting;
+    if (this.#restarting !== null) await this.#restarting;
     if (this.up) return;
+    const now = this.#deps.clock.now();
+    // Nothing was started because of our own limits: trying again costs nothing.
+    const early = this.error?.code === 'OVERLOADED' || now - this.#lastEarly >= EARLY_ATTEMPT_MS;
     if (this.#running !== null) await this.#running.done;
     else if (this.state === 'unknown' || this.state === 'degraded') await this.#run(true);
-    else if (
-      this.state === 'failed' &&
-      (this.#noRoom || this.#deps.clock.now() - this.#lastEarly >= EARLY_ATTEMPT_MS)
-    ) {
-      this.#lastEarly = this.#deps.clock.now();
+    else if (this.state === 'failed' && early) {
+      this.#lastEarly = now;
       await this.#run(false);
     }
     if (!this.up) throw this.#refusal();
   }
 
-  /**
-   * Resolves when the start that is under way, or due, has ended, well or not; at once where there is none. Starts nothing:
-   * for callers that only want to know how it ends.
-   */
-  begun(): Promise<void> {
-    if (this.#restarting !== null) return this.#restarting;
-    if (this.#running !== null) return this.#running.done;
-    if (this.state !== 'unknown' || this.#dueAt === null) return Promise.resolve();
-    this.#due ??= Promise.withResolvers();
-    return this.#due.promise;
+  /** Whether it is up once the start that is under way, or due, has ended. That one is for this client; starts nothing. */
+  async begunFor(profile: ClientProfile): Promise<boolean> {
+    if (!this.up) this.wish = { profile, era: ownEra(profile) };
+    if (this.#restarting !== null) await this.#restarting;
+    else if (this.#running !== null) await this.#running.done;
+    else if (this.state === 'unknown' && this.#dueAt !== null) await (this.#due ??= Promise.withResolvers()).promise;
+    return this.up;
   }
 
   /** A call was answered: whatever crashes now crashes from health. */
@@ -185,8 +187,8 @@ export class Supervisor {
 
   /**
    * A connection ended by itself. A crash from health is followed by a start at once, others by the curve. `openedAt` (wall
-   * clock): one that was opened before the present start says nothing of what that start brings up. Where many processes
-   * die at once, the end of the first begins a start, and the others are reported during or after it.
+   * clock): where many processes die at once, the end of the first begins a start, and what was opened before that start
+   * says nothing of it.
    */
   crashed(error: GatewayError, openedAt = Number.POSITIVE_INFINITY): void {
     const found = failureClass(error);
@@ -208,10 +210,7 @@ export class Supervisor {
     else void this.#run(true);
   }
 
-  /**
-   * An exception that nothing expected: all of it ends, and nothing is started before a restart. False where nothing of it
-   * runs anyway.
-   */
+  /** An exception that nothing expected: all of it ends until a restart. False where nothing of it runs anyway. */
   defect(error: GatewayError): boolean {
     if (!mayFollow(this.state, 'defect')) return false;
     this.#callOff();
@@ -232,8 +231,7 @@ export class Supervisor {
     const restarting = this.#restart().finally(() => {
       if (this.#restarting === restarting) this.#restarting = null;
     });
-    this.#restarting = restarting;
-    return restarting;
+    return (this.#restarting = restarting);
   }
 
   /** Whatever was begun or planned loses. Returns the new generation. */
@@ -241,8 +239,7 @@ export class Supervisor {
     this.#generation++;
     this.#calls = [];
     this.#dueAt = null;
-    this.#due?.resolve();
-    this.#due = null;
+    this.#begins();
     this.#setbacks.cancel();
     this.#endGrace();
     const running = this.#running;
@@ -251,23 +248,27 @@ export class Supervisor {
     return this.#generation;
   }
 
+  /** Those who wait for the first start to begin wait for what has become of it. */
+  #begins(done?: Promise<void>): void {
+    this.#due?.resolve(done);
+    this.#due = null;
+  }
+
   #stop(target: 'stopped' | 'suspended'): Promise<void> {
     const generation = this.#callOff();
     const rest = target === 'stopped' && !this.#deps.local ? 'disconnected' : target;
-    if (isAtRest(this.state)) {
+    const halted = async (): Promise<void> => {
+      await this.#supervised.halt();
+      if (generation !== this.#generation) return;
+      this.#stopping = null;
       this.#machine.move(rest, null);
-      return Promise.resolve();
+    };
+    if (!isAtRest(this.state)) {
+      this.#machine.move('stopping');
+      return (this.#stopping = halted());
     }
-    this.#machine.move('stopping');
-    this.#stopping = this.#halt(generation, rest);
-    return this.#stopping;
-  }
-
-  async #halt(generation: number, rest: ServerState): Promise<void> {
-    await this.#supervised.halt();
-    if (generation !== this.#generation) return;
-    this.#stopping = null;
     this.#machine.move(rest, null);
+    return Promise.resolve();
   }
 
   async #restart(): Promise<void> {
@@ -298,13 +299,12 @@ export class Supervisor {
 
   #run(counts: boolean): Promise<void> {
     const { misconfigured, mark, server } = this.#deps;
+    const held = mark?.held;
     if (misconfigured !== undefined) {
       this.#machine.move('misconfigured', new Misconfigured(misconfigured, server));
-      this.#due?.resolve();
-      this.#due = null;
+      this.#begins();
       return Promise.resolve();
     }
-    const held = mark?.held;
     if (held != null) {
       this.defect(new Defect(server, held, held));
       return Promise.resolve();
@@ -320,14 +320,13 @@ export class Supervisor {
     this.#crashedMeanwhile = null;
     const done = this.#attempt(attempt, counts);
     this.#running = { attempt, done };
-    this.#due?.resolve(done);
-    this.#due = null;
+    this.#begins(done);
     return done;
   }
 
   async #attempt(attempt: Attempt, counts: boolean): Promise<void> {
-    let failure: GatewayError | null = null;
     const { clock, mark, server, times } = this.#deps;
+    let failure: GatewayError | null = null;
     const ended = await mark?.begin(attempt.begun); // The state says `starting` first.
     if (this.#running?.attempt !== attempt) return ended?.();
     const launch = Promise.try(() => this.#supervised.launch(attempt)).finally(ended);
@@ -348,7 +347,12 @@ export class Supervisor {
     this.#calls = [];
     this.#dueAt = null;
     if (failure === null) this.#cameUp();
-    else this.#failed(failure, counts);
+    else if (failure.code === 'AUTH_REQUIRED') this.#askForCredentials(failure);
+    else if (failureClass(failure) === 'defect') this.defect(failure);
+    else {
+      if (counts) this.#setbacks.count(failure);
+      this.#backOff(failure);
+    }
   }
 
   #cameUp(): void {
@@ -360,25 +364,11 @@ export class Supervisor {
     if (crashed !== null) this.crashed(crashed);
   }
 
-  #failed(error: GatewayError, counts: boolean): void {
-    if (error.code === 'AUTH_REQUIRED') this.#askForCredentials(error);
-    else if (failureClass(error) === 'defect') this.defect(error);
-    else {
-      if (counts) this.#setbacks.count(error);
-      this.#backOff(error);
-    }
-  }
-
   /** Nothing but credentials will help, so nothing is planned. */
   #askForCredentials(error: GatewayError): void {
     this.#setbacks.cancel();
     this.#supervised.beforeAuthRequired?.(error);
     this.#machine.move('auth_required', error);
-  }
-
-  /** Nothing was started, because of our own limits: trying again costs nothing. */
-  get #noRoom(): boolean {
-    return this.#machine.error?.code === 'OVERLOADED';
   }
 
   #backOff(error: GatewayError): void {
@@ -389,11 +379,10 @@ export class Supervisor {
   }
 
   #refusal(): GatewayError {
-    const { clock, server } = this.#deps;
     const { state, error } = this.#machine;
-    const now = clock.now();
+    const now = this.#deps.clock.now();
     const retryAt = this.#setbacks.nextAt ?? now;
     const soonest = state === 'failed' ? Math.min(retryAt, this.#lastEarly + EARLY_ATTEMPT_MS) : retryAt;
-    return refusalOf(server, state, error, Math.max(0, Math.round(soonest - now)));
+    return refusalOf(this.#deps.server, state, error, Math.max(0, Math.round(soonest - now)));
   }
 }

@@ -5,10 +5,9 @@ import { statefulScript, statelessScript } from '../../test/support/scripted-ser
 import { clientOf, serverOf, toolCall, UpstreamBench } from '../../test/support/upstream-bench.ts';
 import { Logger } from '../telemetry/logger.ts';
 import type { Connection } from './connection/connection.ts';
-import { ConnectionEvents, type ConnectionEventsParts } from './connection-events.ts';
-import { ServerContext } from './server-context.ts';
-import type { StoryPart } from './status/server-story.ts';
-import { type NodeLimits, UPSTREAM_TIMES, type UpstreamSetDeps } from './upstream-deps.ts';
+import { UPSTREAM_TIMES, type UpstreamSetDeps } from './server-context.ts';
+import { ServerStory } from './status/server-story.ts';
+import { type NodeShared, UpstreamParts } from './upstream-parts.ts';
 
 /** What the gateway is told of connections, so that it can set up anew what was set up on them. */
 
@@ -73,17 +72,16 @@ test('check:B8 the connection that all clients of a stateless server share has o
 
 test('fault:F28 a connection whose session was superseded while nodes were apart is left by new calls, and finishes those it has', async () => {
   const bench = new UpstreamBench();
-  const deps = { events: bench.events, metrics: bench.metrics, logger: Logger.silent() } as unknown as UpstreamSetDeps;
-  const context = new ServerContext(serverOf('a'), deps, {} as NodeLimits, UPSTREAM_TIMES);
-  const events = new ConnectionEvents(context, {} as StoryPart);
+  const { verdicts: eraVerdicts } = bench.remembered;
+  const { clock, events, metrics } = bench;
+  const deps = { clock, events, metrics, eraVerdicts, logger: Logger.silent() } as unknown as UpstreamSetDeps;
+  const node = { deps, limits: {}, times: UPSTREAM_TIMES } as unknown as NodeShared;
+  const parts = new UpstreamParts(serverOf('a'), node, new ServerStory('a', null), []);
   const forgotten: unknown[] = [];
-  const pool = {
-    forget: (connection: unknown) => {
-      forgotten.push(connection);
-      return null;
-    },
+  parts.connections.pool.forget = (connection) => {
+    forgotten.push(connection);
+    return null;
   };
-  events.attach({ connections: { pool } } as unknown as ConnectionEventsParts);
   const told: string[] = [];
   let finish = (): void => {};
   const connection = {
@@ -91,7 +89,7 @@ test('fault:F28 a connection whose session was superseded while nodes were apart
     drained: () => new Promise<void>((resolve) => (finish = resolve)),
     close: async (how: string) => void told.push(how),
   } as unknown as Connection;
-  events.superseded(connection);
+  parts.superseded(connection);
   await settled();
   assert.deepEqual(forgotten, [connection]);
   assert.deepEqual(told, ['left']);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../test/support/fake-clock.ts';
-import { KEPT_MS, OpenFailures } from './server-runs.ts';
+import { KEPT_MS, OpenFailures } from './dispatcher.ts';
 
 test('a connection that could not be opened counts as such for ten seconds, or until it is', async () => {
   const clock = new FakeClock();

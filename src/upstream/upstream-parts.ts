@@ -1,0 +1,395 @@
+import { PhaseTimes } from '../http/client/phase-times.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import type { Message } from '../model/message.ts';
+import type { ConnectionChange, StateLoss } from '../model/ports.ts';
+import { isOwnProcess, type Server } from '../model/server.ts';
+import type { ListKind } from '../model/server-catalog.ts';
+import { type RecoveryStep, UP } from '../model/server-state.ts';
+import { declares } from '../protocol/askable.ts';
+import { result } from '../protocol/compose.ts';
+import type { Metric, Series } from '../telemetry/metrics.ts';
+import type { Attempt } from './connection/attempt.ts';
+import type { Connection } from './connection/connection.ts';
+import { Connector } from './connection/connector.ts';
+import { asGatewayError, closedError, EraUnspoken } from './connection/failures.ts';
+import type { ConnectionsOwner } from './connection/server-messages.ts';
+import { keysOfSession, labelOf, sessionOf, type WantedConnection } from './connection/session-key.ts';
+import { SpokenEras } from './connection/spoken-eras.ts';
+import { challengeOf } from './health/failure-class.ts';
+import { HealthProbe } from './health/health-probe.ts';
+import { ServerHealth } from './health/server-health.ts';
+import { ListUpkeep } from './lists/list-upkeep.ts';
+import { type RememberedCatalog, ServerCatalogs } from './lists/server-catalogs.ts';
+import { ClientConnections } from './pool/client-connections.ts';
+import { LostConnections } from './pool/lost-connections.ts';
+import type { ProcessQuota } from './pool/process-quota.ts';
+import {
+  type NodeLimits,
+  type PartEvents,
+  ServerContext,
+  type Swept,
+  type UpstreamSetDeps,
+  type UpstreamTimes,
+} from './server-context.ts';
+import { ServerObserver } from './status/server-observer.ts';
+import type { ServerStory, StoryPart } from './status/server-story.ts';
+import { LaunchReports } from './supervision/launch-reports.ts';
+import { ReadinessWatch } from './supervision/readiness-watch.ts';
+import type { StartQueue } from './supervision/start-queue.ts';
+import type { Supervised, Transition } from './supervision/state-machine.ts';
+import { Supervisor } from './supervision/supervisor.ts';
+import type { ClosedReason, CloseReason } from './transport/transport.ts';
+
+/** What all servers of a node share. */
+export interface NodeShared {
+  readonly deps: UpstreamSetDeps;
+  readonly times: UpstreamTimes;
+  readonly limits: NodeLimits;
+  readonly quota: ProcessQuota;
+  /** Where processes start. */
+  readonly starts: StartQueue;
+}
+
+/** Keys of connections that ended and were not wanted again; beyond that they are forgotten. */
+const MAX_ENDED = 65_536;
+/** What is in flight on a connection that has lost its place gets so long to finish. */
+const FINISH_MS = 30_000;
+
+/**
+ * The parts of one server's running side: makes them, starts and ends what its supervisor orders, and brings what they
+ * report to those whom it concerns: the end of a connection to the supervisor and to the session that lost its state,
+ * changed lists to those who list, the rest to the gateway.
+ */
+export class UpstreamParts implements PartEvents, ConnectionsOwner<Connection>, Supervised {
+  readonly context: ServerContext;
+  readonly supervisor: Supervisor;
+  readonly eras: SpokenEras;
+  readonly connections: ClientConnections;
+  /** What a crash took, for the next start. */
+  readonly lost: LostConnections;
+  readonly catalogs: ServerCatalogs;
+  readonly upkeep: ListUpkeep;
+  readonly health: ServerHealth;
+  readonly probe: HealthProbe;
+  readonly launches: LaunchReports;
+  readonly observer: ServerObserver;
+  readonly story: ServerStory;
+  /** What it contributes to its server's story. */
+  readonly part: StoryPart;
+  /** Where a server behind a URL spends its time; null for others. */
+  readonly phases: PhaseTimes | null;
+  /** How the connections end when the server is halted. */
+  closeReason: CloseReason = 'remove';
+  /** null for what is started here, and is there when its start is over. */
+  readonly #readiness: ReadinessWatch | null;
+  /** Where processes wait for a place to start in; null for a server that is none. */
+  readonly #starts: StartQueue | null;
+  readonly #dropped: Metric<Series>;
+  /** Keys whose connection ended by itself, till they have another one. */
+  readonly #ended = new Set<string>();
+
+  constructor(server: Server, node: NodeShared, story: ServerStory, remembered: Iterable<RememberedCatalog>) {
+    const { deps, limits } = node;
+    const { clock, random } = deps;
+    const reachable = deps.surroundings?.reachable;
+    const { transport, name, connectionDigest, misconfigured } = server;
+    const context = new ServerContext(server, deps, limits, node.times, this);
+    const { local, times } = context;
+    this.context = context;
+    this.story = story;
+    this.part = story.part();
+    this.#starts = isOwnProcess(server) ? node.starts : null;
+    this.phases = 'url' in transport ? new PhaseTimes() : null;
+    const mark = deps.startMarks?.of(name, connectionDigest);
+    this.supervisor = new Supervisor({ server: name, local, clock, random, times, misconfigured, mark }, this);
+    this.eras = new SpokenEras(deps.eraVerdicts, connectionDigest);
+    this.connections = new ClientConnections(context, {
+      connector: new Connector(context, this.eras, this.phases, this),
+      eras: this.eras,
+      supervisor: this.supervisor,
+      quota: isOwnProcess(server) ? node.quota : null,
+      starts: this.#starts,
+    });
+    this.lost = new LostConnections(name, local, this.connections.pool);
+    this.catalogs = new ServerCatalogs(context, this.supervisor, this.connections, remembered);
+    this.upkeep = new ListUpkeep(context, this.catalogs);
+    this.health = new ServerHealth(context);
+    this.probe = new HealthProbe(context, this.connections.pool, this.health);
+    this.launches = new LaunchReports(context);
+    this.observer = new ServerObserver(this);
+    const looks = reachable !== undefined && 'url' in transport ? () => reachable(transport.url) : null;
+    this.#readiness = looks === null ? null : new ReadinessWatch(clock, this.supervisor, looks);
+    this.#dropped = deps.metrics.counter(
+      'trunkline_upstream_dropped_total',
+      'Messages of a server that belong to nothing, by reason.',
+      ['server', 'reason'],
+    );
+  }
+
+  // The server's run (`Supervised`).
+
+  async launch(attempt: Attempt): Promise<void> {
+    try {
+      await this.#launch(attempt);
+    } catch (error) {
+      // Callers and events see these words; they name commands and folders as they are used.
+      if (error instanceof Error) error.message = this.context.redacted(error.message);
+      throw error;
+    }
+  }
+
+  /** One start: brings back what a crash took, else opens the connection to list the server over. */
+  async #launch(attempt: Attempt): Promise<void> {
+    const { connections, lost, observer } = this;
+    if (this.#starts === null) attempt.begin();
+    this.catalogs.startedAnew();
+    observer.starting();
+    void attempt.begun.then(() => {
+      observer.starting();
+      observer.tell();
+    });
+    const connection = (await lost.bringBack(attempt)) ?? connections.pool.any() ?? (await this.#openFirst(attempt));
+    this.supervisor.wish = null;
+    this.upkeep.useful(connection, connection.profile);
+    // What died while others were brought back.
+    await lost.bringBack(attempt);
+  }
+
+  /** Which client wants the start may turn out while it waits for its place. */
+  async #openFirst(attempt: Attempt): Promise<Connection> {
+    try {
+      if (this.#starts !== null) await this.#starts.take(attempt);
+      const { neutral } = this.context;
+      const { profile, era } = this.supervisor.wish ?? this.catalogs.latestKind ?? { profile: neutral, era: null };
+      return await this.connections.first(profile, era, attempt);
+    } finally {
+      attempt.place?.leave();
+    }
+  }
+
+  async halt(): Promise<void> {
+    try {
+      const { pool, replicas } = this.connections;
+      const keys = [...pool.keys()];
+      const closed = pool.closeAll(this.closeReason);
+      for (const key of keys) this.ended(key);
+      await Promise.all([closed, replicas.halt()]);
+    } catch (error) {
+      this.context.logger.warn('server_halt_failed', { error: String(error) });
+    }
+  }
+
+  moved(transition: Transition): void {
+    const { to, from, reason, failure, at } = transition;
+    const { supervisor, probe, context } = this;
+    const { logger } = context;
+    this.health.startedAnew();
+    if (UP.has(to)) probe.begin();
+    else probe.end();
+    logger.info('server_state', { state: to, before: from, reason, failure });
+    if (to === 'defect') logger.error('server_defect', { stack: stackOf(supervisor.error?.cause) });
+    this.launches.moved(transition);
+    this.#readiness?.moved(to);
+    this.part.moved({ from, to, reason: context.redacted(reason), failure, challenge: supervisor.challenge, at });
+    this.changed();
+  }
+
+  beforeAuthRequired(error: GatewayError): void {
+    const { deps, logger } = this.context;
+    try {
+      deps.beforeAuthRequired?.(this.observer.status(), challengeOf(error));
+    } catch (cause) {
+      logger.error('auth_required_hook_failed', { error: String(cause) });
+    }
+  }
+
+  recovery(step: RecoveryStep, reason: string | null): void {
+    const { deps, logger, name } = this.context;
+    logger.info('server_recovery', { step, reason });
+    deps.news?.recovery(name, step, this.context.redacted(reason));
+  }
+
+  healthTurned(reason: string | null): void {
+    this.context.logger.warn('server_health', { health: reason === null ? 'healthy' : 'unhealthy', reason });
+    this.part.healthTurned(this.context.redacted(reason));
+    this.changed();
+  }
+
+  changed(): void {
+    this.observer.tell();
+  }
+
+  // Connections (`ConnectionsOwner`, and what the pool reports).
+
+  closed(connection: Connection, reason: ClosedReason): void {
+    const { connections, supervisor, lost, context } = this;
+    const want = connections.pool.forget(connection);
+    // During a handshake an end may be an answer; a start that fails of it tells by `abandoned`.
+    if (want === null) return;
+    this.abandoned(connection);
+    const error = closedError(context.name, reason, connection.transport.stderrTail());
+    context.logger.warn('connection_ended', { reason: reason.kind, error: error.message });
+    this.catalogs.ended(connection);
+    if (want.tenancy.kind !== 'spare') this.ended(want.key);
+    // An HTTP session may outlive its connection: whether it did is known when it is resumed.
+    if (connection.mcpSessionId === null || reason.kind === 'session_lost') {
+      connections.disowned(want.key, connection);
+      // For a session that all nodes use, the node that opens the next one reports it.
+      if (connection.era === 'stateful' && connection.joined === null) this.stateLost(want);
+    }
+    if (reason.kind === 'session_lost') this.#reinitialize(withLevel(want, connection));
+    else if (!this.#replaced(want, connection, error)) {
+      if (want.tenancy.kind !== 'spare') lost.add(withLevel(want, connection));
+      supervisor.crashed(error, connection.createdAt);
+    }
+  }
+
+  adopted(connection: Connection, want: WantedConnection): void {
+    const { key } = connection;
+    this.upkeep.useful(connection, want.profile);
+    this.#tell(key, 'opened');
+    if (this.#ended.delete(key)) {
+      // What the server would have said meanwhile is unknown.
+      this.context.deps.events.outdated(this.context.name, null);
+      void this.#tellAfter(this.catalogs.renewed(connection), [key], 'renewed');
+    }
+    this.connections.replicas.opened(want, connection.era);
+  }
+
+  ended(key: string): void {
+    if (this.#ended.size >= MAX_ENDED) this.#ended.clear();
+    this.#ended.add(key);
+    this.#tell(key, 'ended');
+  }
+
+  /** What its server kept for a session is lost, unless that is an HTTP session left as it is. */
+  swept({ want, connection, why, resumable }: Swept): void {
+    const { logger, name: server } = this.context;
+    const { consecutiveErrors, lastError } = connection.use;
+    logger.info('connection_swept', { connection: labelOf(want.tenancy), why, consecutiveErrors, lastError });
+    if (want.tenancy.kind === 'spare') return;
+    this.catalogs.ended(connection);
+    this.ended(want.key);
+    if (resumable) return;
+    const text =
+      why === 'errors' ? `it failed ${consecutiveErrors} times in a row: ${lastError}` : 'its connection was closed';
+    this.#replaced(want, connection, new GatewayError('NOT_SENT', text, { server }));
+    this.connections.forgetSession(want.key);
+    if (connection.era === 'stateful') this.stateLost(want, why);
+  }
+
+  /** The session is over: its connections are not waited for any more. */
+  released(sessionId: string): void {
+    for (const key of keysOfSession(sessionId)) this.#ended.delete(key);
+  }
+
+  abandoned(connection: Connection): void {
+    this.observer.ended(connection);
+  }
+
+  notified(connection: Connection, message: Message): void {
+    if (connection.tenancy.kind === 'spare') return;
+    const { deps, name } = this.context;
+    deps.events.notification(name, sessionOf(connection.tenancy), message, connection.key);
+  }
+
+  asked(connection: Connection, message: Message): Promise<Message> {
+    const sessionId = sessionOf(connection.tenancy);
+    // No one client to ask, but one capability that was declared: what is the same for all is answered for them.
+    if (sessionId === null && message.method === 'roots/list' && declares(connection.profile.capabilities, message)) {
+      return Promise.resolve(result(message.id, '{"roots":[]}', 'stateful'));
+    }
+    return this.context.deps.events.request(this.context.name, sessionId, message, connection.key);
+  }
+
+  outdated(_connection: Connection, message: Message): void {
+    this.context.deps.events.outdated(this.context.name, message);
+  }
+
+  listChanged(connection: Connection, message: Message): void {
+    this.upkeep.noted(connection, message);
+  }
+
+  missed(connection: Connection): void {
+    this.context.deps.events.outdated(this.context.name, null);
+    // All stateless connections are listened to over one of them.
+    const keys = connection.era === 'stateless' ? [...this.connections.pool.keys()] : [connection.key];
+    void this.#tellAfter(this.upkeep.relisted(connection), keys, 'missed');
+  }
+
+  unresponsive(connection: Connection): void {
+    void this.health.probe(connection);
+  }
+
+  replace(connection: Connection, error: GatewayError, how: CloseReason): void {
+    const ended = connection.close(how);
+    this.closed(connection, { kind: 'unreachable', error });
+    void ended;
+  }
+
+  /** What this connection's client has built up on its session is gone. What is in flight still gets its answer. */
+  superseded(connection: Connection): void {
+    const want = this.connections.pool.forget(connection);
+    connection.joined?.leave();
+    connection.joined = null;
+    void connection.drained(FINISH_MS).then(() => connection.close('remove'));
+    if (want === null) return;
+    this.abandoned(connection);
+    this.ended(want.key);
+    this.stateLost(want);
+  }
+
+  /** What the server kept for a session is gone. */
+  stateLost(of: { readonly tenancy: WantedConnection['tenancy'] }, cause: StateLoss = 'restarted'): void {
+    const sessionId = sessionOf(of.tenancy);
+    if (sessionId !== null) this.context.deps.events.stateLost(this.context.name, sessionId, cause);
+  }
+
+  dropped(reason: string): void {
+    this.#dropped.of(this.context.name, reason).add();
+  }
+
+  tool({ profile }: Connection, name: string): Buffer | null {
+    return this.catalogs.tool(profile.fingerprint, 'stateless', name);
+  }
+
+  listed(fingerprint: string, lists: readonly ListKind[], key: string | null): void {
+    const { deps, name } = this.context;
+    if (lists.length > 0 || key !== null) deps.events.catalogChanged(name, fingerprint, lists, key);
+    if (key === null) this.observer.listed();
+  }
+
+  /** Once the lists are known again, so that a client that is notified and lists gets the new ones. */
+  async #tellAfter(listed: Promise<void>, keys: readonly string[], change: ConnectionChange): Promise<void> {
+    await listed;
+    for (const key of keys) if (key !== '') this.#tell(key, change);
+    this.context.deps.events.relisted?.(this.context.name);
+  }
+
+  /** Whether the connection was one of several replicas, and another takes over. */
+  #replaced(want: WantedConnection, { era, use }: Connection, error: GatewayError): boolean {
+    return this.connections.replicas.crashed(want, era, error, use.requests > use.errors);
+  }
+
+  #tell(key: string, change: ConnectionChange): void {
+    this.context.deps.events.connectionChanged(this.context.name, key, change);
+  }
+
+  /** F22: a session the server has forgotten is replaced at once; what was not sent meanwhile waits for it. */
+  #reinitialize(want: WantedConnection): void {
+    const { pool } = this.connections;
+    const again = want.tenancy.kind === 'spare' ? pool.openSpare(want.profile, want.era) : pool.acquire(want);
+    again.catch((error: unknown) => {
+      if (!(error instanceof EraUnspoken)) this.supervisor.crashed(asGatewayError(error, this.context.name));
+    });
+  }
+}
+
+function stackOf(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}
+
+/** The session's next connection begins with the log level that it asked for on this one. */
+function withLevel(want: WantedConnection, { logLevel }: Connection): WantedConnection {
+  return want.tenancy.kind === 'session' ? { ...want, profile: { ...want.profile, logLevel } } : want;
+}
