@@ -13,23 +13,23 @@ const SECRET = 'a secret of the benchmark, of no worth to anybody';
 const PATIENCE_MS = 30_000;
 
 /** Which of the two nodes has the server in its file, and at which of them the load arrives. */
-type Where = { readonly homes: 'both' | 'the second'; readonly loaded: 'first' | 'second' | 'both' };
+type Where = { readonly instances: 'both' | 'the second'; readonly loaded: 'first' | 'second' | 'both' };
 
 /**
  * Two nodes over a nats-server of their own. The time and memory of those count that have to do with the calls; nats-server's
  * stand beside.
  */
-function twoNodes(name: string, { homes, loaded }: Where): Target {
+function twoNodes(name: string, { instances, loaded }: Where): Target {
   return {
     name,
     named: true,
     maxSessions: Number.POSITIVE_INFINITY,
     canServe: (behind) => behind !== 'fleet',
     async start(scene, behind) {
-      const pair = await pairOf(scene, behind, homes);
+      const pair = await pairOf(scene, behind, instances);
       const [first, second] = pair.urls;
       const urls = { first: [first], second: [second], both: [first, second] }[loaded];
-      const serving = homes === 'both' ? pair.nodes.filter((_, at) => urls.includes(pair.urls[at]!)) : pair.nodes;
+      const serving = instances === 'both' ? pair.nodes.filter((_, at) => urls.includes(pair.urls[at]!)) : pair.nodes;
       return {
         url: urls[0]!,
         alsoUrls: urls.slice(1),
@@ -43,10 +43,10 @@ function twoNodes(name: string, { homes, loaded }: Where): Target {
 }
 
 export const nodes: readonly Target[] = [
-  twoNodes('node a of two', { homes: 'both', loaded: 'first' }),
-  twoNodes('node b of two', { homes: 'both', loaded: 'second' }),
-  twoNodes('both nodes', { homes: 'both', loaded: 'both' }),
-  twoNodes('across nodes', { homes: 'the second', loaded: 'first' }),
+  twoNodes('node a of two', { instances: 'both', loaded: 'first' }),
+  twoNodes('node b of two', { instances: 'both', loaded: 'second' }),
+  twoNodes('both nodes', { instances: 'both', loaded: 'both' }),
+  twoNodes('across nodes', { instances: 'the second', loaded: 'first' }),
 ];
 
 interface Pair {
@@ -61,16 +61,21 @@ interface Pair {
 /** The rows of one scenario that stand on the same two nodes share them. */
 const pairs = new Map<string, Promise<Pair>>();
 
-async function pairOf(scene: Scene, behind: Behind, homes: Where['homes']): Promise<Pair> {
-  const name = `${behind} ${homes}`;
-  const starting = pairs.get(name) ?? startPair(scene, behind, homes, () => pairs.delete(name));
+async function pairOf(scene: Scene, behind: Behind, instances: Where['instances']): Promise<Pair> {
+  const name = `${behind} ${instances}`;
+  const starting = pairs.get(name) ?? startPair(scene, behind, instances, () => pairs.delete(name));
   pairs.set(name, starting);
   const pair = await starting;
   pair.users++;
   return pair;
 }
 
-async function startPair(scene: Scene, behind: Behind, homes: Where['homes'], ended: () => void): Promise<Pair> {
+async function startPair(
+  scene: Scene,
+  behind: Behind,
+  instances: Where['instances'],
+  ended: () => void,
+): Promise<Pair> {
   const folder = await mkdtemp(join(tmpdir(), 'trunkline-bench-nodes-'));
   const port = await freePort();
   const config = join(folder, 'nats.conf');
@@ -89,7 +94,7 @@ async function startPair(scene: Scene, behind: Behind, homes: Where['homes'], en
     for (const node of ['a', 'b']) {
       const own = await mkdtemp(join(folder, `${node}-`));
       const cluster = { nats: `nats://127.0.0.1:${port}`, node, secret: SECRET };
-      const its = homes === 'both' || node === 'b' ? servers : {};
+      const its = instances === 'both' || node === 'b' ? servers : {};
       started.push(await launch(own, its, { $schema: 'trunkline', cluster }, [COLLECTS]));
     }
     for (const { facts } of started) {

@@ -7,7 +7,7 @@ import { isLoopbackHost } from '../model/host-address.ts';
 import { ConfigFollower, type Reload } from '../registry/config-follower.ts';
 import { Reconciler } from '../registry/reconciler.ts';
 import type { RegistryChange } from '../registry/registry.ts';
-import { TruthFollower } from '../registry/truth-follower.ts';
+import { StoreFollower } from '../registry/store-follower.ts';
 import type { CloseReason } from '../upstream/transport/transport.ts';
 import { listenerSettings } from './listener-settings.ts';
 import { type Addresses, Listeners, mcpListener } from './listeners.ts';
@@ -16,7 +16,7 @@ import { controlPlane } from './plane.ts';
 import { type OpenSubjects, openPublicSubjects } from './public-subjects/open-public-subjects.ts';
 import { ReloadReport } from './reload-report.ts';
 import type { Rooms } from './rooms.ts';
-import { followHints } from './truth/truth-hints.ts';
+import { followHints } from './run-time-store/follow-hints.ts';
 import { productVersion } from './version.ts';
 
 /** Load balancers look at `/readyz` about once a second; until they have, new calls still arrive. */
@@ -45,7 +45,7 @@ export class App {
   readonly #follower: ConfigFollower;
   readonly #reconciler: Reconciler;
   /** Null where no other node writes to the truth. */
-  readonly #truthFollower: TruthFollower | null;
+  readonly #storeFollower: StoreFollower | null;
   /** Another process of the data folder may have approved or blocked something. */
   #pinsBehind = false;
   readonly #startedAt = new Date();
@@ -81,7 +81,7 @@ export class App {
       ],
       repair: () => rooms.upstreams.reconcile(),
     });
-    this.#truthFollower = rooms.truthShared ? new TruthFollower({ ...rooms, changed: () => this.#readShared() }) : null;
+    this.#storeFollower = rooms.storeShared ? new StoreFollower({ ...rooms, changed: () => this.#readShared() }) : null;
     if (!rooms.options.follow) this.#follower.unwatch();
     this.rooms.registry.onChange((change) => this.#apply(change));
     const { cluster, gateway } = rooms;
@@ -162,9 +162,9 @@ export class App {
       this.#public = openPublicSubjects(this.rooms);
     }
     this.#reconciler.start();
-    if (this.#truthFollower !== null) {
-      this.#truthFollower.start();
-      followHints(this.rooms, () => this.#truthFollower?.hint());
+    if (this.#storeFollower !== null) {
+      this.#storeFollower.start();
+      followHints(this.rooms, () => this.#storeFollower?.hint());
     }
     downstream.sessions.clean().catch((error: unknown) => logger.warn('sessions_not_cleaned', { error }));
   }
@@ -190,7 +190,7 @@ export class App {
   }
 
   readiness(): Readiness {
-    const unread = this.#truthFollower?.problem ?? null;
+    const unread = this.#storeFollower?.problem ?? null;
     const store = unread === null ? null : `the store of the cluster cannot be read: ${unread}`;
     const reason = this.#stopping ?? this.rooms.cluster?.notReady ?? store;
     return { ready: reason === null, reason: reason ?? '' };
@@ -259,7 +259,7 @@ export class App {
     this.failReadiness('stopping');
     this.#follower.close();
     this.#reconciler.close();
-    this.#truthFollower?.close();
+    this.#storeFollower?.close();
     const { rooms } = this;
     void this.#public?.close();
     rooms.gateway.close();
@@ -278,9 +278,9 @@ export class App {
   }
 
   async #readStore(): Promise<void> {
-    const { runTime, truth, pins, gateway } = this.rooms;
+    const { runTime, runTimeStore, pins, gateway } = this.rooms;
     if (await runTime.refresh()) this.#follower.overlaid();
-    this.#pinsBehind ||= truth.changedElsewhere?.() === true;
+    this.#pinsBehind ||= runTimeStore.changedElsewhere?.() === true;
     if (!this.#pinsBehind) return;
     await pins.reload();
     this.#pinsBehind = false;

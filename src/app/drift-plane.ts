@@ -2,7 +2,7 @@ import type { Decided, DriftPlane } from '../control/control-plane.ts';
 import { OutdatedDecision } from '../gateway/drift/drift.ts';
 import type { Gateway } from '../gateway/gateway.ts';
 import { PinsContended } from '../registry/pin-book.ts';
-import { TruthError } from '../store/truth/truth.ts';
+import { StoreError } from '../store/run-time-store/run-time-store.ts';
 
 /** Pins and drift of this gateway, for its operator. `refusal`: why nothing can be decided here; null where it can. */
 export function driftPlane(gateway: Gateway, refusal: string | null): DriftPlane {
@@ -24,7 +24,7 @@ async function done(decision: Promise<void>): Promise<Decided> {
     return { ok: true };
   } catch (error) {
     if (error instanceof OutdatedDecision) return { ok: false, code: 'outdated', message: error.message };
-    if (!(error instanceof TruthError) && !(error instanceof PinsContended)) throw error;
+    if (!(error instanceof StoreError) && !(error instanceof PinsContended)) throw error;
     return { ok: false, code: 'not_stored', message: `nothing was decided: ${error.message}` };
   }
 }

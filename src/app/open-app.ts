@@ -10,7 +10,7 @@ import type { ClusterConnection } from './cluster/cluster-connection.ts';
 import { openCluster } from './cluster/open-cluster.ts';
 import type { OpenProblem } from './open-problem.ts';
 import { buildRooms } from './rooms.ts';
-import { truthProblem } from './truth/truth-problem.ts';
+import { runTimeStoreProblem } from './run-time-store/run-time-store-problem.ts';
 
 export type OpenResult =
   | {
@@ -43,7 +43,7 @@ export async function openApp(options: AppOptions): Promise<OpenResult> {
     folder?.release();
     // An open connection would keep a process that says why it does not start.
     await connection?.close();
-    const problem = folderProblem(error) ?? truthProblem(error, kept, state);
+    const problem = folderProblem(error) ?? runTimeStoreProblem(error, kept, state);
     if (problem === null) throw error;
     return { ok: false, problem };
   }

@@ -26,10 +26,10 @@ export class Operations {
 
   /** `since`: a time of `clock`. */
   ended(operation: Omit<Operation, 'durationMs'>, since: number): void {
-    const told = { ...operation, durationMs: this.clock.now() - since };
-    const failed = (error: unknown): void => this.#logger.error('tracker_failed', { operation: told.name, error });
+    const finished = { ...operation, durationMs: this.clock.now() - since };
+    const failed = (error: unknown): void => this.#logger.error('tracker_failed', { operation: finished.name, error });
     // An `async` tracker rejects instead of throwing.
-    outsideServers(() => Promise.try(this.#tracker, told)).catch(failed);
+    outsideServers(() => Promise.try(this.#tracker, finished)).catch(failed);
   }
 
   /** A request of a client or of the program. Requests on public subjects are told where they are answered. */

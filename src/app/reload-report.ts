@@ -7,11 +7,11 @@ import type { Rooms } from './rooms.ts';
 export class ReloadReport {
   readonly #rooms: Pick<Rooms, 'logger' | 'metrics'>;
   /** What was wrong with the files at the last report. */
-  #told: string;
+  #reported: string;
 
   constructor(rooms: Pick<Rooms, 'logger' | 'metrics' | 'loaded'>) {
     this.#rooms = rooms;
-    this.#told = JSON.stringify(toldOf(rooms.loaded));
+    this.#reported = JSON.stringify(reportOf(rooms.loaded));
   }
 
   tell(reload: Reload): void {
@@ -21,10 +21,10 @@ export class ReloadReport {
       .counter('trunkline_config_reloads_total', 'Readings of the configuration after start.', ['result'])
       .of(reload.kind)
       .add();
-    const told = JSON.stringify(reload.kind === 'refused' ? [reload.problems] : toldOf(reload));
+    const reported = JSON.stringify(reload.kind === 'refused' ? [reload.problems] : reportOf(reload));
     // They are read every 30 s.
-    if (told === this.#told) return;
-    this.#told = told;
+    if (reported === this.#reported) return;
+    this.#reported = reported;
     if (reload.kind === 'refused') {
       for (const problem of reload.problems)
         logger.error('config_refused', { code: problem.code, problem: renderProblem(problem) });
@@ -39,7 +39,7 @@ export class ReloadReport {
 
 type Findings = Pick<Extract<Reload, { kind: 'applied' | 'unchanged' }>, 'misconfigured' | 'warnings'>;
 
-function toldOf({ misconfigured, warnings }: Findings): readonly unknown[] {
+function reportOf({ misconfigured, warnings }: Findings): readonly unknown[] {
   return [misconfigured, warnings];
 }
 

@@ -9,7 +9,7 @@ import { Sealer } from '../gateway/sealer.ts';
 import { BodyBudget } from '../http/context/body-budget.ts';
 import { isListening } from '../http/listener/is-listening.ts';
 import { type Clock, systemClock } from '../model/clock.ts';
-import { dropKept } from '../model/lent-memory.ts';
+import { dropKept } from '../model/pooled-buffers.ts';
 import type { SessionRecords, Upstreams } from '../model/ports.ts';
 import { type Random, systemRandom } from '../model/random.ts';
 import { sealingOf } from '../model/sealing.ts';
@@ -21,10 +21,10 @@ import type { DataFolder } from '../store/data-folder.ts';
 import { SqliteEventLog } from '../store/event-log.ts';
 import { SqliteKnownCatalogs } from '../store/known-catalogs.ts';
 import { SqliteEraVerdicts, SqliteSessionRecords, SqliteUpstreamSessions } from '../store/remembered.ts';
+import type { RunTimeStore } from '../store/run-time-store/run-time-store.ts';
+import { StoredPins } from '../store/run-time-store/stored-pins.ts';
 import { StateFile } from '../store/state-file.ts';
 import { SqliteTaskRecords } from '../store/task-records.ts';
-import type { Truth } from '../store/truth/truth.ts';
-import { TruthPins } from '../store/truth/truth-pins.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { Metrics } from '../telemetry/metrics.ts';
 import { ServerEvents } from '../telemetry/server-events.ts';
@@ -47,9 +47,9 @@ import { observed } from './observed-events.ts';
 import { Operations } from './operations.ts';
 import { Operator, operatorProfile } from './operator.ts';
 import { OwnCalls } from './own-calls.ts';
+import { AnnouncedStore } from './run-time-store/announced-store.ts';
+import { openRunTimeStore } from './run-time-store/open-run-time-store.ts';
 import { transports } from './transports.ts';
-import { openTruth } from './truth/open-truth.ts';
-import { ToldTruth } from './truth/told-truth.ts';
 import { productVersion } from './version.ts';
 
 /** The rooms of one gateway, built and joined; nothing listens and nothing has been started. */
@@ -68,9 +68,9 @@ export interface Rooms {
   readonly authenticator: KeyAuthenticator;
   readonly records: SessionRecords;
   /** What was decided at run time. */
-  readonly truth: Truth;
+  readonly runTimeStore: RunTimeStore;
   /** Other nodes write to it too. */
-  readonly truthShared: boolean;
+  readonly storeShared: boolean;
   /** Why no operator can decide at this node what may be offered; null where one can. */
   readonly undecidable: string | null;
   readonly pins: PinBook;
@@ -115,11 +115,14 @@ export async function buildRooms(
   const operations = options.tracker == null ? null : new Operations(options.tracker, clock, logger);
 
   // First of all: damaged, it stops the start, and nothing else was begun.
-  const opened = openTruth(options, loaded.state, clock, logger);
-  const truth = opened.shared && connection !== null ? new ToldTruth(opened.truth, connection.bus) : opened.truth;
+  const opened = openRunTimeStore(options, loaded.state, clock, logger);
+  const runTimeStore =
+    opened.shared && connection !== null
+      ? new AnnouncedStore(opened.runTimeStore, connection.bus)
+      : opened.runTimeStore;
   const env = options.load.env;
   const runTime = new RunTimeServers({
-    stored: new StoredServers(truth),
+    stored: new StoredServers(runTimeStore),
     clock,
     logger,
     env,
@@ -151,7 +154,7 @@ export async function buildRooms(
   const keys = connection === null ? [installation] : [connection.key, ...(connection.previousKeys ?? [])];
   const sealing = sealingOf(keys, (key) => new Sealer(key));
   const pins = await PinBook.open({
-    records: new TruthPins(truth),
+    records: new StoredPins(runTimeStore),
     shared: opened.shared,
     marks: trustMarks(stateFile),
     clock,
@@ -192,7 +195,7 @@ export async function buildRooms(
   const run = random.hex(4);
   const serverEvents = new ServerEvents(run, () => clock.wall(), options.observer);
   const serverLogs = new ServerLogs(logger, run);
-  const told = options.observer === undefined ? gateway : observed(gateway, options.observer, operations);
+  const gatewayEvents = options.observer === undefined ? gateway : observed(gateway, options.observer, operations);
   const cluster =
     connection === null
       ? null
@@ -203,7 +206,7 @@ export async function buildRooms(
           logger,
           version: productVersion(),
           sealing,
-          events: told,
+          events: gatewayEvents,
           get local() {
             return upstreams;
           },
@@ -213,7 +216,7 @@ export async function buildRooms(
     random,
     logger,
     metrics,
-    events: cluster?.events ?? told,
+    events: cluster?.events ?? gatewayEvents,
     ownership: cluster?.ownership,
     sharedUpstreamSessions: cluster?.upstreamSessions,
     news: serverEvents,
@@ -263,7 +266,7 @@ export async function buildRooms(
     records,
     events,
     state: cluster === null ? () => registry.state : stateEverywhere(() => registry.state, everywhere),
-    crowded: () => memory.look() !== 'ample',
+    memoryScarce: () => memory.look() !== 'ample',
     ...(cluster === null ? {} : acrossNodes(cluster)),
   });
   cluster?.streams.attach(downstream);
@@ -288,8 +291,8 @@ export async function buildRooms(
     registry,
     authenticator,
     records,
-    truth,
-    truthShared: opened.shared,
+    runTimeStore,
+    storeShared: opened.shared,
     undecidable: opened.undecidable,
     pins,
     runTime,
@@ -315,7 +318,7 @@ export async function buildRooms(
       memory.close();
       await reaper.close();
       runTime.close();
-      await truth.close();
+      await runTimeStore.close();
       events.close();
       stateFile.close();
       record?.close();

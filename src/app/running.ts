@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { SERVERS } from '../registry/stored-definitions.ts';
 import { DataFolder, defaultDataDir, type Instance } from '../store/data-folder.ts';
-import { hasRecords } from '../store/truth/truth-file.ts';
+import { hasRecords } from '../store/run-time-store/run-time-store-file.ts';
 
 /** A gateway that runs on this machine, and how to talk to it. */
 export interface RunningGateway {

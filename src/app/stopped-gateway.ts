@@ -3,13 +3,13 @@ import { systemClock } from '../model/clock.ts';
 import { RunTimeServers } from '../registry/run-time-servers.ts';
 import { StoredServers } from '../registry/stored-definitions.ts';
 import { DataFolder, defaultDataDir } from '../store/data-folder.ts';
-import type { Truth } from '../store/truth/truth.ts';
-import { type Restored, restoreTruth } from '../store/truth/truth-file.ts';
+import type { RunTimeStore } from '../store/run-time-store/run-time-store.ts';
+import { type Restored, restoreStore } from '../store/run-time-store/run-time-store-file.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { folderProblem } from './open-app.ts';
 import type { OpenProblem } from './open-problem.ts';
-import { openTruth } from './truth/open-truth.ts';
-import { truthProblem } from './truth/truth-problem.ts';
+import { openRunTimeStore } from './run-time-store/open-run-time-store.ts';
+import { runTimeStoreProblem } from './run-time-store/run-time-store-problem.ts';
 
 /** Why a change was refused, for the commands. */
 export { RunTimeProblem } from '../registry/run-time-problem.ts';
@@ -30,13 +30,13 @@ export async function openStopped(load: LoadOptions, logger: Logger): Promise<St
   if (!taken.ok) return taken;
   const { folder, state } = taken;
   const options = { state: 'data', load } as const;
-  let truth: Truth | null = null;
+  let runTimeStore: RunTimeStore | null = null;
   try {
-    const opened = openTruth(options, state, systemClock, logger);
-    ({ truth } = opened);
+    const opened = openRunTimeStore(options, state, systemClock, logger);
+    ({ runTimeStore } = opened);
     const { cwd, env } = load;
     let desired = state;
-    const stored = new StoredServers(truth);
+    const stored = new StoredServers(runTimeStore);
     const runTime = new RunTimeServers({
       stored,
       clock: systemClock,
@@ -53,14 +53,14 @@ export async function openStopped(load: LoadOptions, logger: Logger): Promise<St
     await runTime.refresh();
     overlay();
     const close = async (): Promise<void> => {
-      await opened.truth.close();
+      await opened.runTimeStore.close();
       folder.release();
     };
     return { ok: true, gateway: { runTime, close } };
   } catch (error) {
-    await truth?.close();
+    await runTimeStore?.close();
     folder.release();
-    const problem = truthProblem(error, options, state);
+    const problem = runTimeStoreProblem(error, options, state);
     if (problem === null) throw error;
     return { ok: false, problem };
   }
@@ -76,9 +76,9 @@ export async function restoreStopped(load: LoadOptions, how: 'snapshot' | 'empty
   if (!taken.ok) return taken;
   const file = taken.folder.file('truth.db');
   try {
-    return { ok: true, restored: restoreTruth(file, how, systemClock.wall()), file };
+    return { ok: true, restored: restoreStore(file, how, systemClock.wall()), file };
   } catch (error) {
-    const problem = truthProblem(error, { state: 'data', load }, taken.state);
+    const problem = runTimeStoreProblem(error, { state: 'data', load }, taken.state);
     if (problem === null) throw error;
     return { ok: false, problem };
   } finally {

@@ -112,7 +112,7 @@ export type BusOutcome =
       readonly kind: 'failure';
       readonly error: GatewayError;
       /** The serving side said so; otherwise it is what the bus itself knows of the call. */
-      readonly told?: true;
+      readonly fromServer?: true;
     };
 
 /** The serving end of a call. */

@@ -22,7 +22,7 @@ import { callOf, Entries, FRAME, FRAME_OVERHEAD, framed, hintMessage, readReques
 import { QUIET_MS } from './calls/incoming-call.ts';
 import { IncomingCalls } from './calls/incoming-calls.ts';
 import { TAKE_MS } from './calls/outgoing-call.ts';
-import { OutgoingCalls, Unheard } from './calls/outgoing-calls.ts';
+import { NoResponders, OutgoingCalls } from './calls/outgoing-calls.ts';
 import { bundleSubject, callSubjects } from './subjects.ts';
 import { SubscriptionQueue } from './subscription-queue.ts';
 import type { KeyRing } from './trust/key-ring.ts';
@@ -55,7 +55,7 @@ export class SignedBus implements Bus {
   readonly #seen = new ReplayWindow(2 * MAX_SKEW_MS);
   readonly #listeners = new Set<(event: BusEvent) => void>();
   readonly #post: FramePost;
-  readonly #unheard: Unheard;
+  readonly #noResponders: NoResponders;
   readonly #refused: Refused;
   /** What is addressed to this peer comes by these. */
   readonly #own: readonly { close(): Promise<void> }[];
@@ -86,7 +86,7 @@ export class SignedBus implements Bus {
       transmit: (peer, end, call, frame) => post.transmit(peer, end, call, frame),
       request: (peer, subject, call, head, pieces, bytes) => post.request(peer, subject, call, head, pieces, bytes),
       answer: (peer, call, part, pieces) => post.answer(peer, call, part, pieces),
-      untaken: new DueQueue(clock, TAKE_MS, (call) => call.nobodyTookIt()),
+      untaken: new DueQueue(clock, TAKE_MS, (call) => call.noResponders()),
       quiet: new DueQueue(clock, QUIET_MS, (call) => call.accept()),
       slow: (subject) => this.#slow(subject, 1, { call: true }),
     };
@@ -94,11 +94,11 @@ export class SignedBus implements Bus {
     this.#outgoing = new OutgoingCalls(this.#ground, random, tickLater);
     this.#incoming = new IncomingCalls(this.#ground, logger, tickLater);
     wire.onChange((change) => this.#changed(change));
-    this.#unheard = new Unheard(wire, this.peer, this.#outgoing.table);
+    this.#noResponders = new NoResponders(wire, this.peer, this.#outgoing.table);
     this.#own = [
       wire.subscribe(bundleSubject(this.peer), (message) => this.#onBundle(message)),
       wire.subscribe(callSubjects(this.peer), (message) => this.#onFrame(message)),
-      this.#unheard,
+      this.#noResponders,
     ];
   }
 
@@ -235,7 +235,7 @@ export class SignedBus implements Bus {
       return;
     }
     if (change.type === 'disconnected') {
-      this.#unheard.lost(this.#post.lost());
+      this.#noResponders.lost(this.#post.lost());
       this.#stopOutage ??= this.#deps.clock.after(OUTAGE_MS, () => this.#outage());
     } else {
       this.#stopOutage?.();
@@ -278,7 +278,7 @@ const EVERY_MS = 1_000;
 export class Refused {
   readonly #clock: Clock;
   readonly #tell: (subject: string, reason: string) => void;
-  #toldAt = Number.NEGATIVE_INFINITY;
+  #warnedAt = Number.NEGATIVE_INFINITY;
   count = 0;
 
   constructor(clock: Clock, tell: (subject: string, reason: string) => void) {
@@ -289,8 +289,8 @@ export class Refused {
   add(subject: string, reason: string): void {
     this.count++;
     const now = this.#clock.now();
-    if (now - this.#toldAt < EVERY_MS) return;
-    this.#toldAt = now;
+    if (now - this.#warnedAt < EVERY_MS) return;
+    this.#warnedAt = now;
     this.#tell(subject, reason);
   }
 }

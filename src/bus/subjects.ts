@@ -15,11 +15,11 @@ export function callSubject(peer: string, end: 'c' | 's', call: string): string 
  * Where the messaging system itself says that a request has no subscriber: of one that goes alone (`c`) under its call, of
  * those in a bundle (`b`) under its number. No client needs to publish there.
  */
-export function unheardSubject(peer: string, what: 'c' | 'b', id: string): string {
+export function noResponderSubject(peer: string, what: 'c' | 'b', id: string): string {
   return `${INTERNAL}.unheard.${peer}.${what}.${id}`;
 }
 
-export function unheardSubjects(peer: string): string {
+export function noResponderSubjects(peer: string): string {
   return `${INTERNAL}.unheard.${peer}.*.*`;
 }
 

@@ -4,7 +4,7 @@ import { type Advertisement, serverCatalog, tool } from '../../test/support/serv
 import type { Era, Message } from '../model/message.ts';
 import type { ToolFilter } from '../model/server.ts';
 import { LIST_KINDS, type ListKind } from '../model/server-catalog.ts';
-import { aggregateCapabilities, aggregateInstructions } from './aggregate-hello.ts';
+import { aggregateCapabilities, aggregateInstructions } from './aggregate-handshake.ts';
 import { type Catalog, listDiffers, mergeCatalog } from './catalog.ts';
 import { CursorCodec } from './cursor.ts';
 
@@ -13,18 +13,18 @@ const ALL: ToolFilter = { include: null, exclude: new Set() };
 const NOW = 1_000_000;
 
 function merged(
-  offers: Record<string, Advertisement | null>,
+  advertised: Record<string, Advertisement | null>,
   more: { unfiltered?: boolean; tools?: ToolFilter } = {},
 ): Catalog {
-  const members = Object.entries(offers).map(([server, offer]) => ({
+  const members = Object.entries(advertised).map(([server, advertisement]) => ({
     server,
     tools: more.tools ?? ALL,
-    catalog: offer === null ? null : serverCatalog(server, offer),
+    catalog: advertisement === null ? null : serverCatalog(server, advertisement),
   }));
   return mergeCatalog(members, {
-    audience: 'a',
+    callerGroup: 'a',
     unfiltered: more.unfiltered ?? true,
-    bridged: offers['mcp'] === undefined,
+    bridged: advertised['mcp'] === undefined,
     cursors,
     serverInfo: '{"name":"trunkline"}',
   });
@@ -154,8 +154,8 @@ test('check:D1 a URI of the gateway’s own scheme leads to the server that it n
 });
 
 test('tools that the operator filters, or whose name no client takes, are not offered', () => {
-  const offers = { a: { tools: [tool('keep'), tool('drop'), tool('bad name')] } };
-  const catalog = merged(offers, { tools: { include: null, exclude: new Set(['drop']) } });
+  const advertised = { a: { tools: [tool('keep'), tool('drop'), tool('bad name')] } };
+  const catalog = merged(advertised, { tools: { include: null, exclude: new Set(['drop']) } });
   assert.equal(catalog.tool('a__drop'), null);
   assert.equal(catalog.tool('bad name'), null);
   assert.deepEqual(
@@ -165,7 +165,7 @@ test('tools that the operator filters, or whose name no client takes, are not of
   assert.deepEqual(catalog.notices, [
     { server: 'a', name: 'bad name', exposed: null, reason: 'the name has characters outside A-Z a-z 0-9 _ - . /' },
   ]);
-  const included = merged(offers, { tools: { include: new Set(['drop']), exclude: new Set() } });
+  const included = merged(advertised, { tools: { include: new Set(['drop']), exclude: new Set() } });
   assert.deepEqual(
     included.items('tools').map(({ exposed }) => exposed),
     ['a__drop'],
@@ -208,7 +208,7 @@ test('a page is written once and shared', () => {
 });
 
 test('proto:C9 stateless lists tell the shortest time left, and are private unless all are public', () => {
-  const offers = {
+  const advertised = {
     a: { era: 'stateless', tools: [tool('x')], ttlMs: 60_000, cacheScope: 'public', listedAt: NOW } as const,
     b: { era: 'stateless', tools: [tool('y')], ttlMs: 90_000, cacheScope: 'public', listedAt: NOW - 50_000 } as const,
     c: { prompts: ['{"name":"p"}'] },
@@ -219,15 +219,15 @@ test('proto:C9 stateless lists tell the shortest time left, and are private unle
     assert.deepEqual(_meta, { 'io.modelcontextprotocol/serverInfo': { name: 'trunkline' } });
     return [ttlMs, cacheScope];
   };
-  assert.deepEqual(page(merged(offers), 'tools'), [40_000, 'public']);
-  assert.deepEqual(page(merged(offers), 'tools', NOW + 39_500), [0, 'public']);
-  assert.deepEqual(page(merged(offers), 'tools', NOW + 10_400), [29_000, 'public']);
-  assert.deepEqual(page(merged(offers), 'tools', NOW + 100_000), [0, 'public']);
+  assert.deepEqual(page(merged(advertised), 'tools'), [40_000, 'public']);
+  assert.deepEqual(page(merged(advertised), 'tools', NOW + 39_500), [0, 'public']);
+  assert.deepEqual(page(merged(advertised), 'tools', NOW + 10_400), [29_000, 'public']);
+  assert.deepEqual(page(merged(advertised), 'tools', NOW + 100_000), [0, 'public']);
   // A server without prompts has no say in their list; one without hints has the last word.
-  assert.deepEqual(page(merged(offers), 'prompts'), [0, 'private']);
-  assert.deepEqual(page(merged({ ...offers, d: { tools: [] } }), 'tools'), [0, 'private']);
-  assert.deepEqual(page(merged(offers, { unfiltered: false }), 'tools'), [40_000, 'private']);
-  assert.deepEqual(page(merged({ ...offers, z: null }), 'tools'), [0, 'private']);
+  assert.deepEqual(page(merged(advertised), 'prompts'), [0, 'private']);
+  assert.deepEqual(page(merged({ ...advertised, d: { tools: [] } }), 'tools'), [0, 'private']);
+  assert.deepEqual(page(merged(advertised, { unfiltered: false }), 'tools'), [40_000, 'private']);
+  assert.deepEqual(page(merged({ ...advertised, z: null }), 'tools'), [0, 'private']);
 });
 
 test('tools are shown in the words of the client’s era', () => {
@@ -279,7 +279,7 @@ test('equal members give equal versions; what clients see decides which lists ch
 });
 
 test('S2.6 the aggregate declares what its members have and what it delivers itself', () => {
-  const offers: Record<string, Advertisement | null> = {
+  const advertised: Record<string, Advertisement | null> = {
     a: { capabilities: { tools: {}, logging: {}, tasks: { list: {}, requests: {} } } },
     b: {
       era: 'stateless',
@@ -287,7 +287,7 @@ test('S2.6 the aggregate declares what its members have and what it delivers its
       instructions: ' Use wisely. ',
     },
   };
-  assert.deepEqual(JSON.parse(aggregateCapabilities(merged(offers), 'stateful')), {
+  assert.deepEqual(JSON.parse(aggregateCapabilities(merged(advertised), 'stateful')), {
     tools: { listChanged: true },
     resources: { subscribe: true, listChanged: true },
     logging: {},
@@ -295,13 +295,13 @@ test('S2.6 the aggregate declares what its members have and what it delivers its
     extensions: { other: {} },
     experimental: { other: {} },
   });
-  assert.deepEqual(JSON.parse(aggregateCapabilities(merged(offers), 'stateless')), {
+  assert.deepEqual(JSON.parse(aggregateCapabilities(merged(advertised), 'stateless')), {
     tools: { listChanged: true },
     resources: { subscribe: true, listChanged: true },
     logging: {},
     extensions: { 'io.modelcontextprotocol/tasks': {}, other: {} },
   });
-  assert.equal(aggregateInstructions(merged(offers)), '# b\n\nUse wisely.');
+  assert.equal(aggregateInstructions(merged(advertised)), '# b\n\nUse wisely.');
   assert.equal(aggregateInstructions(merged({ a: {} })), null);
   const unknown = JSON.parse(aggregateCapabilities(merged({ z: null }), 'stateful'));
   assert.deepEqual(Object.keys(unknown).sort(), ['completions', 'logging', 'prompts', 'resources', 'tools']);

@@ -19,7 +19,7 @@ import { ResourceTable, type ResourceTarget } from './resource-table.ts';
 
 interface MergeOptions {
   /** Whom the catalogue is for: callers of another audience must not page through it. */
-  readonly audience: string;
+  readonly callerGroup: string;
   /** Whether all callers see this catalogue. */
   readonly unfiltered: boolean;
   /** No server, whether or not this caller may use it, is called `mcp`. */
@@ -47,7 +47,7 @@ export class Catalog {
   /** Equal versions are equal catalogues. Cursors contain it. */
   readonly version: string;
   /** Whom it was made for; a cursor is only good for the same. */
-  readonly audience: string;
+  readonly callerGroup: string;
   /** Whether `mcp__` before a name is a bridging client's: no server is called so. */
   readonly bridged: boolean;
   readonly members: readonly CatalogMember[];
@@ -66,13 +66,15 @@ export class Catalog {
   constructor(parts: CatalogParts) {
     this.#parts = parts;
     this.version = parts.version;
-    this.audience = parts.audience;
+    this.callerGroup = parts.callerGroup;
     this.bridged = parts.bridged;
     this.members = parts.members;
     this.declared = parts.declared;
     this.notices = parts.notices;
     this.complete = parts.members.every((member) => member.catalog !== null);
-    this.#eras = new Map(parts.members.flatMap((m) => (m.catalog === null ? [] : [[m.server, m.catalog.hello.era]])));
+    this.#eras = new Map(
+      parts.members.flatMap((m) => (m.catalog === null ? [] : [[m.server, m.catalog.handshake.era]])),
+    );
     this.resourceServers = parts.members
       .filter(({ server }) => parts.declared.get(server)?.resources === true)
       .map(({ server }) => server);
@@ -213,7 +215,7 @@ export function listDiffers(before: Catalog, after: Catalog, kind: ListKind): bo
 export function mergeCatalog(members: readonly CatalogMember[], options: MergeOptions): Catalog {
   const declared = new Map<string, Declared>();
   for (const { server, catalog } of members) {
-    if (catalog !== null) declared.set(server, declaredBy(catalog.hello.capabilities, catalog.hello.era));
+    if (catalog !== null) declared.set(server, declaredBy(catalog.handshake.capabilities, catalog.handshake.era));
   }
   const notices: NameNotice[] = [];
   const tools = new NameTable(offeredTools(members, notices), options.bridged);
@@ -238,9 +240,9 @@ export function mergeCatalog(members: readonly CatalogMember[], options: MergeOp
 /** Digest of all that the catalogue is made of. */
 export function versionOf(
   members: readonly CatalogMember[],
-  { audience, bridged }: Pick<MergeOptions, 'audience' | 'bridged'>,
+  { callerGroup, bridged }: Pick<MergeOptions, 'callerGroup' | 'bridged'>,
 ): string {
-  const hash = createHash('sha256').update(bridged ? audience : `${audience}\0unbridged`);
+  const hash = createHash('sha256').update(bridged ? callerGroup : `${callerGroup}\0unbridged`);
   for (const { server, tools, catalog } of members) {
     hash.update(`\0${server}\0${catalog === null ? '' : catalog.digest}`);
     if (tools.include !== null) hash.update(`\0+${[...tools.include].sort().join('\0+')}`);

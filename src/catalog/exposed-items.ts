@@ -24,7 +24,7 @@ export function writeItems(
   era: Era,
 ): readonly Buffer[] {
   const { itemKey } = listOf(kind);
-  const eras = new Map(members.map(({ server, catalog }) => [server, catalog?.hello.era ?? era]));
+  const eras = new Map(members.map(({ server, catalog }) => [server, catalog?.handshake.era ?? era]));
   const tasks = new Set(members.flatMap(({ server, catalog }) => (hasTasks(catalog) ? [server] : [])));
   return items.flatMap(({ server, exposed, item }) => {
     const bytes = kind === 'tools' ? toolFor(era, item, eras.get(server) ?? era, tasks.has(server)) : item.bytes;
@@ -34,7 +34,7 @@ export function writeItems(
 }
 
 function hasTasks(catalog: CatalogMember['catalog']): boolean {
-  return catalog !== null && declaredBy(catalog.hello.capabilities, catalog.hello.era).tasks;
+  return catalog !== null && declaredBy(catalog.handshake.capabilities, catalog.handshake.era).tasks;
 }
 
 /** `exposed`: the name in place of the own one, null where that stays. */

@@ -73,17 +73,17 @@ function openness({ state }: App): readonly string[] {
 
 /** Prints a line per server as it comes up or fails, and the summary when the last has. */
 function tellServers(app: App, facts: StartFacts, out: (text: string) => void): void {
-  const told = new Set<string>();
+  const reported = new Set<string>();
   const look = (): void => {
     const statuses = app.rooms.upstreams.statuses();
     const width = Math.max(0, ...statuses.map(({ name }) => name.length));
     for (const status of statuses) {
       const lazy = app.state.servers.get(status.name)?.start === 'lazy';
-      if (told.has(status.name) || !(lazy || isSettled(status))) continue;
-      told.add(status.name);
+      if (reported.has(status.name) || !(lazy || isSettled(status))) continue;
+      reported.add(status.name);
       out(`${serverLine(status, width, Date.now())}\n`);
     }
-    if (statuses.every(({ name }) => told.has(name))) out(startSummary(statuses, facts));
+    if (statuses.every(({ name }) => reported.has(name))) out(startSummary(statuses, facts));
     else if (app.readiness().ready) setTimeout(look, WATCH_MS).unref();
   };
   look();

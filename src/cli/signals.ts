@@ -13,7 +13,7 @@ export function untilStopped(app: App): Promise<ExitCode> {
   const { logger } = app.rooms;
   return new Promise((resolve) => {
     let interrupts = 0;
-    let terms = 0;
+    let sigterms = 0;
     const end = (work: Promise<void>, code: ExitCode): void => {
       work.then(
         () => resolve(code),
@@ -25,7 +25,7 @@ export function untilStopped(app: App): Promise<ExitCode> {
     };
     const { cluster } = app.rooms;
     if (cluster !== null) cluster.onDrainAsked = () => end(app.drain(), EXIT.ok);
-    process.on('SIGTERM', () => end(terms++ === 0 ? app.drain() : app.hurry(), EXIT.ok));
+    process.on('SIGTERM', () => end(sigterms++ === 0 ? app.drain() : app.hurry(), EXIT.ok));
     process.on('SIGINT', () => {
       interrupts++;
       if (interrupts === 1 && app.rooms.downstream.inFlight > 0) end(app.drain(), EXIT.ok);

@@ -35,8 +35,8 @@ export async function stdio(input: CommandInput): Promise<ExitCode> {
   if (!opened.ok) throw new CommandError(EXIT.usage, openProblemText(opened.problem, terminal.cwd));
   const { app } = opened;
   app.startServers();
-  const front = app.rooms.downstream.stdio(streams);
-  const gone = front.closed.then(async (): Promise<ExitCode> => {
+  const handler = app.rooms.downstream.stdio(streams);
+  const gone = handler.closed.then(async (): Promise<ExitCode> => {
     await app.close('shutdown');
     return EXIT.ok;
   });

@@ -17,7 +17,7 @@ import type { KnownServers } from './nodes/known-servers.ts';
 import { whyLost } from './nodes/lost-instances.ts';
 import type { Place, RemoteInstance } from './nodes/routing-table.ts';
 import type { Owner } from './ownership/claims.ts';
-import type { Claim } from './ownership/held-claims.ts';
+import type { Claim } from './ownership/own-claims.ts';
 import type { OwnServers } from './ownership/own-servers.ts';
 import { notStarted, Owners } from './ownership/owners.ts';
 import { affinity, claimKey, SINGLETON, spread } from './ownership/placement.ts';

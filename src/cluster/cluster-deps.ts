@@ -11,7 +11,7 @@ import type { Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { NodeView } from './nodes/node-state.ts';
-import type { Claim } from './ownership/held-claims.ts';
+import type { Claim } from './ownership/own-claims.ts';
 
 /** What the cluster needs of the servers of this node. */
 export interface LocalUpstreams extends Upstreams {

@@ -19,7 +19,7 @@ import { OwnAdvertisement } from './nodes/own-advertisement.ts';
 import type { RoutingTable } from './nodes/routing-table.ts';
 import { Users } from './nodes/users.ts';
 import { Claims } from './ownership/claims.ts';
-import type { Claim } from './ownership/held-claims.ts';
+import type { Claim } from './ownership/own-claims.ts';
 import { OwnServers } from './ownership/own-servers.ts';
 import { IdleClaims, OwnedCalls } from './ownership/owned-calls.ts';
 import { ProcessOwnership } from './ownership/process-ownership.ts';
@@ -60,7 +60,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   readonly upstreamSessions: ClusterUpstreamSessions;
   readonly streams: SpreadStreams;
   readonly clients: ClientsElsewhere;
-  readonly neighbours: Nodes;
+  readonly peers: Nodes;
   readonly loop: LoopWatch;
   /** The set of servers is another one, wherever they are. */
   onServersChanged: (() => void) | null = null;
@@ -93,18 +93,18 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.loop = new LoopWatch(clock, logger);
     this.#lease = new NodeLease(deps, leases, this);
     this.#self = new OwnNode(deps, this.#lease, claimed, this);
-    this.neighbours = new Nodes(deps, this);
-    this.#own = new OwnAdvertisement(deps, this.neighbours);
-    this.#advertisements = new Advertisements(deps, this.neighbours, this.#own, this);
+    this.peers = new Nodes(deps, this);
+    this.#own = new OwnAdvertisement(deps, this.peers);
+    this.#advertisements = new Advertisements(deps, this.peers, this.#own, this);
     this.#lost = new LostInstances(clock, this);
-    this.#known = new KnownServers(deps, this.#own, this.neighbours, this.#advertisements, this.#lost);
-    const claims = new Claims(deps, claimed, leases, this.#lease, this.neighbours, this);
+    this.#known = new KnownServers(deps, this.#own, this.peers, this.#advertisements, this.#lost);
+    const claims = new Claims(deps, claimed, leases, this.#lease, this.peers, this);
     this.#owned = new OwnedCalls(claims, clock);
     this.#idleClaims = new IdleClaims(this.#owned, clock);
     this.#servers = new OwnServers(deps, this.#self, this.#known, this.#owned);
     this.#messages = new SideMessages(deps);
-    this.streams = new SpreadStreams(this.#messages, this.neighbours);
-    this.clients = new ClientsElsewhere(deps, this.neighbours, leases);
+    this.streams = new SpreadStreams(this.#messages, this.peers);
+    this.clients = new ClientsElsewhere(deps, this.peers, leases);
     this.events = new RelayedEvents(deps.events, this.#users, this.#messages, this.#known, this.#own);
     this.#router = new ClusterUpstreams(
       deps,
@@ -119,7 +119,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.upstreams = this.#router;
     this.#served = new ServedCalls(deps, this.#self, this.#router.calls, this.#users, this);
     this.ownership = new ProcessOwnership(claims, this.#self, bus.peer);
-    this.upstreamSessions = new ClusterUpstreamSessions(deps, claims, this.#self, this.neighbours, this.#known);
+    this.upstreamSessions = new ClusterUpstreamSessions(deps, claims, this.#self, this.peers, this.#known);
     this.#messages.receive(this.streams, this);
   }
 
@@ -142,7 +142,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
 
   start(): void {
     this.loop.start(this.#deps.watchLoop ?? true);
-    this.neighbours.start();
+    this.peers.start();
     this.#lease.start();
     this.#idleClaims.start();
   }
@@ -157,7 +157,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     if (this.#self.draining) return;
     this.#self.drain();
     this.upstreamSessions.streams.drain();
-    this.neighbours.tell();
+    this.peers.tell();
   }
 
   /** Calls of other nodes that run here, and claims that are between this node and the others. */
@@ -174,7 +174,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   nodes(): readonly NodeReport[] {
     const names = (servers: Iterable<string>): string[] => [...servers].sort();
     const own = { ...this.view, here: true, servers: names(this.#own.servers.map(({ name }) => name)) };
-    const others = [...this.neighbours.others()].map((node) => ({
+    const others = [...this.peers.others()].map((node) => ({
       ...node,
       here: false,
       servers: names((this.#advertisements.of(node.peer) ?? []).map(({ definition }) => definition.name)),
@@ -196,12 +196,12 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   /** To all other nodes: one of them may have in hand what the client means. */
   forward(sessionId: string, message: Message): void {
     const side: Side = { kind: 'client', sessionId, message: headOf(message) };
-    for (const { peer } of this.neighbours.others()) this.#messages.tell(peer, side, message);
+    for (const { peer } of this.peers.others()) this.#messages.tell(peer, side, message);
   }
 
   /** By its name, or by what it is called on the bus. False when there is none. Rejects with GatewayError when it is silent. */
   async drainNode(id: string): Promise<boolean> {
-    const node = this.neighbours.get(id) ?? this.neighbours.named(id);
+    const node = this.peers.get(id) ?? this.peers.named(id);
     if (id === this.#deps.node || id === this.#deps.bus.peer) this.onDrainAsked?.();
     else if (node === null) return false;
     else await this.#messages.drain(node.peer);
@@ -241,7 +241,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     queueMicrotask(() => {
       this.#self.held();
       this.#deps.logger.info('node_lease_held', { epoch: this.#self.epoch, how });
-      this.neighbours.tell();
+      this.peers.tell();
       this.#servers.look();
       this.upstreamSessions.streams.regained();
     });
@@ -258,7 +258,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#owned.fence(() => true);
     this.upstreamSessions.streams.fenced();
     if (paused) for (const claim of claims.abandon()) this.claimLost(claim);
-    this.neighbours.tell();
+    this.peers.tell();
   }
 
   claimLost(claim: Claim): void {
@@ -292,11 +292,11 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
 
   backAgain(): void {
     this.#router.calls.renew();
-    this.#lost.awaitAllAnew();
+    this.#lost.awaitAllAgain();
   }
 
   missed(): void {
-    this.neighbours.tell();
+    this.peers.tell();
     this.streams.tellAgain();
     this.#advertisements.refresh();
     this.upstreamSessions.reconnected();
@@ -340,7 +340,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#router.close();
     this.#advertisements.close();
     this.#own.close();
-    this.neighbours.close();
+    this.peers.close();
     this.#lost.close();
     await this.loop.close();
   }

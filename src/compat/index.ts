@@ -29,7 +29,7 @@ export { TOOL_NAME_DELIMITER } from '../model/names.ts';
 export type { Capability, ListKind } from '../model/server-catalog.ts';
 export { type ConnectionKey, connectionKeyText } from '../upstream/connection/session-key.ts';
 export { DEFAULT_REMOTE_TIMEOUT_MS } from '../upstream/server-context.ts';
-export { INITIAL_BACKOFF_MS, MAX_BACKOFF_MS, UNREACHABLE_THRESHOLD } from '../upstream/supervision/setbacks.ts';
+export { INITIAL_BACKOFF_MS, MAX_BACKOFF_MS, UNREACHABLE_THRESHOLD } from '../upstream/supervision/start-backoff.ts';
 export { RESTART_GRACE_MS } from '../upstream/supervision/supervisor.ts';
 export {
   type BridgedTool,

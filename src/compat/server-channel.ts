@@ -14,7 +14,7 @@ import { notification, request, result } from '../protocol/compose.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { Connection } from '../upstream/connection/connection.ts';
 import type { ConnectionOwner } from '../upstream/connection/server-messages.ts';
-import { standIn } from '../upstream/connection/session-key.ts';
+import { placeholderClient } from '../upstream/connection/session-key.ts';
 import { Reaper } from '../upstream/process/reaper.ts';
 import type { ClosedReason, Transport } from '../upstream/transport/transport.ts';
 
@@ -93,7 +93,7 @@ class ConnectionChannel implements ServerChannel, ConnectionOwner<Connection> {
     });
     this.#connection = new Connection(transport, {
       server: server.name,
-      profile: standIn(null),
+      profile: placeholderClient(null),
       clock: systemClock,
       random: systemRandom,
       owner: this,

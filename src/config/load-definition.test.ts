@@ -44,7 +44,7 @@ test('what is wrong with a definition is told as it is of a file: the same codes
       const fromFile = await loadConfig({ files: [file], cwd: folder, env: {}, strict: true });
       const own = await loadDefinition({ text: spread, name: 'one', folder, env: {} });
       assert.ok(!fromFile.ok && !own.ok, text);
-      const told = (problems: typeof own.problems, above: number) =>
+      const shifted = (problems: typeof own.problems, above: number) =>
         problems.map(({ code, line, message, fix }) => [
           code,
           line === 1 + above && above === 0 ? 1 : line - above,
@@ -52,9 +52,9 @@ test('what is wrong with a definition is told as it is of a file: the same codes
           fix,
         ]);
       // A place at the name of the server is, without one, that of the definition.
-      const flat = (list: ReturnType<typeof told>) =>
+      const flat = (list: ReturnType<typeof shifted>) =>
         list.map(([code, line, ...rest]) => [code, Math.max(1, line as number), ...rest]);
-      assert.deepEqual(flat(told(own.problems, 0)), flat(told(fromFile.problems, 1)), text);
+      assert.deepEqual(flat(shifted(own.problems, 0)), flat(shifted(fromFile.problems, 1)), text);
       for (const problem of own.problems) assert.equal(problem.file, RUN_TIME);
     }
   } finally {

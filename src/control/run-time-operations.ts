@@ -188,12 +188,15 @@ async function refusable<T>(run: () => Promise<ControlAnswer<T>>): Promise<Contr
     if (!(error instanceof RunTimeProblem)) throw error;
     const { code, message, problems } = error;
     if (problems.length === 0) return problem(STATUS[code], code, message);
-    return { status: STATUS[code], body: JSON.stringify({ error: { code, message, problems: problems.map(told) } }) };
+    return {
+      status: STATUS[code],
+      body: JSON.stringify({ error: { code, message, problems: problems.map(problemJson) } }),
+    };
   }
 }
 
 /** As `check` prints it; the file is the body. */
-function told({ code, line, column, message, frame, fix }: ConfigProblem) {
+function problemJson({ code, line, column, message, frame, fix }: ConfigProblem) {
   return { code, line, column, message, frame, fix };
 }
 

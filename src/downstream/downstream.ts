@@ -27,10 +27,10 @@ import { SessionIntake, type SessionRelay } from './session/session-intake.ts';
 import { SessionTable } from './session/session-table.ts';
 import { StandaloneStreams } from './session/standalone-streams.ts';
 import { LegacySse } from './stateful/legacy-sse.ts';
-import { StatefulFront } from './stateful/stateful-front.ts';
-import { StatelessFront } from './stateless/stateless-front.ts';
+import { StatefulHandler } from './stateful/stateful-handler.ts';
+import { StatelessHandler } from './stateless/stateless-handler.ts';
 import { SingleWire } from './stdio/single-wire.ts';
-import { StdioFront, type StdioStreams } from './stdio/stdio.ts';
+import { StdioHandler, type StdioStreams } from './stdio/stdio.ts';
 import { StreamableHttp } from './streamable-http.ts';
 
 export interface DownstreamDeps {
@@ -54,7 +54,7 @@ export interface DownstreamDeps {
   /** How long a stateless client may take to come back with answers. Default 10 min. */
   readonly pendingInputMs?: number;
   /** Whether memory is too short for another session. */
-  readonly crowded?: () => boolean;
+  readonly memoryScarce?: () => boolean;
   /** A client has opened a stream of this session. */
   readonly streaming?: (sessionId: string) => void;
   /** The other nodes, where there are some. */
@@ -83,11 +83,11 @@ export class Downstream implements ClientStreams {
   readonly #fingerprints = new Fingerprints();
   readonly #intake: SessionIntake;
   readonly #pendingInput: PendingInputRequests;
-  readonly #stateful: StatefulFront;
-  readonly #stateless: StatelessFront;
+  readonly #stateful: StatefulHandler;
+  readonly #stateless: StatelessHandler;
   readonly #http: StreamableHttp;
   readonly sse: LegacySse;
-  readonly #pipes = new Set<StdioFront>();
+  readonly #pipes = new Set<StdioHandler>();
   #draining = false;
 
   constructor(deps: DownstreamDeps) {
@@ -107,7 +107,7 @@ export class Downstream implements ClientStreams {
       fingerprints,
       settings: () => state().sessions,
       onEnded: (sessionId) => core.sessionEnded(sessionId),
-      ...(deps.crowded === undefined ? {} : { crowded: deps.crowded }),
+      ...(deps.memoryScarce === undefined ? {} : { memoryScarce: deps.memoryScarce }),
     });
     this.#intake = new SessionIntake(core, this.sessions, deps.relay);
     const others = deps.others === undefined ? {} : { others: deps.others };
@@ -119,7 +119,7 @@ export class Downstream implements ClientStreams {
       ...(deps.pendingInputMs === undefined ? {} : { ttlMs: deps.pendingInputMs }),
       ...others,
     });
-    this.#stateless = new StatelessFront({
+    this.#stateless = new StatelessHandler({
       core,
       pendingInput: this.#pendingInput,
       endpoints: this.endpoints,
@@ -129,7 +129,7 @@ export class Downstream implements ClientStreams {
       patience: new AgeQueue(clock, deps.statelessPatienceMs ?? STATELESS_PATIENCE_MS),
     });
     const gate = new Gate(deps.authenticator, this.endpoints);
-    this.#stateful = new StatefulFront({
+    this.#stateful = new StatefulHandler({
       core,
       clock,
       events,
@@ -182,7 +182,7 @@ export class Downstream implements ClientStreams {
   /** Calls in flight of all clients. */
   get inFlight(): number {
     let count = this.#stateless.exchanges.size;
-    for (const front of this.#pipes) count += front.inFlight;
+    for (const handler of this.#pipes) count += handler.inFlight;
     for (const session of this.sessions.values()) count += session.exchanges.size;
     return count;
   }
@@ -217,8 +217,8 @@ export class Downstream implements ClientStreams {
   }
 
   /** Serves a client on a pair of streams, as the local server it started. */
-  stdio(streams: StdioStreams): StdioFront {
-    const front = new StdioFront(streams, {
+  stdio(streams: StdioStreams): StdioHandler {
+    const handler = new StdioHandler(streams, {
       clock: this.#deps.clock,
       core: this.#deps.core,
       sessions: this.sessions,
@@ -229,9 +229,9 @@ export class Downstream implements ClientStreams {
       maxMessageBytes: this.#deps.state().listen.maxBodyBytes,
       prefix: this.#prefix,
     });
-    this.#pipes.add(front);
-    void front.closed.then(() => this.#pipes.delete(front));
-    return front;
+    this.#pipes.add(handler);
+    void handler.closed.then(() => this.#pipes.delete(handler));
+    return handler;
   }
 
   /** Who the session's client is, where the session is at hand. */
@@ -301,7 +301,7 @@ export class Downstream implements ClientStreams {
     if (this.#draining) return;
     this.#draining = true;
     this.#stateless.completeListens('the gateway is stopping');
-    for (const front of this.#pipes) front.drain('the gateway is stopping');
+    for (const handler of this.#pipes) handler.drain('the gateway is stopping');
     for (const session of this.sessions.values()) {
       // One-wire sessions have their answers still to come on that wire.
       if (!session.lasting) continue;
@@ -314,7 +314,7 @@ export class Downstream implements ClientStreams {
   close(): void {
     this.drain();
     for (const exchange of this.#stateless.exchanges.all()) cutShort(exchange);
-    for (const front of this.#pipes) front.cutShort(cutShort);
+    for (const handler of this.#pipes) handler.cutShort(cutShort);
     this.#pendingInput.close();
     for (const session of [...this.sessions.values()]) {
       for (const exchange of session.exchanges.all()) cutShort(exchange);

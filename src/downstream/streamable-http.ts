@@ -7,13 +7,13 @@ import type { Logger } from '../telemetry/logger.ts';
 import { guard } from './endpoints/guard.ts';
 import { sendError, sendMessage } from './endpoints/send.ts';
 import type { Gate } from './identity/gate.ts';
-import type { StatefulFront } from './stateful/stateful-front.ts';
-import type { StatelessFront } from './stateless/stateless-front.ts';
+import type { StatefulHandler } from './stateful/stateful-handler.ts';
+import type { StatelessHandler } from './stateless/stateless-handler.ts';
 
 export interface StreamableHttpDeps {
   readonly gate: Gate;
-  readonly stateful: StatefulFront;
-  readonly stateless: StatelessFront;
+  readonly stateful: StatefulHandler;
+  readonly stateless: StatelessHandler;
   readonly logger: Logger;
 }
 

@@ -13,7 +13,7 @@ import type { SeenSessions } from './lists/seen-sessions.ts';
 /** Changes come in bursts (three lists of one server, servers starting together); clients are notified once. */
 const COALESCE_MS = 50;
 /** For this long after a session's own connection notified it, the gateway does not repeat the notification. */
-const TOLD_MS = 2_000;
+const NOTIFIED_MS = 2_000;
 /** Within this all nodes have the lists that one of them had first. */
 const SPREAD_MS = 10_000;
 
@@ -37,7 +37,7 @@ export interface AnnouncerDeps {
 export class Announcer {
   readonly #deps: AnnouncerDeps;
   readonly #changes = new Map<string, Omit<ListChange, 'kinds'> & { readonly kinds: Set<ListKind> }>();
-  readonly #told = new Map<string, number>();
+  readonly #notified = new Map<string, number>();
   /** What changed so lately that other nodes may not have it yet, by server. */
   readonly #lately = new Map<string, { readonly kinds: Set<ListKind>; at: number }>();
   /** Servers whose notification is sent once more. */
@@ -113,14 +113,14 @@ export class Announcer {
   }
 
   /** The session's own connection notified it. */
-  told(sessionId: string, method: string): void {
-    this.#told.set(`${sessionId} ${method}`, this.#deps.clock.now());
+  notified(sessionId: string, method: string): void {
+    this.#notified.set(`${sessionId} ${method}`, this.#deps.clock.now());
     this.#forgetLater();
   }
 
   /** What the session's process told it counts no more: the process is gone, and the session is shown other lists. */
   stateLost(sessionId: string): void {
-    for (const { changed } of LIST_METHODS) this.#told.delete(`${sessionId} ${changed}`);
+    for (const { changed } of LIST_METHODS) this.#notified.delete(`${sessionId} ${changed}`);
   }
 
   close(): void {
@@ -172,7 +172,7 @@ export class Announcer {
     this.#deps.listens.announce(changes, now, (listen) => {
       const methods = [...renewed]
         .flatMap(([server, keys]) => [...this.#renewedFor(server, keys, listen)])
-        .filter((method) => now - (listen.told.get(method) ?? Number.NEGATIVE_INFINITY) >= TOLD_MS);
+        .filter((method) => now - (listen.notified.get(method) ?? Number.NEGATIVE_INFINITY) >= NOTIFIED_MS);
       return new Set([...methods, ...again.flatMap((server) => [...this.#latelyFor(server, listen)])]);
     });
   }
@@ -206,8 +206,8 @@ export class Announcer {
   }
 
   #justAnnounced(sessionId: string, method: string): boolean {
-    const at = this.#told.get(`by us ${sessionId} ${method}`);
-    return at !== undefined && this.#deps.clock.now() - at < TOLD_MS;
+    const at = this.#notified.get(`by us ${sessionId} ${method}`);
+    return at !== undefined && this.#deps.clock.now() - at < NOTIFIED_MS;
   }
 
   /** The sessions whose lists may be affected, each with the changes of servers it may use. */
@@ -232,21 +232,21 @@ export class Announcer {
   }
 
   #tell(sessionId: string, method: string, always = false): void {
-    const told = this.#told.get(`${sessionId} ${method}`);
-    if (!always && told !== undefined && this.#deps.clock.now() - told < TOLD_MS) return;
-    this.#told.set(`by us ${sessionId} ${method}`, this.#deps.clock.now());
+    const notified = this.#notified.get(`${sessionId} ${method}`);
+    if (!always && notified !== undefined && this.#deps.clock.now() - notified < NOTIFIED_MS) return;
+    this.#notified.set(`by us ${sessionId} ${method}`, this.#deps.clock.now());
     this.#forgetLater();
     this.#deps.streams.deliver(sessionId, notification(method, null, 'stateful'));
   }
 
   /** Not only with the next change: there may be none for long, and sessions come and go. */
   #forgetLater(): void {
-    this.#stopForgetting ??= this.#deps.clock.after(TOLD_MS, () => {
+    this.#stopForgetting ??= this.#deps.clock.after(NOTIFIED_MS, () => {
       this.#stopForgetting = null;
       const now = this.#deps.clock.now();
-      for (const [key, at] of this.#told) if (now - at >= TOLD_MS) this.#told.delete(key);
+      for (const [key, at] of this.#notified) if (now - at >= NOTIFIED_MS) this.#notified.delete(key);
       for (const [server, { at }] of this.#lately) if (now - at >= SPREAD_MS) this.#lately.delete(server);
-      if (this.#told.size + this.#lately.size > 0) this.#forgetLater();
+      if (this.#notified.size + this.#lately.size > 0) this.#forgetLater();
     });
   }
 }

@@ -1,4 +1,4 @@
-import { aggregateCapabilities, aggregateInstructions } from '../catalog/aggregate-hello.ts';
+import { aggregateCapabilities, aggregateInstructions } from '../catalog/aggregate-handshake.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { ClientProfile, Principal } from '../model/client-profile.ts';
 import type { Endpoint, Exchange, Exchanges } from '../model/exchange.ts';
@@ -17,7 +17,7 @@ import { Dispatch } from './dispatch/dispatch.ts';
 import { InputStates } from './dispatch/input-states.ts';
 import type { Drift } from './drift/drift.ts';
 import { ExchangeLog } from './exchange-log.ts';
-import type { HelloView } from './hello-view.ts';
+import type { HandshakeView } from './handshake-view.ts';
 import { OperationMeter } from './operation-meter.ts';
 import { assemble, type GatewayDeps, type Parts } from './parts.ts';
 import { refuseAccess } from './policy/access.ts';
@@ -84,11 +84,11 @@ export class Gateway implements Exchanges, UpstreamEvents {
   }
 
   /** What the endpoint says of itself to this client; waits at most `waitMs` for servers that were never listed. */
-  async hello(endpoint: Endpoint, client: ClientProfile, waitMs: number): Promise<HelloView | GatewayError> {
+  async handshake(endpoint: Endpoint, client: ClientProfile, waitMs: number): Promise<HandshakeView | GatewayError> {
     const { single, catalogs, sessions } = this.#parts;
     if (endpoint.kind === 'server') {
       const refused = refuseAccess(client.principal, endpoint.server);
-      return refused ?? (await single.hello(endpoint.server, client, waitMs));
+      return refused ?? (await single.handshake(endpoint.server, client, waitMs));
     }
     // Seen before the wait: should the session end meanwhile, it is forgotten and stays so.
     sessions.see(client, endpoint);
@@ -99,7 +99,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
       serverInfo: this.#serverInfo,
       capabilities: aggregateCapabilities(catalog, eraOf(client.revision)),
       instructions: aggregateInstructions(catalog),
-      hello: null,
+      handshake: null,
       ttlMs: 0,
       cacheScope: 'private',
     };
@@ -177,7 +177,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
     this.#parts.announcer.close();
     this.#parts.tasks.close();
     this.#parts.watches.close();
-    this.#parts.feeds.close();
+    this.#parts.sharedListens.close();
     this.#parts.listens.drain();
   }
 
@@ -251,7 +251,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
   #named({ request, client }: Exchange, endpoint: Endpoint, outcome: Outcome): Outcome {
     if (!isUnnamed(request, outcome)) return outcome;
     const own = endpoint.kind === 'aggregate' ? null : this.#parts.upstreams.knownCatalog(endpoint.server, client);
-    const serverInfo = endpoint.kind === 'aggregate' ? this.#serverInfo : (own?.hello.serverInfo ?? null);
+    const serverInfo = endpoint.kind === 'aggregate' ? this.#serverInfo : (own?.handshake.serverInfo ?? null);
     const named = resultToStateless(outcome.message, request.method, serverInfo, isForOneCaller(request.method));
     return answer(inPlaceOf(outcome.message, named, request.method));
   }

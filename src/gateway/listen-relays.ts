@@ -8,10 +8,10 @@ import { declaredMethods } from './lists/list-changes.ts';
 import { OwnExchange } from './own-exchange.ts';
 import type { AggregateResources } from './resolve/aggregate-resources.ts';
 import { exposedUpdate } from './subscriptions/exposed-update.ts';
-import type { Feeds } from './subscriptions/feeds.ts';
 import type { Listen } from './subscriptions/listen.ts';
 import { LIST_FLAGS, type ListenFilter } from './subscriptions/listen-filter.ts';
 import type { ResourceWatches } from './subscriptions/resource-watches.ts';
+import type { SharedListens } from './subscriptions/shared-listens.ts';
 import type { TaskIds } from './tasks/task-ids.ts';
 import type { ListenedTasks, TaskListens } from './tasks/task-listens.ts';
 
@@ -23,7 +23,7 @@ export interface ListenRelaysDeps {
   readonly dispatch: Dispatch;
   readonly resources: AggregateResources;
   readonly watches: ResourceWatches;
-  readonly feeds: Feeds;
+  readonly sharedListens: SharedListens;
   readonly tasks: TaskIds;
   readonly listened: TaskListens;
 }
@@ -92,18 +92,18 @@ export class ListenRelays {
   }
 
   async #relay(listen: Listen, server: string, share: Share): Promise<Honoured> {
-    const { upstreams, feeds } = this.#deps;
+    const { upstreams, sharedListens } = this.#deps;
     const known =
       upstreams.knownCatalog(server, listen.client) ??
       (await upstreams.catalog(server, listen.client, CATALOG_WAIT_MS));
     if (!listen.open || known === null) return NOTHING;
-    if (known.hello.era === 'stateful') {
-      const resources = parseObject(known.hello.capabilities)?.['resources'] as { subscribe?: unknown } | undefined;
+    if (known.handshake.era === 'stateful') {
+      const resources = parseObject(known.handshake.capabilities)?.['resources'] as { subscribe?: unknown } | undefined;
       if (resources?.subscribe !== true) return NOTHING;
       return { uris: await this.#watched(listen, server, share.uris), taskIds: [] };
     }
     return new Promise<Honoured>((resolve) => {
-      const leave = feeds.join(server, {
+      const leave = sharedListens.join(server, {
         client: listen.client,
         wanted: { uris: new Set(share.uris.keys()), taskIds: new Set(share.taskIds.keys()) },
         settled: ({ uris, taskIds }) =>

@@ -63,7 +63,7 @@ export class Listens {
     const { catalogs, relays } = this.#deps;
     const announced = endpoint.kind === 'aggregate' ? catalogs.of(exchange.client) : null;
     const server = endpoint.kind === 'aggregate' ? null : await this.#catalogOf(endpoint.server, exchange);
-    const mirrored = filter.more && server?.hello.era === 'stateless';
+    const mirrored = filter.more && server?.handshake.era === 'stateless';
     const flags = server === null ? filter.flags : relays.declaredFlags(server, filter);
     const methods = new Set(mirrored ? [] : flags.map((flag) => LIST_FLAGS.get(flag)!));
     const listen = new Listen(exchange, endpoint, methods, announced);
@@ -81,7 +81,7 @@ export class Listens {
     for (const listen of [...this.#open]) {
       for (const method of methodsDue(listen, changes, catalogs, upstreams).union(more(listen))) {
         if (!listen.methods.has(method)) continue;
-        listen.told.set(method, now);
+        listen.notified.set(method, now);
         listen.send(notification(method, null, 'stateless'));
       }
     }

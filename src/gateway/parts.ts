@@ -26,9 +26,9 @@ import { ServerEndpoint } from './resolve/server-endpoint.ts';
 import { Sealer } from './sealer.ts';
 import { ServerEvents } from './server-events.ts';
 import { ServerIndex } from './server-index.ts';
-import { Feeds } from './subscriptions/feeds.ts';
 import { ListenMirror } from './subscriptions/listen-mirror.ts';
 import { ResourceWatches, type Watched } from './subscriptions/resource-watches.ts';
+import { SharedListens } from './subscriptions/shared-listens.ts';
 import { Subscriptions } from './subscriptions/subscriptions.ts';
 import { TaskIds } from './tasks/task-ids.ts';
 import { NO_RECORDS } from './tasks/task-table.ts';
@@ -77,7 +77,7 @@ export interface Parts {
   readonly sessions: SeenSessions;
   readonly subscriptions: Subscriptions;
   readonly watches: ResourceWatches;
-  readonly feeds: Feeds;
+  readonly sharedListens: SharedListens;
   readonly listens: Listens;
   readonly announcer: Announcer;
   readonly tasks: Tasks;
@@ -110,14 +110,14 @@ export function assemble(
   const cache = new AnswerCache({ upstreams, dispatch, servers, clock, metrics: deps.metrics });
   const watches = new ResourceWatches(upstreams, dispatch, clock);
   const missed = (server: string) => cache.outdated(server, null);
-  const feeds = new Feeds({ upstreams, dispatch, clock, missed });
+  const sharedListens = new SharedListens({ upstreams, dispatch, clock, missed });
   const subscriptions = new Subscriptions({
     upstreams,
     dispatch,
     streams,
     sessions,
     watches,
-    feeds,
+    sharedListens,
     givenUp: deps.givenUp,
     subscribed: deps.subscribed,
     subscribedElsewhere: deps.subscribedElsewhere,
@@ -127,7 +127,7 @@ export function assemble(
     upstreams,
     dispatch,
     streams,
-    feeds,
+    sharedListens,
     clock,
     ids,
     sealing,
@@ -144,7 +144,7 @@ export function assemble(
     dispatch,
     resources,
     watches,
-    feeds,
+    sharedListens,
     tasks: ids,
     listened: tasks.listens,
   });
@@ -157,7 +157,7 @@ export function assemble(
     sessions,
     subscriptions,
     watches,
-    feeds,
+    sharedListens,
     listens,
     announcer,
     tasks,

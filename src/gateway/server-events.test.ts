@@ -12,7 +12,7 @@ import { Metrics } from '../telemetry/metrics.ts';
 const OFFERS = { a: { tools: [tool('x')] }, b: { tools: [tool('y')] } };
 const CHANGED = notification('notifications/tools/list_changed', null, 'stateful');
 
-function told(bench: GatewayBench): string[] {
+function reported(bench: GatewayBench): string[] {
   return bench.streams.delivered.map(({ sessionId, message }) => `${sessionId} ${message.method}`);
 }
 
@@ -32,11 +32,14 @@ test('S2.6 list_changed goes to the sessions whose merged list did change, once 
   bench.relist('a', { tools: [tool('x2')] }, ['tools']);
   bench.relist('a', { tools: [tool('x3')] }, ['tools']);
   await bench.clock.advance(100);
-  assert.deepEqual(told(bench), ['all notifications/tools/list_changed', 'single-a notifications/tools/list_changed']);
+  assert.deepEqual(reported(bench), [
+    'all notifications/tools/list_changed',
+    'single-a notifications/tools/list_changed',
+  ]);
   // The same again changes nothing on the aggregate.
   bench.relist('a', { tools: [tool('x3')] }, ['tools']);
   await bench.clock.advance(100);
-  assert.deepEqual(told(bench).slice(2), ['single-a notifications/tools/list_changed']);
+  assert.deepEqual(reported(bench).slice(2), ['single-a notifications/tools/list_changed']);
 });
 
 test('S2.6 a list that a session was given while a server came up is not told to it as changed', async () => {
@@ -46,20 +49,20 @@ test('S2.6 a list that a session was given while a server came up is not told to
   bench.streams.sessions.push({ sessionId: 's', endpoint: 'aggregate', servers: ['late'] });
   const listing = bench.run('tools/list', null, { client: session });
   await settled();
-  const offer = { tools: [tool('z')], prompts: ['{"name":"p"}'] };
-  bench.upstreams.listed('late', offer);
+  const advertisement = { tools: [tool('z')], prompts: ['{"name":"p"}'] };
+  bench.upstreams.listed('late', advertisement);
   bench.gateway.catalogChanged('late', '{}', ['tools', 'prompts']);
   const listed = await listing;
   assert.ok(listed.kind === 'answer' && listed.message.body.includes('late__z'));
   await bench.clock.advance(100);
-  assert.deepEqual(told(bench), ['s notifications/prompts/list_changed']);
+  assert.deepEqual(reported(bench), ['s notifications/prompts/list_changed']);
   // What changes after it was given is told, also when it becomes again what was announced before.
   await bench.run('tools/list', null, { client: session });
-  bench.relist('late', { ...offer, tools: [tool('other')] }, ['tools']);
+  bench.relist('late', { ...advertisement, tools: [tool('other')] }, ['tools']);
   await bench.run('tools/list', null, { client: session });
-  bench.relist('late', offer, ['tools']);
+  bench.relist('late', advertisement, ['tools']);
   await bench.clock.advance(100);
-  assert.deepEqual(told(bench).slice(1), ['s notifications/tools/list_changed']);
+  assert.deepEqual(reported(bench).slice(1), ['s notifications/tools/list_changed']);
 });
 
 test('a list of other clients’ capabilities is no matter of a session’s on a server’s own endpoint', async () => {
@@ -67,7 +70,7 @@ test('a list of other clients’ capabilities is no matter of a session’s on a
   await seen(bench, 's', endpointOf('a'));
   bench.gateway.catalogChanged('a', 'another fingerprint', ['tools']);
   await bench.clock.advance(100);
-  assert.deepEqual(told(bench), []);
+  assert.deepEqual(reported(bench), []);
 });
 
 test('a session that was not heard of since the start is told as well', async () => {
@@ -75,7 +78,7 @@ test('a session that was not heard of since the start is told as well', async ()
   bench.streams.sessions.push({ sessionId: 'restored', endpoint: 'aggregate', servers: ['a'] });
   bench.relist('a', OFFERS.a, ['resources', 'resourceTemplates']);
   await bench.clock.advance(100);
-  assert.deepEqual(told(bench), ['restored notifications/resources/list_changed']);
+  assert.deepEqual(reported(bench), ['restored notifications/resources/list_changed']);
 });
 
 test('a server’s own list_changed passes on its endpoint, is not doubled by ours, and is swallowed on the aggregate', async () => {
@@ -85,14 +88,14 @@ test('a server’s own list_changed passes on its endpoint, is not doubled by ou
   bench.gateway.notification('a', 'single', CHANGED);
   bench.gateway.notification('a', 'all', CHANGED);
   bench.gateway.notification('a', null, CHANGED);
-  assert.deepEqual(told(bench), ['single notifications/tools/list_changed']);
+  assert.deepEqual(reported(bench), ['single notifications/tools/list_changed']);
   bench.relist('a', { tools: [tool('new')] }, ['tools']);
   await bench.clock.advance(100);
-  assert.deepEqual(told(bench).slice(1), ['all notifications/tools/list_changed']);
+  assert.deepEqual(reported(bench).slice(1), ['all notifications/tools/list_changed']);
   await bench.clock.advance(5_000);
   bench.relist('a', { tools: [] }, ['tools']);
   await bench.clock.advance(100);
-  assert.equal(told(bench).filter((line) => line.startsWith('single')).length, 2);
+  assert.equal(reported(bench).filter((line) => line.startsWith('single')).length, 2);
 });
 
 test('S2.6 what a session was told by its process keeps back neither what its end changes, nor what is decided here', async () => {
@@ -106,13 +109,13 @@ test('S2.6 what a session was told by its process keeps back neither what its en
   await bench.clock.advance(100);
   const changed = 'single notifications/tools/list_changed';
   assert.deepEqual(
-    told(bench).filter((line) => line === changed),
+    reported(bench).filter((line) => line === changed),
     [changed, changed],
   );
   bench.gateway.notification('a', 'single', CHANGED);
   bench.gateway.desiredChanged(() => ANONYMOUS, ['a']);
   await bench.clock.advance(100);
-  assert.equal(told(bench).filter((line) => line === changed).length, 4);
+  assert.equal(reported(bench).filter((line) => line === changed).length, 4);
 });
 
 test('W2.9 notifications reach the session of the connection and are never broadcast', async () => {
@@ -246,15 +249,18 @@ test('a subscription that the server refused is none', async () => {
 
 test('S2.6 the aggregate’s hello merges what its members said, and waits for the first list of each but once', async () => {
   const bench = new GatewayBench({ ...OFFERS, c: null });
-  const waiting = bench.gateway.hello(MCP, client('stateful'), 2_000);
+  const waiting = bench.gateway.handshake(MCP, client('stateful'), 2_000);
   await settled();
   bench.upstreams.listed('c', { prompts: ['{"name":"p"}'], instructions: 'Say p.' });
-  const hello = await waiting;
-  assert.ok(!(hello instanceof GatewayError));
-  assert.deepEqual(JSON.parse(hello.serverInfo), { name: 'trunkline', title: 'Trunkline', version: '0' });
-  assert.deepEqual(JSON.parse(hello.capabilities), { tools: { listChanged: true }, prompts: { listChanged: true } });
-  assert.equal(hello.instructions, '# c\n\nSay p.');
-  assert.equal(hello.hello, null);
+  const handshake = await waiting;
+  assert.ok(!(handshake instanceof GatewayError));
+  assert.deepEqual(JSON.parse(handshake.serverInfo), { name: 'trunkline', title: 'Trunkline', version: '0' });
+  assert.deepEqual(JSON.parse(handshake.capabilities), {
+    tools: { listChanged: true },
+    prompts: { listChanged: true },
+  });
+  assert.equal(handshake.instructions, '# c\n\nSay p.');
+  assert.equal(handshake.handshake, null);
 });
 
 test('a stateful session’s subscription at a stateless server is a listen of ours, for that session alone', async () => {
@@ -322,12 +328,12 @@ test('S2.28 check:E1 rights that a reload takes away end at once: pushes, lists 
   bench.gateway.desiredChanged((id) => now.get(id) ?? null);
   bench.gateway.notification('a', 'one', notification('notifications/message', '{}', 'stateful'));
   await bench.clock.advance(100);
-  assert.deepEqual(told(bench), ['one notifications/tools/list_changed']);
+  assert.deepEqual(reported(bench), ['one notifications/tools/list_changed']);
   assert.equal((await listen).kind, 'answer');
   now.delete('agent:ann');
   bench.gateway.desiredChanged((id) => now.get(id) ?? null);
   bench.gateway.notification('b', 'one', notification('notifications/message', '{}', 'stateful'));
-  assert.equal(told(bench).length, 1);
+  assert.equal(reported(bench).length, 1);
 });
 
 test('servers that come and go, and filters that change, are told of as changed lists', async () => {
@@ -344,17 +350,17 @@ test('servers that come and go, and filters that change, are told of as changed 
   bench.upstreams.list = [serverNamed('a')];
   bench.gateway.desiredChanged(current);
   await bench.clock.advance(100);
-  assert.deepEqual(told(bench), ['all notifications/tools/list_changed']);
+  assert.deepEqual(reported(bench), ['all notifications/tools/list_changed']);
   assert.equal(listen.emitted.at(-1)!.method, 'notifications/tools/list_changed');
   const tools = { include: null, exclude: new Set(['x']) };
   bench.upstreams.list = [serverNamed('a', { tools })];
   bench.gateway.desiredChanged(current, ['a']);
   await bench.clock.advance(100);
-  assert.deepEqual(told(bench).slice(1).sort(), [
+  assert.deepEqual(reported(bench).slice(1).sort(), [
     'all notifications/tools/list_changed',
     'single-a notifications/tools/list_changed',
   ]);
   bench.gateway.desiredChanged(current);
   await bench.clock.advance(100);
-  assert.equal(told(bench).length, 3);
+  assert.equal(reported(bench).length, 3);
 });

@@ -90,7 +90,7 @@ export class ServerEvents {
    */
   #listChanged(sessionId: string, seen: SeenSession | null, message: Message): void {
     if (seen === null || isAggregate(seen)) return;
-    this.#deps.announcer.told(sessionId, message.method);
+    this.#deps.announcer.notified(sessionId, message.method);
     this.#deps.streams.deliver(sessionId, message);
   }
 

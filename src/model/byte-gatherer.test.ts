@@ -10,11 +10,11 @@ test('what was gathered is what came, whatever the pieces, and the edges are its
       const gatherer = new ByteGatherer();
       const pieces = sizes.map((length, i) => Buffer.alloc(length, `${i % 10}${length}`));
       for (const piece of pieces) {
-        const lent = Buffer.from(piece);
-        if (lent.length % 2 === 0) gatherer.addCopy(lent);
-        else gatherer.add(lent);
+        const pooled = Buffer.from(piece);
+        if (pooled.length % 2 === 0) gatherer.addCopy(pooled);
+        else gatherer.add(pooled);
         // What was copied may be written over by whoever gave it; small pieces always are.
-        if (lent.length % 2 === 0 || lent.length < 16 * 1024) lent.fill(0);
+        if (pooled.length % 2 === 0 || pooled.length < 16 * 1024) pooled.fill(0);
       }
       const whole = Buffer.concat(pieces);
       assert.equal(gatherer.length, whole.length);

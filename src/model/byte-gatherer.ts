@@ -1,4 +1,4 @@
-import { lend, letGo, releaseBytes } from './lent-memory.ts';
+import { letGo, releaseBytes, takeBuffer } from './pooled-buffers.ts';
 
 /** Small pieces are gathered in blocks, so that a byte-by-byte writer costs bytes, not objects. */
 const MIN_BLOCK_BYTES = 1024;
@@ -108,7 +108,7 @@ export class ByteGatherer {
     const [first = NOTHING] = this.#pieces;
     if (this.#pieces.length <= 1) return first;
     // It may be given back, should it turn out to be passed on and no more.
-    const whole = lend(this.#length);
+    const whole = takeBuffer(this.#length);
     this.#move(whole, this.#length);
     return whole;
   }
@@ -122,7 +122,7 @@ export class ByteGatherer {
     const length = this.#length + piece.length;
     if (this.#huge === null || length > this.#huge.length) {
       this.#outgrow();
-      this.#huge = lend(blockFor(length));
+      this.#huge = takeBuffer(blockFor(length));
     }
     piece.copy(this.#huge, this.#length);
     this.#move(this.#huge, MOVED_AT_ONCE);

@@ -3,14 +3,14 @@ import { test } from 'node:test';
 import { scanMessage } from '../protocol/scan.ts';
 import { resultToStateful } from '../protocol/stateful/result-to-stateful.ts';
 import { resultToStateless } from '../protocol/stateless/result-to-stateless.ts';
-import { lend } from './lent-memory.ts';
 import type { Message } from './message.ts';
 import { inPlaceOf } from './outcome.ts';
+import { takeBuffer } from './pooled-buffers.ts';
 
 /** A result that came in lent memory. */
 function came(): Message {
   const text = JSON.stringify({ jsonrpc: '2.0', id: 7, result: { content: [], text: 'x'.repeat(300_000) } });
-  const bytes = lend(text.length);
+  const bytes = takeBuffer(text.length);
   bytes.write(text);
   const message = scanMessage(bytes, 'stateful', 'strict');
   assert.ok(!('reason' in message));
@@ -37,7 +37,7 @@ test('what may be kept or shared stays, and so does what needed no other words',
 
 test('goal:G12 a large answer of a tool gets its new words where it lies, at both ends', () => {
   const changed = (json: string, own: boolean) => {
-    const bytes = lend(Buffer.byteLength(json));
+    const bytes = takeBuffer(Buffer.byteLength(json));
     bytes.write(json);
     const message = scanMessage(bytes, 'stateless', 'relaxed');
     assert.ok(!('reason' in message));

@@ -1,6 +1,6 @@
 import type { GatewayError } from './gateway-error.ts';
-import { letGo } from './lent-memory.ts';
 import type { Message } from './message.ts';
+import { letGo } from './pooled-buffers.ts';
 
 /**
  * How a call ended; every call ends in exactly one. `answer` is RESULT: the server's own result or its own

@@ -25,7 +25,7 @@ const INVALID = object(INVALID_ITEM);
 export type InvalidItem = Infer<typeof INVALID>;
 
 /** What the server said of itself at the handshake (`initialize` result or `server/discover` result), byte for byte. */
-export interface Hello {
+export interface HandshakeResult {
   readonly era: Era;
   /** The revision agreed with this server. */
   readonly revision: string;
@@ -56,7 +56,7 @@ export interface ServerCatalog {
   readonly fingerprint: string;
   /** Digest over all items and the hello: equal digests are equal catalogues. */
   readonly digest: string;
-  readonly hello: Hello;
+  readonly handshake: HandshakeResult;
   readonly lists: Readonly<Record<ListKind, CachedList>>;
   /** Wall clock of the listing. */
   readonly listedAt: number;

@@ -17,8 +17,8 @@ export interface OpenedSession {
 }
 
 /** Leave to open the session, given to one at a time. Ends with one of the two. */
-export interface SessionTurn {
-  readonly kind: 'turn';
+export interface SessionLock {
+  readonly kind: 'lock';
   /** It takes the place of one that is lost. */
   readonly replaces: boolean;
   /** Resolves with its generation. Rejects with GatewayError when another one has had to take over. */
@@ -53,7 +53,7 @@ export interface SharedUpstreamSessions {
    * The session there is, or the turn to open it; `gone` is the generation that its server does not know any more. Waits
    * while another one opens it, as long as `wanted`. Rejects with GatewayError NOT_SENT.
    */
-  enter(place: SessionPlace, gone: string | null, wanted: () => boolean): Promise<OpenedSession | SessionTurn>;
+  enter(place: SessionPlace, gone: string | null, wanted: () => boolean): Promise<OpenedSession | SessionLock>;
   /** Whether it is open. Never rejects. */
   known(place: SessionPlace): Promise<boolean>;
   /** A connection uses it from now on. */

@@ -7,36 +7,36 @@ import { listOf } from './methods.ts';
 const MIN_AGE_MS = 1_000;
 
 /** What is left of the time that the server gave its hello, in whole milliseconds; 0 where it gave none. */
-export function helloTtlMs({ hello, listedAt }: ServerCatalog, wall: number): number {
-  if (hello.era === 'stateful') return 0;
-  const { ttlMs } = cacheHints(hello.result, 0, hello.result.length);
+export function handshakeTtlMs({ handshake, listedAt }: ServerCatalog, wall: number): number {
+  if (handshake.era === 'stateful') return 0;
+  const { ttlMs } = cacheHints(handshake.result, 0, handshake.result.length);
   return Math.max(0, Math.floor(Math.min(ttlMs, listedAt + ttlMs - wall)));
 }
 
 /** Whether the hello's time has run out; not where the server gave it none. */
-export function helloIsStale(catalog: ServerCatalog, wall: number): boolean {
-  const { hello, listedAt } = catalog;
-  if (hello.era === 'stateful' || wall - listedAt < MIN_AGE_MS) return false;
-  return cacheHints(hello.result, 0, hello.result.length).ttlMs > 0 && helloTtlMs(catalog, wall) === 0;
+export function handshakeIsStale(catalog: ServerCatalog, wall: number): boolean {
+  const { handshake, listedAt } = catalog;
+  if (handshake.era === 'stateful' || wall - listedAt < MIN_AGE_MS) return false;
+  return cacheHints(handshake.result, 0, handshake.result.length).ttlMs > 0 && handshakeTtlMs(catalog, wall) === 0;
 }
 
 /**
  * Whether a list is to be fetched again before it is relied on: its time has run out, or it never had any and its
  * server does not tell of changes. Stateful servers give no times; their word is `list_changed`.
  */
-export function listIsStale({ hello, lists, listedAt }: ServerCatalog, kind: ListKind, wall: number): boolean {
+export function listIsStale({ handshake, lists, listedAt }: ServerCatalog, kind: ListKind, wall: number): boolean {
   const age = wall - listedAt;
-  if (hello.era === 'stateful' || age < MIN_AGE_MS) return false;
+  if (handshake.era === 'stateful' || age < MIN_AGE_MS) return false;
   const { ttlMs } = lists[kind];
   if (ttlMs > 0) return age >= ttlMs;
-  const bytes = Buffer.from(hello.capabilities);
+  const bytes = Buffer.from(handshake.capabilities);
   const { capability } = listOf(kind);
   if (fieldAt(bytes, 0, bytes.length, [capability]) === null) return false;
-  const told = fieldAt(bytes, 0, bytes.length, [capability, 'listChanged']);
-  return told === null || bytes[told.start] !== 0x74;
+  const declared = fieldAt(bytes, 0, bytes.length, [capability, 'listChanged']);
+  return declared === null || bytes[declared.start] !== 0x74;
 }
 
 /** Whether anything of the catalogue is to be fetched again. */
 export function isStale(catalog: ServerCatalog, wall: number): boolean {
-  return helloIsStale(catalog, wall) || LIST_KINDS.some((kind) => listIsStale(catalog, kind, wall));
+  return handshakeIsStale(catalog, wall) || LIST_KINDS.some((kind) => listIsStale(catalog, kind, wall));
 }

@@ -2,8 +2,9 @@
  * Changing bytes without rebuilding them: edits replace ranges, everything between stays as it came. Member edits
  * keep the commas right, whatever stands around the member.
  */
-import { lend, letGo, reframed } from '../model/lent-memory.ts';
+
 import { type Era, Message } from '../model/message.ts';
+import { letGo, reframed, takeBuffer } from '../model/pooled-buffers.ts';
 import { entries, keyIs, type Range } from './fields.ts';
 import { scanMessage } from './scan.ts';
 import { skipSpace } from './skip.ts';
@@ -45,7 +46,7 @@ export function splice(bytes: Buffer, edits: readonly Edit[]): Buffer {
   if (edits.length === 0) return bytes;
   let size = bytes.length;
   for (const { start, end, insert } of edits) size += byteLength(insert) - (end - start);
-  const out = lend(size);
+  const out = takeBuffer(size);
   let at = 0;
   let to = 0;
   for (const edit of inOrder(edits)) {

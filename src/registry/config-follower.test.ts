@@ -176,13 +176,13 @@ test('fault:F37 a reading that throws is told as refused, keeps the old configur
   write({ one: { command: '${BROKEN}' } });
   // Nobody waits for this reading: if it rejected, the process would end.
   await until(() => reloads.length > 0);
-  const [told] = reloads;
-  assert.ok(told?.kind === 'refused');
-  assert.equal(told.problems[0]!.file, join(folder, 'trunkline.json'));
-  const text = told.problems.map((problem) => renderProblem(problem, folder)).join('\n');
+  const [reported] = reloads;
+  assert.ok(reported?.kind === 'refused');
+  assert.equal(reported.problems[0]!.file, join(folder, 'trunkline.json'));
+  const text = reported.problems.map((problem) => renderProblem(problem, folder)).join('\n');
   assert.match(text, /^TL1002 {2}trunkline\.json {2}.*TypeError at .*config-follower\.test\.ts:\d+/);
   assert.doesNotMatch(text, /GEHEIM/);
-  assert.deepEqual(follower!.problems, told.problems);
+  assert.deepEqual(follower!.problems, reported.problems);
   assert.equal(registry.state, before);
   assert.equal((await follower!.reload()).kind, 'refused');
   write({ one: { command: 'b' } });

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../test/support/fake-clock.ts';
 import type { Definition, PinRecords } from '../model/drift.ts';
-import { SqliteTruth } from '../store/truth/sqlite-truth.ts';
-import { TruthError } from '../store/truth/truth.ts';
-import { TruthPins } from '../store/truth/truth-pins.ts';
+import { StoreError } from '../store/run-time-store/run-time-store.ts';
+import { SqliteRunTimeStore } from '../store/run-time-store/sqlite-run-time-store.ts';
+import { StoredPins } from '../store/run-time-store/stored-pins.ts';
 import { Logger } from '../telemetry/logger.ts';
 import { PinBook, PinsContended } from './pin-book.ts';
 
@@ -17,13 +17,13 @@ const tool = (key: string, digest = `d-${key}`): Definition => ({
 
 function setUp() {
   const clock = new FakeClock();
-  const truth = new SqliteTruth({ path: ':memory:', clock, logger: Logger.silent() });
+  const runTimeStore = new SqliteRunTimeStore({ path: ':memory:', clock, logger: Logger.silent() });
   const marked = new Set<string>();
   const desired = new Set<string>(['s']);
   const asked = { known: true };
   const logged: string[] = [];
   const logger = new Logger({ level: 'info', write: (line) => logged.push(line) });
-  const open = (records: PinRecords = new TruthPins(truth)) =>
+  const open = (records: PinRecords = new StoredPins(runTimeStore)) =>
     PinBook.open({
       records,
       shared: false,
@@ -36,19 +36,19 @@ function setUp() {
       logger,
       desired: () => (asked.known ? desired : null),
     });
-  return { clock, truth, open, logged, desired, asked };
+  return { clock, runTimeStore, open, logged, desired, asked };
 }
 
 /** Nodes on one store, none of which knows of any server that it should be there. */
 function sharing() {
   const clock = new FakeClock();
-  const truth = new SqliteTruth({ path: ':memory:', clock, logger: Logger.silent() });
+  const runTimeStore = new SqliteRunTimeStore({ path: ':memory:', clock, logger: Logger.silent() });
   const logged: string[] = [];
   const logger = new Logger({ level: 'info', write: (line) => logged.push(line) });
   const node = () => {
     const marks = new Set<string>();
     return PinBook.open({
-      records: new TruthPins(truth),
+      records: new StoredPins(runTimeStore),
       shared: true,
       marks: { has: (name) => marks.has(name), add: (name) => marks.add(name), delete: (name) => marks.delete(name) },
       clock,
@@ -56,7 +56,7 @@ function sharing() {
       desired: () => new Set<string>(),
     });
   };
-  return { clock, truth, logged, node };
+  return { clock, runTimeStore, logged, node };
 }
 
 const digests = (book: PinBook, key: string) =>
@@ -118,10 +118,10 @@ test('check:G4 no more than eight definitions are approved under one name', asyn
 });
 
 test('check:G4 a decision that cannot be stored is no decision', async () => {
-  const { open, truth } = setUp();
+  const { open, runTimeStore } = setUp();
   const book = await open();
   await book.trust('s', [tool('a')], '');
-  await truth.close();
+  await runTimeStore.close();
   const before = book.of('s');
   await assert.rejects(book.approve('s', [tool('a', 'new')], [], 'op'));
   await assert.rejects(book.block('s', [tool('a')], 'op'));
@@ -129,13 +129,13 @@ test('check:G4 a decision that cannot be stored is no decision', async () => {
 });
 
 test('check:G4 first use that cannot be stored holds for the process, says so, and is stored with the next change', async () => {
-  const { open, truth, logged } = setUp();
-  const records = new TruthPins(truth);
+  const { open, runTimeStore, logged } = setUp();
+  const records = new StoredPins(runTimeStore);
   let full = true;
   const failing: PinRecords = {
     load: () => records.load(),
     save: (server, change) =>
-      full ? Promise.reject(new TruthError('full', 'the disk is full')) : records.save(server, change),
+      full ? Promise.reject(new StoreError('full', 'the disk is full')) : records.save(server, change),
     history: (server, options) => records.history(server, options),
     forget: (server) => records.forget(server),
   };
@@ -154,8 +154,8 @@ test('check:G4 first use that cannot be stored holds for the process, says so, a
 test('check:G4 pins that got lost are missed', async () => {
   const { open, logged } = setUp();
   await (await open()).trust('s', [tool('a')], '');
-  const empty = new SqliteTruth({ path: ':memory:', clock: new FakeClock(), logger: Logger.silent() });
-  const book = await open(new TruthPins(empty));
+  const empty = new SqliteRunTimeStore({ path: ':memory:', clock: new FakeClock(), logger: Logger.silent() });
+  const book = await open(new StoredPins(empty));
   assert.equal(book.isLost('s'), true);
   assert.equal(book.isLost('another'), false);
   await book.trust('s', [], 'lost');
@@ -206,7 +206,7 @@ test('check:G4 of servers that come and go under ever new names the oldest are f
 });
 
 test('check:G4 of a store that nodes share each forgets only what it has trusted itself, and no other node misses that', async () => {
-  const { clock, truth, logged, node } = sharing();
+  const { clock, runTimeStore, logged, node } = sharing();
   const [a, b] = [await node(), await node()];
   // What b has is disabled there, or b is away: a hears nothing of it.
   await b.trust('theirs', [tool('a')], '');
@@ -226,17 +226,17 @@ test('check:G4 of a store that nodes share each forgets only what it has trusted
     logged.some((line) => line.includes('pins_lost')),
     false,
   );
-  await truth.close();
+  await runTimeStore.close();
 });
 
 test('check:G4 whoever comes too late to trust a server does not miss its pins when they are forgotten, nor where nothing was trusted', async () => {
-  const { truth, node, logged } = sharing();
+  const { runTimeStore, node, logged } = sharing();
   const [a, b] = [await node(), await node()];
   await b.trust('s', [tool('a')], '');
   // a has not read that yet.
   await a.trust('s', [tool('b')], '');
   assert.deepEqual(digests(a, 'b'), undefined);
-  await new TruthPins(truth).forget('s');
+  await new StoredPins(runTimeStore).forget('s');
   await a.reload();
   assert.equal(a.isLost('s'), false);
   await b.reload();
@@ -251,5 +251,5 @@ test('check:G4 whoever comes too late to trust a server does not miss its pins w
     logged.some((line) => line.includes('pins_lost')),
     false,
   );
-  await truth.close();
+  await runTimeStore.close();
 });

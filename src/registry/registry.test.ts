@@ -11,7 +11,7 @@ async function state(...words: string[]): Promise<DesiredState> {
   return result.state;
 }
 
-function told(change: RegistryChange): unknown {
+function reported(change: RegistryChange): unknown {
   const { version, servers, settings } = change;
   const names = Object.entries(servers).filter(([, list]) => list.length > 0);
   return { version, ...Object.fromEntries(names), ...(settings.length === 0 ? {} : { settings }) };
@@ -24,7 +24,7 @@ test('the first read is everything, then come the changes', async () => {
   assert.deepEqual([heard[0]!.version, heard[0]!.servers.added], [1, ['a']]);
   const next = await state('b');
   assert.equal(registry.replace(next), true);
-  assert.deepEqual(told(heard[1]!), { version: 2, added: ['b'], removed: ['a'] });
+  assert.deepEqual(reported(heard[1]!), { version: 2, added: ['b'], removed: ['a'] });
   assert.equal(heard[1]!.state, next);
   stop();
   registry.replace(await state('c'));
@@ -50,7 +50,7 @@ test('settings that changed are named, keys of agents by what they hold', async 
   const registry = new Registry(agent('one'));
   assert.equal(registry.replace(agent('one')), false);
   const heard: unknown[] = [];
-  registry.onChange((change) => heard.push(told(change)));
+  registry.onChange((change) => heard.push(reported(change)));
   registry.replace(agent('two'));
   registry.replace({ ...agent('two'), logLevel: 'debug' });
   assert.deepEqual(heard, [
@@ -68,7 +68,7 @@ test('changes made while one is told are told after it, the newest only', async 
     registry.replace(states[2]!);
     registry.replace(states[3]!);
   });
-  registry.onChange((change) => heard.push(told(change)));
+  registry.onChange((change) => heard.push(reported(change)));
   registry.replace(states[1]!);
   assert.deepEqual(heard, [
     { version: 2, added: ['b'], removed: ['a'] },

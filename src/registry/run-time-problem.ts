@@ -1,6 +1,6 @@
 import type { ConfigProblem } from '../config/problem/problem.ts';
 import type { Need } from '../config/server/definition-needs.ts';
-import { TruthError } from '../store/truth/truth.ts';
+import { StoreError } from '../store/run-time-store/run-time-store.ts';
 
 /** Why a change of servers at run time was refused. Nothing of it was done. */
 export type RunTimeCode =
@@ -44,7 +44,7 @@ export class RunTimeProblem extends Error {
 
 /** What the store throws, as a refusal of the change; anything else as it is. */
 export function storeProblem(error: unknown): unknown {
-  if (!(error instanceof TruthError)) return error;
+  if (!(error instanceof StoreError)) return error;
   if (error.fault === 'unknown') {
     const message = `whether it was changed is not known; what is there is read again soon: ${error.message}`;
     return new RunTimeProblem('outcome_unknown', message, { cause: error });

@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import { FakeClock } from '../../test/support/fake-clock.ts';
 import { loadConfig } from '../config/load-config.ts';
 import type { DesiredState } from '../model/desired-state.ts';
-import { SqliteTruth } from '../store/truth/sqlite-truth.ts';
-import { type Truth, TruthError, type TruthSnapshot } from '../store/truth/truth.ts';
+import { type RunTimeStore, StoreError, type StoreSnapshot } from '../store/run-time-store/run-time-store.ts';
+import { SqliteRunTimeStore } from '../store/run-time-store/sqlite-run-time-store.ts';
 import { Logger } from '../telemetry/logger.ts';
 import { RunTimeServers } from './run-time-servers.ts';
 import { NO_SERVERS_ELSEWHERE, type ServersElsewhere } from './run-time-state.ts';
@@ -26,21 +26,21 @@ async function rig(env: Record<string, string> = {}, others: ServersElsewhere = 
   const clock = new FakeClock();
   const lines: string[] = [];
   const logger = new Logger({ level: 'info', write: (line) => lines.push(line) });
-  const truth = new SqliteTruth({ path: ':memory:', clock, logger });
-  let failing: TruthError | null = null;
-  let answer: TruthSnapshot | null = null;
-  const store: Truth = {
+  const runTimeStore = new SqliteRunTimeStore({ path: ':memory:', clock, logger });
+  let failing: StoreError | null = null;
+  let answer: StoreSnapshot | null = null;
+  const store: RunTimeStore = {
     read: async (collections) => {
       if (failing !== null) throw failing;
-      return answer ?? truth.read(collections);
+      return answer ?? runTimeStore.read(collections);
     },
-    get: (collection, key) => truth.get(collection, key),
-    list: (collection, options) => truth.list(collection, options),
+    get: (collection, key) => runTimeStore.get(collection, key),
+    list: (collection, options) => runTimeStore.list(collection, options),
     apply: async (writes) => {
       if (failing !== null) throw failing;
-      return truth.apply(writes);
+      return runTimeStore.apply(writes);
     },
-    close: () => truth.close(),
+    close: () => runTimeStore.close(),
   };
   let files = await filesOf('base');
   let desired = files;
@@ -70,11 +70,11 @@ async function rig(env: Record<string, string> = {}, others: ServersElsewhere = 
     lines,
     servers,
     make,
-    truth,
-    fail: (error: TruthError | null) => {
+    runTimeStore,
+    fail: (error: StoreError | null) => {
       failing = error;
     },
-    answer: (snapshot: TruthSnapshot | null) => {
+    answer: (snapshot: StoreSnapshot | null) => {
       answer = snapshot;
     },
     async files(...names: readonly string[]) {
@@ -98,7 +98,7 @@ test('check:A8 a store that cannot be read, or is emptier than it was, changes n
   const { servers, names, fail, answer } = await rig();
   await servers.add(text('one', url), PLAIN);
   await servers.suspend('base');
-  fail(new TruthError('unavailable', 'no such disk'));
+  fail(new StoreError('unavailable', 'no such disk'));
   await assert.rejects(servers.refresh(), { fault: 'unavailable' });
   fail(null);
   const empty = new Map([
@@ -119,9 +119,9 @@ test('check:A8 a store that cannot be read, or is emptier than it was, changes n
 });
 
 test('fault:F35 a stored server that this version cannot read is held back with the reason; the others run, and it can be removed', async () => {
-  const { servers, names, truth } = await rig();
+  const { servers, names, runTimeStore } = await rig();
   await servers.add(text('one', url), PLAIN);
-  const put = (key: string, value: string) => truth.apply([{ kind: 'put', collection: 'server', key, value }]);
+  const put = (key: string, value: string) => runTimeStore.apply([{ kind: 'put', collection: 'server', key, value }]);
   await put('newer', '{"format":2,"definition":{"url":"http://127.0.0.1:1/"}}');
   await put('list', '[]');
   await put('text', 'no JSON');
@@ -138,7 +138,7 @@ test('fault:F34 a change that the store does not take is in force nowhere', asyn
   const { servers, names, server, fail, changes } = await rig();
   await servers.add(text('one', url), PLAIN);
   const before = changes();
-  fail(new TruthError('full', 'the disk is full'));
+  fail(new StoreError('full', 'the disk is full'));
   const refused = [
     servers.add(text('two', url), PLAIN),
     servers.change('one', { ...text('one', { ...url, description: 'x' }) }, PLAIN),

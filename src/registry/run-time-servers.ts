@@ -3,7 +3,7 @@ import type { Need } from '../config/server/definition-needs.ts';
 import { type Clock, pause } from '../model/clock.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import type { Server } from '../model/server.ts';
-import { type Applied, TRUTH_LIMITS } from '../store/truth/truth.ts';
+import { type Applied, STORE_LIMITS } from '../store/run-time-store/run-time-store.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { type Caller, noServer, RunTimeProblem, refuseBeyondRights, storeProblem } from './run-time-problem.ts';
 import {
@@ -91,7 +91,7 @@ export class RunTimeServers {
     return this.#state.provenance(name);
   }
 
-  /** Reads the store anew. True when something else is desired. Rejects with TruthError, and changes nothing then. */
+  /** Reads the store anew. True when something else is desired. Rejects with StoreError, and changes nothing then. */
   refresh(): Promise<boolean> {
     return this.#exclusively(() => this.#state.follow(this.#deps.stored));
   }
@@ -225,7 +225,7 @@ export class RunTimeServers {
   }
 
   async #readGood({ text, name, folder: given }: DefinitionInput, caller: Caller) {
-    if (Buffer.byteLength(text) > Math.min(MAX_TEXT_BYTES, TRUTH_LIMITS.valueBytes)) {
+    if (Buffer.byteLength(text) > Math.min(MAX_TEXT_BYTES, STORE_LIMITS.valueBytes)) {
       throw new RunTimeProblem('definition_too_large', `a definition has at most ${MAX_TEXT_BYTES / 1024} KiB`);
     }
     const folder = given ?? this.#deps.folder;

@@ -3,7 +3,7 @@ import type { Clock } from '../model/clock.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import { foldedName } from '../model/names.ts';
 import type { Server } from '../model/server.ts';
-import { type Applied, TruthError } from '../store/truth/truth.ts';
+import { type Applied, StoreError } from '../store/run-time-store/run-time-store.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { noServer, RunTimeProblem, revisionChanged } from './run-time-problem.ts';
 import { StoredDefinitions, type StoredEntry, type StoredServers } from './stored-definitions.ts';
@@ -159,12 +159,12 @@ export class RunTimeState {
     throw revisionChanged(name, applied.found);
   }
 
-  /** Takes over what the store has. True when something else is desired. Rejects with TruthError, and changes nothing then. */
+  /** Takes over what the store has. True when something else is desired. Rejects with StoreError, and changes nothing then. */
   async follow(stored: StoredServers): Promise<boolean> {
     const desire = await stored.read();
     // Revisions only grow: a lower one is another store, and an empty one is not "no servers".
     if (desire.revision < this.#revision) {
-      throw new TruthError('damaged', `the store is at revision ${desire.revision}, and was at ${this.#revision}`);
+      throw new StoreError('damaged', `the store is at revision ${desire.revision}, and was at ${this.#revision}`);
     }
     const before = this.#fingerprint();
     await this.definitions.follow(desire);

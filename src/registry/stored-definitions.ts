@@ -3,7 +3,7 @@ import type { ConfigProblem } from '../config/problem/problem.ts';
 import type { Need } from '../config/server/definition-needs.ts';
 import { misconfiguredServer } from '../config/server/plain-server.ts';
 import type { Server } from '../model/server.ts';
-import type { Applied, Truth } from '../store/truth/truth.ts';
+import type { Applied, RunTimeStore } from '../store/run-time-store/run-time-store.ts';
 
 /** A server that was added at run time, as it was written then. */
 interface StoredRecord {
@@ -34,14 +34,14 @@ const SUSPENDED = 'suspended';
 
 /** Servers added at run time and suspensions, over the truth. Every change is one transaction (F36). */
 export class StoredServers {
-  readonly #truth: Truth;
+  readonly #runTimeStore: RunTimeStore;
 
-  constructor(truth: Truth) {
-    this.#truth = truth;
+  constructor(runTimeStore: RunTimeStore) {
+    this.#runTimeStore = runTimeStore;
   }
 
   async read(): Promise<StoredDesire> {
-    const { revision, records } = await this.#truth.read([SERVERS, SUSPENDED]);
+    const { revision, records } = await this.#runTimeStore.read([SERVERS, SUSPENDED]);
     const servers = new Map<string, StoredRecord & { readonly revision: number }>();
     for (const [name, record] of records.get(SERVERS)!) {
       servers.set(name, { name, ...parsed(record.value), revision: record.revision });
@@ -63,19 +63,21 @@ export class StoredServers {
   remove(name: string, revision: number, keepsSuspension = false): Promise<Applied> {
     const server = { kind: 'delete', collection: SERVERS, key: name, expected: revision } as const;
     const suspension = { kind: 'delete', collection: SUSPENDED, key: name } as const;
-    return this.#truth.apply(keepsSuspension ? [server] : [server, suspension]);
+    return this.#runTimeStore.apply(keepsSuspension ? [server] : [server, suspension]);
   }
 
   suspend(name: string, at: number): Promise<Applied> {
-    return this.#truth.apply([{ kind: 'put', collection: SUSPENDED, key: name, value: JSON.stringify({ at }) }]);
+    return this.#runTimeStore.apply([{ kind: 'put', collection: SUSPENDED, key: name, value: JSON.stringify({ at }) }]);
   }
 
   resume(name: string): Promise<Applied> {
-    return this.#truth.apply([{ kind: 'delete', collection: SUSPENDED, key: name }]);
+    return this.#runTimeStore.apply([{ kind: 'delete', collection: SUSPENDED, key: name }]);
   }
 
   #put({ name, ...rest }: StoredRecord, expected: number | null): Promise<Applied> {
-    return this.#truth.apply([{ kind: 'put', collection: SERVERS, key: name, value: JSON.stringify(rest), expected }]);
+    return this.#runTimeStore.apply([
+      { kind: 'put', collection: SERVERS, key: name, value: JSON.stringify(rest), expected },
+    ]);
   }
 }
 

@@ -1,7 +1,7 @@
 import type { StatementSync } from 'node:sqlite';
 import type { Clock } from '../model/clock.ts';
 import type { EventLog, LoggedEvent } from '../model/ports.ts';
-import { EventMemory, type KeptMessage } from './event-memory.ts';
+import { EventMemory, type LoggedMessage } from './event-memory.ts';
 import { eventSum } from './row-sum.ts';
 import type { LaterWrite, StateFile } from './state-file.ts';
 
@@ -24,13 +24,13 @@ interface Stream {
  * One logged message, in its stream and in the list of all entries by age; and the write of it that waits for the
  * disk. One that falls out before its turn lets go of its message and is never written.
  */
-class Entry implements LaterWrite, KeptMessage {
+class Entry implements LaterWrite, LoggedMessage {
   readonly seq: number;
   readonly at: number;
   readonly stream: Stream;
   readonly #memory: EventMemory;
   readonly #insert: StatementSync;
-  segment: KeptMessage['segment'] = null;
+  segment: LoggedMessage['segment'] = null;
   slot = 0;
   start = 0;
   bytes = 0;

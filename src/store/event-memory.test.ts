@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { EventMemory, type KeptMessage } from './event-memory.ts';
+import { EventMemory, type LoggedMessage } from './event-memory.ts';
 
 const MIB = 1024 * 1024;
 
-class Message implements KeptMessage {
-  segment: KeptMessage['segment'] = null;
+class Message implements LoggedMessage {
+  segment: LoggedMessage['segment'] = null;
   slot = 0;
   start = 0;
   bytes = 0;

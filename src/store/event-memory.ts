@@ -4,7 +4,7 @@ const LARGE_BYTES = SEGMENT_BYTES / 8;
 const NOTHING = Buffer.alloc(0);
 
 /** A message in the memory: where it is, which changes when others make room. */
-export interface KeptMessage {
+export interface LoggedMessage {
   segment: Segment | null;
   slot: number;
   start: number;
@@ -17,7 +17,7 @@ class Segment {
   /** Made for one message. */
   readonly single: boolean;
   /** In the order of their bytes; null for one that was let go of. */
-  readonly kept: (KeptMessage | null)[] = [];
+  readonly kept: (LoggedMessage | null)[] = [];
   used = 0;
   live = 0;
 
@@ -26,7 +26,7 @@ class Segment {
     this.memory = Buffer.allocUnsafeSlow(bytes);
   }
 
-  add(kept: KeptMessage, message: Buffer): void {
+  add(kept: LoggedMessage, message: Buffer): void {
     kept.segment = this;
     kept.slot = this.kept.push(kept) - 1;
     kept.start = this.used;
@@ -74,18 +74,18 @@ export class EventMemory {
     this.#maxSegments = 2 + Math.ceil((1.5 * maxBytes) / SEGMENT_BYTES);
   }
 
-  put(kept: KeptMessage, message: Buffer): void {
+  put(kept: LoggedMessage, message: Buffer): void {
     if (message.length === 0) return;
     if (message.length > LARGE_BYTES) new Segment(message.length, true).add(kept, message);
     else this.#withRoom(message.length).add(kept, message);
   }
 
   /** A view; what is there changes with the next message that is put in. */
-  view({ segment, start, bytes }: KeptMessage): Buffer {
+  view({ segment, start, bytes }: LoggedMessage): Buffer {
     return segment === null ? NOTHING : segment.memory.subarray(start, start + bytes);
   }
 
-  release(kept: KeptMessage): void {
+  release(kept: LoggedMessage): void {
     const { segment } = kept;
     if (segment === null) return;
     kept.segment = null;

@@ -1,6 +1,6 @@
 import { deserialize, serialize } from 'node:v8';
 import type { KnownCatalogs } from '../model/ports.ts';
-import type { ServerCatalog } from '../model/server-catalog.ts';
+import type { HandshakeResult, ServerCatalog } from '../model/server-catalog.ts';
 import type { StateFile } from './state-file.ts';
 
 const BUCKET = 'catalog';
@@ -9,7 +9,10 @@ const FORMAT = 3;
 /** Catalogues kept of one server: its definition and its kinds of client may change without end. */
 const MAX_OF_SERVER = 128;
 
-type Stored = { readonly format: number; readonly identity: string; readonly catalog: ServerCatalog };
+/** The handshake result is stored as `hello`. */
+type StoredCatalog = Omit<ServerCatalog, 'handshake'> & { readonly hello: HandshakeResult };
+
+type Stored = { readonly format: number; readonly identity: string; readonly catalog: StoredCatalog };
 
 /**
  * Last known catalogues in `state.db`. The pages of a server may be any bytes, so they are kept in V8's structured
@@ -32,12 +35,14 @@ export class SqliteKnownCatalogs implements KnownCatalogs {
         continue;
       }
       this.#note(stored.catalog.server, key);
-      yield { ...stored.catalog, identity: stored.identity };
+      const { hello, ...catalog } = stored.catalog;
+      yield { ...catalog, handshake: hello, identity: stored.identity };
     }
   }
 
   save(identity: string, catalog: ServerCatalog): void {
-    const stored: Stored = { format: FORMAT, identity, catalog };
+    const { handshake: hello, ...rest } = catalog;
+    const stored: Stored = { format: FORMAT, identity, catalog: { ...rest, hello } };
     const key = `${catalog.server}\n${identity}\n${catalog.fingerprint}`;
     this.#state.put(BUCKET, key, serialize(stored));
     this.#keys.get(catalog.server)?.delete(key);

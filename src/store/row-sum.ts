@@ -13,6 +13,6 @@ export function eventSum(session: string, seq: number, stream: string, at: numbe
   return crc32(message, crc32(`${session}\0${seq}\0${stream}\0${at}\0`));
 }
 
-export function truthSum(collection: string, key: string, value: string, revision: number): number {
+export function storedRowSum(collection: string, key: string, value: string, revision: number): number {
   return crc32(value, crc32(`${collection}\0${key}\0${revision}\0`));
 }

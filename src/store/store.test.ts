@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
+import { deserialize } from 'node:v8';
 import { FakeClock } from '../../test/support/fake-clock.ts';
 import { Sealer } from '../gateway/sealer.ts';
 import { sealingOf } from '../model/sealing.ts';
@@ -143,7 +144,7 @@ test('a known catalogue comes back byte for byte, and older formats are forgotte
     server: 's',
     fingerprint: 'f',
     digest: 'd',
-    hello: {
+    handshake: {
       era: 'stateful',
       revision: '2025-11-25',
       result: bytes,
@@ -156,6 +157,8 @@ test('a known catalogue comes back byte for byte, and older formats are forgotte
   };
   const first = open('catalogs.db').state;
   new SqliteKnownCatalogs(first).save('identity', catalog);
+  const [stored] = first.all('catalog').values();
+  assert.ok('hello' in deserialize(stored!).catalog, 'earlier versions read it');
   first.put('catalog', 'broken', Buffer.from('not v8'));
   first.close();
   const second = new SqliteKnownCatalogs(open('catalogs.db').state);
@@ -302,13 +305,13 @@ test('a server’s remembered catalogues are bounded, the newest stay', () => {
   const known = new SqliteKnownCatalogs(state);
   const none = { items: [], pages: [], ttlMs: 0, cacheScope: 'private' as const };
   const bytes = Buffer.from('{}');
-  const hello = { era: 'stateful', revision: '2025-11-25', result: bytes, serverInfo: null } as const;
+  const handshake = { era: 'stateful', revision: '2025-11-25', result: bytes, serverInfo: null } as const;
   for (let i = 0; i < 200; i++) {
     known.save(`identity ${i}`, {
       server: 's',
       fingerprint: 'f',
       digest: 'd',
-      hello: { ...hello, capabilities: '{}', instructions: null },
+      handshake: { ...handshake, capabilities: '{}', instructions: null },
       lists: { tools: none, prompts: none, resources: none, resourceTemplates: none },
       listedAt: i,
     });

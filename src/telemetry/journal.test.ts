@@ -65,10 +65,10 @@ test('a cursor is good for the run that gave it out', () => {
 
 test('listeners are told of each entry until they have enough', () => {
   const journal = new Journal('r', ROOMY);
-  let told = 0;
-  const stop = journal.onPush(() => told++);
+  let reported = 0;
+  const stop = journal.onPush(() => reported++);
   journal.push('a', '1');
   stop();
   journal.push('a', '2');
-  assert.equal(told, 1);
+  assert.equal(reported, 1);
 });

@@ -233,10 +233,10 @@ export class Dispatcher implements CallOwner {
     const { connections, supervisor } = this.#parts;
     const { client } = call.exchange;
     const up = supervisor.readyFor(client);
-    if (!supervisor.up) supervisor.hasten(call);
+    if (!supervisor.up) supervisor.prioritize(call);
     await up;
     const attempt = new Attempt();
-    attempt.hasten(call);
+    attempt.prioritize(call);
     try {
       const connection = await connections.acquire(client, placedAs(call), attempt);
       this.#openFailures.opened(connection.key);

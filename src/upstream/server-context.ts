@@ -18,7 +18,7 @@ import type { SharedUpstreamSessions } from '../model/shared-upstream-sessions.t
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { Connection } from './connection/connection.ts';
-import { standIn, type WantedConnection } from './connection/session-key.ts';
+import { placeholderClient, type WantedConnection } from './connection/session-key.ts';
 import { fetchesProgram } from './process/command.ts';
 import type { StartMarks } from './supervision/start-marks.ts';
 import type { CloseReason, OpenTransport } from './transport/transport.ts';
@@ -176,7 +176,7 @@ export class ServerContext {
     this.events = events;
     this.logger = deps.logger.child({ server: server.name });
     this.local = !('url' in server.transport);
-    this.neutral = standIn(deps.clientInfo ?? null);
+    this.neutral = placeholderClient(deps.clientInfo ?? null);
     const usual = this.local ? times : remoteTimes(times);
     const startupMs = fetchesProgram(server.transport) ? usual.fetchingStartupMs : usual.startupMs;
     const startup = (): number => this.server.startupTimeoutMs ?? startupMs;

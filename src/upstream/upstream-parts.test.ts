@@ -82,18 +82,18 @@ test('fault:F28 a connection whose session was superseded while nodes were apart
     forgotten.push(connection);
     return null;
   };
-  const told: string[] = [];
+  const reported: string[] = [];
   let finish = (): void => {};
   const connection = {
-    joined: { leave: () => told.push('left') },
+    joined: { leave: () => reported.push('left') },
     drained: () => new Promise<void>((resolve) => (finish = resolve)),
-    close: async (how: string) => void told.push(how),
+    close: async (how: string) => void reported.push(how),
   } as unknown as Connection;
   parts.superseded(connection);
   await settled();
   assert.deepEqual(forgotten, [connection]);
-  assert.deepEqual(told, ['left']);
+  assert.deepEqual(reported, ['left']);
   finish();
   await settled();
-  assert.deepEqual(told, ['left', 'remove']);
+  assert.deepEqual(reported, ['left', 'remove']);
 });

@@ -142,7 +142,7 @@ export class UpstreamParts implements PartEvents, ConnectionsOwner<Connection>, 
   async #launch(attempt: Attempt): Promise<void> {
     const { connections, lost, observer } = this;
     if (this.#starts === null) attempt.begin();
-    this.catalogs.startedAnew();
+    this.catalogs.restarted();
     observer.starting();
     void attempt.begun.then(() => {
       observer.starting();
@@ -183,7 +183,7 @@ export class UpstreamParts implements PartEvents, ConnectionsOwner<Connection>, 
     const { to, from, reason, failure, at } = transition;
     const { supervisor, probe, context } = this;
     const { logger } = context;
-    this.health.startedAnew();
+    this.health.restarted();
     if (UP.has(to)) probe.begin();
     else probe.end();
     logger.info('server_state', { state: to, before: from, reason, failure });
@@ -378,7 +378,7 @@ export class UpstreamParts implements PartEvents, ConnectionsOwner<Connection>, 
   /** F22: a session the server has forgotten is replaced at once; what was not sent meanwhile waits for it. */
   #reinitialize(want: WantedConnection): void {
     const { pool } = this.connections;
-    const again = want.tenancy.kind === 'spare' ? pool.openSpare(want.profile, want.era) : pool.acquire(want);
+    const again = want.tenancy.kind === 'spare' ? pool.openWarm(want.profile, want.era) : pool.acquire(want);
     again.catch((error: unknown) => {
       if (!(error instanceof EraUnspoken)) this.supervisor.crashed(asGatewayError(error, this.context.name));
     });

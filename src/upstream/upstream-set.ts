@@ -297,12 +297,12 @@ export class UpstreamSet implements Upstreams {
   async #startInTurn(upstream: Upstream): Promise<void> {
     if (isOwnProcess(upstream.server)) return upstream.start();
     upstream.due();
-    const turn = new Attempt();
-    await this.#starts.remote.take(turn);
+    const attempt = new Attempt();
+    await this.#starts.remote.take(attempt);
     const { name, enabled } = upstream.server;
     // It may have been removed, replaced or suspended while it waited.
     if (enabled && this.#closing === null && this.#upstreams.get(name) === upstream) await upstream.start();
-    turn.place?.leave();
+    attempt.place?.leave();
   }
 
   #make(server: Server, known: CatalogsByServer): Upstream {

@@ -144,7 +144,7 @@ export class Upstream {
 
   /** As `UpstreamSet.relistFor`. */
   relistFor(client: ClientProfile): Promise<void> {
-    return this.#parts.supervisor.up ? this.#later(() => this.#shown.anew(client)) : Promise.resolve();
+    return this.#parts.supervisor.up ? this.#later(() => this.#shown.relist(client)) : Promise.resolve();
   }
 
   /** As `Upstreams.foundMeanwhile`. */
@@ -232,7 +232,7 @@ export class Upstream {
       upkeep.close();
       if (how === 'remove') {
         for (const connection of connections.pool.connections()) this.#parts.stateLost(connection, why);
-        connections.replicas.forsake(why);
+        connections.replicas.abandonCalls(why);
       }
       this.#ended = Promise.all([this.#ended, supervisor.stop()]);
       await this.#ended;

@@ -214,37 +214,37 @@ test('security:5 no canary is in the log, the API, the status, an error, an even
     events += text;
   });
   response.on('error', () => {});
-  const told: Record<string, string> = {};
+  const output: Record<string, string> = {};
   for (const name of Object.keys(definitions)) {
     const call = modern('tools/call', { name: 'x', arguments: {} });
     const init = { method: 'POST', headers: { ...JSON_HEADERS, ...call.headers }, body: call.body };
     const answer = await fetch(gateway.serverUrl(name), init);
-    told[`error of ${name}`] = await answer.text();
-    told[`status of ${name}`] = JSON.stringify(await gateway.control(`/api/v1/servers/${name}`));
+    output[`error of ${name}`] = await answer.text();
+    output[`status of ${name}`] = JSON.stringify(await gateway.control(`/api/v1/servers/${name}`));
   }
   await gateway.control('/api/v1/servers/all/restart', 'POST').catch(() => null);
   for (const path of ['gateway', 'servers', 'tools', 'sessions', 'drift', 'logs?lines=100000']) {
-    told[path] = JSON.stringify(await gateway.control(`/api/v1/${path}`));
+    output[path] = JSON.stringify(await gateway.control(`/api/v1/${path}`));
   }
-  told['metrics'] = await gateway.metrics();
+  output['metrics'] = await gateway.metrics();
   const data = ['--data-dir', join(gateway.folder, 'data')];
   for (const command of [['status'], ['status', 'all'], ['logs', 'all'], ['logs', 'args-0'], ['drift']]) {
     const { out, err } = await trunkline([...command, ...data, '--control-port', controlPort()], { cwd: folder });
-    told[`trunkline ${command.join(' ')}`] = out + err;
+    output[`trunkline ${command.join(' ')}`] = out + err;
   }
   const broken = { mcpServers: { ...definitions, broken: { ...definitions['args-2'], unknown: 1, timeoutMs: 'x' } } };
   writeFileSync(join(folder, 'broken.json'), JSON.stringify(broken, null, 1));
   const checked = await trunkline(['check', join(folder, 'broken.json')], { cwd: folder });
   assert.notEqual(checked.code, 0);
-  told['trunkline check'] = checked.out + checked.err;
+  output['trunkline check'] = checked.out + checked.err;
   gateway.rewrite(broken);
   await new Promise((done) => setTimeout(done, 1_500));
-  told['events'] = events;
+  output['events'] = events;
   request.destroy();
   assert.ok(events.includes('config_refused') || events.includes('server'), events);
-  told['log'] = gateway.stderr;
-  assert.ok(told['log'].includes('[redacted]') && told['logs?lines=100000']!.includes('[redacted]'));
-  assertNone(told);
+  output['log'] = gateway.stderr;
+  assert.ok(output['log'].includes('[redacted]') && output['logs?lines=100000']!.includes('[redacted]'));
+  assertNone(output);
 });
 
 test('security:5 no canary is in what programs on NATS hear of the servers', async () => {
@@ -256,15 +256,15 @@ test('security:5 no canary is in what programs on NATS hear of the servers', asy
   assert.ok(loaded.ok, JSON.stringify(loaded));
   const logger = Logger.silent();
   for (const secret of loaded.secrets) logger.addSecret(secret);
-  const told: Record<string, string> = {};
+  const output: Record<string, string> = {};
   for (const [name, server] of loaded.state.servers) {
-    told[name] = createdEvent(server, (text) => logger.redact(text)).toString();
+    output[name] = createdEvent(server, (text) => logger.redact(text)).toString();
   }
-  assert.equal(Object.keys(told).length, Object.keys(definitions).length);
-  assertNone(told);
+  assert.equal(Object.keys(output).length, Object.keys(definitions).length);
+  assertNone(output);
 });
 
-function assertNone(told: Readonly<Record<string, string>>): void {
+function assertNone(output: Readonly<Record<string, string>>): void {
   assert.ok(canaries.size > 30);
   const leaks: string[] = [];
   for (const secret of canaries) {
@@ -285,7 +285,7 @@ function assertNone(told: Readonly<Record<string, string>>): void {
       Buffer.from(`user:${secret}`).toString('base64').slice(8, -4),
     );
     for (const spelling of spellings) {
-      for (const [what, text] of Object.entries(told)) {
+      for (const [what, text] of Object.entries(output)) {
         const at = text.indexOf(spelling);
         if (at >= 0) leaks.push(`${secret} in ${what}: …${text.slice(Math.max(0, at - 100), at + 80)}`);
       }

@@ -42,7 +42,7 @@ const OURS = {
 /** Short, and harmless by name and value; and one of either that is neither. */
 const DECLARED = { SHORT_TOKEN: 'ab1cd', MODE: 'production', LONG_TOKEN: 'declared-token-71' };
 
-interface Told {
+interface Reported {
   readonly env: Record<string, string>;
   readonly pids: readonly number[];
 }
@@ -63,7 +63,7 @@ before(async () => {
 });
 after(() => gateway.dispose());
 
-async function told(server: string): Promise<Told> {
+async function reported(server: string): Promise<Reported> {
   const { body, headers } = modern('tools/call', { name: 'tell', arguments: {} });
   const reply = await send(gateway.serverUrl(server), 'POST', { ...JSON_HEADERS, ...headers }, body);
   return JSON.parse(reply.json.result.content[0].text);
@@ -147,7 +147,7 @@ test('security:9 without agents too, no credential that a client sends reaches a
 });
 
 test('security:5 security:6 what a server prints is masked but for short values and harmless ones; a result is as it is', async () => {
-  const { env } = await told('minimal');
+  const { env } = await reported('minimal');
   for (const [name, value] of Object.entries(DECLARED)) assert.equal(env[name], value, `the result has ${name}`);
   const shown = await said();
   assert.ok(!shown.includes(DECLARED.LONG_TOKEN), 'a secret in a log or status');
@@ -157,12 +157,12 @@ test('security:5 security:6 what a server prints is masked but for short values 
 });
 
 test('security:10 a server has the minimal environment and what it declares; inheritEnv hands on all but three words', async () => {
-  const minimal = (await told('minimal')).env;
+  const minimal = (await reported('minimal')).env;
   const always = ['SSH_AUTH_SOCK', 'my_PROXY', 'SSL_CERT_FILE', 'UV_DEFAULT_INDEX'] as const;
   for (const name of always) assert.equal(minimal[name], OURS[name], name);
   for (const name of Object.keys(OURS))
     if (!(always as readonly string[]).includes(name)) assert.ok(!(name in minimal), name);
-  const inheriting = (await told('inheriting')).env;
+  const inheriting = (await reported('inheriting')).env;
   for (const [name, value] of Object.entries(OURS)) {
     if (/TOKEN|SECRET|PASSWORD/.test(name)) assert.ok(!(name in inheriting), name);
     else assert.equal(inheriting[name], value, name);
@@ -199,11 +199,11 @@ test('security:10 trunkline -- command hands on all but three words', async () =
 });
 
 test('security:11 a server leads a process group of its own, and nothing of it outlives a gateway that is killed', async () => {
-  const { pids } = await told('minimal');
+  const { pids } = await reported('minimal');
   const groups = pids.map((pid) => groupOf(pid));
   assert.deepEqual(groups, [pids[0], pids[0]]);
   assert.notEqual(groupOf(gateway.process.pid!), pids[0]);
-  const all = [...pids, ...(await told('inheriting')).pids];
+  const all = [...pids, ...(await reported('inheriting')).pids];
   const processes = all.map((pid) => idOf(pid)).filter((id): id is ProcessId => id !== null);
   assert.equal(processes.length, 4);
   gateway.process.kill('SIGKILL');

@@ -24,7 +24,7 @@ const SECRETS = [...Object.values(CANARY), ADA_KEY, BOB_KEY];
 let arena: Arena;
 let folder: string;
 /** Whatever clients and operators were told. */
-const told: string[] = [];
+const reported: string[] = [];
 
 before(async () => {
   folder = mkdtempSync(join(tmpdir(), 'trunkline-canary-'));
@@ -63,7 +63,7 @@ after(async () => {
 
 async function say(body: string, headers: Headers, path = '/mcp'): Promise<string> {
   const { text, headers: said } = await arena.post(body, headers, path);
-  told.push(text, JSON.stringify(said));
+  reported.push(text, JSON.stringify(said));
   return text;
 }
 
@@ -115,18 +115,19 @@ test('security:5 what the gateway shows, logs and keeps holds none of the secret
   const pages = ['/api/v1/gateway', '/api/v1/servers', '/api/v1/tools', '/api/v1/sessions', '/metrics', '/nowhere'];
   pages.push('/api/v1/logs?lines=100000');
   for (const name of ['probe', 'remote', 'gone', 'dies', 'closed']) pages.push(`/api/v1/servers/${name}`);
-  for (const page of pages) told.push((await arena.control(page, 'GET', bearer)).text);
+  for (const page of pages) reported.push((await arena.control(page, 'GET', bearer)).text);
   for (const name of ['gone', 'closed']) {
-    told.push((await arena.control(`/api/v1/servers/${name}/restart`, 'POST', bearer)).text);
+    reported.push((await arena.control(`/api/v1/servers/${name}/restart`, 'POST', bearer)).text);
   }
-  for (const path of ['/livez', '/readyz', '/healthz', '/health']) told.push((await send(arena.url(path), 'GET')).text);
+  for (const path of ['/livez', '/readyz', '/healthz', '/health'])
+    reported.push((await send(arena.url(path), 'GET')).text);
   await delay(300);
   const kept = readdirSync(arena.dataFolder).map((name) =>
     readFileSync(join(arena.dataFolder, name)).toString('latin1'),
   );
   for (const secret of SECRETS) {
     for (const [what, text] of [
-      ['told', told.join('\n')],
+      ['told', reported.join('\n')],
       ['logged', arena.gateway.stderr],
       ['kept', kept.join('\n')],
     ] as const) {

@@ -269,8 +269,8 @@ test('S2.30 one malformed item of one server is left out of everybody’s lists,
         `${method} of the server alone: ${single.text.slice(0, 300)}`,
       );
     }
-    const told = await other.control('/api/v1/tools', 'GET', { authorization: `Bearer ${other.controlToken}` });
-    assert.ok(Array.isArray(JSON.parse(told.text).tools ?? JSON.parse(told.text)), told.text.slice(0, 200));
+    const reported = await other.control('/api/v1/tools', 'GET', { authorization: `Bearer ${other.controlToken}` });
+    assert.ok(Array.isArray(JSON.parse(reported.text).tools ?? JSON.parse(reported.text)), reported.text.slice(0, 200));
     const logged = other.gateway.stderr.split('\n').filter((line) => line.includes('list_item_invalid'));
     assert.ok(logged.length >= 10, `the first ten of a listing are told, not ${logged.length}`);
     for (const line of logged) assert.equal((JSON.parse(line) as { server: string }).server, 'odd');

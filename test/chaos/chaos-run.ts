@@ -50,7 +50,7 @@ export interface ChaosResult {
 const TIMEOUT_MS = 4_000;
 const REPEATABLE = new Set(['safe', 'safe_slow']);
 /** A spare process and a few connections come and go. */
-const SPARE_DESCRIPTORS = 8;
+const RESERVED_DESCRIPTORS = 8;
 
 /**
  * A gateway in front of ten servers, with a crowd of clients of both eras, while seeded misfortune strikes: servers are
@@ -132,7 +132,7 @@ class ChaosRun {
   async #suffer(misfortunes: Misfortunes, forMs: number, restartEveryMs: number): Promise<void> {
     const { everyMs, say } = this.#options;
     const end = performance.now() + forMs;
-    let told = performance.now();
+    let reported = performance.now();
     const nextRestart = (): number => performance.now() + restartEveryMs * (0.5 + this.#random.unit());
     let restartAt = nextRestart();
     while (performance.now() < end) {
@@ -142,8 +142,8 @@ class ChaosRun {
         await this.#restart(misfortunes, this.#random.below(2) === 0 ? 'SIGTERM' : 'SIGKILL');
         restartAt = nextRestart();
       } else await misfortunes.strike();
-      if (performance.now() - told < 30_000) continue;
-      told = performance.now();
+      if (performance.now() - reported < 30_000) continue;
+      reported = performance.now();
       say?.(`${JSON.stringify(this.#bench.history.endings())} ${JSON.stringify(misfortunes.counts)}`);
     }
   }
@@ -183,7 +183,7 @@ class ChaosRun {
       const extraProcesses = markedProcesses(this.#bench.mark).length - PIPES.length - this.#ten.npm.length;
       const held = { heapBytes, descriptors, extraProcesses };
       const fewer =
-        base === undefined || (extraProcesses <= 0 && held.descriptors <= base.descriptors + SPARE_DESCRIPTORS);
+        base === undefined || (extraProcesses <= 0 && held.descriptors <= base.descriptors + RESERVED_DESCRIPTORS);
       if (fewer || performance.now() > end) return held;
       await sleep(500);
     }

@@ -48,11 +48,11 @@ test('calls in flight at the death of a node are timed from it, those of the dea
 });
 
 test('what failed at another node, or at none, was not with the dead one; what nobody noticed runs into its deadline there', () => {
-  const told = (code: string, node: string) => `{"code":"${code}","outcome":"UNKNOWN","node":"${node}"}`;
+  const reported = (code: string, node: string) => `{"code":"${code}","outcome":"UNKNOWN","node":"${node}"}`;
   const attempts = [
     attempt('single', 'n2', 9_900, 15_900, 'UNKNOWN', '{"code":"TIMEOUT","outcome":"UNKNOWN"}'),
-    attempt('single', 'n2', 9_901, 12_500, 'UNKNOWN', told('UNKNOWN', 'n3')),
-    attempt('single', 'n2', 9_902, 16_500, 'UNKNOWN', told('TIMEOUT', 'n1')),
+    attempt('single', 'n2', 9_901, 12_500, 'UNKNOWN', reported('UNKNOWN', 'n3')),
+    attempt('single', 'n2', 9_902, 16_500, 'UNKNOWN', reported('TIMEOUT', 'n1')),
   ];
   assert.deepEqual(raw(figures(attempts, [death]).inFlight), [6_500]);
 });

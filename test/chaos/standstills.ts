@@ -10,7 +10,7 @@ interface LogEntry {
   readonly ms: number;
 }
 
-const TOLD = /^\{.*"event":"(?:process_stood_still|loop_watch_stood_still)".*\}$/gm;
+const STANDSTILL = /^\{.*"event":"(?:process_stood_still|loop_watch_stood_still)".*\}$/gm;
 
 /**
  * When the machine let a whole process of a node stand still, by its own log: its loop did not turn, and the thread that
@@ -19,9 +19,9 @@ const TOLD = /^\{.*"event":"(?:process_stood_still|loop_watch_stood_still)".*\}$
  * by the wall clock.
  */
 export function standstills(log: string, origin: number): Span[] {
-  const told = [...log.matchAll(TOLD)].flatMap(([line]) => entryOf(line) ?? []);
+  const reported = [...log.matchAll(STANDSTILL)].flatMap(([line]) => entryOf(line) ?? []);
   const spans = (event: string): Span[] =>
-    told
+    reported
       .filter((entry) => entry.event === event)
       .map(({ time, ms }) => ({ from: Date.parse(time) - ms - origin, to: Date.parse(time) - origin }));
   const watch = spans('loop_watch_stood_still');

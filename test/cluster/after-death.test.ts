@@ -246,9 +246,9 @@ for (const isolation of ['session', 'shared']) {
         await die(b);
         // One, unasked: nobody knows what was missed.
         await until(() => heard.count > before, 'to be told that it may be another');
-        const told = heard.count;
+        const reported = heard.count;
         assert.equal(await there.callText('touch'), 'true');
-        await until(() => heard.count > told, 'an update by way of the node that is left');
+        await until(() => heard.count > reported, 'an update by way of the node that is left');
         await there.result('resources/unsubscribe', RESOURCE);
         await until(async () => (await there.callText('touch')) === 'false', 'the server to be told');
         stream.drop();
@@ -274,9 +274,9 @@ for (const isolation of ['session', 'shared']) {
         await nodes.node('c', { counter: counterServer({ isolation }) });
         // Unasked: nobody knows what was missed, nor does the new process know of the subscription by itself.
         await until(() => heard.count > 1, 'to be told that it may be another');
-        const told = heard.count;
+        const reported = heard.count;
         assert.equal(await client.callText('touch'), 'true');
-        await until(() => heard.count > told, 'an update of the process that is there now');
+        await until(() => heard.count > reported, 'an update of the process that is there now');
         stream.drop();
       },
     ));
@@ -299,9 +299,9 @@ test('check:C9 S0.18 what the process of a dead node was subscribed to is subscr
       await until(() => again.count > 0, 'to be told that it may be another');
       // A new process knows of it.
       await until(async () => (await at(a, client).callText('touch')) === 'true', 'it to be subscribed to');
-      const told = again.count;
+      const reported = again.count;
       await at(a, client).callText('touch');
-      await until(() => again.count > told, 'an update');
+      await until(() => again.count > reported, 'an update');
       there.drop();
     },
   ));

@@ -32,15 +32,15 @@ test('S2.6 S0.18 in a cluster a session sees the lists of its own process at eve
       const everywhere = [one, at(b, one), at(c, one)];
       const othersEverywhere = [at(a, other), other, at(c, other)];
       // The process is at one node, the client listens at another, and enables it by way of a third.
-      const told: string[] = [];
+      const reported: string[] = [];
       const stream = await everywhere[1]!.listen();
       void (async () => {
-        for (;;) told.push((await stream.message()).method);
+        for (;;) reported.push((await stream.message()).method);
       })().catch(() => {});
       await delay(SETTLE_MS);
-      told.length = 0;
+      reported.length = 0;
       await everywhere[2]!.call('own__enable', { name: 'extra' });
-      await until(async () => told.includes('notifications/tools/list_changed'), 'the session to be told');
+      await until(async () => reported.includes('notifications/tools/list_changed'), 'the session to be told');
       for (const client of everywhere) {
         await until(async () => (await client.toolNames()).includes('own__extra'), `${client.url} to list the tool`);
         assert.equal(await client.callText('own__extra'), `extra of ${pid}`);

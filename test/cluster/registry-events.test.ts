@@ -127,18 +127,18 @@ test('S0.3 S0.4 S0.5 S0.17 check:H2 created and deleted on any node is done on e
     assert.equal(decodeToolReply(call.data), '1');
 
     // Suspended, it is gone for programs, and nobody is told to begin it; resumed, it is there again.
-    const told = (texts: readonly string[]) => texts.filter((text) => text.startsWith('{"name":"counter"')).length;
-    await until(() => told(heard.created) === 2, 'both nodes to have told of it');
+    const reported = (texts: readonly string[]) => texts.filter((text) => text.startsWith('{"name":"counter"')).length;
+    await until(() => reported(heard.created) === 2, 'both nodes to have told of it');
     assert.equal((await new RunTimeClient(b.gateway).suspend('counter')).status, 200);
-    await until(() => told(heard.deleted) === 3, 'both nodes to tell that it is gone');
-    assert.equal(told(heard.created), 2);
+    await until(() => reported(heard.deleted) === 3, 'both nodes to tell that it is gone');
+    assert.equal(reported(heard.created), 2);
     assert.equal((await new RunTimeClient(b.gateway).resume('counter')).status, 200);
-    await until(() => told(heard.created) === 4, 'both nodes to tell that it is there');
+    await until(() => reported(heard.created) === 4, 'both nodes to tell that it is there');
     for (const node of [a, b]) await callable(node, 'counter');
 
     assert.equal((await new RunTimeClient(b.gateway).remove('counter')).status, 200);
     for (const node of [a, b]) await until(async () => (await names(node)).length === 0, 'it is gone everywhere');
-    await until(() => told(heard.deleted) === 5, 'programs to hear of that');
+    await until(() => reported(heard.deleted) === 5, 'programs to hear of that');
     assert.deepEqual(await Promise.all([a, b].map(names)), [[], []], 'nobody started what was made up');
     const texts = heard.created.filter((text) => text.includes('counter'));
     assert.ok(

@@ -8,12 +8,12 @@ const SEED = Number(process.env['TRUNKLINE_SEED'] ?? Math.floor(Math.random() * 
 /** What G8 asks of it; tests run beside others, where 200 calls a second are not to be had. */
 const PER_SECOND = FULL ? 200 : 40;
 
-const FRONTS: Readonly<Record<RollingOptions['front'], string>> = {
+const BALANCERS: Readonly<Record<RollingOptions['balancer'], string>> = {
   proxy: 'behind a plain proxy that asks for readiness',
   failover: 'and clients go to the next where one refuses them',
 };
 
-for (const [front, words] of Object.entries(FRONTS)) {
+for (const [balancer, words] of Object.entries(BALANCERS)) {
   test(`fault:F33 goal:G8 check:H7 three nodes are restarted one after the other under load, ${words}: no call fails, none runs twice, streams end in order`, async (t) => {
     t.diagnostic(`seed ${SEED}`);
     const { calls, restarts, exitCodes, failed, violations, leftInMs, streamsCompleted, streamsCut } =
@@ -21,7 +21,7 @@ for (const [front, words] of Object.entries(FRONTS)) {
         seed: SEED,
         rounds: 1,
         perSecond: PER_SECOND,
-        front: front as RollingOptions['front'],
+        balancer: balancer as RollingOptions['balancer'],
       });
     t.diagnostic(`${calls} calls, ${restarts} restarts`);
     assert.deepEqual(failed, []);
@@ -29,6 +29,6 @@ for (const [front, words] of Object.entries(FRONTS)) {
     assert.deepEqual(exitCodes, [], 'all nodes end with 0');
     assert.deepEqual(streamsCut, []);
     assert.ok(streamsCompleted >= 3, `each of three streams was at one of the nodes: ${streamsCompleted} ended`);
-    measured(t, 'F33', `from SIGTERM to the end, ${front}`, leftInMs, 'ms', 12_000);
+    measured(t, 'F33', `from SIGTERM to the end, ${balancer}`, leftInMs, 'ms', 12_000);
   });
 }

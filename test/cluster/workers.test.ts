@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { test } from 'node:test';
 import { systemClock } from '../../src/model/clock.ts';
 import { SERVERS } from '../../src/registry/stored-definitions.ts';
-import { PostgresTruth } from '../../src/store/truth/postgres/postgres-truth.ts';
+import { PostgresRunTimeStore } from '../../src/store/run-time-store/postgres/postgres-run-time-store.ts';
 import { SECRET } from '../support/cluster-bench.ts';
 import { alive, callable, onCluster, type Who } from '../support/cluster-facts.ts';
 import { ClusterProcesses, counterServer, until } from '../support/cluster-processes.ts';
@@ -181,13 +181,13 @@ test('S0.12 check:A2 nodes start with all rows of the store, more than a thousan
       ['counter', JSON.stringify(counterServer())],
     ]);
     for (let i = 0; i < 1_200; i++) rows.set(`server-${i}`, '{"url":"http://127.0.0.1:1/mcp","start":"lazy"}');
-    const truth = new PostgresTruth({ url: database.url, schema: 'trunkline', clock: systemClock });
+    const runTimeStore = new PostgresRunTimeStore({ url: database.url, schema: 'trunkline', clock: systemClock });
     const writes = [...rows].map(([key, text]) => {
       const value = JSON.stringify({ text, folder: nodes.folder, addedAt: 1, changedAt: 1 });
       return { kind: 'put', collection: SERVERS, key, value } as const;
     });
-    for (let i = 0; i < writes.length; i += 500) assert.ok((await truth.apply(writes.slice(i, i + 500))).ok);
-    await truth.close();
+    for (let i = 0; i < writes.length; i += 500) assert.ok((await runTimeStore.apply(writes.slice(i, i + 500))).ok);
+    await runTimeStore.close();
 
     const store = { cluster: { store: database.url } };
     const both = await Promise.all([nodes.node('a', {}, store), nodes.node('b', {}, store)]);

@@ -63,9 +63,9 @@ export async function hanging(bench: BusBench, from: Bus, to: Bus, deadlineMs = 
   let serving: BusServing | null = null;
   to.serve(subject, (taken) => {
     serving = taken;
-    const told: string[] = [];
-    reasons.set(taken, told);
-    taken.onCancel = (reason) => told.push(reason);
+    const received: string[] = [];
+    reasons.set(taken, received);
+    taken.onCancel = (reason) => received.push(reason);
   });
   await bench.settle();
   const emitted: Buffer[] = [];

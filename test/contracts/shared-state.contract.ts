@@ -202,44 +202,44 @@ export function sharedStateContract(harness: StateHarness): void {
       await a.create('other.a', text('1'));
       const removed = await a.create('node.c', text('1'));
       await a.delete('node.c', removed!);
-      const told: string[] = [];
-      const seen = (record: StateRecord): void => void told.push(`put ${record.key} ${record.value.toString()}`);
+      const reported: string[] = [];
+      const seen = (record: StateRecord): void => void reported.push(`put ${record.key} ${record.value.toString()}`);
       const watch = await b.watch('node.*', {
         put: seen,
-        gone: (key) => void told.push(`gone ${key}`),
-        onBegin: () => void told.push('begin'),
-        onReady: (incarnation) => void told.push(`ready ${incarnation === b.incarnation}`, 'ready'),
+        gone: (key) => void reported.push(`gone ${key}`),
+        onBegin: () => void reported.push('begin'),
+        onReady: (incarnation) => void reported.push(`ready ${incarnation === b.incarnation}`, 'ready'),
       });
-      await eventually(() => told.includes('ready'));
-      assert.equal(told[0], 'begin');
-      assert.ok(told.includes('ready true'), 'it says of which making of the bucket it tells');
+      await eventually(() => reported.includes('ready'));
+      assert.equal(reported[0], 'begin');
+      assert.ok(reported.includes('ready true'), 'it says of which making of the bucket it tells');
       assert.deepEqual(
-        told
-          .slice(0, told.indexOf('ready'))
+        reported
+          .slice(0, reported.indexOf('ready'))
           .filter((line) => line.startsWith('put'))
           .sort(),
         ['put node.a 1', 'put node.b 1'],
       );
-      told.length = 0;
+      reported.length = 0;
       let revision = (await a.get('node.a'))!.revision;
       for (let at = 2; at < 30; at++) revision = (await a.update('node.a', text(`${at}`), revision))!;
       await a.update('other.a', text('2'), (await a.get('other.a'))!.revision);
       await a.delete('node.b');
       await a.create('node.d', text('1'));
-      await eventually(() => told.at(-1) === 'put node.d 1');
+      await eventually(() => reported.at(-1) === 'put node.d 1');
       // Only the last change of a record has to be told of; nothing comes twice, or after what followed it.
       const all = [...Array.from({ length: 28 }, (_, at) => `put node.a ${at + 2}`), 'gone node.b', 'put node.d 1'];
-      const places = told.map((line) => all.indexOf(line));
-      assert.ok(!places.includes(-1), told.join());
+      const places = reported.map((line) => all.indexOf(line));
+      assert.ok(!places.includes(-1), reported.join());
       assert.deepEqual(
         places,
         [...new Set(places)].sort((one, other) => one - other),
       );
-      assert.deepEqual(told.slice(-3), all.slice(-3));
+      assert.deepEqual(reported.slice(-3), all.slice(-3));
       watch.close();
       await a.create('node.e', text('1'));
       assert.deepEqual([...(await b.keys('node.*'))].sort(), ['node.a', 'node.d', 'node.e']);
-      assert.equal(told.at(-1), 'put node.d 1');
+      assert.equal(reported.at(-1), 'put node.d 1');
     });
 
     scenario('a watch of nothing is ready too', async (_bench, a) => {

@@ -240,7 +240,7 @@ export function transportContract(harness: TransportHarness): void {
             [2, 'UNKNOWN'],
           ],
         );
-        const told = receiver.order.length;
+        const reported = receiver.order.length;
         server.answer(1, result(1));
         if (harness.pushes) server.push(notification('late'));
         transport.send([call(3)], request(3));
@@ -248,7 +248,7 @@ export function transportContract(harness: TransportHarness): void {
         transport.send([call(4)], request(4));
         transport.abandon(1);
         await settle();
-        assert.equal(receiver.order.length, told);
+        assert.equal(receiver.order.length, reported);
         assert.deepEqual(receiver.closedReasons, []);
       },
     );

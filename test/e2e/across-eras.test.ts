@@ -56,9 +56,9 @@ describe('a stateful client of a server that knows only 2026-07-28', { timeout: 
       server.say.set('tools/call', () => `"resultType":"shipped_by_post","content":[]`);
       const { status, message } = await client.request('tools/call', { name: `${prefix}plain`, arguments: {} });
       assert.equal(status, 200);
-      const told = JSON.stringify(message.error ?? message.result);
-      assert.ok(message.error !== undefined || message.result.isError === true, told);
-      assert.match(told, /shipped_by_post/);
+      const reported = JSON.stringify(message.error ?? message.result);
+      assert.ok(message.error !== undefined || message.result.isError === true, reported);
+      assert.match(reported, /shipped_by_post/);
     }
   });
 

@@ -73,8 +73,8 @@ describe('S2.30 check:D3 the aggregate in front of servers of both eras, one of 
     test(`on the endpoint of one server, of either era, everything under its own name (${era})`, async () => {
       for (const name of ['old', 'new']) {
         const client = new WireClient(gateway.serverUrl(name), era);
-        const hello = era === 'stateful' ? await client.initialize() : await client.result('server/discover');
-        assert.equal(hello.instructions, 'of many sides');
+        const handshake = era === 'stateful' ? await client.initialize() : await client.result('server/discover');
+        assert.equal(handshake.instructions, 'of many sides');
         assert.ok((await client.toolNames()).includes('echo'));
         assert.equal(await client.callText('echo', { text: 'x' }), 'x');
         assert.equal((await client.result('resources/read', { uri: `side://${name}/doc` })).contents.length, 1);
@@ -119,12 +119,12 @@ describe('S2.30 check:D3 the aggregate in front of servers of both eras, one of 
     const stream = await old.listen();
     const modern = new WireClient(gateway.mcpUrl, 'stateless');
     const listen = await modern.listening({ toolsListChanged: true });
-    for (const [client, told, tool] of [
+    for (const [client, reported, tool] of [
       [old, stream, 'grown'],
       [modern, listen, 'modern'],
     ] as const) {
       await client.call('old__grow', { name: tool });
-      assert.equal((await told.message()).method, 'notifications/tools/list_changed');
+      assert.equal((await reported.message()).method, 'notifications/tools/list_changed');
       assert.ok((await client.toolNames()).includes(`old__${tool}`));
     }
     assert.ok(!(await modern.toolNames()).includes('old__grown'));

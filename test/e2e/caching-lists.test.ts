@@ -26,12 +26,12 @@ describe('lists and hellos with a time to live', { timeout: 120_000 }, () => {
   before(async () => {
     [lasting, brief, cut] = await Promise.all([HintingServer.start(), HintingServer.start(), HintingServer.start()]);
     for (const server of [lasting, cut]) {
-      server.helloHints = MINUTE;
+      server.handshakeHints = MINUTE;
       server.capabilities = '{"tools":{"listChanged":true}}';
       server.say.set('tools/list', () => `"tools":[${TOOL('a')},${TOOL('b')}],${MINUTE}`);
     }
     brief.capabilities = '{"prompts":{}}';
-    brief.helloHints = BRIEF;
+    brief.handshakeHints = BRIEF;
     brief.say.set('prompts/list', () => `"prompts":[{"name":"first"}],${BRIEF}`);
     gateway = await RunningGateway.start({
       config: {
@@ -65,8 +65,11 @@ describe('lists and hellos with a time to live', { timeout: 120_000 }, () => {
     });
     assert.deepEqual({ ...again, ttlMs: first.ttlMs }, first);
     assert.equal(lasting.count('tools/list'), asked);
-    const hello = await own.result('server/discover');
-    assert.ok(hello.ttlMs > 0 && hello.ttlMs < 60_000 && hello.cacheScope === 'public', JSON.stringify(hello));
+    const handshake = await own.result('server/discover');
+    assert.ok(
+      handshake.ttlMs > 0 && handshake.ttlMs < 60_000 && handshake.cacheScope === 'public',
+      JSON.stringify(handshake),
+    );
     const filtered = await client('cut').result('tools/list');
     assert.deepEqual([names(filtered, 'tools'), filtered.cacheScope], [['a'], 'private']);
     const all = await client(null).result('tools/list');
@@ -95,10 +98,10 @@ describe('lists and hellos with a time to live', { timeout: 120_000 }, () => {
     const own = client('brief');
     const asked = brief.count('server/discover');
     brief.capabilities = '{"prompts":{},"x-more":{}}';
-    let hello: Json;
+    let handshake: Json;
     await until(async () => {
-      hello = await own.result('server/discover');
-      return hello.capabilities['x-more'] !== undefined;
+      handshake = await own.result('server/discover');
+      return handshake.capabilities['x-more'] !== undefined;
     });
     assert.ok(brief.count('server/discover') > asked);
     const session = new WireClient(gateway.serverUrl('brief'));

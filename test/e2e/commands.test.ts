@@ -211,10 +211,10 @@ test('stdio: alone it serves its own file; beside a running gateway it is a brid
     [{ TRUNKLINE_KEY: key }, ['good']],
     [{}, []],
   ] as const) {
-    const front = startTrunkline(['stdio', ...data], { cwd, env, input: true });
-    const lines = createInterface({ input: front.process.stdout! })[Symbol.asyncIterator]();
+    const bridge = startTrunkline(['stdio', ...data], { cwd, env, input: true });
+    const lines = createInterface({ input: bridge.process.stdout! })[Symbol.asyncIterator]();
     const ask = async (id: number, method: string, params: object) => {
-      front.process.stdin!.write(`${JSON.stringify({ jsonrpc: '2.0', id, method, params })}\n`);
+      bridge.process.stdin!.write(`${JSON.stringify({ jsonrpc: '2.0', id, method, params })}\n`);
       for (;;) {
         const { value, done } = await lines.next();
         if (done === true) return null;
@@ -223,8 +223,8 @@ test('stdio: alone it serves its own file; beside a running gateway it is a brid
       }
     };
     const clientInfo = { name: 'front', version: '1' };
-    const hello = await ask(1, 'initialize', { protocolVersion: '2025-11-25', capabilities: {}, clientInfo });
-    if (names.length === 0) assert.equal(hello?.result, undefined);
+    const handshake = await ask(1, 'initialize', { protocolVersion: '2025-11-25', capabilities: {}, clientInfo });
+    if (names.length === 0) assert.equal(handshake?.result, undefined);
     else {
       const list = await ask(2, 'tools/list', {});
       const servers = new Set(list.result.tools.map(({ name }: { name: string }) => name.split('__')[0]));
@@ -232,7 +232,7 @@ test('stdio: alone it serves its own file; beside a running gateway it is a brid
       const answer = await ask(3, 'tools/call', { name: 'good__echo', arguments: { text: 'x' } });
       assert.equal(answer.result.content[0].text, 'x');
     }
-    front.process.stdin!.end();
-    await front.exited;
+    bridge.process.stdin!.end();
+    await bridge.exited;
   }
 });

@@ -189,9 +189,9 @@ describe('the control listener of a running gateway', () => {
       .split('\n')
       .map((line) => JSON.parse(line) as Json);
     assert.ok(lines.every(({ time, level, event }) => time && level && event));
-    const told = lines.filter(({ session, request }) => session !== undefined && request !== undefined);
-    assert.ok(told.length > 0, 'no line names a request and its session');
-    const failed = told.find(({ event }) => event === 'call_failed');
+    const reported = lines.filter(({ session, request }) => session !== undefined && request !== undefined);
+    assert.ok(reported.length > 0, 'no line names a request and its session');
+    const failed = reported.find(({ event }) => event === 'call_failed');
     assert.deepEqual([failed?.server, failed?.method, failed?.code], ['slow', 'tools/call', 'TIMEOUT']);
     assert.ok(!gateway.stderr.includes(client.sessionId!));
     assert.ok(!gateway.stderr.includes(SECRET));

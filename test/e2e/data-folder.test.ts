@@ -19,9 +19,9 @@ import { type CommandRun, said, startTrunkline, trunkline } from '../support/run
 import { WireClient } from '../support/wire-client.ts';
 
 const PORTS = ['--port', '0', '--control-port', '0'];
-const NOBODY = 65_534;
+const NOBODY_UID = 65_534;
 /** Rights hold for everybody but root: who is root runs the gateway as nobody. */
-const user = process.getuid?.() === 0 ? { uid: NOBODY } : {};
+const user = process.getuid?.() === 0 ? { uid: NOBODY_UID } : {};
 
 function place(t: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-data-'));
@@ -95,17 +95,17 @@ test('a folder that was named and cannot be used is an error with what to do, an
   writeFileSync(join(cwd, 'file'), '');
   mkdirSync(join(cwd, 'closed'));
   chmodSync(join(cwd, 'closed'), 0o500);
-  const named: readonly [folder: string, told: RegExp][] = [
+  const named: readonly [folder: string, reported: RegExp][] = [
     [join(cwd, 'file'), /cannot be used: it is no folder/],
     [join(cwd, 'file', 'below'), /cannot be used: a part of its path is no folder/],
     [join(cwd, 'closed'), /cannot be used: this user may not write there/],
     [join(cwd, 'closed', 'below'), /cannot be used: this user may not write there/],
   ];
-  for (const [folder, told] of named) {
+  for (const [folder, reported] of named) {
     for (const command of [[...PORTS], ['stdio']]) {
       const { code, err } = await trunkline([...command, '--data-dir', folder, 'trunkline.json'], { cwd, ...user });
       assert.equal(code, 1, err);
-      assert.match(err, told);
+      assert.match(err, reported);
       assert.match(err, /\n {2}fix: name a folder that this user may write/);
       assert.doesNotMatch(err, /internal error|\n {4}at /);
     }
@@ -156,9 +156,9 @@ test('a folder or a token that others may write is refused, with what to do; wha
 
   for (const mode of [0o777, 0o770, 0o702]) {
     chmodSync(data, mode);
-    const told = await run();
+    const reported = await run();
     assert.match(
-      told,
+      reported,
       /the data folder .* can be written by other users\n {2}fix: look what is in it, then run: chmod 700 /,
     );
   }
@@ -175,10 +175,10 @@ test('a folder or a token that others may write is refused, with what to do; wha
   rmSync(token);
   if (process.getuid?.() === 0) {
     writeFileSync(token, 'x'.repeat(64), { mode: 0o600 });
-    chownSync(token, NOBODY, NOBODY);
+    chownSync(token, NOBODY_UID, NOBODY_UID);
     assert.match(await run(), /control\.token belongs to another user \(65534\), who could write to it/);
     rmSync(token);
-    chownSync(data, NOBODY, NOBODY);
+    chownSync(data, NOBODY_UID, NOBODY_UID);
     assert.match(
       await run(),
       /the data folder .* belongs to another user \(65534\).*\n {2}fix: start as that user, or run: chown 0 /,

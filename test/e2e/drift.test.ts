@@ -296,12 +296,12 @@ test('check:G4 commands that start servers for themselves offer what a gateway w
   const gateway = await RunningGateway.start({ config });
   const data = ['--data-dir', join(gateway.folder, 'data')];
   const run = (...args: string[]) => trunkline([...args, ...data], { cwd: gateway.folder });
-  const truth = () => readFileSync(join(gateway.folder, 'data', 'truth.db'));
+  const runTimeStore = () => readFileSync(join(gateway.folder, 'data', 'truth.db'));
   try {
     await gateway.ready('rug');
     await reported(gateway, ({ pinned }) => pinned === 2);
     await gateway.stop();
-    const before = truth();
+    const before = runTimeStore();
     server.offer([tool('a'), tool('b', 'does b', needing('key')), tool('n')]);
     const { tools } = JSON.parse((await run('tools', '--json')).out);
     assert.deepEqual(
@@ -310,7 +310,7 @@ test('check:G4 commands that start servers for themselves offer what a gateway w
     );
     assert.equal((await run('call', 'rug.a')).code, 0);
     for (const name of ['b', 'n']) assert.notEqual((await run('call', `rug.${name}`)).code, 0, name);
-    assert.ok(truth().equals(before));
+    assert.ok(runTimeStore().equals(before));
   } finally {
     await gateway.dispose();
   }

@@ -97,7 +97,7 @@ test('check:A1 check:A10 a server with mistakes is misconfigured and says why; t
 
 test('check:A10 check, --strict and TRUNKLINE_STRICT refuse the whole, with the place and what to do', async () => {
   writeFileSync(file, JSON.stringify({ mcpServers: { good, gh } }, null, 2));
-  const told = new RegExp(
+  const reported = new RegExp(
     `^(?:trunkline: )?TL1203 +trunkline\\.json:\\d+:\\d+ +environment variable ${UNSET} is not set`,
     'm',
   );
@@ -108,7 +108,7 @@ test('check:A10 check, --strict and TRUNKLINE_STRICT refuse the whole, with the 
     await trunkline(ports, { cwd: folder, env: { TRUNKLINE_STRICT: '1' } }),
   ];
   for (const { code, err } of runs) {
-    assert.match(err, told);
+    assert.match(err, reported);
     assert.equal(code, 1);
   }
   const run = startTrunkline(ports, { cwd: folder });

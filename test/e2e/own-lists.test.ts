@@ -14,7 +14,7 @@ const SETTLE_MS = 2_500;
 class User {
   readonly client: WireClient;
   readonly #prefix: string;
-  readonly told: string[] = [];
+  readonly reported: string[] = [];
 
   constructor(client: WireClient, prefix: string) {
     this.client = client;
@@ -26,7 +26,7 @@ class User {
       for (;;) {
         const message = await stream.message();
         if (message === null) return;
-        this.told.push(message.method);
+        this.reported.push(message.method);
       }
     };
     if (this.client.era === 'stateful') void follow(await this.client.listen()).catch(() => {});
@@ -92,16 +92,16 @@ for (const endpoint of ['/mcp', '/servers/own/mcp']) {
       await modern.call('who');
       assert.notEqual(pidOfA, pidOfB);
       await delay(SETTLE_MS);
-      for (const user of [a, b, idle, modern]) user.told.length = 0;
+      for (const user of [a, b, idle, modern]) user.reported.length = 0;
 
       await a.call('enable', { name: 'extra' });
       await delay(SETTLE_MS);
-      assert.deepEqual(new Set(a.told), new Set(LISTS));
+      assert.deepEqual(new Set(a.reported), new Set(LISTS));
       assert.equal(await a.lists('extra'), true);
       assert.deepEqual(await a.uses('extra'), Array(3).fill(`extra of ${pidOfA}`));
       const late = await of('stateful');
       for (const other of [b, idle, modern, late]) {
-        assert.deepEqual(other.told, []);
+        assert.deepEqual(other.reported, []);
         assert.deepEqual([await other.lists('extra'), await other.lists('base')], [false, true]);
         assert.equal(await other.isRefused('extra'), true);
       }
@@ -110,7 +110,7 @@ for (const endpoint of ['/mcp', '/servers/own/mcp']) {
       // Another one enables the same: each has its own.
       await b.call('enable', { name: 'extra' });
       await delay(SETTLE_MS);
-      assert.deepEqual(new Set(b.told), new Set(LISTS));
+      assert.deepEqual(new Set(b.reported), new Set(LISTS));
       assert.deepEqual(
         [await a.lists('extra'), await b.lists('extra'), await idle.lists('extra')],
         [true, true, false],
@@ -136,11 +136,11 @@ for (const endpoint of ['/mcp', '/servers/own/mcp']) {
       for (const user of [one, other]) await user.listen();
       assert.notEqual(await one.call('who'), await other.call('who'));
       await delay(SETTLE_MS);
-      for (const user of [one, other]) user.told.length = 0;
+      for (const user of [one, other]) user.reported.length = 0;
       await one.call('enable', { name: 'mine' });
       await delay(SETTLE_MS);
-      assert.deepEqual(new Set(one.told), new Set(LISTS));
-      assert.deepEqual(other.told, []);
+      assert.deepEqual(new Set(one.reported), new Set(LISTS));
+      assert.deepEqual(other.reported, []);
       assert.deepEqual([await one.lists('mine'), await other.lists('mine')], [true, false]);
       assert.match(await one.call('mine'), /^mine of/);
       assert.equal(await other.isRefused('mine'), true);
@@ -152,13 +152,13 @@ for (const endpoint of ['/mcp', '/servers/own/mcp']) {
       await user.call('enable', { name: 'passing' });
       await delay(SETTLE_MS);
       assert.equal(await user.lists('passing'), true);
-      user.told.length = 0;
+      user.reported.length = 0;
       process.kill(Number(await user.call('who')), 'SIGKILL');
       await delay(SETTLE_MS);
       assert.equal(await user.lists('passing'), false);
       assert.ok(
-        LISTS.every((method) => user.told.includes(method)),
-        user.told.join(),
+        LISTS.every((method) => user.reported.includes(method)),
+        user.reported.join(),
       );
     });
   });

@@ -231,7 +231,7 @@ describe('public subjects', () => {
       },
     });
     await client.flush();
-    const told = (): string => `${JSON.stringify(heard)}\n${gateway.stderr.slice(-3000)}`;
+    const reported = (): string => `${JSON.stringify(heard)}\n${gateway.stderr.slice(-3000)}`;
     const late = {
       late: {
         command: process.execPath,
@@ -241,11 +241,11 @@ describe('public subjects', () => {
       remote: { url: `http://127.0.0.1:9/${CANARY}/mcp?key=${CANARY}`, headers: { authorization: CANARY } },
     };
     gateway.rewrite(configuration({ publicSubjects: true, publicPrincipal: 'ann' }, late));
-    await until(() => heard.filter(({ subject }) => subject === SUBJECT_CREATED).length === 2, told);
+    await until(() => heard.filter(({ subject }) => subject === SUBJECT_CREATED).length === 2, reported);
     const answer = await send(subjectExecute('late'), '{"tool":"count"}');
     assert.equal(answer.json['outcome'], 'RESULT');
     gateway.rewrite(configuration({ publicSubjects: true, publicPrincipal: 'ann' }));
-    await until(() => heard.filter(({ subject }) => subject === SUBJECT_DELETED).length === 2, told);
+    await until(() => heard.filter(({ subject }) => subject === SUBJECT_DELETED).length === 2, reported);
     const created = heard
       .filter(({ subject }) => subject === SUBJECT_CREATED)
       .map(({ text }) => JSON.parse(text) as Json);
@@ -351,10 +351,10 @@ describe('public subjects', () => {
 
 type Json = Record<string, unknown>;
 
-async function until(condition: () => boolean, told: () => string): Promise<void> {
+async function until(condition: () => boolean, reported: () => string): Promise<void> {
   const end = performance.now() + 30_000;
   while (!condition()) {
-    if (performance.now() > end) throw new Error(told());
+    if (performance.now() > end) throw new Error(reported());
     await new Promise((done) => setTimeout(done, 20));
   }
 }

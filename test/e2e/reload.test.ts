@@ -133,9 +133,9 @@ test('S2.28 check:E1 agents: own servers only, on every path, and changed while 
   assert.equal(await bob.callText('b__who'), pid);
 
   gateway.rewrite({ ...config(['b']), unknownCallers: 'allow' });
-  const nobody = new WireClient(gateway.mcpUrl, 'stateless');
-  await until('the compatibility mode', async () => (await nobody.request('tools/list')).status === 200);
-  assert.deepEqual((await servers(nobody)).sort(), ['a', 'b']);
+  const stranger = new WireClient(gateway.mcpUrl, 'stateless');
+  await until('the compatibility mode', async () => (await stranger.request('tools/list')).status === 200);
+  assert.deepEqual((await servers(stranger)).sort(), ['a', 'b']);
   assert.deepEqual(await servers(adaModern), ['b']);
 
   gateway.rewrite({ mcpServers, agents: { bob: { key: keys.bob } } });

@@ -47,20 +47,20 @@ test('check:A13 sessions keep to their processes; one that is killed is replaced
   const gateway = await started(t, { pool: manySided('pool', {}, shared) });
   const before = await serving(gateway, 3);
   const clients = await Promise.all([1, 2, 3].map(() => WireClient.open(gateway.mcpUrl)));
-  const homes: number[] = [];
-  for (const client of clients) homes.push(await pidOf(client));
-  assert.deepEqual([...homes].sort(), [...before].sort(), 'each has its own, and each is used');
+  const processes: number[] = [];
+  for (const client of clients) processes.push(await pidOf(client));
+  assert.deepEqual([...processes].sort(), [...before].sort(), 'each has its own, and each is used');
   for (let round = 1; round <= 3; round++) {
     for (const [i, client] of clients.entries()) {
       assert.equal(await client.callText('pool__count', {}), `${round}`, 'the state is where the session is');
-      assert.equal(await pidOf(client), homes[i]);
+      assert.equal(await pidOf(client), processes[i]);
     }
   }
-  process.kill(homes[0]!, 'SIGKILL');
-  const after = await serving(gateway, 3, new Set([homes[0]!]));
+  process.kill(processes[0]!, 'SIGKILL');
+  const after = await serving(gateway, 3, new Set([processes[0]!]));
   assert.equal(new Set(after).size, 3);
   assert.ok(after.includes(await pidOf(clients[0]!)));
-  for (const i of [1, 2]) assert.equal(await pidOf(clients[i]!), homes[i], 'nobody else has noticed');
+  for (const i of [1, 2]) assert.equal(await pidOf(clients[i]!), processes[i], 'nobody else has noticed');
   assert.deepEqual((await replicasOf(gateway)).map(({ restarts }) => restarts).sort(), [0, 0, 1]);
   await gateway.stop();
   for (const pid of after) assert.ok(!alive(pid));

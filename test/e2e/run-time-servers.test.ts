@@ -276,7 +276,7 @@ test('a file’s server wins over a stored one of its name, which is told and co
   assert.equal((await client.server('twin')).desired.source, 'file');
   const { desiredProblems } = await gateway.control<Json>('/api/v1/gateway');
   assert.ok(
-    desiredProblems.some((told: string) => told.includes('twin') && told.includes('file')),
+    desiredProblems.some((reported: string) => reported.includes('twin') && reported.includes('file')),
     desiredProblems,
   );
   assert.match(gateway.stderr, /server_shadowed/);

@@ -166,10 +166,10 @@ for (const kind of KINDS) {
             _meta: { progressToken: 'its own' },
           });
           assert.equal(message.result.content[0].text, 'done');
-          const told = before.filter(({ method }) => method === 'notifications/progress');
-          if (kind.racing === true) told.sort((a, b) => a.params.progress - b.params.progress);
+          const reported = before.filter(({ method }) => method === 'notifications/progress');
+          if (kind.racing === true) reported.sort((a, b) => a.params.progress - b.params.progress);
           assert.deepEqual(
-            told.map(({ params }) => [params.progressToken, params.progress]),
+            reported.map(({ params }) => [params.progressToken, params.progress]),
             [
               ['its own', 1],
               ['its own', 2],

@@ -60,8 +60,11 @@ test('check:J6 add, suspend, resume, restart and remove on a running gateway, in
   assert.deepEqual([brief.code, /leave out --ttl/.test(brief.err)], [1, true], brief.err);
   const replaced = await run('add', 'extra', '--replace', '--json', '-e', 'NAME=other', ...SERVER);
   assert.equal(replaced.code, 0, replaced.err);
-  const told = JSON.parse(replaced.out);
-  assert.deepEqual([told.done, told.running, told.server.name, told.server.state], ['added', true, 'extra', 'running']);
+  const reported = JSON.parse(replaced.out);
+  assert.deepEqual(
+    [reported.done, reported.running, reported.server.name, reported.server.state],
+    ['added', true, 'extra', 'running'],
+  );
 
   for (const [change, state] of [
     ['suspend', 'suspended'],

@@ -111,8 +111,8 @@ test('check:B5 HTTP+SSE of 2024-11-05: endpoint event, 202, answers on the strea
     }
   };
   const clientInfo = { name: 'ancient', version: '1' };
-  const hello = await ask(1, 'initialize', { protocolVersion: '2024-11-05', capabilities: {}, clientInfo });
-  assert.equal(hello.protocolVersion, '2024-11-05');
+  const handshake = await ask(1, 'initialize', { protocolVersion: '2024-11-05', capabilities: {}, clientInfo });
+  assert.equal(handshake.protocolVersion, '2024-11-05');
   for (const name of ['old', 'new']) {
     const result = await ask(2, 'tools/call', { name: `${name}__echo`, arguments: { text: name } });
     assert.equal(result.content[0].text, name);

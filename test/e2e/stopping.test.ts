@@ -30,13 +30,13 @@ function rig(t: TestContext): Rig {
 }
 
 /** A slow call on the pipes of `trunkline stdio`; told to stop while it runs. The answers, and the exit code. */
-async function stoppedInMidCall(t: TestContext, front: CommandRun, ledger: string): Promise<void> {
-  t.after(() => front.process.kill('SIGKILL'));
-  const lines = createInterface({ input: front.process.stdout! });
+async function stoppedInMidCall(t: TestContext, bridge: CommandRun, ledger: string): Promise<void> {
+  t.after(() => bridge.process.kill('SIGKILL'));
+  const lines = createInterface({ input: bridge.process.stdout! });
   const params = { name: 'one__slow', arguments: { call: 'c1', ms: 1_000 }, _meta: META };
-  front.process.stdin!.write(`${JSON.stringify({ jsonrpc: '2.0', id: 7, method: 'tools/call', params })}\n`);
+  bridge.process.stdin!.write(`${JSON.stringify({ jsonrpc: '2.0', id: 7, method: 'tools/call', params })}\n`);
   await until('it is in flight', () => entriesOf(ledger, 'executed').length === 1, 30_000);
-  front.process.kill('SIGTERM');
+  bridge.process.kill('SIGTERM');
   const heard: string[] = [];
   // A notification may come before it.
   for await (const line of lines) {
@@ -45,7 +45,7 @@ async function stoppedInMidCall(t: TestContext, front: CommandRun, ledger: strin
   }
   assert.match(JSON.parse(heard.at(-1) ?? '{}').result?.content[0].text ?? heard.join('\n'), /^done c1/);
   // Its input is still open.
-  assert.equal(await front.exited, 0);
+  assert.equal(await bridge.exited, 0);
 }
 
 test('trunkline stdio drains on SIGTERM: the call in flight is answered, exit 0', async (t) => {

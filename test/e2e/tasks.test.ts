@@ -185,9 +185,9 @@ test('proto:S5 tasks are declared to clients in the words of their era, and to s
     if (server === 'm') assert.deepEqual(named('now'), { taskSupport: 'optional' });
     if (server === 's') assert.deepEqual([named('must').taskSupport, named('now')], ['required', undefined]);
     const young = new WireClient(url, 'stateless', { headers: keyOf('ada'), capabilities: { elicitation: {} } });
-    const hello = await young.result('server/discover');
-    assert.deepEqual(hello.capabilities.extensions, { 'io.modelcontextprotocol/tasks': {} }, server);
-    assert.equal(hello.capabilities.tasks, undefined);
+    const handshake = await young.result('server/discover');
+    assert.deepEqual(handshake.capabilities.extensions, { 'io.modelcontextprotocol/tasks': {} }, server);
+    assert.equal(handshake.capabilities.tasks, undefined);
     const listed = await young.result('tools/list');
     assert.ok(listed.tools.every((tool: Json) => tool.execution === undefined));
     assert.equal((await young.request('tasks/list')).status, 404);
@@ -240,10 +240,10 @@ test('news of a task reach both eras from both: on the session’s stream, and o
       const listen = await young.wire.listening({ taskIds: [task.taskId] });
       await young.get(task.taskId);
       await young.get(task.taskId);
-      const told = await next(listen, 'notifications/tasks');
-      assert.deepEqual([told.params.taskId, told.params.status], [task.taskId, 'completed']);
-      assert.equal(told.params.result.content[0].text, 'must done');
-      assert.ok('io.modelcontextprotocol/subscriptionId' in told.params._meta);
+      const reported = await next(listen, 'notifications/tasks');
+      assert.deepEqual([reported.params.taskId, reported.params.status], [task.taskId, 'completed']);
+      assert.equal(reported.params.result.content[0].text, 'must done');
+      assert.ok('io.modelcontextprotocol/subscriptionId' in reported.params._meta);
       listen.drop();
     }
   }

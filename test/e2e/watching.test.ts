@@ -135,8 +135,8 @@ describe('watching a running gateway', () => {
     assert.match(changes[0].reason, /exited with code 7/);
     assert.equal(changes[0].failure, 'transient');
     const { history } = (await list()).servers.find(({ name }) => name === 'talker');
-    const told = ({ from, to, reason, failure }: Json) => ({ from, to, reason, failure });
-    assert.deepEqual(history.slice(-3).map(told), changes.slice(0, 3).map(told));
+    const reported = ({ from, to, reason, failure }: Json) => ({ from, to, reason, failure });
+    assert.deepEqual(history.slice(-3).map(reported), changes.slice(0, 3).map(reported));
     stream.close();
 
     // Who comes back with the id of the first gets the others, and nothing twice.

@@ -33,17 +33,17 @@ test('fault:F27 five bad certificates and handshakes: NOT_SENT, the reason in th
   t.after(() => remote.kill());
   const ca = join(bench.folder, 'ca.pem');
   writeFileSync(ca, authority.cert);
-  const good = await TlsFront.start(t, issue({}), remote.port);
-  const fronts = new Map<string, TlsFront>();
+  const good = await TlsProxy.start(t, issue({}), remote.port);
+  const proxies = new Map<string, TlsProxy>();
   for (const [name, [certified]] of Object.entries(BAD)) {
-    fronts.set(name, await TlsFront.start(t, certified, remote.port));
+    proxies.set(name, await TlsProxy.start(t, certified, remote.port));
   }
-  const over = (front: TlsFront): Record<string, unknown> => ({
+  const over = (proxy: TlsProxy): Record<string, unknown> => ({
     type: 'http',
-    url: `https://localhost:${front.port}/mcp`,
+    url: `https://localhost:${proxy.port}/mcp`,
     tls: { ca },
   });
-  const bad = [...fronts].map(([name, front]) => [name, over(front)] as const);
+  const bad = [...proxies].map(([name, proxy]) => [name, over(proxy)] as const);
   await bench.start({ good: over(good), ...Object.fromEntries(bad) });
   await bench.gateway.ready('good');
   const aggregate = await bench.opened('one');
@@ -60,10 +60,10 @@ test('fault:F27 five bad certificates and handshakes: NOT_SENT, the reason in th
     const { state, reason } = await bench.status(name);
     assert.match(state, /^(?:failed|unreachable|starting)$/);
     assert.match(String(reason), reasonIs);
-    const front = fronts.get(name)!;
-    assert.ok(front.connections > 0, `${name} was not asked`);
-    assert.equal(front.decrypted, 0, `${name} was told something`);
-    assert.equal(front.inTheClear, 0, `${name} was spoken to in the clear`);
+    const proxy = proxies.get(name)!;
+    assert.ok(proxy.connections > 0, `${name} was not asked`);
+    assert.equal(proxy.decrypted, 0, `${name} was told something`);
+    assert.equal(proxy.inTheClear, 0, `${name} was spoken to in the clear`);
   }
   const through = await aggregate.call('good__unsafe');
   assert.equal(through.ending, 'RESULT', through.reason);
@@ -72,21 +72,21 @@ test('fault:F27 five bad certificates and handshakes: NOT_SENT, the reason in th
 });
 
 /** TLS in front of a port of this machine. Counts what it understood, and connections that did not begin with TLS. */
-class TlsFront {
+class TlsProxy {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   connections = 0;
   decrypted = 0;
   inTheClear = 0;
 
-  static async start(t: TestContext, certified: Certified | null, target: number): Promise<TlsFront> {
-    const front = new TlsFront(certified, target);
-    await new Promise<void>((resolve) => front.#server.listen(0, 'localhost', resolve));
+  static async start(t: TestContext, certified: Certified | null, target: number): Promise<TlsProxy> {
+    const proxy = new TlsProxy(certified, target);
+    await new Promise<void>((resolve) => proxy.#server.listen(0, 'localhost', resolve));
     t.after(() => {
-      front.#server.close();
-      for (const socket of front.#sockets) socket.destroy();
+      proxy.#server.close();
+      for (const socket of proxy.#sockets) socket.destroy();
     });
-    return front;
+    return proxy;
   }
 
   private constructor(certified: Certified | null, target: number) {

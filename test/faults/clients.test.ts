@@ -93,9 +93,16 @@ async function vanishing(t: TestContext, transport: 'stdio' | 'http'): Promise<v
   await until('it is in flight', () => executed(bench.ledger('one'), 'modern-1') === 1);
   const { call, endedAt } = await gone;
   await until('the server is told', () => cancelled(call));
-  const toldMs = performance.now() - endedAt!;
-  assert.ok(toldMs < 4_000, `${toldMs} ms`);
-  measured(t, 'F17', `from the end of the client to the cancellation at the server, ${transport}`, toldMs, 'ms', 200);
+  const reportedMs = performance.now() - endedAt!;
+  assert.ok(reportedMs < 4_000, `${reportedMs} ms`);
+  measured(
+    t,
+    'F17',
+    `from the end of the client to the cancellation at the server, ${transport}`,
+    reportedMs,
+    'ms',
+    200,
+  );
 
   const legacy = await bench.opened('legacy', 'stateful');
   const left = await legacy.call('one__slow', { ms: 1_500 }, { abandonAfterMs: 700 });

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { ConfigKills } from './config-kills.ts';
 import { canKillAtFsync, killAtFsync, violationOf } from './fsync-kills.ts';
-import { STEPS } from './truth-steps.ts';
+import { STEPS } from './run-time-store-steps.ts';
 
 test('fault:F36 killed at the n-th fsync of adding, changing and removing servers, n = 1 to 40: each change is there or not', async (t) => {
   if (!canKillAtFsync()) {

@@ -10,7 +10,7 @@ export interface CrashRunOptions {
 
 export interface CrashRun {
   /** From the kill to the answer of a call that it cut off, for each such call. */
-  readonly toldMs: readonly number[];
+  readonly reportedMs: readonly number[];
   /** From the kill to the first result of the new process, for each kill. */
   readonly backMs: readonly number[];
   /** Calls that ended in a way that a crash does not explain. */
@@ -26,7 +26,7 @@ export async function crashRun(bench: FaultBench, { kills, clients }: CrashRunOp
     shared: bench.stdio('shared', 'stateful', { isolation: 'shared', retry: 'hints', trusted: true }),
   });
   await bench.gateway.ready();
-  const toldMs: number[] = [];
+  const reportedMs: number[] = [];
   const backMs: number[] = [];
   let running = true;
   const killed: number[] = [];
@@ -38,7 +38,7 @@ export async function crashRun(bench: FaultBench, { kills, clients }: CrashRunOp
       if (attempt.ending === 'RESULT') results++;
       if (attempt.ending !== 'UNKNOWN') continue;
       const kill = killed.findLast((at) => at <= attempt.endedAt!);
-      if (kill !== undefined && kill >= attempt.startedAt) toldMs.push(attempt.endedAt! - kill);
+      if (kill !== undefined && kill >= attempt.startedAt) reportedMs.push(attempt.endedAt! - kill);
     }
   });
   try {
@@ -62,7 +62,7 @@ export async function crashRun(bench: FaultBench, { kills, clients }: CrashRunOp
   const unexpected = bench.history.attempts
     .filter(({ ending, tool }) => ending !== 'RESULT' && (ending !== 'UNKNOWN' || tool.startsWith('safe')))
     .map(({ ending, tool, reason }) => `${tool}: ${ending} ${reason}`);
-  return { toldMs, backMs, unexpected };
+  return { reportedMs, backMs, unexpected };
 }
 
 /** Slow ones are what a kill finds in flight. */

@@ -3,11 +3,11 @@ import { join, resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { systemClock } from '../../src/model/clock.ts';
 import { StoredServers } from '../../src/registry/stored-definitions.ts';
-import { SqliteTruth } from '../../src/store/truth/sqlite-truth.ts';
+import { SqliteRunTimeStore } from '../../src/store/run-time-store/sqlite-run-time-store.ts';
 import { Logger } from '../../src/telemetry/logger.ts';
-import { type Desire, desireAfter, STEPS } from './truth-steps.ts';
+import { type Desire, desireAfter, STEPS } from './run-time-store-steps.ts';
 
-const WRITER = resolve(import.meta.dirname, 'truth-writer.ts');
+const WRITER = resolve(import.meta.dirname, 'run-time-store-writer.ts');
 
 /** Whether a process can be killed at a system call of our choice here. */
 export function canKillAtFsync(): boolean {
@@ -57,10 +57,10 @@ export async function killAtFsync(folder: string, n: number): Promise<FsyncKill>
 export async function violationOf(file: string, acknowledged: number): Promise<string | null> {
   let found: Desire;
   try {
-    const truth = new SqliteTruth({ path: file, clock: systemClock, logger: Logger.silent() });
-    const { servers, suspended } = await new StoredServers(truth).read();
+    const runTimeStore = new SqliteRunTimeStore({ path: file, clock: systemClock, logger: Logger.silent() });
+    const { servers, suspended } = await new StoredServers(runTimeStore).read();
     found = { servers: new Map([...servers].map(([name, { text }]) => [name, text])), suspended: new Set(suspended) };
-    await truth.close();
+    await runTimeStore.close();
   } catch (error) {
     return `after ${acknowledged} steps it does not open: ${error}`;
   }

@@ -106,8 +106,8 @@ test(`fault:F40 ${LOAD} times what the heap can hold: no new sessions from 80 %,
 
 /** Of the heap or its group, in percent, as the gateway logs it when it begins to refuse large bodies. */
 function takenWhenScarce(log: string): number[] {
-  const told = /"event":"memory_short","memory":"(?:scarce|spent)","heap":"(\d+) %","group":"(\d+) %"/g;
-  return [...log.matchAll(told)].map(([, heap, group]) => Math.max(Number(heap), Number(group)));
+  const reported = /"event":"memory_short","memory":"(?:scarce|spent)","heap":"(\d+) %","group":"(\d+) %"/g;
+  return [...log.matchAll(reported)].map(([, heap, group]) => Math.max(Number(heap), Number(group)));
 }
 
 async function share(bench: FaultBench): Promise<number> {

@@ -183,11 +183,11 @@ test(`fault:F42 a defect in each of ${PLACES} places of the work for one server:
   while (others.length > 0) queue.push(...others.splice(random.below(others.length), 1));
   const ends = { defect: 0, 'went on': 0 };
   for (const place of queue.slice(0, Math.max(PLACES, EDGES.length))) {
-    for (const [hit, spared] of [
+    for (const [hit, excepted] of [
       ['one', 'remote'],
       ['remote', 'one'],
     ] as const) {
-      const before = await Promise.all([defects(hit), defects(spared)]);
+      const before = await Promise.all([defects(hit), defects(excepted)]);
       rmSync(`${file}.met`, { force: true });
       await tell(place, `${file}.armed`);
       // Only the one that is hit goes through its code until the place was met.
@@ -197,7 +197,7 @@ test(`fault:F42 a defect in each of ${PLACES} places of the work for one server:
       const met = existsSync(`${file}.met`);
       await tell('nowhere', `${file}.armed`);
       assert.equal(bench.gateway.process.exitCode, null, `${place}\n${bench.gateway.stderr.slice(-2_000)}`);
-      assert.equal(await work(spared), 2, `${place} of ${hit}: calls to ${spared}`);
+      assert.equal(await work(excepted), 2, `${place} of ${hit}: calls to ${excepted}`);
       if (!met) continue;
       await until(
         `${hit} serves after ${place}`,
@@ -207,8 +207,8 @@ test(`fault:F42 a defect in each of ${PLACES} places of the work for one server:
         },
         60_000,
       );
-      const after = await Promise.all([defects(hit), defects(spared)]);
-      assert.equal(after[1], before[1], `${place} of ${hit}: ${spared} was put out of service`);
+      const after = await Promise.all([defects(hit), defects(excepted)]);
+      assert.equal(after[1], before[1], `${place} of ${hit}: ${excepted} was put out of service`);
       ends[after[0]! > before[0]! ? 'defect' : 'went on']++;
     }
   }

@@ -120,9 +120,9 @@ test('fault:F23 a server that asks for patience gets it up to 30 s; beyond that,
   assert.equal(patient.ending, 'RESULT', patient.reason);
   assert.ok(patient.endedAt! - patient.startedAt >= 900);
   mode = 'late';
-  const told = await echo();
-  assert.equal(told.ending, 'REFUSED', told.reason);
-  assert.ok(told.endedAt! - told.startedAt < 5_000);
+  const reported = await echo();
+  assert.equal(reported.ending, 'REFUSED', reported.reason);
+  assert.ok(reported.endedAt! - reported.startedAt < 5_000);
   mode = 'broken';
   const before = refused;
   const broken = await echo();

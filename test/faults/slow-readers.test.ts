@@ -175,11 +175,11 @@ test('fault:F16 a session’s client that is cut for not reading can come back: 
   const own = await rig(t, 1_000);
   const { gateway, server, send } = own;
   const clientInfo = { name: 'test', version: '1' };
-  const hello = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo };
+  const handshake = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo };
   const response = await fetch(gateway.url, {
     method: 'POST',
     headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
-    body: JSON.stringify({ jsonrpc: '2.0', id: 0, method: 'initialize', params: hello }),
+    body: JSON.stringify({ jsonrpc: '2.0', id: 0, method: 'initialize', params: handshake }),
   });
   await response.text();
   const session = { 'mcp-session-id': response.headers.get('mcp-session-id')!, 'mcp-protocol-version': '2025-11-25' };

@@ -27,7 +27,7 @@ require('node:readline').createInterface({ input: process.stdin }).on('line', (l
     const serverInfo = { name: 'old', version: '1' };
     answer(id, { protocolVersion: params.protocolVersion, capabilities: { tools: {} }, serverInfo });
   } else if (method === 'tools/list') {
-    const names = elicits ? ['hello', 'ask'] : ['hello'];
+    const names = elicits ? ['hello', 'ask'] : ['handshake'];
     answer(id, { tools: names.map((name) => ({ name, inputSchema: { type: 'object' } })) });
   }
   else if (method === 'ping') answer(id, {});
@@ -141,10 +141,10 @@ test('S1.14 a slow server of both eras that refuses initialize after server/disc
   const bench = new FaultBench(t);
   // As servers of the Python SDK 2 do: the first request decides on the era of the pipe.
   const supported = '{ supported: ["2026-07-28"], requested: "2025-11-25" }';
-  const hello =
+  const handshake =
     '{ protocolVersion: "2025-11-25", capabilities: { tools: {} }, serverInfo: { name: "s", version: "1" } }';
   const odd = `
-    if (first === 'initialize') answer(id, ${hello});
+    if (first === 'initialize') answer(id, ${handshake});
     else send({ id, error: { code: -32022, message: 'this connection is serving 2026-07-28', data: ${supported} } });`;
   await bench.start({ both: modern(bench, 'both', odd) });
   await until('it is up', async () => (await bench.status('both')).toolCount === 1, 60_000);
@@ -168,8 +168,8 @@ test('a client with capabilities that no client had before is shown at once what
   await bench.start({ old: slow('-e', OLD('')), both: slow(STDIO, 'both'), stateless: slow(STDIO, 'stateless') });
   await bench.gateway.ready();
   const client = new Client({ name: 'new', version: '1' }, { capabilities: { elicitation: {} } });
-  let told = 0;
-  client.setNotificationHandler(ToolListChangedNotificationSchema, () => void told++);
+  let reported = 0;
+  client.setNotificationHandler(ToolListChangedNotificationSchema, () => void reported++);
   await client.connect(new StreamableHTTPClientTransport(new URL(bench.gateway.mcpUrl)) as never);
   const names = async () => (await client.listTools()).tools.map(({ name }) => name);
   const first = await names();
@@ -179,7 +179,10 @@ test('a client with capabilities that no client had before is shown at once what
       name,
     );
   assert.ok(!first.includes('old__ask'));
-  await until('what only this kind of client is offered', async () => told > 0 && (await names()).includes('old__ask'));
+  await until(
+    'what only this kind of client is offered',
+    async () => reported > 0 && (await names()).includes('old__ask'),
+  );
   // The kind that was there before is shown what it was.
   const other = await WireClient.open(bench.gateway.mcpUrl);
   assert.ok(!(await other.toolNames()).includes('old__ask'));

@@ -125,7 +125,7 @@ for (const era of ['stateful', 'stateless'] as const) {
     });
 
     test('S2.13 what the server says of itself reaches the client with its unknown fields', () => {
-      const answer = client.hello!.answer.messages[0]!;
+      const answer = client.handshake!.answer.messages[0]!;
       assert.ok(answer.includes('"x-hello":{"n":1.0,"z":12345678901234567890}'), answer);
       assert.ok(answer.includes('"x-cap":1.0'), answer);
     });

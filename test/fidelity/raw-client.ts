@@ -13,7 +13,7 @@ export class RawClient {
   readonly #era: 'stateful' | 'stateless';
   #session: string | null = null;
   /** The `initialize` (or `server/discover`) exchange: what was sent and what came. */
-  hello: { readonly sent: string; readonly answer: RawAnswer } | null = null;
+  handshake: { readonly sent: string; readonly answer: RawAnswer } | null = null;
 
   constructor(url: string, era: 'stateful' | 'stateless') {
     this.#url = url;
@@ -30,12 +30,12 @@ export class RawClient {
   async open(): Promise<void> {
     if (this.#era === 'stateless') {
       const sent = `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{${this.meta}"x-d":1.0}}}`;
-      this.hello = { sent, answer: await this.send(sent) };
+      this.handshake = { sent, answer: await this.send(sent) };
       return;
     }
     const params = `{"protocolVersion":"2025-11-25","capabilities":${CAPABILITIES},"clientInfo":${INFO}}`;
     const sent = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":${params}}`;
-    this.hello = { sent, answer: await this.send(sent) };
+    this.handshake = { sent, answer: await this.send(sent) };
     await this.send('{"jsonrpc":"2.0","method":"notifications/initialized"}');
   }
 

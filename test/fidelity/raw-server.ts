@@ -9,7 +9,7 @@ export interface Script {
   readonly waitsForAnswer?: boolean;
 }
 
-export const HELLO_EXTRA = '"x-hello":{"n":1.0,"z":12345678901234567890}';
+export const HANDSHAKE_EXTRA = '"x-hello":{"n":1.0,"z":12345678901234567890}';
 
 /**
  * A Streamable HTTP server by hand that never parses what it relays to the test: it keeps the texts of what it received and
@@ -99,12 +99,12 @@ export class RawServer {
     const capabilities = `{"tools":{"listChanged":true,"x-cap":1.0},"resources":{"subscribe":true},"prompts":{},"completions":{},"logging":{}}`;
     if (method === 'initialize' && this.#era === 'stateful') {
       return {
-        answer: `{"jsonrpc":"2.0","id":$ID,"result":{"protocolVersion":"2025-11-25","serverInfo":{"name":"raw","version":"1",${HELLO_EXTRA}},"capabilities":${capabilities},${HELLO_EXTRA}}}`,
+        answer: `{"jsonrpc":"2.0","id":$ID,"result":{"protocolVersion":"2025-11-25","serverInfo":{"name":"raw","version":"1",${HANDSHAKE_EXTRA}},"capabilities":${capabilities},${HANDSHAKE_EXTRA}}}`,
       };
     }
     if (method === 'server/discover' && this.#era === 'stateless') {
       return {
-        answer: `{"jsonrpc":"2.0","id":$ID,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":${capabilities},"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"raw","version":"1"}},${HELLO_EXTRA}}}`,
+        answer: `{"jsonrpc":"2.0","id":$ID,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":${capabilities},"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"raw","version":"1"}},${HANDSHAKE_EXTRA}}}`,
       };
     }
     const list = /^(?:(tools|prompts|resources)\/list|resources\/templates\/list)$/.exec(method);

@@ -19,9 +19,9 @@ export const S0: readonly Mutation[] = [
     row: 'S0.3',
     what: 'the event of a new server tells its environment in clear',
     file: 'src/app/public-subjects/server-events.ts',
-    find: 'const told: Record<string, unknown> = { name, transport: transport.type };',
+    find: 'const event: Record<string, unknown> = { name, transport: transport.type };',
     replace:
-      "const env = 'env' in transport ? Object.entries(transport.env).map(([key, value]) => [key, value.reveal()]) : [];\n  const told: Record<string, unknown> = { name, transport: transport.type, env: Object.fromEntries(env) };",
+      "const env = 'env' in transport ? Object.entries(transport.env).map(([key, value]) => [key, value.reveal()]) : [];\n  const event: Record<string, unknown> = { name, transport: transport.type, env: Object.fromEntries(env) };",
   },
   {
     row: 'S0.4',
@@ -82,7 +82,7 @@ export const S0: readonly Mutation[] = [
   {
     row: 'S0.12',
     what: 'the store is read to the end of the first page',
-    file: 'src/store/truth/postgres/postgres-truth.ts',
+    file: 'src/store/run-time-store/postgres/postgres-run-time-store.ts',
     find: 'const last = rows.length < LIST_LIMIT ? undefined : rows.at(-1);',
     replace: 'const last = rows.length > LIST_LIMIT ? rows.at(-1) : undefined;',
   },
@@ -124,7 +124,7 @@ export const S0: readonly Mutation[] = [
   {
     row: 'S0.17',
     what: 'an event does not make a node look at the store at once',
-    file: 'src/registry/truth-follower.ts',
+    file: 'src/registry/store-follower.ts',
     find: 'if (!this.#looking) this.#later(APART_MS);',
     replace: '',
   },

@@ -54,9 +54,8 @@ export const S1: readonly Mutation[] = [
     row: 'S1.8',
     what: 'a look-up meets the connection that is dead',
     file: 'src/upstream/pool/session-pool.ts',
-    find: "if (want.tenancy.kind !== 'shared' && spare?.opening",
-    replace:
-      "if (known?.connection) throw new Error('dead');\n    if (want.tenancy.kind !== 'shared' && spare?.opening",
+    find: "if (want.tenancy.kind !== 'shared' && warm?.opening",
+    replace: "if (known?.connection) throw new Error('dead');\n    if (want.tenancy.kind !== 'shared' && warm?.opening",
     also: { find: 'this.#slots.delete(key);\n      return slot;', replace: 'return slot;' },
   },
   {
@@ -140,7 +139,7 @@ export const S1: readonly Mutation[] = [
     row: 'S1.18',
     what: 'the end closes the shared connection only',
     file: 'src/upstream/pool/session-pool.ts',
-    find: 'const slots = [...this.#slots.values(), ...this.#spares()];\n    for (const { connection } of slots)',
+    find: 'const slots = [...this.#slots.values(), ...this.#warmSlots()];\n    for (const { connection } of slots)',
     replace:
       "const slots = [...this.#slots.values()].filter(({ tenancy }) => tenancy.kind === 'shared');\n    for (const { connection } of slots)",
   },

@@ -46,7 +46,7 @@ export const S2: readonly Mutation[] = [
   {
     row: 'S2.6',
     what: 'the aggregate does not declare tools.listChanged',
-    file: 'src/catalog/aggregate-hello.ts',
+    file: 'src/catalog/aggregate-handshake.ts',
     find: '{ tools: { listChanged: true } }',
     replace: '{ tools: {} }',
   },
@@ -89,7 +89,7 @@ export const S2: readonly Mutation[] = [
     row: 'S2.10',
     what: 'a server is not told that it is initialized',
     file: 'src/upstream/connection/connection.ts',
-    find: "    if (hello.era === 'stateful') this.notify(notification('notifications/initialized', null, 'stateful'));\n",
+    find: "    if (handshake.era === 'stateful') this.notify(notification('notifications/initialized', null, 'stateful'));\n",
     replace: '',
   },
   {
@@ -222,7 +222,7 @@ export const S2: readonly Mutation[] = [
   {
     row: 'S2.29',
     what: 'initialize does not tell the client the id of its session',
-    file: 'src/downstream/stateful/stateful-front.ts',
+    file: 'src/downstream/stateful/stateful-handler.ts',
     find: "sendMessage(context, 200, answer, ['mcp-session-id', session.mcpSessionId]);",
     replace: 'sendMessage(context, 200, answer);',
   },
@@ -264,7 +264,7 @@ export const S2: readonly Mutation[] = [
   {
     row: 'S2.34',
     what: 'a notification is answered with 200',
-    file: 'src/downstream/stateful/stateful-front.ts',
+    file: 'src/downstream/stateful/stateful-handler.ts',
     find: 'intake.notification(session, message);\n        context.empty(202);',
     replace: 'intake.notification(session, message);\n        context.empty(200);',
   },

@@ -11,7 +11,7 @@ export const S3: readonly Mutation[] = [
   {
     row: 'S3.2',
     what: 'a remote server that stays away is never unreachable',
-    file: 'src/upstream/supervision/setbacks.ts',
+    file: 'src/upstream/supervision/start-backoff.ts',
     find: 'return !this.#deps.local && this.failures >= UNREACHABLE_THRESHOLD;',
     replace: 'return false;',
   },
@@ -152,7 +152,7 @@ export const S3: readonly Mutation[] = [
   {
     row: 'S3.17',
     what: 'a stop leaves the time of the next attempt in place',
-    file: 'src/upstream/supervision/setbacks.ts',
+    file: 'src/upstream/supervision/start-backoff.ts',
     find: 'this.#disarm?.();\n    this.#disarm = null;\n    this.nextAt = null;',
     replace: 'this.#disarm?.();\n    this.#disarm = null;',
   },

@@ -81,7 +81,7 @@ export const S4: readonly Mutation[] = [
   {
     row: 'S4.12',
     what: 'the pauses between attempts do not grow',
-    file: 'src/upstream/supervision/setbacks.ts',
+    file: 'src/upstream/supervision/start-backoff.ts',
     find: 'backoffMs(CURVE, failures - 1 - (local ? LOCAL_DELAYS_MS.length : 0), unit)',
     replace: 'backoffMs(CURVE, 0, unit)',
   },

@@ -2,7 +2,7 @@ import { type ClusterFigures, judgedMs, type Timed } from '../chaos/cluster-figu
 import { type Figure, figure, type Outcome, percentile } from './proof.ts';
 
 /** G5: who called a node that died is told by then, and then is served again. */
-const TOLD_WITHIN_MS = 2_000;
+const REPORTED_WITHIN_MS = 2_000;
 const SERVED_WITHIN_MS = 3_000;
 /** Beside at most so many deaths the machine may have had a hand in the times; beside one in any case. */
 const STOOD_SHARE = 0.1;
@@ -22,7 +22,7 @@ export function bothDeaths(one: ClusterFigures, other: ClusterFigures): ClusterF
 
 /** Whether what happened is worth to be looked at: somebody was told late, or the machine had a hand in it. */
 export function remarkable({ stood, inFlight }: ClusterFigures): boolean {
-  return stood > 0 || inFlight.some(({ ms }) => ms > TOLD_WITHIN_MS);
+  return stood > 0 || inFlight.some(({ ms }) => ms > REPORTED_WITHIN_MS);
 }
 
 /** Every death counts; each time is judged without that for which the node that answered stood still, and told with it. */
@@ -46,7 +46,7 @@ export function judgeDeaths({ deaths, stood, inFlight, next, reborn, spawn }: Cl
         Math.max(1, Math.floor(deaths * STOOD_SHARE)),
       ),
       figure('calls in flight at a dead node', inFlight.length, ''),
-      ...both('last answer to a call in flight at a dead node', inFlight, 100, TOLD_WITHIN_MS),
+      ...both('last answer to a call in flight at a dead node', inFlight, 100, REPORTED_WITHIN_MS),
       ...both('next result of a session that needs no new process, p99', next, 99, SERVED_WITHIN_MS),
       figure('sessions that need a new process', reborn.length, ''),
       ...both('new process of a session begun, p99', reborn, 99, SERVED_WITHIN_MS),

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Servers, until } from '../faults/fault-bench.ts';
 import { EchoCaller, EchoRemote, echoPipe } from './echo-servers.ts';
 import { sharesBySessions } from './lowest-priority.ts';
-import { BadRemote, type Neighbour, neighbours, Provoker } from './neighbours.ts';
+import { BadRemote, type Neighbour, neighbours, Provoker } from './noisy-neighbours.ts';
 import { ProbedGateway } from './probed-gateway.ts';
 import { figure, type Outcome, type Proof, percentile, type Run } from './proof.ts';
 

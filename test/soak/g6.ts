@@ -6,7 +6,7 @@ async function run({ say }: Run): Promise<Outcome> {
   const bench = new FaultBench(null);
   try {
     const kills = 200;
-    const { toldMs, backMs, unexpected } = await crashRun(bench, { kills, clients: 16 });
+    const { reportedMs, backMs, unexpected } = await crashRun(bench, { kills, clients: 16 });
     const violations = bench.violations(['shared'], { repeatable: new Set(['safe', 'safe_slow']) });
     const endings = bench.history.endings();
     say(`${kills} kills, ${bench.history.attempts.length} calls: ${JSON.stringify(endings)}`);
@@ -15,8 +15,8 @@ async function run({ say }: Run): Promise<Outcome> {
         figure('kills', kills, ''),
         figure('calls', bench.history.attempts.length, ''),
         figure('calls answered UNKNOWN', endings.UNKNOWN, ''),
-        figure('error to the caller, p50', percentile(toldMs, 50), 'ms'),
-        figure('error to the caller, p99', percentile(toldMs, 99), 'ms', 100),
+        figure('error to the caller, p50', percentile(reportedMs, 50), 'ms'),
+        figure('error to the caller, p99', percentile(reportedMs, 99), 'ms', 100),
         figure('server back, p50', percentile(backMs, 50), 'ms'),
         figure('server back, p99', percentile(backMs, 99), 'ms', 1_500),
         figure('violations of the ledger', violations.length, '', 0),

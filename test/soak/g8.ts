@@ -11,29 +11,30 @@ async function run({ seed, short, kept, say }: Run): Promise<Outcome> {
   const rounds = short ? SHORT_ROUNDS : ROUNDS;
   const figures = [figure('rounds of three nodes', rounds, '')];
   const broken: string[] = [];
-  for (const front of ['proxy', 'failover'] as const) {
-    say(front);
+  for (const balancer of ['proxy', 'failover'] as const) {
+    say(balancer);
     const result =
-      kept.get<RollingResult>(front) ?? (await rollingRestart({ seed, rounds, perSecond: PER_SECOND, front, say }));
-    kept.set(front, result);
+      kept.get<RollingResult>(balancer) ??
+      (await rollingRestart({ seed, rounds, perSecond: PER_SECOND, balancer, say }));
+    kept.set(balancer, result);
     const { calls, perSecond, restarts, exitCodes, failed, violations, leftInMs, streamsCompleted, streamsCut } =
       result;
     figures.push(
-      figure(`${front}: restarts`, restarts, ''),
-      figure(`${front}: calls`, calls, ''),
-      figure(`${front}: calls`, perSecond, '/s'),
-      figure(`${front}: failed`, failed.length, '', 0),
-      figure(`${front}: violations of the ledger, duplicates among them`, violations.length, '', 0),
-      figure(`${front}: nodes that did not end with 0`, exitCodes.length, '', 0),
-      figure(`${front}: from SIGTERM to the end, p50`, percentile(leftInMs, 50) / 1000, 's'),
-      figure(`${front}: from SIGTERM to the end, longest`, percentile(leftInMs, 100) / 1000, 's'),
-      figure(`${front}: streams that ended in order`, streamsCompleted, ''),
-      figure(`${front}: streams that were cut`, streamsCut.length, '', 0),
+      figure(`${balancer}: restarts`, restarts, ''),
+      figure(`${balancer}: calls`, calls, ''),
+      figure(`${balancer}: calls`, perSecond, '/s'),
+      figure(`${balancer}: failed`, failed.length, '', 0),
+      figure(`${balancer}: violations of the ledger, duplicates among them`, violations.length, '', 0),
+      figure(`${balancer}: nodes that did not end with 0`, exitCodes.length, '', 0),
+      figure(`${balancer}: from SIGTERM to the end, p50`, percentile(leftInMs, 50) / 1000, 's'),
+      figure(`${balancer}: from SIGTERM to the end, longest`, percentile(leftInMs, 100) / 1000, 's'),
+      figure(`${balancer}: streams that ended in order`, streamsCompleted, ''),
+      figure(`${balancer}: streams that were cut`, streamsCut.length, '', 0),
     );
     if (perSecond < ENOUGH_PER_SECOND) {
-      broken.push(`${front}: only ${Math.round(perSecond)} of ${PER_SECOND} calls a second could be made`);
+      broken.push(`${balancer}: only ${Math.round(perSecond)} of ${PER_SECOND} calls a second could be made`);
     }
-    broken.push(...[...failed, ...violations, ...streamsCut].slice(0, 10).map((text) => `${front}: ${text}`));
+    broken.push(...[...failed, ...violations, ...streamsCut].slice(0, 10).map((text) => `${balancer}: ${text}`));
   }
   return { figures, broken };
 }

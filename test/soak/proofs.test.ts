@@ -95,11 +95,11 @@ test('percentiles, and verdicts', () => {
 });
 
 test('how busy the machine was: what was waited for a processor, of the time there was something to do', () => {
-  const told = [
+  const reported = [
     { ran: 500, waited: 700 },
     { ran: 800, waited: 800 },
   ];
-  const [share] = watchWaiting(() => told.shift()!)();
+  const [share] = watchWaiting(() => reported.shift()!)();
   assert.deepEqual([share!.value, share!.unit, share!.atMost], [25, '%', null]);
   assert.deepEqual(watchWaiting(() => null)(), []);
 });
@@ -142,10 +142,10 @@ test('goal:G11 the slope of the heap: one for all runs of an interrupted soak, e
 });
 
 test('what a test has measured is told by a diagnostic message, and other messages are not taken for it', () => {
-  const told: string[] = [];
-  measured({ diagnostic: (message) => told.push(message) }, 'F03', 'error to the caller', [1.5, 2], 'ms', 100);
+  const reported: string[] = [];
+  measured({ diagnostic: (message) => reported.push(message) }, 'F03', 'error to the caller', [1.5, 2], 'ms', 100);
   assert.deepEqual(
-    told.map((message) => readMeasured(message)),
+    reported.map((message) => readMeasured(message)),
     [1.5, 2].map((value) => ({ row: 'F03', name: 'error to the caller', value, unit: 'ms', atMost: 100 })),
   );
   assert.equal(readMeasured('seed 42'), null);

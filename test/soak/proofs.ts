@@ -20,7 +20,7 @@ import { G17 } from './g17.ts';
 import { G20 } from './g20.ts';
 import { IDLE } from './idle.ts';
 import { LISTENERS } from './listeners.ts';
-import { PARKED } from './parked.ts';
+import { PENDING_INPUT } from './pending-input.ts';
 import type { Proof } from './proof.ts';
 import { REAL_SERVERS } from './real-servers.ts';
 import { RUNS_OF_AGENTS } from './runs.ts';
@@ -47,7 +47,7 @@ export const PROOFS: readonly Proof[] = [
   G16,
   G17,
   G20,
-  PARKED,
+  PENDING_INPUT,
   IDLE,
   LISTENERS,
   RUNS_OF_AGENTS,

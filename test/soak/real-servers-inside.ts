@@ -216,9 +216,10 @@ async function settledOffline(what: string, gateway: RunningGateway): Promise<re
   const status = await statuses(gateway);
   const down = status.filter(({ state }) => !UP.test(state));
   for (const { name, lastLaunchFailure, reason } of down) {
-    const told = `${reason} ${lastLaunchFailure?.error} ${lastLaunchFailure?.likelyCause}`;
+    const reported = `${reason} ${lastLaunchFailure?.error} ${lastLaunchFailure?.likelyCause}`;
     say(`${what}: ${name} is down: ${lastLaunchFailure?.error}; ${lastLaunchFailure?.likelyCause}`.slice(0, 400));
-    if (!OF_NETWORK.test(told)) broken.push(`${what}: ${name} says nothing of the network: ${told.slice(0, 400)}`);
+    if (!OF_NETWORK.test(reported))
+      broken.push(`${what}: ${name} says nothing of the network: ${reported.slice(0, 400)}`);
   }
   figures.push(
     figure(`${what}: servers that run from their cache`, status.length - down.length, ''),

@@ -17,7 +17,7 @@ import type { Server } from '../../src/model/server.ts';
 import { request, result } from '../../src/protocol/compose.ts';
 import { Logger } from '../../src/telemetry/logger.ts';
 import { FakeClock, settled } from './fake-clock.ts';
-import { clientOf, HeardEvents, PlayedUpstreams } from './played-upstreams.ts';
+import { clientOf, PlayedUpstreams, RecordedEvents } from './played-upstreams.ts';
 
 export const SECRET = 'a secret of a cluster, 32 bytes and more';
 const KEY = Buffer.alloc(32, 7);
@@ -82,7 +82,7 @@ export interface PlayedNode {
   readonly id: string;
   readonly cluster: Cluster;
   readonly local: PlayedUpstreams;
-  readonly events: HeardEvents;
+  readonly events: RecordedEvents;
   readonly bus: Bus;
   /** From now on the node reaches nobody, and nobody it. */
   cut(): void;
@@ -119,7 +119,7 @@ export class ClusterBench {
     const keys = new KeyRing([SECRET]);
     const bus = new SignedBus({ wire, clock, keys, random: systemRandom, logger: Logger.silent() });
     const local = new PlayedUpstreams(id);
-    const events = new HeardEvents();
+    const events = new RecordedEvents();
     const cluster = new Cluster({
       bus,
       state: new CuttableState(this.state, wire),

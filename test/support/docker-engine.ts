@@ -139,6 +139,6 @@ export function callEngine(
 }
 
 function librariesOf(program: string): string[] {
-  const told = execFileSync('ldd', [program], { encoding: 'utf8' });
-  return [...told.matchAll(/(?:=> |^\s*)(\/\S+)/gm)].map(([, path]) => path!);
+  const reported = execFileSync('ldd', [program], { encoding: 'utf8' });
+  return [...reported.matchAll(/(?:=> |^\s*)(\/\S+)/gm)].map(([, path]) => path!);
 }

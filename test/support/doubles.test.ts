@@ -152,11 +152,11 @@ for (const [name, make] of Object.entries(CORES)) {
       const odd = await core.run(bench.exchange('no/such-method', null, { era }), MCP);
       assert.ok(odd.kind === 'failure' && odd.error.code === 'METHOD_NOT_FOUND', `${era}: ${JSON.stringify(odd)}`);
       const profile = bench.exchange('ping', null, { era }).client;
-      const hello = await core.hello(MCP, profile, 0);
-      assert.ok(!(hello instanceof GatewayError));
-      assert.equal(typeof JSON.parse(hello.serverInfo).version, 'string');
-      assert.equal(typeof JSON.parse(hello.capabilities), 'object');
-      assert.equal(hello.hello, null);
+      const handshake = await core.handshake(MCP, profile, 0);
+      assert.ok(!(handshake instanceof GatewayError));
+      assert.equal(typeof JSON.parse(handshake.serverInfo).version, 'string');
+      assert.equal(typeof JSON.parse(handshake.capabilities), 'object');
+      assert.equal(handshake.handshake, null);
       core.notify(MCP, notification('notifications/odd', null, era), profile);
     }
     core.sessionEnded('nobody');

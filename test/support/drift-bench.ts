@@ -4,8 +4,8 @@ import { answer, type Outcome } from '../../src/model/outcome.ts';
 import type { ListKind } from '../../src/model/server-catalog.ts';
 import { result } from '../../src/protocol/compose.ts';
 import { PinBook } from '../../src/registry/pin-book.ts';
-import { SqliteTruth } from '../../src/store/truth/sqlite-truth.ts';
-import { TruthPins } from '../../src/store/truth/truth-pins.ts';
+import { SqliteRunTimeStore } from '../../src/store/run-time-store/sqlite-run-time-store.ts';
+import { StoredPins } from '../../src/store/run-time-store/stored-pins.ts';
 import { Logger } from '../../src/telemetry/logger.ts';
 import { FakeClock } from './fake-clock.ts';
 import { client, ended, endpointOf, GatewayBench, type RunOptions } from './gateway-bench.ts';
@@ -30,30 +30,30 @@ export class DriftBench {
 
   static async of(
     policies: Readonly<Record<string, DriftPolicy>>,
-    left?: { readonly truth: SqliteTruth; readonly marks: Set<string> },
+    left?: { readonly runTimeStore: SqliteRunTimeStore; readonly marks: Set<string> },
   ): Promise<DriftBench> {
     const logged: Json[] = [];
     const logger = new Logger({ level: 'info', write: (line) => logged.push(JSON.parse(line)) });
     const clock = new FakeClock();
-    const truth = left?.truth ?? new SqliteTruth({ path: ':memory:', clock, logger });
+    const runTimeStore = left?.runTimeStore ?? new SqliteRunTimeStore({ path: ':memory:', clock, logger });
     const marks = left?.marks ?? new Set<string>();
     const pins = await PinBook.open({
-      records: new TruthPins(truth),
+      records: new StoredPins(runTimeStore),
       shared: false,
       marks: { has: (name) => marks.has(name), add: (name) => marks.add(name), delete: (name) => marks.delete(name) },
       clock,
       logger,
       desired: () => new Set(Object.keys(policies)),
     });
-    const offers = Object.fromEntries(Object.keys(policies).map((name) => [name, null]));
+    const advertised = Object.fromEntries(Object.keys(policies).map((name) => [name, null]));
     const servers = Object.fromEntries(Object.entries(policies).map(([name, drift]) => [name, { drift }]));
-    const bench = new GatewayBench(offers, servers, undefined, { pins, logger });
+    const bench = new GatewayBench(advertised, servers, undefined, { pins, logger });
     for (const name of Object.keys(policies)) bench.upstreams.states.set(name, 'running');
     bench.streams.sessions = [
       { sessionId: 'session-1', endpoint: 'aggregate', servers: Object.keys(policies) },
       { sessionId: 'own', endpoint: 'server', servers: Object.keys(policies) },
     ];
-    return new DriftBench(bench, logged, () => DriftBench.of(policies, { truth, marks }));
+    return new DriftBench(bench, logged, () => DriftBench.of(policies, { runTimeStore, marks }));
   }
 
   get drift(): Drift {
@@ -111,7 +111,7 @@ export class DriftBench {
   }
 
   /** The notifications that the session was sent since the last look. */
-  async told(sessionId: string): Promise<readonly string[]> {
+  async reported(sessionId: string): Promise<readonly string[]> {
     await this.bench.clock.advance(100);
     const { delivered } = this.bench.streams;
     const own = delivered.splice(0).filter((one) => one.sessionId === sessionId);

@@ -29,10 +29,10 @@ function runner(t: TestContext, body: string) {
     env: { ...env, TRUNKLINE_TEST_NOTES: notes, TRUNKLINE_TEST_GRACE_MS: '100', [MARK]: mark },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
-  const run = { child, mark, said: '', told: [] as string[], exited: once(child, 'close') as Promise<[number]> };
+  const run = { child, mark, said: '', reported: [] as string[], exited: once(child, 'close') as Promise<[number]> };
   for (const stream of [child.stdout!, child.stderr!])
     stream.on('data', (data: Buffer) => (run.said += data.toString()));
-  const watch = new FileWatch({ notes, say: (text) => run.told.push(text) });
+  const watch = new FileWatch({ notes, say: (text) => run.reported.push(text) });
   watch.close();
   t.after(() => {
     for (const pid of markedProcesses(mark)) process.kill(pid, 'SIGKILL');
@@ -60,10 +60,10 @@ test('a file that blocks its event loop is named and ended from outside, with wh
   await until(() => childrenOf(run.child.pid!).length === 3, 'the processes of the file');
   const began = childrenOf(run.child.pid!);
   watch.look();
-  assert.deepEqual([run.told, watch.failed], [[], false]);
+  assert.deepEqual([run.reported, watch.failed], [[], false]);
   watch.look(Date.now() + HOUR_MS);
   assert.equal(watch.failed, true);
-  assert.ok(run.told[0]!.startsWith(`LEFT OPEN  ${file}: it is not done after 15 minutes\n`), run.told[0]);
+  assert.ok(run.reported[0]!.startsWith(`LEFT OPEN  ${file}: it is not done after 15 minutes\n`), run.reported[0]);
   const [code] = await run.exited;
   assert.equal(code, 1);
   await until(() => livingAmong(began).length === 0, 'all to be gone');
@@ -78,18 +78,18 @@ test('what a file that has ended left behind, and what holds its output, is ende
   const left = (): number => markedProcesses(run.mark).length - 1;
   await until(() => childrenOf(run.child.pid!).length === 0 && left() === 2, 'the file to end, and the runner to wait');
   watch.look();
-  assert.deepEqual(run.told, []);
+  assert.deepEqual(run.reported, []);
   watch.look(Date.now() + 60_000);
-  assert.match(run.told[0]!, /it has ended, and left what holds its output\n {2}process \d+: sh -c sleep 600/);
+  assert.match(run.reported[0]!, /it has ended, and left what holds its output\n {2}process \d+: sh -c sleep 600/);
   assert.equal(watch.failed, true);
   await run.exited;
   watch.look();
-  assert.equal(run.told.length, 1);
+  assert.equal(run.reported.length, 1);
 });
 
 test('a file that ends leaves nothing to be looked at', async (t) => {
   const { run, watch } = runner(t, `test('is good', () => {});`);
   const [code] = await run.exited;
   watch.look(Date.now() + HOUR_MS);
-  assert.deepEqual([code, run.told, watch.failed], [0, [], false]);
+  assert.deepEqual([code, run.reported, watch.failed], [0, [], false]);
 });

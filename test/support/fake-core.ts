@@ -1,4 +1,4 @@
-import type { HelloView } from '../../src/gateway/hello-view.ts';
+import type { HandshakeView } from '../../src/gateway/handshake-view.ts';
 import type { ClientProfile } from '../../src/model/client-profile.ts';
 import type { Endpoint, Exchange } from '../../src/model/exchange.ts';
 import { GatewayError } from '../../src/model/gateway-error.ts';
@@ -15,11 +15,11 @@ export class FakeCore {
   readonly ran: Exchange[] = [];
   readonly notified: { readonly message: Message; readonly client: ClientProfile }[] = [];
   readonly ended: string[] = [];
-  helloAnswer: HelloView | GatewayError = {
+  handshakeAnswer: HandshakeView | GatewayError = {
     serverInfo: '{"name":"fake","version":"1"}',
     capabilities: '{"tools":{"listChanged":true},"logging":{}}',
     instructions: 'be kind',
-    hello: null,
+    handshake: null,
     ttlMs: 5,
     cacheScope: 'private',
   };
@@ -39,8 +39,8 @@ export class FakeCore {
       : failure(new GatewayError('METHOD_NOT_FOUND', `Method not found: ${method}`));
   }
 
-  async hello(_endpoint: Endpoint, _client: ClientProfile, _waitMs: number): Promise<HelloView | GatewayError> {
-    return this.helloAnswer;
+  async handshake(_endpoint: Endpoint, _client: ClientProfile, _waitMs: number): Promise<HandshakeView | GatewayError> {
+    return this.handshakeAnswer;
   }
 
   notify(_endpoint: Endpoint, message: Message, client: ClientProfile): void {

@@ -166,8 +166,8 @@ export class FakeUpstreams implements Upstreams {
   }
 
   /** The server has been listed: whoever waited gets it. */
-  listed(server: string, offer: Advertisement): void {
-    const catalog = serverCatalog(server, offer);
+  listed(server: string, advertisement: Advertisement): void {
+    const catalog = serverCatalog(server, advertisement);
     this.known.set(server, catalog);
     for (const resolve of this.#waiting.get(server) ?? []) resolve(catalog);
     this.#waiting.delete(server);
@@ -206,7 +206,7 @@ export class GatewayBench {
   readonly gateway: Gateway;
 
   constructor(
-    offers: Record<string, Advertisement | null> = {},
+    advertised: Record<string, Advertisement | null> = {},
     servers: Record<string, Partial<Server>> = {},
     metrics?: Metrics,
     more: Partial<GatewayDeps> = {},
@@ -220,10 +220,10 @@ export class GatewayBench {
       firstListWaitMs: () => 2_000,
       ...more,
     });
-    for (const [server, offer] of Object.entries(offers)) {
-      if (offer !== null) this.upstreams.known.set(server, serverCatalog(server, offer));
+    for (const [server, advertisement] of Object.entries(advertised)) {
+      if (advertisement !== null) this.upstreams.known.set(server, serverCatalog(server, advertisement));
     }
-    this.upstreams.list = Object.keys(offers)
+    this.upstreams.list = Object.keys(advertised)
       .sort()
       .map((name) => serverNamed(name, servers[name]));
     this.gateway.attach(this.upstreams, this.streams);
@@ -241,8 +241,8 @@ export class GatewayBench {
   }
 
   /** The server is listed anew, and says what changed. */
-  relist(server: string, offer: Advertisement, kinds: readonly ListKind[]): void {
-    this.upstreams.known.set(server, serverCatalog(server, offer));
+  relist(server: string, advertisement: Advertisement, kinds: readonly ListKind[]): void {
+    this.upstreams.known.set(server, serverCatalog(server, advertisement));
     this.gateway.catalogChanged(server, '{}', kinds);
   }
 }

@@ -172,7 +172,7 @@ export class PlayedUpstreams implements LocalUpstreams {
 }
 
 /** What a gateway of a test has heard of servers. */
-export class HeardEvents implements UpstreamEvents {
+export class RecordedEvents implements UpstreamEvents {
   readonly heard: string[] = [];
   /** Who watches which server. */
   readonly watching: { readonly server: string; readonly client: ClientProfile }[] = [];

@@ -21,27 +21,30 @@ export interface Advertisement {
 }
 
 /** A server's catalogue as `upstream/` would have listed it. */
-export function serverCatalog(server: string, offer: Advertisement): ServerCatalog {
-  const era = offer.era ?? 'stateful';
-  const lists = Object.fromEntries(LIST_KINDS.map((kind) => [kind, list(kind, offer)])) as Record<ListKind, CachedList>;
-  const capabilities = JSON.stringify(offer.capabilities ?? implied(offer));
+export function serverCatalog(server: string, advertisement: Advertisement): ServerCatalog {
+  const era = advertisement.era ?? 'stateful';
+  const lists = Object.fromEntries(LIST_KINDS.map((kind) => [kind, list(kind, advertisement)])) as Record<
+    ListKind,
+    CachedList
+  >;
+  const capabilities = JSON.stringify(advertisement.capabilities ?? implied(advertisement));
   const info = JSON.stringify({ name: `${server}-software`, version: '1.0' });
   return {
     server,
-    fingerprint: offer.fingerprint ?? '{}',
+    fingerprint: advertisement.fingerprint ?? '{}',
     digest: createHash('sha256')
-      .update(JSON.stringify([server, offer]))
+      .update(JSON.stringify([server, advertisement]))
       .digest('hex'),
-    hello: {
+    handshake: {
       era,
       revision: era === 'stateful' ? '2025-11-25' : '2026-07-28',
       result: Buffer.from(`{"capabilities":${capabilities}}`),
       serverInfo: info,
       capabilities,
-      instructions: offer.instructions ?? null,
+      instructions: advertisement.instructions ?? null,
     },
     lists,
-    listedAt: offer.listedAt ?? 1_000_000,
+    listedAt: advertisement.listedAt ?? 1_000_000,
   };
 }
 
@@ -49,10 +52,10 @@ export function tool(name: string, more = ''): string {
   return `{"name":${JSON.stringify(name)},"inputSchema":{"type":"object"}${more}}`;
 }
 
-function list(kind: ListKind, offer: Advertisement): CachedList {
-  const texts = offer[kind] ?? [];
+function list(kind: ListKind, advertisement: Advertisement): CachedList {
+  const texts = advertisement[kind] ?? [];
   const { itemKey, resultKey } = listOf(kind);
-  const size = offer.pageSize ?? 1000;
+  const size = advertisement.pageSize ?? 1000;
   const pages: Buffer[] = [];
   for (let at = 0; at < texts.length; at += size) {
     const next = at + size < texts.length ? `,"nextCursor":"page-${at / size + 1}"` : '';
@@ -64,16 +67,16 @@ function list(kind: ListKind, offer: Advertisement): CachedList {
       bytes: Buffer.from(text),
     })),
     pages,
-    ttlMs: offer.ttlMs ?? 0,
-    cacheScope: offer.cacheScope ?? 'private',
+    ttlMs: advertisement.ttlMs ?? 0,
+    cacheScope: advertisement.cacheScope ?? 'private',
   };
 }
 
-function implied(offer: Advertisement): Record<string, unknown> {
+function implied(advertisement: Advertisement): Record<string, unknown> {
   const capabilities: Record<string, unknown> = {};
-  if (offer.tools !== undefined) capabilities['tools'] = { listChanged: true };
-  if (offer.prompts !== undefined) capabilities['prompts'] = { listChanged: true };
-  if (offer.resources !== undefined || offer.resourceTemplates !== undefined) {
+  if (advertisement.tools !== undefined) capabilities['tools'] = { listChanged: true };
+  if (advertisement.prompts !== undefined) capabilities['prompts'] = { listChanged: true };
+  if (advertisement.resources !== undefined || advertisement.resourceTemplates !== undefined) {
     capabilities['resources'] = { subscribe: true, listChanged: true };
   }
   return capabilities;

@@ -27,9 +27,9 @@ for (let i = 0; i < Number(count); i++) {
   await transport.open({ received: () => {}, lost: () => {}, closed: () => {} });
 }
 
-let told = 0;
+let reported = 0;
 setInterval(() => {
-  if (reaper.pid === null || reaper.pid === told) return;
-  told = reaper.pid;
-  void reaper.ready().then(() => process.stdout.write(`${told}\n`));
+  if (reaper.pid === null || reaper.pid === reported) return;
+  reported = reaper.pid;
+  void reaper.ready().then(() => process.stdout.write(`${reported}\n`));
 }, 5);

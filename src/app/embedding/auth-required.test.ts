@@ -24,11 +24,11 @@ test(
     locked.listen(0, '127.0.0.1');
     await once(locked, 'listening');
     try {
-      const told: unknown[] = [];
+      const reported: unknown[] = [];
       let inHook: boolean | null = null;
       await using gateway = await createGateway({
         beforeAuthRequired: ({ name, state, endpoint: url, description }, challenge) => {
-          told.push(['hook', name, state, url, description, challenge]);
+          reported.push(['hook', name, state, url, description, challenge]);
           setTimeout(() => {
             inHook = worksForServer();
           }, 0);
@@ -36,13 +36,13 @@ test(
         },
       });
       gateway.on('serverChanged', (name, status) => {
-        if (status?.state === 'auth_required') told.push(['event', name, status.authChallenge]);
+        if (status?.state === 'auth_required') reported.push(['event', name, status.authChallenge]);
       });
       const { controlUrl, controlToken } = await gateway.listen({ port: 0, controlPort: 0 });
       const events = await followed(controlUrl, controlToken);
       const url = `http://127.0.0.1:${(locked.address() as AddressInfo).port}/mcp`;
       const status = await gateway.registerServer('locked', { url, description: 'mine' });
-      assert.deepEqual(told, [
+      assert.deepEqual(reported, [
         ['hook', 'locked', 'starting', url, 'mine', PARSED],
         ['event', 'locked', PARSED],
       ]);
@@ -65,11 +65,11 @@ test(
     await gateway.ready();
     const { controlUrl, controlToken } = await gateway.listen({ port: 0, controlPort: 0 });
     const events = await followed(controlUrl, controlToken);
-    const told: unknown[] = [];
-    gateway.on('recovery', (...step) => told.push(step));
+    const reported: unknown[] = [];
+    gateway.on('recovery', (...step) => reported.push(step));
     await gateway.restart('memory');
     await pause(0);
-    assert.deepEqual(told, [
+    assert.deepEqual(reported, [
       ['memory', 'started', null],
       ['memory', 'succeeded', null],
     ]);

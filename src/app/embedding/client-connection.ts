@@ -27,11 +27,11 @@ export function connectClient(downstream: Downstream, principal: Principal, endp
       done();
     },
   });
-  const front = downstream.stdio({ input, output, principal, endpoint });
+  const handler = downstream.stdio({ input, output, principal, endpoint });
   const transport = new ObjectTransport({
     send: (text) => input.write(`${text}\n`),
-    close: () => front.close(),
+    close: () => handler.close(),
   });
-  front.closed.then(() => transport.ended());
+  handler.closed.then(() => transport.ended());
   return transport;
 }

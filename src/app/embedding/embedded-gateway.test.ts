@@ -330,7 +330,7 @@ test('resources, prompts and completions of all servers', async () => {
 
 test('changes are told: a server that restarts, tools that change', async () => {
   let names = ['one'];
-  let told = (): void => {};
+  let reported = (): void => {};
   const changing = textServer({
     tools: () => names.map((name) => tool(name)),
     call: ({ link }) => {
@@ -341,11 +341,11 @@ test('changes are told: a server that restarts, tools that change', async () => 
   });
   await using gateway = await opened({ servers: { changing } });
   const changed = new Promise<string>((resolve) => {
-    told = gateway.on('toolsChanged', resolve);
+    reported = gateway.on('toolsChanged', resolve);
   });
   await gateway.callTool('changing__one');
   assert.equal(await changed, 'changing');
-  told();
+  reported();
   assert.deepEqual(
     (await gateway.tools()).map(({ name }) => name),
     ['changing__one', 'changing__two'],

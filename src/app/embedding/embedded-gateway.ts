@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { initializeAnswer } from '../../downstream/endpoints/hello-answer.ts';
+import { initializeAnswer } from '../../downstream/endpoints/handshake-answer.ts';
 import { readInitialize } from '../../downstream/session/initialize.ts';
 import { SessionManager } from '../../downstream/session/session-manager.ts';
 import { bindProblem } from '../../http/listener/bind-problem.ts';

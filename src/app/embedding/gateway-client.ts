@@ -30,13 +30,13 @@ export class GatewayClient implements AgentClient {
   }
 
   get serverInfo(): ServerInfo | null {
-    const text = this.#catalog()?.hello.serverInfo ?? null;
+    const text = this.#catalog()?.handshake.serverInfo ?? null;
     return text === null ? null : (JSON.parse(text) as ServerInfo);
   }
 
   /** As the server declared them; null before it was met. */
   get capabilities(): Capabilities | null {
-    const text = this.#catalog()?.hello.capabilities;
+    const text = this.#catalog()?.handshake.capabilities;
     return text === undefined ? null : (JSON.parse(text) as Capabilities);
   }
 
@@ -52,7 +52,7 @@ export class GatewayClient implements AgentClient {
 
   async initialize(): Promise<ServerInfo> {
     const { gateway, operator } = this.#rooms;
-    const view = await gateway.hello(serverEndpoint(this.name), operator.profile, START_MS);
+    const view = await gateway.handshake(serverEndpoint(this.name), operator.profile, START_MS);
     if (view instanceof GatewayError) throw view;
     return JSON.parse(view.serverInfo) as ServerInfo;
   }
@@ -73,7 +73,7 @@ export class GatewayClient implements AgentClient {
   /** A real question to the server: `ping`, or `server/discover` where there is none. Resolves with the milliseconds. */
   async ping(): Promise<number> {
     const { operator, random, everywhere } = this.#rooms;
-    const stateless = this.#catalog()?.hello.era === 'stateless';
+    const stateless = this.#catalog()?.handshake.era === 'stateless';
     const question = stateless ? discoverRequest('1', operator.profile) : request('ping', '1', null, 'stateful');
     const exchange = new OwnExchange(`ping-${random.hex(6)}`, question, operator.profile);
     const start = performance.now();

@@ -60,8 +60,8 @@ test(
     await using gateway = await createGateway({});
     const { controlUrl, controlToken, mcpUrl } = await gateway.listen({ port: 0, controlPort: 0 });
     const events = await followed(controlUrl, controlToken);
-    const told: [string, InvalidItem][] = [];
-    gateway.on('listItemInvalid', (...invalid) => told.push(invalid));
+    const reported: [string, InvalidItem][] = [];
+    gateway.on('listItemInvalid', (...invalid) => reported.push(invalid));
     let changed = () => {};
     const odd = textServer({
       capabilities: CAPABILITIES,
@@ -76,7 +76,7 @@ test(
     await gateway.registerServer('odd', odd);
     await gateway.ready();
     await pause(0);
-    const places = told.map(([server, { list, page, index, item, reason }]) => [
+    const places = reported.map(([server, { list, page, index, item, reason }]) => [
       server,
       list,
       page,
@@ -106,7 +106,7 @@ test(
     changed();
     await anew;
     assert.deepEqual(
-      told.slice(expected.length).map(([, { item }]) => item),
+      reported.slice(expected.length).map(([, { item }]) => item),
       ['other'],
     );
 
@@ -132,8 +132,8 @@ test(
   async () => {
     await using gateway = await createGateway({});
     const { controlUrl, controlToken, mcpUrl } = await gateway.listen({ port: 0, controlPort: 0 });
-    const told: InvalidItem[] = [];
-    gateway.on('listItemInvalid', (_server, invalid) => told.push(invalid));
+    const reported: InvalidItem[] = [];
+    gateway.on('listItemInvalid', (_server, invalid) => reported.push(invalid));
     const huge = '{"name":"huge","inputSchema":{"type":"object","properties":{"n":{"type":"number","maximum":1E400}}}}';
     let received = '';
     const odd = textServer({
@@ -154,8 +154,8 @@ test(
     const post = async (path: string, body: string, session: Record<string, string> = {}) =>
       fetch(new URL(path, mcpUrl), { method: 'POST', headers: { ...headers, ...session }, body });
     const opened = async (path: string) => {
-      const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{"experimental":{"n":{"v":1E400}}},"clientInfo":{"name":"c","version":"1"}}}`;
-      const answer = await post(path, hello);
+      const handshake = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{"experimental":{"n":{"v":1E400}}},"clientInfo":{"name":"c","version":"1"}}}`;
+      const answer = await post(path, handshake);
       await answer.text();
       return { 'mcp-session-id': answer.headers.get('mcp-session-id')! };
     };
@@ -166,7 +166,7 @@ test(
     const merged = await (await post('/mcp', '{"jsonrpc":"2.0","id":2,"method":"tools/list"}', all)).text();
     assert.ok(merged.includes('odd__echo') && !merged.includes('huge'), merged);
     assert.deepEqual(
-      told.map(({ item, reason }) => [item, reason]),
+      reported.map(({ item, reason }) => [item, reason]),
       [['huge', 'it contains a number that is larger than any double']],
     );
 

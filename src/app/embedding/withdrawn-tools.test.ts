@@ -16,7 +16,7 @@ require('node:readline').createInterface({ input: process.stdin }).on('line', (l
 });`;
 
 /** Resolves with the first value that the look gives after something was told of a server. */
-function told<T>(gateway: Gateway, look: () => T | null): Promise<T> {
+function reported<T>(gateway: Gateway, look: () => T | null): Promise<T> {
   return new Promise((done) => {
     const tell = (): void => {
       const found = look();
@@ -41,13 +41,13 @@ test('S4.11 check:F5 a process that dies is degraded and its tools are gone at o
     const { state, tools } = serverProxy(gateway, 'a')!;
     changes.push({ state, tools: tools.length });
   });
-  const degraded = told(gateway, () => {
+  const degraded = reported(gateway, () => {
     const proxy = serverProxy(gateway, 'a')!;
     return proxy.state === 'connected' ? null : proxy;
   });
   process.kill(pid, 'SIGKILL');
   assert.deepEqual((await degraded).tools, []);
-  const again = await told(gateway, () => {
+  const again = await reported(gateway, () => {
     const proxy = serverProxy(gateway, 'a')!;
     return proxy.state === 'connected' && changes.length >= 2 ? proxy : null;
   });

@@ -26,12 +26,12 @@ export function heapShare(): number {
  * young one follows from the memory of the machine, unless a flag says what either is.
  */
 export function oldLimitBytes(flags: string, heapLimitBytes: number, machineBytes: number): number {
-  const told = (name: string): number | null => {
+  const flagValue = (name: string): number | null => {
     const found = [...flags.matchAll(new RegExp(`--${name}[= ](\\d+)`, 'g'))].at(-1);
     return found === undefined ? null : Number(found[1]) * MIB;
   };
-  const semiSpace = told('max-semi-space-size') ?? Math.min(machineBytes / 4, 4096 * MIB) / 64;
-  return told('max-old-space-size') ?? heapLimitBytes - 3 * semiSpace;
+  const semiSpace = flagValue('max-semi-space-size') ?? Math.min(machineBytes / 4, 4096 * MIB) / 64;
+  return flagValue('max-old-space-size') ?? heapLimitBytes - 3 * semiSpace;
 }
 
 /** Of a limit that is no more than the gateway itself needs, something is left to measure by. */
@@ -66,14 +66,14 @@ const VERSIONS = [
     mount: '/sys/fs/cgroup',
     limit: 'memory.max',
     used: 'memory.current',
-    spare: /^(?:in)?active_file (\d+)$/gm,
+    reclaimable: /^(?:in)?active_file (\d+)$/gm,
   },
   {
     controller: 'memory',
     mount: '/sys/fs/cgroup/memory',
     limit: 'memory.limit_in_bytes',
     used: 'memory.usage_in_bytes',
-    spare: /^total_(?:in)?active_file (\d+)$/gm,
+    reclaimable: /^total_(?:in)?active_file (\d+)$/gm,
   },
 ] as const;
 /** More than any machine has means no limit. */
@@ -85,14 +85,14 @@ const NO_LIMIT = 2 ** 50;
  * is free, and would be held against its callers for ever. Null where there is no limit. Linux only.
  */
 export function groupShareReader(read: Read = readText): (() => number) | null {
-  for (const { controller, mount, limit, used, spare } of VERSIONS) {
+  for (const { controller, mount, limit, used, reclaimable } of VERSIONS) {
     for (const folder of foldersOf(controller, mount, read)) {
       try {
         const most = Number(read(`${folder}/${limit}`));
         if (!(most > 0 && most < NO_LIMIT)) continue;
         const share = (): number => {
           let free = 0;
-          for (const [, bytes] of read(`${folder}/memory.stat`).matchAll(spare)) free += Number(bytes);
+          for (const [, bytes] of read(`${folder}/memory.stat`).matchAll(reclaimable)) free += Number(bytes);
           return (Number(read(`${folder}/${used}`)) - free) / most;
         };
         share();

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { memoryLevel } from '../../model/lent-memory.ts';
+import { memoryLevel } from '../../model/pooled-buffers.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { bodyBudgetBytes, groupShareReader, offeredBytes, oldLimitBytes } from './memory-limit.ts';
 import { MemoryWatch } from './memory-watch.ts';

@@ -1,4 +1,4 @@
-import { collectGarbage, type MemoryLevel, memoryLevel } from '../../model/lent-memory.ts';
+import { collectGarbage, type MemoryLevel, memoryLevel } from '../../model/pooled-buffers.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { groupShareReader, heapShare } from './memory-limit.ts';
 

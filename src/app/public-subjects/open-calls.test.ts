@@ -25,13 +25,13 @@ class Stage {
   readonly here: Set<Witness>;
   /** What came to each reply subject. */
   readonly replies: string[] = [];
-  told = 0;
+  reported = 0;
 
   /** `ofBefore`: the others are nodes of the version before. */
   constructor(count: number, ofBefore = false) {
     const program = this.hub.open();
     program.subscribe('reply.>', ({ subject, payload }) => this.replies.push(`${subject.slice(6)} ${payload}`));
-    program.subscribe('trunkline.public.calls', () => this.told++);
+    program.subscribe('trunkline.public.calls', () => this.reported++);
     const keys = new KeyRing(['a secret of the cluster, thirty-two bytes at least']);
     const logger = Logger.silent();
     this.nodes = Array.from({ length: count }, () => {
@@ -151,9 +151,9 @@ test('a node that comes back does not answer what another one has answered', asy
 test('the node where a call runs answers it when the one that took it is gone, once', async () => {
   for (const when of ['before', 'after']) {
     const stage = new Stage(3);
-    const [, home, taker] = stage.nodes as [Witness, Witness, Witness];
+    const [, origin, taker] = stage.nodes as [Witness, Witness, Witness];
     stage.request('a', taker);
-    const ended = home.calls.passed('reply.a', taker.peer);
+    const ended = origin.calls.passed('reply.a', taker.peer);
     await stage.clock.advance(600);
     // The taker may be gone with the answer in its hands.
     if (when === 'before') ended(Buffer.from('RESULT'));
@@ -233,7 +233,7 @@ test('a lone node says nothing, and many short calls share a message', async () 
     alone.nodes[0]!.calls.answer(`reply.${i}`, LOST);
   }
   await alone.clock.advance(5_000);
-  assert.deepEqual([alone.told, alone.replies.length], [0, 50]);
+  assert.deepEqual([alone.reported, alone.replies.length], [0, 50]);
   const stage = new Stage(2);
   for (let i = 0; i < 50; i++) {
     stage.request(`${i}`, stage.nodes[0]);
@@ -241,5 +241,5 @@ test('a lone node says nothing, and many short calls share a message', async () 
   }
   await stage.clock.advance(5_000);
   await settled();
-  assert.deepEqual([stage.told, stage.replies.length], [1, 50]);
+  assert.deepEqual([stage.reported, stage.replies.length], [1, 50]);
 });

@@ -23,10 +23,10 @@ const SETTLE_MS = 500;
 /** An answer whose request has not come by then never brings it. */
 const REQUEST_LATE_MS = 10_000;
 const MAX_OVER = 4_096;
-const MAX_TOLD = 100;
+const MAX_PER_MESSAGE = 100;
 
 /** What nodes tell each other of public calls, each by its reply subject. */
-interface Told {
+interface CallNews {
   /** The sender has them in hand. */
   readonly held?: readonly string[];
   readonly answered?: readonly string[];
@@ -72,21 +72,21 @@ export class OpenCalls {
   /** Reply subjects of calls that were answered. */
   #over = new LruMap<true>(MAX_OVER);
   /** What is sent with the next tick. */
-  #told: Partial<Record<keyof Told, string[]>> = {};
+  #news: Partial<Record<keyof CallNews, string[]>> = {};
   /** Answers that wait until it is known whether another node was first. */
   #late: Answer[] = [];
   #connectedAt = Number.NEGATIVE_INFINITY;
   #heldAt = Number.NEGATIVE_INFINITY;
   #tickedAt = 0;
   #ticking = false;
-  #hadCompany = false;
+  #hadPeers = false;
 
   constructor(deps: OpenCallsDeps) {
     const { bus, wire, clock } = deps;
     this.#deps = deps;
     this.#post = new AnswerPost(wire, clock, bus.peer);
     bus.subscribe(SUBJECT, (payload, from) => {
-      if (from !== bus.peer) this.#heard(unpackFrame<Told>(payload).header, from);
+      if (from !== bus.peer) this.#heard(unpackFrame<CallNews>(payload).header, from);
     });
     wire.onChange((change) => {
       if (change.type === 'connected') this.#connected();
@@ -223,28 +223,28 @@ export class OpenCalls {
     if (call.held === 0 && (call.requests === 0 || call.lost)) this.#open.delete(reply);
   }
 
-  #heard(told: Told, from: string): void {
-    this.#hadCompany = true;
+  #heard(news: CallNews, from: string): void {
+    this.#hadPeers = true;
     const now = this.#deps.clock.now();
-    for (const reply of told.answered ?? []) {
+    for (const reply of news.answered ?? []) {
       const call = this.#of(reply);
       this.#answered(reply, call);
       if (call.requests < call.held) call.lost = true;
     }
-    for (const reply of told.over ?? []) this.#endedElsewhere(reply);
-    for (const reply of told.adopted ?? []) {
+    for (const reply of news.over ?? []) this.#endedElsewhere(reply);
+    for (const reply of news.adopted ?? []) {
       const call = this.#open.get(reply);
       // Of two that adopt a call at the same time, one answers it.
       if (call !== undefined && call.held > 0) call.lost = !call.adopted || from < this.#deps.bus.peer;
     }
-    for (const reply of [...(told.held ?? []), ...(told.adopted ?? [])]) {
+    for (const reply of [...(news.held ?? []), ...(news.adopted ?? [])]) {
       const call = this.#open.get(reply);
       if (this.#isOver(reply)) this.#tell('over', reply);
       else if (call !== undefined) Object.assign(call, { heardAt: now, known: true, asked: false });
     }
-    for (const reply of told.held ?? []) if (this.#open.get(reply)?.adopted === true) this.#tell('adopted', reply);
-    for (const reply of told.asked ?? []) if (this.#isOver(reply)) this.#tell('over', reply);
-    if (this.#told.over !== undefined || this.#told.adopted !== undefined) this.#flush();
+    for (const reply of news.held ?? []) if (this.#open.get(reply)?.adopted === true) this.#tell('adopted', reply);
+    for (const reply of news.asked ?? []) if (this.#isOver(reply)) this.#tell('over', reply);
+    if (this.#news.over !== undefined || this.#news.adopted !== undefined) this.#flush();
   }
 
   #isOver(reply: string): boolean {
@@ -310,7 +310,7 @@ export class OpenCalls {
         if (answers.length > 0) this.#flush();
       });
     }
-    if (this.#open.size + this.#passed.size > 0 || Object.keys(this.#told).length > 0) this.#arm();
+    if (this.#open.size + this.#passed.size > 0 || Object.keys(this.#news).length > 0) this.#arm();
   }
 
   #look(now: number): void {
@@ -360,19 +360,21 @@ export class OpenCalls {
     }
   }
 
-  #tell(kind: keyof Told, reply: string): void {
-    (this.#told[kind] ??= []).push(reply);
+  #tell(kind: keyof CallNews, reply: string): void {
+    (this.#news[kind] ??= []).push(reply);
   }
 
   #flush(): void {
-    const kinds = Object.entries(this.#told);
-    this.#told = {};
+    const kinds = Object.entries(this.#news);
+    this.#news = {};
     // Who was cut off has to ask before heartbeats say who is there.
-    this.#hadCompany ||= this.#deps.others()[Symbol.iterator]().next().done !== true;
-    if (!this.#hadCompany) return;
+    this.#hadPeers ||= this.#deps.others()[Symbol.iterator]().next().done !== true;
+    if (!this.#hadPeers) return;
     const most = Math.max(0, ...kinds.map(([, replies]) => replies.length));
-    for (let at = 0; at < most; at += MAX_TOLD) {
-      const part: Told = Object.fromEntries(kinds.map(([kind, replies]) => [kind, replies.slice(at, at + MAX_TOLD)]));
+    for (let at = 0; at < most; at += MAX_PER_MESSAGE) {
+      const part: CallNews = Object.fromEntries(
+        kinds.map(([kind, replies]) => [kind, replies.slice(at, at + MAX_PER_MESSAGE)]),
+      );
       this.#deps.bus.publish(SUBJECT, packFrame(part));
     }
   }

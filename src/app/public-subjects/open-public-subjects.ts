@@ -38,7 +38,7 @@ export function openPublicSubjects({
     bus: connection!.bus,
     wire,
     clock,
-    others: () => node.neighbours.others(),
+    others: () => node.peers.others(),
     stoodStill: (withinMs) => node.loop.stoodStill(withinMs),
   });
   node.onPublicCall = (reply, server, by) => {

@@ -8,7 +8,7 @@ import { ServerAnnouncements } from './server-announcements.ts';
 /** A node that has the `own` servers, in a cluster that serves `everywhere`. */
 class Stage {
   readonly clock = new FakeClock();
-  readonly told: string[] = [];
+  readonly announced: string[] = [];
   own: string[];
   everywhere: string[];
   same: string[] = [];
@@ -29,7 +29,7 @@ class Stage {
           return stage.connected;
         },
         publish: (subject, payload) => {
-          if (this.connected) this.told.push(`${subject.split('.')[2]} ${JSON.parse(payload.toString()).name}`);
+          if (this.connected) this.announced.push(`${subject.split('.')[2]} ${JSON.parse(payload.toString()).name}`);
         },
         onChange: (listener) => {
           this.#listener = listener;
@@ -57,7 +57,7 @@ class Stage {
   /** What was told until a second from now. */
   async second(): Promise<string[]> {
     await this.clock.advance(1_000);
-    return this.told.splice(0);
+    return this.announced.splice(0);
   }
 }
 
@@ -70,10 +70,10 @@ test('S0.4 what this node drops and another has is not gone; what nobody has is,
   // Also what this node never had: whoever had it last may have started anew without it.
   stage.serve();
   await stage.clock.advance(999);
-  assert.deepEqual(stage.told, []);
+  assert.deepEqual(stage.announced, []);
   stage.events.look();
   await stage.clock.advance(1);
-  assert.deepEqual(stage.told.splice(0), ['deleted web', 'deleted other']);
+  assert.deepEqual(stage.announced.splice(0), ['deleted web', 'deleted other']);
   assert.deepEqual(await stage.second(), []);
 });
 
@@ -93,7 +93,7 @@ test('S0.3 a node tells of what is new or changed of its own at once, and of wha
   assert.deepEqual(await stage.second(), ['created mine']);
   assert.deepEqual(await stage.second(), []);
   stage.events.changed(new Set(['shared', 'theirs']));
-  assert.deepEqual(stage.told, ['created shared']);
+  assert.deepEqual(stage.announced, ['created shared']);
 });
 
 test('S0.3 what a node has told of since it came it does not tell of again', async () => {
@@ -123,7 +123,7 @@ test('S0.4 a node that ends tells what is due, and of its own end nothing', asyn
   const stage = new Stage(['mine'], ['mine', 'gone']);
   stage.serve('mine');
   stage.events.close();
-  assert.deepEqual(stage.told.splice(0), ['deleted gone']);
+  assert.deepEqual(stage.announced.splice(0), ['deleted gone']);
   stage.serve();
   assert.deepEqual(await stage.second(), []);
   assert.equal(stage.clock.pending, 0);

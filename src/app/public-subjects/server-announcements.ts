@@ -38,7 +38,7 @@ export class ServerAnnouncements {
   /** Gone a moment ago. The functions end the waiting. */
   readonly #gone = new Map<string, () => void>();
   /** Announced since this node has its connection to NATS. */
-  readonly #told = new Set<string>();
+  readonly #announced = new Set<string>();
   readonly #unsubscribe: () => void;
   #disarm: () => void = () => {};
   #closed = false;
@@ -88,10 +88,11 @@ export class ServerAnnouncements {
       this.#arm(name);
     }
     this.#disarm();
-    this.#told.clear();
+    this.#announced.clear();
     this.#disarm = this.#deps.clock.after(SETTLED_MS, () => {
       const { own, sameElsewhere } = this.#deps;
-      for (const [name, server] of own()) if (!this.#told.has(name) && !sameElsewhere(server)) this.#created(server);
+      for (const [name, server] of own())
+        if (!this.#announced.has(name) && !sameElsewhere(server)) this.#created(server);
     });
   }
 
@@ -107,7 +108,7 @@ export class ServerAnnouncements {
   }
 
   #created(server: Server): void {
-    this.#told.add(server.name);
+    this.#announced.add(server.name);
     this.#publish('created', SUBJECT_CREATED, server.name, createdEvent(server, this.#deps.redact));
   }
 

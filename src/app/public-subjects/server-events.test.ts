@@ -8,7 +8,7 @@ import { createdEvent } from './server-events.ts';
 const ENV = { KEY: 'k3y', PIN: '4711', LONG: 'a-long-secret', PLAIN: 'value of no secret', HOME: '/home/me' };
 
 /** What is told of a server that stands so in a file. */
-async function told(definition: object): Promise<Record<string, unknown>> {
+async function reported(definition: object): Promise<Record<string, unknown>> {
   const text = JSON.stringify({ mcpServers: { one: definition } });
   const loaded = await loadConfig({ inline: [{ label: '<test>', text }], env: ENV, cwd: '/' });
   assert.ok(loaded.ok, JSON.stringify(loaded));
@@ -19,11 +19,11 @@ async function told(definition: object): Promise<Record<string, unknown>> {
 }
 
 const argsOf = async (...args: string[]) =>
-  (await told({ command: 'npx', args, env: { A_TOKEN: 'in-env', B_KEY: '${PIN}', MODE: 'fast' } }))['args'];
+  (await reported({ command: 'npx', args, env: { A_TOKEN: 'in-env', B_KEY: '${PIN}', MODE: 'fast' } }))['args'];
 
 test('S0.3 what is told of a server are the members of its definition, with the references to secrets in their place', async () => {
   assert.deepEqual(
-    await told({
+    await reported({
       command: '${userHome}/bin/server',
       args: [
         '-y',
@@ -94,13 +94,13 @@ test('S0.3 literal arguments are told, but for whatever may be a secret', async 
 });
 
 test('S0.3 a command that holds its arguments is told as a reference where it came from one', async () => {
-  assert.deepEqual((await told({ command: 'npx -y server' }))['args'], ['-y', 'server']);
-  const { command, args } = await told({ command: '${PLAIN}' });
+  assert.deepEqual((await reported({ command: 'npx -y server' }))['args'], ['-y', 'server']);
+  const { command, args } = await reported({ command: '${PLAIN}' });
   assert.deepEqual([command, args], ['${PLAIN}', []]);
 });
 
 test('S0.3 an address is told with its path, without user, query and fragment, and with references in place of secrets', async () => {
-  const url = async (text: string, headers = {}) => (await told({ url: text, headers }))['url'];
+  const url = async (text: string, headers = {}) => (await reported({ url: text, headers }))['url'];
   assert.equal(await url('https://h.example:8443/v1/mcp?a=b'), 'https://h.example:8443/v1/mcp');
   assert.equal(await url('https://h.example/${KEY}/mcp'), 'https://h.example/${KEY}/mcp');
   assert.equal(await url('https://h.example/x?k=${KEY}'), 'https://h.example/x');
@@ -125,7 +125,7 @@ test('S0.3 a secret by reference is told nowhere, whatever stands around it', as
         command: 'x',
         args: args.map((arg) => arg.replace(/\$+\$\{KEY/, '${KEY').replace(/\$\{$/, '')),
       };
-      assert.ok(!JSON.stringify(await told(definition)).includes('k3y'), args[0]);
+      assert.ok(!JSON.stringify(await reported(definition)).includes('k3y'), args[0]);
     }),
     { numRuns: 60 },
   );

@@ -7,11 +7,11 @@ import { sweptDefinition, sweptDescription } from '../../model/swept-definition.
  */
 export function createdEvent({ name, description, transport }: Server, redact: (text: string) => string): Buffer {
   const { command, args, url } = sweptDefinition(transport);
-  const told: Record<string, unknown> = { name, transport: transport.type };
-  if (description !== null) told['description'] = redact(sweptDescription(description, transport));
-  if (command !== null) Object.assign(told, { command: redact(command), args: args.map(redact) });
-  if (url !== null) told['url'] = redact(url);
-  return Buffer.from(JSON.stringify(told));
+  const event: Record<string, unknown> = { name, transport: transport.type };
+  if (description !== null) event['description'] = redact(sweptDescription(description, transport));
+  if (command !== null) Object.assign(event, { command: redact(command), args: args.map(redact) });
+  if (url !== null) event['url'] = redact(url);
+  return Buffer.from(JSON.stringify(event));
 }
 
 /** S0.5. */

@@ -4,7 +4,7 @@ import { SUBJECT_CREATED, SUBJECT_DELETED } from './subjects.ts';
 
 const MAX_BYTES = 1024 * 1024;
 /** What cannot be read is logged this often at most. */
-const TOLD_EVERY_MS = 1_000;
+const WARN_EVERY_MS = 1_000;
 
 /**
  * Hears of servers that were added or removed, on whichever node or by whichever program (S0.17). Anybody at NATS may say
@@ -12,12 +12,12 @@ const TOLD_EVERY_MS = 1_000;
  * cannot be read is reported and skipped. Ends with the wire.
  */
 export function watchEvents(wire: Wire, logger: Logger, look: () => void): void {
-  let told = Number.NEGATIVE_INFINITY;
+  let warnedAt = Number.NEGATIVE_INFINITY;
   const heard = (subject: string, payload: Buffer): void => {
     const reason = unreadable(payload);
     if (reason === null) look();
-    else if (performance.now() - told >= TOLD_EVERY_MS) {
-      told = performance.now();
+    else if (performance.now() - warnedAt >= WARN_EVERY_MS) {
+      warnedAt = performance.now();
       logger.warn('server_event_unreadable', { subject, reason });
     }
   };

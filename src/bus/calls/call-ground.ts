@@ -4,7 +4,7 @@ import type { CallId, End, Part, Pieces, RequestHead } from './frames.ts';
 
 /** A call that has been begun and not been taken. */
 export interface Untaken extends DueItem<Untaken> {
-  nobodyTookIt(): void;
+  noResponders(): void;
 }
 
 /** A call that is served, and of which the caller has not heard yet. */

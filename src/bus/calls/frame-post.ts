@@ -1,4 +1,4 @@
-import { bundleSubject, callSubject, unheardSubject } from '../subjects.ts';
+import { bundleSubject, callSubject, noResponderSubject } from '../subjects.ts';
 import type { Signer } from '../trust/signer.ts';
 import type { Wire } from '../wire.ts';
 import {
@@ -86,7 +86,7 @@ export class FramePost {
     const frame = Buffer.allocUnsafe(FRAME_AT + length);
     writeRequest(frame, FRAME_AT, subject, call, head, pieces, bytes);
     if (bundled) return this.#bundles.add(peer, 'new', call, frame);
-    this.publish(subject, aloneMessage(frame), unheardSubject(this.#signer.peer, 'c', callText(call)));
+    this.publish(subject, aloneMessage(frame), noResponderSubject(this.#signer.peer, 'c', callText(call)));
     return 0;
   }
 
@@ -111,7 +111,7 @@ export class FramePost {
   #send(peer: string, message: Buffer, begins: number | null): void {
     const subject = bundleSubject(peer);
     this.#signer.sign(message, subject);
-    const options = begins === null ? {} : { reply: unheardSubject(this.#signer.peer, 'b', String(begins)) };
+    const options = begins === null ? {} : { reply: noResponderSubject(this.#signer.peer, 'b', String(begins)) };
     this.#wire.publish(subject, message, options);
   }
 }

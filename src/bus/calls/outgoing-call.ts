@@ -213,7 +213,7 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
     else if (part === PART.result || part === PART.failure) {
       if (this.takenBy !== null) this.#channel.acknowledge(false);
       if (part === PART.result) this.#finish({ kind: 'result', payload });
-      else this.#finish({ kind: 'failure', error: readFailure(payload), told: true });
+      else this.#finish({ kind: 'failure', error: readFailure(payload), fromServer: true });
     }
   }
 
@@ -244,7 +244,7 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
     this.#end(new GatewayError('TIMEOUT', 'the deadline of the call ran out', { outcome: this.#word }));
   }
 
-  nobodyTookIt(): void {
+  noResponders(): void {
     if (this.takenBy === null) this.lost(`no node took the call within ${TAKE_MS} ms`);
   }
 

@@ -1,6 +1,6 @@
 import type { Random } from '../../model/random.ts';
 import type { BusCallOptions, Payload } from '../bus.ts';
-import { unheardSubjects } from '../subjects.ts';
+import { noResponderSubjects } from '../subjects.ts';
 import type { Wire, WireMessage } from '../wire.ts';
 import type { CallGround } from './call-ground.ts';
 import { CallTable } from './call-table.ts';
@@ -85,13 +85,13 @@ export class OutgoingCalls {
  * says it where no client needs to publish, so that permissions can forbid it to all (docs/cluster.md). What looks the same
  * and comes elsewhere is not believed.
  */
-export class Unheard {
+export class NoResponders {
   readonly #calls: CallTable<OutgoingCall>;
   readonly #subscription: { close(): Promise<void> };
 
   constructor(wire: Wire, peer: string, calls: CallTable<OutgoingCall>) {
     this.#calls = calls;
-    this.#subscription = wire.subscribe(unheardSubjects(peer), (message) => this.#said(message));
+    this.#subscription = wire.subscribe(noResponderSubjects(peer), (message) => this.#said(message));
   }
 
   /** The connection is lost; the bundles with these numbers never left. */

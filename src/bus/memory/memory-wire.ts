@@ -15,7 +15,7 @@ const MAX_PAYLOAD = 1024 * 1024;
 export class MemoryHub {
   readonly maxPayload: number;
   readonly #subscriptions = new Set<MemorySubscription>();
-  #turn = 0;
+  #next = 0;
 
   constructor(maxPayload = MAX_PAYLOAD) {
     this.maxPayload = maxPayload;
@@ -55,12 +55,12 @@ export class MemoryHub {
         else members.push(subscription);
       }
     }
-    for (const members of groups.values()) deliverSoon(members[this.#turn++ % members.length]!, message);
+    for (const members of groups.values()) deliverSoon(members[this.#next++ % members.length]!, message);
     if (heard || options.reply === undefined) return;
-    const nobody = { ...memoryMessage(options.reply, Buffer.alloc(0), {}), noResponders: true };
+    const unanswered = { ...memoryMessage(options.reply, Buffer.alloc(0), {}), noResponders: true };
     for (const subscription of this.#subscriptions) {
       if (subscription.wire === from && subjectMatches(subscription.subject, options.reply))
-        deliverSoon(subscription, nobody);
+        deliverSoon(subscription, unanswered);
     }
   }
 }

@@ -18,7 +18,7 @@ type Shown = Pick<NatsOptions, 'credentials'> & Partial<Pick<NatsOptions, 'tls'>
 const NOTHING: Shown = { credentials: null };
 
 /** Whether a node that shows this is let in, and what it is told otherwise. */
-async function told(server: NatsServer, { credentials, tls = null }: Shown, scheme = 'nats'): Promise<string> {
+async function reported(server: NatsServer, { credentials, tls = null }: Shown, scheme = 'nats'): Promise<string> {
   const { core } = await loadNats();
   const servers = [`${scheme}://127.0.0.1:${server.port}`];
   const wire = new NatsWire(core, { servers, name: 'test', credentials, tls }, systemClock);
@@ -46,14 +46,14 @@ onEach('a node shows user and password', { config: 'authorization { user: ann, p
   const shown = (password: string): Shown => ({
     credentials: { kind: 'user', user: 'ann', password: new Secret(password) },
   });
-  assert.equal(await told(server, shown('p w')), 'in');
-  assert.match(await told(server, shown('pw')), /authorization/i);
-  assert.match(await told(server, NOTHING), /authorization/i);
+  assert.equal(await reported(server, shown('p w')), 'in');
+  assert.match(await reported(server, shown('pw')), /authorization/i);
+  assert.match(await reported(server, NOTHING), /authorization/i);
 });
 
 onEach('a node shows a token', { config: 'authorization { token: "t-0-k" }' }, async (server) => {
-  assert.equal(await told(server, { credentials: { kind: 'token', token: new Secret('t-0-k') } }), 'in');
-  assert.match(await told(server, { credentials: { kind: 'token', token: new Secret('t') } }), /authorization/i);
+  assert.equal(await reported(server, { credentials: { kind: 'token', token: new Secret('t-0-k') } }), 'in');
+  assert.match(await reported(server, { credentials: { kind: 'token', token: new Secret('t') } }), /authorization/i);
 });
 
 const node = nkeys.createUser();
@@ -62,8 +62,8 @@ onEach('a node shows an nkey', { config: nkeyConfig }, async (server) => {
   const shown = (key: KeyPair): Shown => ({
     credentials: { kind: 'nkey', seed: new Secret(`${Buffer.from(key.getSeed()).toString()}\n`) },
   });
-  assert.equal(await told(server, shown(node)), 'in');
-  assert.match(await told(server, shown(nkeys.createUser())), /authorization/i);
+  assert.equal(await reported(server, shown(node)), 'in');
+  assert.match(await reported(server, shown(nkeys.createUser())), /authorization/i);
 });
 
 const operator = nkeys.createOperator();
@@ -81,8 +81,8 @@ onEach('a node shows a JWT of a .creds file', { config: jwtConfig, jetStream: fa
     const creds = `-----BEGIN NATS USER JWT-----\n${token}\n------END NATS USER JWT------\n\n-----BEGIN USER NKEY SEED-----\n${seed}\n------END USER NKEY SEED------\n`;
     return { credentials: { kind: 'creds', creds: new Secret(creds) } };
   };
-  assert.equal(await told(server, shown(account)), 'in');
-  assert.match(await told(server, shown(nkeys.createAccount())), /authorization/i);
+  assert.equal(await reported(server, shown(account)), 'in');
+  assert.match(await reported(server, shown(nkeys.createAccount())), /authorization/i);
 });
 
 const authority = new TestAuthority();
@@ -98,16 +98,16 @@ onEach('TLS both ways: neither believes a stranger', { config: tlsConfig, files 
   };
   const own = { certFile: file('mine.pem', mine.cert), keyFile: file('mine-key.pem', mine.key) };
   const caFile = join(server.folder, 'ca.pem');
-  assert.equal(await told(server, { credentials: null, tls: { caFile, ...own } }, 'tls'), 'in');
-  assert.equal(await told(server, { credentials: null, tls: { caFile, ...own } }), 'in');
+  assert.equal(await reported(server, { credentials: null, tls: { caFile, ...own } }, 'tls'), 'in');
+  assert.equal(await reported(server, { credentials: null, tls: { caFile, ...own } }), 'in');
   const stranger = new TestAuthority('Stranger');
   const strange = file('strange.pem', stranger.cert);
-  assert.notEqual(await told(server, { credentials: null, tls: { caFile: strange, ...own } }, 'tls'), 'in');
+  assert.notEqual(await reported(server, { credentials: null, tls: { caFile: strange, ...own } }, 'tls'), 'in');
   assert.notEqual(
-    await told(server, { credentials: null, tls: { caFile, certFile: null, keyFile: null } }, 'tls'),
+    await reported(server, { credentials: null, tls: { caFile, certFile: null, keyFile: null } }, 'tls'),
     'in',
   );
-  assert.notEqual(await told(server, NOTHING, 'tls'), 'in');
+  assert.notEqual(await reported(server, NOTHING, 'tls'), 'in');
 });
 
 const elsewhere = authority.issue({ name: 'elsewhere', hosts: ['127.0.0.2'] });
@@ -115,11 +115,11 @@ const elsewhereFiles = { 'ca.pem': authority.cert, 'cert.pem': elsewhere.cert, '
 const oneWay = 'tls { cert_file: "FOLDER/cert.pem", key_file: "FOLDER/key.pem" }';
 onEach('a certificate of another host is none', { config: oneWay, files: elsewhereFiles }, async (server) => {
   const tls = { caFile: join(server.folder, 'ca.pem'), certFile: null, keyFile: null };
-  assert.match(await told(server, { credentials: null, tls }, 'tls'), /does not match/);
+  assert.match(await reported(server, { credentials: null, tls }, 'tls'), /does not match/);
 });
 
 onEach('what asks for TLS is never served without it', {}, async (server) => {
-  assert.notEqual(await told(server, NOTHING, 'tls'), 'in');
+  assert.notEqual(await reported(server, NOTHING, 'tls'), 'in');
 });
 
 /** A JWT as NATS has them: signed with an nkey. */

@@ -4,22 +4,26 @@ import { FakeClock } from '../../../test/support/fake-clock.ts';
 import type { NatsSharedLogDeps } from './nats-shared-log.ts';
 import { NatsSharedLog } from './nats-shared-log.ts';
 
-interface Told {
+interface Reported {
   readonly data: Buffer;
   readonly seq: number;
   readonly info: { readonly pending: number };
 }
 
 test('entries that fall out of a log while it is read are not waited for', async () => {
-  const told = (seq: number, pending: number): Told => ({ data: Buffer.from(`${seq}`), seq, info: { pending } });
+  const reported = (seq: number, pending: number): Reported => ({
+    data: Buffer.from(`${seq}`),
+    seq,
+    info: { pending },
+  });
   const consumer = {
     // As it was when the reading began; the first two are gone by the time they would come.
     info: async () => ({ num_pending: 4 }),
-    consume: async ({ callback }: { callback: (message: Told) => void }) => {
-      callback(told(3, 1));
-      callback(told(4, 0));
+    consume: async ({ callback }: { callback: (message: Reported) => void }) => {
+      callback(reported(3, 1));
+      callback(reported(4, 0));
       // What was appended meanwhile is no part of it.
-      callback(told(5, 0));
+      callback(reported(5, 0));
       return { stop: () => {} };
     },
     delete: async () => true,

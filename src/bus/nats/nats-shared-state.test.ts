@@ -75,20 +75,20 @@ function contractOn(name: string, program: string): void {
       try {
         const bucket = await state.bucket('leases', { ttlMs: 60_000 });
         await bucket.create('kept', Buffer.from('1'));
-        const told: string[] = [];
+        const reported: string[] = [];
         await bucket.watch('>', {
-          put: ({ key }) => void told.push(key),
+          put: ({ key }) => void reported.push(key),
           gone: () => {},
-          onReady: () => void told.push('ready'),
+          onReady: () => void reported.push('ready'),
         });
         const before = bucket.incarnation;
-        await until(() => told.includes('ready'));
+        await until(() => reported.includes('ready'));
         await own.stop();
         await until(() => wire.status.state === 'disconnected');
         await assert.rejects(bucket.get('kept'), (error: { outcome?: string }) => error.outcome === 'NOT_SENT');
         await own.run();
-        await until(() => told.filter((word) => word === 'ready').length >= 2);
-        assert.deepEqual(told.slice(-2), ['kept', 'ready']);
+        await until(() => reported.filter((word) => word === 'ready').length >= 2);
+        assert.deepEqual(reported.slice(-2), ['kept', 'ready']);
         assert.equal(bucket.incarnation, before);
         const { manager } = await state.reach();
         await manager.streams.delete('KV_leases');
@@ -158,9 +158,9 @@ for (const [name, { config, lack }] of Object.entries(lacking)) {
       await assert.rejects(state.bucket('leases', { ttlMs: 0 }), { outcome: 'NOT_SENT', message: lack });
       assert.ok(performance.now() - asked < 1_500, 'nobody waits for an answer that cannot come');
       // Whoever may do all but ask what the account may is kept from nothing.
-      const told = await state.lack();
-      if (name.includes('streams')) assert.equal(told, null);
-      else assert.match(told!, lack);
+      const reported = await state.lack();
+      if (name.includes('streams')) assert.equal(reported, null);
+      else assert.match(reported!, lack);
     } finally {
       await wire.close();
       await server[Symbol.asyncDispose]();

@@ -13,7 +13,7 @@ import { loadNats, NatsWire } from './nats-wire.ts';
 /** A bucket as JetStream shows it to a watch, played: `pending` records to be told, and what became of them. */
 class Played {
   readonly clock = new FakeClock();
-  readonly told: string[] = [];
+  readonly reported: string[] = [];
   readonly state = { name: 'c_1', num_pending: 0, delivered: { consumer_seq: 0 } };
   readonly watch: NatsWatch;
   fails = false;
@@ -43,9 +43,9 @@ class Played {
       withStream: (_doing: string, run: (there: unknown) => Promise<unknown>) => run(reach),
     };
     this.watch = new NatsWatch(bucket as unknown as WatchedBucket, '>', false, {
-      put: ({ key }) => this.told.push(key),
+      put: ({ key }) => this.reported.push(key),
       gone: () => {},
-      onReady: (incarnation) => this.told.push(`ready ${incarnation}`),
+      onReady: (incarnation) => this.reported.push(`ready ${incarnation}`),
     });
   }
 
@@ -66,20 +66,20 @@ test('a watch is ready where the last records ran out of time after the others h
   played.send('a', 2).arrives();
   const late = played.send('b', 1);
   await played.clock.advance(2_000);
-  assert.deepEqual(played.told, ['a'], 'two are to come');
+  assert.deepEqual(played.reported, ['a'], 'two are to come');
   // The third ran out of time; the second is on its way.
   played.state.num_pending = 0;
   await played.clock.advance(2_000);
-  assert.deepEqual(played.told, ['a']);
+  assert.deepEqual(played.reported, ['a']);
   late.arrives();
   played.fails = true;
   await played.clock.advance(2_000);
-  assert.deepEqual(played.told, ['a', 'b']);
+  assert.deepEqual(played.reported, ['a', 'b']);
   played.fails = false;
   await played.clock.advance(2_000);
-  assert.deepEqual(played.told, ['a', 'b', 'ready making']);
+  assert.deepEqual(played.reported, ['a', 'b', 'ready making']);
   played.send('c', 0).arrives();
-  assert.deepEqual(played.told.at(-1), 'c', 'it is ready once');
+  assert.deepEqual(played.reported.at(-1), 'c', 'it is ready once');
   assert.equal(played.clock.pending, 0);
   played.watch.close();
 });
@@ -97,7 +97,7 @@ test('a watch that is closed while records are to come looks no more', async () 
   asked.watch.close();
   await passed;
   await settled();
-  assert.deepEqual([asked.told, asked.clock.pending], [[], 0]);
+  assert.deepEqual([asked.reported, asked.clock.pending], [[], 0]);
 });
 
 test('a watch of a store is ready where nothing comes any more of what there was when it began', {
@@ -121,7 +121,7 @@ test('a watch of a store is ready where nothing comes any more of what there was
       return consumer;
     };
     const expiring = { consumers: { getPushConsumer } } as unknown as Reach['client'];
-    const told: string[] = [];
+    const reported: string[] = [];
     const watched: WatchedBucket = {
       deps: bucket.deps,
       stream: bucket.stream,
@@ -131,7 +131,7 @@ test('a watch of a store is ready where nothing comes any more of what there was
     };
     await new Promise<void>((resolve, reject) => {
       const watch = new NatsWatch(watched, '>', false, {
-        put: ({ key }) => told.push(key),
+        put: ({ key }) => reported.push(key),
         gone: () => {},
         onReady: () => {
           watch.close();
@@ -140,7 +140,7 @@ test('a watch of a store is ready where nothing comes any more of what there was
       });
       watch.start().catch(reject);
     });
-    assert.deepEqual(told, []);
+    assert.deepEqual(reported, []);
   } finally {
     await wire.close();
     await server[Symbol.asyncDispose]();

@@ -87,7 +87,7 @@ export class NatsWatch {
         callback: (message) => {
           if (!live()) return;
           this.#tell(message);
-          first.told(message);
+          first.received(message);
         },
       });
       if (!live()) {
@@ -148,7 +148,7 @@ class FirstTelling {
     else this.#lookLater();
   }
 
-  told({ info }: Pick<JsMsg, 'info'>): void {
+  received({ info }: Pick<JsMsg, 'info'>): void {
     if (this.#over) return;
     this.#last = info;
     this.#left--;

@@ -16,7 +16,7 @@ export class StreamReplicas {
   readonly #deps: StreamReplicasDeps;
   readonly #few = new Set<string>();
   /** Those that a warning was logged of. */
-  readonly #told = new Set<string>();
+  readonly #warned = new Set<string>();
   #raising = false;
   #stopRetry: () => void = () => {};
 
@@ -60,8 +60,8 @@ export class StreamReplicas {
       replicas = config.num_replicas;
       if (replicas < REPLICAS) await manager.streams.update(name, { ...config, num_replicas: REPLICAS });
       this.#few.delete(name);
-      if (replicas < REPLICAS || this.#told.has(name)) logger?.info('stream_replicas_raised', { stream: name });
-      this.#told.delete(name);
+      if (replicas < REPLICAS || this.#warned.has(name)) logger?.info('stream_replicas_raised', { stream: name });
+      this.#warned.delete(name);
     } catch (error) {
       if ([NO_STREAM, NO_REPLICAS].includes(apiCode(error))) this.#few.delete(name);
       else if (replicas > 0 && wire.connected) this.#tell(name, replicas, error);
@@ -69,8 +69,8 @@ export class StreamReplicas {
   }
 
   #tell(stream: string, replicas: number, error: unknown): void {
-    if (this.#told.has(stream)) return;
-    this.#told.add(stream);
+    if (this.#warned.has(stream)) return;
+    this.#warned.add(stream);
     this.#deps.logger?.warn('stream_replicas_few', {
       stream,
       replicas,

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { PINNED_LISTS, type PinnedList } from '../../model/drift.ts';
-import type { Capability, Hello, ServerCatalog } from '../../model/server-catalog.ts';
+import type { Capability, HandshakeResult, ServerCatalog } from '../../model/server-catalog.ts';
 import { canonicalExact } from '../../protocol/canonical.ts';
 import { editObject } from '../../protocol/edit-object.ts';
 
@@ -53,26 +53,29 @@ export function pinned(bytes: Buffer): Buffer {
   );
 }
 
-const INSTRUCTIONS = new WeakMap<Hello, readonly Capability[]>();
+const INSTRUCTIONS = new WeakMap<HandshakeResult, readonly Capability[]>();
 
 /** What a catalogue has of a list that is pinned; instructions as one item without a name, a JSON text. */
-export function pinnedItems(catalog: Pick<ServerCatalog, 'hello' | 'lists'>, list: PinnedList): readonly Capability[] {
-  return list === 'instructions' ? instructionsOf(catalog.hello) : catalog.lists[list].items;
+export function pinnedItems(
+  catalog: Pick<ServerCatalog, 'handshake' | 'lists'>,
+  list: PinnedList,
+): readonly Capability[] {
+  return list === 'instructions' ? instructionsOf(catalog.handshake) : catalog.lists[list].items;
 }
 
 /** All of them, with their lists. */
 export function* allPinned(
-  catalog: Pick<ServerCatalog, 'hello' | 'lists'>,
+  catalog: Pick<ServerCatalog, 'handshake' | 'lists'>,
 ): Generator<{ readonly list: PinnedList; readonly item: Capability }, void, undefined> {
   for (const list of PINNED_LISTS) for (const item of pinnedItems(catalog, list)) yield { list, item };
 }
 
-function instructionsOf(hello: Hello): readonly Capability[] {
-  let items = INSTRUCTIONS.get(hello);
+function instructionsOf(handshake: HandshakeResult): readonly Capability[] {
+  let items = INSTRUCTIONS.get(handshake);
   if (items === undefined) {
-    const { instructions } = hello;
+    const { instructions } = handshake;
     items = instructions === null ? [] : [{ key: '', bytes: Buffer.from(JSON.stringify(instructions)) }];
-    INSTRUCTIONS.set(hello, items);
+    INSTRUCTIONS.set(handshake, items);
   }
   return items;
 }

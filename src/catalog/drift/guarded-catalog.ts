@@ -8,7 +8,7 @@ import {
   type ServerPins,
   type Severity,
 } from '../../model/drift.ts';
-import type { CachedList, Capability, Hello, ListKind, ServerCatalog } from '../../model/server-catalog.ts';
+import type { CachedList, Capability, HandshakeResult, ListKind, ServerCatalog } from '../../model/server-catalog.ts';
 import { editObject } from '../../protocol/edit-object.ts';
 import { elements, field, stringValue } from '../../protocol/fields.ts';
 import { listOf } from '../../protocol/methods.ts';
@@ -103,10 +103,10 @@ export function guardedCatalog(raw: ServerCatalog, guard: Guard): ServerCatalog 
     }
     lists[list] = { ...before, items };
   }
-  const hello = guardedHello(raw, guard);
-  if (hello !== raw.hello) {
+  const handshake = guardedHandshake(raw, guard);
+  if (handshake !== raw.handshake) {
     same = false;
-    differs.update('\0instructions\0').update(hello.instructions ?? '');
+    differs.update('\0instructions\0').update(handshake.instructions ?? '');
   }
   if (same && !closed && blocked.length === 0) return raw;
   const digest = same ? raw.digest : differs.update(raw.digest).digest('hex').slice(0, 32);
@@ -117,7 +117,7 @@ export function guardedCatalog(raw: ServerCatalog, guard: Guard): ServerCatalog 
         resourceTemplates: namesOf(lists.resourceTemplates),
       }
     : null;
-  return { ...raw, digest, hello, lists: same ? raw.lists : lists, withheld: { ...withheld, only } };
+  return { ...raw, digest, handshake, lists: same ? raw.lists : lists, withheld: { ...withheld, only } };
 }
 
 /** Calls of these are refused whether or not the server lists them at present. */
@@ -134,13 +134,13 @@ function namesOf({ items }: CachedList): ReadonlySet<string> {
   return new Set(items.map(({ key }) => key));
 }
 
-function guardedHello(raw: ServerCatalog, guard: Guard): Hello {
+function guardedHandshake(raw: ServerCatalog, guard: Guard): HandshakeResult {
   const [item] = pinnedItems(raw, 'instructions');
   const bytes = item === undefined ? null : offeredFor('instructions', item, guard);
-  if (item === undefined || bytes === item.bytes) return raw.hello;
-  const { result } = raw.hello;
+  if (item === undefined || bytes === item.bytes) return raw.handshake;
+  const { result } = raw.handshake;
   return {
-    ...raw.hello,
+    ...raw.handshake,
     result: editObject(result, { start: 0, end: result.length }, [['instructions', bytes]]),
     instructions: bytes === null ? null : (JSON.parse(bytes.toString()) as string),
   };

@@ -85,20 +85,20 @@ async function refused(response: Response): Promise<CommandError> {
 }
 
 interface RefusalBody {
-  readonly error: { readonly message: string; readonly problems?: readonly Told[] };
+  readonly error: { readonly message: string; readonly problems?: readonly ReportedProblem[] };
 }
 
-type Told = Readonly<Record<'code' | 'message' | 'fix', string>>;
+type ReportedProblem = Readonly<Record<'code' | 'message' | 'fix', string>>;
 
 /** Without the place: what was sent is not what the person wrote. */
-function told({ code, message, fix }: Told): string {
+function problemText({ code, message, fix }: ReportedProblem): string {
   return `${code}  ${message}\n   fix: ${fix}`;
 }
 
 function messageOf(text: string): string | null {
   try {
     const { message, problems = [] } = (JSON.parse(text) as RefusalBody).error;
-    return problems.length === 0 ? message : problems.map(told).join('\n');
+    return problems.length === 0 ? message : problems.map(problemText).join('\n');
   } catch {
     return null;
   }

@@ -65,11 +65,11 @@ async function changing(input: CommandInput, run: (changes: ServerChanges) => Pr
     return EXIT.ok;
   } catch (error) {
     if (!(error instanceof RunTimeProblem)) throw error;
-    const told =
+    const wording =
       error.problems.length === 0
         ? error.message
         : error.problems.map(({ code, message, fix }) => `${code}  ${message}\n   fix: ${fix}`).join('\n');
-    throw new CommandError(EXIT.usage, told, { cause: error });
+    throw new CommandError(EXIT.usage, wording, { cause: error });
   } finally {
     await changes.close();
   }

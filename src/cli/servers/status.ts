@@ -47,7 +47,7 @@ export async function status(input: StatusInput): Promise<ExitCode> {
     terminal.out(driftLine(statuses));
     if (configProblem !== null)
       terminal.out(`${styleText('red', 'Problems of the configuration, not in force:')}\n${configProblem}\n`);
-    for (const told of desiredProblems) terminal.out(`  ${styleText('yellow', 'Warning')}  ${told}\n`);
+    for (const problem of desiredProblems) terminal.out(`  ${styleText('yellow', 'Warning')}  ${problem}\n`);
     return EXIT.ok;
   } finally {
     await gateway.close();

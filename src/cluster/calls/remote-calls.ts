@@ -15,7 +15,7 @@ import {
 } from '../frames/frame.ts';
 import { LruMap } from '../lru-map.ts';
 import type { NodeView } from '../nodes/node-state.ts';
-import { TermsToTell, type ToldTerms } from './call-terms.ts';
+import { OutgoingContexts, type SentContext } from './call-contexts.ts';
 import { hasShortForm, packRequest, unpackAnswer } from './short-form.ts';
 
 /** An exchange as it is described to another node; its request is the piece. */
@@ -135,7 +135,7 @@ class RunningElsewhere implements BusCallOptions, Flow {
 /** Requests of exchanges, run at other nodes. */
 export class RemoteCalls {
   readonly #bus: Bus;
-  readonly #terms = new TermsToTell();
+  readonly #contexts = new OutgoingContexts();
   /** Of the nodes that are called: every call needs one. */
   readonly #subjects = new LruMap<string>(MAX_SUBJECTS);
 
@@ -159,26 +159,30 @@ export class RemoteCalls {
     const { cancelled } = exchange;
     if (cancelled !== null) return Promise.resolve(ended(calledOff(server, cancelled)));
     const quietMs = timeoutMs > 0 ? Math.max(0, timeoutMs - waitedMs) + GRACE_MS : 0;
-    const told = this.#told(node, server, request, epoch, exchange);
-    const known = told?.known === true;
-    const terms = told === null || known ? null : this.#terms.textOf(told, exchange.client);
+    const sent = this.#contextFor(node, server, request, epoch, exchange);
+    const known = sent?.known === true;
+    const contextText = sent === null || known ? null : this.#contexts.textOf(sent, exchange.client);
     const payload =
-      (told === null ? null : packRequest(request, exchange.id, waitedMs, told.number, terms)) ??
+      (sent === null ? null : packRequest(request, exchange.id, waitedMs, sent.number, contextText)) ??
       packFrame({ ...exchangeHeader(request, exchange), server, nodeEpoch: node.epoch, epoch, waitedMs }, [
         request.bytes,
       ]);
     return runElsewhere(this.#bus, this.#subjectOf(node.peer), node.peer, payload, exchange, quietMs, (outcome) => {
-      if (terms !== null) told!.text = null;
+      if (contextText !== null) sent!.text = null;
       if (outcome.kind === 'failure') return this.#failed(outcome, node, server);
-      const reply = readReply(outcome.payload, told, known, node, server);
+      const reply = readReply(outcome.payload, sent, known, node, server);
       // The node has forgotten the terms, and did nothing.
       return reply ?? this.run(node, server, request, exchange, epoch, waitedMs, timeoutMs);
     });
   }
 
-  #failed({ error, told }: Extract<BusOutcome, { kind: 'failure' }>, node: NodeView, server: string): RemoteOutcome {
+  #failed(
+    { error, fromServer }: Extract<BusOutcome, { kind: 'failure' }>,
+    node: NodeView,
+    server: string,
+  ): RemoteOutcome {
     // It never came to that node, which has just left: the node that serves it now is to be found.
-    const unheard = told !== true && error.code === 'NOT_SENT' && error.data.retryable;
+    const unheard = fromServer !== true && error.code === 'NOT_SENT' && error.data.retryable;
     if (unheard && this.#bus.status.state === 'connected') return { kind: 'elsewhere', reason: error.message };
     return ended(at(error, node, server));
   }
@@ -190,17 +194,23 @@ export class RemoteCalls {
   }
 
   /** Null where the call has the form that all nodes read. */
-  #told(node: NodeView, server: string, request: Message, epoch: string | null, exchange: Exchange): ToldTerms | null {
+  #contextFor(
+    node: NodeView,
+    server: string,
+    request: Message,
+    epoch: string | null,
+    exchange: Exchange,
+  ): SentContext | null {
     if ((node.forms ?? 1) < SHORT_FORM || exchange.paramHeaders != null) return null;
     if (!hasShortForm(request, exchange.id)) return null;
-    return this.#terms.of(node, server, epoch, exchange);
+    return this.#contexts.of(node, server, epoch, exchange);
   }
 }
 
 /** Null where the context has to be sent again: the node does not know it any more. */
 function readReply(
   payload: Buffer,
-  told: ToldTerms | null,
+  sent: SentContext | null,
   /** The call needed no more than their number. */
   known: boolean,
   node: NodeView,
@@ -209,12 +219,12 @@ function readReply(
   try {
     const short = unpackAnswer(payload);
     if (short === 'tell') {
-      if (told === null || !known) throw new Error('it refuses the call context that it received');
-      told.known = false;
+      if (sent === null || !known) throw new Error('it refuses the call context that it received');
+      sent.known = false;
       return null;
     }
     if (short !== null) {
-      if (told !== null) told.known = true;
+      if (sent !== null) sent.known = true;
       return { kind: 'ended', outcome: answer(short.message), key: short.key, own: short.own };
     }
     const { header: reply, pieces } = unpackFrame<ReplyHeader>(payload);

@@ -8,7 +8,7 @@ import { clientOf, headOf, messageOf, packFrame, unpackFrame } from '../frames/f
 import type { OwnNode } from '../lease/own-node.ts';
 import type { Users } from '../nodes/users.ts';
 import { isListen, type Served } from './attempts.ts';
-import { TermsHeard } from './call-terms.ts';
+import { IncomingContexts } from './call-contexts.ts';
 import { type CallHeader, callsSubject, type ReplyHeader } from './remote-calls.ts';
 import { ServedExchange } from './served-exchange.ts';
 import { packAnswer, packTell, unpackRequest } from './short-form.ts';
@@ -17,7 +17,7 @@ import { packAnswer, packTell, unpackRequest } from './short-form.ts';
 const MAX_CALLS = 10_000;
 
 /** A node that leaves waits at most so long until callers know what it did not begin. */
-const FAREWELL_MS = 5_000;
+const FLUSH_MS = 5_000;
 const POLL_MS = 10;
 
 /** What a node sends to itself, to know that everything before it has arrived. */
@@ -61,7 +61,7 @@ export class ServedCalls {
   readonly #users: Users;
   readonly #public: PublicCalls;
   readonly #serving: { close(): void };
-  readonly #terms = new TermsHeard();
+  readonly #contexts = new IncomingContexts();
   #load = 0;
   /** Of these: streams, which do not end by themselves. */
   #listens = 0;
@@ -95,8 +95,8 @@ export class ServedCalls {
   async close(): Promise<void> {
     const { bus, clock } = this.#deps;
     this.#serving.close();
-    const end = clock.now() + FAREWELL_MS;
-    await flushIncoming(bus, clock, FAREWELL_MS);
+    const end = clock.now() + FLUSH_MS;
+    await flushIncoming(bus, clock, FLUSH_MS);
     while (this.#load > 0 && clock.now() < end) await pause(clock, POLL_MS);
   }
 
@@ -158,12 +158,12 @@ export class ServedCalls {
     const { payload, from } = serving;
     const short = unpackRequest(payload);
     if (short !== null) {
-      const { message, exchange, waitedMs, number, terms: told } = short;
-      const heard = told === '' ? this.#terms.get(from, number) : this.#terms.take(from, number, told);
+      const { message, exchange, waitedMs, number, context: text } = short;
+      const heard = text === '' ? this.#contexts.get(from, number) : this.#contexts.take(from, number, text);
       if (heard === undefined) return null;
-      const { terms, client } = heard;
-      const { server, nodeEpoch, epoch } = terms;
-      const served = new ServedExchange(serving, exchange, message, client, terms);
+      const { context, client } = heard;
+      const { server, nodeEpoch, epoch } = context;
+      const served = new ServedExchange(serving, exchange, message, client, context);
       return { exchange: served, server, nodeEpoch, epoch, waitedMs, short: true };
     }
     const { header, pieces } = unpackFrame<CallHeader>(payload);

@@ -31,7 +31,7 @@ test('a request and its answer are the same bytes in the short form, with their 
   const packed = Buffer.concat(packRequest(REQUEST, 'x7', 12.4, 3, Buffer.from('{"server":"é"}'))!);
   const { message, ...rest } = unpackRequest(packed)!;
   assert.deepEqual(message, REQUEST);
-  assert.deepEqual(rest, { exchange: 'x7', waitedMs: 12, number: 3, terms: '{"server":"é"}' });
+  assert.deepEqual(rest, { exchange: 'x7', waitedMs: 12, number: 3, context: '{"server":"é"}' });
   for (const key of ['a key, é', '', null]) {
     assert.deepEqual(unpackAnswer(Buffer.concat(packAnswer(RESULT, key, true)!)), { message: RESULT, key, own: true });
   }
@@ -72,10 +72,10 @@ test('the terms of a call are told once, and once more to a node that has forgot
   assert.equal(await bench.call(), 'answered');
   assert.equal(await bench.call(), 'answered');
   assert.equal(await bench.call(), 'answered');
-  assert.deepEqual(bench.told, [true, false, false]);
+  assert.deepEqual(bench.sent, [true, false, false]);
   bench.forget();
   assert.equal(await bench.call(), 'answered');
-  assert.deepEqual(bench.told, [true, false, false, false, true]);
+  assert.deepEqual(bench.sent, [true, false, false, false, true]);
   assert.equal(bench.ran, 4, 'what was not understood did not run');
   assert.deepEqual(bench.clients.at(-1), CLIENT);
 });
@@ -85,7 +85,7 @@ test('another epoch, another life of the node or another client have terms of th
   await bench.call();
   await bench.call({ epoch: 'another' });
   await bench.call({ client: { ...CLIENT, logLevel: 'error' } });
-  assert.deepEqual(bench.told, [true, true, true]);
+  assert.deepEqual(bench.sent, [true, true, true]);
   assert.equal(bench.clients.at(-1)?.logLevel, 'error');
   bench.epoch = 'incarnation.8';
   assert.equal(await bench.call(), 'elsewhere');
@@ -94,7 +94,7 @@ test('another epoch, another life of the node or another client have terms of th
 test('a node that does not say that it reads the short form is called in the one that all read', async () => {
   await using bench = new Bench();
   assert.equal(await bench.call({ forms: undefined }), 'answered');
-  assert.deepEqual(bench.told, ['other form']);
+  assert.deepEqual(bench.sent, ['other form']);
 });
 
 function scan(text: string): Message {
@@ -150,7 +150,7 @@ class Bench implements AsyncDisposable {
   epoch = EPOCH;
   ran = 0;
   /** Of each call as it came: whether its terms were in it. */
-  readonly told: (boolean | string)[] = [];
+  readonly sent: (boolean | string)[] = [];
   readonly clients: ClientProfile[] = [];
   readonly #clock = new FakeClock();
   readonly #hub = new MemoryHub();
@@ -211,7 +211,7 @@ class Bench implements AsyncDisposable {
             subject,
             (serving) => {
               const short = unpackRequest(serving.payload);
-              this.told.push(short === null ? 'other form' : short.terms !== '');
+              this.sent.push(short === null ? 'other form' : short.context !== '');
               return handler(serving);
             },
             options,

@@ -22,7 +22,7 @@ interface ShortRequest {
   readonly waitedMs: number;
   readonly number: number;
   /** Empty where they were sent before. */
-  readonly terms: string;
+  readonly context: string;
 }
 
 interface ShortAnswer {
@@ -33,7 +33,7 @@ interface ShortAnswer {
 
 /**
  * The short form of a call between nodes, which most calls have: numbers in place of a header in JSON, and the terms of the
- * call sent once (`call-terms.ts`). The first byte tells it from the other form, which begins with the length of its header
+ * call sent once (`call-contexts.ts`). The first byte tells it from the other form, which begins with the length of its header
  * and so with 0. Nodes that read it say so in their heartbeats (`forms`); the answer has the form of the request.
  */
 export function hasShortForm(request: Message, exchange: string): boolean {
@@ -46,7 +46,7 @@ export function packRequest(
   exchange: string,
   waitedMs: number,
   number: number,
-  terms: Buffer | null,
+  context: Buffer | null,
 ): Buffer[] | null {
   if (!hasShortForm(request, exchange)) return null;
   const head = Buffer.allocUnsafe(REQUEST_HEAD + exchange.length);
@@ -57,9 +57,9 @@ export function packRequest(
   writePlaces(head, request);
   head.writeUInt32BE(Math.min(0xffff_ffff, Math.max(0, Math.round(waitedMs))), 4 + PLACES);
   head.writeUInt32BE(number, 8 + PLACES);
-  head.writeUInt32BE(terms?.length ?? 0, 12 + PLACES);
+  head.writeUInt32BE(context?.length ?? 0, 12 + PLACES);
   head.write(exchange, REQUEST_HEAD, 'latin1');
-  return terms === null ? [head, request.bytes] : [head, terms, request.bytes];
+  return context === null ? [head, request.bytes] : [head, context, request.bytes];
 }
 
 /** Null for what has the other form. Throws GatewayError for what no node can have sent. */
@@ -68,15 +68,15 @@ export function unpackRequest(bytes: Buffer): ShortRequest | null {
   const method = METHODS[bytes[1]!];
   const era = ERAS[bytes[2]!];
   if (bytes.length < REQUEST_HEAD || method === undefined || era === undefined) throw malformed('cut short');
-  const termsAt = REQUEST_HEAD + bytes[3]!;
-  const messageAt = termsAt + bytes.readUInt32BE(12 + PLACES);
+  const contextAt = REQUEST_HEAD + bytes[3]!;
+  const messageAt = contextAt + bytes.readUInt32BE(12 + PLACES);
   if (messageAt > bytes.length) throw malformed('cut short');
   return {
     message: messageAtPlaces(bytes, messageAt, 'request', era, method),
-    exchange: bytes.toString('latin1', REQUEST_HEAD, termsAt),
+    exchange: bytes.toString('latin1', REQUEST_HEAD, contextAt),
     waitedMs: bytes.readUInt32BE(4 + PLACES),
     number: bytes.readUInt32BE(8 + PLACES),
-    terms: termsAt === messageAt ? '' : bytes.toString('utf8', termsAt, messageAt),
+    context: contextAt === messageAt ? '' : bytes.toString('utf8', contextAt, messageAt),
   };
 }
 

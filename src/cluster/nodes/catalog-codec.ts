@@ -13,8 +13,8 @@ interface ListText {
 }
 
 /** A catalogue without its bytes, which travel as pieces: the hello, then of each list its pages and its items. */
-export interface CatalogText extends Omit<ServerCatalog, 'lists' | 'hello'> {
-  readonly hello: Omit<ServerCatalog['hello'], 'result'>;
+export interface CatalogText extends Omit<ServerCatalog, 'lists' | 'handshake'> {
+  readonly hello: Omit<ServerCatalog['handshake'], 'result'>;
   readonly lists: Readonly<Record<ListKind, ListText>>;
 }
 
@@ -22,7 +22,7 @@ export function catalogText(catalog: ServerCatalog): {
   readonly text: CatalogText;
   readonly pieces: readonly Buffer[];
 } {
-  const { result, ...hello } = catalog.hello;
+  const { result, ...hello } = catalog.handshake;
   const pieces: Buffer[] = [result];
   const lists = {} as Record<ListKind, ListText>;
   for (const kind of LIST_KINDS) {
@@ -57,7 +57,8 @@ export function catalogOf(text: CatalogText, pieces: readonly Buffer[]): ServerC
   }
   if (pieces.length !== at)
     throw new RangeError('a catalogue of another node has another number of pieces than it says');
-  return { ...text, hello: { ...text.hello, result: pieces[0]! }, lists };
+  const { hello, ...rest } = text;
+  return { ...rest, handshake: { ...hello, result: pieces[0]! }, lists };
 }
 
 /** The lists that clients see another of; all of them where it is not known what they saw before. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
-import { clientOf, HeardEvents, PlayedUpstreams } from '../../../test/support/played-upstreams.ts';
+import { clientOf, PlayedUpstreams, RecordedEvents } from '../../../test/support/played-upstreams.ts';
 import { MemoryHub } from '../../bus/memory/memory-wire.ts';
 import { SignedBus } from '../../bus/signed-bus.ts';
 import { KeyRing } from '../../bus/trust/key-ring.ts';
@@ -20,7 +20,7 @@ test('whoever has not called yet is thought to be served as the last one of whom
     random: systemRandom,
     logger,
   });
-  const deps = { bus, logger, local: new PlayedUpstreams('a'), events: new HeardEvents() };
+  const deps = { bus, logger, local: new PlayedUpstreams('a'), events: new RecordedEvents() };
   const shown = { knownCatalog: () => null, instanceOf: () => null };
   const catalogs = new ForeignCatalogs(deps, new Users(), shown);
   const [first, second, other] = [clientOf('1'), clientOf('2'), clientOf('3')];

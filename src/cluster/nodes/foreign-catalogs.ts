@@ -106,13 +106,13 @@ export class ForeignCatalogs {
    * changes.
    */
   knownAt(instance: RemoteInstance, client: ClientProfile): ServerCatalog | null {
-    const { name } = instance.offered.definition;
+    const { name } = instance.advertised.definition;
     const key = this.#catalogKeys.of(name, client);
     const kept = this.#kept.get(key);
     if (kept?.peer === instance.node.peer) return kept.catalog;
     const asked = `${key}\n${instance.node.peer}`;
-    if (this.#asked.peek(asked) !== instance.offered.catalogs) {
-      this.#asked.set(asked, instance.offered.catalogs);
+    if (this.#asked.peek(asked) !== instance.advertised.catalogs) {
+      this.#asked.set(asked, instance.advertised.catalogs);
       void this.#read(instance, client, 0, false);
     }
     return null;
@@ -151,9 +151,9 @@ export class ForeignCatalogs {
     waitMs: number,
     amongOthers = false,
   ): Promise<ServerCatalog | null> {
-    const { name } = instance.offered.definition;
+    const { name } = instance.advertised.definition;
     const kept = this.#kept.get(this.#catalogKeys.of(name, client));
-    const current = kept?.peer === instance.node.peer && kept.generation === instance.offered.catalogs;
+    const current = kept?.peer === instance.node.peer && kept.generation === instance.advertised.catalogs;
     if (kept !== undefined && current) return kept.catalog;
     const reading = this.#read(instance, client, waitMs, amongOthers);
     return kept === undefined ? reading : kept.catalog;
@@ -184,7 +184,7 @@ export class ForeignCatalogs {
 
   /** Whether that instance has a connection of this client's own. Never rejects. */
   async ownedThere(instance: RemoteInstance, client: ClientProfile): Promise<boolean> {
-    const server = instance.offered.definition.name;
+    const server = instance.advertised.definition.name;
     try {
       const { header } = await this.#ask(instance, { server, client: clientText(client), waitMs: 0, keyOnly: true });
       return header.own === true;
@@ -203,7 +203,7 @@ export class ForeignCatalogs {
       const instance = this.#shown.instanceOf(catalog.server);
       if (instance === null) {
         if (!isLost(catalog.server)) this.#kept.delete(key);
-      } else if (instance.node.peer !== peer || instance.offered.catalogs !== generation)
+      } else if (instance.node.peer !== peer || instance.advertised.catalogs !== generation)
         void this.#read(instance, client, 0, false);
     }
   }
@@ -253,7 +253,7 @@ export class ForeignCatalogs {
     waitMs: number,
     amongOthers: boolean,
   ): Promise<ServerCatalog | null> {
-    const key = `${this.#catalogKeys.of(instance.offered.definition.name, client)}\n${amongOthers}`;
+    const key = `${this.#catalogKeys.of(instance.advertised.definition.name, client)}\n${amongOthers}`;
     const running = this.#reading.get(key);
     if (running !== undefined) return running;
     const reading = this.#readNow(instance, client, waitMs, amongOthers).finally(() => this.#reading.delete(key));
@@ -268,8 +268,8 @@ export class ForeignCatalogs {
     amongOthers: boolean,
   ): Promise<ServerCatalog | null> {
     const { logger, events } = this.#deps;
-    const { node, offered } = instance;
-    const server = offered.definition.name;
+    const { node, advertised } = instance;
+    const server = advertised.definition.name;
     const catalogKey = this.#catalogKeys.of(server, client);
     const before = this.#kept.peek(catalogKey)?.catalog;
     const known = before === undefined ? {} : { known: before.digest };
@@ -280,7 +280,7 @@ export class ForeignCatalogs {
       const catalog = catalogIn(header, pieces, before);
       if (catalog === null) return null;
       const seen = this.#shown.knownCatalog(server, client);
-      this.#kept.set(catalogKey, { catalog, client, generation: offered.catalogs, peer: node.peer });
+      this.#kept.set(catalogKey, { catalog, client, generation: advertised.catalogs, peer: node.peer });
       if (seen?.digest !== catalog.digest) {
         events.catalogChanged(server, catalog.fingerprint, differing(seen, catalog));
       }
@@ -295,7 +295,7 @@ export class ForeignCatalogs {
     instance: RemoteInstance,
     request: Omit<CatalogRequest, 'server' | 'waitMs'>,
   ): Promise<ServerCatalog | null> {
-    const server = instance.offered.definition.name;
+    const server = instance.advertised.definition.name;
     try {
       const { header, pieces } = await this.#ask(instance, { server, waitMs: 0, ...request });
       return header.catalog === null ? null : catalogOf(header.catalog, pieces);

@@ -78,8 +78,8 @@ export function instancesInstead(
 }
 
 /** As far as its node has said, like those below. */
-export function runs({ offered }: RemoteInstance): boolean {
-  return UP.has(offered.status?.state ?? 'unknown');
+export function runs({ advertised }: RemoteInstance): boolean {
+  return UP.has(advertised.status?.state ?? 'unknown');
 }
 
 /** By its last heartbeat. */
@@ -92,12 +92,12 @@ export function makesRoom({ node }: RemoteInstance, server: string): boolean {
   return node.inUse?.includes(server) !== true;
 }
 
-export function cannotStart({ offered }: RemoteInstance): boolean {
-  return DOWN.has(offered.status?.state ?? 'unknown');
+export function cannotStart({ advertised }: RemoteInstance): boolean {
+  return DOWN.has(advertised.status?.state ?? 'unknown');
 }
 
-function isStarted({ offered }: RemoteInstance): boolean {
-  return STARTED.has(offered.status?.state ?? 'unknown');
+function isStarted({ advertised }: RemoteInstance): boolean {
+  return STARTED.has(advertised.status?.state ?? 'unknown');
 }
 
 /** The instance that a server's lists are read from. Of a singleton only the node where it runs has a status. */
@@ -109,7 +109,7 @@ export function instanceToRead({ otherInstances: instances }: Place): RemoteInst
 /** The best status that its instances advertise. `reached`: this node has its connection to the bus. */
 export function statusElsewhere({ otherInstances: instances, lost }: Place, reached: boolean): ServerStatus | null {
   if (lost !== null) return statusOfLost(lost, reached);
-  const statuses = instances.map(({ offered }) => offered.status).filter((status) => status !== null);
+  const statuses = instances.map(({ advertised }) => advertised.status).filter((status) => status !== null);
   return statuses.find(({ state }) => STARTED.has(state)) ?? statuses[0] ?? null;
 }
 
@@ -123,7 +123,7 @@ export interface Restart {
 /** The other instances of which something runs. Of a singleton only the node where it runs has a status. */
 export function runningElsewhere(place: Place): readonly RemoteInstance[] {
   if (!runsOnce(place)) return place.otherInstances;
-  return place.otherInstances.filter(({ offered }) => offered.status !== null);
+  return place.otherInstances.filter(({ advertised }) => advertised.status !== null);
 }
 
 /** Rejects with GatewayError when one has failed, once all have ended: those that could are restarted. */

@@ -58,12 +58,12 @@ export class KnownServers {
   /** The nodes that mean something else by its name, or by one that clients would take for it. */
   against(server: Server): readonly string[] {
     const digests = this.#own.digests(server);
-    const differs = (offered: AdvertisedServer): boolean => {
-      const { name } = offered.definition;
+    const differs = (advertised: AdvertisedServer): boolean => {
+      const { name } = advertised.definition;
       if (foldedName(name) !== foldedName(server.name)) return false;
-      return name !== server.name || !digestsOf(offered).some((digest) => digests.includes(digest));
+      return name !== server.name || !digestsOf(advertised).some((digest) => digests.includes(digest));
     };
-    return [...this.#others()].flatMap(([{ id }, offered]) => (offered?.some(differs) === true ? id : [])).sort();
+    return [...this.#others()].flatMap(([{ id }, advertised]) => (advertised?.some(differs) === true ? id : [])).sort();
   }
 
   /** Whether all nodes that had the server are gone, and may be back. */
@@ -84,12 +84,12 @@ export class KnownServers {
       servers.set(server.name, { server, digests: own.digests(server), process: isOwnProcess(server) });
     }
     const there: [NodeView, readonly AdvertisedServer[]][] = [];
-    for (const [other, offered] of this.#others()) {
-      if (offered === null) {
-        lost.awaitAnew(other);
+    for (const [other, advertised] of this.#others()) {
+      if (advertised === null) {
+        lost.awaitAgain(other);
         continue;
       }
-      there.push([other, offered]);
+      there.push([other, advertised]);
       lost.returned(other);
     }
     lost.returned(view);
@@ -115,9 +115,9 @@ export class KnownServers {
       holders.set(name, (holders.get(name) ?? new Set()).add(id));
     };
     for (const { name } of this.#own.servers) holds(name, self.id);
-    for (const [{ id }, offered] of there) for (const { definition } of offered) holds(definition.name, id);
+    for (const [{ id }, advertised] of there) for (const { definition } of advertised) holds(definition.name, id);
     const present = new Set([self.id, ...there.map(([{ id }]) => id)]);
-    const expected = new Set([...this.#lost].map(({ offered }) => offered.definition.name));
+    const expected = new Set([...this.#lost].map(({ advertised }) => advertised.definition.name));
     const dropped = new Set<string>();
     for (const [name, ids] of this.#holders) {
       if (holders.has(name) || !expected.has(name)) continue;

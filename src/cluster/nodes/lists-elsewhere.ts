@@ -66,10 +66,10 @@ export class ListsElsewhere {
     for (const place of places.values()) {
       if (!place.here) continue;
       for (const instance of place.otherInstances) {
-        const { changes = 0, catalogs } = instance.offered;
+        const { changes = 0, catalogs } = instance.advertised;
         const key = `${instance.node.peer} ${place.server.name}`;
         if (changes > 0) heard.set(key, changes);
-        if (changes !== (before.get(key) ?? 0)) this.#told(place);
+        if (changes !== (before.get(key) ?? 0)) this.#listsChanged(place);
         seen.set(key, catalogs);
         if (catalogs !== (seenBefore.get(key) ?? catalogs)) this.#deps.events.listedElsewhere?.(place.server.name);
       }
@@ -85,7 +85,7 @@ export class ListsElsewhere {
     const behindUrl = place.here && !place.process;
     const looked = behindUrl
       ? this.#lookedFor(place, exchange, list, name)
-      : this.#readAnew(place, exchange.client, list, name);
+      : this.#readAgain(place, exchange.client, list, name);
     return within(this.#deps.clock, FIND_MS, looked, () => true);
   }
 
@@ -93,7 +93,7 @@ export class ListsElsewhere {
    * Of a process, and of what this node does not list. Clients may name what does not exist: then the next look is a moment
    * later, for all who name something meanwhile.
    */
-  async #readAnew(place: Place, client: ClientProfile, list: ListKind, name: string): Promise<boolean> {
+  async #readAgain(place: Place, client: ClientProfile, list: ListKind, name: string): Promise<boolean> {
     const kind = catalogKey(place.server.name, client);
     const shown = await (this.#later.get(kind) ?? this.#readWhenDue(kind, () => this.#readShown(place, client)));
     if (!has(shown, list, name)) this.#futile.set(kind, this.#deps.clock.now() + FUTILE_MS);
@@ -148,7 +148,7 @@ export class ListsElsewhere {
   }
 
   /** A process of another instance announces lists that its clients see: `OwnListsElsewhere`. */
-  #told({ server: { name }, process }: Place): void {
+  #listsChanged({ server: { name }, process }: Place): void {
     if (!process) this.#underWay(name, this.#deps.local.relist(name));
   }
 
@@ -176,7 +176,7 @@ interface OwnListsReader {
   ownLists(instance: RemoteInstance, key: string): Promise<ServerCatalog | null>;
 }
 
-interface Heard {
+interface AnnouncedLists {
   readonly server: string;
   readonly key: string;
   readonly digest: string;
@@ -191,7 +191,7 @@ class OwnListsElsewhere {
   readonly #catalogs: OwnListsReader;
   readonly #kept = new LruMap<ServerCatalog>(MAX_KEPT);
   /** What is offered, by server and key. */
-  #heard = new Map<string, Heard>();
+  #heard = new Map<string, AnnouncedLists>();
   readonly #reading = new Map<string, Promise<ServerCatalog | null>>();
 
   constructor(events: UpstreamEvents, catalogs: OwnListsReader) {
@@ -206,7 +206,7 @@ class OwnListsElsewhere {
     for (const { server, process, otherInstances } of places) {
       if (!process) continue;
       for (const instance of otherInstances) {
-        for (const [key, digest] of Object.entries(instance.offered.own ?? {})) {
+        for (const [key, digest] of Object.entries(instance.advertised.own ?? {})) {
           const heard = { server: server.name, key, digest };
           const name = `${server.name}\n${key}`;
           this.#heard.set(name, heard);
@@ -238,17 +238,17 @@ class OwnListsElsewhere {
     await Promise.all(this.#reading.values());
   }
 
-  #heardOf({ server, process }: Place, client: ClientProfile): Heard | null {
+  #heardOf({ server, process }: Place, client: ClientProfile): AnnouncedLists | null {
     if (!process || this.#heard.size === 0) return null;
     const key = callerKey(client, server.isolation === 'principal' ? 'principal' : 'session');
     return this.#heard.get(`${server.name}\n${key}`) ?? null;
   }
 
-  #of({ server, digest }: Heard): ServerCatalog | null {
+  #of({ server, digest }: AnnouncedLists): ServerCatalog | null {
     return this.#kept.get(`${server}\n${digest}`) ?? null;
   }
 
-  async #take(instance: RemoteInstance, heard: Heard, old: Heard | undefined): Promise<void> {
+  async #take(instance: RemoteInstance, heard: AnnouncedLists, old: AnnouncedLists | undefined): Promise<void> {
     const { server, key } = heard;
     const shown = old === undefined ? null : this.#of(old);
     const catalog = this.#of(heard) ?? (await this.#read(instance, heard));
@@ -256,7 +256,7 @@ class OwnListsElsewhere {
     this.#events.catalogChanged(server, catalog.fingerprint, differing(shown, catalog), key);
   }
 
-  #read(instance: RemoteInstance, { server, key, digest }: Heard): Promise<ServerCatalog | null> {
+  #read(instance: RemoteInstance, { server, key, digest }: AnnouncedLists): Promise<ServerCatalog | null> {
     const name = `${server}\n${digest}`;
     let reading = this.#reading.get(name);
     if (reading === undefined) {

@@ -9,7 +9,7 @@ import {
   TestExchange,
 } from '../../../test/support/cluster-bench.ts';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
-import { clientOf, HeardEvents } from '../../../test/support/played-upstreams.ts';
+import { clientOf, RecordedEvents } from '../../../test/support/played-upstreams.ts';
 import { serverCatalog, tool } from '../../../test/support/server-catalogs.ts';
 import type { Server } from '../../model/server.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
@@ -29,7 +29,7 @@ function named(id: string, startedAt = 1): NodeView {
   return { id, peer: `${id} of ${startedAt}`, startedAt } as NodeView;
 }
 
-function offered(name: string, status: ServerStatus | null = null, more: Partial<Server> = {}): AdvertisedServer {
+function advertised(name: string, status: ServerStatus | null = null, more: Partial<Server> = {}): AdvertisedServer {
   const definition: ServerText = serverText(serverNamed(name, more), true);
   return { definition, digest: `${name} ${more.timeoutMs}`, status, catalogs: 1 };
 }
@@ -43,7 +43,7 @@ async function callOf(bench: ClusterBench, { cluster }: PlayedNode, server = 'me
 }
 
 function shown(lost: Iterable<LostInstance>): string[] {
-  return [...lost].map(({ node, left, offered: { definition } }) => `${definition.name} of ${node}, left: ${left}`);
+  return [...lost].map(({ node, left, advertised: { definition } }) => `${definition.name} of ${node}, left: ${left}`);
 }
 
 function serversOf({ cluster }: PlayedNode): string[] {
@@ -53,10 +53,10 @@ function serversOf({ cluster }: PlayedNode): string[] {
 test('what a silent node had is expected for an hour, what one had that left for a minute, and no longer', async () => {
   const clock = new FakeClock();
   const since = clock.now();
-  let told = 0;
-  const lost = new LostInstances(clock, { serversChanged: () => told++ });
-  lost.add(named('silent'), [offered('one'), offered('two')], false);
-  lost.add(named('leaver'), [offered('three')], true);
+  let reported = 0;
+  const lost = new LostInstances(clock, { serversChanged: () => reported++ });
+  lost.add(named('silent'), [advertised('one'), advertised('two')], false);
+  lost.add(named('leaver'), [advertised('three')], true);
   lost.add(named('idle'), [], false);
   assert.deepEqual(shown(lost), [
     'one of silent, left: false',
@@ -66,24 +66,24 @@ test('what a silent node had is expected for an hour, what one had that left for
   await clock.advance(59_000);
   assert.equal(shown(lost).length, 3);
   await clock.advance(1_000);
-  assert.deepEqual([shown(lost), told], [['one of silent, left: false', 'two of silent, left: false'], 1]);
+  assert.deepEqual([shown(lost), reported], [['one of silent, left: false', 'two of silent, left: false'], 1]);
   lost.leaves(named('silent'));
   lost.leaves(named('silent'));
-  assert.deepEqual([shown(lost)[0], told], ['one of silent, left: true', 2]);
+  assert.deepEqual([shown(lost)[0], reported], ['one of silent, left: true', 2]);
   assert.equal([...lost][0]!.awaitedSince, since, 'it has been gone since then');
   await clock.advance(60_000);
-  assert.deepEqual([shown(lost), told], [[], 3]);
-  lost.add(named('silent'), [offered('one')], false);
+  assert.deepEqual([shown(lost), reported], [[], 3]);
+  lost.add(named('silent'), [advertised('one')], false);
   await clock.advance(3_599_000);
   assert.equal(shown(lost).length, 1);
   await clock.advance(1_000);
-  assert.deepEqual([shown(lost), told], [[], 4]);
+  assert.deepEqual([shown(lost), reported], [[], 4]);
 });
 
 test('who was back for too short a time to say what he has takes nothing away; a later process of his does', () => {
   const clock = new FakeClock();
   const lost = new LostInstances(clock, { serversChanged: () => {} });
-  lost.add(named('b', 5), [offered('one')], false);
+  lost.add(named('b', 5), [advertised('one')], false);
   lost.add(named('b', 5), null, false);
   lost.add(named('b', 6), null, false);
   assert.deepEqual(shown(lost), ['one of b, left: false']);
@@ -91,7 +91,7 @@ test('who was back for too short a time to say what he has takes nothing away; a
   assert.equal(shown(lost).length, 1, 'that is another node of the same name');
   lost.add(named('b', 7), null, true);
   assert.deepEqual(shown(lost), ['one of b, left: true']);
-  lost.add(named('b', 8), [offered('two')], false);
+  lost.add(named('b', 8), [advertised('two')], false);
   assert.deepEqual(shown(lost), ['two of b, left: false']);
   lost.returned(named('b', 9));
   assert.deepEqual([shown(lost), clock.pending], [[], 0]);
@@ -100,8 +100,8 @@ test('who was back for too short a time to say what he has takes nothing away; a
 test('what nodes that are there have dropped, and what was temporary, is not expected of anybody', () => {
   const clock = new FakeClock();
   const lost = new LostInstances(clock, { serversChanged: () => {} });
-  lost.add(named('a'), [offered('one'), offered('two'), offered('while', null, { temporary: true })], false);
-  lost.add(named('b'), [offered('one')], false);
+  lost.add(named('a'), [advertised('one'), advertised('two'), advertised('while', null, { temporary: true })], false);
+  lost.add(named('b'), [advertised('one')], false);
   lost.drop(new Set(['one']));
   assert.deepEqual(shown(lost), ['two of a, left: false']);
   lost.drop(new Set(['two']));
@@ -111,10 +111,10 @@ test('what nodes that are there have dropped, and what was temporary, is not exp
 test('of more lost nodes than are kept, the one lost first is forgotten; what is closed waits for nothing', () => {
   const clock = new FakeClock();
   const lost = new LostInstances(clock, { serversChanged: () => {} });
-  for (let i = 0; i < 256; i++) lost.add(named(`n${i}`), [offered(`s${i}`)], false);
+  for (let i = 0; i < 256; i++) lost.add(named(`n${i}`), [advertised(`s${i}`)], false);
   // Who says then that it leaves has not gone later for that.
   lost.leaves(named('n10'));
-  for (let i = 256; i < 300; i++) lost.add(named(`n${i}`), [offered(`s${i}`)], false);
+  for (let i = 256; i < 300; i++) lost.add(named(`n${i}`), [advertised(`s${i}`)], false);
   const left = shown(lost);
   assert.deepEqual([left.length, left[0]], [256, 's44 of n44, left: false']);
   lost.close();
@@ -174,7 +174,7 @@ test('who is heard of again is waited for until it has said what it has', () => 
   let others: [NodeView, readonly AdvertisedServer[] | null][] = [];
   const gained: string[] = [];
   const lostInstances = new LostInstances(clock, { serversChanged: () => {} });
-  const events = new HeardEvents();
+  const events = new RecordedEvents();
   events.instancesGained = (servers) => void gained.push(...servers);
   const known = new KnownServers(
     { logger: Logger.silent(), events },
@@ -188,8 +188,8 @@ test('who is heard of again is waited for until it has said what it has', () => 
     const lost = known.routingTable.places.get('one')?.lost ?? null;
     return lost === null ? null : clock.now() - lost.awaitedSince;
   };
-  lostInstances.add(named('b', 5), [offered('one')], false);
-  lostInstances.add(named('c', 5), [offered('two')], false);
+  lostInstances.add(named('b', 5), [advertised('one')], false);
+  lostInstances.add(named('c', 5), [advertised('two')], false);
   clock.skip(60_000);
   assert.equal(waited(), 60_000);
   others = [[named('b', 6), null]];
@@ -201,9 +201,9 @@ test('who is heard of again is waited for until it has said what it has', () => 
   lostInstances.add(named('b', 6), null, false);
   assert.equal(waited(), 0, 'it was gone again, and is there again');
   assert.equal(clock.now() - known.routingTable.places.get('two')!.lost!.awaitedSince, 67_000);
-  others = [[named('b', 6), [offered('one')]]];
+  others = [[named('b', 6), [advertised('one')]]];
   assert.deepEqual([waited(), gained], [null, ['one']]);
-  lostInstances.awaitAllAnew();
+  lostInstances.awaitAllAgain();
   known.rebuild();
   assert.equal(known.routingTable.places.get('two')!.lost!.awaitedSince, clock.now());
   lostInstances.close();
@@ -212,11 +212,11 @@ test('who is heard of again is waited for until it has said what it has', () => 
 test('who has left, and is heard of again just before the minute is over, has another minute to say what it has', async () => {
   const clock = new FakeClock();
   const lost = new LostInstances(clock, { serversChanged: () => {} });
-  lost.add(named('b', 5), [offered('one')], true);
+  lost.add(named('b', 5), [advertised('one')], true);
   await clock.advance(59_500);
-  lost.awaitAnew(named('b', 6));
+  lost.awaitAgain(named('b', 6));
   await clock.advance(30_000);
-  lost.awaitAnew(named('b', 6));
+  lost.awaitAgain(named('b', 6));
   await clock.advance(29_900);
   assert.equal(shown(lost).length, 1);
   await clock.advance(100);
@@ -327,7 +327,7 @@ test('of lost nodes that meant different things by a name, most are believed; th
     status: ServerStatus | null,
     awaitedSince: number,
   ): LostInstance => {
-    return { node, left: false, heard: false, awaitedSince, offered: offered('memory', status, { timeoutMs }) };
+    return { node, left: false, heard: false, awaitedSince, advertised: advertised('memory', status, { timeoutMs }) };
   };
   const lost = [instance('b', 1, null, 7), instance('c', 1, running, 3), instance('d', 2, running, 9)];
   for (const order of [lost, lost.toReversed()]) {
@@ -365,7 +365,13 @@ test('the status of a lost server is what was said last, less what can no longer
     nextRetryAt: 5,
   } as unknown as ServerStatus;
   const of = (left: boolean, reached = true): ServerStatus => {
-    const lost: LostInstance = { node: 'b', left, heard: false, awaitedSince: 0, offered: offered('memory', status) };
+    const lost: LostInstance = {
+      node: 'b',
+      left,
+      heard: false,
+      awaitedSince: 0,
+      advertised: advertised('memory', status),
+    };
     return statusElsewhere({ server: memory, process: false, here: false, otherInstances: [], lost }, reached)!;
   };
   const { state, health, toolCount, initialized, connections, nextRetryAt, reason } = of(false);

@@ -23,7 +23,7 @@ export interface LostInstance {
    * back.
    */
   readonly awaitedSince: number;
-  readonly offered: AdvertisedServer;
+  readonly advertised: AdvertisedServer;
 }
 
 /** Which process of which node. */
@@ -67,7 +67,7 @@ export class LostInstances {
     if (kept.length === 0) return;
     const [first] = this.#nodes.keys();
     if (this.#nodes.size >= MAX_NODES) this.#forget(first!);
-    const named = new Map(kept.map((offered) => [offered.definition.name, offered]));
+    const named = new Map(kept.map((advertised) => [advertised.definition.name, advertised]));
     const awaitedSince = this.#clock.now();
     const lost: LostNode = { node, servers: named, left, awaitedSince, heard: null, disarm: () => {} };
     this.#nodes.set(node.peer, lost);
@@ -85,7 +85,7 @@ export class LostInstances {
   }
 
   /** The node, or its next process, is there and has not said yet what it has. */
-  awaitAnew(node: NodeProcess): void {
+  awaitAgain(node: NodeProcess): void {
     for (const lost of this.#of(node)) {
       // It may be there for long without being readable: it is not waited for without end.
       if (lost.heard === node.peer) continue;
@@ -101,7 +101,7 @@ export class LostInstances {
   }
 
   /** It was this node that was gone: nodes that are there will be heard of in a moment. */
-  awaitAllAnew(): void {
+  awaitAllAgain(): void {
     for (const lost of this.#nodes.values()) lost.awaitedSince = this.#clock.now();
     this.#node.serversChanged();
   }
@@ -117,8 +117,8 @@ export class LostInstances {
 
   *[Symbol.iterator](): Iterator<LostInstance> {
     for (const { node, left, heard, awaitedSince, servers } of this.#nodes.values()) {
-      for (const offered of servers.values()) {
-        yield { node: node.id, left, heard: heard !== null, awaitedSince, offered };
+      for (const advertised of servers.values()) {
+        yield { node: node.id, left, heard: heard !== null, awaitedSince, advertised };
       }
     }
   }
@@ -162,7 +162,7 @@ function remedyOf({ left, heard }: LostInstance, reached: boolean): string {
 
 /** What its node said of it last, less what can no longer be true. */
 export function statusOfLost(lost: LostInstance, reached: boolean): ServerStatus | null {
-  const { status } = lost.offered;
+  const { status } = lost.advertised;
   if (status === null) return null;
   return {
     ...status,

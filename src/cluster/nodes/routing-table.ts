@@ -8,7 +8,7 @@ import type { AdvertisedServer } from './own-advertisement.ts';
 /** Another node that has a server, with what it says of it. */
 export interface RemoteInstance {
   readonly node: NodeView;
-  readonly offered: AdvertisedServer;
+  readonly advertised: AdvertisedServer;
 }
 
 /** Nodes that mean different things by one name. */
@@ -82,18 +82,18 @@ export function routingTable(
     one.own = true;
     one.nodes.push(own.id);
   }
-  for (const [node, offered] of others) {
-    for (const server of offered) {
+  for (const [node, advertised] of others) {
+    for (const server of advertised) {
       const one = known.side(server.definition.name, digestsOf(server));
-      one.instances.push({ node, offered: server });
+      one.instances.push({ node, advertised: server });
       one.nodes.push(node.id);
     }
   }
   const gone = new Sides<LostInstance>();
   for (const instance of lost) {
-    const { name } = instance.offered.definition;
+    const { name } = instance.advertised.definition;
     if (known.has(name)) continue;
-    const one = gone.side(name, digestsOf(instance.offered));
+    const one = gone.side(name, digestsOf(instance.advertised));
     one.instances.push(instance);
     one.nodes.push(instance.node);
   }
@@ -167,7 +167,7 @@ function placeOf(name: string, { own: here, instances }: Side<RemoteInstance>, o
     const { server, process } = own.servers.get(name)!;
     return { server, process, here, otherInstances: instances, lost: null };
   }
-  const { definition } = instances[0]!.offered;
+  const { definition } = instances[0]!.advertised;
   return {
     server: foreignServer(definition),
     process: definition.process,
@@ -179,9 +179,9 @@ function placeOf(name: string, { own: here, instances }: Side<RemoteInstance>, o
 
 /** Of a singleton only the node where it ran has a status. Any of them may be the one that is back first. */
 function lostPlace({ instances }: Side<LostInstance>): Place {
-  const told = instances.find(({ offered }) => offered.status !== null) ?? instances[0]!;
-  const lost = { ...told, awaitedSince: Math.max(...instances.map(({ awaitedSince }) => awaitedSince)) };
-  const { definition } = lost.offered;
+  const shown = instances.find(({ advertised }) => advertised.status !== null) ?? instances[0]!;
+  const lost = { ...shown, awaitedSince: Math.max(...instances.map(({ awaitedSince }) => awaitedSince)) };
+  const { definition } = lost.advertised;
   return { server: foreignServer(definition), process: definition.process, here: false, otherInstances: [], lost };
 }
 

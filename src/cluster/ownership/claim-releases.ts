@@ -2,7 +2,7 @@ import type { ClusterDeps } from '../cluster-deps.ts';
 import { fencingToken, type LazyBucket } from '../lazy-bucket.ts';
 import type { NodeLease } from '../lease/node-lease.ts';
 import { claimText, readClaim, recordKey } from './claim-record.ts';
-import type { Claim } from './held-claims.ts';
+import type { Claim } from './own-claims.ts';
 
 const AGAIN_MS = 1_000;
 /** Records that are still to be freed; beyond that the oldest are left to the end of this node. */

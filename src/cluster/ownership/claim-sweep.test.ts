@@ -203,7 +203,7 @@ test('a process that is older than what was forgotten is no one’s: epochs do n
   const client = clientOf('session');
   const key = callerKey(client, 'session');
   await bench.alive('a', 'b');
-  const spare = await ownership.own(server, client, 'spare');
+  const warm = await ownership.own(server, client, 'spare');
   // Somebody owned the session after the spare was started, and it was forgotten that he did.
   const b = bench.node('b');
   const owner = await b.claim('s', key, client);
@@ -214,7 +214,7 @@ test('a process that is older than what was forgotten is no one’s: epochs do n
   const again = await a.claim('s', key, client);
   assert.ok(again.kind === 'mine' && again.claim.fresh);
   assert.equal(ownership.mayAdopt(server, client), false);
-  spare.release();
+  warm.release();
   const younger = await ownership.own(server, client, 'spare');
   await a.claim('s', callerKey(clientOf('next'), 'session'), clientOf('next'));
   assert.equal(ownership.mayAdopt(server, clientOf('next')), true);

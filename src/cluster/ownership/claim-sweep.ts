@@ -141,7 +141,7 @@ export class ClaimSweep {
   async #look(): Promise<Look> {
     const oldUpTo = this.#oldUpTo();
     let look = nothing();
-    const told = ({ key, revision }: Revised, gone: boolean): void => {
+    const changed = ({ key, revision }: Revised, gone: boolean): void => {
       look.highest = Math.max(look.highest, revision);
       if (!gone) look.keys.push(key);
       else if (revision <= oldUpTo && look.marks.length < MAX_MARKS) look.marks.push({ key, revision });
@@ -152,8 +152,8 @@ export class ClaimSweep {
       onBegin: () => {
         look = nothing();
       },
-      put: (record) => told(record, false),
-      gone: (key, revision) => told({ key, revision }, true),
+      put: (record) => changed(record, false),
+      gone: (key, revision) => changed({ key, revision }, true),
       onReady: resolve,
     });
     const incarnation = await promise.finally(() => watch.close());

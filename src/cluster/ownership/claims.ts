@@ -9,7 +9,7 @@ import type { Nodes } from '../nodes/nodes.ts';
 import { type Claimed, claimText, forgottenUpTo, raiseFloor, readClaim, recordKey } from './claim-record.ts';
 import { ClaimReleases } from './claim-releases.ts';
 import { ClaimSweep } from './claim-sweep.ts';
-import { Claim, HeldClaims } from './held-claims.ts';
+import { Claim, OwnClaims } from './own-claims.ts';
 import { servesCalls } from './placement.ts';
 
 /** Whose something is. */
@@ -41,7 +41,7 @@ export class Claims {
   readonly #leases: LazyBucket;
   readonly #lease: NodeLease;
   readonly #node: Pick<ThisNode, 'claimLost'>;
-  readonly #mine = new HeldClaims();
+  readonly #mine = new OwnClaims();
   readonly #sweep: ClaimSweep;
   readonly #releases: ClaimReleases;
   #takenOver = 0;

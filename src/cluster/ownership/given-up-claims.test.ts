@@ -40,7 +40,7 @@ function mended({ local }: PlayedNode): void {
   local.failed.clear();
 }
 
-function told(nodes: ClusterBench): string[] {
+function answer(nodes: ClusterBench): string[] {
   return nodes.nodes.flatMap(({ events }) => events.heard.filter((text) => text.startsWith('stateLost')));
 }
 
@@ -63,7 +63,7 @@ test('a new session whose process its node cannot start is served by a home wher
     mended(a);
     assert.equal(await servedBy(nodes, a, 'three'), '{"node":"a"}', 'and comes here again as soon as it can');
     assert.equal(await servedBy(nodes, a, 'one'), '{"node":"b"}');
-    assert.deepEqual(told(nodes), [], 'nothing was lost');
+    assert.deepEqual(answer(nodes), [], 'nothing was lost');
   }));
 
 test('a session that had state in a process that cannot be started again goes on at another home, and is told', () =>
@@ -72,7 +72,7 @@ test('a session that had state in a process that cannot be started again goes on
     assert.equal(await servedBy(nodes, a, 'one'), '{"node":"a"}');
     breaks(a);
     assert.equal(await servedBy(nodes, a, 'one'), '{"node":"b"}');
-    assert.deepEqual(told(nodes), ['stateLost memory one']);
+    assert.deepEqual(answer(nodes), ['stateLost memory one']);
   }));
 
 test('while a process of the session runs here, and after a call that may have run, the session stays', () =>
@@ -136,7 +136,7 @@ test('a session whose own process cannot be started beside those of others goes 
     assert.equal(a.local.calls.length, 2, 'one try');
     await servedBy(nodes, b, 'old');
     assert.deepEqual([a.local.calls.length, b.local.calls.length], [3, 2]);
-    assert.deepEqual(told(nodes), []);
+    assert.deepEqual(answer(nodes), []);
   }));
 
 test('a session whose process starts at no home is told why, by the second, and at once', () =>
@@ -238,7 +238,7 @@ test('where a call may have run in a session’s first process, its state counts
     assert.equal(await servedBy(nodes, a, 'one'), 'UNKNOWN');
     breaks(a);
     assert.equal(await servedBy(nodes, a, 'one'), '{"node":"b"}');
-    assert.deepEqual(told(nodes), ['stateLost memory one']);
+    assert.deepEqual(answer(nodes), ['stateLost memory one']);
   }));
 
 test('a call whose time is over, or for which there is no room, gives up nothing', () =>
@@ -264,7 +264,7 @@ test('fault:F30 the session of a dead node is taken over by the home where the s
     d.cut();
     await nodes.pass(5_000);
     assert.equal(await servedBy(nodes, a, 'one'), '{"node":"b"}');
-    assert.deepEqual(told(nodes), ['stateLost memory one']);
+    assert.deepEqual(answer(nodes), ['stateLost memory one']);
     d.restore();
   }));
 
@@ -292,5 +292,5 @@ test('a node without the server calls the home where it runs, and is sent on by 
     await nodes.pass(1_000);
     for (const session of sessions) assert.equal(await servedBy(nodes, c, `${session} later`), '{"node":"b"}');
     assert.equal(a.local.calls.length, asked);
-    assert.deepEqual(told(nodes), []);
+    assert.deepEqual(answer(nodes), []);
   }));

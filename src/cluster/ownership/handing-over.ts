@@ -1,6 +1,6 @@
 import type { ClusterDeps } from '../cluster-deps.ts';
 import type { KnownServers } from '../nodes/known-servers.ts';
-import type { Claim } from './held-claims.ts';
+import type { Claim } from './own-claims.ts';
 import type { OwnedCalls } from './owned-calls.ts';
 import { servesCalls } from './placement.ts';
 

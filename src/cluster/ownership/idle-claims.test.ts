@@ -46,12 +46,12 @@ test('what a caller without a session owns is given up once nothing has run of i
 test('a spare process that became somebody’s counts as theirs', () =>
   onNodes(async (nodes) => {
     const a = await nodes.join('a', [memory]);
-    const spare = await a.cluster.ownership.own(memory, clientOf(null), 'spare');
+    const warm = await a.cluster.ownership.own(memory, clientOf(null), 'spare');
     assert.equal(await servedBy(nodes, a, 'memory', null), '{"node":"a"}');
-    spare.adopted(clientOf(null));
+    warm.adopted(clientOf(null));
     await nodes.pass(LONG_MS);
-    assert.deepEqual([a.cluster.figures.owned, spare.stillMine], [2, true]);
-    spare.release();
+    assert.deepEqual([a.cluster.figures.owned, warm.stillMine], [2, true]);
+    warm.release();
     await nodes.pass(LONG_MS);
     assert.equal(a.cluster.figures.owned, 0);
   }));

@@ -185,7 +185,7 @@ test('fault:F31 what a node owned that stood still is free when nothing of it is
   onNodes(async (nodes) => {
     const memory = serverNamed('memory', { isolation: 'session' });
     const [a, b] = [await nodes.join('a', [memory]), await nodes.join('b', [memory])];
-    const spare = await a.cluster.ownership.own(memory, clientOf(null), 'spare');
+    const warm = await a.cluster.ownership.own(memory, clientOf(null), 'spare');
     assert.equal(wordOf(await nodes.until(callOf(a, 'memory', 's'))), '{"node":"a"}');
     const ended = Promise.withResolvers<void>();
     a.local.ending = ended.promise;
@@ -204,7 +204,7 @@ test('fault:F31 what a node owned that stood still is free when nothing of it is
     await nodes.pass(2_000);
     assert.equal(b.local.calls.length, 0, 'not beside what is left of it');
     ended.resolve();
-    spare.release();
+    warm.release();
     assert.equal(wordOf(await nodes.until(called)), '{"node":"b"}');
     await nodes.pass(2_000);
     const records = await nodes.state.bucket('trunkline_claims', { ttlMs: 0 });

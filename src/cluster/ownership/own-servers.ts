@@ -8,7 +8,7 @@ import { instancesInstead } from '../nodes/instances.ts';
 import type { KnownServers } from '../nodes/known-servers.ts';
 import type { Place } from '../nodes/routing-table.ts';
 import { type ClaimEnd, HandingOver } from './handing-over.ts';
-import type { Claim } from './held-claims.ts';
+import type { Claim } from './own-claims.ts';
 import type { OwnedCalls } from './owned-calls.ts';
 import { SINGLETON, servesCalls } from './placement.ts';
 

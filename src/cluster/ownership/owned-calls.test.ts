@@ -4,7 +4,7 @@ import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
 import type { Claims } from './claims.ts';
-import { Claim } from './held-claims.ts';
+import { Claim } from './own-claims.ts';
 import { OwnedCalls } from './owned-calls.ts';
 
 test('the oldest call of a claim is found whatever came and went meanwhile; streams do not count', async () => {

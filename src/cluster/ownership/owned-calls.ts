@@ -2,7 +2,7 @@ import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
 import type { Claims } from './claims.ts';
-import type { Claim } from './held-claims.ts';
+import type { Claim } from './own-claims.ts';
 
 /** What nothing ran on at one look and at the next is given up. */
 const LOOK_MS = 60_000;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
-import { HeardEvents } from '../../../test/support/played-upstreams.ts';
+import { RecordedEvents } from '../../../test/support/played-upstreams.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { OwnNode } from '../lease/own-node.ts';
@@ -28,7 +28,7 @@ function played() {
       return question.promise;
     },
   };
-  const owners = new Owners(clock, new HeardEvents(), {} as OwnNode, { owned: { claims } } as unknown as OwnServers);
+  const owners = new Owners(clock, new RecordedEvents(), {} as OwnNode, { owned: { claims } } as unknown as OwnServers);
   const found: (string | null)[] = [];
   const find = async (): Promise<void> => {
     const instance = await owners.instanceOfOwner(place, 'key');
@@ -44,7 +44,7 @@ test('a session whose process runs here under its claim is engaged, and nobody e
   const claims = { mine: (server: string, key: string) => (held && server === 'memory' && key === 's' ? claim : null) };
   const servers = { owned: { claims }, leaving: () => false, handingOver: { isBarred: () => barred } };
   const own = servers as unknown as OwnServers;
-  const owners = new Owners(new FakeClock(), new HeardEvents(), {} as OwnNode, own);
+  const owners = new Owners(new FakeClock(), new RecordedEvents(), {} as OwnNode, own);
   const engaged = (sessionId: string | null, server: object = {}, process = true): unknown =>
     owners.engaged(
       { server: { name: 'memory', isolation: null, singleton: false, ...server }, process } as unknown as Place,

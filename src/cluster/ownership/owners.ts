@@ -5,7 +5,7 @@ import type { UpstreamEvents } from '../../model/ports.ts';
 import type { OwnNode } from '../lease/own-node.ts';
 import { type Place, type RemoteInstance, runsOnce } from '../nodes/routing-table.ts';
 import type { Owner } from './claims.ts';
-import type { Claim } from './held-claims.ts';
+import type { Claim } from './own-claims.ts';
 import type { OwnServers } from './own-servers.ts';
 import { SINGLETON } from './placement.ts';
 
@@ -70,7 +70,7 @@ export class Owners {
   /** The instance that has it; null where that is this node or none, or while it is not known. */
   async instanceOfOwner({ server, otherInstances }: Place, key: string): Promise<RemoteInstance | null> {
     if (otherInstances.length === 0 || this.#claims.mine(server.name, key) !== null) return null;
-    const owner = await this.#toldSoon(server.name, key);
+    const owner = await this.#answerSoon(server.name, key);
     return otherInstances.find(({ node }) => owner?.kind === 'theirs' && node.peer === owner.peer) ?? null;
   }
 
@@ -85,7 +85,7 @@ export class Owners {
   }
 
   /** null without an owner, and where the store does not answer soon. While it does not answer, it is not waited for. */
-  #toldSoon(server: string, key: string): Promise<Owner | null> {
+  #answerSoon(server: string, key: string): Promise<Owner | null> {
     const clock = this.#clock;
     const askAgainAt = this.#askAgainAt;
     if (askAgainAt !== null && clock.now() < askAgainAt) return Promise.resolve(null);
@@ -93,12 +93,12 @@ export class Owners {
       this.#askAgainAt = clock.now() + AGAIN_MS;
       return null;
     };
-    const told = this.#claims.owner(server, key).then((owner) => {
+    const answer = this.#claims.owner(server, key).then((owner) => {
       this.#askAgainAt = null;
       return owner;
     }, unanswered);
     // It was silent a moment ago: asked again, and not waited for.
-    return askAgainAt === null ? within(clock, SOON_MS, told, unanswered) : Promise.resolve(unanswered());
+    return askAgainAt === null ? within(clock, SOON_MS, answer, unanswered) : Promise.resolve(unanswered());
   }
 
   #isEnding(claim: Claim): boolean {

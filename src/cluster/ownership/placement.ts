@@ -2,7 +2,7 @@ import { type ClientProfile, callerKey, isolationOf } from '../../model/client-p
 import type { Upstreams } from '../../model/ports.ts';
 import { cannotStart, hasRoom, makesRoom, runs } from '../nodes/instances.ts';
 import { type Place, type RemoteInstance, runsOnce } from '../nodes/routing-table.ts';
-import type { Claim } from './held-claims.ts';
+import type { Claim } from './own-claims.ts';
 
 /** The one process, or set of processes, of a server that runs once in the cluster. */
 export const SINGLETON = 'singleton';
@@ -28,7 +28,8 @@ export function affinity(
   lists: Pick<Upstreams, 'knownCatalog'>,
 ): string | null {
   // Every call asks this: what is known of the server is looked up only where it decides.
-  const isolation = server.isolation ?? isolationOf(server, lists.knownCatalog(server.name, client)?.hello.era ?? null);
+  const isolation =
+    server.isolation ?? isolationOf(server, lists.knownCatalog(server.name, client)?.handshake.era ?? null);
   return isolation === 'shared' ? null : callerKey(client, isolation);
 }
 

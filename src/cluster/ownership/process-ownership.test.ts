@@ -9,7 +9,7 @@ test('fault:F31 a process that is nobody’s yet is given to no client whose cla
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [MEMORY]), await nodes.join('b', [MEMORY])];
     const { ownership } = a.cluster;
-    const spare = await ownership.own(MEMORY, clientOf(null), 'spare');
+    const warm = await ownership.own(MEMORY, clientOf(null), 'spare');
     a.local.keeps = true;
     const waiting = callOf(a, 'memory', 'one');
     await nodes.pass(100);
@@ -20,7 +20,7 @@ test('fault:F31 a process that is nobody’s yet is given to no client whose cla
     assert.equal((await nodes.until(callOf(b, 'memory', 'one'))).kind, 'answer');
     a.restore();
     await nodes.pass(2_000);
-    assert.deepEqual([spare.stillMine, ownership.mayAdopt(MEMORY, clientOf('one'))], [true, false]);
-    assert.throws(() => spare.adopted(clientOf('one')), /does not own/);
+    assert.deepEqual([warm.stillMine, ownership.mayAdopt(MEMORY, clientOf('one'))], [true, false]);
+    assert.throws(() => warm.adopted(clientOf('one')), /does not own/);
     await assert.rejects(ownership.own(MEMORY, clientOf('one'), 'session'), /b/);
   }));

@@ -4,7 +4,7 @@ import type { Owned, Ownership } from '../../model/ports.ts';
 import type { Server } from '../../model/server.ts';
 import type { OwnNode } from '../lease/own-node.ts';
 import type { Claims } from './claims.ts';
-import type { Claim } from './held-claims.ts';
+import type { Claim } from './own-claims.ts';
 import { isSingleton } from './own-servers.ts';
 import { SINGLETON } from './placement.ts';
 
@@ -85,20 +85,20 @@ class OfClaim implements Owned {
   }
 }
 
-interface SpareDeps {
+interface WarmClaimDeps {
   readonly claims: Claims;
-  readonly spare: Claim;
+  readonly warm: Claim;
   readonly claimOf: (client: ClientProfile) => Claim;
   /** It serves a client, or has ended. */
   readonly taken: () => void;
 }
 
 /** A process that was started before it had a client, under a claim of its own. */
-class OfSpare extends OfClaim {
-  readonly #deps: SpareDeps;
+class OfWarmClaim extends OfClaim {
+  readonly #deps: WarmClaimDeps;
 
-  constructor(deps: SpareDeps) {
-    super(deps.claims, deps.spare);
+  constructor(deps: WarmClaimDeps) {
+    super(deps.claims, deps.warm);
     this.#deps = deps;
   }
 
@@ -108,9 +108,9 @@ class OfSpare extends OfClaim {
   }
 
   protected override released(): void {
-    const { claims, spare, taken } = this.#deps;
+    const { claims, warm, taken } = this.#deps;
     taken();
-    void claims.release(spare.server, spare.key, true);
+    void claims.release(warm.server, warm.key, true);
   }
 }
 
@@ -119,7 +119,7 @@ export class ProcessOwnership implements Ownership {
   readonly #claims: Claims;
   readonly #self: Pick<OwnNode, 'epoch'>;
   readonly #peer: string;
-  #spares = 0;
+  #warmCount = 0;
   /** Those that serve no client yet. */
   readonly #waiting = new Set<Claim>();
 
@@ -138,25 +138,25 @@ export class ProcessOwnership implements Ownership {
     if (whose === 'shared' || server.isolation === 'shared') return new Unowned(this.#self.epoch);
     if (whose !== 'spare') return new OfClaim(this.#claims, await this.#claim(server, keyOf(server, client), client));
     // A warm process has no client yet; its epoch is one of its own, older than that of any later owner.
-    const spare = await this.#claim(server, `spare ${this.#peer} ${++this.#spares}`, null);
-    this.#waiting.add(spare);
+    const warm = await this.#claim(server, `spare ${this.#peer} ${++this.#warmCount}`, null);
+    this.#waiting.add(warm);
     const claimOf = (its: ClientProfile): Claim => {
       const claim = this.#claims.mine(server.name, keyOf(server, its));
       if (claim === null)
         throw new Error(`a process of ${server.name} was given to a client that this node does not own`);
       return claim;
     };
-    return new OfSpare({ claims: this.#claims, spare, claimOf, taken: () => this.#waiting.delete(spare) });
+    return new OfWarmClaim({ claims: this.#claims, warm, claimOf, taken: () => this.#waiting.delete(warm) });
   }
 
   /** A client whose claim was lost while it waited has none at this instant: another node may serve it by now. */
   mayAdopt(server: Server, client: ClientProfile): boolean {
     if (isSingleton(server)) return true;
     const claim = this.#claims.mine(server.name, keyOf(server, client));
-    return claim?.fresh === true && claim.forgotten < this.#oldestSpare(server.name);
+    return claim?.fresh === true && claim.forgotten < this.#oldestWarm(server.name);
   }
 
-  #oldestSpare(server: string): number {
+  #oldestWarm(server: string): number {
     let oldest = Number.POSITIVE_INFINITY;
     for (const claim of this.#waiting) if (claim.server === server) oldest = Math.min(oldest, claim.since);
     return oldest;

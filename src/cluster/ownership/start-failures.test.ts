@@ -185,21 +185,21 @@ test('whoever asks at the instant in which nobody has it does not bring it back 
 
 test('a start is in vain after fifteen seconds without one that came to something', async () => {
   const clock = new FakeClock();
-  const vain = new StartFailures(clock);
-  assert.equal(vain.isLong('one', true), false);
+  const failures = new StartFailures(clock);
+  assert.equal(failures.isLong('one', true), false);
   await clock.advance(GIVE_UP_MS - 1);
-  assert.deepEqual([vain.isLong('one', true), vain.isLong('two', true)], [false, false]);
+  assert.deepEqual([failures.isLong('one', true), failures.isLong('two', true)], [false, false]);
   await clock.advance(1);
-  assert.deepEqual([vain.isLong('one', true), vain.isLong('two', true)], [true, false]);
-  assert.deepEqual([vain.isLong('one', false), vain.isLong('one', true)], [false, false]);
-  vain.gaveUp('one');
-  assert.deepEqual([vain.paused('one'), vain.paused('two')], [true, false]);
+  assert.deepEqual([failures.isLong('one', true), failures.isLong('two', true)], [true, false]);
+  assert.deepEqual([failures.isLong('one', false), failures.isLong('one', true)], [false, false]);
+  failures.gaveUp('one');
+  assert.deepEqual([failures.paused('one'), failures.paused('two')], [true, false]);
   await clock.advance(PAUSE_MS - 1);
-  assert.equal(vain.paused('one'), true);
+  assert.equal(failures.paused('one'), true);
   await clock.advance(1);
-  assert.deepEqual([vain.paused('one'), vain.isLong('one', true)], [false, false]);
-  vain.gaveUp('one');
-  vain.gaveUp('two');
-  vain.forget('one');
-  assert.deepEqual([vain.paused('one'), vain.paused('two')], [false, true]);
+  assert.deepEqual([failures.paused('one'), failures.isLong('one', true)], [false, false]);
+  failures.gaveUp('one');
+  failures.gaveUp('two');
+  failures.forget('one');
+  assert.deepEqual([failures.paused('one'), failures.paused('two')], [false, true]);
 });

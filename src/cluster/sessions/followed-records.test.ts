@@ -55,7 +55,7 @@ async function followed() {
     answers: (does: boolean) => {
       answers = does;
     },
-    toldTooEarly: async () => {
+    readyTooEarly: async () => {
       watcher!.onBegin?.();
       watcher!.onReady?.(bucket.incarnation);
       await settled();
@@ -64,10 +64,10 @@ async function followed() {
 }
 
 test('fault:F28 what a store has not told is asked for before it is taken for gone: it says so before it has told everything', async () => {
-  const { bucket, heard, records, toldTooEarly } = await followed();
+  const { bucket, heard, records, readyTooEarly } = await followed();
   await bucket.delete('two');
   heard.length = 0;
-  await toldTooEarly();
+  await readyTooEarly();
   assert.deepEqual(heard, ['one x']);
   await bucket.delete('two');
   assert.deepEqual(heard, ['one x']);
@@ -75,9 +75,9 @@ test('fault:F28 what a store has not told is asked for before it is taken for go
 });
 
 test('fault:F28 while the store does not answer nothing is taken for gone', async () => {
-  const { bucket, clock, heard, records, answers, toldTooEarly } = await followed();
+  const { bucket, clock, heard, records, answers, readyTooEarly } = await followed();
   answers(false);
-  await toldTooEarly();
+  await readyTooEarly();
   await clock.advance(5_000);
   assert.deepEqual(heard, []);
   answers(true);
@@ -90,10 +90,10 @@ test('fault:F28 while the store does not answer nothing is taken for gone', asyn
 });
 
 test('fault:F28 what the store does not find, and nobody has deleted, is not gone, nor is it written over', async () => {
-  const { bucket, clock, heard, records, toldTooEarly, unread } = await followed();
+  const { bucket, clock, heard, records, readyTooEarly, unread } = await followed();
   const { revision } = (await bucket.get('one'))!;
   unread.add('one');
-  await toldTooEarly();
+  await readyTooEarly();
   assert.deepEqual(heard.splice(0), ['two x']);
   unread.clear();
   await clock.advance(1_000);
@@ -101,17 +101,17 @@ test('fault:F28 what the store does not find, and nobody has deleted, is not gon
   assert.equal((await bucket.get('one'))?.revision, revision);
   await bucket.delete('two');
   heard.length = 0;
-  await toldTooEarly();
+  await readyTooEarly();
   assert.deepEqual(heard, ['one x']);
   await records.close();
 });
 
 test('fault:F28 of a node that has ended nothing looks for records any more, whatever it was told while it ended', async () => {
-  const { clock, records, answers, toldTooEarly } = await followed();
+  const { clock, records, answers, readyTooEarly } = await followed();
   answers(false);
-  await toldTooEarly();
+  await readyTooEarly();
   const closing = records.close();
-  await toldTooEarly();
+  await readyTooEarly();
   await clock.advance(4_000);
   await closing;
   await clock.advance(4_000);

@@ -49,9 +49,9 @@ export class FollowedRecords implements KnownRecords, WrittenRecords {
   readonly #bucket: LazyBucket;
   readonly #writes: WriteBehind;
   /** Heard of since the last full listing began. */
-  #told = new Set<string>();
+  #received = new Set<string>();
   /** Heard of before that, and not since; until it is heard of again, or is gone. */
-  readonly #untold = new Set<string>();
+  readonly #unconfirmed = new Set<string>();
   /** Heard of while something of this node's own was being written. */
   readonly #late = new Map<string, StateRecord>();
   readonly #progress = new Progress();
@@ -106,18 +106,18 @@ export class FollowedRecords implements KnownRecords, WrittenRecords {
 
   heard(record: StateRecord): void {
     const { key, value } = record;
-    this.#told.add(key);
-    const again = this.#untold.delete(key);
+    this.#received.add(key);
+    const again = this.#unconfirmed.delete(key);
     if (this.#owner.merged !== undefined && this.#writes.has(key)) this.#late.set(key, record);
     else this.#owner.heard(key, value, again);
   }
 
   known(key: string): boolean {
-    return this.#told.has(key) || this.#untold.has(key);
+    return this.#received.has(key) || this.#unconfirmed.has(key);
   }
 
   isMissing(key: string): boolean {
-    return this.#untold.has(key) && !this.#writes.has(key);
+    return this.#unconfirmed.has(key) && !this.#writes.has(key);
   }
 
   merged(key: string, value: Buffer, there: Buffer): Buffer {
@@ -131,8 +131,8 @@ export class FollowedRecords implements KnownRecords, WrittenRecords {
 
   #forget(key: string): void {
     this.#late.delete(key);
-    this.#told.delete(key);
-    this.#untold.delete(key);
+    this.#received.delete(key);
+    this.#unconfirmed.delete(key);
     this.#owner.gone(key);
   }
 
@@ -147,14 +147,14 @@ export class FollowedRecords implements KnownRecords, WrittenRecords {
   }
 
   /** Everything was listed, for the first time or again: what was not was deleted, or lost. */
-  #toldAll(): void {
+  #confirmAll(): void {
     this.#owner.heardAll?.();
-    this.#missing = new MissingRecords(this.#deps, this.#bucket, this.#name, this, this.#untold);
+    this.#missing = new MissingRecords(this.#deps, this.#bucket, this.#name, this, this.#unconfirmed);
   }
 
   recall(key: string): Buffer | null {
     const value = this.#owner.recall(key);
-    if (value === null) this.#untold.delete(key);
+    if (value === null) this.#unconfirmed.delete(key);
     return value;
   }
 
@@ -172,13 +172,13 @@ export class FollowedRecords implements KnownRecords, WrittenRecords {
         },
         onBegin: () => {
           this.#missing?.stop();
-          for (const key of this.#told) this.#untold.add(key);
-          this.#told = new Set();
+          for (const key of this.#received) this.#unconfirmed.add(key);
+          this.#received = new Set();
           // Revisions of another making tell nothing.
           this.#late.clear();
-          this.#progress.beginAnew();
+          this.#progress.restart();
         },
-        onReady: () => this.#toldAll(),
+        onReady: () => this.#confirmAll(),
       });
       if (this.#closed) watch.close();
       else this.#watch = watch;
@@ -249,7 +249,7 @@ export class Progress {
   }
 
   /** Everything is listed again; in another making of the bucket, revisions begin again. */
-  beginAnew(): void {
+  restart(): void {
     this.#upTo = 0;
   }
 }

@@ -112,7 +112,7 @@ test('a node that knows nothing of the question holds nobody up', async () => {
 test('revisions of another making of the bucket begin again', async () => {
   const progress = new Progress();
   progress.heard(40);
-  progress.beginAnew();
+  progress.restart();
   let heard = false;
   void progress.heardUpTo(3).come.then(() => {
     heard = true;

@@ -21,7 +21,7 @@ const SETTLES_MS = 3_000;
  * The same where sessions can be read and are not followed: others may be as slow to hear that the store has lost
  * something.
  */
-const SETTLES_UNTOLD_MS = 10_000;
+const SETTLES_INCOMPLETE_MS = 10_000;
 const SESSIONS = 'trunkline_sessions';
 /** Those that are used are written once a minute; the sweep ends others far sooner. */
 const KEPT_MS = 8 * 24 * 3_600_000;
@@ -57,7 +57,7 @@ export class SharedSessionRecords implements SessionRecords, RecordOwner {
   /** Until then others may not have written all that they know. */
   #settlesAt = Number.POSITIVE_INFINITY;
   /** Everything that is there was listed once. */
-  #told = false;
+  #complete = false;
   #warned = false;
   #closed = false;
 
@@ -99,7 +99,7 @@ export class SharedSessionRecords implements SessionRecords, RecordOwner {
       }
     }
     if (away === null && clock.now() >= this.#settlesAt) {
-      this.#warnUnlessTold();
+      this.#warnUnlessComplete();
       return null;
     }
     const text =
@@ -137,13 +137,13 @@ export class SharedSessionRecords implements SessionRecords, RecordOwner {
 
   /** What cannot be followed can be read all the same: that it is not there is known then, in a moment. */
   #answers(does: boolean): void {
-    if (this.#told) return;
+    if (this.#complete) return;
     if (!does) this.#settlesAt = Number.POSITIVE_INFINITY;
-    else this.#settlesAt = Math.min(this.#settlesAt, this.#deps.clock.now() + SETTLES_UNTOLD_MS);
+    else this.#settlesAt = Math.min(this.#settlesAt, this.#deps.clock.now() + SETTLES_INCOMPLETE_MS);
   }
 
-  #warnUnlessTold(): void {
-    if (this.#told || this.#warned) return;
+  #warnUnlessComplete(): void {
+    if (this.#complete || this.#warned) return;
     this.#warned = true;
     this.#deps.logger.warn('sessions_not_followed', { bucket: SESSIONS });
   }
@@ -169,7 +169,7 @@ export class SharedSessionRecords implements SessionRecords, RecordOwner {
   }
 
   heardAll(): void {
-    this.#told = true;
+    this.#complete = true;
     this.#settlesAt = this.#deps.clock.now() + SETTLES_MS;
   }
 

@@ -41,16 +41,16 @@ test('S2.29 a task that one node began is known to all, and to those that join l
   assert.deepEqual(b.find('s', 't1', ADA), record);
   // What is heard at any node is known at all of them, and wakes who waits there; nobody else is told twice.
   const woken: string[] = [];
-  const told: string[] = [];
+  const reported: string[] = [];
   a.watch(record.key, ({ status }) => woken.push(`a ${status}`));
-  a.changed = ({ status }) => told.push(`a ${status}`);
-  b.changed = ({ status }) => told.push(`b ${status}`);
+  a.changed = ({ status }) => reported.push(`a ${status}`);
+  b.changed = ({ status }) => reported.push(`b ${status}`);
   b.update(record, { status: 'completed', description: Buffer.from('{"status":"completed"}'), answer: ANSWER });
   await settled();
   assert.deepEqual(a.get(record.key), b.get(record.key));
   assert.deepEqual(a.get(record.key)?.answer, ANSWER);
   assert.deepEqual(woken, ['a completed']);
-  assert.deepEqual(told, ['b completed']);
+  assert.deepEqual(reported, ['b completed']);
   const late = nodes.node();
   await settled();
   assert.equal(late.get(record.key)?.status, 'completed');
@@ -123,7 +123,7 @@ test('a task of a session that is a pipe of its node is no other node’s affair
 test('who looks for a task moments before it was told of finds it; for one that is nobody’s it does not wait long', async () => {
   const nodes = new Nodes();
   const [a, b] = [nodes.node(), nodes.node()];
-  const looking = b.told(
+  const looking = b.lookUp(
     () => b.find('s', 't1', ADA),
     (found) => found !== null,
   );
@@ -133,7 +133,7 @@ test('who looks for a task moments before it was told of finds it; for one that 
   assert.equal((await looking)?.key, record.key);
   let over = false;
   const never = b
-    .told(
+    .lookUp(
       () => b.find('s', 'none', ADA),
       (found) => found !== null,
     )

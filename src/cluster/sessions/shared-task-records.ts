@@ -6,7 +6,7 @@ import type { TaskFollower, TaskRecord, TaskRecords } from '../../model/ports.ts
 import type { Sealing } from '../../model/sealing.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { LazyBucket } from '../lazy-bucket.ts';
-import { SealingAnew } from '../sealing-anew.ts';
+import { Resealing } from '../resealing.ts';
 import { FollowedRecords, type RecordOwner } from './followed-records.ts';
 
 const TASKS = 'trunkline_tasks';
@@ -37,7 +37,7 @@ type Written = { readonly format: number; readonly record: TaskRecord };
 export class SharedTaskRecords implements TaskRecords, RecordOwner {
   readonly #deps: SharedTaskRecordsDeps;
   readonly #records: FollowedRecords;
-  readonly #sealingAnew: SealingAnew | null;
+  readonly #resealing: Resealing | null;
   #follower: TaskFollower | null = null;
 
   constructor(deps: SharedTaskRecordsDeps) {
@@ -46,12 +46,12 @@ export class SharedTaskRecords implements TaskRecords, RecordOwner {
     const settings = { bucket: TASKS, keptMs: KEPT_MS, maxValueBytes: MAX_RECORD_BYTES };
     this.#records = new FollowedRecords(deps, settings, this);
     const bucket = new LazyBucket(state, TASKS, { ttlMs: KEPT_MS, maxValueBytes: MAX_RECORD_BYTES });
-    const anew = ({ key, value }: StateRecord): Buffer | null => {
+    const reseal = ({ key, value }: StateRecord): Buffer | null => {
       const record = sealing.outdated?.(contextOf(key), value.toString()) === true ? this.#read(key, value) : null;
       return record === null ? null : this.#sealed(record);
     };
     const changing = sealing.outdated !== undefined;
-    this.#sealingAnew = changing ? new SealingAnew({ bucket, name: TASKS, clock, logger, anew }) : null;
+    this.#resealing = changing ? new Resealing({ bucket, name: TASKS, clock, logger, reseal }) : null;
   }
 
   load(): Iterable<TaskRecord> {
@@ -73,7 +73,7 @@ export class SharedTaskRecords implements TaskRecords, RecordOwner {
   }
 
   close(): Promise<void> {
-    this.#sealingAnew?.close();
+    this.#resealing?.close();
     return this.#records.close();
   }
 

@@ -71,7 +71,7 @@ export class ClientsElsewhere implements SubscriptionOwner, StreamOwner {
   readonly #left: LeftStreams | null;
   /** Of the streams of this node; undefined where nodes share no log. */
   readonly copies: CopiesOfStreams | undefined;
-  readonly #books: { close(): void };
+  readonly #givenUpHints: { close(): void };
   readonly #subscriptions: SharedSubscriptions;
   #own: OwnClients | null = null;
   #ownSubscriptions: OwnSubscriptions | null = null;
@@ -87,7 +87,7 @@ export class ClientsElsewhere implements SubscriptionOwner, StreamOwner {
     this.#posts = new PostedBodies(bus, (post) => this.#own?.posted(post) ?? JUST_BEGUN);
     this.#streams = new ResumedStreams(bus, nodes, new NodeEnds(nodes, leases, clock), this);
     this.#subscriptions = new SharedSubscriptions(deps, nodes, this);
-    this.#books = bus.subscribe(GIVEN_UP, (payload, from) => {
+    this.#givenUpHints = bus.subscribe(GIVEN_UP, (payload, from) => {
       if (from === bus.peer) return;
       const { sessionId, server, uri } = unpackFrame<GivenUp>(payload).header;
       this.#ownSubscriptions?.givenUp(sessionId, server, uri);
@@ -95,17 +95,17 @@ export class ClientsElsewhere implements SubscriptionOwner, StreamOwner {
   }
 
   /** The clients and the core of this node, which need us to be made. */
-  attach(own: OwnClients, books: OwnSubscriptions): void {
+  attach(own: OwnClients, subscriptions: OwnSubscriptions): void {
     this.#own = own;
-    this.#ownSubscriptions = books;
+    this.#ownSubscriptions = subscriptions;
   }
 
   /** To all other nodes: one of them may have the subscription in its books. A hint; lost in an outage. */
   givenUp(sessionId: string, server: string, uri: string): void {
     if (uri.length > MAX_URI) return;
-    const told: GivenUp = { sessionId, server, uri };
-    this.#subscriptions.givenUp(told);
-    this.#bus.publish(GIVEN_UP, packFrame(told));
+    const givenUp: GivenUp = { sessionId, server, uri };
+    this.#subscriptions.givenUp(givenUp);
+    this.#bus.publish(GIVEN_UP, packFrame(givenUp));
   }
 
   /** A session has subscribed to a resource here. */
@@ -177,7 +177,7 @@ export class ClientsElsewhere implements SubscriptionOwner, StreamOwner {
     this.#calls.close();
     this.#posts.close();
     this.#streams.close();
-    this.#books.close();
+    this.#givenUpHints.close();
   }
 
   listening(sessionId: string): boolean {

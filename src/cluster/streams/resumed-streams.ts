@@ -89,14 +89,14 @@ export class ResumedStreams {
         to: peer,
         deadlineMs: LONGEST_MS,
         onEmit: (payload) => {
-          const { header: told, pieces } = unpackFrame<StreamTold>(payload);
+          const { header: frame, pieces } = unpackFrame<StreamFrame>(payload);
           if (sink === null) {
             sink = open();
             sink.onClose = () => call.cancel('the client has gone');
             resolve('served');
           }
-          if (told.kind === 'retry') sink.retry(told.ms);
-          if (told.kind !== 'event' || sink.event(told.id, pieces, told.droppable) || sink.closed) return;
+          if (frame.kind === 'retry') sink.retry(frame.ms);
+          if (frame.kind !== 'event' || sink.event(frame.id, pieces, frame.droppable) || sink.closed) return;
           sink.onDrain = () => call.resume();
           call.pause();
         },
@@ -126,7 +126,7 @@ function subject(peer: string): string {
 }
 
 /** What is sent to the node where the client has its stream. The first one opens the stream; an event is the piece. */
-type StreamTold =
+type StreamFrame =
   | { readonly kind: 'open' }
   | { readonly kind: 'event'; readonly id: string | null; readonly droppable: boolean }
   | { readonly kind: 'retry'; readonly ms: number };
@@ -176,8 +176,8 @@ class SinkElsewhere implements EventSink {
     this.#ended();
   }
 
-  #tell(told: StreamTold, parts: readonly Buffer[] = []): boolean {
-    const fits = this.#serving.emit(packFrame(told, parts));
+  #tell(frame: StreamFrame, parts: readonly Buffer[] = []): boolean {
+    const fits = this.#serving.emit(packFrame(frame, parts));
     if (!fits) this.#full = true;
     return fits;
   }

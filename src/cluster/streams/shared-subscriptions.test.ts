@@ -72,7 +72,7 @@ class Bench {
   readonly state = new MemorySharedState(this.clock);
   readonly there = new Set<string>();
   readonly listening = new Set<string>();
-  readonly told: string[] = [];
+  readonly reported: string[] = [];
   answers: SubscribedAgain[] = [];
 
   async node(self: string, state: SharedState = this.state): Promise<SharedSubscriptions> {
@@ -83,11 +83,11 @@ class Bench {
       {
         listening: () => this.listening.has(self),
         again: async ({ uri }) => {
-          this.told.push(`${self} again ${uri}`);
+          this.reported.push(`${self} again ${uri}`);
           return this.answers.shift() ?? 'agreed';
         },
-        hint: ({ exposed }) => void this.told.push(`${self} hint ${exposed}`),
-        drop: ({ uri }) => void this.told.push(`${self} drop ${uri}`),
+        hint: ({ exposed }) => void this.reported.push(`${self} hint ${exposed}`),
+        drop: ({ uri }) => void this.reported.push(`${self} drop ${uri}`),
       },
     );
     await this.pass(0);
@@ -103,7 +103,7 @@ class Bench {
 
   /** What was told since. */
   take(): string[] {
-    return this.told.splice(0);
+    return this.reported.splice(0);
   }
 
   async records(): Promise<number> {
@@ -123,10 +123,10 @@ test('check:C9 of several nodes that hear of the end of one, a single one subscr
   a.close();
   for (const node of [b, c]) node.gone('a');
   await bench.pass(100);
-  const told = bench.take();
-  assert.equal(told.length, 2);
-  assert.ok(told.some((line) => line.endsWith('again counter://value')));
-  assert.ok(told.some((line) => line.endsWith('again counter://other')));
+  const reported = bench.take();
+  assert.equal(reported.length, 2);
+  assert.ok(reported.some((line) => line.endsWith('again counter://value')));
+  assert.ok(reported.some((line) => line.endsWith('again counter://other')));
   // And no more of it, whoever hears of the end of whom.
   b.gone('a');
   void c.opened(SESSION, false);

@@ -56,7 +56,7 @@ interface Mine {
 interface Writing {
   readonly key: string;
   /** The revision in which another node had it by then, or it was deleted; 0: none. */
-  outdone: number;
+  superseded: number;
   telling: number;
 }
 
@@ -240,7 +240,7 @@ export class SharedSubscriptions {
     while (this.#unwritten.size > 0 && !this.#closed) {
       const [key, written] = this.#unwritten.entries().next().value!;
       this.#unwritten.delete(key);
-      const writing: Writing = { key, outdone: 0, telling: this.#telling };
+      const writing: Writing = { key, superseded: 0, telling: this.#telling };
       this.#writing = writing;
       try {
         if (written === null) await this.#delete(key);
@@ -251,7 +251,7 @@ export class SharedSubscriptions {
         await pause(this.#deps.clock, AGAIN_MS);
       }
       this.#writing = null;
-      if (writing.outdone > 0 && writing.telling === this.#telling) this.#outdone(key, writing.outdone);
+      if (writing.superseded > 0 && writing.telling === this.#telling) this.#superseded(key, writing.superseded);
     }
     this.#running = false;
   }
@@ -272,7 +272,7 @@ export class SharedSubscriptions {
         put: (record) => this.#heard(record),
         gone: (key, revision) => this.#gone(key, revision),
         onBegin: () => this.#telling++,
-        onReady: () => this.#told(),
+        onReady: () => this.#allRead(),
       });
       if (this.#closed) watch.close();
       else this.#watch = watch;
@@ -286,19 +286,19 @@ export class SharedSubscriptions {
   #heard({ key, value, revision }: StateRecord): void {
     const written = writtenIn(value);
     if (written === null || keyOf(written) !== key) return;
-    if (this.#know(key, written, revision) && written.peer !== this.#self) this.#outdone(key, revision);
+    if (this.#know(key, written, revision) && written.peer !== this.#self) this.#superseded(key, revision);
   }
 
   #gone(key: string, revision: number): void {
-    this.#outdone(key, revision);
+    this.#superseded(key, revision);
     if (!this.#mine.has(key)) this.#forget(key);
   }
 
   /** In this revision another node had it, or it was deleted. What this node has written may be newer. */
-  #outdone(key: string, revision: number): void {
+  #superseded(key: string, revision: number): void {
     if (this.#unwritten.has(key)) return;
     if (this.#writing?.key === key) {
-      Object.assign(this.#writing, { outdone: revision, telling: this.#telling });
+      Object.assign(this.#writing, { superseded: revision, telling: this.#telling });
       return;
     }
     const mine = this.#mine.get(key);
@@ -345,7 +345,7 @@ export class SharedSubscriptions {
   }
 
   /** What was not listed is not there any more; where the store has lost what is this node's, it is written again. */
-  #told(): void {
+  #allRead(): void {
     for (const known of [...this.#known.values()]) {
       for (const [key, { telling }] of [...known]) {
         if (telling >= this.#telling) continue;

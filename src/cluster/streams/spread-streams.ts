@@ -15,7 +15,7 @@ interface OwnStreams extends ClientStreams {
 /** Sessions whose streams are remembered to be at another node. */
 const MAX_SESSIONS = 65_536;
 /** In one message. */
-const MAX_TOLD = 1_000;
+const MAX_PER_MESSAGE = 1_000;
 
 /**
  * The streams of clients, wherever they hold them open: what is for a session goes to the node that has its stream, and
@@ -28,7 +28,7 @@ export class SpreadStreams implements ClientStreams, OpenStreams {
   /** Those whose node is gone. */
   readonly #lost = new LruMap<true>(MAX_SESSIONS);
   /** The nodes that know which streams are open here. */
-  readonly #told = new Set<string>();
+  readonly #informed = new Set<string>();
   #own: OwnStreams | null = null;
 
   constructor(messages: SideMessages, nodes: Nodes) {
@@ -54,17 +54,17 @@ export class SpreadStreams implements ClientStreams, OpenStreams {
   /** Nodes have come or gone: who has come hears which streams are open here. */
   met(): void {
     const there = new Set([...this.#nodes.others()].map(({ peer }) => peer));
-    for (const peer of this.#told) if (!there.has(peer)) this.#told.delete(peer);
+    for (const peer of this.#informed) if (!there.has(peer)) this.#informed.delete(peer);
     for (const peer of there) {
-      if (this.#told.has(peer)) continue;
-      this.#told.add(peer);
+      if (this.#informed.has(peer)) continue;
+      this.#informed.add(peer);
       this.#tellAll(peer);
     }
   }
 
   /** What was said in an outage was not heard. */
   tellAgain(): void {
-    this.#told.clear();
+    this.#informed.clear();
     this.met();
   }
 
@@ -108,8 +108,8 @@ export class SpreadStreams implements ClientStreams, OpenStreams {
 
   #tellAll(peer: string): void {
     const open = [...(this.#own?.listeners() ?? [])];
-    for (let i = 0; i < open.length; i += MAX_TOLD) {
-      this.#messages.tell(peer, { kind: 'streams', sessionIds: open.slice(i, i + MAX_TOLD) });
+    for (let i = 0; i < open.length; i += MAX_PER_MESSAGE) {
+      this.#messages.tell(peer, { kind: 'streams', sessionIds: open.slice(i, i + MAX_PER_MESSAGE) });
     }
   }
 

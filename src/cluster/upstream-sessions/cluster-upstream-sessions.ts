@@ -4,9 +4,9 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { UpstreamSessionRecord } from '../../model/ports.ts';
 import type {
   OpenedSession,
+  SessionLock,
   SessionMember,
   SessionPlace,
-  SessionTurn,
   SharedUpstreamSessions,
 } from '../../model/shared-upstream-sessions.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
@@ -15,11 +15,11 @@ import type { OwnNode } from '../lease/own-node.ts';
 import type { KnownServers } from '../nodes/known-servers.ts';
 import type { Nodes } from '../nodes/nodes.ts';
 import type { Claims } from '../ownership/claims.ts';
-import { SealingAnew } from '../sealing-anew.ts';
+import { Resealing } from '../resealing.ts';
 import {
   openRecord,
   readWritten,
-  sealedAnew,
+  resealed,
   sealRecord,
   sessionKeyOf,
   type WrittenSession,
@@ -59,7 +59,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
   readonly #known: Pick<KnownServers, 'instances'>;
   readonly #bucket: LazyBucket;
   readonly #used: UsedSessions;
-  readonly #sealingAnew: SealingAnew | null;
+  readonly #resealing: Resealing | null;
   /** Which of them are being opened here, by a record that says so. */
   readonly #turns = new Set<string>();
   /** How members leave whose sessions no other node can use. */
@@ -82,14 +82,12 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     this.#used = new UsedSessions(deps, this.#bucket);
     this.streams = new SessionStreams(deps, claims, self, nodes);
     const { clock, logger, sealing } = deps;
-    const anew = (found: StateRecord): Buffer | null => sealedAnew(sealing, found);
+    const reseal = (found: StateRecord): Buffer | null => resealed(sealing, found);
     const changing = sealing.outdated !== undefined;
-    this.#sealingAnew = changing
-      ? new SealingAnew({ bucket: this.#bucket, name: SESSIONS, clock, logger, anew })
-      : null;
+    this.#resealing = changing ? new Resealing({ bucket: this.#bucket, name: SESSIONS, clock, logger, reseal }) : null;
   }
 
-  async enter(place: SessionPlace, gone: string | null, wanted: () => boolean): Promise<OpenedSession | SessionTurn> {
+  async enter(place: SessionPlace, gone: string | null, wanted: () => boolean): Promise<OpenedSession | SessionLock> {
     const { clock } = this.#deps;
     const key = sessionKeyOf(place);
     const own = this.#used.get(key);
@@ -177,7 +175,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
   close(): void {
     this.#closed = true;
     this.#used.close();
-    this.#sealingAnew?.close();
+    this.#resealing?.close();
     this.streams.close();
   }
 
@@ -190,7 +188,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     place: SessionPlace,
     key: string,
     gone: string | null,
-  ): Promise<OpenedSession | SessionTurn | 'again' | null> {
+  ): Promise<OpenedSession | SessionLock | 'again' | null> {
     const { bus } = this.#deps;
     const found = await this.#get(key);
     const held = found === null ? null : readWritten(found);
@@ -237,7 +235,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     held: WrittenSession | null,
     found: StateRecord | null,
     gone: string | null,
-  ): Promise<SessionTurn | null> {
+  ): Promise<SessionLock | null> {
     const replaces = gone !== null || held?.replaces === true || (held !== null && held.sealed !== '');
     const opening: WrittenSession = { by: this.#deps.bus.peer, since: null, replaces, sealed: '' };
     const revision =
@@ -247,7 +245,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     if (revision === null) return null;
     this.#turns.add(key);
     return {
-      kind: 'turn',
+      kind: 'lock',
       replaces,
       opened: (record) => this.#publish(place, key, record, revision),
       failed: () => this.#free(key, replaces, revision),
@@ -322,12 +320,12 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
   }
 
   /** Without the store: what this node knows, or one of its own, which is published later. */
-  #alone(place: SessionPlace, key: string, gone: string | null): OpenedSession | SessionTurn {
+  #alone(place: SessionPlace, key: string, gone: string | null): OpenedSession | SessionLock {
     const own = this.#used.get(key);
     if (own !== null && own.generation !== gone) return this.#goOn(own);
     this.#deps.logger.warn('server_session_alone', { server: place.server });
     return {
-      kind: 'turn',
+      kind: 'lock',
       replaces: gone !== null,
       opened: async (record) => {
         const generation = this.#used.ownGeneration();

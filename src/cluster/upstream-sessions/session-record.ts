@@ -44,7 +44,7 @@ export function sealRecord(sealing: Sealing, key: string, record: UpstreamSessio
 }
 
 /** The same session of the same generation, where it was sealed with a key that will go; else null. */
-export function sealedAnew(sealing: Sealing, found: StateRecord): Buffer | null {
+export function resealed(sealing: Sealing, found: StateRecord): Buffer | null {
   const written = readWritten(found);
   if (written === null || sealing.outdated?.(contextOf(found.key), written.sealed) !== true) return null;
   const record = openRecord(sealing, found.key, written.sealed);

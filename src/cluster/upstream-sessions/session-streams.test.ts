@@ -11,7 +11,7 @@ import { SessionStreams } from './session-streams.ts';
 
 const PLACE: SessionPlace = { server: 'web', identity: 'i', key: 'k' };
 
-interface Told {
+interface Reported {
   readonly streams: readonly { readonly key: string; readonly after: string | null }[];
 }
 
@@ -19,7 +19,7 @@ interface Told {
 class Bench {
   readonly claiming = Promise.withResolvers<void>();
   readonly released: string[] = [];
-  readonly told: Told[] = [];
+  readonly reported: Reported[] = [];
   readonly listened: (string | null)[] = [];
   able = true;
   lastEventId: string | null = null;
@@ -34,7 +34,7 @@ class Bench {
       publish: (_subject: string, pieces: readonly Buffer[]) => {
         const bytes = Buffer.concat(pieces);
         if (bytes.length > 512 * 1024) throw new Error(`a hint of ${bytes.length} bytes`);
-        this.told.push(unpackFrame<Told>(bytes).header);
+        this.reported.push(unpackFrame<Reported>(bytes).header);
       },
     };
     const claims = {
@@ -77,9 +77,9 @@ test('check:C9 ids of events that a server chose long are told to nobody, and st
   bench.lastEventId = 'x'.repeat(600_000);
   bench.streams.drain();
   await settled();
-  const told = bench.told.flatMap(({ streams }) => streams);
+  const reported = bench.reported.flatMap(({ streams }) => streams);
   assert.deepEqual(
-    told,
+    reported,
     Array.from({ length: 300 }, (_, at) => ({ key: `s${at}`, after: null })),
   );
   bench.streams.close();
@@ -94,9 +94,9 @@ test('check:C9 many ids of events of the usual kind are told, as many at a time 
   bench.lastEventId = '\u0001'.repeat(500);
   bench.streams.drain();
   await settled();
-  const told = bench.told.flatMap(({ streams }) => streams);
-  assert.equal(told.length, 300);
-  assert.ok(told.every(({ after }) => after === bench.lastEventId));
+  const reported = bench.reported.flatMap(({ streams }) => streams);
+  assert.equal(reported.length, 300);
+  assert.ok(reported.every(({ after }) => after === bench.lastEventId));
   bench.streams.close();
 });
 
@@ -111,7 +111,7 @@ test('check:C9 fault:F33 a node that begins to leave while it claims a stream le
   assert.deepEqual(bench.listened, []);
   assert.deepEqual(bench.released, ['stream s']);
   assert.deepEqual(
-    bench.told.flatMap(({ streams }) => streams),
+    bench.reported.flatMap(({ streams }) => streams),
     [{ key: 's', after: null }],
   );
   bench.streams.close();

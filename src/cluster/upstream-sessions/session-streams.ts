@@ -4,7 +4,7 @@ import { packFrame, unpackFrame } from '../frames/frame.ts';
 import type { OwnNode } from '../lease/own-node.ts';
 import type { Nodes } from '../nodes/nodes.ts';
 import type { Claims } from '../ownership/claims.ts';
-import type { Claim } from '../ownership/held-claims.ts';
+import type { Claim } from '../ownership/own-claims.ts';
 
 const SUBJECT = 'trunkline.unheard';
 const PREFIX = 'stream ';
@@ -13,7 +13,7 @@ const LOOK_MS = 500;
 /** A node that missed the message that a stream has no listener finds out by itself. */
 const LEVEL_MS = 60_000;
 /** In one message. */
-const MAX_TOLD = 100;
+const MAX_PER_MESSAGE = 100;
 /** Servers choose the ids of their events: longer ones are not published, and the next listener begins anew. */
 const MAX_AFTER = 512;
 
@@ -214,8 +214,8 @@ export class SessionStreams {
   }
 
   #tell(streams: Unheard['streams']): void {
-    for (let i = 0; i < streams.length; i += MAX_TOLD) {
-      const some = streams.slice(i, i + MAX_TOLD);
+    for (let i = 0; i < streams.length; i += MAX_PER_MESSAGE) {
+      const some = streams.slice(i, i + MAX_PER_MESSAGE);
       const unheard: Unheard = {
         streams: some.map(({ key, after }) => ({ key, after: (after?.length ?? 0) > MAX_AFTER ? null : after })),
       };

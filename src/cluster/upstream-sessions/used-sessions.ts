@@ -40,7 +40,7 @@ export class UsedSessions {
   readonly #deps: Deps;
   readonly #bucket: LazyBucket;
   readonly #kept = new Map<string, UsedEntry>();
-  readonly #hellos = new SharedHellos();
+  readonly #handshakes = new SharedHandshakes();
   #alone = 0;
   /** Of the bucket, when all of them were last known to be in it. */
   #incarnation = '';
@@ -61,8 +61,8 @@ export class UsedSessions {
   /** Returns the record as it is kept. */
   put(key: string, record: UpstreamSessionRecord, generation: string, how: PutHow): UpstreamSessionRecord {
     const before = this.#kept.get(key);
-    const kept = this.#hellos.taken(record);
-    if (before !== undefined) this.#hellos.left(before.record);
+    const kept = this.#handshakes.taken(record);
+    if (before !== undefined) this.#handshakes.left(before.record);
     if (this.#incarnation === '') this.#incarnation = this.#bucket.incarnation;
     this.#kept.set(key, {
       key,
@@ -79,7 +79,7 @@ export class UsedSessions {
 
   forget(key: string): void {
     const kept = this.#kept.get(key);
-    if (kept !== undefined) this.#hellos.left(kept.record);
+    if (kept !== undefined) this.#handshakes.left(kept.record);
     this.#kept.delete(key);
   }
 
@@ -220,30 +220,30 @@ export function listenAlone(stream: OwnStream, member: SessionMember): () => voi
   };
 }
 
-interface SharedHello {
+interface SharedHandshake {
   readonly text: string;
   sessions: number;
 }
 
 /** What a server says of itself is the same for all its sessions, nearly always: kept once, for as long as one has it. */
-export class SharedHellos {
-  readonly #hellos = new Map<string, SharedHello>();
+export class SharedHandshakes {
+  readonly #handshakes = new Map<string, SharedHandshake>();
 
   get size(): number {
-    return this.#hellos.size;
+    return this.#handshakes.size;
   }
 
   /** The record as it is to be kept, until it is `left`. */
   taken(record: UpstreamSessionRecord): UpstreamSessionRecord {
-    const known = this.#hellos.get(record.identity);
-    if (known === undefined) this.#hellos.set(record.identity, { text: record.hello, sessions: 1 });
+    const known = this.#handshakes.get(record.identity);
+    if (known === undefined) this.#handshakes.set(record.identity, { text: record.hello, sessions: 1 });
     if (known?.text !== record.hello) return record;
     known.sessions++;
     return { ...record, hello: known.text };
   }
 
   left({ identity, hello }: UpstreamSessionRecord): void {
-    const known = this.#hellos.get(identity);
-    if (known?.text === hello && --known.sessions === 0) this.#hellos.delete(identity);
+    const known = this.#handshakes.get(identity);
+    if (known?.text === hello && --known.sessions === 0) this.#handshakes.delete(identity);
   }
 }

@@ -8,11 +8,11 @@ import { type ConfigWatch, FilesAnswer, watchConfig } from './watch-config.ts';
 
 let folder = '';
 let watch: ConfigWatch | null = null;
-let told: string[] = [];
+let reported: string[] = [];
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'tl-watch-'));
-  told = [];
+  reported = [];
 });
 afterEach(() => {
   watch?.close();
@@ -21,7 +21,7 @@ afterEach(() => {
 
 function start(...files: string[]): void {
   const paths = files.map((file) => join(folder, file));
-  watch = watchConfig(paths, (changed) => told.push(...changed.map((file) => file.slice(folder.length + 1))), {
+  watch = watchConfig(paths, (changed) => reported.push(...changed.map((file) => file.slice(folder.length + 1))), {
     debounceMs: 20,
     pollMs: 50,
   });
@@ -32,8 +32,8 @@ function write(file: string, text: string): void {
 }
 
 async function heard(count = 1): Promise<string[]> {
-  for (let waited = 0; told.length < count && waited < 5000; waited += 10) await sleep(10);
-  return told.splice(0);
+  for (let waited = 0; reported.length < count && waited < 5000; waited += 10) await sleep(10);
+  return reported.splice(0);
 }
 
 test('a saved file is told, one saved unchanged is not', async () => {
@@ -43,7 +43,7 @@ test('a saved file is told, one saved unchanged is not', async () => {
   write('b', '1');
   write('other', 'x');
   await sleep(100);
-  assert.deepEqual(told, []);
+  assert.deepEqual(reported, []);
   write('a', '2');
   assert.deepEqual(await heard(), ['a']);
 });
@@ -124,7 +124,7 @@ test('nothing is told after close', async () => {
   write('a', '2');
   watch!.close();
   await sleep(100);
-  assert.deepEqual(told, []);
+  assert.deepEqual(reported, []);
 });
 
 test('check:A8 files that are there, that are not, and that are none have answered', async () => {

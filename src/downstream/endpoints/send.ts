@@ -20,7 +20,7 @@ export function sendParts(context: RequestContext, status: number, parts: readon
 
 /** The same, with parts that no code needs afterwards. */
 export function sendLastParts(context: RequestContext, status: number, parts: readonly Buffer[]): void {
-  context.answerWithLent(status, JSON_TYPE, parts);
+  context.answerWithPooled(status, JSON_TYPE, parts);
 }
 
 export function sendMessage(

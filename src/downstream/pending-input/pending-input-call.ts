@@ -49,28 +49,28 @@ export class PendingInputCall implements Reply {
   readonly wire: object | null;
   readonly #deps: PendingInputCallDeps;
   readonly #questions = new OpenQuestions();
-  #front: ClientExchange | null;
+  #attached: ClientExchange | null;
   #kept: Message[] = [];
   #keptBytes = 0;
   #outcome: Outcome | null = null;
   #gathering: (() => void) | null = null;
   #expiry: (() => void) | null = null;
 
-  constructor(call: ClientExchange, front: ClientExchange, wire: object | null, deps: PendingInputCallDeps) {
+  constructor(call: ClientExchange, attached: ClientExchange, wire: object | null, deps: PendingInputCallDeps) {
     this.call = call;
     this.wire = wire;
     this.#deps = deps;
-    this.#front = front;
+    this.#attached = attached;
     call.reply = this;
-    front.onCancel = (reason) => call.cancel(reason);
+    attached.onCancel = (reason) => call.cancel(reason);
   }
 
   get waitingForInput(): boolean {
-    return this.#front === null;
+    return this.#attached === null;
   }
 
   askFor(call: ClientExchange, request: Message): Promise<Message> {
-    const { capabilities } = (this.#front ?? call).client;
+    const { capabilities } = (this.#attached ?? call).client;
     const refused = refusalOf(call.request, request, capabilities);
     if (refused !== null) return Promise.reject(refused);
     const { length } = request.bytes;
@@ -86,40 +86,40 @@ export class PendingInputCall implements Reply {
 
   notify(call: ClientExchange, notification: Message, flow: Flow | null): void {
     if (notification.method === 'notifications/cancelled') this.#calledOff(notification);
-    else if (this.#front !== null) this.#tell(this.#front, call, notification, flow);
+    else if (this.#attached !== null) this.#tell(this.#attached, call, notification, flow);
     else this.#keep(notification);
   }
 
   answer(_call: ClientExchange, outcome: Outcome): void {
     this.#stopAsking('the call this question belongs to is over');
-    if (this.#front === null) this.#outcome = this.#keepable(outcome);
-    else this.#end(this.#front, outcome);
+    if (this.#attached === null) this.#outcome = this.#keepable(outcome);
+    else this.#end(this.#attached, outcome);
   }
 
   cancelled(call: ClientExchange): void {
     this.#stopAsking('the call this question belongs to was cancelled');
     const error = new GatewayError('CANCELLED', call.cancelled ?? 'the call was cancelled');
-    if (this.#front === null) this.#outcome = failure(error);
-    else this.#end(this.#front, failure(error));
+    if (this.#attached === null) this.#outcome = failure(error);
+    else this.#end(this.#attached, failure(error));
   }
 
   /** The client is back: gets what it missed, and the server the answers. `responses` is an object of the front's. */
-  attach(front: ClientExchange, responses: Range | null): void {
+  attach(attached: ClientExchange, responses: Range | null): void {
     this.#expiry?.();
     this.#expiry = null;
     if (this.#outcome !== null) {
-      this.#end(front, this.#outcome);
+      this.#end(attached, this.#outcome);
       return;
     }
-    this.#front = front;
-    front.onCancel = (reason) => this.call.cancel(reason);
+    this.#attached = attached;
+    attached.onCancel = (reason) => this.call.cancel(reason);
     const kept = this.#kept;
     this.#kept = [];
     this.#keptBytes = 0;
-    for (const notification of kept) this.#tell(front, this.call, notification, null);
-    if (responses !== null) this.#questions.take(front.request.bytes, responses);
+    for (const notification of kept) this.#tell(attached, this.call, notification, null);
+    if (responses !== null) this.#questions.take(attached.request.bytes, responses);
     // What was left out is asked again (mrtr §Error Handling), where this request declares it as well.
-    this.#questions.refuseUndeclared(front.client.capabilities);
+    this.#questions.refuseUndeclared(attached.client.capabilities);
     this.#gather();
   }
 
@@ -137,20 +137,20 @@ export class PendingInputCall implements Reply {
   }
 
   #gather(): void {
-    if (this.#front === null || this.#gathering !== null || this.#questions.size === 0) return;
+    if (this.#attached === null || this.#gathering !== null || this.#questions.size === 0) return;
     this.#gathering = this.#deps.clock.after(this.#deps.gatherMs, () => {
       this.#gathering = null;
-      this.#park();
+      this.#askInput();
     });
   }
 
-  #park(): void {
-    const front = this.#front;
-    if (front === null || this.#questions.size === 0) return;
-    this.#front = null;
-    front.onCancel = null;
+  #askInput(): void {
+    const attached = this.#attached;
+    if (attached === null || this.#questions.size === 0) return;
+    this.#attached = null;
+    attached.onCancel = null;
     this.#expiry = this.#deps.clock.after(this.#deps.ttlMs, () => this.forget(LEFT));
-    front.finish(answer(this.#deps.asking(this, this.#questions.asJson())));
+    attached.finish(answer(this.#deps.asking(this, this.#questions.asJson())));
   }
 
   #calledOff(notification: Message): void {
@@ -159,16 +159,16 @@ export class PendingInputCall implements Reply {
   }
 
   /** Progress goes under the token of the front, which need not be that of the first request. */
-  #tell(front: ClientExchange, call: ClientExchange, notification: Message, flow: Flow | null): void {
+  #tell(attached: ClientExchange, call: ClientExchange, notification: Message, flow: Flow | null): void {
     const token = progressToken(notification);
-    if (token === null || front.request === call.request) {
-      front.emit(notification, flow);
+    if (token === null || attached.request === call.request) {
+      attached.emit(notification, flow);
       return;
     }
-    const own = progressToken(front.request);
+    const own = progressToken(attached.request);
     if (own === null) return;
-    const insert = front.request.bytes.subarray(own.start, own.end);
-    front.emit(spliceMessage(notification, [{ ...token, insert }]), flow);
+    const insert = attached.request.bytes.subarray(own.start, own.end);
+    attached.emit(spliceMessage(notification, [{ ...token, insert }]), flow);
   }
 
   #keep(notification: Message): void {
@@ -193,11 +193,11 @@ export class PendingInputCall implements Reply {
     this.#questions.end(new GatewayError('CANCELLED', why));
   }
 
-  #end(front: ClientExchange, outcome: Outcome): void {
-    this.#front = null;
-    front.onCancel = null;
+  #end(attached: ClientExchange, outcome: Outcome): void {
+    this.#attached = null;
+    attached.onCancel = null;
     this.#deps.over(this);
-    front.finish(outcome);
+    attached.finish(outcome);
   }
 }
 

@@ -109,8 +109,8 @@ export class PendingInputRequests {
       held.bytes += bytes;
       return true;
     };
-    const front = call.standIn();
-    const opened: PendingInputCall = new PendingInputCall(call, front, wire, {
+    const attached = call.attachedRequest();
+    const opened: PendingInputCall = new PendingInputCall(call, attached, wire, {
       clock: this.#deps.clock,
       gatherMs: this.#deps.gatherMs ?? GATHER_MS,
       ttlMs: this.#ttlMs,
@@ -134,8 +134,8 @@ export class PendingInputRequests {
     this.#calls.set(opened, held);
     this.#perPrincipal.set(id, count + 1);
     inFlight.remove(call);
-    inFlight.add(front);
-    return front;
+    inFlight.add(attached);
+    return attached;
   }
 
   /** The result that asks a client to do something and then to call again. */

@@ -7,24 +7,24 @@ class Member implements Ageing {
   dueAt = 0;
   earlier: Ageing | null = null;
   later: Ageing | null = null;
-  readonly #told: string[];
+  readonly #reported: string[];
   readonly #name: string;
 
-  constructor(told: string[], name: string) {
-    this.#told = told;
+  constructor(reported: string[], name: string) {
+    this.#reported = reported;
     this.#name = name;
   }
 
   due(): void {
-    this.#told.push(this.#name);
+    this.#reported.push(this.#name);
   }
 }
 
 test('members become due in the order they came, each after its own delay, with one timer for all', async () => {
   const clock = new FakeClock();
   const queue = new AgeQueue(clock, 1_000);
-  const told: string[] = [];
-  const [a, b, c] = ['a', 'b', 'c'].map((name) => new Member(told, name)) as [Member, Member, Member];
+  const reported: string[] = [];
+  const [a, b, c] = ['a', 'b', 'c'].map((name) => new Member(reported, name)) as [Member, Member, Member];
   queue.join(a);
   await clock.advance(400);
   queue.join(b);
@@ -32,43 +32,43 @@ test('members become due in the order they came, each after its own delay, with 
   queue.join(c);
   assert.equal(clock.pending, 1);
   await clock.advance(200);
-  assert.deepEqual(told, ['a']);
+  assert.deepEqual(reported, ['a']);
   await clock.advance(400);
-  assert.deepEqual(told, ['a', 'b']);
+  assert.deepEqual(reported, ['a', 'b']);
   await clock.advance(400);
-  assert.deepEqual(told, ['a', 'b', 'c']);
+  assert.deepEqual(reported, ['a', 'b', 'c']);
   assert.equal(clock.pending, 0, 'no timer when nobody waits');
 });
 
 test('who leaves is not told, wherever it stood, and can come again', async () => {
   const clock = new FakeClock();
   const queue = new AgeQueue(clock, 1_000);
-  const told: string[] = [];
-  const members = ['a', 'b', 'c', 'd'].map((name) => new Member(told, name));
+  const reported: string[] = [];
+  const members = ['a', 'b', 'c', 'd'].map((name) => new Member(reported, name));
   for (const member of members) queue.join(member);
   for (const i of [1, 0, 3]) queue.leave(members[i]!);
   queue.leave(members[1]!);
   await clock.advance(500);
   queue.join(members[0]!);
   await clock.advance(500);
-  assert.deepEqual(told, ['c']);
+  assert.deepEqual(reported, ['c']);
   await clock.advance(500);
-  assert.deepEqual(told, ['c', 'a']);
+  assert.deepEqual(reported, ['c', 'a']);
 });
 
 test('a member that makes another wait while it is told loses nothing', async () => {
   const clock = new FakeClock();
   const queue = new AgeQueue(clock, 1_000);
-  const told: string[] = [];
-  const second = new Member(told, 'second');
+  const reported: string[] = [];
+  const second = new Member(reported, 'second');
   const first = new (class extends Member {
     override due(): void {
       super.due();
       queue.join(second);
     }
-  })(told, 'first');
+  })(reported, 'first');
   queue.join(first);
   await clock.advance(1_000);
   await clock.advance(1_000);
-  assert.deepEqual(told, ['first', 'second']);
+  assert.deepEqual(reported, ['first', 'second']);
 });

@@ -9,12 +9,12 @@ import { PendingAsks } from './pending-asks.ts';
 test('a question that nobody waits for any more is called off at its client, under the id it was put by', async () => {
   const clock = new FakeClock();
   const asks = new PendingAsks('p', clock);
-  const told: string[] = [];
+  const reported: string[] = [];
   const session = {
     ended: false,
     client: { capabilities: '{"roots":{}}' },
     asks: () => asks,
-    channel: { calledOff: (bytes: Buffer) => told.push(bytes.toString()) },
+    channel: { calledOff: (bytes: Buffer) => reported.push(bytes.toString()) },
   };
   const sent: { readonly id: string }[] = [];
   const ask = (id: string) =>
@@ -34,7 +34,7 @@ test('a question that nobody waits for any more is called off at its client, und
   await late;
   await settled();
   assert.deepEqual(
-    told.map((text) => JSON.parse(text)),
+    reported.map((text) => JSON.parse(text)),
     [
       {
         jsonrpc: '2.0',

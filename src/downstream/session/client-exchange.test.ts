@@ -17,18 +17,18 @@ const CLIENT: ClientProfile = {
 };
 
 test('an exchange that was concluded is answered once, and says to whoever comes later that it is over', () => {
-  const told: string[] = [];
+  const reported: string[] = [];
   const exchange = new ClientExchange(request('subscriptions/listen', '1', '{}', 'stateless'), CLIENT, {
     canAsk: false,
-    notify: () => void told.push('notified'),
+    notify: () => void reported.push('notified'),
     askFor: () => Promise.reject(new Error('not asked')),
-    answer: () => void told.push('answered'),
-    cancelled: () => void told.push('cancelled'),
+    answer: () => void reported.push('answered'),
+    cancelled: () => void reported.push('cancelled'),
   });
   const outcome: Outcome = answer(result('1', '{}', 'stateless'));
   exchange.conclude(outcome, 'the gateway is stopping');
   assert.equal(exchange.cancelled, 'the gateway is stopping');
   exchange.finish(outcome);
   exchange.cancel('too late');
-  assert.deepEqual(told, ['answered']);
+  assert.deepEqual(reported, ['answered']);
 });

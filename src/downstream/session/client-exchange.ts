@@ -61,7 +61,7 @@ export class ClientExchange implements Exchange {
   }
 
   /** Another exchange of the same request, to stand before the client in this one's place. */
-  standIn(): ClientExchange {
+  attachedRequest(): ClientExchange {
     return new ClientExchange(this.request, this.client, this.reply, this.#headers);
   }
 

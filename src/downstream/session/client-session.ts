@@ -25,7 +25,7 @@ export interface SessionChannel {
   deliver(notification: Message, server?: string): void;
   ask(request: Message, server?: string): Promise<Message>;
   /** Tells the client that a question it was asked is called off. */
-  calledOff(told: Buffer): void;
+  calledOff(cancellation: Buffer): void;
   /** Ends the streams; the session is over or the gateway stops. */
   close(): void;
 }

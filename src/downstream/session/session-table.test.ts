@@ -20,7 +20,7 @@ interface TableOptions {
   readonly max?: number;
   readonly maxPerPrincipal?: number;
   readonly records?: Map<string, SessionRecord>;
-  readonly crowded?: () => boolean;
+  readonly memoryScarce?: () => boolean;
 }
 
 function table(options: TableOptions = {}) {
@@ -41,7 +41,7 @@ function table(options: TableOptions = {}) {
     fingerprints: new Fingerprints(),
     settings: () => ({ idleMs: 1_800_000, max: options.max ?? 100, maxPerPrincipal: options.maxPerPrincipal ?? 100 }),
     onEnded: (sessionId) => void ended.push(sessionId),
-    ...(options.crowded === undefined ? {} : { crowded: options.crowded }),
+    ...(options.memoryScarce === undefined ? {} : { memoryScarce: options.memoryScarce }),
   });
   const create = (principal = ANONYMOUS, lasting = true) =>
     sessions.create({
@@ -148,13 +148,13 @@ test('stored sessions that nobody came back for after a restart are looked for a
 });
 
 test('fault:F40 no session is opened while memory is too short; those that are there go on', () => {
-  let crowded = false;
-  const { sessions, create } = table({ crowded: () => crowded });
+  let memoryScarce = false;
+  const { sessions, create } = table({ memoryScarce: () => memoryScarce });
   const { mcpSessionId } = create();
-  crowded = true;
+  memoryScarce = true;
   assert.throws(() => create(), { code: 'OVERLOADED' });
   assert.notEqual(sessions.find(mcpSessionId), undefined);
-  crowded = false;
+  memoryScarce = false;
   create();
   assert.equal(sessions.size, 2);
 });

@@ -26,7 +26,7 @@ export class SharedChannel implements SessionChannel, Reply {
   readonly #wire: SharedWire;
   readonly #deps: AskDeps;
   /** The client has its answer to `initialize`. */
-  #greeted = false;
+  #introduced = false;
 
   constructor(session: ClientSession, wire: SharedWire, deps: AskDeps) {
     this.#session = session;
@@ -44,11 +44,11 @@ export class SharedChannel implements SessionChannel, Reply {
 
   /** Before its answer to `initialize` a client is sent nothing: it has read no list yet that could have changed. */
   deliver(notification: Message, server?: string): void {
-    if (this.#greeted) this.#tell(null, notification, null, server);
+    if (this.#introduced) this.#tell(null, notification, null, server);
   }
 
-  calledOff(told: Buffer): void {
-    this.#wire.write(oneLine(told));
+  calledOff(cancellation: Buffer): void {
+    this.#wire.write(oneLine(cancellation));
   }
 
   notify(exchange: ClientExchange, notification: Message, flow: Flow | null): void {
@@ -67,7 +67,7 @@ export class SharedChannel implements SessionChannel, Reply {
     this.#leave(exchange);
     const parts = answerParts(exchange.request, this.#session.endpoint, outcome);
     this.#wire.write(oneLine(parts.length === 1 ? parts[0]! : Buffer.concat(parts)));
-    this.#greeted ||= exchange.request.method === 'initialize' && this.#session.introduced;
+    this.#introduced ||= exchange.request.method === 'initialize' && this.#session.introduced;
   }
 
   /** Answers a request that is no exchange, because it could not be read as one. `id` as written. */
@@ -98,6 +98,6 @@ export class SharedChannel implements SessionChannel, Reply {
 
   #leave(exchange: ClientExchange): void {
     this.#session.exchanges.remove(exchange);
-    for (const told of abandonAsks(this.#session, exchange)) this.#wire.write(told);
+    for (const cancellation of abandonAsks(this.#session, exchange)) this.#wire.write(cancellation);
   }
 }

@@ -89,8 +89,8 @@ export class StandaloneStreams implements SessionChannel {
 
   deliver(notification: Message, server?: string): void {
     if (notification.method === 'notifications/cancelled') {
-      const told = callOffAsk(this.#session, null, notification, server);
-      if (told !== null) this.#send(told);
+      const cancellation = callOffAsk(this.#session, null, notification, server);
+      if (cancellation !== null) this.#send(cancellation);
       return;
     }
     const bytes = notificationFor('stateful', notification, this.#session.client);
@@ -104,8 +104,8 @@ export class StandaloneStreams implements SessionChannel {
     return askClient(this.#session, null, request, this.#deps, (message) => this.#send(message), server);
   }
 
-  calledOff(told: Buffer): void {
-    this.#send(told);
+  calledOff(cancellation: Buffer): void {
+    this.#send(cancellation);
   }
 
   close(): void {

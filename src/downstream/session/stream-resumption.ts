@@ -101,7 +101,7 @@ export class StreamResumption {
       return true;
     }
     let now: LeftStream = left;
-    let told = false;
+    let sent = false;
     for (let step = 0; step < MAX_STEPS; step++) {
       if (now.next === null) {
         const standalone = this.#deps.standalone(session);
@@ -121,7 +121,7 @@ export class StreamResumption {
       } else {
         const sink = open();
         sayLeft(sink, now, session.endpoint);
-        told = true;
+        sent = true;
         if (!others.isElsewhere(now.next)) return this.#resumeHere(session, now.next, open);
         const how = await others.resume(session.id, now.next, open);
         if (how === 'served') return true;
@@ -130,10 +130,10 @@ export class StreamResumption {
       const found = await others.left(session.id, session.client.principal.id, now.next ?? lastEventId);
       if (found === null) break;
       now = found;
-      told = false;
+      sent = false;
     }
     // No client can learn that it goes on here.
-    if (!told) sayLeft(open(), now, session.endpoint);
+    if (!sent) sayLeft(open(), now, session.endpoint);
     this.#deps.standalone(session).connect(open());
     return true;
   }

@@ -43,10 +43,10 @@ test('S2.36 S2.37 check:B5 the first event names the URL to post to, answers com
   const accepted = await post(to, INIT);
   assert.equal(accepted.status, 202);
   assert.equal(accepted.text, '');
-  const hello = await stream.next();
-  assert.equal(hello?.event ?? 'message', 'message');
-  assert.equal(hello?.id, '1');
-  assert.equal(JSON.parse(hello!.data).result.protocolVersion, '2024-11-05');
+  const handshake = await stream.next();
+  assert.equal(handshake?.event ?? 'message', 'message');
+  assert.equal(handshake?.id, '1');
+  assert.equal(JSON.parse(handshake!.data).result.protocolVersion, '2024-11-05');
   assert.equal((await post(to, '{"jsonrpc":"2.0","method":"notifications/initialized"}')).status, 202);
   rig.core.on('tools/call', (exchange) => {
     exchange.emit(notification('notifications/progress', '{"progress":1.0}', 'stateful'));

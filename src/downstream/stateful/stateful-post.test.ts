@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test';
 import { call, DownstreamRig } from '../../../test/support/downstream-rig.ts';
 import { ok } from '../../../test/support/fake-core.ts';
 import { send } from '../../../test/support/raw-http.ts';
-import type { HelloView } from '../../gateway/hello-view.ts';
+import type { HandshakeView } from '../../gateway/handshake-view.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { answer, failure } from '../../model/outcome.ts';
 import { errorAnswer } from '../../protocol/compose.ts';
@@ -47,10 +47,10 @@ test('an unknown revision is answered with our newest stateful one', async () =>
 
 test('a server that cannot be reached opens no session', async () => {
   const before = rig.downstream.sessions.size;
-  const hello = rig.core.helloAnswer;
-  rig.core.helloAnswer = new GatewayError('NOT_SENT', 'it is down');
+  const handshake = rig.core.handshakeAnswer;
+  rig.core.handshakeAnswer = new GatewayError('NOT_SENT', 'it is down');
   const reply = await rig.post(call(1, 'initialize', { protocolVersion: '2025-11-25', capabilities: {} }));
-  rig.core.helloAnswer = hello;
+  rig.core.handshakeAnswer = handshake;
   assert.equal(reply.headers['mcp-session-id'], undefined);
   assert.equal(reply.json.error.code, 53001);
   assert.equal(rig.downstream.sessions.size, before);
@@ -59,10 +59,10 @@ test('a server that cannot be reached opens no session', async () => {
 test("a server's endpoint presents the server in its own words, known or not", async () => {
   const own =
     '{"protocolVersion":"2025-06-18","capabilities":{"x":1.0},"serverInfo":{"name":"m","version":"1"},"more":[1E3]}';
-  const hello = rig.core.helloAnswer;
-  rig.core.helloAnswer = {
-    ...(hello as HelloView),
-    hello: {
+  const handshake = rig.core.handshakeAnswer;
+  rig.core.handshakeAnswer = {
+    ...(handshake as HandshakeView),
+    handshake: {
       era: 'stateful',
       revision: '2025-06-18',
       result: Buffer.from(own),
@@ -73,7 +73,7 @@ test("a server's endpoint presents the server in its own words, known or not", a
   };
   const init = call(1, 'initialize', { protocolVersion: '2025-11-25', capabilities: {} });
   const reply = await rig.post(init, {}, '/servers/memory/mcp');
-  rig.core.helloAnswer = hello;
+  rig.core.handshakeAnswer = handshake;
   assert.equal(reply.text, `{"jsonrpc":"2.0","id":1,"result":${own.replace('2025-06-18', '2025-11-25')}}`);
 });
 

@@ -135,7 +135,7 @@ export class StatefulReply implements Reply, ResumableReply, Ageing {
   #leave(exchange: ClientExchange): void {
     this.#outstanding--;
     this.#session.exchanges.remove(exchange);
-    for (const told of abandonAsks(this.#session, exchange)) this.#stream?.send(told);
+    for (const cancellation of abandonAsks(this.#session, exchange)) this.#stream?.send(cancellation);
   }
 
   /** The reply as a stream; null when the client takes none, or has gone without a way to come back. */

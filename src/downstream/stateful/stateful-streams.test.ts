@@ -241,15 +241,15 @@ test('a cancel finds the call of its own session, and no answer follows', async 
   const held = new Held();
   const stream = await rig.stream(call('c', 'tools/call', { name: 't' }), headers);
   const exchange = await held.started;
-  let told = '';
+  let reported = '';
   exchange.onCancel = (reason) => {
-    told = reason;
+    reported = reason;
     held.finish(failure(new GatewayError('CANCELLED', reason)));
   };
   assert.equal((await rig.post(cancel, stranger)).status, 202);
-  assert.equal(told, '');
+  assert.equal(reported, '');
   assert.equal((await rig.post(cancel, headers)).status, 202);
-  assert.notEqual(told, '');
+  assert.notEqual(reported, '');
   assert.deepEqual(numbers(await stream.rest()), []);
 });
 
@@ -357,12 +357,12 @@ test('fault:F33 draining: no new sessions or streams, listening ends, calls fini
 
 test('when the gateway has to stop before a call is over, the client gets UNKNOWN', async () => {
   const other = await DownstreamRig.start({ patienceMs: 60_000 });
-  let told = '';
+  let reported = '';
   let running = false;
   other.core.on('tools/call', (exchange) => {
     running = true;
     exchange.onCancel = (reason) => {
-      told = reason;
+      reported = reason;
     };
     return new Promise(() => {});
   });
@@ -373,7 +373,7 @@ test('when the gateway has to stop before a call is over, the client gets UNKNOW
   const { json } = await reply;
   assert.equal(json.id, 9);
   assert.equal(json.error.code, 53002);
-  assert.notEqual(told, '');
+  assert.notEqual(reported, '');
   await other.close();
 });
 

@@ -10,7 +10,7 @@ import { LISTEN } from '../../protocol/methods.ts';
 import { oneLine } from '../../protocol/splice.ts';
 import type { Core } from '../core.ts';
 import type { Fingerprints } from '../endpoints/fingerprints.ts';
-import { discoverAnswer, listenCompletion } from '../endpoints/hello-answer.ts';
+import { discoverAnswer, listenCompletion } from '../endpoints/handshake-answer.ts';
 import { sealsInput } from '../identity/rights.ts';
 import { withPages } from '../pending-input/page-required.ts';
 import type { PendingInputRequests } from '../pending-input/pending-input-requests.ts';

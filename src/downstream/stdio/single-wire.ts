@@ -4,7 +4,7 @@ import type { Outcome } from '../../model/outcome.ts';
 import { answer, failure } from '../../model/outcome.ts';
 import type { Core } from '../core.ts';
 import type { Fingerprints } from '../endpoints/fingerprints.ts';
-import { initializeAnswer } from '../endpoints/hello-answer.ts';
+import { initializeAnswer } from '../endpoints/handshake-answer.ts';
 import { ClientExchange } from '../session/client-exchange.ts';
 import type { ClientSession } from '../session/client-session.ts';
 import { readInitialize } from '../session/initialize.ts';
@@ -57,10 +57,10 @@ export class SingleWire {
     const exchange = new ClientExchange(request, session.client, channel);
     session.exchanges.add(exchange);
     if (introduction instanceof GatewayError) exchange.finish(failure(introduction));
-    else void settle(exchange, this.#hello(session, request));
+    else void settle(exchange, this.#handshake(session, request));
   }
 
-  async #hello(session: ClientSession, request: Message): Promise<Outcome> {
+  async #handshake(session: ClientSession, request: Message): Promise<Outcome> {
     const { core, firstListWaitMs } = this.#deps;
     const message = await initializeAnswer(core, request, session.endpoint, session.client, firstListWaitMs());
     // A client may try again on the same wire when the server behind it was not there yet.

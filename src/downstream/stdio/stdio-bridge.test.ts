@@ -26,10 +26,10 @@ before(async () => {
 });
 after(() => rig.close());
 
-function bridge(port: number, patienceMs = 5_000, key = 'key-of-ada'): { pipes: LinePipes; front: StdioBridge } {
+function bridge(port: number, patienceMs = 5_000, key = 'key-of-ada'): { pipes: LinePipes; handler: StdioBridge } {
   const pipes = new LinePipes();
   const url = `http://127.0.0.1:${port}`;
-  const front = new StdioBridge(pipes, {
+  const handler = new StdioBridge(pipes, {
     client: openHttpClient(url),
     path: '/mcp',
     headers: ['Authorization', `Bearer ${key}`],
@@ -38,7 +38,7 @@ function bridge(port: number, patienceMs = 5_000, key = 'key-of-ada'): { pipes: 
     maxMessageBytes: 1024 * 1024,
     patienceMs,
   });
-  return { pipes, front };
+  return { pipes, handler };
 }
 
 async function until(condition: () => boolean): Promise<void> {
@@ -46,7 +46,7 @@ async function until(condition: () => boolean): Promise<void> {
 }
 
 test('check:B10 a stateful client on pipes reaches a running gateway, is told and asked, and says goodbye', async () => {
-  const { pipes, front } = bridge(rig.listener.port);
+  const { pipes, handler } = bridge(rig.listener.port);
   assert.equal((await pipes.send(INIT).message()).result.protocolVersion, '2025-11-25');
   pipes.send(INITIALIZED);
   rig.core.on('tools/call', async (exchange) => {
@@ -66,12 +66,12 @@ test('check:B10 a stateful client on pipes reaches a running gateway, is told an
   pipes.send('{"jsonrpc":');
   assert.equal((await pipes.message()).error.code, -32700);
   pipes.ends.write.end();
-  await front.closed;
+  await handler.closed;
   assert.ok(rig.core.ended.includes(sessionId!));
 });
 
 test('check:E3 a key that the gateway does not know is one error under the id of each request, and REFUSED', async () => {
-  const { pipes, front } = bridge(rig.listener.port, 5_000, 'key-of-nobody');
+  const { pipes, handler } = bridge(rig.listener.port, 5_000, 'key-of-nobody');
   for (const text of [INIT, stateless('tools/list', {}, { id: 'é' }).body]) {
     const { id, error } = await pipes.send(text).message();
     assert.deepEqual([id, error.data.outcome], [JSON.parse(text).id, 'REFUSED']);
@@ -80,11 +80,11 @@ test('check:E3 a key that the gateway does not know is one error under the id of
   // Nothing else was written in between.
   assert.equal((await pipes.send('{"jsonrpc":').message()).error.code, -32700);
   pipes.ends.write.end();
-  await front.closed;
+  await handler.closed;
 });
 
 test('check:B10 stateless requests get the headers their wire lacks; a cancel closes the stream', async () => {
-  const { pipes, front } = bridge(rig.listener.port);
+  const { pipes, handler } = bridge(rig.listener.port);
   const tool =
     '{"name":"ü","inputSchema":{"type":"object","properties":{"r":{"type":"string","x-mcp-header":"Region"}}}}';
   rig.core.on('tools/list', (exchange) => ok(exchange, `{"resultType":"complete","tools":[${tool}]}`));
@@ -105,7 +105,7 @@ test('check:B10 stateless requests get the headers their wire lacks; a cancel cl
   pipes.send('{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"slow"}}');
   await until(() => running!.cancelled !== null);
   pipes.ends.write.end();
-  await front.closed;
+  await handler.closed;
   assert.deepEqual(await pipes.rest(), [], 'no answer for what was cancelled');
 });
 
@@ -115,7 +115,7 @@ test('check:B10 the client does not notice that the gateway was replaced, nor th
   const options = { state, core, patienceMs: 50, agents: { ada: null } };
   const first = await DownstreamRig.start(options);
   const port = first.listener.port;
-  const { pipes, front } = bridge(port);
+  const { pipes, handler } = bridge(port);
   let second: DownstreamRig | null = null;
   try {
     await pipes.send(INIT).message();
@@ -135,14 +135,14 @@ test('check:B10 the client does not notice that the gateway was replaced, nor th
     assert.equal(core.ran.at(-1)!.client.capabilities, '{"roots":{}}');
   } finally {
     pipes.ends.write.end();
-    await front.closed;
+    await handler.closed;
     await second?.close();
     state.close();
   }
 });
 
 test('a stream that breaks is taken up where it broke', async () => {
-  const { pipes, front } = bridge(rig.listener.port);
+  const { pipes, handler } = bridge(rig.listener.port);
   await pipes.send(INIT).message();
   let running!: Exchange;
   let finish!: () => void;
@@ -164,7 +164,7 @@ test('a stream that breaks is taken up where it broke', async () => {
   finish();
   assert.deepEqual((await pipes.message()).result, { whole: true });
   pipes.ends.write.end();
-  await front.closed;
+  await handler.closed;
 });
 
 /** A connection that takes over a stream and is gone: what the first connection sees is its end. */
@@ -185,10 +185,10 @@ test('a gateway that is not there is told in the answer', async () => {
   const other = await DownstreamRig.start();
   const port = other.listener.port;
   await other.close();
-  const { pipes, front } = bridge(port, 100);
+  const { pipes, handler } = bridge(port, 100);
   const reply = await pipes.send(call(1, 'ping')).message();
   assert.equal(reply.id, 1);
   assert.equal(reply.error.code, 53001);
   pipes.ends.write.end();
-  await front.closed;
+  await handler.closed;
 });

@@ -9,10 +9,10 @@ test('a drain lets what is in flight on pipes be answered, of both eras, and tak
   const rig = await DownstreamRig.start();
   t.after(() => rig.close());
   const pipes = new LinePipes();
-  const front = rig.downstream.stdio(pipes);
+  const handler = rig.downstream.stdio(pipes);
   const clientInfo = { name: 'c', version: '1' };
-  const hello = { protocolVersion: '2025-11-25', capabilities: { roots: {} }, clientInfo };
-  await pipes.send(call(0, 'initialize', hello)).message();
+  const handshake = { protocolVersion: '2025-11-25', capabilities: { roots: {} }, clientInfo };
+  await pipes.send(call(0, 'initialize', handshake)).message();
   let go = (): void => {};
   const released = new Promise<void>((resolve) => {
     go = resolve;
@@ -37,7 +37,7 @@ test('a drain lets what is in flight on pipes be answered, of both eras, and tak
   assert.equal((await pipes.message()).id, 'new');
   assert.equal(rig.downstream.inFlight, 0);
   rig.downstream.close();
-  await front.closed;
+  await handler.closed;
 });
 
 test('what is still in flight on pipes when the gateway closes is told that it may have run', async (t) => {

@@ -15,7 +15,7 @@ after(() => rig.close());
 
 /** A client and the front that serves it. */
 class Pipes extends LinePipes {
-  readonly front = rig.downstream.stdio(this);
+  readonly handler = rig.downstream.stdio(this);
 }
 
 const INIT = call(0, 'initialize', {
@@ -46,7 +46,7 @@ test('check:B10 a stateful client is served line by line, asked, and told', asyn
   assert.equal((await pipes.message()).method, 'notifications/tools/list_changed');
   assert.equal((await pipes.send(INIT).message()).error.code, -32600);
   pipes.ends.write.end();
-  await pipes.front.closed;
+  await pipes.handler.closed;
   assert.ok(rig.core.ended.includes(client.sessionId!));
 });
 
@@ -55,28 +55,28 @@ test('check:B10 nothing is written before the answer to `initialize`, and change
   const changed = notification('notifications/tools/list_changed', null, 'stateful');
   const session = [...rig.downstream.sessions.values()].at(-1)!;
   rig.downstream.deliver(session.id, changed);
-  const hello = rig.core.hello.bind(rig.core);
-  rig.core.hello = (...said) => {
+  const handshake = rig.core.handshake.bind(rig.core);
+  rig.core.handshake = (...said) => {
     rig.downstream.deliver(session.id, changed);
-    return hello(...said);
+    return handshake(...said);
   };
   assert.equal((await pipes.send(INIT).message()).id, 0);
-  rig.core.hello = hello;
+  rig.core.handshake = handshake;
   rig.downstream.deliver(session.id, changed);
   assert.equal((await pipes.message()).method, 'notifications/tools/list_changed');
   assert.equal((await pipes.send(call(1, 'ping')).message()).id, 1);
   pipes.ends.write.end();
-  await pipes.front.closed;
+  await pipes.handler.closed;
 });
 
 test('check:B13 an `initialize` is not cancelled, whatever the client says', async () => {
   const pipes = new Pipes();
-  const { helloAnswer } = rig.core;
-  const hello = rig.core.hello.bind(rig.core);
+  const { handshakeAnswer } = rig.core;
+  const handshake = rig.core.handshake.bind(rig.core);
   let answer = (): void => {};
-  rig.core.hello = () =>
+  rig.core.handshake = () =>
     new Promise((resolve) => {
-      answer = () => resolve(helloAnswer);
+      answer = () => resolve(handshakeAnswer);
     });
   pipes.send(INIT);
   pipes.send('{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":0}}');
@@ -84,9 +84,9 @@ test('check:B13 an `initialize` is not cancelled, whatever the client says', asy
   assert.equal((await pipes.message()).id, 1, 'the cancellation has been read');
   answer();
   assert.equal((await pipes.message()).result.protocolVersion, '2025-06-18');
-  rig.core.hello = hello;
+  rig.core.handshake = handshake;
   pipes.ends.write.end();
-  await pipes.front.closed;
+  await pipes.handler.closed;
 });
 
 test('check:B10 stateless requests on the same pipes need no headers, and are cancelled by notification', async () => {
@@ -121,7 +121,7 @@ test('check:B10 stateless requests on the same pipes need no headers, and are ca
   pipes.send('{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"slow"}}');
   assert.deepEqual((await pipes.send(call(8, 'ping')).message()).id, 8, 'no answer for what was cancelled');
   pipes.ends.write.end();
-  await pipes.front.closed;
+  await pipes.handler.closed;
   assert.deepEqual(await pipes.rest(), []);
 });
 
@@ -139,7 +139,7 @@ test('junk is answered, and what follows is served', async () => {
   pipes.send('').send('   \r');
   assert.deepEqual((await pipes.send(call(1, 'ping')).message()).result, {});
   pipes.ends.write.end();
-  await pipes.front.closed;
+  await pipes.handler.closed;
 });
 
 test('when the input ends, calls in flight still answer', async () => {
@@ -155,5 +155,5 @@ test('when the input ends, calls in flight still answer', async () => {
   pipes.ends.write.end(call(1, 'tools/call', { name: 't' }));
   setTimeout(finish, 50);
   assert.deepEqual((await pipes.message()).result, { last: true });
-  await pipes.front.closed;
+  await pipes.handler.closed;
 });

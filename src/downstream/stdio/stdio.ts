@@ -31,7 +31,7 @@ export interface StdioStreams {
   readonly endpoint?: Endpoint;
 }
 
-export interface StdioFrontDeps {
+export interface StdioHandlerDeps {
   readonly clock: Clock;
   readonly core: Core;
   readonly sessions: SessionTable;
@@ -53,10 +53,10 @@ export const MAX_UNREAD = 64 * 1024 * 1024;
  * The gateway as a local MCP server: one JSON-RPC message per line, both eras on the same pair of streams. Nothing but
  * messages is ever written. When the input ends, calls in flight may still answer; then `closed` resolves.
  */
-export class StdioFront implements SharedWire {
+export class StdioHandler implements SharedWire {
   readonly closed: Promise<void>;
   readonly #streams: StdioStreams;
-  readonly #deps: StdioFrontDeps;
+  readonly #deps: StdioHandlerDeps;
   readonly #session: ClientSession;
   readonly #channel: SharedChannel;
   readonly #stateful: SingleWire;
@@ -70,7 +70,7 @@ export class StdioFront implements SharedWire {
   #draining = false;
   #inputEnded = false;
 
-  constructor(streams: StdioStreams, deps: StdioFrontDeps) {
+  constructor(streams: StdioStreams, deps: StdioHandlerDeps) {
     this.#streams = streams;
     this.#deps = deps;
     const { input, output, principal = ANONYMOUS, endpoint = AGGREGATE } = streams;

@@ -242,12 +242,12 @@ test('when the last one leaves, the server is told; who comes after begins anew'
   bench.upstreams.respond = () => new Promise(() => {});
   const exchange = bench.exchange();
   const outcome = bench.send(exchange);
-  let told = '';
+  let reported = '';
   bench.upstreams.calls[0]!.exchange.onCancel = (reason) => {
-    told = reason;
+    reported = reason;
   };
   exchange.cancel('gone');
-  assert.equal(told, 'gone');
+  assert.equal(reported, 'gone');
   assert.equal((await outcome).kind, 'failure');
   bench.upstreams.respond = () => bench.numbered();
   assert.equal((await bench.ask()).n, 1);

@@ -11,9 +11,9 @@ import type { ServerIndex } from '../server-index.ts';
 import { AnswerStore } from './answer-store.ts';
 import { type CacheKey, cacheKey } from './cache-key.ts';
 import { CacheMeter } from './cache-meter.ts';
+import { CachedAnswer, outdated } from './cached-answer.ts';
 import { concernedBy } from './concerned.ts';
 import { Fills } from './fills.ts';
-import { KeptAnswer, outdated } from './kept-answer.ts';
 import { SingleFlight } from './single-flight.ts';
 
 /** How long after its time an answer may still be shown when the server cannot be asked (C7). */
@@ -59,8 +59,8 @@ export class AnswerCache {
     }
     const joined = key.alone ? undefined : this.#flights.get(key.own);
     this.#meter.answered(name, joined === undefined ? 'miss' : 'coalesced');
-    if (joined !== undefined) return joined.board(request, exchange);
-    if (!key.alone) return this.#fly(key, request, exchange);
+    if (joined !== undefined) return joined.join(request, exchange);
+    if (!key.alone) return this.#sendShared(key, request, exchange);
     // Where rounds of input are gone through behind this call, an answer does not show whether it came of one (C5).
     return exchange.takesInputRequired
       ? this.#fill(key, request, exchange)
@@ -90,38 +90,39 @@ export class AnswerCache {
 
   /** Null where answers are not kept: what speaks no cache hints, and where the operator wants none. */
   #keyOf(server: Server, request: Message, { client }: Exchange): CacheKey | null {
-    if (!server.cache || this.#deps.upstreams.knownCatalog(server.name, client)?.hello.era !== 'stateless') return null;
+    if (!server.cache || this.#deps.upstreams.knownCatalog(server.name, client)?.handshake.era !== 'stateless')
+      return null;
     return cacheKey(server, request, client);
   }
 
-  #kept(key: CacheKey): KeptAnswer | null {
+  #kept(key: CacheKey): CachedAnswer | null {
     return this.#store.get(key.own) ?? this.#store.get(key.shared);
   }
 
   /** Sends it for all who want it until the answer comes. */
-  #fly(key: CacheKey, request: Message, exchange: Exchange): Promise<Outcome> {
-    const flight: SingleFlight = new SingleFlight(request, exchange, () => this.#ground(key, flight));
-    const boarded = flight.board(request, exchange);
+  #sendShared(key: CacheKey, request: Message, exchange: Exchange): Promise<Outcome> {
+    const flight: SingleFlight = new SingleFlight(request, exchange, () => this.#discard(key, flight));
+    const waiting = flight.join(request, exchange);
     this.#flights.set(key.own, flight);
-    void this.#fill(key, request, flight, () => this.#ground(key, flight)).then((outcome) =>
+    void this.#fill(key, request, flight, () => this.#discard(key, flight)).then((outcome) =>
       this.#arrived(key, flight, outcome),
     );
-    return boarded;
+    return waiting;
   }
 
   #arrived(key: CacheKey, flight: SingleFlight, outcome: Outcome): void {
-    this.#ground(key, flight);
+    this.#discard(key, flight);
     const shared =
       outcome.kind === 'failure' || outcome.message.kind === 'error' || resultType(outcome.message) === 'complete';
-    for (const { request, exchange, land } of flight.disembark()) {
+    for (const { request, exchange, settle } of flight.takeWaiters()) {
       // What the server wants to know it asks each caller: its question is good for the one who began alone.
-      if (shared || (request === flight.request && exchange.takesInputRequired)) land(outcome);
-      else void this.#deps.dispatch.call(key.subject.server, request, exchange).then(land);
+      if (shared || (request === flight.request && exchange.takesInputRequired)) settle(outcome);
+      else void this.#deps.dispatch.call(key.subject.server, request, exchange).then(settle);
     }
   }
 
   /** No caller can join it any more. */
-  #ground(key: CacheKey, flight: SingleFlight): void {
+  #discard(key: CacheKey, flight: SingleFlight): void {
     if (this.#flights.get(key.own) === flight) this.#flights.delete(key.own);
   }
 
@@ -151,7 +152,7 @@ export class AnswerCache {
     if (!complete) return null;
     const { ttlMs, cacheScope, ttl } = cacheHints(message.bytes, message.bodyStart, message.bodyEnd);
     if (ttl === null || ttlMs === 0) return null;
-    const kept = new KeptAnswer(key.subject, message, ttl, this.#deps.clock.now() + ttlMs);
+    const kept = new CachedAnswer(key.subject, message, ttl, this.#deps.clock.now() + ttlMs);
     this.#store.put(cacheScope === 'public' ? key.shared : key.own, kept);
     return null;
   }

@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { result } from '../../protocol/compose.ts';
 import { AnswerStore } from './answer-store.ts';
-import { KeptAnswer } from './kept-answer.ts';
+import { CachedAnswer } from './cached-answer.ts';
 
-function kept(bytes: number, server = 's', method = 'resources/read', uri = 'u'): KeptAnswer {
+function kept(bytes: number, server = 's', method = 'resources/read', uri = 'u'): CachedAnswer {
   const head = result('0', '{"ttlMs":1,"x":""}', 'stateless').bytes.length;
   const message = result('0', `{"ttlMs":1,"x":"${'x'.repeat(bytes - head)}"}`, 'stateless');
   assert.equal(message.bytes.length, bytes);
-  return new KeptAnswer({ server, method, uri, continued: false }, message, { start: 0, end: 0 }, 1);
+  return new CachedAnswer({ server, method, uri, continued: false }, message, { start: 0, end: 0 }, 1);
 }
 
 test('what was used longest ago goes first, when there are too many or they are too large', () => {

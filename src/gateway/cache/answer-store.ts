@@ -1,5 +1,5 @@
 import type { Subject } from './cache-key.ts';
-import type { KeptAnswer } from './kept-answer.ts';
+import type { CachedAnswer } from './cached-answer.ts';
 
 export interface StoreLimits {
   readonly entries: number;
@@ -14,7 +14,7 @@ export const STORE_LIMITS: StoreLimits = { entries: 4_096, bytes: 32 * 1024 * 10
 export class AnswerStore {
   readonly #limits: StoreLimits;
   /** In the order of their last use. */
-  readonly #answers = new Map<string, KeptAnswer>();
+  readonly #answers = new Map<string, CachedAnswer>();
   /** Keys by server and method, so that a notification looks only at what it may concern. */
   readonly #keys = new Map<string, Set<string>>();
   #bytes = 0;
@@ -31,7 +31,7 @@ export class AnswerStore {
     return this.#bytes;
   }
 
-  get(key: string): KeptAnswer | null {
+  get(key: string): CachedAnswer | null {
     const answer = this.#answers.get(key);
     if (answer === undefined) return null;
     this.#answers.delete(key);
@@ -39,7 +39,7 @@ export class AnswerStore {
     return answer;
   }
 
-  put(key: string, answer: KeptAnswer): void {
+  put(key: string, answer: CachedAnswer): void {
     this.delete(key);
     if (answer.size > this.#limits.bytesOfOne) return;
     this.#answers.set(key, answer);

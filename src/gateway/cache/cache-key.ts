@@ -67,7 +67,7 @@ export function cacheKey(server: Server, request: Message, client: ClientProfile
   const shared = `${server.name} ${method} ${hash.digest('base64url')}`;
   return {
     shared,
-    own: `${shared} ${audience(server, client)}`,
+    own: `${shared} ${callerGroup(server, client)}`,
     subject: { server: server.name, method, uri, continued: params.has('cursor') },
     alone: said.has('progressToken') || said.has(LOG_LEVEL_KEY) || (request.era === 'stateful' && logs),
   };
@@ -96,6 +96,6 @@ function write(hash: Hash, members: ReadonlyMap<string, string>, but: ReadonlySe
 }
 
 /** Whose an answer is that is not for everybody: the caller's, and what isolates that caller's requests from each other. */
-function audience({ isolation }: Server, { principal, handle, sessionId }: ClientProfile): string {
+function callerGroup({ isolation }: Server, { principal, handle, sessionId }: ClientProfile): string {
   return JSON.stringify([principal.id, handle, isolation === 'session' ? sessionId : null]);
 }

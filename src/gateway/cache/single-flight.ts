@@ -5,10 +5,10 @@ import type { Message } from '../../model/message.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
 
 /** A caller's request that waits for the flight's answer. */
-export interface FlightWaiter {
+export interface SingleFlightWaiter {
   readonly request: Message;
   readonly exchange: Exchange;
-  readonly land: (outcome: Outcome) => void;
+  readonly settle: (outcome: Outcome) => void;
 }
 
 /**
@@ -25,7 +25,7 @@ export class SingleFlight implements Exchange {
   cancelled: string | null = null;
   onCancel: ((reason: string) => void) | null = null;
   readonly #abandoned: () => void;
-  readonly #passengers = new Set<FlightWaiter>();
+  readonly #waiters = new Set<SingleFlightWaiter>();
 
   /** `abandoned` is called when the last caller has left. */
   constructor(request: Message, first: Exchange, abandoned: () => void) {
@@ -36,26 +36,26 @@ export class SingleFlight implements Exchange {
     this.#abandoned = abandoned;
   }
 
-  board(request: Message, exchange: Exchange): Promise<Outcome> {
-    return new Promise((land) => {
-      const passenger = { request, exchange, land };
+  join(request: Message, exchange: Exchange): Promise<Outcome> {
+    return new Promise((settle) => {
+      const waiter = { request, exchange, settle };
       if (exchange.cancelled === null) {
-        this.#passengers.add(passenger);
-        exchange.onCancel = (reason) => this.#leave(passenger, reason);
-      } else this.#leave(passenger, exchange.cancelled);
+        this.#waiters.add(waiter);
+        exchange.onCancel = (reason) => this.#leave(waiter, reason);
+      } else this.#leave(waiter, exchange.cancelled);
     });
   }
 
   /** Those who still wait, for the last time. */
-  disembark(): readonly FlightWaiter[] {
-    const passengers = [...this.#passengers];
-    this.#passengers.clear();
-    for (const { exchange } of passengers) exchange.onCancel = null;
-    return passengers;
+  takeWaiters(): readonly SingleFlightWaiter[] {
+    const waiters = [...this.#waiters];
+    this.#waiters.clear();
+    for (const { exchange } of waiters) exchange.onCancel = null;
+    return waiters;
   }
 
   emit(notification: Message): void {
-    for (const { exchange } of this.#passengers) exchange.emit(notification);
+    for (const { exchange } of this.#waiters) exchange.emit(notification);
   }
 
   ask(request: Message): Promise<Message> {
@@ -64,13 +64,13 @@ export class SingleFlight implements Exchange {
     );
   }
 
-  #leave(passenger: FlightWaiter, reason: string): void {
-    this.#passengers.delete(passenger);
-    passenger.exchange.onCancel = null;
-    passenger.land(
+  #leave(waiter: SingleFlightWaiter, reason: string): void {
+    this.#waiters.delete(waiter);
+    waiter.exchange.onCancel = null;
+    waiter.settle(
       failure(new GatewayError('CANCELLED', 'the call was cancelled', { outcome: 'UNKNOWN', retryable: false })),
     );
-    if (this.#passengers.size > 0 || this.cancelled !== null) return;
+    if (this.#waiters.size > 0 || this.cancelled !== null) return;
     this.cancelled = reason;
     this.#abandoned();
     this.onCancel?.(reason);

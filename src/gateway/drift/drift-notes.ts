@@ -44,7 +44,7 @@ export interface DriftNotesDeps {
 
 interface ServerNotes {
   /** What was reported already, also by earlier processes. */
-  readonly told: Set<string>;
+  readonly reported: Set<string>;
   /** Names whose removal was reported. */
   readonly gone: Set<string>;
   readonly suspected: Set<string>;
@@ -130,9 +130,9 @@ export class DriftNotes {
       of.windowEnd = now + HOUR_MS;
       of.left = MAX_EVENTS;
     }
-    const told = events.slice(0, of.left);
-    of.left -= told.length;
-    for (const { kind, name, severity, text } of told.slice(0, MAX_LINES)) {
+    const reported = events.slice(0, of.left);
+    of.left -= reported.length;
+    for (const { kind, name, severity, text } of reported.slice(0, MAX_LINES)) {
       logger.warn(LINES[kind], {
         server,
         list: name!.list,
@@ -143,10 +143,10 @@ export class DriftNotes {
       });
     }
     for (const { kind } of events) changes?.of(server, kind).add();
-    if (events.length > Math.min(told.length, MAX_LINES)) {
-      logger.warn('definitions_changed', { server, policy, changes: events.length, kept: told.length });
+    if (events.length > Math.min(reported.length, MAX_LINES)) {
+      logger.warn('definitions_changed', { server, policy, changes: events.length, kept: reported.length });
     }
-    await pins.note(server, told);
+    await pins.note(server, reported);
   }
 
   #of(server: string): Promise<ServerNotes> {
@@ -156,14 +156,20 @@ export class DriftNotes {
   }
 
   async #remember(server: string): Promise<ServerNotes> {
-    const of: ServerNotes = { told: new Set(), gone: new Set(), suspected: new Set(), windowEnd: 0, left: MAX_EVENTS };
+    const of: ServerNotes = {
+      reported: new Set(),
+      gone: new Set(),
+      suspected: new Set(),
+      windowEnd: 0,
+      left: MAX_EVENTS,
+    };
     const decided = new Set<string>();
     try {
       for (const { kind, name, digest } of await this.#deps.pins.history(server, { limit: HISTORY })) {
         if (name === null) continue;
         if (kind === 'removed' && !decided.has(pinKey(name))) of.gone.add(pinKey(name));
         decided.add(pinKey(name));
-        if (kind === 'added' || kind === 'changed') of.told.add(`${pinKey(name)} ${digest}`);
+        if (kind === 'added' || kind === 'changed') of.reported.add(`${pinKey(name)} ${digest}`);
       }
     } catch (error) {
       this.#deps.logger.warn('drift_history_unread', { server, error });
@@ -172,9 +178,9 @@ export class DriftNotes {
   }
 }
 
-function tell({ told }: ServerNotes, id: string): boolean {
-  if (told.has(id) || told.size >= MAX_KNOWN) return false;
-  told.add(id);
+function tell({ reported }: ServerNotes, id: string): boolean {
+  if (reported.has(id) || reported.size >= MAX_KNOWN) return false;
+  reported.add(id);
   return true;
 }
 

@@ -78,9 +78,9 @@ test('check:G4 hold: a new tool and one that breaks callers are not offered, cal
   await assertQuarantined(bench, 'a', /has changed and waits for approval/);
   await assertQuarantined(bench, 'renamed', /is new and waits for approval/);
   assert.equal((await bench.outcome('tools/call', { name: 'b' })).kind, 'answer');
-  await bench.told('own');
+  await bench.reported('own');
   await bench.approve('a');
-  assert.deepEqual(await bench.told('own'), ['notifications/tools/list_changed']);
+  assert.deepEqual(await bench.reported('own'), ['notifications/tools/list_changed']);
   assert.deepEqual(await bench.tools(), ['a', 'b']);
   assert.equal((await bench.outcome('tools/call', { name: 'a' })).kind, 'answer');
   assert.deepEqual(
@@ -111,11 +111,11 @@ test('check:G4 hold: a change of the server is no news to clients while it is ke
   const bench = await DriftBench.of({ s: 'hold' });
   await bench.offer('s', { tools: [tool('a')] });
   await bench.ask('tools/list', null, 'all');
-  await bench.told('session-1');
+  await bench.reported('session-1');
   await bench.offer('s', { tools: [tool('a'), tool('b')] });
-  assert.deepEqual(await bench.told('session-1'), []);
+  assert.deepEqual(await bench.reported('session-1'), []);
   await bench.approve('b');
-  assert.deepEqual(await bench.told('session-1'), ['notifications/tools/list_changed']);
+  assert.deepEqual(await bench.reported('session-1'), ['notifications/tools/list_changed']);
 });
 
 test('check:G4 block: whatever changed is not offered and refused, however small the change', async () => {
@@ -154,7 +154,7 @@ test('check:G4 a name that the operator blocked stays so through every change, u
   await bench.offer('s', { tools: [tool('a'), tool('b')] });
   await bench.ask('tools/list', null, 'all');
   await bench.drift.block('s', [{ list: 'tools', key: 'a' }], 'op');
-  assert.deepEqual(await bench.told('session-1'), ['notifications/tools/list_changed']);
+  assert.deepEqual(await bench.reported('session-1'), ['notifications/tools/list_changed']);
   assert.deepEqual(await bench.tools(), ['b']);
   await assertQuarantined(bench, 'a', /is blocked by the operator/);
   await bench.offer('s', { tools: [tool('a', 'another'), tool('b')] });
@@ -198,18 +198,18 @@ test('check:G4 prompts, templates and instructions are pinned too; resources are
     const refused = await bench.outcome('prompts/get', { name }, where);
     assert.equal(refused.kind === 'failure' && refused.error.code, 'QUARANTINED', `${where} ${name}`);
   }
-  const hello = await bench.bench.gateway.hello(
+  const handshake = await bench.bench.gateway.handshake(
     { kind: 'server', server: 's', path: '' },
     bench.bench.exchange('x', null).client,
     0,
   );
-  assert.ok(!(hello instanceof GatewayError));
+  assert.ok(!(handshake instanceof GatewayError));
   assert.deepEqual(
-    [hello.instructions, JSON.parse(hello.hello!.result.toString()).instructions],
+    [handshake.instructions, JSON.parse(handshake.handshake!.result.toString()).instructions],
     ['Be kind.', 'Be kind.'],
   );
   await bench.approve('', 'instructions');
-  const now = await bench.bench.gateway.hello(
+  const now = await bench.bench.gateway.handshake(
     { kind: 'server', server: 's', path: '' },
     bench.bench.exchange('x', null).client,
     0,

@@ -75,7 +75,11 @@ export class Drift {
     this.#pace = new Pace(now);
     this.#inspection = new Inspection({ pins, guards, offered, notes: this.#notes, pace: this.#pace });
     this.#reports = new DriftReports({ pins, guards, offered, now });
-    this.pages = new GuardedPages({ guards, now, strayed: (server, strays) => void this.#strayed(server, strays) });
+    this.pages = new GuardedPages({
+      guards,
+      now,
+      foundUnlisted: (server, unlisted) => void this.#foundUnlisted(server, unlisted),
+    });
   }
 
   /** A server was listed; no client sees it before this resolves. Never rejects. */
@@ -182,9 +186,9 @@ export class Drift {
   }
 
   /** A client was answered with definitions that were never listed: they are reported, and can be approved. */
-  async #strayed(server: string, strays: readonly Definition[]): Promise<void> {
-    for (const stray of strays) this.#offered.strayed(server, stray);
-    await this.#notes.look(server, this.guards.policy(server), strays, () => false, this.#pace);
+  async #foundUnlisted(server: string, unlisted: readonly Definition[]): Promise<void> {
+    for (const unlistedItem of unlisted) this.#offered.foundUnlisted(server, unlistedItem);
+    await this.#notes.look(server, this.guards.policy(server), unlisted, () => false, this.#pace);
   }
 }
 

@@ -27,7 +27,7 @@ type GuardedList = Exclude<ListKind, 'resources'>;
 export interface GuardedPagesDeps {
   readonly guards: Guards;
   /** Definitions in a server's answer that no list had before. */
-  readonly strayed: (server: string, definitions: readonly Definition[]) => void;
+  readonly foundUnlisted: (server: string, definitions: readonly Definition[]) => void;
   readonly now: () => number;
 }
 
@@ -63,7 +63,7 @@ export class GuardedPages {
     const items = pageItems(list.kind, bytes, bodyStart, bodyEnd);
     await this.#prepare(list.kind, items, raw === null ? null : raw.lists[list.kind].items, guard);
     const edits = guardedPage(list.kind, items, guard);
-    if (!known) this.#stray(server, list.kind, items, guard);
+    if (!known) this.#unlistedItem(server, list.kind, items, guard);
     return edits.length === 0 ? outcome : answer(spliceMessage(message, edits));
   }
 
@@ -100,16 +100,16 @@ export class GuardedPages {
     }
   }
 
-  #stray(server: string, list: GuardedList, items: readonly PageItem[], { pins }: Guard): void {
-    const strays = items.filter((item) => {
+  #unlistedItem(server: string, list: GuardedList, items: readonly PageItem[], { pins }: Guard): void {
+    const unlisted = items.filter((item) => {
       const standing = standingOf(pins, { list, key: item.key }, digestOf(item));
       return standing === 'new' || standing === 'changed';
     });
-    if (strays.length === 0) return;
+    if (unlisted.length === 0) return;
     // Copies: the page is of one answer, and what is kept shall not keep all of it.
-    this.#deps.strayed(
+    this.#deps.foundUnlisted(
       server,
-      strays.map((item) => ({ list, key: item.key, digest: digestOf(item), bytes: Buffer.from(item.bytes) })),
+      unlisted.map((item) => ({ list, key: item.key, digest: digestOf(item), bytes: Buffer.from(item.bytes) })),
     );
   }
 }

@@ -5,11 +5,11 @@ import type { ServerCatalog } from '../../model/server-catalog.ts';
 
 /** Kinds of client whose lists are remembered per server, and definitions seen outside of any catalogue. */
 const MAX_KINDS = 16;
-const MAX_STRAYS = 256;
+const MAX_UNLISTED = 256;
 
 /** Clients that declare the same capabilities in the same era are one kind: a server may offer each kind something else. */
-export function kindOf({ hello, fingerprint }: ServerCatalog): string {
-  return `${hello.era} ${fingerprint}`;
+export function kindOf({ handshake, fingerprint }: ServerCatalog): string {
+  return `${handshake.era} ${fingerprint}`;
 }
 
 interface ServerDefinitions {
@@ -18,7 +18,7 @@ interface ServerDefinitions {
   /** What processes of single clients list beside that, by digest, as long as some client is shown it. */
   readonly own: Map<string, WeakRef<ServerCatalog>>;
   /** Seen in a list that a client was answered with, before the server was listed again; by digest. */
-  readonly strays: Map<string, Definition>;
+  readonly unlisted: Map<string, Definition>;
   findings: readonly Finding[];
 }
 
@@ -41,13 +41,13 @@ export class OfferedDefinitions {
     server.kinds.delete(kind);
     server.kinds.set(kind, catalog);
     if (server.kinds.size > MAX_KINDS) server.kinds.delete(server.kinds.keys().next().value!);
-    server.strays.clear();
+    server.unlisted.clear();
     server.findings = findings;
   }
 
-  strayed(server: string, definition: Definition): void {
-    const { strays } = this.#of(server);
-    if (strays.size < MAX_STRAYS) strays.set(`${pinKey(definition)} ${definition.digest}`, definition);
+  foundUnlisted(server: string, definition: Definition): void {
+    const { unlisted } = this.#of(server);
+    if (unlisted.size < MAX_UNLISTED) unlisted.set(`${pinKey(definition)} ${definition.digest}`, definition);
   }
 
   forget(known: ReadonlySet<string>): void {
@@ -97,7 +97,7 @@ export class OfferedDefinitions {
         yield definition;
       }
     }
-    for (const [id, stray] of known?.strays ?? []) if (!seen.has(id)) yield stray;
+    for (const [id, unlistedItem] of known?.unlisted ?? []) if (!seen.has(id)) yield unlistedItem;
   }
 
   /** What the others are called, and their tools. */
@@ -113,7 +113,7 @@ export class OfferedDefinitions {
   #of(name: string): ServerDefinitions {
     let server = this.#servers.get(name);
     if (server === undefined) {
-      server = { kinds: new Map(), own: new Map(), strays: new Map(), findings: [] };
+      server = { kinds: new Map(), own: new Map(), unlisted: new Map(), findings: [] };
       this.#servers.set(name, server);
     }
     return server;

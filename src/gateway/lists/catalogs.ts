@@ -180,7 +180,7 @@ export class Catalogs {
     const current = this.of(client);
     if (current.version === version) return current;
     const kept = this.#kept.get(version);
-    if (kept === undefined || kept.catalog.audience !== this.#audienceOf(client)) return null;
+    if (kept === undefined || kept.catalog.callerGroup !== this.#callerGroupOf(client)) return null;
     if (this.#deps.clock.now() - kept.lastUsed > KEEP_MS) return null;
     return kept.catalog;
   }
@@ -194,13 +194,13 @@ export class Catalogs {
       const catalog = upstreams.knownCatalog(server.name, client, true);
       members.push({ server: server.name, tools: server.tools, catalog });
     }
-    const audience = this.#audienceOf(client);
+    const callerGroup = this.#callerGroupOf(client);
     const bridged = !servers.some(({ name }) => name === 'mcp');
-    const merged = this.#merged.get(versionOf(members, { audience, bridged }))?.deref();
+    const merged = this.#merged.get(versionOf(members, { callerGroup, bridged }))?.deref();
     // The same version may have been listed anew since: then its time to live has begun again.
     if (merged !== undefined && sameListing(merged, members)) return merged;
     const unfiltered = seesLikeAll(client.principal);
-    const catalog = mergeCatalog(members, { audience, unfiltered, bridged, cursors: this.#cursors, serverInfo });
+    const catalog = mergeCatalog(members, { callerGroup, unfiltered, bridged, cursors: this.#cursors, serverInfo });
     this.#note(catalog);
     return catalog;
   }
@@ -257,7 +257,7 @@ export class Catalogs {
   }
 
   /** Callers of one audience see the same: the same servers, listed to the same capabilities. */
-  #audienceOf(client: ClientProfile): string {
+  #callerGroupOf(client: ClientProfile): string {
     const { servers } = client.principal;
     const scope = servers === null ? '*' : JSON.stringify([...servers].sort());
     // Lists are shared within an audience only as far as one principal's servers reach (C1).

@@ -63,8 +63,8 @@ function isShown({ server, fingerprint, key }: ListChange, client: ClientProfile
 }
 
 /** The notifications by which the server says that it tells of changed lists. */
-export function declaredMethods({ hello }: ServerCatalog): Set<string> {
-  const capabilities = parseObject(hello.capabilities) ?? {};
+export function declaredMethods({ handshake }: ServerCatalog): Set<string> {
+  const capabilities = parseObject(handshake.capabilities) ?? {};
   const declared = LIST_METHODS.filter(({ capability }) => {
     const lists = capabilities[capability] as { readonly listChanged?: unknown } | undefined;
     return lists?.listChanged === true;

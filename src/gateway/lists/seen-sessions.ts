@@ -63,7 +63,7 @@ export class SeenSessions {
   /** Agents were changed: what servers say goes on only to those who may still hear it. */
   reauthorize(current: (principalId: string) => Principal | null): void {
     for (const [sessionId, { client, endpoint, announced, taken }] of this.#sessions) {
-      const principal = current(client.principal.id) ?? nobody(client.principal);
+      const principal = current(client.principal.id) ?? withoutServers(client.principal);
       if (principal !== client.principal) {
         this.#sessions.set(sessionId, new SeenSession({ ...client, principal }, endpoint, announced, taken));
       }
@@ -76,6 +76,6 @@ export class SeenSessions {
 }
 
 /** A session that is gone. */
-function nobody(principal: Principal): Principal {
+function withoutServers(principal: Principal): Principal {
   return { ...principal, servers: new Set() };
 }

@@ -20,7 +20,7 @@ export function knownPage(catalog: ServerCatalog, list: ListMethod, request: Mes
   const cursor = cursorParam(request);
   if (cursor instanceof GatewayError) return failure(cursor);
   const { pages } = catalog.lists[list.kind];
-  const { era, capabilities } = catalog.hello;
+  const { era, capabilities } = catalog.handshake;
   if (pages.length === 0) {
     if (parseObject(capabilities)?.[list.capability] === undefined) {
       return failure(new GatewayError('METHOD_NOT_FOUND', `Method not found: ${list.method}`));

@@ -26,8 +26,8 @@ const OWN = skill('skill://refunds/SKILL.md', 'repo://x/refunds/a.md');
 const exposed = (server: string) =>
   skill(`skill://trunkline/${server}/refunds/SKILL.md`, `trunkline://${server}/repo://x/refunds/a.md`);
 
-function bench(offers: Record<string, Advertisement | null>): GatewayBench {
-  const made = new GatewayBench(offers);
+function bench(advertised: Record<string, Advertisement | null>): GatewayBench {
+  const made = new GatewayBench(advertised);
   made.upstreams.respond = ({ request }) => {
     const list = request.method === 'skills/list';
     return answer(result('9', list ? `{"skills":[${OWN}],"n":1.0}` : `{"skill":${OWN}}`, 'stateful'));

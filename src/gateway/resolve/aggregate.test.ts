@@ -130,11 +130,11 @@ test('a ping is answered here', async () => {
 });
 
 test('S2.28 check:E1 an agent sees and reaches its servers on every path, and an agent with none sees nothing', async () => {
-  const offers = {
+  const advertised = {
     mine: { tools: [tool('a')], prompts: ['{"name":"p"}'], resources: ['{"uri":"m://1","name":"m"}'] },
     theirs: { tools: [tool('b')], prompts: ['{"name":"q"}'], resources: ['{"uri":"t://1","name":"t"}'] },
   };
-  const bench = new GatewayBench(offers);
+  const bench = new GatewayBench(advertised);
   const ann = client('stateful', { principal: agent('ann', 'mine') });
   const listed = async (method: string, profile = ann) => {
     const page = ended(await bench.run(method, null, { client: profile })) as Record<string, { name: string }[]>;
@@ -143,8 +143,8 @@ test('S2.28 check:E1 an agent sees and reaches its servers on every path, and an
   assert.deepEqual(await listed('tools/list'), ['mine__a']);
   assert.deepEqual(await listed('prompts/list'), ['mine__p']);
   assert.deepEqual(await listed('resources/list'), ['m']);
-  const nobody = client('stateful', { principal: agent('nobody') });
-  assert.deepEqual(await listed('tools/list', nobody), []);
+  const stranger = client('stateful', { principal: agent('nobody') });
+  assert.deepEqual(await listed('tools/list', stranger), []);
   const everybody = client('stateful', { principal: { id: 'agent:all', name: 'all', servers: null } });
   assert.deepEqual(await listed('tools/list', everybody), ['mine__a', 'theirs__b']);
   for (const [method, params] of [
@@ -163,8 +163,8 @@ test('S2.28 check:E1 an agent sees and reaches its servers on every path, and an
   for (const method of ['tools/list', 'tools/call', 'ping', 'resources/subscribe', 'anything/else']) {
     assert.equal(failed(await bench.run(method, '{}', { client: ann, endpoint: own })).code, 'ACCESS_DENIED', method);
   }
-  const hello = await bench.gateway.hello(own, ann, 0);
-  assert.ok(hello instanceof GatewayError && hello.code === 'ACCESS_DENIED');
+  const handshake = await bench.gateway.handshake(own, ann, 0);
+  assert.ok(handshake instanceof GatewayError && handshake.code === 'ACCESS_DENIED');
   assert.deepEqual([...new Set(bench.upstreams.calls.map(({ server }) => server))], ['mine']);
 });
 
@@ -318,8 +318,8 @@ test('nothing is called for a client that has gone while other nodes were asked'
 });
 
 test('a stateless server’s structured result is wrapped for stateful clients as its schema was', async () => {
-  const offers = { n: { era: 'stateless', tools: [tool('t', ',"outputSchema":{"type":"array"}')] } as const };
-  const bench = new GatewayBench(offers);
+  const advertised = { n: { era: 'stateless', tools: [tool('t', ',"outputSchema":{"type":"array"}')] } as const };
+  const bench = new GatewayBench(advertised);
   bench.upstreams.respond = () =>
     answer(result('1', '{"resultType":"complete","content":[],"structuredContent":[1.0]}', 'stateless'));
   const outcome = await bench.run('tools/call', '{"name":"n__t"}');
@@ -337,8 +337,8 @@ test('check:C9 what the client has from another node is called once this one kno
   upstreams.foundMeanwhile = async (server, _client, list, name) => {
     asked.push(`${server} ${list} ${name}`);
     if (name === 'nobodys') return false;
-    const offer = { tools: [tool('read'), tool('grown')], prompts: [tool('greet'), tool('asked')] };
-    bench.relist('files', offer, ['tools', 'prompts']);
+    const advertisement = { tools: [tool('read'), tool('grown')], prompts: [tool('greet'), tool('asked')] };
+    bench.relist('files', advertisement, ['tools', 'prompts']);
     return true;
   };
   await bench.run('tools/call', '{"name":"files__grown"}');

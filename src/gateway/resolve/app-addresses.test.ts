@@ -10,7 +10,7 @@ const OF_REACT = 'ui://trunkline/react/get-time/mcp-app.html';
 const OF_VANILLA = 'ui://trunkline/vanilla/get-time/mcp-app.html';
 
 /** As the official servers offer it: the app is in the tool's `_meta`, in both forms. */
-function offer(extra: readonly string[] = []) {
+function advertisement(extra: readonly string[] = []) {
   return {
     tools: [
       tool(
@@ -23,7 +23,7 @@ function offer(extra: readonly string[] = []) {
   };
 }
 
-const TWO = { react: offer(['{"uri":"ui://only-here","name":"o"}']), vanilla: offer() };
+const TWO = { react: advertisement(['{"uri":"ui://only-here","name":"o"}']), vanilla: advertisement() };
 
 test('check:D5 two servers with one app address: each is listed, linked and read under its own, within the ui scheme', async () => {
   const bench = new GatewayBench(TWO);
@@ -82,7 +82,7 @@ test('check:D5 an app’s own address leads to its server while only one has it,
 test('check:D4 check:D5 results name apps and other renamed resources as lists do, and are otherwise the server’s bytes', async () => {
   const shared = {
     ...TWO,
-    vanilla: offer(['{"uri":"conf://x","name":"c"}']),
+    vanilla: advertisement(['{"uri":"conf://x","name":"c"}']),
     z: { resources: ['{"uri":"conf://x","name":"c"}'] },
   };
   const bench = new GatewayBench(shared);

@@ -57,9 +57,9 @@ export class LogLevels {
     const { client, request } = exchange;
     const listed = this.#upstreams.knownCatalog(server, client);
     const known = listed ?? (await this.#upstreams.catalog(server, client, timeoutMs));
-    const takesIt = known !== null && parseObject(known.hello.capabilities)?.['logging'] !== undefined;
+    const takesIt = known !== null && parseObject(known.handshake.capabilities)?.['logging'] !== undefined;
     const apart = this.#isOwn(server, client) || !takesIt;
-    if (known?.hello.era !== 'stateless' && apart) return this.#dispatch.call(server, request, exchange);
+    if (known?.handshake.era !== 'stateless' && apart) return this.#dispatch.call(server, request, exchange);
     const level = levelIn(exchange);
     return level instanceof GatewayError ? failure(level) : ownAnswer(request.era, '');
   }

@@ -114,23 +114,23 @@ test('the operator’s tool filter holds here too, in lists live or known, and f
 
 test('the hello is the server’s own; a server that cannot be reached says why', async () => {
   const bench = new GatewayBench({ s: { ...PAGED, instructions: 'Be kind.' }, t: null });
-  const hello = await bench.gateway.hello(endpoint, client('stateful'), 0);
-  assert.ok(!(hello instanceof GatewayError));
-  assert.equal(hello.serverInfo, '{"name":"s-software","version":"1.0"}');
-  assert.equal(hello.instructions, 'Be kind.');
-  assert.equal(hello.hello?.revision, '2025-11-25');
+  const handshake = await bench.gateway.handshake(endpoint, client('stateful'), 0);
+  assert.ok(!(handshake instanceof GatewayError));
+  assert.equal(handshake.serverInfo, '{"name":"s-software","version":"1.0"}');
+  assert.equal(handshake.instructions, 'Be kind.');
+  assert.equal(handshake.handshake?.revision, '2025-11-25');
   bench.upstreams.states.set('t', 'unreachable');
-  const down = await bench.gateway.hello(endpointOf('t'), client('stateful'), 0);
+  const down = await bench.gateway.handshake(endpointOf('t'), client('stateful'), 0);
   assert.ok(down instanceof GatewayError && down.code === 'NOT_SENT' && /unreachable: because/.test(down.message));
   bench.upstreams.states.set('t', 'auth_required');
-  const asks = await bench.gateway.hello(endpointOf('t'), client('stateful'), 0);
+  const asks = await bench.gateway.handshake(endpointOf('t'), client('stateful'), 0);
   assert.ok(asks instanceof GatewayError && asks.code === 'AUTH_REQUIRED' && asks.message.includes(LOGIN_ADVICE));
   const starting = new GatewayBench({ t: null });
-  const late = starting.gateway.hello(endpointOf('t'), client('stateful'), 2_000);
+  const late = starting.gateway.handshake(endpointOf('t'), client('stateful'), 2_000);
   await starting.clock.advance(20_000);
   starting.upstreams.listed('t', PAGED);
   assert.ok(!((await late) instanceof GatewayError), 'a first start takes its time');
-  const none = await bench.gateway.hello(endpointOf('nope'), client('stateful'), 0);
+  const none = await bench.gateway.handshake(endpointOf('nope'), client('stateful'), 0);
   assert.ok(none instanceof GatewayError && none.code === 'INVALID_REQUEST');
 });
 
@@ -152,7 +152,7 @@ test('a tool that makes tasks only is had where nothing was known of its server 
   const missing =
     '{"code":-32021,"message":"no","data":{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}';
   const must = tool('must', ',"execution":{"taskSupport":"required"}');
-  for (const [offer, refusal] of [
+  for (const [advertisement, refusal] of [
     [{ ...young, tools: [tool('must')] }, missing],
     [{ ...older, tools: [must] }, '{"code":-32601,"message":"no"}'],
   ] as const) {
@@ -161,7 +161,7 @@ test('a tool that makes tasks only is had where nothing was known of its server 
     bench.upstreams.respond = ({ request: sent }) => {
       asked.push(sent.body.toString());
       // It is listed meanwhile.
-      bench.upstreams.known.set('s', serverCatalog('s', offer));
+      bench.upstreams.known.set('s', serverCatalog('s', advertisement));
       const plain = asked.length === 1 || !/io.modelcontextprotocol\/tasks|"task":/.test(sent.body.toString());
       return answer(plain ? errorOf('1', Buffer.from(refusal), sent.era) : result('1', '{"content":[]}', sent.era));
     };
@@ -192,7 +192,7 @@ test('goal:G4 a call that was refused before anything was known of its server is
   const notFound = '{"code":-32601,"message":"no"}';
   const missing =
     '{"code":-32021,"message":"no","data":{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}';
-  for (const [offer, refusal, era] of [
+  for (const [advertisement, refusal, era] of [
     [{ tools: [tool('a', required)] }, notFound, 'stateful'],
     [{ ...older, tools: [tool('a'), tool('b', required)] }, notFound, 'stateful'],
     [{ ...older, tools: [tool('a', ',"execution":{"taskSupport":"optional"}')] }, notFound, 'stateful'],
@@ -204,11 +204,11 @@ test('goal:G4 a call that was refused before anything was known of its server is
   ] as const) {
     const bench = new GatewayBench({ s: null });
     bench.upstreams.respond = ({ request: sent }) => {
-      bench.upstreams.known.set('s', serverCatalog('s', offer));
+      bench.upstreams.known.set('s', serverCatalog('s', advertisement));
       return answer(errorOf('1', Buffer.from(refusal), sent.era));
     };
     const outcome = await bench.run('tools/call', '{"name":"a"}', { endpoint, era });
     assert.deepEqual(ended(outcome), JSON.parse(refusal));
-    assert.equal(bench.upstreams.calls.length, 1, `${JSON.stringify(offer)} ${refusal} ${era}`);
+    assert.equal(bench.upstreams.calls.length, 1, `${JSON.stringify(advertisement)} ${refusal} ${era}`);
   }
 });

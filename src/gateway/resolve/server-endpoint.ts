@@ -10,14 +10,14 @@ import type { Capability, ServerCatalog } from '../../model/server-catalog.ts';
 import { bodyField } from '../../protocol/body.ts';
 import { cacheHints } from '../../protocol/cache-hints.ts';
 import { field, stringValue } from '../../protocol/fields.ts';
-import { helloIsStale, helloTtlMs, listIsStale } from '../../protocol/list-freshness.ts';
+import { handshakeIsStale, handshakeTtlMs, listIsStale } from '../../protocol/list-freshness.ts';
 import { soundPage } from '../../protocol/list-page.ts';
 import { type ListMethod, listMethod } from '../../protocol/methods.ts';
 import { spliceMessage } from '../../protocol/splice.ts';
 import type { AnswerCache } from '../cache/answer-cache.ts';
 import type { Dispatch, KnownServers } from '../dispatch/dispatch.ts';
 import type { Drift } from '../drift/drift.ts';
-import type { HelloView } from '../hello-view.ts';
+import type { HandshakeView } from '../handshake-view.ts';
 import { filterTools, knownPage, withoutMisdeclared } from '../lists/server-pages.ts';
 import { ownAnswer } from '../own-results.ts';
 import { type NamedParam, namedParam } from '../params.ts';
@@ -95,13 +95,13 @@ export class ServerEndpoint {
   }
 
   /** It concerns one server only: a server that is starting gets as long as a call to it, not only `waitMs`. */
-  async hello(name: string, client: ClientProfile, waitMs: number): Promise<HelloView | GatewayError> {
+  async handshake(name: string, client: ClientProfile, waitMs: number): Promise<HandshakeView | GatewayError> {
     const { upstreams, servers, clock } = this.#deps;
     const server = servers.get(name);
     if (server === null) return noServer(name);
     const patience = isDown(upstreams, name) ? waitMs : Math.max(waitMs, server.timeoutMs);
     let catalog = upstreams.knownCatalog(name, client);
-    const old = catalog !== null && helloIsStale(catalog, clock.wall()) && isStarted(upstreams, name);
+    const old = catalog !== null && handshakeIsStale(catalog, clock.wall()) && isStarted(upstreams, name);
     if (catalog === null || old) catalog = (await upstreams.catalog(name, client, patience)) ?? catalog;
     return catalog === null ? servers.unavailable(name) : viewOf(catalog, clock.wall(), client.principal);
   }
@@ -192,7 +192,7 @@ export class ServerEndpoint {
       if (withheld !== null) return Promise.resolve(failure(withheld));
     }
     if (known !== null) {
-      const plain = request.era === 'stateful' && known.hello.era === 'stateful' && !offersTasks(known);
+      const plain = request.era === 'stateful' && known.handshake.era === 'stateful' && !offersTasks(known);
       return plain
         ? this.#deps.dispatch.call(server.name, request, exchange)
         : this.#callKnown(exchange, server.name, known);
@@ -244,11 +244,11 @@ export class ServerEndpoint {
     const tool = toolOf(known, request);
     const fault = tool === null ? null : refuseParamHeaders(tool, exchange);
     if (fault !== null) return this.#callDoubted(exchange, server, known, fault);
-    const { era } = known.hello;
+    const { era } = known.handshake;
     const outcome = offersTasks(known)
       ? tasks.call({ server, request, exchange, endpoint: serverEndpoint(server), era, tool })
       : dispatch.call(server, request, exchange);
-    return tool === null ? outcome : toolResult(outcome, request, known.hello.era, tool);
+    return tool === null ? outcome : toolResult(outcome, request, known.handshake.era, tool);
   }
 
   /** The client may have read a newer declaration than ours: its headers are held against the present one before (H6). */
@@ -302,21 +302,21 @@ export class ServerEndpoint {
 
   /** A connection that is there anyway, or one that is no process. */
   #mayAskLive(server: Server, known: ServerCatalog | null, client: ClientProfile): boolean {
-    if (!isOwnProcess(server) || known?.hello.era === 'stateless') return true;
+    if (!isOwnProcess(server) || known?.handshake.era === 'stateless') return true;
     return this.#deps.upstreams.ownsConnection(server.name, client);
   }
 }
 
-function viewOf(catalog: ServerCatalog, wall: number, principal: Principal): HelloView {
-  const { hello } = catalog;
-  const { cacheScope } = cacheHints(hello.result, 0, hello.result.length);
+function viewOf(catalog: ServerCatalog, wall: number, principal: Principal): HandshakeView {
+  const { handshake } = catalog;
+  const { cacheScope } = cacheHints(handshake.result, 0, handshake.result.length);
   return {
-    serverInfo: hello.serverInfo ?? '{"name":"unknown","version":"0"}',
-    capabilities: hello.capabilities,
-    instructions: hello.instructions,
-    hello,
-    ttlMs: helloTtlMs(catalog, wall),
-    cacheScope: hello.era === 'stateless' && seesLikeAll(principal) ? cacheScope : 'private',
+    serverInfo: handshake.serverInfo ?? '{"name":"unknown","version":"0"}',
+    capabilities: handshake.capabilities,
+    instructions: handshake.instructions,
+    handshake,
+    ttlMs: handshakeTtlMs(catalog, wall),
+    cacheScope: handshake.era === 'stateless' && seesLikeAll(principal) ? cacheScope : 'private',
   };
 }
 

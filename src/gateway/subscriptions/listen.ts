@@ -24,7 +24,7 @@ export class Listen implements Recipient, ListenOwner, Watcher {
   readonly endpoint: Endpoint;
   announced: Catalog | null;
   /** When it was last notified of each list, by our clock. */
-  readonly told = new Map<string, number>();
+  readonly notified = new Map<string, number>();
   /** Methods of the `list_changed` notifications that were asked for. */
   readonly methods: ReadonlySet<string>;
   readonly ended: Promise<Outcome>;

@@ -34,7 +34,7 @@ function shared() {
   return { bench, asked, listen, subscribe, update };
 }
 
-function told({ emitted }: BenchExchange): string[] {
+function reported({ emitted }: BenchExchange): string[] {
   return emitted.slice(1).map(({ body }) => JSON.parse(body.toString()).uri);
 }
 
@@ -52,7 +52,7 @@ test('check:B8 500 listeners and 500 sessions on a shared connection are one sub
   assert.ok(outcomes.every((outcome) => outcome.kind === 'answer' && outcome.message.kind === 'result'));
   update('o://1');
   update('o://2');
-  for (const listener of listeners) assert.deepEqual(told(listener), ['o://1']);
+  for (const listener of listeners) assert.deepEqual(reported(listener), ['o://1']);
   assert.equal(bench.streams.delivered.length, 500);
   for (const listener of listeners) listener.cancel('gone');
   for (let i = 0; i < 499; i++) bench.gateway.sessionEnded(`s${i}`);
@@ -74,14 +74,14 @@ test('check:B8 another connection is subscribed to the same, and the watchers ar
   bench.gateway.connectionChanged('old', 'shared', 'renewed');
   await bench.clock.advance(5_000);
   assert.deepEqual(asked().slice(2).sort(), ['resources/subscribe o://1', 'resources/subscribe o://2']);
-  assert.deepEqual(told(listener), ['o://1']);
+  assert.deepEqual(reported(listener), ['o://1']);
   assert.deepEqual(
     bench.streams.delivered.map(({ message }) => JSON.parse(message.body.toString()).uri).filter(Boolean),
     ['o://2'],
   );
   // A stream that was broken and is back: what was missed is not known either.
   bench.gateway.connectionChanged('old', 'shared', 'missed');
-  assert.deepEqual(told(listener), ['o://1', 'o://1']);
+  assert.deepEqual(reported(listener), ['o://1', 'o://1']);
   assert.equal(asked().length, 4);
 });
 
@@ -92,11 +92,11 @@ test('check:B8 check:C9 where a node fell silent, those that were served there a
   bench.gateway.nodeSilent((server) => server === 'other');
   bench.gateway.nodeSilent((_server, { principal }) => principal.name !== 'ann');
   await bench.clock.advance(5_000);
-  assert.deepEqual([asked().length, told(listener)], [1, []]);
+  assert.deepEqual([asked().length, reported(listener)], [1, []]);
   bench.gateway.nodeSilent((server, { principal }) => server === 'old' && principal.name === 'ann');
   await bench.clock.advance(5_000);
   assert.deepEqual(asked(), ['resources/subscribe o://1', 'resources/subscribe o://1']);
-  assert.deepEqual(told(listener), ['o://1']);
+  assert.deepEqual(reported(listener), ['o://1']);
 });
 
 test('check:B8 what could not be renewed is, as soon as the server is there again', async () => {
@@ -114,7 +114,7 @@ test('check:B8 what could not be renewed is, as soon as the server is there agai
   bench.gateway.instancesGained(new Set(['else', 'old']));
   bench.gateway.instancesGained(new Set(['old']));
   await settled();
-  assert.deepEqual([asked().length, told(listener)], [before + 1, ['o://1']]);
+  assert.deepEqual([asked().length, reported(listener)], [before + 1, ['o://1']]);
 });
 
 test('check:B8 where a home comes while a renewal fails, the next try is not long after', async () => {
@@ -138,7 +138,7 @@ test('check:B8 where a home comes while a renewal fails, the next try is not lon
   assert.equal(asked().length, before, 'it is being tried');
   answers = answer(result('9', '{}', 'stateful'));
   await bench.clock.advance(600);
-  assert.deepEqual([asked().length, told(listener)], [before + 1, ['o://1']]);
+  assert.deepEqual([asked().length, reported(listener)], [before + 1, ['o://1']]);
 });
 
 test('check:B8 what is renewed over another connection than was known of is told by that one', async () => {
@@ -154,12 +154,12 @@ test('check:B8 what is renewed over another connection than was known of is told
   bench.gateway.nodeSilent(() => true);
   await bench.clock.advance(5_000);
   assert.equal(asked().length, 2);
-  for (const listener of listeners) assert.deepEqual(told(listener), ['o://1']);
+  for (const listener of listeners) assert.deepEqual(reported(listener), ['o://1']);
   const updated = notification('notifications/resources/updated', '{"uri":"o://1"}', 'stateful');
   bench.gateway.notification('old', null, updated, 'shared');
-  for (const listener of listeners) assert.deepEqual(told(listener), ['o://1']);
+  for (const listener of listeners) assert.deepEqual(reported(listener), ['o://1']);
   bench.gateway.notification('old', null, updated, 'shared replica 2');
-  for (const listener of listeners) assert.deepEqual(told(listener), ['o://1', 'o://1']);
+  for (const listener of listeners) assert.deepEqual(reported(listener), ['o://1', 'o://1']);
   await bench.clock.advance(60_000);
   assert.equal(asked().length, 2, 'and nothing is asked again');
 });
@@ -183,7 +183,7 @@ test('check:B8 a connection that does not come back by itself is asked for, ever
   bench.upstreams.respond = () => answer(result('9', '{}', 'stateful'));
   await bench.clock.advance(4_000);
   assert.equal(asked().length, 5);
-  assert.deepEqual(told(listener), ['o://1']);
+  assert.deepEqual(reported(listener), ['o://1']);
   // Nothing is asked of a server whose connection has gone, and nothing goes on when nobody is left.
   bench.gateway.connectionChanged('old', 'shared', 'ended');
   listener.cancel('gone');
@@ -208,11 +208,11 @@ test('who comes while the first one’s request is under way is not refused with
 
 test('check:A13 who is served by another replica since its own ended watches over that one, and is told of an update', async () => {
   const { bench, asked, subscribe } = shared();
-  const homes: Record<string, string> = { s: 'replica 1', t: 'replica 2' };
-  bench.upstreams.sessionKey = (_server, { sessionId }) => homes[sessionId ?? '']!;
+  const replicas: Record<string, string> = { s: 'replica 1', t: 'replica 2' };
+  bench.upstreams.sessionKey = (_server, { sessionId }) => replicas[sessionId ?? '']!;
   for (const session of ['s', 't']) await subscribe(session, 'o://1');
   assert.equal(asked().length, 2);
-  homes['s'] = 'replica 2';
+  replicas['s'] = 'replica 2';
   bench.gateway.connectionChanged('old', 'replica 1', 'ended');
   await bench.clock.advance(500);
   const updated = () => bench.streams.delivered.filter(({ message }) => message.method.endsWith('updated'));
@@ -234,7 +234,7 @@ test('check:A13 who is served by another replica since its own ended watches ove
   bench.gateway.sessionEnded('t');
   await settled();
   assert.equal(asked().length, 2);
-  homes['s'] = 'replica 3';
+  replicas['s'] = 'replica 3';
   bench.gateway.connectionChanged('old', 'replica 2', 'ended');
   await bench.clock.advance(500);
   assert.deepEqual(asked().slice(2), ['resources/subscribe o://1']);

@@ -242,14 +242,14 @@ export class ResourceWatches {
         const key = this.#keyOf(group.server, watcher.client);
         if (key === group.key || key === '' || watch.agreed || watch.asking !== null) continue;
         this.#take(group, uri, watcher);
-        const home = this.#group(group.server, key);
-        const there = watchIn(home, uri);
+        const target = this.#group(group.server, key);
+        const there = watchIn(target, uri);
         there.watchers.set(watcher, exposed);
         if (there.agreed) tellUpdated(group.server, { ...there, watchers: new Map([[watcher, exposed]]) });
-        else moved.add(home);
+        else moved.add(target);
       }
     }
-    for (const home of moved) void this.#renew(home);
+    for (const target of moved) void this.#renew(target);
   }
 
   #tellMissed(group: Group): void {

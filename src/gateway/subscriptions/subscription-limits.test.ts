@@ -11,10 +11,10 @@ const bert: Principal = { ...ANONYMOUS, id: 'agent:bert', name: 'bert' };
 /** A gateway, one of several nodes, with so many subscriptions of each principal at the others. */
 class Bench {
   readonly elsewhere = new Map<string, number>();
-  readonly told: string[] = [];
+  readonly reported: string[] = [];
   readonly gateway = new GatewayBench(OFFERS, {}, undefined, {
     subscribedElsewhere: (principal) => this.elsewhere.get(principal) ?? 0,
-    subscribed: ({ principal }, { uri }) => void this.told.push(`${principal.id} ${uri}`),
+    subscribed: ({ principal }, { uri }) => void this.reported.push(`${principal.id} ${uri}`),
     givenUp: () => {},
   });
 
@@ -58,7 +58,7 @@ test('the sessions of one principal are subscribed to so many resources at all n
   assert.equal(await bench.ask('subscribe', anna, 'one', 'x://7'), 'agreed');
   bench.elsewhere.delete(anna.id);
   assert.equal(await bench.ask('subscribe', anna, 'one', 'x://8'), 'agreed');
-  assert.equal(bench.told.filter((line) => line.startsWith('agent:bert')).length, 1);
+  assert.equal(bench.reported.filter((line) => line.startsWith('agent:bert')).length, 1);
 });
 
 test('requests that a server has not answered yet count, those that it refused do not', async () => {

@@ -11,10 +11,10 @@ import type { SeenSessions } from '../lists/seen-sessions.ts';
 import { OwnExchange } from '../own-exchange.ts';
 import { ownAnswer } from '../own-results.ts';
 import { exposedUpdate } from './exposed-update.ts';
-import type { Subscriber } from './feed.ts';
-import type { Feeds } from './feeds.ts';
 import type { ResourceWatches, Watched, Watcher } from './resource-watches.ts';
 import { SessionSubscriptions } from './session-subscriptions.ts';
+import type { Subscriber } from './shared-listen.ts';
+import type { SharedListens } from './shared-listens.ts';
 import { SubscriptionCounts } from './subscription-counts.ts';
 import type { Wanted } from './wanted.ts';
 
@@ -30,7 +30,7 @@ export interface SubscriptionsDeps {
   readonly streams: ClientStreams;
   readonly sessions: SeenSessions;
   readonly watches: ResourceWatches;
-  readonly feeds: Feeds;
+  readonly sharedListens: SharedListens;
   /** A session gives a resource up that another node may have in its books. */
   readonly givenUp?: ((sessionId: string, server: string, uri: string) => void) | undefined;
   /** A session has subscribed to a resource; other nodes know it, in case this node ends. */
@@ -79,7 +79,7 @@ export class Subscriptions {
     const known = upstreams.knownCatalog(server, client) ?? (await upstreams.catalog(server, client, CATALOG_WAIT_MS));
     // Whose session has ended meanwhile has nothing that could be given up again.
     if (exchange.cancelled !== null) return failure(calledOff(server, exchange.cancelled));
-    const stateless = known?.hello.era === 'stateless';
+    const stateless = known?.handshake.era === 'stateless';
     const name = `${server}\0${uri}`;
     if (asked.method === 'resources/unsubscribe') {
       const session = this.#sessions.get(client.sessionId);
@@ -113,7 +113,7 @@ export class Subscriptions {
     const message = request('resources/subscribe', '0', JSON.stringify({ uri }), 'stateful');
     const exchange = new OwnExchange(`again:${server}`, message, client);
     const pass = (): Promise<Outcome> => this.#deps.dispatch.call(server, message, exchange);
-    const outcome = await this.#subscribe(client, sessionId, resource, known?.hello.era === 'stateless', pass);
+    const outcome = await this.#subscribe(client, sessionId, resource, known?.handshake.era === 'stateless', pass);
     if (outcome.kind === 'failure') return 'later';
     if (!isAgreed(outcome)) return 'refused';
     streams.deliver(sessionId, updateOf(exposed));
@@ -134,7 +134,7 @@ export class Subscriptions {
     const further = session.subscriptions.has(name) ? 0 : 1;
     const refused = further === 0 ? null : this.#refusal(session, client.principal.id);
     if (refused !== null) return failure(refused);
-    if (stateless) return this.#joinFeed(session, name, resource);
+    if (stateless) return this.#joinSharedListen(session, name, resource);
     return session.subscriptions.whileAsking(further, async () => {
       const outcome = await watches.watch(session.watcher, resource, pass);
       if (isAgreed(outcome)) {
@@ -169,7 +169,7 @@ export class Subscriptions {
     for (const leave of session?.subscriptions.takeAll() ?? []) leave();
   }
 
-  #joinFeed(session: SubscribedSession, name: string, resource: Watched): Promise<Outcome> {
+  #joinSharedListen(session: SubscribedSession, name: string, resource: Watched): Promise<Outcome> {
     const { server, uri, exposed } = resource;
     if (session.subscriptions.has(name)) return Promise.resolve(ownAnswer('stateful', ''));
     return new Promise((resolve) => {
@@ -190,14 +190,14 @@ export class Subscriptions {
           );
         },
       };
-      const { feeds } = this.#deps;
+      const { sharedListens } = this.#deps;
       let left = false;
       let leave = (): void => {};
       this.#keep(session, name, () => {
         left = true;
         leave();
       });
-      leave = feeds.join(server, subscriber);
+      leave = sharedListens.join(server, subscriber);
       if (left) leave();
     });
   }

@@ -13,8 +13,8 @@ const OLD: Advertisement = {
 const ENDPOINT = endpointOf('old');
 const PARAMS = '{"uri":"o://1"}';
 
-function started(offer: Advertisement | null) {
-  const bench = new GatewayBench({ old: offer });
+function started(advertisement: Advertisement | null) {
+  const bench = new GatewayBench({ old: advertisement });
   bench.upstreams.respond = () => answer(result('9', '{}', 'stateful'));
   const subscribing = (sessionId: string) => {
     const exchange = bench.exchange('resources/subscribe', PARAMS, { client: client('stateful', { sessionId }) });

@@ -20,7 +20,7 @@ const OFFERS = new WeakMap<ServerCatalog, boolean>();
 /** Whether the server answers tool calls with tasks, in the words of its era; read once per catalogue. */
 export function offersTasks(catalog: ServerCatalog): boolean {
   let offers = OFFERS.get(catalog);
-  if (offers === undefined) OFFERS.set(catalog, (offers = declaresTasks(catalog.hello)));
+  if (offers === undefined) OFFERS.set(catalog, (offers = declaresTasks(catalog.handshake)));
   return offers;
 }
 
@@ -42,7 +42,7 @@ export function mayMissTask(outcome: Outcome): boolean {
  */
 export function missedTask(outcome: Outcome, client: Era, known: ServerCatalog, tool: Capability | null): boolean {
   if (outcome.kind === 'failure' || outcome.message.kind !== 'error' || !offersTasks(known)) return false;
-  if (known.hello.era === 'stateless') return client === 'stateful' && missesTasks(outcome.message);
+  if (known.handshake.era === 'stateless') return client === 'stateful' && missesTasks(outcome.message);
   return isMethodNotFound(outcome.message) && tool !== null && taskSupport(tool.bytes) === 'required';
 }
 

@@ -18,16 +18,16 @@ const YOUNG: Advertisement = {
 
 /** What comes of a call that becomes a task at this server, when everything that is asked about the task ends so. */
 async function ending(
-  offer: Advertisement,
+  advertisement: Advertisement,
   about: (call: Call) => Outcome,
 ): Promise<{ outcome: Outcome; methods: string[] }> {
-  const bench = new GatewayBench({ s: offer });
+  const bench = new GatewayBench({ s: advertisement });
   const methods: string[] = [];
   bench.upstreams.respond = (call) => {
     const { method, era } = call.request;
     methods.push(method);
     if (method !== 'tools/call') return about(call);
-    if (era === 'stateless' || methods.length > 1 || offer !== YOUNG) return begun(offer);
+    if (era === 'stateless' || methods.length > 1 || advertisement !== YOUNG) return begun(advertisement);
     return answer(errorAnswer('1', -32021, 'tasks', REQUIRED, 'stateless'));
   };
   const run = bench.run('tools/call', '{"name":"run"}', { client: client('stateful'), endpoint: endpointOf('s') });
@@ -42,19 +42,19 @@ async function ending(
 const REQUIRED = '{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}';
 const TASK = { taskId: 't-1', status: 'working', ttlMs: null, ttl: null };
 
-function begun(offer: Advertisement): Outcome {
-  return offer === YOUNG
+function begun(advertisement: Advertisement): Outcome {
+  return advertisement === YOUNG
     ? answer(result('1', JSON.stringify({ ...TASK, resultType: 'task' }), 'stateless'))
     : answer(result('1', JSON.stringify({ task: TASK }), 'stateful'));
 }
 
-for (const [name, offer] of [
+for (const [name, advertisement] of [
   ['stateful', OLD],
   ['stateless', YOUNG],
 ] as const) {
   test(`a call that began a task at a ${name} server has been sent, whatever the requests about the task say`, async () => {
     const away = failure(new GatewayError('NOT_SENT', 'it is down', { server: 's' }));
-    const { outcome, methods } = await ending(offer, () => away);
+    const { outcome, methods } = await ending(advertisement, () => away);
     assert.ok(outcome.kind === 'failure');
     const { code, data } = outcome.error;
     assert.deepEqual([code, data.outcome, data.sent, data.retryable], ['UNKNOWN', 'UNKNOWN', true, false]);
@@ -62,17 +62,19 @@ for (const [name, offer] of [
   });
 
   test(`a ${name} server that was started anew meanwhile leaves a call of which nobody knows whether it ran`, async () => {
-    const unknown = answer(errorAnswer('1', -32602, 'no such task', null, offer === OLD ? 'stateful' : 'stateless'));
-    const { outcome } = await ending(offer, () => unknown);
+    const unknown = answer(
+      errorAnswer('1', -32602, 'no such task', null, advertisement === OLD ? 'stateful' : 'stateless'),
+    );
+    const { outcome } = await ending(advertisement, () => unknown);
     assert.ok(outcome.kind === 'failure');
     const { code, data } = outcome.error;
     assert.deepEqual([code, data.outcome, data.server], ['UNKNOWN', 'UNKNOWN', 's']);
   });
 
   test(`a task of a ${name} server that ended in bad parameters ends its call so`, async () => {
-    const era = offer === OLD ? 'stateful' : 'stateless';
+    const era = advertisement === OLD ? 'stateful' : 'stateless';
     const error = { code: -32602, message: 'bad' };
-    const { outcome } = await ending(offer, ({ request }) =>
+    const { outcome } = await ending(advertisement, ({ request }) =>
       request.method === 'tasks/result'
         ? answer(errorAnswer('1', error.code, error.message, null, era))
         : answer(result('1', JSON.stringify({ ...TASK, status: 'failed', error }), era)),

@@ -98,7 +98,7 @@ test('questions of a stateful server are shown with tasks/get, and each is answe
   ]);
   const keys = Object.keys((await old.get())['inputRequests']!);
   assert.equal(keys[0], first);
-  const some = { taskId: old.taskId, inputResponses: { [keys[1]!]: { action: 'accept', n: 1 }, nobody: {} } };
+  const some = { taskId: old.taskId, inputResponses: { [keys[1]!]: { action: 'accept', n: 1 }, stranger: {} } };
   assert.deepEqual(ended(await old.run('tasks/update', some)), { resultType: 'complete' });
   const given = JSON.parse((await answers[1]!).body.toString());
   assert.deepEqual(given, {

@@ -15,7 +15,7 @@ import { declaringTasks } from '../../protocol/tasks/extension.ts';
 import { isToolError, ownMeta, statefulView, statelessView, withMeta } from './task-answers.ts';
 import type { TaskCalls } from './task-calls.ts';
 import type { TaskNames } from './task-names.ts';
-import { createdTask, type HeardTask, kept } from './task-news.ts';
+import { createdTask, kept, type TaskReport } from './task-news.ts';
 import type { NewTask, TaskTable } from './task-table.ts';
 
 /** How long the answer of a server that made no task is kept, where the client did not say and at the most. */
@@ -93,7 +93,7 @@ export class TaskCreation {
   }
 
   /** A task that its client does not know of: only the caller that waits for it keeps it. */
-  unlisted(call: ToolCall, era: Era, created: HeardTask): TaskRecord {
+  unlisted(call: ToolCall, era: Era, created: TaskReport): TaskRecord {
     const key = this.#deps.random.hex(16);
     return { ...this.#task(call, era, created), key, startedAt: 0, expiresAt: Number.POSITIVE_INFINITY };
   }
@@ -109,13 +109,13 @@ export class TaskCreation {
     );
   }
 
-  #begin(call: ToolCall, era: Era, created: HeardTask): TaskRecord {
+  #begin(call: ToolCall, era: Era, created: TaskReport): TaskRecord {
     const record = this.#deps.table.add(this.#task(call, era, created));
     this.#deps.begun(record, call);
     return record;
   }
 
-  #task(call: ToolCall, era: Era | null, { state, news }: HeardTask): NewTask {
+  #task(call: ToolCall, era: Era | null, { state, news }: TaskReport): NewTask {
     const { server, exchange, wraps } = call;
     const { principal, sessionId, passing, revision, capabilities, fingerprint, info, handle } = exchange.client;
     return {

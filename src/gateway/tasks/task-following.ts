@@ -2,7 +2,7 @@ import type { Principal } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { TaskRecord } from '../../model/ports.ts';
 import { isTerminal } from '../../model/task-status.ts';
-import type { Feeds } from '../subscriptions/feeds.ts';
+import type { SharedListens } from '../subscriptions/shared-listens.ts';
 import { starterOf } from './task-calls.ts';
 import { heardTask } from './task-news.ts';
 import type { TaskTable } from './task-table.ts';
@@ -15,14 +15,14 @@ const MAX_FOLLOWED = 1_000;
  * the server's feed, till the task has ended or nobody has it any more.
  */
 export class TaskFollowing {
-  readonly #feeds: Feeds;
+  readonly #sharedListens: SharedListens;
   readonly #clock: Clock;
   readonly #table: TaskTable;
   /** By the task's key, what ends it. */
   readonly #followed = new Map<string, () => void>();
 
-  constructor(deps: { readonly feeds: Feeds; readonly clock: Clock; readonly table: TaskTable }) {
-    this.#feeds = deps.feeds;
+  constructor(deps: { readonly sharedListens: SharedListens; readonly clock: Clock; readonly table: TaskTable }) {
+    this.#sharedListens = deps.sharedListens;
     this.#clock = deps.clock;
     this.#table = deps.table;
   }
@@ -41,7 +41,7 @@ export class TaskFollowing {
       disarm();
       stop();
     });
-    leave = this.#feeds.join(record.server, {
+    leave = this.#sharedListens.join(record.server, {
       client: starterOf(record, principal),
       wanted: { uris: new Set(), taskIds: new Set([record.taskId]) },
       settled: ({ taskIds }) => {

@@ -14,13 +14,13 @@ const MAX_ANSWER_BYTES = 8 * 1024 * 1024;
 const MAX_DESCRIPTION_BYTES = 16 * 1024;
 const TOO_LARGE = 53007;
 
-export interface HeardTask {
+export interface TaskReport {
   readonly state: TaskState;
   readonly news: TaskNews;
 }
 
 /** The task that a `tools/call` was answered with, null for an ordinary answer. */
-export function createdTask(message: Message): HeardTask | null {
+export function createdTask(message: Message): TaskReport | null {
   if (message.kind !== 'result') return null;
   const { bytes, era } = message;
   if (era === 'stateless') {
@@ -31,7 +31,7 @@ export function createdTask(message: Message): HeardTask | null {
 }
 
 /** The task that an answer or a notification describes; null for what describes none. */
-export function heardTask(message: Message): HeardTask | null {
+export function heardTask(message: Message): TaskReport | null {
   if (message.bodyStart < 0 || message.kind === 'error') return null;
   return heard(message.bytes, { start: message.bodyStart, end: message.bodyEnd }, message.era);
 }
@@ -51,7 +51,7 @@ export function kept(kind: 'result' | 'error', era: Era, body: Buffer): NonNulla
   return { kind: 'error', era, body: Buffer.from(errorAnswer('0', TOO_LARGE, text, null, era).body) };
 }
 
-function heard(bytes: Buffer, task: Range, era: Era): HeardTask | null {
+function heard(bytes: Buffer, task: Range, era: Era): TaskReport | null {
   const state = readTask(bytes, task);
   if (state === null) return null;
   const { status, ttlMs, pollIntervalMs } = state;

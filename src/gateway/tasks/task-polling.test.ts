@@ -53,18 +53,18 @@ class Young {
 
   #respond({ request }: Call): Outcome {
     const body = request.body.toString();
-    if (request.method === 'tools/call') return told({ resultType: 'task', status: 'working' });
+    if (request.method === 'tools/call') return reported({ resultType: 'task', status: 'working' });
     if (request.method === 'tasks/get') {
       this.polledAt.push(this.bench.clock.now());
       const next = this.polls.length > 1 ? this.polls.shift()! : this.polls[0]!;
-      return 'kind' in next ? (next as Outcome) : told(next);
+      return 'kind' in next ? (next as Outcome) : reported(next);
     }
     if (request.method.startsWith('tasks/')) this.sent.push(`${request.method} ${body}`);
     return answer(result('1', '{"resultType":"complete"}', 'stateless'));
   }
 }
 
-function told(task: object): Outcome {
+function reported(task: object): Outcome {
   const full = {
     resultType: 'complete',
     taskId: 't-1',
@@ -272,7 +272,7 @@ test('what a task was asked is forgotten when it expires, whether or not anybody
     let asks = 0;
     upstreams.respond = ({ request }) =>
       request.method === 'tasks/get'
-        ? told({ ttlMs: 5_000, status: 'input_required', inputRequests: { [`k${++asks}`]: QUESTION } })
+        ? reported({ ttlMs: 5_000, status: 'input_required', inputRequests: { [`k${++asks}`]: QUESTION } })
         : answer(result('1', '{"resultType":"complete"}', 'stateless'));
     const exchange = bench.exchange('tasks/result', '{"taskId":"t-1"}', { client: profile });
     exchange.reply = result('1', '{"action":"decline"}', 'stateful');

@@ -72,7 +72,7 @@ export class TaskTable implements KnownTaskIds {
   }
 
   /** Looks until something is found, or another node has had the time to tell of it. */
-  async told<Found>(look: () => Found, isFound: (found: Found) => boolean): Promise<Found> {
+  async lookUp<Found>(look: () => Found, isFound: (found: Found) => boolean): Promise<Found> {
     for (const waitMs of LOOKS_MS) {
       await pause(this.#deps.clock, waitMs);
       const found = look();

@@ -16,7 +16,7 @@ import { declaresTasksExtension, missesTasks, taskSupport } from '../../protocol
 import { relatedTask } from '../../protocol/tasks/related-task.ts';
 import type { Dispatch, KnownServers } from '../dispatch/dispatch.ts';
 import { type NamedParam, namedParam } from '../params.ts';
-import type { Feeds } from '../subscriptions/feeds.ts';
+import type { SharedListens } from '../subscriptions/shared-listens.ts';
 import { offersTasks } from './offers-tasks.ts';
 import { OnBehalf } from './on-behalf.ts';
 import { ResultStreams } from './result-streams.ts';
@@ -39,7 +39,7 @@ export interface TasksDeps {
   readonly upstreams: KnownServers;
   readonly dispatch: Dispatch;
   readonly streams: ClientStreams;
-  readonly feeds: Feeds;
+  readonly sharedListens: SharedListens;
   readonly clock: Clock;
   readonly random: Random;
   readonly records: TaskRecords;
@@ -76,7 +76,7 @@ export class Tasks {
   readonly #stateless: StatelessRequests;
 
   constructor(deps: TasksDeps) {
-    const { dispatch, feeds, clock, random, ids, records, maxTimeoutMs } = deps;
+    const { dispatch, sharedListens, clock, random, ids, records, maxTimeoutMs } = deps;
     const table = new TaskTable({ clock, random, records });
     ids.known = table;
     const names = new TaskNames(ids, table);
@@ -91,7 +91,7 @@ export class Tasks {
     this.#names = names;
     this.#streams = streams;
     this.#polling = polling;
-    this.#following = new TaskFollowing({ feeds, clock, table });
+    this.#following = new TaskFollowing({ sharedListens, clock, table });
     this.#creation = new TaskCreation({ clock, random, table, names, calls, begun });
     this.#onBehalf = new OnBehalf({ clock, calls, creation: this.#creation, polling, maxTimeoutMs });
     this.#stateful = new StatefulRequests({ clock, table, names, calls, polling });
@@ -140,7 +140,7 @@ export class Tasks {
     const find = () => this.#names.find(taskId.value, client, endpoint);
     const found = find();
     const run = (record: ReturnType<typeof find>) => this.#run(record, taskId, exchange, endpoint, known !== null);
-    return isKnown(found) || !this.#table.shared ? run(found) : this.#table.told(find, isKnown).then(run);
+    return isKnown(found) || !this.#table.shared ? run(found) : this.#table.lookUp(find, isKnown).then(run);
   }
 
   #run(

@@ -85,7 +85,7 @@ export class ActiveRequest implements ClientRequest {
   }
 
   /** Where the next bytes of the body should be read to; null for anywhere. */
-  get landing(): Buffer | null {
+  get readBuffer(): Buffer | null {
     return this.#done ? null : (this.#collector?.rest ?? null);
   }
 

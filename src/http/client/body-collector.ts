@@ -1,5 +1,5 @@
 import { ByteGatherer } from '../../model/byte-gatherer.ts';
-import { lend } from '../../model/lent-memory.ts';
+import { takeBuffer } from '../../model/pooled-buffers.ts';
 
 /** Puts a body together in one buffer with one copy where its length is known, two otherwise. */
 export class BodyCollector {
@@ -11,7 +11,7 @@ export class BodyCollector {
   /** `known` is the length announced, at most `limit`; -1 without one. */
   constructor(known: number, limit: number) {
     this.limit = limit;
-    this.#whole = known < 0 ? null : lend(known);
+    this.#whole = known < 0 ? null : takeBuffer(known);
   }
 
   /**

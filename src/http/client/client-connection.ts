@@ -57,7 +57,7 @@ export class ClientConnection implements ResponseSink, RequestChannel {
   #head: ResponseHead | null = null;
   #complete = false;
   #gone = false;
-  #landing: Buffer;
+  #readBuffer: Buffer;
   #connected = false;
   #idleSince = 0;
   #stopDeadline: (() => void) | null = null;
@@ -75,7 +75,7 @@ export class ClientConnection implements ResponseSink, RequestChannel {
     this.#options = options;
     this.#parser = new ResponseParser(this);
     const own = process.platform === 'win32' ? Buffer.allocUnsafeSlow(READ_BYTES) : SHARED_READ;
-    this.#landing = own;
+    this.#readBuffer = own;
     const socket = connect({
       host: options.host,
       port: options.port,
@@ -84,7 +84,7 @@ export class ClientConnection implements ResponseSink, RequestChannel {
       noDelay: true,
       onread: {
         // Asked for at first and after every read; undefined, which the types do not know, keeps the last one.
-        buffer: () => this.#nextLanding(own) as Buffer,
+        buffer: () => this.#nextReadBuffer(own) as Buffer,
         callback: (length, bytes) => {
           this.#read(length, bytes as Buffer);
           return true;
@@ -187,13 +187,13 @@ export class ClientConnection implements ResponseSink, RequestChannel {
   }
 
   /** A large body of known length is read straight to where it will stay; the read cannot go beyond its end. */
-  #nextLanding(own: Buffer): Buffer | undefined {
+  #nextReadBuffer(own: Buffer): Buffer | undefined {
     // Each address that is tried makes a new handle, which needs a buffer of its own accord.
     if (!this.#connected) return own;
-    const wanted = this.#active?.landing ?? null;
+    const wanted = this.#active?.readBuffer ?? null;
     const next = wanted !== null && wanted.length >= READ_BYTES ? wanted : own;
-    if (next === this.#landing) return undefined;
-    this.#landing = next;
+    if (next === this.#readBuffer) return undefined;
+    this.#readBuffer = next;
     return next;
   }
 

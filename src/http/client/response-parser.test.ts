@@ -296,7 +296,7 @@ describe('a head that is repeated', () => {
 
   /** Pushes responses one after another through one parser; what each was, in short. */
   function inTurn(turns: readonly { readonly headRequest: boolean; readonly bytes: Buffer }[]): string[] {
-    const told: string[] = [];
+    const reported: string[] = [];
     let current = '';
     const parser = new ResponseParser({
       onHead: (head) => {
@@ -305,13 +305,13 @@ describe('a head that is repeated', () => {
       onBody: (bytes, from, to) => {
         current += bytes.toString('latin1', from, to);
       },
-      onEnd: () => told.push(current),
+      onEnd: () => reported.push(current),
     });
     for (const { headRequest, bytes } of turns) {
       parser.expect(headRequest);
       assert.equal(parser.push(bytes, bytes.length), null);
     }
-    return told;
+    return reported;
   }
 
   test('frames every body anew', () => {

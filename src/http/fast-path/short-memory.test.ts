@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { listenerRig } from '../../../test/support/http-listener.ts';
-import type { MemoryLevel } from '../../model/lent-memory.ts';
+import type { MemoryLevel } from '../../model/pooled-buffers.ts';
 import type { RequestContext } from '../listener/request-context.ts';
 
 const SMALL = 'x'.repeat(60 * 1024);

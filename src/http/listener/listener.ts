@@ -2,7 +2,7 @@ import type { IncomingMessage, Server, ServerOptions, ServerResponse } from 'nod
 import type { Server as TlsServer } from 'node:https';
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { MemoryLevel } from '../../model/lent-memory.ts';
+import type { MemoryLevel } from '../../model/pooled-buffers.ts';
 import { BodyBudget, SMALL_BODY_BYTES } from '../context/body-budget.ts';
 import type { HttpContext } from '../context/http-context.ts';
 import { type Refusal, type RefusalRenderer, rawRefusal, renderRefusal } from '../context/refusal.ts';
@@ -14,16 +14,16 @@ import { type CertificateFiles, readCertificate, watchCertificate } from './cert
 import { answerClientError, noteLast } from './client-error.ts';
 import { ConcurrencyLimiter } from './concurrency-limiter.ts';
 import { answerPreflight, corsHeaders, isPreflight } from './cors.ts';
-import { EdgeGate, type EdgeSettings } from './edge-gate.ts';
-import { edgeRefusal, unroutable } from './edge-refusal.ts';
+import { gateRefusal, unroutable } from './gate-refusal.ts';
 import { ListenError } from './listen-error.ts';
 import { NodeHttpContext } from './node-http-context.ts';
 import { atQuietTurn } from './quiet-turn.ts';
 import { type ContextParts, RequestContext } from './request-context.ts';
+import { type GateSettings, RequestGate } from './request-gate.ts';
 import { MAX_HEADERS } from './request-headers.ts';
 import { type Handler, RouteTable } from './route-table.ts';
 
-export interface ListenerSettings extends EdgeSettings {
+export interface ListenerSettings extends GateSettings {
   readonly port: number;
   readonly tls: CertificateFiles | null;
   readonly maxBodyBytes: number;
@@ -97,7 +97,7 @@ export class Listener {
   readonly #portFlag: string;
   readonly #onRefused: (code: string) => void;
   #settings: ListenerSettings;
-  #gate: EdgeGate;
+  #gate: RequestGate;
   #parts: ContextParts;
   #draining = false;
   #accepted = 0;
@@ -113,7 +113,7 @@ export class Listener {
     this.wheel = options.wheel ?? new StreamWheel();
     this.#limiter = options.limiter ?? new ConcurrencyLimiter();
     this.#memory = options.memory ?? { level: 'ample' };
-    this.#gate = new EdgeGate(settings);
+    this.#gate = new RequestGate(settings);
     const stallMs = options.stallMs ?? 30_000;
     const { bodies = new BodyBudget() } = options;
     this.#parts = { wheel: this.wheel, maxBodyBytes: settings.maxBodyBytes, stallMs, bodies };
@@ -134,7 +134,7 @@ export class Listener {
       serve: (http) => this.#serve(http, new RequestContext(http, this.#gate, this.#parts)),
       onMalformed: () => this.#onRefused('malformed_request'),
     });
-    if (options.usesReserve !== true) this.#spareReserve();
+    if (options.usesReserve !== true) this.#keepDescriptors();
     this.#wire(this.#server);
   }
 
@@ -164,7 +164,7 @@ export class Listener {
 
   /** Takes over allowed hosts and origins, trusted proxies and limits. Address, port and TLS stay. */
   update(settings: ListenerSettings): void {
-    this.#gate = new EdgeGate({ ...settings, host: this.#settings.host });
+    this.#gate = new RequestGate({ ...settings, host: this.#settings.host });
     this.#parts = { ...this.#parts, maxBodyBytes: settings.maxBodyBytes };
     this.#server.maxConnections = connectionCap(settings.maxConnections, descriptorLimit());
     this.#settings = settings;
@@ -248,7 +248,7 @@ export class Listener {
   }
 
   /** Descriptors may have gone elsewhere: to processes, to servers. */
-  #spareReserve(): void {
+  #keepDescriptors(): void {
     this.#server.on('connection', (socket: Socket) => {
       if (!fewDescriptorsLeft()) return;
       this.#onRefused('too_many_connections');
@@ -301,7 +301,7 @@ export class Listener {
       if (match.route.render !== null) context.render = match.route.render;
       if (match.route.maxBodyBytes !== null) context.maxBodyBytes = match.route.maxBodyBytes;
     }
-    const refusal = edgeRefusal(http, this.#gate);
+    const refusal = gateRefusal(http, this.#gate);
     if (refusal !== null) {
       this.#refuse(context, refusal);
       return;

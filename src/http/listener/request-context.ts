@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { unmapped } from '../../model/host-address.ts';
-import { claim, giveBack } from '../../model/lent-memory.ts';
+import { claim, giveBack } from '../../model/pooled-buffers.ts';
 import { type BodyBudget, SMALL_BODY_BYTES } from '../context/body-budget.ts';
 import type { HttpContext, HttpContextWatcher } from '../context/http-context.ts';
 import { type Refusal, type RefusalRenderer, renderRefusal } from '../context/refusal.ts';
@@ -8,7 +8,7 @@ import { SseWriter } from '../sse/sse-writer.ts';
 import type { StreamWheel } from '../sse/stream-wheel.ts';
 import { bodyRefusal } from './body-reader.ts';
 import type { ConcurrencyLimiter } from './concurrency-limiter.ts';
-import { type EdgeGate, lastOf } from './edge-gate.ts';
+import { lastOf, type RequestGate } from './request-gate.ts';
 
 const EMPTY = Buffer.alloc(0);
 const NONE: readonly string[] = [];
@@ -40,7 +40,7 @@ export class RequestContext implements HttpContextWatcher {
   /** Headers of whatever is answered, name and value alternating. */
   answerHeaders: readonly string[] = NONE;
   readonly #http: HttpContext;
-  readonly #gate: EdgeGate;
+  readonly #gate: RequestGate;
   readonly #wheel: StreamWheel;
   readonly #stallMs: number;
   readonly #bodies: BodyBudget;
@@ -52,7 +52,7 @@ export class RequestContext implements HttpContextWatcher {
   #limiter: ConcurrencyLimiter | null = null;
   #ticket = 0;
 
-  constructor(http: HttpContext, gate: EdgeGate, parts: ContextParts) {
+  constructor(http: HttpContext, gate: RequestGate, parts: ContextParts) {
     this.#http = http;
     const url = http.target;
     const mark = url.indexOf('?');
@@ -167,10 +167,10 @@ export class RequestContext implements HttpContextWatcher {
    * Answers like `answer`, with parts that nobody needs afterwards: what of them is lent memory goes back once the
    * kernel has taken the last byte.
    */
-  answerWithLent(status: number, contentType: string, parts: readonly Buffer[]): void {
-    const lent = this.#answered ? undefined : parts.find(claim);
+  answerWithPooled(status: number, contentType: string, parts: readonly Buffer[]): void {
+    const pooled = this.#answered ? undefined : parts.find(claim);
     this.answer(status, contentType, parts);
-    if (lent !== undefined) this.#http.whenSent(() => giveBack(lent));
+    if (pooled !== undefined) this.#http.whenSent(() => giveBack(pooled));
   }
 
   json(status: number, text: string, headers: readonly string[] = NONE): void {

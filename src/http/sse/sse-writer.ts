@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import type { HttpContext } from '../context/http-context.ts';
-import { LentBlocks } from './lent-blocks.ts';
+import { PooledBlocks } from './pooled-blocks.ts';
 import { COPY_BYTES, commentFrame, eventFrame, type SseFrame } from './sse-frame.ts';
 import type { StreamWheel, WheelStream } from './stream-wheel.ts';
 
@@ -50,7 +50,7 @@ export class SseWriter implements WheelStream {
   #heldBytes = 0;
   /** Handed to Node, and waiting there for a socket that takes nothing; part of `#heldBytes`' count on the wheel. */
   #stuckBytes = 0;
-  #lent: LentBlocks | null = null;
+  #pooled: PooledBlocks | null = null;
   /** The stream before this one on a connection whose client did not wait for that to end (pipelining). */
   #before: SseWriter | null;
   #dropped = 0;
@@ -173,25 +173,25 @@ export class SseWriter implements WheelStream {
   }
 
   #lend(blocks: readonly Buffer[]): void {
-    this.#lent ??= new LentBlocks(this.#http, this.#wheel.memory);
-    this.#lent.add(blocks);
+    this.#pooled ??= new PooledBlocks(this.#http, this.#wheel.memory);
+    this.#pooled.add(blocks);
     this.takeBack();
-    if (this.#closed) this.#leaveLent();
-    else if (this.#lent !== null) this.#wheel.lending(this, true);
+    if (this.#closed) this.#leavePooled();
+    else if (this.#pooled !== null) this.#wheel.lending(this, true);
   }
 
   /** Called by the wheel, where no `drain` comes because little waits. */
   takeBack(): void {
-    if (this.#lent === null) return;
-    this.#lent.takeBack();
-    if (!this.#lent.none) return;
-    this.#lent = null;
+    if (this.#pooled === null) return;
+    this.#pooled.takeBack();
+    if (!this.#pooled.none) return;
+    this.#pooled = null;
     this.#wheel.lending(this, false);
   }
 
-  #leaveLent(): void {
-    this.#lent?.leave();
-    this.#lent = null;
+  #leavePooled(): void {
+    this.#pooled?.leave();
+    this.#pooled = null;
   }
 
   /** What may wait for the client: not for longer than it does may it keep alive what it came in. */
@@ -299,9 +299,9 @@ export class SseWriter implements WheelStream {
 
   #gone(): void {
     if (this.#closed) return;
-    const told = !this.#ending || this.#queue !== null;
+    const notifies = !this.#ending || this.#queue !== null;
     this.#release();
-    if (told) this.onClose?.();
+    if (notifies) this.onClose?.();
   }
 
   #release(): void {
@@ -310,7 +310,7 @@ export class SseWriter implements WheelStream {
     this.#unstuck();
     for (const { frame } of this.#queue ?? []) this.#forget(frame);
     this.#queue = null;
-    this.#leaveLent();
+    this.#leavePooled();
     this.#wheel.remove(this);
     this.#leaveSocket();
   }

@@ -1,5 +1,5 @@
 import { type Clock, systemClock } from '../../model/clock.ts';
-import { collectGarbage } from '../../model/lent-memory.ts';
+import { collectGarbage } from '../../model/pooled-buffers.ts';
 import { StreamMemory } from './stream-memory.ts';
 import { YoungGarbage } from './young-garbage.ts';
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { result } from '../compose.ts';
-import { helloFromDiscover } from '../stateless/discover.ts';
-import { helloFromInitialize, initializeRequest, initializeResult } from './initialize.ts';
+import { handshakeFromDiscover } from '../stateless/discover.ts';
+import { handshakeFromInitialize, initializeRequest, initializeResult } from './initialize.ts';
 
 const INITIALIZE =
   '{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true,"x":1.0},"tasks":{}},' +
@@ -23,9 +23,9 @@ test('S2.20 the request says what the client said, in its own bytes', () => {
 });
 
 test('S2.20 S4.1 a hello keeps the answer whole and its parts as written', () => {
-  const hello = helloFromInitialize(result('1', INITIALIZE, 'stateful'));
+  const handshake = handshakeFromInitialize(result('1', INITIALIZE, 'stateful'));
   assert.deepEqual(
-    { ...hello, result: hello.result.toString() },
+    { ...handshake, result: handshake.result.toString() },
     {
       era: 'stateful',
       revision: '2025-06-18',
@@ -35,14 +35,14 @@ test('S2.20 S4.1 a hello keeps the answer whole and its parts as written', () =>
       instructions: 'do\n so',
     },
   );
-  const bare = helloFromInitialize(result('1', '{"capabilities":[]}', 'stateful'));
+  const bare = handshakeFromInitialize(result('1', '{"capabilities":[]}', 'stateful'));
   assert.deepEqual([bare.revision, bare.capabilities, bare.serverInfo, bare.instructions], ['', '{}', null, null]);
 });
 
 test('S2.20 S4.1 a stateful server is presented under the revision agreed with the client, the rest untouched', () => {
-  const hello = helloFromInitialize(result('1', INITIALIZE, 'stateful'));
-  assert.equal(initializeResult(hello, '2024-11-05').toString(), INITIALIZE.replace('2025-06-18', '2024-11-05'));
-  const changed = initializeResult(hello, '2025-06-18', {
+  const handshake = handshakeFromInitialize(result('1', INITIALIZE, 'stateful'));
+  assert.equal(initializeResult(handshake, '2024-11-05').toString(), INITIALIZE.replace('2025-06-18', '2024-11-05'));
+  const changed = initializeResult(handshake, '2025-06-18', {
     capabilities: '{"tools":{}}',
     serverInfo: '{"name":"g"}',
     instructions: null,
@@ -54,9 +54,9 @@ test('S2.20 S4.1 a stateful server is presented under the revision agreed with t
 });
 
 test('S2.20 a stateless server is presented in the words of initialize, its unknown fields kept', () => {
-  const hello = helloFromDiscover(result('1', DISCOVER, 'stateless'));
+  const handshake = handshakeFromDiscover(result('1', DISCOVER, 'stateless'));
   assert.equal(
-    initializeResult(hello, '2025-11-25').toString(),
+    initializeResult(handshake, '2025-11-25').toString(),
     '{"protocolVersion":"2025-11-25","serverInfo":{"name":"m","version":"2"},"capabilities":{"experimental":{"v/x":{}},"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}},"tools":{},"extensions":{"v/x":{}}},' +
       '"instructions":"i","_meta":{"v/trace":1E400},"vendor":12345678901234567890}',
   );

@@ -1,11 +1,11 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Message, Revision } from '../../model/message.ts';
-import type { Hello } from '../../model/server-catalog.ts';
+import type { HandshakeResult } from '../../model/server-catalog.ts';
 import { bodyField, bodyString } from '../body.ts';
 import { request } from '../compose.ts';
 import { type Change, editObject, metaChange } from '../edit-object.ts';
 import { decodeString, entries, field } from '../fields.ts';
-import { type HelloOverrides, helloOf, overridden, UNNAMED } from '../hello-parts.ts';
+import { type HandshakeOverrides, handshakeOf, overridden, UNNAMED } from '../handshake-parts.ts';
 import { SERVER_INFO_KEY } from '../meta-keys.ts';
 import { tasksToStateful, withoutTasks } from '../tasks/extension.ts';
 
@@ -24,9 +24,9 @@ export function initializeRequest(
 }
 
 /** `revision` is what the server answered, known to us or not; empty where it said nothing. */
-export function helloFromInitialize(result: Message): Hello {
+export function handshakeFromInitialize(result: Message): HandshakeResult {
   const revision = bodyString(result, 'protocolVersion') ?? '';
-  return helloOf(result, 'stateful', revision, bodyField(result, 'serverInfo'));
+  return handshakeOf(result, 'stateful', revision, bodyField(result, 'serverInfo'));
 }
 
 /**
@@ -58,19 +58,23 @@ function withExperimental(capabilities: Buffer | string): Buffer {
  * A stateful server's own result passes but for that; of a stateless server's `server/discover` result, everything
  * that is not of its era passes too.
  */
-export function initializeResult(hello: Hello, revision: Revision, overrides: HelloOverrides = {}): Buffer {
-  const { result } = hello;
+export function initializeResult(
+  handshake: HandshakeResult,
+  revision: Revision,
+  overrides: HandshakeOverrides = {},
+): Buffer {
+  const { result } = handshake;
   const whole = { start: 0, end: result.length };
   const changes: Change[] = [['protocolVersion', JSON.stringify(revision)]];
-  if (hello.era === 'stateful') {
+  if (handshake.era === 'stateful') {
     if (overrides.serverInfo !== undefined) changes.push(['serverInfo', overrides.serverInfo]);
   } else {
-    changes.push(['serverInfo', overrides.serverInfo ?? hello.serverInfo ?? UNNAMED]);
+    changes.push(['serverInfo', overrides.serverInfo ?? handshake.serverInfo ?? UNNAMED]);
     changes.push(['supportedVersions', null], ['resultType', null], ['ttlMs', null], ['cacheScope', null]);
     const meta = metaChange(result, whole, [[SERVER_INFO_KEY, null]]);
     if (meta !== null) changes.push(meta);
     if (overrides.capabilities === undefined)
-      changes.push(['capabilities', withExperimental(tasksToStateful(hello.capabilities))]);
+      changes.push(['capabilities', withExperimental(tasksToStateful(handshake.capabilities))]);
   }
   changes.push(...overridden(overrides));
   return editObject(result, whole, changes);

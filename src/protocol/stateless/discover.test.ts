@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { result } from '../compose.ts';
-import { helloFromInitialize } from '../stateful/initialize.ts';
-import { discoverRequest, discoverResult, helloFromDiscover } from './discover.ts';
+import { handshakeFromInitialize } from '../stateful/initialize.ts';
+import { discoverRequest, discoverResult, handshakeFromDiscover } from './discover.ts';
 
 const INITIALIZE =
   '{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true},"tasks":{"list":{}}},' +
@@ -23,9 +23,9 @@ test('the request says what the client said, in its own bytes', () => {
 });
 
 test('a hello keeps the answer whole and its parts as written', () => {
-  const hello = helloFromDiscover(result('1', DISCOVER, 'stateless'));
+  const handshake = handshakeFromDiscover(result('1', DISCOVER, 'stateless'));
   assert.deepEqual(
-    { ...hello, result: hello.result.toString() },
+    { ...handshake, result: handshake.result.toString() },
     {
       era: 'stateless',
       revision: '2026-07-28',
@@ -38,8 +38,8 @@ test('a hello keeps the answer whole and its parts as written', () => {
 });
 
 test('a stateless server is presented as it is, but for what is overridden', () => {
-  const hello = helloFromDiscover(result('1', DISCOVER, 'stateless'));
-  assert.equal(discoverResult(hello).toString(), DISCOVER);
+  const handshake = handshakeFromDiscover(result('1', DISCOVER, 'stateless'));
+  assert.equal(discoverResult(handshake).toString(), DISCOVER);
   const overrides = {
     ttlMs: 5,
     cacheScope: 'private',
@@ -47,16 +47,16 @@ test('a stateless server is presented as it is, but for what is overridden', () 
     instructions: 'say "hi"',
   } as const;
   assert.equal(
-    discoverResult(hello, { ...overrides, serverInfo: '{"name":"g"}', capabilities: '{}' }).toString(),
+    discoverResult(handshake, { ...overrides, serverInfo: '{"name":"g"}', capabilities: '{}' }).toString(),
     '{"instructions":"say \\"hi\\"","resultType":"complete","supportedVersions":["2026-07-28","x"],"capabilities":{},"ttlMs":5,"cacheScope":"private",' +
       '"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"g"}},"vendor":1.0}',
   );
 });
 
 test('a stateful server is presented in the words of discover, its unknown fields kept', () => {
-  const hello = helloFromInitialize(result('1', INITIALIZE, 'stateful'));
+  const handshake = handshakeFromInitialize(result('1', INITIALIZE, 'stateful'));
   assert.equal(
-    discoverResult(hello).toString(),
+    discoverResult(handshake).toString(),
     '{"resultType":"complete","supportedVersions":["2026-07-28"],"ttlMs":0,"cacheScope":"private",' +
       '"capabilities":{"tools":{"listChanged":true}},"instructions":"do",' +
       '"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1.0"},"v/t":1},"vendor":-0}',

@@ -1,16 +1,16 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { LATEST_STATELESS, type Message, STATELESS_REVISIONS } from '../../model/message.ts';
-import type { Hello } from '../../model/server-catalog.ts';
+import type { HandshakeResult } from '../../model/server-catalog.ts';
 import { bodyField } from '../body.ts';
 import { request } from '../compose.ts';
 import { type Change, editObject, metaChange } from '../edit-object.ts';
 import { elements, fieldAt, stringValue } from '../fields.ts';
-import { type HelloOverrides, helloOf, overridden } from '../hello-parts.ts';
+import { type HandshakeOverrides, handshakeOf, overridden } from '../handshake-parts.ts';
 import { SERVER_INFO_KEY } from '../meta-keys.ts';
 import { tasksToStateless } from '../tasks/extension.ts';
 import { clientMeta } from './client-meta.ts';
 
-export interface DiscoverOverrides extends HelloOverrides {
+export interface DiscoverOverrides extends HandshakeOverrides {
   readonly supportedVersions?: readonly string[];
   readonly ttlMs?: number;
   readonly cacheScope?: 'public' | 'private';
@@ -25,29 +25,29 @@ export function discoverRequest(id: string, client: Pick<ClientProfile, 'capabil
 }
 
 /** `revision` is the newest one that the server and we both speak; our newest where the server names none of ours. */
-export function helloFromDiscover(result: Message): Hello {
+export function handshakeFromDiscover(result: Message): HandshakeResult {
   const { bytes, bodyStart, bodyEnd } = result;
   const versions = bodyField(result, 'supportedVersions');
   const offered =
     versions === null ? [] : Array.from(elements(bytes, versions.start, versions.end), (v) => stringValue(bytes, v));
   const revision = STATELESS_REVISIONS.findLast((known) => offered.includes(known)) ?? LATEST_STATELESS;
-  return helloOf(result, 'stateless', revision, fieldAt(bytes, bodyStart, bodyEnd, ['_meta', SERVER_INFO_KEY]));
+  return handshakeOf(result, 'stateless', revision, fieldAt(bytes, bodyStart, bodyEnd, ['_meta', SERVER_INFO_KEY]));
 }
 
 /**
  * The `server/discover` result that presents the server to a stateless client. A stateless server's own result passes
  * but for the overrides; of a stateful server's `initialize` result, everything that is not of its era passes too.
  */
-export function discoverResult(hello: Hello, overrides: DiscoverOverrides = {}): Buffer {
-  const { result } = hello;
+export function discoverResult(handshake: HandshakeResult, overrides: DiscoverOverrides = {}): Buffer {
+  const { result } = handshake;
   const whole = { start: 0, end: result.length };
   const changes: Change[] = [];
   let serverInfo = overrides.serverInfo ?? null;
-  if (hello.era === 'stateful') {
-    serverInfo ??= hello.serverInfo;
+  if (handshake.era === 'stateful') {
+    serverInfo ??= handshake.serverInfo;
     changes.push(['resultType', '"complete"'], ['supportedVersions', JSON.stringify(STATELESS_REVISIONS)]);
     changes.push(['ttlMs', '0'], ['cacheScope', '"private"'], ['protocolVersion', null], ['serverInfo', null]);
-    changes.push(['capabilities', tasksToStateless(hello.capabilities)]);
+    changes.push(['capabilities', tasksToStateless(handshake.capabilities)]);
   }
   const meta = serverInfo === null ? null : metaChange(result, whole, [[SERVER_INFO_KEY, serverInfo]]);
   if (meta !== null) changes.push(meta);

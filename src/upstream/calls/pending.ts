@@ -18,7 +18,7 @@ export interface PendingRequest {
   /** Its id, and its progress token, as the server got it. */
   wire: string;
   /** Hears of what the server says on a subscription of the gateway's own. */
-  readonly told?: ((message: Message) => void) | null;
+  readonly onNotification?: ((message: Message) => void) | null;
   answered(message: Message): void;
   lost(error: GatewayError): void;
   /** The server reported progress of it. */
@@ -56,7 +56,7 @@ export class OwnRequest implements PendingRequest {
   readonly request = null;
   token: string | null = null;
   wire = '';
-  told: ((message: Message) => void) | null = null;
+  onNotification: ((message: Message) => void) | null = null;
   readonly answer: Promise<Message>;
   #resolve!: (message: Message) => void;
   #reject!: (error: GatewayError) => void;

@@ -57,8 +57,8 @@ for (const { how, server, lose } of [
     const { promise, reject } = Promise.withResolvers<Message>();
     exchange.answer = () => promise;
     const emit = exchange.emit.bind(exchange);
-    exchange.emit = (told) => {
-      emit(told);
+    exchange.emit = (reported) => {
+      emit(reported);
       reject(new GatewayError('CANCELLED', 'the server called its request off'));
     };
     const outcome = bench.call('a', exchange);

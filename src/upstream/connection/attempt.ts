@@ -5,7 +5,7 @@ export interface StartPlace {
   /** Resolves when the attempt has the place, or was called off. */
   readonly given: Promise<void>;
   /** A call waits for this start. */
-  hasten(): void;
+  prioritize(): void;
   /** Gives it back, or leaves the queue. */
   leave(): void;
 }
@@ -55,7 +55,7 @@ export class Attempt {
   }
 
   /** A call waits for it. */
-  get hurried(): boolean {
+  get prioritized(): boolean {
     return this.#calls.size > 0;
   }
 
@@ -73,17 +73,17 @@ export class Attempt {
   }
 
   /** A call waits for it: it comes before what starts in the background. */
-  hasten(call: WaitingCall): void {
+  prioritize(call: WaitingCall): void {
     if (this.#calls.has(call)) return;
     this.#calls.add(call);
-    if (this.#calls.size === 1) this.place?.hasten();
-    this.#part?.hasten(call);
+    if (this.#calls.size === 1) this.place?.prioritize();
+    this.#part?.prioritize(call);
   }
 
   /** It is made of this one, and maybe of others: it begins with the first that begins; a call needs only one of them. */
   follow(part: Attempt): void {
     this.#part ??= part;
-    if (this.#part === part) for (const call of this.#calls) part.hasten(call);
+    if (this.#part === part) for (const call of this.#calls) part.prioritize(call);
     if (part.waiting) part.#wholes.push(this);
     else this.begin();
   }

@@ -93,8 +93,8 @@ test('each era has its own introduction and lists, also over a restart of the ga
   assert.deepEqual(toolsOf(await first.set.catalog('a', modern, 1000)), ['echo']);
   assert.equal(first.set.knownCatalog('a', old), null);
   const listed = await first.set.catalog('a', old, 1000);
-  assert.deepEqual([listed!.hello.era, toolsOf(listed)], ['stateful', ['echo', 'ask']]);
-  assert.equal(first.set.knownCatalog('a', modern)!.hello.era, 'stateless');
+  assert.deepEqual([listed!.handshake.era, toolsOf(listed)], ['stateful', ['echo', 'ask']]);
+  assert.equal(first.set.knownCatalog('a', modern)!.handshake.era, 'stateless');
   // What it was listed over becomes the session's.
   answerText(await first.call('a', toolCall(old)));
   assert.deepEqual(firsts(script), ['server/discover', 'initialize']);

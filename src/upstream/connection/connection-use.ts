@@ -47,11 +47,11 @@ class RunningTasks {
     const ended =
       method === 'tasks/result' || (answer.kind === 'error' && errorCode(answer) === CATALOGUE.INVALID_PARAMS.rpc);
     if (ended) this.#until.delete(bodyString(request, 'taskId') ?? '');
-    else this.told(answer);
+    else this.notified(answer);
   }
 
   /** The status of a task, asked for or not. */
-  told(message: Message): void {
+  notified(message: Message): void {
     const task = taskIn(message);
     if (task !== null && isTerminal(task.status)) this.#until.delete(task.taskId);
   }
@@ -118,9 +118,9 @@ export class ConnectionUse {
   }
 
   /** The server said this without being asked. */
-  told(notification: Message): void {
+  notified(notification: Message): void {
     if (this.#tasks === null || !notification.method.startsWith('notifications/tasks')) return;
-    this.#tasks.told(notification);
+    this.#tasks.notified(notification);
     this.lastUsedAt = this.#clock.now();
   }
 

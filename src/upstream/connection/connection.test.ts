@@ -156,8 +156,8 @@ test('fault:F17 a cancelled call is cancelled at the server once, and ends CANCE
   await settled();
   exchange.cancel('the user changed their mind');
   assert.equal(failureOf(await outcome).code, 'CANCELLED');
-  const told = script.last.lastOf('notifications/cancelled').params;
-  assert.deepEqual(told, { requestId: script.last.lastOf('tools/call').id, reason: 'the user changed their mind' });
+  const reported = script.last.lastOf('notifications/cancelled').params;
+  assert.deepEqual(reported, { requestId: script.last.lastOf('tools/call').id, reason: 'the user changed their mind' });
   assert.equal(exchange.onCancel, null);
 });
 

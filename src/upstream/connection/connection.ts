@@ -4,7 +4,7 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { Era, Message } from '../../model/message.ts';
 import type { UpstreamSessionRecord } from '../../model/ports.ts';
 import type { Random } from '../../model/random.ts';
-import type { Hello } from '../../model/server-catalog.ts';
+import type { HandshakeResult } from '../../model/server-catalog.ts';
 import { cancellation, notification, request } from '../../protocol/compose.ts';
 import { oneLine } from '../../protocol/splice.ts';
 import type { Call } from '../calls/call.ts';
@@ -17,8 +17,8 @@ import { IncomingMessages } from './incoming-messages.ts';
 import type { JoinedSession } from './joined-session.ts';
 import { LogLevelSync, takesLevel } from './log-level-sync.ts';
 import { type ConnectionOwner, ServerMessages } from './server-messages.ts';
-import { isOneClient, NOBODYS_KEY, SPARE, type Tenancy } from './session-key.ts';
-import type { LastHello } from './spoken-eras.ts';
+import { isOneClient, NO_SESSION, type Tenancy, WARM } from './session-key.ts';
+import type { LastHandshake } from './spoken-eras.ts';
 
 const TIMEOUTS_TILL_PROBE = 3;
 /** How long a new owner's first call is waited for, before what the server wanted to know is asked without one. */
@@ -39,7 +39,7 @@ interface ConnectionDeps {
   /** Whether ids have to fit into 32 bits: longer ones may be why the server did not start. */
   readonly shortIds?: boolean;
   /** What the server's connections say it is, so that they keep it together. */
-  readonly hellos?: LastHello;
+  readonly handshakes?: LastHandshake;
 }
 
 /**
@@ -53,10 +53,10 @@ interface ConnectionDeps {
 export class Connection implements RequestCarrier, TransportReceiver {
   readonly transport: Transport;
   readonly createdAt: number;
-  hello: Hello | null = null;
-  #tenancy: Tenancy = SPARE;
+  handshake: HandshakeResult | null = null;
+  #tenancy: Tenancy = WARM;
   /** The session key it is pooled under; empty while it has no owner. */
-  key = NOBODYS_KEY;
+  key = NO_SESSION;
   /** null where the server takes none. */
   #level: LogLevelSync | null = null;
   /** The server's session id (HTTP, stateful era); null where it gave none. */
@@ -100,7 +100,7 @@ export class Connection implements RequestCarrier, TransportReceiver {
 
   /** Whether calls may be sent: the handshake is done and the transport lives. */
   get ready(): boolean {
-    return this.#open && this.hello !== null;
+    return this.#open && this.handshake !== null;
   }
 
   get live(): boolean {
@@ -145,11 +145,11 @@ export class Connection implements RequestCarrier, TransportReceiver {
   }
 
   /** The handshake is done: from now on the connection speaks this era and takes calls. */
-  negotiated(hello: Hello): void {
+  negotiated(handshake: HandshakeResult): void {
     // What the handshake has asked beside that is answered late or never, and must not keep the connection busy.
     for (const id of this.#pending.ids) if (this.#pending.remove(id)) this.transport.abandon(id);
-    this.#speaks(hello);
-    if (hello.era === 'stateful') this.notify(notification('notifications/initialized', null, 'stateful'));
+    this.#speaks(handshake);
+    if (handshake.era === 'stateful') this.notify(notification('notifications/initialized', null, 'stateful'));
   }
 
   /** The server cuts ids to 32 bits: it answered this request under what is left of its id then. */
@@ -159,19 +159,19 @@ export class Connection implements RequestCarrier, TransportReceiver {
   }
 
   /** It goes on with a session that was negotiated on another connection. */
-  resumed(hello: Hello, { mcpSessionId, logLevel }: UpstreamSessionRecord): void {
+  resumed(handshake: HandshakeResult, { mcpSessionId, logLevel }: UpstreamSessionRecord): void {
     this.mcpSessionId = mcpSessionId;
-    this.#speaks(hello, mcpSessionId);
+    this.#speaks(handshake, mcpSessionId);
     if (logLevel !== undefined) this.#level?.was(logLevel);
   }
 
-  #speaks(hello: Hello, resumeSessionId?: string): void {
-    const { era, revision } = hello;
-    this.hello = this.#deps.hellos?.of(hello) ?? hello;
+  #speaks(handshake: HandshakeResult, resumeSessionId?: string): void {
+    const { era, revision } = handshake;
+    this.handshake = this.#deps.handshakes?.of(handshake) ?? handshake;
     this.#era = era;
     const facts = { era, revision, silent: this.#deps.silent };
     this.transport.negotiated(resumeSessionId === undefined ? facts : { ...facts, resumeSessionId });
-    if (era === 'stateful' && takesLevel(hello.capabilities)) {
+    if (era === 'stateful' && takesLevel(handshake.capabilities)) {
       this.#level = new LogLevelSync(this, this.#pending.byId, this.#oneLine, () => this.joined !== null);
     }
   }
@@ -182,7 +182,7 @@ export class Connection implements RequestCarrier, TransportReceiver {
 
   /** The log level that was sent to the server last; null for none. */
   get logLevel(): string | null {
-    return this.#level?.told ?? null;
+    return this.#level?.sent ?? null;
   }
 
   /** Says whose the connection is, and asks them what the server asked before the connection had an owner. */
@@ -260,7 +260,7 @@ export class Connection implements RequestCarrier, TransportReceiver {
     }
     pending.wire = this.#ids.wire(id);
     this.#pending.add(id, pending);
-    if (this.hello === null) this.#era = message.era;
+    if (this.handshake === null) this.#era = message.era;
     const own = request(message.method, pending.wire, message.bodyStart < 0 ? null : message.body, message.era);
     const mirrored = message.era === 'stateless' && this.transport.streamPerRequest;
     this.#write([own.bytes], id, message.method, headers ?? (mirrored ? ['Mcp-Method', message.method] : null));

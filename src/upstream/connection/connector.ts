@@ -2,7 +2,7 @@ import type { PhaseTimes } from '../../http/client/phase-times.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { UpstreamSessionRecord } from '../../model/ports.ts';
 import { isOwnProcess, type Server } from '../../model/server.ts';
-import type { Hello } from '../../model/server-catalog.ts';
+import type { HandshakeResult } from '../../model/server-catalog.ts';
 import type { SessionPlace } from '../../model/shared-upstream-sessions.ts';
 import { request } from '../../protocol/compose.ts';
 import { withEpoch } from '../process/environment.ts';
@@ -15,7 +15,7 @@ import { Handshake } from './handshake.ts';
 import type { ConnectionsOwner } from './server-messages.ts';
 import { SessionJoiner } from './session-joiner.ts';
 import { digestOfKey, labelOf, type WantedConnection } from './session-key.ts';
-import { LastHello, type SpokenEras } from './spoken-eras.ts';
+import { LastHandshake, type SpokenEras } from './spoken-eras.ts';
 
 /** Used in place of the session id where a process is the session. */
 const NO_SESSION = '';
@@ -32,7 +32,7 @@ export class Connector {
   readonly #owner: ConnectionsOwner<Connection>;
   /** null on a lone node. */
   readonly #joiner: SessionJoiner | null;
-  readonly #hellos = new LastHello();
+  readonly #handshakes = new LastHandshake();
   #fallback: Transport['kind'] | null = null;
   /** Of a server on a pipe that did not start: it may take no ids of more than 32 bits. The next start tries the other kind. */
   #shortIds = false;
@@ -56,10 +56,10 @@ export class Connector {
     server: Server,
     want: WantedConnection,
     attempt: Attempt,
-    spare: () => Connection | null,
+    warm: () => Connection | null,
   ): Promise<Connection> {
     const handshake = this.#handshake(server, want, attempt);
-    if (this.joins(server, want)) return this.#joined(server, want, attempt, handshake, spare);
+    if (this.joins(server, want)) return this.#joined(server, want, attempt, handshake, warm);
     const resumed = await this.#resume(server, want, handshake);
     return resumed === null ? this.#open(server, want, handshake) : this.#again(want, resumed);
   }
@@ -105,12 +105,12 @@ export class Connector {
     want: WantedConnection,
     attempt: Attempt,
     handshake: Handshake,
-    spare: () => Connection | null,
+    warm: () => Connection | null,
   ): Promise<Connection> {
     const place = placeOf(server, want.key);
     let resumed = false;
     const connection = await this.#joiner!.connect(place, {
-      open: async (replaces) => (replaces ? null : spare()) ?? this.#settled(await this.#open(server, want, handshake)),
+      open: async (replaces) => (replaces ? null : warm()) ?? this.#settled(await this.#open(server, want, handshake)),
       resume: async (record) => {
         if (record.fingerprint !== want.profile.fingerprint) return null;
         resumed = true;
@@ -165,7 +165,7 @@ export class Connector {
    * or that there was a process with state, so that its loss can be reported. Reports it if that is the case here.
    */
   remember(server: Server, want: WantedConnection, connection: Connection): void {
-    if (connection.hello?.era !== 'stateful' || want.tenancy.kind === 'spare' || connection.joined !== null) return;
+    if (connection.handshake?.era !== 'stateful' || want.tenancy.kind === 'spare' || connection.joined !== null) return;
     const key = digestOfKey(want.key);
     const mcpSessionId = connection.mcpSessionId ?? NO_SESSION;
     const before = this.#context.deps.upstreamSessions.get(server.name, key);
@@ -177,7 +177,7 @@ export class Connector {
       return;
     }
     if (server.temporary === true) return;
-    const record = recordOf(server, want, connection) ?? processOf(server, want, connection.hello);
+    const record = recordOf(server, want, connection) ?? processOf(server, want, connection.handshake);
     this.#context.deps.upstreamSessions.put(server.name, key, record);
   }
 
@@ -242,7 +242,7 @@ export class Connector {
         clock,
         owner: this.#owner,
         silent,
-        hellos: this.#hellos,
+        handshakes: this.#handshakes,
         random,
         shortIds: this.#shortIds && !transport.streamPerRequest,
       });
@@ -263,20 +263,20 @@ function placeOf({ name, connectionDigest }: Server, key: string): SessionPlace 
 function recordOf(
   server: Server,
   want: WantedConnection,
-  { hello, mcpSessionId }: Connection,
+  { handshake, mcpSessionId }: Connection,
 ): UpstreamSessionRecord | null {
-  if (hello?.era !== 'stateful' || mcpSessionId === null) return null;
+  if (handshake?.era !== 'stateful' || mcpSessionId === null) return null;
   const { logLevel } = want.profile;
-  const told = want.tenancy.kind === 'session' && logLevel !== null ? { logLevel } : {};
-  return { ...processOf(server, want, hello), mcpSessionId, ...told };
+  const level = want.tenancy.kind === 'session' && logLevel !== null ? { logLevel } : {};
+  return { ...processOf(server, want, handshake), mcpSessionId, ...level };
 }
 
-function processOf(server: Server, want: WantedConnection, hello: Hello): UpstreamSessionRecord {
+function processOf(server: Server, want: WantedConnection, handshake: HandshakeResult): UpstreamSessionRecord {
   return {
     identity: server.connectionDigest,
     mcpSessionId: NO_SESSION,
-    hello: hello.result.toString(),
-    revision: hello.revision,
+    hello: handshake.result.toString(),
+    revision: handshake.revision,
     fingerprint: want.profile.fingerprint,
   };
 }

@@ -12,12 +12,12 @@ import {
 } from '../../model/message.ts';
 import type { UpstreamSessionRecord } from '../../model/ports.ts';
 import { type Server, WITHOUT_DISCOVERY } from '../../model/server.ts';
-import type { Hello } from '../../model/server-catalog.ts';
+import type { HandshakeResult } from '../../model/server-catalog.ts';
 import { bodyField, bodyString, errorCode } from '../../protocol/body.ts';
 import { request, result } from '../../protocol/compose.ts';
 import { elements, field, stringValue } from '../../protocol/fields.ts';
-import { helloFromInitialize, initializeRequest } from '../../protocol/stateful/initialize.ts';
-import { discoverRequest, helloFromDiscover } from '../../protocol/stateless/discover.ts';
+import { handshakeFromInitialize, initializeRequest } from '../../protocol/stateful/initialize.ts';
+import { discoverRequest, handshakeFromDiscover } from '../../protocol/stateless/discover.ts';
 import type { ServerContext } from '../server-context.ts';
 import { refusalOf } from '../transport/http-refusal.ts';
 import type { Transport } from '../transport/transport.ts';
@@ -87,7 +87,7 @@ export class Handshake {
     for (let i = 0; ; i++) {
       const step = await this.#step(next.first, next.wire);
       if (step.kind === 'done') {
-        const { era, revision } = step.connection.hello!;
+        const { era, revision } = step.connection.handshake!;
         if (remembered?.era !== era || remembered.revision !== revision) {
           const refused = era === 'stateless' && this.#refusedInitialize;
           eraVerdicts.set(server.connectionDigest, refused ? { era, revision, also: 'none' } : { era, revision });
@@ -107,7 +107,7 @@ export class Handshake {
    */
   async resume(wire: Transport['kind'], record: UpstreamSessionRecord): Promise<Connection | null> {
     const connection = await this.#open(wire);
-    connection.resumed(helloFromInitialize(result('1', record.hello, 'stateful')), record);
+    connection.resumed(handshakeFromInitialize(result('1', record.hello, 'stateful')), record);
     try {
       await connection.ask(request('ping', '0', null, 'stateful'), this.#deps.context.times.probeSilenceMs);
     } catch (cause) {
@@ -125,7 +125,7 @@ export class Handshake {
   async discard(wire: Transport['kind'], record: UpstreamSessionRecord): Promise<void> {
     const connection = await this.#open(wire);
     connection.transport.silence?.();
-    connection.resumed(helloFromInitialize(result('1', record.hello, 'stateful')), record);
+    connection.resumed(handshakeFromInitialize(result('1', record.hello, 'stateful')), record);
     await connection.close('remove');
   }
 
@@ -145,8 +145,8 @@ export class Handshake {
         const late = () => this.#within(pending.answer, OTHER_ANSWER_MS, connection);
         answer = await this.#within(Promise.race([pending.answer, started.then(late, late)]), startupMs, connection);
       }
-      const hello = this.#taken(connection, answer);
-      this.#done(connection, hello);
+      const handshake = this.#taken(connection, answer);
+      this.#done(connection, handshake);
       return connection;
     } catch (error) {
       await connection.close('remove');
@@ -155,7 +155,7 @@ export class Handshake {
   }
 
   /** What a fresh connection said to `initialize`. Only the server's own word is taken to last. */
-  #taken(connection: Connection, answer: Said): Hello {
+  #taken(connection: Connection, answer: Said): HandshakeResult {
     const { name } = this.#deps.server;
     if (answer === 'silence') throw new EraUnspoken(name, 'it did not answer', false);
     if (answer instanceof GatewayError) {
@@ -165,9 +165,9 @@ export class Handshake {
       throw this.#endedOr(connection, answer);
     }
     if (answer.kind === 'error') throw new EraUnspoken(name, reasonIn(answer), true);
-    const hello = helloFromInitialize(answer);
-    if (isRevision(hello.revision) && eraOf(hello.revision) === 'stateful') return hello;
-    throw new EraUnspoken(name, `it answered with the protocol revision ${hello.revision}`, true);
+    const handshake = handshakeFromInitialize(answer);
+    if (isRevision(handshake.revision) && eraOf(handshake.revision) === 'stateful') return handshake;
+    throw new EraUnspoken(name, `it answered with the protocol revision ${handshake.revision}`, true);
   }
 
   async #step(first: First, wire: Transport['kind']): Promise<Step> {
@@ -222,7 +222,7 @@ export class Handshake {
   async #discovered(connection: Connection, answer: Message): Promise<Step> {
     if (answer.kind === 'result') {
       const offered = supports(answer, 'supportedVersions');
-      if (offered.includes(LATEST_STATELESS)) return this.#done(connection, helloFromDiscover(answer));
+      if (offered.includes(LATEST_STATELESS)) return this.#done(connection, handshakeFromDiscover(answer));
       // Some old servers answer whatever they do not know with a result that says nothing.
       return offered.length === 0 ? this.#initialize(connection, null) : this.#orInitialize(connection, offered);
     }
@@ -277,11 +277,11 @@ export class Handshake {
     if (answer === 'silence') throw this.#failed('it did not answer initialize');
     if (answer instanceof GatewayError) return this.#initializeLost(connection, answer, late !== null);
     if (answer.kind === 'error') return this.#refused(connection, answer);
-    const hello = helloFromInitialize(answer);
-    if (!isRevision(hello.revision)) {
-      throw this.#failed(`it answered with the unknown protocol revision ${hello.revision}`, 'UPSTREAM_PROTOCOL');
+    const handshake = handshakeFromInitialize(answer);
+    if (!isRevision(handshake.revision)) {
+      throw this.#failed(`it answered with the unknown protocol revision ${handshake.revision}`, 'UPSTREAM_PROTOCOL');
     }
-    return this.#done(connection, hello);
+    return this.#done(connection, handshake);
   }
 
   /** A slow server of 2026-07-28 has `initialize` in its pipe as well, and may end because of it, at once or later. */
@@ -294,7 +294,7 @@ export class Handshake {
       if (answer instanceof GatewayError && connection.ended?.kind === 'exited')
         return { kind: 'again', first: 'discover', wire: transport.kind, why: this.#endedOr(connection, answer) };
     }
-    return this.#done(connection, helloFromDiscover(discovered));
+    return this.#done(connection, handshakeFromDiscover(discovered));
   }
 
   /** `afterProbe`: it had `server/discover` before it, unanswered. */
@@ -326,10 +326,10 @@ export class Handshake {
     throw why;
   }
 
-  #done(connection: Connection, hello: Hello): Step {
+  #done(connection: Connection, handshake: HandshakeResult): Step {
     if (this.#attempt.cancelled) throw this.#failed('the start was called off');
     this.#attempt.undoBy(null);
-    connection.negotiated(hello);
+    connection.negotiated(handshake);
     return { kind: 'done', connection };
   }
 

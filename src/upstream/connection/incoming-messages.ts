@@ -56,7 +56,7 @@ export class IncomingMessages {
     if (isScanFailure(message)) this.#malformed(stream, message.reason);
     else if (message.kind === 'result' || message.kind === 'error') this.#answered(message, stream);
     else {
-      if (message.kind === 'notification') this.#deps.use.told(message);
+      if (message.kind === 'notification') this.#deps.use.notified(message);
       this.#deps.messages.take(message, stream);
     }
   }

@@ -109,10 +109,10 @@ test('a server without logging is told nothing; a stateless one in the `_meta` o
 });
 
 test('check:C9 of a session that other nodes use too, nobody takes the level for what it told last', () => {
-  const told: string[] = [];
+  const reported: string[] = [];
   const teller = {
     ask(message: Message) {
-      told.push(JSON.parse(message.bytes.toString()).params.level);
+      reported.push(JSON.parse(message.bytes.toString()).params.level);
       return new Promise<Message>(() => {});
     },
   };
@@ -121,7 +121,7 @@ test('check:C9 of a session that other nodes use too, nobody takes the level for
     [false, null, ['info', 'error']],
     [true, 'session-1', ['info', 'error']],
   ] as const) {
-    told.length = 0;
+    reported.length = 0;
     const level = new LogLevelSync(teller, new ByNumber<PendingRequest>(), true, () => othersTell);
     for (const logLevel of ['info', 'info', 'error']) {
       const client = clientOf(sessionId, '{}', { logLevel });
@@ -131,6 +131,6 @@ test('check:C9 of a session that other nodes use too, nobody takes the level for
         false,
       );
     }
-    assert.deepEqual(told, expected);
+    assert.deepEqual(reported, expected);
   }
 });

@@ -27,7 +27,7 @@ export class LogLevelSync {
   readonly #pending: PendingById;
   readonly #ordered: boolean;
   readonly #othersTell: () => boolean;
-  #told: LogLevel | null = null;
+  #sent: LogLevel | null = null;
   #telling: Promise<void> | null = null;
 
   /**
@@ -42,13 +42,13 @@ export class LogLevelSync {
   }
 
   /** The level that was sent last; null for none. */
-  get told(): LogLevel | null {
-    return this.#told;
+  get sent(): LogLevel | null {
+    return this.#sent;
   }
 
   /** It was sent on an earlier connection. */
   was(level: string): void {
-    if (isLogLevel(level)) this.#told = level;
+    if (isLogLevel(level)) this.#sent = level;
   }
 
   /** Whether the call, whose client asks for a level, has to wait for the server to agree; `go` sends it then. */
@@ -59,9 +59,9 @@ export class LogLevelSync {
     }
     const { logLevel, sessionId } = call.exchange.client;
     // A session has one level at all nodes; what shares a connection may want another one with each call, at each of them.
-    const told = sessionId === null && this.#othersTell() ? this.#again(logLevel) : this.before(logLevel);
-    if (told === null) return false;
-    void told.then(() => {
+    const sent = sessionId === null && this.#othersTell() ? this.#again(logLevel) : this.before(logLevel);
+    if (sent === null) return false;
+    void sent.then(() => {
       if (!call.done) go();
     });
     return true;
@@ -70,9 +70,9 @@ export class LogLevelSync {
   /** Whether what asks for this level may go at once; else when it may. */
   before(level: string | null): Promise<void> | null {
     if (!isLogLevel(level)) return null;
-    if (level === this.#told) return this.#telling;
+    if (level === this.#sent) return this.#telling;
     const lowest = this.#lowest(level);
-    return lowest === this.#told ? this.#telling : this.#tell(lowest);
+    return lowest === this.#sent ? this.#telling : this.#tell(lowest);
   }
 
   #again(level: string | null): Promise<void> | null {
@@ -80,7 +80,7 @@ export class LogLevelSync {
   }
 
   #tell(level: LogLevel): Promise<void> | null {
-    this.#told = level;
+    this.#sent = level;
     const agreed = this.#agree(level);
     if (this.#ordered) return null;
     this.#telling = agreed;
@@ -95,15 +95,15 @@ export class LogLevelSync {
     } catch (error) {
       // A server that does not answer in time has still got it.
       const silent = error instanceof GatewayError && error.code === 'TIMEOUT';
-      if (!silent && this.#told === level) this.#told = null;
+      if (!silent && this.#sent === level) this.#sent = null;
     }
-    if (this.#told === level || this.#told === null) this.#telling = null;
+    if (this.#sent === level || this.#sent === null) this.#telling = null;
   }
 
   /** A client's own request passes that sets the level. */
   #passing(message: Message): void {
     const level = bodyString(message, 'level');
-    if (isLogLevel(level)) this.#told = level;
+    if (isLogLevel(level)) this.#sent = level;
   }
 
   /** Of this level and those of the calls in flight. */

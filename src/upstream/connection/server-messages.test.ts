@@ -51,9 +51,9 @@ test('progress of a task comes after the answer that began it, under the clientâ
   await bench.call('a', toolCall(client, params));
   const { id } = script.last.lastOf('tools/call');
   script.last.deliver({ jsonrpc: '2.0', method: 'notifications/progress', params: { progressToken: id, progress: 1 } });
-  const [told] = bench.events.notifications;
-  assert.deepEqual([told?.sessionId, told?.method], ['session-1', 'notifications/progress']);
-  assert.match(told!.bytes, /"progressToken":"t"/);
+  const [reported] = bench.events.notifications;
+  assert.deepEqual([reported?.sessionId, reported?.method], ['session-1', 'notifications/progress']);
+  assert.match(reported!.bytes, /"progressToken":"t"/);
 });
 
 test('a token hidden behind an escape is replaced too, and progress nobody asked for reaches nobody', async () => {
@@ -119,8 +119,8 @@ test('check:C4 a question on a pipe is only likely the newest callâ€™s; called o
   script.last.respond(script.last.lastOf('tools/call').id as number, {});
   await outcome;
   script.last.deliver(off);
-  const [told] = bench.events.notifications;
-  assert.deepEqual([told?.sessionId, told?.method], ['session-1', 'notifications/cancelled']);
+  const [reported] = bench.events.notifications;
+  assert.deepEqual([reported?.sessionId, reported?.method], ['session-1', 'notifications/cancelled']);
   assert.equal(exchange.emitted.length, 1);
 });
 
@@ -281,7 +281,7 @@ test('a question of no call is called off with its session when its connection e
   await settled();
   assert.equal(bench.events.requests.length, 1);
   script.last.end();
-  const [told, ...others] = bench.events.notifications;
-  assert.deepEqual([told?.sessionId, told?.method, others], ['session-1', 'notifications/cancelled', []]);
-  assert.match(told!.bytes, /"requestId":8,/);
+  const [reported, ...others] = bench.events.notifications;
+  assert.deepEqual([reported?.sessionId, reported?.method, others], ['session-1', 'notifications/cancelled', []]);
+  assert.match(reported!.bytes, /"requestId":8,/);
 });

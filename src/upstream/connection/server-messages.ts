@@ -188,10 +188,10 @@ export class ServerMessages<C extends MessageSource> {
   #notified(message: Message, stream: number): void {
     if (message.method === 'notifications/progress') this.#progress(message, stream);
     else if (message.method === 'notifications/cancelled') this.#cancelled(message, stream);
-    else this.#told(message, stream);
+    else this.#forClients(message, stream);
   }
 
-  #told(message: Message, stream: number): void {
+  #forClients(message: Message, stream: number): void {
     const { owner } = this.#deps;
     const announcesList = listsChangedBy(message.method).length > 0;
     if (announcesList || message.method === 'notifications/resources/updated') {
@@ -202,7 +202,7 @@ export class ServerMessages<C extends MessageSource> {
     if (tagged !== null) {
       const listen = this.#pending.get(namedRequest(this.#pending, message.bytes, tagged.start, tagged.end));
       if (listen?.method === LISTEN) {
-        listen.told?.(message);
+        listen.onNotification?.(message);
         emitFor(listen, message, tagged, listen.request?.id ?? '');
       } else owner.dropped('unmatched');
       return;
@@ -229,9 +229,9 @@ export class ServerMessages<C extends MessageSource> {
       pending.progressed();
       emitFor(pending, message, range, pending.token, this.#flow(stream));
     } else if (range !== null && lasting !== undefined) {
-      const told = replaced(message, range, lasting.token);
-      if (lasting.exchange === null) this.#deps.owner.notified(this.#connection, told);
-      else lasting.exchange.emit(told);
+      const renamed = replaced(message, range, lasting.token);
+      if (lasting.exchange === null) this.#deps.owner.notified(this.#connection, renamed);
+      else lasting.exchange.emit(renamed);
     } else this.#deps.owner.dropped('unmatched');
   }
 

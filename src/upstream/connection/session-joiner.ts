@@ -1,6 +1,6 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { UpstreamSessionRecord } from '../../model/ports.ts';
-import type { SessionPlace, SessionTurn, SharedUpstreamSessions } from '../../model/shared-upstream-sessions.ts';
+import type { SessionLock, SessionPlace, SharedUpstreamSessions } from '../../model/shared-upstream-sessions.ts';
 import type { Connection } from './connection.ts';
 import { JoinedSession } from './joined-session.ts';
 import type { ConnectionsOwner } from './server-messages.ts';
@@ -63,7 +63,7 @@ export class SessionJoiner {
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const gone = this.#gone.get(place.key) ?? null;
       const entered = await this.#sessions.enter(place, gone, () => opening.wanted());
-      if (entered.kind === 'turn') {
+      if (entered.kind === 'lock') {
         const connection = await this.#open(place, entered, opening);
         if (connection === null) continue;
         this.#gone.delete(place.key);
@@ -90,12 +90,12 @@ export class SessionJoiner {
   }
 
   /** null when another node has had to take over. */
-  async #open(place: SessionPlace, turn: SessionTurn, opening: SessionOpening): Promise<Connection | null> {
+  async #open(place: SessionPlace, lock: SessionLock, opening: SessionOpening): Promise<Connection | null> {
     let connection: Connection;
     try {
-      connection = await opening.open(turn.replaces);
+      connection = await opening.open(lock.replaces);
     } catch (error) {
-      await turn.failed();
+      await lock.failed();
       throw error;
     }
     this.met(connection);
@@ -103,11 +103,11 @@ export class SessionJoiner {
     // No other node knows the session yet; one that claims the stream later finds it here, or this one goes silent.
     connection.transport.listen?.(null, false);
     if (record === null) {
-      await turn.failed();
+      await lock.failed();
       return connection;
     }
     try {
-      this.#join(place, await turn.opened(record), connection, true);
+      this.#join(place, await lock.opened(record), connection, true);
       return connection;
     } catch {
       await connection.close('remove');

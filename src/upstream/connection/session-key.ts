@@ -15,7 +15,7 @@ export type Tenancy =
   | { readonly kind: 'session'; readonly sessionId: string }
   | { readonly kind: 'principal'; readonly principal: string; readonly handle: string | null };
 
-export const SPARE: Tenancy = { kind: 'spare' };
+export const WARM: Tenancy = { kind: 'spare' };
 export const SHARED: Tenancy = { kind: 'shared' };
 
 /** All calls of the connection are of one session or principal. */
@@ -58,7 +58,7 @@ const NO_CAPABILITIES = '{}';
  * The profile that is presented where there is no client: for starts ahead of the first client, with the capabilities of the one
  * that was here last, and for connections that all share, where no capability may be promised.
  */
-export function standIn(info: string | null, capabilities: string = NO_CAPABILITIES): ClientProfile {
+export function placeholderClient(info: string | null, capabilities: string = NO_CAPABILITIES): ClientProfile {
   return {
     principal: ANONYMOUS,
     sessionId: null,
@@ -102,7 +102,7 @@ export interface WantedConnection {
 const SHARED_KEYS: Readonly<Record<Era, string>> = { stateful: 'shared', stateless: 'stateless shared' };
 
 /** Of a spare. */
-export const NOBODYS_KEY = '';
+export const NO_SESSION = '';
 
 /**
  * The session key: which of a server's pooled connections a client's calls use. For the most common cases it costs

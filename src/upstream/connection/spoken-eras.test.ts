@@ -1,22 +1,22 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { result } from '../../protocol/compose.ts';
-import { helloFromInitialize } from '../../protocol/stateful/initialize.ts';
-import { LastHello } from './spoken-eras.ts';
+import { handshakeFromInitialize } from '../../protocol/stateful/initialize.ts';
+import { LastHandshake } from './spoken-eras.ts';
 
-function hello(version: string) {
+function handshake(version: string) {
   const text = `{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"${version}"}}`;
-  return helloFromInitialize(result('1', text, 'stateful'));
+  return handshakeFromInitialize(result('1', text, 'stateful'));
 }
 
 test('connections of a server keep together what it says of itself, and each what it alone was told', () => {
-  const last = new LastHello();
-  const first = last.of(hello('1'));
-  assert.equal(last.of(hello('1')), first);
-  const second = last.of(hello('2'));
+  const last = new LastHandshake();
+  const first = last.of(handshake('1'));
+  assert.equal(last.of(handshake('1')), first);
+  const second = last.of(handshake('2'));
   assert.notEqual(second, first);
   assert.match(second.result.toString(), /"version":"2"/);
-  assert.equal(last.of(hello('2')), second);
-  const other = { ...hello('2'), revision: '2025-06-18' };
+  assert.equal(last.of(handshake('2')), second);
+  const other = { ...handshake('2'), revision: '2025-06-18' };
   assert.equal(last.of(other), other);
 });

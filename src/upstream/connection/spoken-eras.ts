@@ -1,7 +1,7 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Era } from '../../model/message.ts';
 import type { EraVerdicts } from '../../model/ports.ts';
-import type { Hello } from '../../model/server-catalog.ts';
+import type { HandshakeResult } from '../../model/server-catalog.ts';
 import type { EraUnspoken } from './failures.ts';
 
 type Also = 'stateful' | 'none';
@@ -71,7 +71,7 @@ export class SpokenEras {
   }
 
   /** The server is started anew: what it did not say itself may be otherwise now. */
-  startedAnew(): void {
+  restarted(): void {
     if (this.#also === 'none') this.#also = this.#known();
   }
 
@@ -97,14 +97,15 @@ export function ownEra(client: ClientProfile): Era {
  * What a server says of itself is the same for all its connections, nearly always: they have it together. Each of thousands
  * would otherwise keep its own, and with it all of the memory that it was read into, of which it is a small part.
  */
-export class LastHello {
-  #last: Hello | null = null;
+export class LastHandshake {
+  #last: HandshakeResult | null = null;
 
   /** An equal one. */
-  of(hello: Hello): Hello {
+  of(handshake: HandshakeResult): HandshakeResult {
     const last = this.#last;
-    if (last?.era === hello.era && last.revision === hello.revision && last.result.equals(hello.result)) return last;
-    this.#last = hello;
-    return hello;
+    if (last?.era === handshake.era && last.revision === handshake.revision && last.result.equals(handshake.result))
+      return last;
+    this.#last = handshake;
+    return handshake;
   }
 }

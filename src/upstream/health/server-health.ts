@@ -60,7 +60,7 @@ export class ServerHealth {
   }
 
   /** A new run of the server: nothing of the last one counts. */
-  startedAnew(): void {
+  restarted(): void {
     this.#failedCalls = 0;
     this.#callReason = null;
     this.#probeReason = null;

@@ -78,11 +78,11 @@ export class ChangeListener {
   #missedOnceOpen(connection: Connection, pending: OwnRequest): void {
     const open = (): void => {
       this.#stopWaiting();
-      pending.told = null;
+      pending.onNotification = null;
       this.#context.events.missed(connection);
     };
     this.#stopWaiting = this.#context.deps.clock.after(ACK_WAIT_MS, open);
-    pending.told = ({ method }) => {
+    pending.onNotification = ({ method }) => {
       if (method === 'notifications/subscriptions/acknowledged') open();
     };
   }
@@ -101,7 +101,7 @@ export class ChangeListener {
 
 /** The filter for the lists that the server says may change; null for none. */
 function filterOf(connection: Connection): string | null {
-  const bytes = Buffer.from(connection.hello?.capabilities ?? '');
+  const bytes = Buffer.from(connection.handshake?.capabilities ?? '');
   const flags = LISTS.filter(([list]) => {
     const flag = fieldAt(bytes, 0, bytes.length, [list, 'listChanged']);
     return flag !== null && bytes[flag.start] === 0x74;

@@ -59,12 +59,12 @@ export class ClientCatalogs {
   }
 
   /** Lists over the client's own connection, which may be shown what others are not: all of it after now. Never rejects. */
-  async anew(client: ClientProfile): Promise<void> {
+  async relist(client: ClientProfile): Promise<void> {
     const { context, connections, catalogs } = this.#parts;
     try {
       await connections.whileWaiting(client, async () => {
         const connection = await connections.acquire(client);
-        await catalogs.anew(this.#listedAs(client), connection);
+        await catalogs.relist(this.#listedAs(client), connection);
       });
     } catch (error) {
       context.logger.debug('list_failed', { error: error instanceof Error ? error.message : String(error) });

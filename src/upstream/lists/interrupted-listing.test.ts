@@ -111,20 +111,20 @@ test('a list that a client wants anew leaves it no connection when its session e
   await bench.run([serverOf('a'), script]);
   answerText(await bench.call('a', toolCall(clientOf('other'))));
   await settled();
-  const hello = script.handlers['initialize']!;
+  const handshake = script.handlers['initialize']!;
   script.handlers['initialize'] = () => SILENCE;
   const kind = '{"roots":{}}';
   void bench.set.catalog('a', clientOf(null, kind, { revision: '2025-11-25' }), 0);
   await settled();
-  const spare = script.last;
-  assert.equal(spare.count('initialize'), 1);
+  const warm = script.last;
+  assert.equal(warm.count('initialize'), 1);
   // What is opened to list the server would be its own in a moment.
   const listed = bench.set.relistFor('a', clientOf('s', kind));
   await settled();
   bench.set.releaseSession('s');
-  const { id = 0 } = spare.lastOf('initialize');
-  spare.respond(Number(id), hello({}, spare, Number(id)));
+  const { id = 0 } = warm.lastOf('initialize');
+  warm.respond(Number(id), handshake({}, warm, Number(id)));
   await listed;
   await settled();
-  assert.deepEqual([spare.state, script.live.length], ['closed', 1]);
+  assert.deepEqual([warm.state, script.live.length], ['closed', 1]);
 });

@@ -22,7 +22,7 @@ class ChangeGatherer {
   readonly #noted = new Map<Connection, Map<string, Message>>();
   #last = Number.NEGATIVE_INFINITY;
   #disarm: (() => void) | null = null;
-  #handedOn = Promise.withResolvers<void>();
+  #forwarded = Promise.withResolvers<void>();
 
   constructor(clock: Clock, act: (connection: Connection, messages: readonly Message[]) => void) {
     this.#clock = clock;
@@ -41,14 +41,14 @@ class ChangeGatherer {
   /** Resolves when the changes of this connection are handed on; null where there are none. Any stateless one tells of all. */
   due(connection: Connection): Promise<void> | null {
     const noted = this.#noted.has(connection) || (connection.era === 'stateless' && this.#noted.size > 0);
-    return noted ? this.#handedOn.promise : null;
+    return noted ? this.#forwarded.promise : null;
   }
 
   close(): void {
     this.#disarm?.();
     this.#disarm = null;
     this.#noted.clear();
-    this.#handedOn.resolve();
+    this.#forwarded.resolve();
   }
 
   #flush(): void {
@@ -57,13 +57,13 @@ class ChangeGatherer {
     const noted = [...this.#noted];
     this.#noted.clear();
     for (const [connection, messages] of noted) this.#act(connection, [...messages.values()]);
-    this.#handedOn.resolve();
-    this.#handedOn = Promise.withResolvers<void>();
+    this.#forwarded.resolve();
+    this.#forwarded = Promise.withResolvers<void>();
   }
 }
 
 /** What other nodes hear of the server's lists is heeded at most once in so long (F12). */
-const HEEDED_EVERY_MS = 1_000;
+const RELAYED_EVERY_MS = 1_000;
 /** A call waits no longer for lists that are due or being read. */
 const SETTLE_MS = 2_000;
 
@@ -73,8 +73,8 @@ export class ListUpkeep {
   readonly #catalogs: ServerCatalogs;
   readonly #changes: ChangeGatherer;
   readonly #listener: ChangeListener;
-  #heeded = Number.NEGATIVE_INFINITY;
-  #heeding: Promise<void> | null = null;
+  #relayedAt = Number.NEGATIVE_INFINITY;
+  #relaying: Promise<void> | null = null;
   /** Ends the wait for the next time that others are heeded. */
   #giveUp: () => void = () => {};
 
@@ -123,19 +123,19 @@ export class ListUpkeep {
   /** Another node has heard that the lists are others. What this node listens to it hears itself. */
   heardElsewhere(): Promise<void> {
     const { clock } = this.#context.deps;
-    this.#heeding ??= new Promise((resolve) => {
-      const disarm = clock.after(Math.max(0, this.#heeded + HEEDED_EVERY_MS - clock.now()), () => {
-        this.#heeding = null;
-        this.#heeded = clock.now();
+    this.#relaying ??= new Promise((resolve) => {
+      const disarm = clock.after(Math.max(0, this.#relayedAt + RELAYED_EVERY_MS - clock.now()), () => {
+        this.#relaying = null;
+        this.#relayedAt = clock.now();
         resolve(this.#relistAll());
       });
       this.#giveUp = () => {
         disarm();
-        this.#heeding = null;
+        this.#relaying = null;
         resolve();
       };
     });
-    return this.#heeding;
+    return this.#relaying;
   }
 
   close(): void {

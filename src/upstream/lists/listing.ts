@@ -5,7 +5,7 @@ import type { Message } from '../../model/message.ts';
 import {
   type CachedList,
   type Capability,
-  type Hello,
+  type HandshakeResult,
   type InvalidItem,
   LIST_KINDS,
   type ListKind,
@@ -18,7 +18,7 @@ import { elements, field, fields, type Range, stringValue } from '../../protocol
 import { hardToRead, MAX_PAGE_ITEMS, soundPage } from '../../protocol/list-page.ts';
 import { type ListMethod, listOf } from '../../protocol/methods.ts';
 import { scanHeaderParams } from '../../protocol/param-headers.ts';
-import { discoverRequest, helloFromDiscover } from '../../protocol/stateless/discover.ts';
+import { discoverRequest, handshakeFromDiscover } from '../../protocol/stateless/discover.ts';
 import { toStateless } from '../../protocol/stateless/to-stateless.ts';
 import { matchableTemplates } from '../../protocol/uri-template.ts';
 import type { Connection } from '../connection/connection.ts';
@@ -58,7 +58,7 @@ export async function listServer(
   before: ServerCatalog | null,
   listedAt: number,
 ): Promise<Listed> {
-  const { hello, saidAt } = await presentHello(connection, client, timeoutMs, listedAt);
+  const { handshake, saidAt } = await presentHandshake(connection, client, timeoutMs, listedAt);
   const complaints: string[] = [];
   const invalid: InvalidItem[] = [];
   const lists: Record<ListKind, CachedList> = {
@@ -67,18 +67,18 @@ export async function listServer(
     resources: NO_LIST,
     resourceTemplates: NO_LIST,
   };
-  const mirrored = hello.era === 'stateless' && connection.transport.streamPerRequest;
+  const mirrored = handshake.era === 'stateless' && connection.transport.streamPerRequest;
   let refused = false;
   for (const kind of LIST_KINDS) {
     const list = listOf(kind);
-    if (!declares(hello, list.capability)) continue;
-    const ask = (cursor: Buffer | null) => connection.ask(pageRequest(list, cursor, client, hello), timeoutMs);
+    if (!declares(handshake, list.capability)) continue;
+    const ask = (cursor: Buffer | null) => connection.ask(pageRequest(list, cursor, client, handshake), timeoutMs);
     const pages = await allPages(list, ask, mirrored, complaints, invalid);
     refused ||= pages === null;
     lists[kind] = pages ?? before?.lists[kind] ?? NO_LIST;
   }
-  const digest = digestOf(hello, lists);
-  const listedOf = { server, fingerprint: client.fingerprint, digest, hello, lists, listedAt: saidAt };
+  const digest = digestOf(handshake, lists);
+  const listedOf = { server, fingerprint: client.fingerprint, digest, handshake, lists, listedAt: saidAt };
   return { catalog: listedOf, complaints, invalid, refused };
 }
 
@@ -86,18 +86,18 @@ export async function listServer(
  * What the server says of itself, and when it said so: the handshake's, or, where the server gave that a time to live
  * and it was not just now, asked for anew.
  */
-async function presentHello(
+async function presentHandshake(
   connection: Connection,
   client: ClientProfile,
   timeoutMs: number,
   wall: number,
-): Promise<{ readonly hello: Hello; readonly saidAt: number }> {
-  const hello = connection.hello!;
-  const timed = hello.era === 'stateless' && cacheHints(hello.result, 0, hello.result.length).ttlMs > 0;
-  if (!timed) return { hello, saidAt: wall };
-  if (wall - connection.createdAt < JUST_NOW_MS) return { hello, saidAt: Math.min(wall, connection.createdAt) };
+): Promise<{ readonly handshake: HandshakeResult; readonly saidAt: number }> {
+  const handshake = connection.handshake!;
+  const timed = handshake.era === 'stateless' && cacheHints(handshake.result, 0, handshake.result.length).ttlMs > 0;
+  if (!timed) return { handshake, saidAt: wall };
+  if (wall - connection.createdAt < JUST_NOW_MS) return { handshake, saidAt: Math.min(wall, connection.createdAt) };
   const said = await connection.ask(discoverRequest('0', client), timeoutMs);
-  return { hello: said.kind === 'result' ? helloFromDiscover(said) : hello, saidAt: wall };
+  return { handshake: said.kind === 'result' ? handshakeFromDiscover(said) : handshake, saidAt: wall };
 }
 
 /** The lists in which two catalogues differ. */
@@ -110,15 +110,20 @@ function sameItems(a: CachedList, b: CachedList): boolean {
   return a.items.length === b.items.length && a.items.every((item, i) => item.bytes.equals(b.items[i]!.bytes));
 }
 
-function declares(hello: Hello, capability: string): boolean {
-  const bytes = Buffer.from(hello.capabilities);
+function declares(handshake: HandshakeResult, capability: string): boolean {
+  const bytes = Buffer.from(handshake.capabilities);
   return field(bytes, 0, bytes.length, capability) !== null;
 }
 
-function pageRequest(list: ListMethod, cursor: Buffer | null, client: ClientProfile, hello: Hello): Message {
+function pageRequest(
+  list: ListMethod,
+  cursor: Buffer | null,
+  client: ClientProfile,
+  handshake: HandshakeResult,
+): Message {
   const params = cursor === null ? null : Buffer.concat([Buffer.from('{"cursor":'), cursor, Buffer.from('}')]);
   const message = request(list.method, '0', params, 'stateful');
-  return hello.era === 'stateless' ? toStateless(message, client) : message;
+  return handshake.era === 'stateless' ? toStateless(message, client) : message;
 }
 
 /** null when the server refuses the list. */
@@ -222,8 +227,8 @@ function complain(complaints: string[], complaint: string): void {
   if (complaints.length < MAX_COMPLAINTS) complaints.push(complaint);
 }
 
-function digestOf(hello: Hello, lists: Readonly<Record<ListKind, CachedList>>): string {
-  const hash = createHash('sha256').update(hello.revision).update('\n').update(hello.result);
+function digestOf(handshake: HandshakeResult, lists: Readonly<Record<ListKind, CachedList>>): string {
+  const hash = createHash('sha256').update(handshake.revision).update('\n').update(handshake.result);
   for (const kind of LIST_KINDS) {
     hash.update(`\n${kind}`);
     for (const item of lists[kind].items) hash.update('\n').update(item.bytes);

@@ -6,7 +6,7 @@ import type { InvalidItem, ServerCatalog } from '../../model/server-catalog.ts';
 import { canonical } from '../../protocol/canonical.ts';
 import { isStale } from '../../protocol/list-freshness.ts';
 import type { Connection } from '../connection/connection.ts';
-import { standIn } from '../connection/session-key.ts';
+import { placeholderClient } from '../connection/session-key.ts';
 import type { ClientConnections } from '../pool/client-connections.ts';
 import type { ServerContext } from '../server-context.ts';
 import type { Supervisor } from '../supervision/supervisor.ts';
@@ -43,7 +43,7 @@ export class ServerCatalogs {
   #latest: Shelf | null = null;
   #run = 1;
   /** The invalid items that were reported in this run, as text. */
-  readonly #told = new Set<string>();
+  readonly #reported = new Set<string>();
 
   constructor(
     context: ServerContext,
@@ -56,7 +56,7 @@ export class ServerCatalogs {
     this.#connections = connections;
     this.#own = new OwnLists(context, connections.pool, ({ profile, era }) => this.#shelf(profile, era));
     for (const { profile, catalog } of remembered) {
-      const shelf = this.#shelf(profile, catalog.hello.era);
+      const shelf = this.#shelf(profile, catalog.handshake.era);
       shelf.catalog = catalog;
       if (this.#latest === null || catalog.listedAt > this.#latest.catalog!.listedAt) this.#latest = shelf;
     }
@@ -107,9 +107,9 @@ export class ServerCatalogs {
   }
 
   /** The server was started anew: what is known of it may be out of date. */
-  startedAnew(): void {
+  restarted(): void {
     this.#run++;
-    this.#told.clear();
+    this.#reported.clear();
     // What failed was another run's.
     for (const shelves of Object.values(this.#shelves)) for (const shelf of shelves.values()) shelf.pausedUntil = 0;
   }
@@ -160,7 +160,7 @@ export class ServerCatalogs {
   }
 
   /** Lists for this kind of client over this connection, and not what was asked for before now. */
-  async anew(profile: ClientProfile, connection: Connection): Promise<void> {
+  async relist(profile: ClientProfile, connection: Connection): Promise<void> {
     const shelf = this.#shelf(profile, connection.era);
     if (shelf.listing !== null) await shelf.listing;
     await (shelf.listing ?? this.#relist(shelf, connection));
@@ -296,8 +296,8 @@ export class ServerCatalogs {
   #tellInvalid(invalid: readonly InvalidItem[]): void {
     for (const item of invalid) {
       const text = JSON.stringify(item);
-      if (this.#told.size === MAX_INVALID || this.#told.has(text)) continue;
-      this.#told.add(text);
+      if (this.#reported.size === MAX_INVALID || this.#reported.has(text)) continue;
+      this.#reported.add(text);
       const { deps, logger, name } = this.#context;
       logger.warn('list_item_invalid', { ...item });
       const [itemName, reason] = [this.#context.redacted(item.item), this.#context.redacted(item.reason)];
@@ -390,8 +390,8 @@ export function rememberedCatalogs(
 ): readonly RememberedCatalog[] {
   const remembered: RememberedCatalog[] = [];
   for (const catalog of known) {
-    const capabilities = capabilitiesOf(server, catalog.hello.era, catalog.identity);
-    if (capabilities !== null) remembered.push({ profile: standIn(clientInfo, capabilities), catalog });
+    const capabilities = capabilitiesOf(server, catalog.handshake.era, catalog.identity);
+    if (capabilities !== null) remembered.push({ profile: placeholderClient(clientInfo, capabilities), catalog });
   }
   return remembered;
 }

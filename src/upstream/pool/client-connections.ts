@@ -9,7 +9,7 @@ import { EraUnspoken } from '../connection/failures.ts';
 import {
   isReplica,
   keysOfSession,
-  NOBODYS_KEY,
+  NO_SESSION,
   SHARED,
   sessionKey,
   tenancyOf,
@@ -138,7 +138,7 @@ export class ClientConnections {
     // What a session has done to its process is no other client's matter.
     const unused = this.#by.quota !== null;
     const live = era === 'stateless' ? this.pool.any(era) : this.pool.presenting(profile.fingerprint, era, unused);
-    return live ?? this.pool.openSpare(profile, era);
+    return live ?? this.pool.openWarm(profile, era);
   }
 
   /**
@@ -147,7 +147,7 @@ export class ClientConnections {
    */
   async first(profile: ClientProfile, wish: Era | null, attempt: Attempt): Promise<Connection> {
     const { connector, eras } = this.#by;
-    eras.startedAnew();
+    eras.restarted();
     const known = wish === 'stateful' && (eras.newest === 'stateful' || eras.both);
     const want = this.#wanted(profile, 'stateful');
     if (eras.newest !== 'stateless' || known) {
@@ -160,10 +160,10 @@ export class ClientConnections {
     const { era } = connection;
     if (isolationOf(this.#context.server, era) === 'shared') {
       const shared = this.#wanted(profile, era);
-      if (!connector.joins(this.#context.server, shared)) this.pool.promoteSpare(shared.key, shared.tenancy);
+      if (!connector.joins(this.#context.server, shared)) this.pool.promoteWarm(shared.key, shared.tenancy);
       else {
         const joined = await this.pool.acquire(shared);
-        this.pool.endSpare();
+        this.pool.endWarm();
         return joined;
       }
     }
@@ -223,7 +223,7 @@ export class ClientConnections {
   /** Whether what is under a key serves this client, no client yet (`spare`), or (null) any client. */
   serving(whose: ClientProfile | 'spare' | null): (key: string) => boolean {
     if (whose === null) return () => true;
-    if (whose === 'spare') return (key) => key === NOBODYS_KEY;
+    if (whose === 'spare') return (key) => key === NO_SESSION;
     const isolation = this.#context.server.isolation === 'principal' ? 'principal' : 'session';
     const [old, modern] = [sessionKey(whose, isolation, 'stateful'), sessionKey(whose, isolation, 'stateless')];
     const lanes = [`${old} lane `, `${modern} lane `];
@@ -260,10 +260,10 @@ export class ClientConnections {
 
   async #firstOf(profile: ClientProfile, era: Era | null, attempt: Attempt): Promise<Connection> {
     try {
-      return await this.pool.openSpare(profile, era, attempt);
+      return await this.pool.openWarm(profile, era, attempt);
     } catch (error) {
       if (!(error instanceof EraUnspoken)) throw error;
-      return this.pool.openSpare(profile, null, attempt);
+      return this.pool.openWarm(profile, null, attempt);
     }
   }
 

@@ -106,11 +106,11 @@ test('S1.17 the ids of servers are sorted, whatever order they were defined in',
 
 test('S1.13 S1.18 S4.17 check:C3 the end closes, side by side, shared and pooled connections, and waits until they are really gone', async () => {
   const bench = new UpstreamBench();
-  const scripts = { shared: statefulScript(), own: statefulScript(), spare: statefulScript() };
+  const scripts = { shared: statefulScript(), own: statefulScript(), warm: statefulScript() };
   await bench.run(
     [serverOf('shared', { isolation: 'shared' }), scripts.shared],
     [serverOf('own'), scripts.own],
-    [serverOf('spare'), scripts.spare],
+    [serverOf('spare'), scripts.warm],
   );
   for (const session of ['one', 'two']) {
     for (const name of ['shared', 'own']) answerText(await bench.call(name, toolCall(clientOf(session))));

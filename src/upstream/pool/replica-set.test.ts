@@ -131,8 +131,8 @@ test('check:A13 what a client without a session sets up goes to one replica for 
 
 test('check:A13 a dead replica is replaced while the others serve; its callers and its sessions are told', async () => {
   const { bench, script, call, replicas } = await rigOf();
-  const homes = { one: await call('one'), two: await call('two') };
-  const dead = script.links[homes.one - 1]!;
+  const processes = { one: await call('one'), two: await call('two') };
+  const dead = script.links[processes.one - 1]!;
   script.handlers['tools/call'] = () => SILENCE;
   const inFlight = bench.call('a', toolCall(clientOf('one')));
   const elsewhere = bench.call('a', toolCall(clientOf('two')));
@@ -144,7 +144,7 @@ test('check:A13 a dead replica is replaced while the others serve; its callers a
   await settled();
   assert.equal(script.live.length, 3);
   assert.deepEqual(replicas(), ['1 running', '2 running', '3 running']);
-  const survivor = script.links[homes.two - 1]!;
+  const survivor = script.links[processes.two - 1]!;
   survivor.respond(survivor.lastOf('tools/call').id as number, { content: [] });
   answerText(await elsewhere);
   assert.equal(bench.set.status('a')!.replicas.filter(({ restarts }) => restarts === 1).length, 1);
@@ -152,8 +152,8 @@ test('check:A13 a dead replica is replaced while the others serve; its callers a
 
 test('check:A13 what was not sent goes to another replica, unseen by its caller', async () => {
   const { bench, script, call } = await rigOf();
-  const home = await call('one');
-  const dead = script.links[home - 1]!;
+  const process = await call('one');
+  const dead = script.links[process - 1]!;
   script.handlers['tools/call'] = (_params, link) => (link === dead ? SILENCE : { content: [] });
   const waiting = bench.call('a', toolCall(clientOf('one')));
   await settled();
@@ -274,10 +274,10 @@ test('check:A13 all replicas show one catalogue, and the replacement of one anno
   const { bench, script } = await rigOf();
   const client = clientOf('one');
   assert.equal((await bench.set.catalog('a', client, 1000))?.lists.tools.items.length, 1);
-  const told = bench.events.changed.length;
+  const reported = bench.events.changed.length;
   script.live[2]!.end();
   await settled();
-  assert.equal(bench.events.changed.length, told);
+  assert.equal(bench.events.changed.length, reported);
   script.handlers['tools/list'] = () => ({
     tools: [
       { name: 'echo', inputSchema: { type: 'object' } },
@@ -286,7 +286,7 @@ test('check:A13 all replicas show one catalogue, and the replacement of one anno
   });
   script.live[1]!.deliver({ jsonrpc: '2.0', method: 'notifications/tools/list_changed' });
   await bench.clock.advance(1000);
-  assert.equal(bench.events.changed.length, told + 1, 'whichever of them says so');
+  assert.equal(bench.events.changed.length, reported + 1, 'whichever of them says so');
   for (const session of ['one', 'two', 'three']) {
     assert.equal(bench.set.knownCatalog('a', clientOf(session))?.lists.tools.items.length, 2);
   }

@@ -27,11 +27,11 @@ export class ReplicaSet {
   #generation = 0;
   #replicas: Replica[] = [];
   /** Where goes what may be meant to be found again, of clients that nothing is known by. */
-  #home: Replica | null = null;
+  #preferred: Replica | null = null;
   #wanted = 0;
   #resizing = false;
   /** Of equals the next one is taken. */
-  #turn = 0;
+  #next = 0;
 
   constructor(era: Era, context: ServerContext, pool: SessionPool) {
     this.#era = era;
@@ -70,12 +70,12 @@ export class ReplicaSet {
   /** The server is stopped, or none of them serves any more. */
   async halt(): Promise<void> {
     this.#generation++;
-    this.forsake('restarted');
+    this.abandonCalls('restarted');
     await Promise.all(this.#replicas.map(({ supervisor }) => supervisor.stop()));
   }
 
   /** No client keeps to any of them any more; sessions that had talked to one are notified with this cause. */
-  forsake(cause: StateLoss): void {
+  abandonCalls(cause: StateLoss): void {
     for (const replica of this.#replicas) this.#unbind(replica, cause);
   }
 
@@ -183,10 +183,10 @@ export class ReplicaSet {
   }
 
   #instanceNow(): Replica {
-    if (this.#home === null || this.#ready(this.#home) === null) {
-      this.#home = this.#replicas.find((replica) => this.#ready(replica) !== null) ?? this.#replicas[0]!;
+    if (this.#preferred === null || this.#ready(this.#preferred) === null) {
+      this.#preferred = this.#replicas.find((replica) => this.#ready(replica) !== null) ?? this.#replicas[0]!;
     }
-    return this.#home;
+    return this.#preferred;
   }
 
   #ready(replica: Replica): Connection | null {
@@ -198,9 +198,9 @@ export class ReplicaSet {
     let least: Replica | null = null;
     let load = Number.POSITIVE_INFINITY;
     const count = this.#replicas.length;
-    this.#turn = (this.#turn + 1) % count;
+    this.#next = (this.#next + 1) % count;
     for (let i = 0; i < count; i++) {
-      const replica = this.#replicas[(this.#turn + i) % count]!;
+      const replica = this.#replicas[(this.#next + i) % count]!;
       const connection = this.#ready(replica);
       if (connection === null) continue;
       const present = loadOf(connection);

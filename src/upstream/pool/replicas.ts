@@ -59,8 +59,8 @@ export class Replicas {
     return Promise.all(serving.map((set) => set.restart())).then(() => {});
   }
 
-  forsake(cause: StateLoss): void {
-    for (const set of this.#sets.values()) set.forsake(cause);
+  abandonCalls(cause: StateLoss): void {
+    for (const set of this.#sets.values()) set.abandonCalls(cause);
   }
 
   async halt(): Promise<void> {

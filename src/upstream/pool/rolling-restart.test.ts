@@ -58,21 +58,21 @@ test('check:A13 a replica finishes what it has before it is restarted; its sessi
   const { bench, script } = await rigOf(2);
   const client = clientOf('one');
   answerText(await bench.call('a', toolCall(client)));
-  const home = script.live.find((link) => link.count('tools/call') === 1)!;
+  const preferred = script.live.find((link) => link.count('tools/call') === 1)!;
   const answer = script.handlers['tools/call']!;
-  script.handlers['tools/call'] = (params, link, id) => (link === home ? SILENCE : answer(params, link, id));
+  script.handlers['tools/call'] = (params, link, id) => (link === preferred ? SILENCE : answer(params, link, id));
   const long = bench.call('a', toolCall(client));
   await settled();
   const restarted = bench.set.restart('a');
   await settled();
   await bench.clock.advance(5_000);
-  assert.equal(home.state, 'open');
+  assert.equal(preferred.state, 'open');
   assert.deepEqual(bench.events.lost, ['one']);
   answerText(await bench.call('a', toolCall(client)));
-  home.respond(home.lastOf('tools/call').id as number, { content: [] });
+  preferred.respond(preferred.lastOf('tools/call').id as number, { content: [] });
   answerText(await long);
   await over(bench, restarted);
-  assert.equal(home.state, 'closed');
+  assert.equal(preferred.state, 'closed');
   assert.equal(script.live.length, 2);
 });
 

@@ -7,10 +7,10 @@ import type { Connection } from '../connection/connection.ts';
 import {
   isExclusive,
   labelOf,
-  NOBODYS_KEY,
-  SPARE,
+  NO_SESSION,
   sessionOf,
   type Tenancy,
+  WARM,
   type WantedConnection,
 } from '../connection/session-key.ts';
 import type { ServerContext, Swept } from '../server-context.ts';
@@ -37,7 +37,7 @@ export class SessionPool implements Yielding {
   readonly #by: SlotParts;
   readonly #life: SlotLife;
   readonly #slots = new Map<string, Slot>();
-  #spare: Slot | null = null;
+  #warm: Slot | null = null;
   /** Spares that were replaced and are still being listed over. */
   readonly #replaced = new Set<Slot>();
 
@@ -48,11 +48,11 @@ export class SessionPool implements Yielding {
   }
 
   wants(slot: Slot): boolean {
-    return slot === this.#spare || this.#slots.get(slot.key) === slot;
+    return slot === this.#warm || this.#slots.get(slot.key) === slot;
   }
 
   opened(slot: Slot, connection: Connection): void {
-    if (slot !== this.#spare) this.#give(connection, slot);
+    if (slot !== this.#warm) this.#give(connection, slot);
   }
 
   /** The connection under this key, if calls can be sent on it now. */
@@ -82,7 +82,7 @@ export class SessionPool implements Yielding {
   /** What a process for a new key would take. */
   get room(): Room {
     const { room } = this.#life;
-    if (!room.full || this.#spare !== null) return 'free';
+    if (!room.full || this.#warm !== null) return 'free';
     const yields = room.serverFull ? this.longestUnused() !== null : this.#by.quota?.yields === true;
     return yields ? 'idle' : 'none';
   }
@@ -92,7 +92,7 @@ export class SessionPool implements Yielding {
   }
 
   *connections(): Iterable<Connection> {
-    if (this.#spare?.connection) yield this.#spare.connection;
+    if (this.#warm?.connection) yield this.#warm.connection;
     for (const { connection } of this.#slots.values()) if (connection !== null) yield connection;
   }
 
@@ -107,12 +107,12 @@ export class SessionPool implements Yielding {
       by?.follow(known.attempt);
       return known.opening;
     }
-    const spare = this.#spare;
-    if (want.tenancy.kind !== 'shared' && spare?.opening && mayFit(spare, want.profile, want.era)) {
+    const warm = this.#warm;
+    if (want.tenancy.kind !== 'shared' && warm?.opening && mayFit(warm, want.profile, want.era)) {
       // What is being opened to list the server is this client's in a moment.
-      by?.follow(spare.attempt);
-      await spare.opening.catch(() => {});
-      by?.unfollow(spare.attempt);
+      by?.follow(warm.attempt);
+      await warm.opening.catch(() => {});
+      by?.unfollow(warm.attempt);
       return this.acquire(want, by);
     }
     const slot: Slot = { ...want, connection: null, opening: null, attempt: new Attempt() };
@@ -129,8 +129,8 @@ export class SessionPool implements Yielding {
   }
 
   /** A connection for lists without an owner yet. It replaces the warm connection of another era or other capabilities. */
-  async openSpare(profile: ClientProfile, era: Era | null, attempt = new Attempt()): Promise<Connection> {
-    const present = this.#spare;
+  async openWarm(profile: ClientProfile, era: Era | null, attempt = new Attempt()): Promise<Connection> {
+    const present = this.#warm;
     if (present !== null && !present.attempt.cancelled && mayFit(present, profile, era)) {
       if (present.connection?.ready === true) return present.connection;
       if (present.opening !== null) {
@@ -144,46 +144,46 @@ export class SessionPool implements Yielding {
       attempt.place?.leave();
       attempt.follow(present.attempt);
       await present.opening.catch(() => {});
-      return this.openSpare(profile, era, attempt);
+      return this.openWarm(profile, era, attempt);
     }
-    const slot: Slot = { key: NOBODYS_KEY, era, tenancy: SPARE, profile, connection: null, opening: null, attempt };
-    this.#spare = slot;
+    const slot: Slot = { key: NO_SESSION, era, tenancy: WARM, profile, connection: null, opening: null, attempt };
+    this.#warm = slot;
     if (present !== null) void this.#endIdle(present);
     try {
       return await this.#life.open(slot);
     } catch (error) {
-      if (this.#spare === slot) this.#spare = null;
+      if (this.#warm === slot) this.#warm = null;
       throw error;
     }
   }
 
   /** The spare turns out to be the one connection for all: the server's era says so. */
-  promoteSpare(key: string, tenancy: Tenancy): void {
-    const spare = this.#spare;
-    if (spare?.connection == null) return;
-    this.#spare = null;
-    const slot: Slot = { ...spare, era: spare.connection.era, key, tenancy };
+  promoteWarm(key: string, tenancy: Tenancy): void {
+    const warm = this.#warm;
+    if (warm?.connection == null) return;
+    this.#warm = null;
+    const slot: Slot = { ...warm, era: warm.connection.era, key, tenancy };
     this.#slots.set(key, slot);
-    this.#give(spare.connection, slot);
+    this.#give(warm.connection, slot);
   }
 
   /** The warm connection, for this client, if it presents the same capabilities and was not kept waiting too long. */
-  takeSpare(want: WantedConnection): Connection | null {
-    const spare = this.#spare;
-    if (spare?.connection?.ready !== true || !mayFit(spare, want.profile, want.era)) return null;
-    this.#spare = null;
-    if (spare.connection.heldForMs <= STALE_HOLD_MS) return spare.connection;
-    void this.#life.end(spare, 'remove');
+  takeWarm(want: WantedConnection): Connection | null {
+    const warm = this.#warm;
+    if (warm?.connection?.ready !== true || !mayFit(warm, want.profile, want.era)) return null;
+    this.#warm = null;
+    if (warm.connection.heldForMs <= STALE_HOLD_MS) return warm.connection;
+    void this.#life.end(warm, 'remove');
     return null;
   }
 
   /** The connection ended by itself: forgets it and says whose it was; null when it was not pooled. */
   forget(connection: Connection): WantedConnection | null {
     this.#life.room.gone(connection);
-    if (this.#spare?.connection === connection) {
-      const spare = this.#spare;
-      this.#spare = null;
-      return spare;
+    if (this.#warm?.connection === connection) {
+      const warm = this.#warm;
+      this.#warm = null;
+      return warm;
     }
     for (const [key, slot] of this.#slots) {
       if (slot.connection !== connection) continue;
@@ -207,9 +207,9 @@ export class SessionPool implements Yielding {
    */
   async surrender(lost: (key: string) => boolean, how: CloseReason): Promise<void> {
     const left = [this.#life.hurry(lost, how)];
-    for (const slot of [...this.#slots.values(), ...this.#spares()]) {
+    for (const slot of [...this.#slots.values(), ...this.#warmSlots()]) {
       if (!lost(slot.key)) continue;
-      if (slot === this.#spare) this.#spare = null;
+      if (slot === this.#warm) this.#warm = null;
       else this.#slots.delete(slot.key);
       left.push(this.#life.end(slot, how));
     }
@@ -217,10 +217,10 @@ export class SessionPool implements Yielding {
   }
 
   /** Ends the warm connection. */
-  endSpare(): void {
-    const spare = this.#spare;
-    this.#spare = null;
-    if (spare !== null) void this.#life.end(spare, 'remove');
+  endWarm(): void {
+    const warm = this.#warm;
+    this.#warm = null;
+    if (warm !== null) void this.#life.end(warm, 'remove');
   }
 
   /**
@@ -230,7 +230,7 @@ export class SessionPool implements Yielding {
   sweep(): void {
     const { clock } = this.#context.deps;
     const { idleTimeoutMs, maxErrors } = this.#context.limits.pool;
-    for (const slot of [...this.#slots.values(), ...(this.#spare === null ? [] : [this.#spare])]) {
+    for (const slot of [...this.#slots.values(), ...(this.#warm === null ? [] : [this.#warm])]) {
       const { connection, tenancy } = slot;
       if (connection === null || connection.busy) continue;
       const { consecutiveErrors, lastUsedAt } = connection.use;
@@ -243,7 +243,7 @@ export class SessionPool implements Yielding {
   }
 
   longestUnused(): Unused | null {
-    return longestUnused([...this.#spares(), ...this.#slots.values()], this.#context);
+    return longestUnused([...this.#warmSlots(), ...this.#slots.values()], this.#context);
   }
 
   yieldOne(): boolean {
@@ -260,7 +260,7 @@ export class SessionPool implements Yielding {
 
   /** Closes the connection with this label (S1.10); what is in flight on it is lost. False where there is none. */
   closeLabelled(label: string): boolean {
-    for (const slot of [...this.#slots.values(), ...this.#spares()]) {
+    for (const slot of [...this.#slots.values(), ...this.#warmSlots()]) {
       const { connection, tenancy } = slot;
       if (connection === null || labelOf(tenancy) !== label) continue;
       this.#giveUp(slot, connection, 'closed');
@@ -270,7 +270,7 @@ export class SessionPool implements Yielding {
   }
 
   #forgetSlot(slot: Slot): void {
-    if (slot === this.#spare) this.#spare = null;
+    if (slot === this.#warm) this.#warm = null;
     else if (!this.#replaced.delete(slot)) this.#slots.delete(slot.key);
   }
 
@@ -287,10 +287,10 @@ export class SessionPool implements Yielding {
   }
 
   async closeAll(how: CloseReason): Promise<void> {
-    const slots = [...this.#slots.values(), ...this.#spares()];
+    const slots = [...this.#slots.values(), ...this.#warmSlots()];
     for (const { connection } of slots) connection?.joined?.leaveWithServer();
     this.#slots.clear();
-    this.#spare = null;
+    this.#warm = null;
     this.#by.quota?.leave(this);
     await Promise.all(slots.map((slot) => this.#life.end(slot, how)));
   }
@@ -308,19 +308,19 @@ export class SessionPool implements Yielding {
   }
 
   /** Also those that are being listed over for the last time. */
-  *#spares(): Iterable<Slot> {
+  *#warmSlots(): Iterable<Slot> {
     yield* this.#replaced;
-    if (this.#spare !== null) yield this.#spare;
+    if (this.#warm !== null) yield this.#warm;
   }
 
   /** Gives the spare to the slot, if it fits. */
   #adopt(slot: Slot): Connection | null {
-    const spare = slot.tenancy.kind === 'shared' ? null : this.takeSpare(slot);
-    if (spare === null) return null;
-    slot.connection = spare;
+    const warm = slot.tenancy.kind === 'shared' ? null : this.takeWarm(slot);
+    if (warm === null) return null;
+    slot.connection = warm;
     this.#slots.set(slot.key, slot);
-    this.#give(spare, slot);
-    return spare;
+    this.#give(warm, slot);
+    return warm;
   }
 
   #give(connection: Connection, slot: Slot): void {
@@ -341,12 +341,12 @@ export class SessionPool implements Yielding {
   }
 
   /** Ends a spare that was replaced once nothing is being listed over it. */
-  async #endIdle(spare: Slot): Promise<void> {
-    this.#replaced.add(spare);
+  async #endIdle(warm: Slot): Promise<void> {
+    this.#replaced.add(warm);
     // A listing that has just been given it begins in this turn of the event loop.
     await new Promise((resolve) => setImmediate(resolve));
-    await spare.connection?.drained(LISTING_MS);
-    this.#replaced.delete(spare);
-    await this.#life.end(spare, 'remove');
+    await warm.connection?.drained(LISTING_MS);
+    this.#replaced.delete(warm);
+    await this.#life.end(warm, 'remove');
   }
 }

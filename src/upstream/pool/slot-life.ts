@@ -21,7 +21,7 @@ interface SlotPool extends Yielding {
   /** Whether the slot still has its place. */
   wants(slot: Slot): boolean;
   opened(slot: Slot, connection: Connection): void;
-  takeSpare(want: WantedConnection): Connection | null;
+  takeWarm(want: WantedConnection): Connection | null;
   any(era: Era): Connection | null;
 }
 
@@ -139,7 +139,7 @@ export class SlotLife {
       throw new GatewayError('CANCELLED', `${server} is stopped`, { server, outcome: 'NOT_SENT' });
     }
     try {
-      return await connector.connect(this.#context.server, want, attempt, () => this.#pool.takeSpare(want));
+      return await connector.connect(this.#context.server, want, attempt, () => this.#pool.takeWarm(want));
     } catch (error) {
       // A live connection proves that the server speaks the era: then this is a failure like any other.
       if (want.era === 'stateful' && eras.newest === 'stateless' && this.#pool.any('stateful') === null) {

@@ -58,7 +58,7 @@ export interface Unused {
 }
 
 /** Opened to list the server; it serves no session. */
-const SPARE_RANK = 0;
+const WARM_RANK = 0;
 /** Its client is gone, or it is one caller's in the stateless era and holds nothing. */
 const GONE_RANK = 1;
 /** A client may come back to it. Also what all share in the stateless era: that holds nothing, but starting it anew takes time. */
@@ -99,7 +99,7 @@ function unusedOf(slot: Slot, context: ServerContext): Unused | null {
   // A process is listed when it begins: that is of no use to a client that is gone.
   if (isGone ? connection.serving : connection.occupied) return null;
   const { requests, lastUsedAt: usedAt, watching } = connection.use;
-  if (tenancy.kind === 'spare') return { slot, rank: SPARE_RANK, usedAt };
+  if (tenancy.kind === 'spare') return { slot, rank: WARM_RANK, usedAt };
   if (requests === 0 && now - usedAt < EXPECTED_MS) return null;
   const own = isExclusive(tenancy);
   if (connection.era === 'stateless') return watching ? null : { slot, rank: own ? GONE_RANK : LIVE_RANK, usedAt };

@@ -64,12 +64,12 @@ export function missingVariables(spec: StdioSpec, own: Readonly<Record<string, s
   const there = childEnvironment(spec, own);
   const named = new Set(typeof spec.inheritEnv === 'boolean' ? [] : spec.inheritEnv);
   if (/^(?:docker|podman|nerdctl)$/.test(basename(spec.command))) {
-    for (const name of handedOn(spec.args)) named.add(name);
+    for (const name of passedToChild(spec.args)) named.add(name);
   }
   return [...named].filter((name) => there[name] === undefined).sort();
 }
 
-function handedOn(args: readonly string[]): string[] {
+function passedToChild(args: readonly string[]): string[] {
   return args.flatMap((arg, index) => {
     const name = isEnvironmentOption(args[index - 1] ?? '') ? arg : (/^--env=(.+)$/.exec(arg)?.[1] ?? '');
     return /^[A-Za-z_]\w*$/.test(name) ? [name] : [];

@@ -1,6 +1,6 @@
 import { ByteGatherer, SMALL_PIECE } from '../../model/byte-gatherer.ts';
-import { releaseBytes } from '../../model/lent-memory.ts';
 import { LARGE_READ_BYTES } from '../../model/pace.ts';
+import { releaseBytes } from '../../model/pooled-buffers.ts';
 
 /** Where a splitter's findings go. */
 interface LineSink {

@@ -29,7 +29,7 @@ const LONG_REST_MS = 4;
 /** Takes a chunk from `at` on, and returns up to where: not to its end where `full` said, when asked, that it is enough. */
 export type Take = (chunk: Buffer, at: number, full: () => boolean) => number;
 
-interface HeldChunk {
+interface PendingChunk {
   readonly chunk: Buffer;
   readonly at: number;
 }
@@ -63,7 +63,7 @@ export class SlicedReading {
   #ended = false;
   /** Until the next slice; null while nothing is held. */
   #rest: { readonly end: () => void } | null = null;
-  #held: HeldChunk | null = null;
+  #held: PendingChunk | null = null;
 
   constructor(stream: Readable, take: Take, now: () => number) {
     this.#stream = stream;
@@ -87,7 +87,7 @@ export class SlicedReading {
     if (held !== null) this.#take(held.chunk, held.at, notYet);
   }
 
-  #release(): HeldChunk | null {
+  #release(): PendingChunk | null {
     const held = this.#held;
     this.#held = null;
     this.#rest?.end();

@@ -41,7 +41,7 @@ interface SystemUser {
 }
 
 /** How a process is started as another user: through which program, as whom, with which variables. */
-interface Disguise {
+interface RunAsLaunch {
   readonly file: string;
   readonly args: readonly string[];
   readonly identity: { readonly uid: number; readonly gid: number };
@@ -52,11 +52,11 @@ interface Disguise {
  * Puts a local server under another user, whose processes are counted (F41): one that forks without end meets the limit
  * of that user, and not the system's. The limit holds for all processes and threads of the user together.
  */
-async function disguised(
+async function runAsLaunch(
   server: string,
   runAs: RunAs,
   launch: { readonly file: string; readonly args: readonly string[] },
-): Promise<Disguise> {
+): Promise<RunAsLaunch> {
   if (process.getuid?.() !== 0) {
     throw new Misconfigured(
       `Cannot start the server ${server}: "runAs" needs that the gateway runs as root; leave it out, or start the server in a container.`,
@@ -114,7 +114,7 @@ export async function spawnChild(server: string, spec: StdioSpec, deps: SpawnDep
   const env = childEnvironment(spec, deps.environment);
   const [file] = await Promise.all([resolveCommand(server, spec, env), deps.guard.ready()]);
   const { runAs = null, env: declared } = spec;
-  const as: Disguise | null = runAs === null ? null : await disguised(server, runAs, { file, args: spec.args });
+  const as: RunAsLaunch | null = runAs === null ? null : await runAsLaunch(server, runAs, { file, args: spec.args });
   // What is declared wins, here too.
   const whole = as === null ? env : { ...env, ...as.environment, ...revealed(declared) };
   const turn = spawnTurn();

@@ -30,7 +30,7 @@ const passing = () => new GatewayError('NOT_SENT', 'connection refused');
 /** A supervisor whose launches the test ends one by one, with everything it tells in order. */
 class Rig {
   readonly clock = new FakeClock();
-  readonly told: string[] = [];
+  readonly reported: string[] = [];
   readonly moves: Transition[] = [];
   readonly launches: { readonly attempt: Attempt; up(): void; fail(error: GatewayError): void }[] = [];
   halts = 0;
@@ -53,9 +53,9 @@ class Rig {
         halt: async () => void this.halts++,
         moved: (transition) => {
           this.moves.push(transition);
-          this.told.push(transition.to);
+          this.reported.push(transition.to);
         },
-        recovery: (step) => void this.told.push(`recovery ${step}`),
+        recovery: (step) => void this.reported.push(`recovery ${step}`),
         ...changes,
       },
     );
@@ -178,7 +178,7 @@ test('S3.7 check:A6 concurrent starts are one; success resets the count and the 
   // Already up: nothing is begun.
   await supervisor.start();
   assert.equal(rig.launches.length, 2);
-  assert.deepEqual(rig.told, ['starting', 'failed', 'starting', 'connected']);
+  assert.deepEqual(rig.reported, ['starting', 'failed', 'starting', 'connected']);
 });
 
 test('S3.17 check:F4 counters, last attempt and next retry, over failures, a stop and a start', async () => {
@@ -222,10 +222,10 @@ test('S3.9 check:A4 a stop of what is stopped does nothing; a remote server ends
     await rig.up();
     await rig.supervisor.stop();
     const end = local ? 'stopped' : 'disconnected';
-    assert.deepEqual(rig.told, ['starting', local ? 'running' : 'connected', 'stopping', end]);
+    assert.deepEqual(rig.reported, ['starting', local ? 'running' : 'connected', 'stopping', end]);
     await rig.supervisor.stop();
     assert.equal(rig.halts, 1);
-    assert.equal(rig.told.length, 4);
+    assert.equal(rig.reported.length, 4);
     // Suspended instead, and stopped again: nothing runs that would have to be ended.
     await rig.supervisor.stop('suspended');
     assert.equal(rig.supervisor.state, 'suspended');
@@ -250,31 +250,31 @@ test('S3.9 W3.4 a stop while it starts wins: the attempt is called off, and its 
   await stopped;
   await settled();
   assert.equal(rig.supervisor.state, 'disconnected');
-  assert.deepEqual(rig.told, ['starting', 'stopping', 'disconnected']);
+  assert.deepEqual(rig.reported, ['starting', 'stopping', 'disconnected']);
 });
 
 test('S3.10 S3.4 a restart: recovery started, stop, 200 ms, start, recovery succeeded; asked twice it is one', async () => {
   const rig = new Rig(true);
   await rig.up();
-  rig.told.length = 0;
+  rig.reported.length = 0;
   const restarts = [rig.supervisor.restart(), rig.supervisor.restart(), rig.supervisor.start()];
   await settled();
   await rig.clock.advance(199);
-  assert.deepEqual(rig.told, ['recovery started', 'stopping', 'stopped']);
+  assert.deepEqual(rig.reported, ['recovery started', 'stopping', 'stopped']);
   assert.equal(rig.launches.length, 1);
   await rig.clock.advance(1);
   assert.equal(rig.launches.length, 2);
   rig.launches[1]!.up();
   await Promise.all(restarts);
-  assert.deepEqual(rig.told.slice(3), ['starting', 'running', 'recovery succeeded']);
+  assert.deepEqual(rig.reported.slice(3), ['starting', 'running', 'recovery succeeded']);
   assert.equal(rig.supervisor.restarts, 1);
-  rig.told.length = 0;
+  rig.reported.length = 0;
   const failed = rig.supervisor.restart();
   await settled();
   await rig.clock.advance(200);
   await rig.fail(passing());
   await failed;
-  assert.deepEqual(rig.told.slice(-2), ['failed', 'recovery failed']);
+  assert.deepEqual(rig.reported.slice(-2), ['failed', 'recovery failed']);
 });
 
 test('S3.4 the grace period ends at once when the server is stopped, and a start after that is no part of it', async () => {
@@ -288,7 +288,7 @@ test('S3.4 the grace period ends at once when the server is stopped, and a start
   await restart;
   assert.equal(rig.clock.pending, 0);
   assert.deepEqual([rig.supervisor.state, rig.launches.length], ['stopped', 1]);
-  assert.equal(rig.told.at(-1), 'recovery failed');
+  assert.equal(rig.reported.at(-1), 'recovery failed');
   await rig.up();
   await rig.clock.advance(1_000);
   assert.deepEqual([rig.supervisor.state, rig.launches.length], ['running', 2]);

@@ -8,18 +8,19 @@ function step(from: ServerState, to: ServerState, reason: string | null = null, 
   return { from, to, reason, failure: null, challenge: null, at };
 }
 
-function bench(): { readonly story: ServerStory; readonly told: string[] } {
-  const told: string[] = [];
+function bench(): { readonly story: ServerStory; readonly reported: string[] } {
+  const reported: string[] = [];
   const news: ServerNews = {
-    added: (server) => void told.push(`added ${server}`),
-    moved: (_server, { from, to, reason }) => void told.push(`${from} ${to}${reason === null ? '' : `: ${reason}`}`),
-    healthTurned: (_server, reason) => void told.push(`health ${reason}`),
-    recovery: (_server, step) => void told.push(`recovery ${step}`),
-    listItemInvalid: (_server, { item, reason }) => void told.push(`invalid ${item}: ${reason}`),
-    replaced: () => void told.push('replaced'),
-    removed: (server) => void told.push(`removed ${server}`),
+    added: (server) => void reported.push(`added ${server}`),
+    moved: (_server, { from, to, reason }) =>
+      void reported.push(`${from} ${to}${reason === null ? '' : `: ${reason}`}`),
+    healthTurned: (_server, reason) => void reported.push(`health ${reason}`),
+    recovery: (_server, step) => void reported.push(`recovery ${step}`),
+    listItemInvalid: (_server, { item, reason }) => void reported.push(`invalid ${item}: ${reason}`),
+    replaced: () => void reported.push('replaced'),
+    removed: (server) => void reported.push(`removed ${server}`),
   };
-  return { story: new ServerStory('a', news), told };
+  return { story: new ServerStory('a', news), reported };
 }
 
 test('check:J1 the steps of a server, bounded, oldest first', () => {
@@ -33,7 +34,7 @@ test('check:J1 the steps of a server, bounded, oldest first', () => {
 });
 
 test('S3.13 while a replacement starts beside it, the one in force is told of, and the change-over is one step', () => {
-  const { story, told } = bench();
+  const { story, reported } = bench();
   const old = story.part();
   story.turnTo(old, 0);
   old.moved(step('unknown', 'starting'));
@@ -49,7 +50,7 @@ test('S3.13 while a replacement starts beside it, the one in force is told of, a
   next.moved(step('failed', 'starting'));
   story.end();
   next.moved(step('starting', 'stopping'));
-  assert.deepEqual(told, [
+  assert.deepEqual(reported, [
     'added a',
     'unknown starting',
     'starting running',
@@ -67,7 +68,7 @@ test('S3.13 while a replacement starts beside it, the one in force is told of, a
 });
 
 test('a replacement that is up where the old one was is said, and is no step', () => {
-  const { story, told } = bench();
+  const { story, reported } = bench();
   const [old, next] = [story.part(), story.part()];
   story.turnTo(old, 0);
   old.moved(step('unknown', 'starting'));
@@ -75,5 +76,5 @@ test('a replacement that is up where the old one was is said, and is no step', (
   next.moved(step('unknown', 'starting'));
   next.moved(step('starting', 'running'));
   story.turnTo(next, 0);
-  assert.deepEqual(told.slice(3), ['replaced']);
+  assert.deepEqual(reported.slice(3), ['replaced']);
 });

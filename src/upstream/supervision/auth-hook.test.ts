@@ -18,13 +18,13 @@ function unauthorized(): ScriptedServer {
 }
 
 test('S3.5 S3.7 fault:F20 the hook sees the present definition and the challenge, before auth_required is told', async () => {
-  const told: string[] = [];
+  const reported: string[] = [];
   const bench = new UpstreamBench({
     beforeAuthRequired: (status, challenge) => {
-      told.push(
+      reported.push(
         `${status.definition.description} ${status.state} ${challenge.resourceMetadata} ${challenge.scope} ${challenge.issuer}`,
       );
-      assert.ok(!bench.events.states.includes('auth_required') || told.length > 1);
+      assert.ok(!bench.events.states.includes('auth_required') || reported.length > 1);
     },
   });
   const before = httpServerOf('a', { description: 'at first' });
@@ -34,7 +34,7 @@ test('S3.5 S3.7 fault:F20 the hook sees the present definition and the challenge
   const error = failureOf(await bench.call('a', toolCall(clientOf('s'))));
   assert.equal(error.code, 'AUTH_REQUIRED');
   assert.ok(!JSON.stringify([error.message, error.data]).includes('Bearer'));
-  assert.deepEqual(told, ['by now starting https://a.example/.well-known/x read write https://as.example']);
+  assert.deepEqual(reported, ['by now starting https://a.example/.well-known/x read write https://as.example']);
   const status = bench.set.status('a')!;
   const challenge = {
     resourceMetadata: 'https://a.example/.well-known/x',

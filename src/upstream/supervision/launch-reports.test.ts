@@ -26,26 +26,26 @@ test('S1.19 a start that failed is told whole, also while the next one is under 
   const reports = new LaunchReports(
     new ServerContext(serverNamed('dies'), deps, limits, UPSTREAM_TIMES, {} as PartEvents),
   );
-  const told = (): unknown[] => {
+  const reported = (): unknown[] => {
     const failure = reports.lastFailure;
     return failure === null ? [] : [failure.error, failure.exit, failure.stderrTail];
   };
   reports.starting();
-  assert.deepEqual(told(), []);
+  assert.deepEqual(reported(), []);
   reports.moved(moved('failed'));
-  assert.deepEqual(told(), ['it has ended', null, '']);
+  assert.deepEqual(reported(), ['it has ended', null, '']);
   reports.ended(endedWith(3, 'no such file'));
   const first = ['it has ended', { code: 3, signal: null }, 'no such file'];
-  assert.deepEqual(told(), first, 'what is left of its process may come after it');
+  assert.deepEqual(reported(), first, 'what is left of its process may come after it');
   reports.starting();
-  assert.deepEqual(told(), first);
+  assert.deepEqual(reported(), first);
   reports.ended(endedWith(4, 'no such folder'));
-  assert.deepEqual(told(), first);
+  assert.deepEqual(reported(), first);
   reports.moved(moved('failed'));
-  assert.deepEqual(told(), ['it has ended', { code: 4, signal: null }, 'no such folder']);
+  assert.deepEqual(reported(), ['it has ended', { code: 4, signal: null }, 'no such folder']);
   reports.starting();
   reports.moved(moved('running'));
-  assert.deepEqual(told(), []);
+  assert.deepEqual(reported(), []);
 });
 
 const UNREACHED = new GatewayError('NOT_SENT', 'refused', { cause: new HttpFailure('refused', false, 'refused') });

@@ -33,7 +33,7 @@ export class StartMarks {
   readonly #file: string;
   readonly #entries = new Map<string, StartEntry>();
   /** Behind the last server that may have been the cause of a crash. */
-  #turn: Promise<void> = Promise.resolve();
+  #lock: Promise<void> = Promise.resolve();
 
   constructor(file: string) {
     this.#file = file;
@@ -58,8 +58,8 @@ export class StartMarks {
       begin: async (begun) => {
         const { promise, resolve } = Promise.withResolvers<void>();
         if (mine() !== null) {
-          const before = this.#turn;
-          this.#turn = before.then(() => promise);
+          const before = this.#lock;
+          this.#lock = before.then(() => promise);
           await before;
         }
         let over = false;

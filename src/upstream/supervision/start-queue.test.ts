@@ -21,7 +21,7 @@ class Bench {
     for (const name of names) {
       const attempt = new Attempt();
       this.#attempts.set(name, attempt);
-      if (name.startsWith('call')) attempt.hasten(CALL);
+      if (name.startsWith('call')) attempt.prioritize(CALL);
       void this.#queue.take(attempt).then(() => {
         if (!attempt.waiting) this.begun.push(name);
       });
@@ -75,7 +75,7 @@ test('a start that is called off gives its place back at once, and one that wait
 test('fault:F01 a start that a call waits for comes before those in the background, and does so from when one waits', async () => {
   const bench = new Bench();
   await bench.add('a', 'b', 'c', 'd', 'call 1');
-  bench.of('d').hasten(CALL);
+  bench.of('d').prioritize(CALL);
   for (const name of ['a', 'b', 'call 1', 'd']) await bench.end(name);
   assert.deepEqual(bench.begun, ['a', 'b', 'call 1', 'd', 'c']);
 });
@@ -99,9 +99,9 @@ test('an attempt keeps the place that it has, and joins the first of its parts',
   await queue.take(first);
   whole.follow(first);
   whole.follow(second);
-  whole.hasten(CALL);
+  whole.prioritize(CALL);
   await settled();
-  assert.deepEqual([whole.waiting, first.hurried, second.hurried], [false, true, false]);
+  assert.deepEqual([whole.waiting, first.prioritized, second.prioritized], [false, true, false]);
 });
 
 /** Numbers that are the same for each seed. */
@@ -149,7 +149,7 @@ test('property: starts, calls, ends, cancels and hangs in any order: never too m
     const add = (call: boolean): void => {
       const attempt = new Attempt();
       const start: Start = { attempt, order: happened, call: call ? happened : null, state: 'waiting', begunAt: 0 };
-      if (call) attempt.hasten(CALL);
+      if (call) attempt.prioritize(CALL);
       const start0 = attempt.begin.bind(attempt);
       attempt.begin = () => {
         begin(start);
@@ -174,7 +174,7 @@ test('property: starts, calls, ends, cancels and hangs in any order: never too m
         one.attempt.cancel();
       } else if (what === 7 && one.state === 'waiting' && one.call === null) {
         one.call = happened;
-        one.attempt.hasten(CALL);
+        one.attempt.prioritize(CALL);
       } else if (what === 8) await settled();
       else await clock.advance(random(700));
     }

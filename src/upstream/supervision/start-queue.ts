@@ -67,7 +67,7 @@ export class StartQueue {
         attempt.begin();
         resolve();
       },
-      hasten: () => {
+      prioritize: () => {
         if (this.#background.delete(place)) this.#calls.add(place);
       },
       leave: () => {
@@ -76,7 +76,7 @@ export class StartQueue {
       },
     };
     attempt.place = place;
-    (attempt.hurried ? this.#calls : this.#background).add(place);
+    (attempt.prioritized ? this.#calls : this.#background).add(place);
     this.#next();
     return promise;
   }

@@ -9,7 +9,7 @@ import { asGatewayError } from '../connection/failures.ts';
 import { ownEra } from '../connection/spoken-eras.ts';
 import { challengeOf, Defect, failureClass } from '../health/failure-class.ts';
 import { Misconfigured } from '../process/command.ts';
-import { refusalOf, Setbacks } from './setbacks.ts';
+import { refusalOf, StartBackoff } from './start-backoff.ts';
 import type { StartMark } from './start-marks.ts';
 import { isAtRest, mayFollow, StateMachine, type Supervised } from './state-machine.ts';
 
@@ -41,7 +41,7 @@ export class Supervisor {
   readonly #deps: SupervisorDeps;
   readonly #supervised: Supervised;
   readonly #machine: StateMachine;
-  readonly #setbacks: Setbacks;
+  readonly #backoff: StartBackoff;
   /** Who wants the coming start; era null: in the one that the server speaks. null: no one client does. */
   wish: { readonly profile: ClientProfile; readonly era: Era | null } | null = null;
   /** What ended during the start under way. */
@@ -71,7 +71,7 @@ export class Supervisor {
     this.#deps = deps;
     this.#supervised = supervised;
     this.#machine = new StateMachine(deps.server, deps.clock, supervised);
-    this.#setbacks = new Setbacks(deps);
+    this.#backoff = new StartBackoff(deps);
   }
 
   get state(): ServerState {
@@ -97,17 +97,17 @@ export class Supervisor {
 
   /** Failures that a person has to correct, or to log in for, are not counted (S3.8). */
   get consecutiveFailures(): number {
-    return this.up ? 0 : this.#setbacks.failures;
+    return this.up ? 0 : this.#backoff.failures;
   }
 
   /** It could not be started, or not again. */
   get failing(): boolean {
-    return !this.up && (this.#setbacks.any || this.state === 'defect');
+    return !this.up && (this.#backoff.any || this.state === 'defect');
   }
 
   /** Wall clock; null when no attempt is planned. */
   get nextRetryAt(): number | null {
-    const { nextAt } = this.#setbacks;
+    const { nextAt } = this.#backoff;
     return nextAt === null ? null : this.#deps.clock.wall() + nextAt - this.#deps.clock.now();
   }
 
@@ -122,9 +122,9 @@ export class Supervisor {
   }
 
   /** A call waits for its start: that comes before starts in the background. */
-  hasten(call: WaitingCall): void {
+  prioritize(call: WaitingCall): void {
     this.#calls.push(call);
-    this.#running?.attempt.hasten(call);
+    this.#running?.attempt.prioritize(call);
   }
 
   /** Its first start is to come, from outside, when those before it have begun. */
@@ -182,7 +182,7 @@ export class Supervisor {
   proved(): void {
     if (this.#proven) return;
     this.#proven = true;
-    if (this.up) this.#setbacks.forgive();
+    if (this.up) this.#backoff.forgive();
   }
 
   /**
@@ -202,11 +202,11 @@ export class Supervisor {
       return;
     }
     const healthy = earlier || this.#proven || this.#deps.clock.now() - this.#upSince >= HEALTHY_AFTER_MS;
-    if (healthy) this.#setbacks.forgive();
-    if (!healthy || !this.#deps.local) this.#setbacks.count(error);
+    if (healthy) this.#backoff.forgive();
+    if (!healthy || !this.#deps.local) this.#backoff.count(error);
     this.restarts++;
     this.#machine.move('degraded', error);
-    if (this.#setbacks.any) this.#backOff(error);
+    if (this.#backoff.any) this.#backOff(error);
     else void this.#run(true);
   }
 
@@ -240,7 +240,7 @@ export class Supervisor {
     this.#calls = [];
     this.#dueAt = null;
     this.#begins();
-    this.#setbacks.cancel();
+    this.#backoff.cancel();
     this.#endGrace();
     const running = this.#running;
     this.#running = null;
@@ -279,7 +279,7 @@ export class Supervisor {
     if (generation === this.#generation) await this.#grace();
     if (generation === this.#generation) {
       this.restarts++;
-      this.#setbacks.forgive();
+      this.#backoff.forgive();
       this.#deps.mark?.release();
       await this.#run(true);
     }
@@ -309,10 +309,10 @@ export class Supervisor {
       this.defect(new Defect(server, held, held));
       return Promise.resolve();
     }
-    if (counts) this.#setbacks.cancel();
+    if (counts) this.#backoff.cancel();
     this.#machine.move('starting');
     const attempt = new Attempt();
-    for (const call of this.#calls) attempt.hasten(call);
+    for (const call of this.#calls) attempt.prioritize(call);
     this.startedAt = this.#deps.clock.now();
     this.#dueAt ??= this.startedAt;
     this.lastAttemptAt = this.#deps.clock.wall();
@@ -350,13 +350,13 @@ export class Supervisor {
     else if (failure.code === 'AUTH_REQUIRED') this.#askForCredentials(failure);
     else if (failureClass(failure) === 'defect') this.defect(failure);
     else {
-      if (counts) this.#setbacks.count(failure);
+      if (counts) this.#backoff.count(failure);
       this.#backOff(failure);
     }
   }
 
   #cameUp(): void {
-    this.#setbacks.cancel();
+    this.#backoff.cancel();
     this.#upSince = this.#deps.clock.now();
     this.#machine.move(this.#deps.local ? 'running' : 'connected', null);
     const crashed = this.#crashedMeanwhile;
@@ -366,22 +366,22 @@ export class Supervisor {
 
   /** Nothing but credentials will help, so nothing is planned. */
   #askForCredentials(error: GatewayError): void {
-    this.#setbacks.cancel();
+    this.#backoff.cancel();
     this.#supervised.beforeAuthRequired?.(error);
     this.#machine.move('auth_required', error);
   }
 
   #backOff(error: GatewayError): void {
-    this.#setbacks.plan(() => {
+    this.#backoff.plan(() => {
       if (this.#running === null) void this.#run(true);
     });
-    this.#machine.move(this.#setbacks.unreachable ? 'unreachable' : 'failed', error);
+    this.#machine.move(this.#backoff.unreachable ? 'unreachable' : 'failed', error);
   }
 
   #refusal(): GatewayError {
     const { state, error } = this.#machine;
     const now = this.#deps.clock.now();
-    const retryAt = this.#setbacks.nextAt ?? now;
+    const retryAt = this.#backoff.nextAt ?? now;
     const soonest = state === 'failed' ? Math.min(retryAt, this.#lastEarly + EARLY_ATTEMPT_MS) : retryAt;
     return refusalOf(this.#deps.server, state, error, Math.max(0, Math.round(soonest - now)));
   }

@@ -18,7 +18,7 @@ import type { LadderTimes } from '../process/stop-ladder.ts';
 import { DockerTransport } from './docker-transport.ts';
 
 const ROOT = resolve(import.meta.dirname, '../../..');
-const HELLO = '{"jsonrpc":"2.0","method":"notifications/message"}';
+const NOTIFICATION = '{"jsonrpc":"2.0","method":"notifications/message"}';
 
 /** The fake engine runs everywhere; where dockerd is installed, the same tests show that it is no kinder than Docker. */
 const ENGINES: readonly { name: string; skip: string | false; start: () => Promise<TestEngine> }[] = [
@@ -105,7 +105,7 @@ for (const { name, skip, start } of ENGINES)
     });
 
     test('S2.8 check:B2 an image runs with its arguments, environment, folder and limits, and is removed with its server', async () => {
-      const script = `printf '%s|%s|%s|' "$1" "$ODD" "$PWD" >&2; printf '${HELLO}\\n'; exec node -e 'setInterval(() => {}, 1000)'`;
+      const script = `printf '%s|%s|%s|' "$1" "$ODD" "$PWD" >&2; printf '${NOTIFICATION}\\n'; exec node -e 'setInterval(() => {}, 1000)'`;
       const odd = ` a'b"c $HOME \n%s é`;
       const target = { image: image(['sh', '-c', script, 'sh', odd], { cwd: '/tmp', labels: { mine: 'yes' } }) };
       const transport = made(target, host(), { ODD: odd });
@@ -132,7 +132,7 @@ for (const { name, skip, start } of ENGINES)
     });
 
     test('S2.8 fault:F15 a container that ignores everything does not survive the removal of its server', async () => {
-      const script = `trap '' TERM HUP INT; printf '${HELLO}\\n'; while :; do node -e 'setTimeout(() => {}, 60000)'; done`;
+      const script = `trap '' TERM HUP INT; printf '${NOTIFICATION}\\n'; while :; do node -e 'setTimeout(() => {}, 60000)'; done`;
       const transport = made({ image: image(['sh', '-c', script]) });
       await opened(transport);
       await transport.close('remove');
@@ -141,13 +141,13 @@ for (const { name, skip, start } of ENGINES)
 
     test('S2.8 fault:F31 a container that is ending by itself is stopped at once when it must not go on beside another', async () => {
       for (const [phase, closeMs] of [600_000, 0].entries()) {
-        const told = join(folder, `told-to-end-${phase}`);
-        const script = `process.on('SIGTERM', () => require('fs').writeFileSync('${told}', '')); console.log('${HELLO}'); setInterval(() => {}, 1000)`;
+        const reported = join(folder, `told-to-end-${phase}`);
+        const script = `process.on('SIGTERM', () => require('fs').writeFileSync('${reported}', '')); console.log('${NOTIFICATION}'); setInterval(() => {}, 1000)`;
         const patient = { ...FAST_LADDER.reasons, remove: { closeMs, terminateMs: 600_000 } };
         const transport = made({ image: image(['node', '-e', script]) }, host(), {}, patient);
         await opened(transport);
         const removed = transport.close('remove');
-        if (closeMs === 0) while (!existsSync(told)) await setTimeout(20);
+        if (closeMs === 0) while (!existsSync(reported)) await setTimeout(20);
         await transport.close('interrupt');
         await removed;
         assert.deepEqual(await engine.containers(), []);

@@ -102,7 +102,7 @@ export class DockerTransport extends LineTransport {
   #container: AttachedContainer | null = null;
   #gone: Promise<void> | null = null;
   /** It is to end at once, however its end was begun. */
-  readonly #hurried = Promise.withResolvers<void>();
+  readonly #interrupted = Promise.withResolvers<void>();
 
   constructor(deps: DockerTransportDeps) {
     const { server, logger, redact, maxMessageBytes, clock } = deps;
@@ -182,7 +182,7 @@ export class DockerTransport extends LineTransport {
   }
 
   protected finish(how: CloseReason): Promise<void> {
-    if (how === 'interrupt') this.#hurried.resolve();
+    if (how === 'interrupt') this.#interrupted.resolve();
     this.#gone ??= this.#end(how);
     return this.#gone;
   }
@@ -202,11 +202,11 @@ export class DockerTransport extends LineTransport {
     const { closeMs, terminateMs } = ladder[how];
     try {
       const engine = await host.engine(spec.engine);
-      const hurried = this.#hurried.promise.then(() => false);
-      if (!(await Promise.race([endsWithin(exited, closeMs, clock), hurried]))) {
+      const interrupted = this.#interrupted.promise.then(() => false);
+      if (!(await Promise.race([endsWithin(exited, closeMs, clock), interrupted]))) {
         const stopped = stopContainer(engine, id, terminateMs);
         // One that is being stopped already is stopped once more, with less patience.
-        const sooner = hurried.then(() => stopContainer(engine, id, ladder.interrupt.terminateMs));
+        const sooner = interrupted.then(() => stopContainer(engine, id, ladder.interrupt.terminateMs));
         await (how === 'interrupt' ? stopped : Promise.race([stopped, sooner]));
       }
       await removeContainer(engine, id);

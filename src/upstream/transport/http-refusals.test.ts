@@ -236,9 +236,9 @@ describe('statuses instead of answers', LIMIT, () => {
     for (const status of [401, 403]) {
       const error = refusalError(context, status, new ResponseHeaders([]), Buffer.from('the page behind the login'));
       assert.match(error.message, /the page behind the login/);
-      for (const told of [error, new GatewayError('AUTH_REQUIRED', error.message, { cause: error })]) {
-        assert.match(told.forCallers, new RegExp(`mcp http status ${status}`));
-        assert.doesNotMatch(told.forCallers, /page/);
+      for (const reported of [error, new GatewayError('AUTH_REQUIRED', error.message, { cause: error })]) {
+        assert.match(reported.forCallers, new RegExp(`mcp http status ${status}`));
+        assert.doesNotMatch(reported.forCallers, /page/);
       }
     }
   });

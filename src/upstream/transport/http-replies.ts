@@ -94,7 +94,7 @@ class HttpResumption implements EventStreamOwner, Flow {
   #wake: (() => void) | null = null;
   /** Reconnects in a row without a stream, and without an event. */
   #failures = 0;
-  #barren = 0;
+  #emptyStreams = 0;
   #polls = 0;
   #over = false;
 
@@ -150,7 +150,7 @@ class HttpResumption implements EventStreamOwner, Flow {
       this.#end({ kind: 'given_up', words: `the reply stream broke off and ${end.words}` });
       return;
     }
-    this.#barren = stream.eventCount > 0 ? 0 : this.#barren + 1;
+    this.#emptyStreams = stream.eventCount > 0 ? 0 : this.#emptyStreams + 1;
     if (end.kind === 'ended' || ++this.#failures < this.#deps.limits.resumeAttempts) {
       this.#later();
       return;
@@ -161,7 +161,8 @@ class HttpResumption implements EventStreamOwner, Flow {
 
   #later(): void {
     const { clock, limits, random, client, path, block, maxMessageBytes } = this.#deps;
-    const ownMs = this.#barren === 0 ? MIN_POLL_MS : reconnectDelayMs(limits, this.#barren - 1, random.unit());
+    const ownMs =
+      this.#emptyStreams === 0 ? MIN_POLL_MS : reconnectDelayMs(limits, this.#emptyStreams - 1, random.unit());
     const delayMs = Math.max(this.#cursor.retryMs ?? (this.#polls === 0 ? 0 : limits.reconnectMs), ownMs);
     this.#polls++;
     this.#wake = clock.after(delayMs, () => {

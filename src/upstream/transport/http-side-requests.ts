@@ -21,7 +21,7 @@ const MAX_BODY_BYTES = 64 * 1024;
 class HttpStatusOnly implements ResponseHandler {
   readonly #done: (status: number, challenge: string | null) => void;
   #running: ClientRequest | null = null;
-  #told = false;
+  #finished = false;
   #cut = false;
   #bytes = 0;
 
@@ -59,13 +59,13 @@ class HttpStatusOnly implements ResponseHandler {
 
   /** `done` is not called. */
   abort(): void {
-    this.#told = true;
+    this.#finished = true;
     this.#running?.abort();
   }
 
   #tell(status: number, challenge: string | null): void {
-    if (this.#told) return;
-    this.#told = true;
+    if (this.#finished) return;
+    this.#finished = true;
     this.#done(status, challenge);
   }
 }

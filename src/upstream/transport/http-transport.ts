@@ -33,7 +33,7 @@ const INITIALIZED = 'notifications/initialized';
 const NONE: readonly string[] = [];
 const FROM_NOW = { after: null, gap: false };
 
-interface HeldMessage {
+interface PendingMessage {
   readonly parts: readonly Buffer[];
   readonly outgoing: Outgoing;
 }
@@ -72,7 +72,7 @@ export class HttpTransport implements Transport, ListeningOwner, RepliesOwner {
   /** Where to begin when it listens; null while it is not to. */
   #from: { readonly after: string | null; readonly gap: boolean } | null = FROM_NOW;
   /** What waits for `notifications/initialized` to be taken; null when nothing has to wait. */
-  #waiting: HeldMessage[] | null = null;
+  #waiting: PendingMessage[] | null = null;
   #stopWaiting: (() => void) | null = null;
   #state: 'new' | 'open' | 'dead' | 'closed' = 'new';
   #closing: Promise<void> | null = null;

@@ -12,17 +12,17 @@ import { OwnedTransport } from './owned-transport.ts';
 class PlayedOwned implements Owned {
   readonly epoch = 'abc.7';
   stillMine = true;
-  readonly told: string[] = [];
+  readonly reported: string[] = [];
   released = 0;
 
   adopted(): void {}
 
   ready(): void {
-    this.told.push('ready');
+    this.reported.push('ready');
   }
 
   ending(): void {
-    this.told.push('ending');
+    this.reported.push('ending');
   }
 
   release(): void {

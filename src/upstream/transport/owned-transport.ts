@@ -58,7 +58,7 @@ export class OwnedTransport implements Transport {
       const inner = make(owned.epoch);
       this.#inner = inner;
       this.#receiver = receiver;
-      await inner.open(new Heard(receiver, () => this.#endedByItself()));
+      await inner.open(new OwnershipReceiver(receiver, () => this.#endedByItself()));
       if (!owned.stillMine) {
         await inner.close('interrupt');
         throw this.#error(`this node does not own the process of ${server} at the moment`);
@@ -129,7 +129,7 @@ export class OwnedTransport implements Transport {
 }
 
 /** Passes on what comes, and ends what the process leaves behind. */
-class Heard implements TransportReceiver {
+class OwnershipReceiver implements TransportReceiver {
   readonly #receiver: TransportReceiver;
   readonly #ended: () => Promise<void>;
 

@@ -14,7 +14,7 @@ import { nodeSpec, shellSpec, stdioBench, stdioSpec } from '../../../test/suppor
 import type { SshSpec, StdioSpec } from '../../model/server.ts';
 
 const ODD = ` a'b"c $HOME \\ \\n\n%s é * ~ ; # ! `;
-const HELLO = '{"jsonrpc":"2.0","method":"notifications/message"}';
+const NOTIFICATION = '{"jsonrpc":"2.0","method":"notifications/message"}';
 
 /** The fake runs everywhere; where sshd is installed, the same tests show that it is no kinder than the real pair. */
 const HOSTS: readonly { name: string; skip: string | false; start: () => Promise<FarHost> }[] = [
@@ -43,7 +43,7 @@ for (const { name, skip, start } of HOSTS)
     test('S2.23 check:B3 arguments, environment and folder reach the far side as they are, secrets not as arguments', async () => {
       const folder = mkdtempSync(join(tmpdir(), 'trunkline-ssh-far-'));
       try {
-        const script = `printf %s "$1" >1; printf %s "$ODD" >2; printf %s "$#" >3; pwd >4; printf '${HELLO}\\n'; exec cat`;
+        const script = `printf %s "$1" >1; printf %s "$ODD" >2; printf %s "$#" >3; pwd >4; printf '${NOTIFICATION}\\n'; exec cat`;
         const env = { ODD, SECRET_KEY: 'k-5d1a90' };
         const spec = stdioSpec('sh', ['-c', script, 'sh', ODD, ''], { env, cwd: folder, ssh: sshd.spec() });
         const bench = benchOf(spec);
@@ -54,8 +54,8 @@ for (const { name, skip, start } of HOSTS)
         assert.ok(processes.includes('BatchMode=yes'), 'ssh is running');
         assert.ok(!processes.includes('k-5d1a90'), 'no secret among the arguments of any process');
         await bench.transport.close('remove');
-        const told = ['1', '2', '3', '4'].map((name) => readFileSync(join(folder, name), 'utf8'));
-        assert.deepEqual(told, [ODD, ODD, '2', `${folder}\n`]);
+        const reported = ['1', '2', '3', '4'].map((name) => readFileSync(join(folder, name), 'utf8'));
+        assert.deepEqual(reported, [ODD, ODD, '2', `${folder}\n`]);
       } finally {
         rmSync(folder, { recursive: true, force: true });
       }
@@ -78,7 +78,7 @@ for (const { name, skip, start } of HOSTS)
 
     test('S2.23 fault:F15 a server that ignores everything does not survive its removal, nor do its children', async () => {
       const mark = 'ssh-removed';
-      const stubborn = `trap '' TERM HUP INT; sleep 300 & printf '${HELLO}\\n'; while :; do sleep 300; done`;
+      const stubborn = `trap '' TERM HUP INT; sleep 300 & printf '${NOTIFICATION}\\n'; while :; do sleep 300; done`;
       const bench = benchOf(shellSpec(stubborn, { env: { [MARK]: mark }, cwd: '/', ssh: sshd.spec() }));
       const receiver = new RecordingReceiver();
       await bench.transport.open(receiver);
@@ -90,7 +90,7 @@ for (const { name, skip, start } of HOSTS)
 
     test('S2.23 a connection that breaks is the end of the server behind it, on both sides', async () => {
       const mark = 'ssh-broken';
-      const script = `sleep 300 & printf '${HELLO}\\n'; exec sleep 301`;
+      const script = `sleep 300 & printf '${NOTIFICATION}\\n'; exec sleep 301`;
       const bench = benchOf(shellSpec(script, { env: { [MARK]: mark }, cwd: '/', ssh: sshd.spec() }));
       const receiver = new RecordingReceiver();
       await bench.transport.open(receiver);

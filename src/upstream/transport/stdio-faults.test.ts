@@ -140,13 +140,16 @@ test(
     const clock = { ...systemClock, now: () => (now += 5) };
     await withServer(
       async ({ receiver, ask }) => {
-        const told = Array.from({ length: 4_000 }, (_, i) => `{"jsonrpc":"2.0","method":"told","params":{"at":${i}}}`);
-        ask(1, { do: 'exit-after', text: `${told.join('\n')}\n{"jsonrpc":"2.0","id":$ID,"result":{}}\n` });
+        const reported = Array.from(
+          { length: 4_000 },
+          (_, i) => `{"jsonrpc":"2.0","method":"told","params":{"at":${i}}}`,
+        );
+        ask(1, { do: 'exit-after', text: `${reported.join('\n')}\n{"jsonrpc":"2.0","id":$ID,"result":{}}\n` });
         await receiver.until(() => receiver.closedReasons.length > 0);
         assert.deepEqual(receiver.losses, []);
         assert.deepEqual(
           receiver.messages.map(({ bytes }) => bytes.toString()),
-          [...told, '{"jsonrpc":"2.0","id":1,"result":{}}'],
+          [...reported, '{"jsonrpc":"2.0","id":1,"result":{}}'],
         );
       },
       { clock },

@@ -12,7 +12,7 @@ import { capabilitiesOf, isStateless, type MatrixRevision } from './revisions.ts
 const ANYTHING = {
   '~standard': { version: 1, vendor: 'matrix', validate: (value: unknown) => ({ value }) },
 } as never;
-const TOLD = [
+const KNOWN_METHODS = [
   'tools/list_changed',
   'prompts/list_changed',
   'resources/list_changed',
@@ -54,7 +54,7 @@ export class Sdk2Client implements MatrixClient {
     this.#client.setRequestHandler('roots/list', answer);
     if ('elicitation' in capabilities) this.#client.setRequestHandler('elicitation/create', answer);
     this.#client.fallbackRequestHandler = answer;
-    for (const name of TOLD) {
+    for (const name of KNOWN_METHODS) {
       const method = `notifications/${name}` as 'notifications/message';
       this.#client.setNotificationHandler(method, ({ params }: Pick<JSONRPCNotification, 'params'>) => {
         this.heard.add(method, params);

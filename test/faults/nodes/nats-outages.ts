@@ -106,7 +106,7 @@ export async function outages({ seed, outagesMs, say, lateMs = 1_000 }: OutageOp
     return {
       calls: attempts.length,
       leaselessCalls: leaseless.length,
-      leaselessFailed: leaseless.filter(({ ending }) => ending !== 'RESULT').map(told),
+      leaselessFailed: leaseless.filter(({ ending }) => ending !== 'RESULT').map(reported),
       refusedMs,
       wrong,
       writes: acknowledged.length,
@@ -116,7 +116,7 @@ export async function outages({ seed, outagesMs, say, lateMs = 1_000 }: OutageOp
       violations: inWords(world.violations()),
       lost: attempts
         .filter(({ ending }) => ending === 'LOST')
-        .map((attempt) => `${told(attempt)}${during(attempt, struck)}`),
+        .map((attempt) => `${reported(attempt)}${during(attempt, struck)}`),
     };
   } finally {
     await Promise.all(callers.map((caller) => caller.end()));
@@ -135,10 +135,10 @@ function judge(
   for (const attempt of attempts) {
     const { server, ending, startedAt, endedAt, reason } = attempt;
     if (!OWNED.includes(server ?? '') || endedAt! < leaseEndedAt || endedAt! > returnAt) continue;
-    if (ending === 'RESULT' && startedAt >= leaseEndedAt) wrong.push(`without a lease: ${told(attempt)}`);
+    if (ending === 'RESULT' && startedAt >= leaseEndedAt) wrong.push(`without a lease: ${reported(attempt)}`);
     if (ending !== 'NOT_SENT') continue;
     refusedMs.push(endedAt! - Math.max(startedAt, leaseEndedAt));
-    if (!reason.includes('"retryable":true')) wrong.push(`not said to be retryable: ${told(attempt)}`);
+    if (!reason.includes('"retryable":true')) wrong.push(`not said to be retryable: ${reported(attempt)}`);
   }
 }
 
@@ -168,6 +168,6 @@ function during({ startedAt, endedAt }: Attempt, struck: readonly Outage[]): str
     .join('');
 }
 
-function told({ call, tool, server, via, ending, startedAt, endedAt, reason }: Attempt): string {
+function reported({ call, tool, server, via, ending, startedAt, endedAt, reason }: Attempt): string {
   return `${call} (${server} ${tool}) at ${via}: ${ending} after ${Math.round(endedAt! - startedAt)} ms: ${reason}`;
 }

@@ -46,7 +46,7 @@ type Times = Record<'unknownMs' | 'servedMs' | 'rebornMs' | 'spawnMs' | 'childre
 const AFFECTED_MS = 500;
 /** Of those who wait longer, the whole story is told. */
 const LONG_MS = 3_000;
-const TOLD_WITHIN_MS = 2_000;
+const REPORTED_WITHIN_MS = 2_000;
 
 /** kill -9 of nodes while clients call through all of them (F30). */
 export async function loseNodes({ seed, losses, clients, say, lateMs = 1_000 }: LossOptions): Promise<LossResult> {
@@ -86,7 +86,7 @@ export async function loseNodes({ seed, losses, clients, say, lateMs = 1_000 }: 
         if (Math.min(usableAt!, Math.max(bornAt, killedAt)) - killedAt > LONG_MS)
           stories.push(story(world, caller, killedAt));
       }
-      times.unknownMs.push(...toldUnknown(world, node.name, killedAt, from));
+      times.unknownMs.push(...reportedUnknown(world, node.name, killedAt, from));
       await node.start();
       if (i % 10 === 0 || i === losses) say?.(`${i} of ${losses} kills, ${world.history.attempts.length} calls`);
     }
@@ -117,11 +117,11 @@ function story({ history }: ClusterWorld, { client, server, usableAt }: Caller, 
   const attempts = history.attempts.filter(
     ({ client: name, endedAt, startedAt }) => name === client.name && endedAt! >= killedAt && startedAt <= usableAt!,
   );
-  const told = attempts.map(
+  const reported = attempts.map(
     ({ ending, via, startedAt, endedAt, reason }) =>
       `${Math.round(startedAt - killedAt)}-${Math.round(endedAt! - killedAt)} ${ending} at ${via} ${ending === 'RESULT' ? '' : reason}`,
   );
-  return `${client.name} (${server}): ${told.join('; ')}`;
+  return `${client.name} (${server}): ${reported.join('; ')}`;
 }
 
 /** Of calls that processes with an owner executed: when the process began, by the clock of attempts. */
@@ -136,11 +136,11 @@ function birthsOf(world: ClusterWorld): ReadonlyMap<string, number> {
 }
 
 /** How long those waited who called through another node and heard UNKNOWN. */
-function toldUnknown({ history }: ClusterWorld, dead: string, killedAt: number, from: number): number[] {
+function reportedUnknown({ history }: ClusterWorld, dead: string, killedAt: number, from: number): number[] {
   return history.attempts
     .slice(Math.max(0, from - 1_000))
     .filter(({ ending, via, endedAt }) => ending === 'UNKNOWN' && via !== dead && endedAt! >= killedAt)
     .filter((attempt) => failedAt(attempt, dead))
-    .filter(({ startedAt }) => startedAt < killedAt + TOLD_WITHIN_MS)
+    .filter(({ startedAt }) => startedAt < killedAt + REPORTED_WITHIN_MS)
     .map(({ startedAt, endedAt }) => endedAt! - Math.max(startedAt, killedAt));
 }

@@ -103,11 +103,11 @@ async function pause(world: ClusterWorld, node: ClusterNode, pauseMs: number): P
   await until(() => livingAmong(owned).length === 0, 'what the paused node had owned to end');
   const endedMs = performance.now() - wokenAt;
   const readyMs = await back;
-  const told = await until(() => saysSoSince(node, since), '').then(
+  const reported = await until(() => saysSoSince(node, since), '').then(
     () => true,
     () => false,
   );
-  const wrong = told ? [] : [`${node.name} does not say that it was paused and fenced`];
+  const wrong = reported ? [] : [`${node.name} does not say that it was paused and fenced`];
   return { endedMs, readyMs, executedLate: executions(world, pids) - executed, wrong };
 }
 

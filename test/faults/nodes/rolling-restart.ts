@@ -13,7 +13,7 @@ export interface RollingOptions {
   readonly rounds: number;
   readonly perSecond: number;
   /** Through a plain proxy that asks for readiness, or by clients that go to the next node where one refuses them. */
-  readonly front: 'proxy' | 'failover';
+  readonly balancer: 'proxy' | 'failover';
   readonly say?: (text: string) => void;
 }
 
@@ -59,7 +59,7 @@ export async function rollingRestart(options: RollingOptions): Promise<RollingRe
         name: `r${i}`,
         history: world.history,
         patienceMs: DEADLINE_MS + 5_000,
-        route: options.front === 'proxy' ? through : () => routeAt(world, places.get(client)!),
+        route: options.balancer === 'proxy' ? through : () => routeAt(world, places.get(client)!),
       });
       places.set(client, i % world.nodes.length);
       clients.push(client);
@@ -87,9 +87,9 @@ export async function rollingRestart(options: RollingOptions): Promise<RollingRe
       for (const node of world.nodes) {
         const enough = load.calls + options.perSecond / 2;
         await until(() => load.calls >= enough && streams.all, 'calls to go on');
-        const toldAt = performance.now();
+        const reportedAt = performance.now();
         exitCodes.push(await node.leave());
-        leftInMs.push(performance.now() - toldAt);
+        leftInMs.push(performance.now() - reportedAt);
         await node.start();
         await until(async () => proxy!.ready.every(Boolean) && (await known(world)), 'all nodes to know each other');
       }
@@ -102,7 +102,7 @@ export async function rollingRestart(options: RollingOptions): Promise<RollingRe
       perSecond: load.calls / seconds,
       restarts: exitCodes.length,
       exitCodes: exitCodes.filter((code) => code !== 0),
-      failed: [...failures(world), ...(options.front === 'proxy' ? proxy.failures : [])],
+      failed: [...failures(world), ...(options.balancer === 'proxy' ? proxy.failures : [])],
       violations: world.violations().map(({ rule, call, text }) => `(${rule}) ${call}: ${text}`),
       leftInMs,
       streamsCompleted: streams.completed,

@@ -31,8 +31,8 @@ export async function childrenOf(node: NodeProcess): Promise<Child[]> {
 export async function registryOf(node: NodeProcess): Promise<string> {
   const { nodes } = await node.control<{ nodes: { id: string; state: string; servers: string[] }[] }>('/api/v1/nodes');
   const { servers } = await node.control<{ servers: { name: string }[] }>('/api/v1/servers');
-  const homes = nodes.map(({ id, state, servers: offered }) => ({ id, state, servers: [...offered].sort() }));
-  return JSON.stringify({ homes, servers: servers.map(({ name }) => name).sort() });
+  const instances = nodes.map(({ id, state, servers: advertised }) => ({ id, state, servers: [...advertised].sort() }));
+  return JSON.stringify({ instances, servers: servers.map(({ name }) => name).sort() });
 }
 
 export function originOf({ process }: ClusterNode): string {

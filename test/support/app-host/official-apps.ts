@@ -27,7 +27,7 @@ export interface OfficialApp {
   /** The app says so instead of connecting to its host. */
   readonly refuses?: string;
   /** With this error of its server in place of a result. */
-  readonly asksInVain?: string;
+  readonly expectedError?: string;
 }
 
 const BASIC = {
@@ -76,7 +76,7 @@ export const OFFICIAL_APPS: readonly OfficialApp[] = [
     input: () => ({ videoId: 'bunny-1mb' }),
     lacks: 'the video, which the server fetches from its CDN',
     asks: 'videos://bunny-1mb',
-    asksInVain: 'fetch failed',
+    expectedError: 'fetch failed',
   }),
   at('wiki-explorer', 'get-first-degree-links', 'canvas', {
     input: () => ({ url: 'https://en.wikipedia.org/wiki/Graph_theory' }),
@@ -200,7 +200,7 @@ async function problemOf(host: AppHost, app: OfficialApp): Promise<string | null
   for (;;) {
     const { requests } = await host.app(tool);
     const asked = requests.find(({ params }) => params['name'] === wanted || params['uri'] === wanted);
-    if (app.asksInVain !== undefined && asked?.error?.includes(app.asksInVain) === true) return null;
+    if (app.expectedError !== undefined && asked?.error?.includes(app.expectedError) === true) return null;
     if (asked?.result !== undefined && asked.result.isError !== true) return null;
     if (performance.now() > end) return `${wanted} came to nothing: ${JSON.stringify(requests).slice(0, 1000)}`;
     await new Promise((done) => setTimeout(done, 100));

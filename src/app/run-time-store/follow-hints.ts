@@ -1,0 +1,19 @@
+import { watchEvents } from '../public-subjects/watch-events.ts';
+import type { Rooms } from '../rooms.ts';
+import { STORE_WRITTEN } from './announced-store.ts';
+
+/**
+ * Calls `look` when another node says that it has written, when what was said may have been missed, and, where the public
+ * subjects are open, when a program says that a server was added or removed.
+ */
+export function followHints({ connection, logger }: Rooms, look: () => void): void {
+  if (connection === null) return;
+  const { bus, wire, publicSubjects } = connection;
+  bus.subscribe(STORE_WRITTEN, (_payload, from) => {
+    if (from !== bus.peer) look();
+  });
+  bus.onEvent((event) => {
+    if (event.type === 'connected') look();
+  });
+  if (wire !== undefined && publicSubjects !== undefined) watchEvents(wire, logger, look);
+}

@@ -1,0 +1,68 @@
+import type { Era } from '../model/message.ts';
+import { STATEFUL_TASKS, TASKS_EXTENSION } from '../protocol/tasks/extension.ts';
+import type { Catalog } from './catalog.ts';
+import { type Declared, isObject } from './catalog-member.ts';
+
+/**
+ * The capabilities of an aggregate: what some member declares and the gateway delivers. `listChanged` is always
+ * true, because the gateway tells of changes itself (S2.6). While nothing is known of a member, what it may turn out
+ * to have is declared too: a session keeps the capabilities it was opened with.
+ */
+export function aggregateCapabilities(catalog: Catalog, era: Era): string {
+  const any = (declares: keyof Declared): boolean =>
+    !catalog.complete || catalog.members.some(({ server }) => catalog.declared.get(server)?.[declares] === true);
+  const capabilities: Record<string, unknown> = { tools: { listChanged: true } };
+  if (any('prompts')) capabilities['prompts'] = { listChanged: true };
+  if (any('resources')) {
+    capabilities['resources'] = any('subscribe') ? { subscribe: true, listChanged: true } : { listChanged: true };
+  }
+  if (any('completions')) capabilities['completions'] = {};
+  if (any('logging')) capabilities['logging'] = {};
+  const extensions = union(catalog, 'extensions');
+  delete extensions[TASKS_EXTENSION];
+  const experimental = union(catalog, 'experimental');
+  if (era === 'stateful') {
+    if (hasTasks(catalog)) capabilities['tasks'] = JSON.parse(STATEFUL_TASKS);
+    // As on a server's own endpoint: the stateful revisions have no other place for them.
+    Object.assign(experimental, { ...extensions, ...experimental });
+  } else if (hasTasks(catalog)) {
+    extensions[TASKS_EXTENSION] = {};
+  }
+  if (Object.keys(extensions).length > 0) capabilities['extensions'] = extensions;
+  if (Object.keys(experimental).length > 0) capabilities['experimental'] = experimental;
+  return JSON.stringify(capabilities);
+}
+
+/** The members' instructions, each under its server's name; null when none has any. */
+export function aggregateInstructions(catalog: Catalog): string | null {
+  const parts = catalog.members.flatMap(({ server, catalog: known }) => {
+    const instructions = known?.handshake.instructions?.trim().toWellFormed() ?? '';
+    return instructions === '' ? [] : [`# ${server}\n\n${instructions}`];
+  });
+  return parts.length === 0 ? null : parts.join('\n\n');
+}
+
+/** Whether a member has tasks, in the words of whichever era: between the two the gateway translates. */
+function hasTasks(catalog: Catalog): boolean {
+  return catalog.members.some(({ server }) => catalog.declared.get(server)?.tasks === true);
+}
+
+/** What the members declare, by extension: the first one's settings, with what another one can do as well. */
+function union(catalog: Catalog, place: 'extensions' | 'experimental'): Record<string, unknown> {
+  const all: Record<string, unknown> = Object.create(null);
+  for (const { server } of catalog.members) {
+    for (const [id, settings] of Object.entries(catalog.declared.get(server)?.[place] ?? {})) {
+      all[id] = id in all ? unionOf(all[id], settings) : settings;
+    }
+  }
+  return all;
+}
+
+function unionOf(first: unknown, second: unknown): unknown {
+  if (typeof first === 'boolean' && typeof second === 'boolean') return first || second;
+  if (Array.isArray(first) && Array.isArray(second)) return [...new Set([...first, ...second])];
+  if (!isObject(first) || !isObject(second)) return first;
+  const all: Record<string, unknown> = { ...second, ...first };
+  for (const key of Object.keys(second)) if (Object.hasOwn(first, key)) all[key] = unionOf(first[key], second[key]);
+  return all;
+}

@@ -1,0 +1,93 @@
+import type { ClientProfile } from '../../model/client-profile.ts';
+import { fencingToken } from '../lazy-bucket.ts';
+
+/** What this node owns since it wrote so. */
+export class Claim {
+  readonly server: string;
+  /** As `claimKey`. */
+  readonly key: string;
+  /** It had no owner before: no process of an earlier epoch can have served it. */
+  readonly fresh: boolean;
+  /** Where it is fresh: claims of this revision or a lower one may have been forgotten, that of an earlier owner too. */
+  readonly forgotten: number;
+  /** The client that it is for; null for a singleton, a process for no client yet, and a stream. */
+  readonly client: ClientProfile | null;
+  readonly since: number;
+  revision: number;
+  /** It is among what this node owns. Once it is not, it never is again. */
+  held = false;
+  /** The client was informed that what an earlier owner kept for it is gone. */
+  lossReported = false;
+  /** Processes of this node for it: that are being started, run, or have not ended completely. */
+  processes = 0;
+  /** Those of them that can be called. */
+  serving = 0;
+  /** A call may have reached one of them: there may be state. */
+  used = false;
+  readonly #incarnation: string;
+
+  constructor(what: Pick<Claim, 'server' | 'key' | 'fresh' | 'forgotten' | 'client' | 'since'>, incarnation: string) {
+    this.server = what.server;
+    this.key = what.key;
+    this.fresh = what.fresh;
+    this.forgotten = what.forgotten;
+    this.client = what.client;
+    this.since = what.since;
+    this.revision = what.since;
+    this.#incarnation = incarnation;
+  }
+
+  /** As `incarnation.revision`: grows with every change of owner. */
+  get epoch(): string {
+    return fencingToken(this.#incarnation, this.since);
+  }
+}
+
+/** Claims of this node, by server and key. There may be one for each of thousands of sessions: no text is kept twice. */
+export class OwnClaims {
+  readonly #servers = new Map<string, Map<string, Claim>>();
+  #size = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  get(server: string, key: string): Claim | undefined {
+    return this.#servers.get(server)?.get(key);
+  }
+
+  /** Of all servers. */
+  under(key: string): Claim[] {
+    return [...this.#servers.values()].flatMap((claims) => claims.get(key) ?? []);
+  }
+
+  set(claim: Claim): void {
+    let claims = this.#servers.get(claim.server);
+    if (claims === undefined) this.#servers.set(claim.server, (claims = new Map()));
+    const before = claims.get(claim.key);
+    if (before === undefined) this.#size++;
+    else before.held = false;
+    claims.set(claim.key, claim);
+    claim.held = true;
+  }
+
+  delete({ server, key }: Pick<Claim, 'server' | 'key'>): void {
+    const claims = this.#servers.get(server);
+    const claim = claims?.get(key);
+    if (claims === undefined || claim === undefined) return;
+    claim.held = false;
+    claims.delete(key);
+    this.#size--;
+    if (claims.size === 0) this.#servers.delete(server);
+  }
+
+  clear(): void {
+    for (const claim of this.values()) claim.held = false;
+    this.#servers.clear();
+    this.#size = 0;
+  }
+
+  *values(): Iterable<Claim> {
+    for (const claims of this.#servers.values()) yield* claims.values();
+  }
+}

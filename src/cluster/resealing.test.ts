@@ -1,0 +1,118 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeClock, settled } from '../../test/support/fake-clock.ts';
+import { MemorySharedState } from '../bus/memory/memory-shared-state.ts';
+import { Sealer } from '../gateway/sealer.ts';
+import { sealingOf } from '../model/sealing.ts';
+import { Logger } from '../telemetry/logger.ts';
+import { LazyBucket } from './lazy-bucket.ts';
+import { Resealing } from './resealing.ts';
+
+const OLD = Buffer.alloc(32, 1);
+const NEW = Buffer.alloc(32, 2);
+
+class Bench {
+  readonly clock = new FakeClock();
+  readonly #state = new MemorySharedState(this.clock);
+  readonly lines: string[] = [];
+  /** The store does not answer. */
+  away = false;
+  readonly bucket = new LazyBucket(
+    {
+      bucket: (name, options) =>
+        this.away ? Promise.reject(new Error('no answer')) : this.#state.bucket(name, options),
+    },
+    'secrets',
+    { ttlMs: 0 },
+  );
+
+  node(...keys: Buffer[]): Resealing {
+    const sealing = sealingOf(keys, (key) => new Sealer(key));
+    const logger = new Logger({ level: 'info', write: (line) => this.lines.push(line) });
+    return new Resealing({
+      bucket: this.bucket,
+      name: 'secrets',
+      clock: this.clock,
+      logger,
+      reseal: ({ key, value }) => {
+        const text = sealing.outdated?.(key, value.toString()) === true ? sealing.open(key, value.toString()) : null;
+        return text === null ? null : Buffer.from(sealing.seal(key, text));
+      },
+    });
+  }
+
+  write(by: Buffer, name: string): Promise<number> {
+    return this.bucket.put(name, Buffer.from(new Sealer(by).seal(name, `text of ${name}`)));
+  }
+
+  async openedBy(key: Buffer): Promise<number> {
+    let opened = 0;
+    for (const name of await this.bucket.keys('>')) {
+      const record = await this.bucket.get(name);
+      if (new Sealer(key).open(name, record!.value.toString()) === `text of ${name}`) opened++;
+    }
+    return opened;
+  }
+
+  async pass(ms: number): Promise<void> {
+    for (let passed = 0; passed < ms; passed += 1_000) {
+      await this.clock.advance(1_000);
+      await settled();
+    }
+  }
+
+  said(event: string): number {
+    return this.lines.filter((line) => line.includes(`"${event}"`)).length;
+  }
+}
+
+test('what the secret before has sealed is sealed with the one in force, once, and it is said when nothing of it is left', async () => {
+  const bench = new Bench();
+  for (let i = 0; i < 100; i++) await bench.write(i % 2 === 0 ? OLD : NEW, `r${i}`);
+  await bench.bucket.put('strange', Buffer.from('nobody’s'));
+  const before = (await bench.bucket.get('r1'))!.revision;
+  const node = bench.node(NEW, OLD);
+  await bench.pass(15_000);
+  assert.equal(await bench.openedBy(NEW), 100);
+  assert.equal((await bench.bucket.get('r1'))!.revision, before, 'what is sealed with it already stays as it is');
+  assert.equal((await bench.bucket.get('strange'))!.value.toString(), 'nobody’s');
+  assert.deepEqual([bench.said('records_sealed_anew'), bench.said('previous_secret_unused')], [1, 1]);
+  // A node that still has the other one in force writes once more.
+  await bench.write(OLD, 'late');
+  await bench.pass(610_000);
+  assert.equal(await bench.openedBy(OLD), 0);
+  assert.deepEqual([bench.said('records_sealed_anew'), bench.said('previous_secret_unused')], [2, 2]);
+  await bench.pass(1_300_000);
+  assert.equal(bench.said('previous_secret_unused'), 2, 'it is not said again');
+  node.close();
+});
+
+test('nodes of which each has another secret in force lose nothing; the last word is that of the last one restarted', async () => {
+  const bench = new Bench();
+  for (let i = 0; i < 40; i++) await bench.write(OLD, `r${i}`);
+  const [first, second] = [bench.node(OLD, NEW), bench.node(NEW, OLD)];
+  await bench.pass(60_000);
+  assert.equal((await bench.openedBy(OLD)) + (await bench.openedBy(NEW)), 40);
+  first.close();
+  const last = bench.node(NEW, OLD);
+  bench.lines.length = 0;
+  await bench.pass(30_000);
+  assert.equal(await bench.openedBy(NEW), 40);
+  assert.ok(bench.said('previous_secret_unused') >= 1);
+  for (const node of [second, last]) node.close();
+});
+
+test('a store that does not answer is asked again, and nothing is said of it meanwhile', async () => {
+  const bench = new Bench();
+  await bench.write(OLD, 'one');
+  bench.away = true;
+  await bench.bucket.readIncarnation().catch(() => {});
+  const node = bench.node(NEW, OLD);
+  await bench.pass(35_000);
+  assert.deepEqual(bench.lines, []);
+  bench.away = false;
+  await bench.pass(25_000);
+  assert.equal(await bench.openedBy(NEW), 1);
+  assert.equal(bench.said('previous_secret_unused'), 1);
+  node.close();
+});

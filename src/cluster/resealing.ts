@@ -1,0 +1,74 @@
+import type { StateRecord } from '../bus/shared-state.ts';
+import type { Clock } from '../model/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { LazyBucket } from './lazy-bucket.ts';
+
+/** Nodes that seal with the other secret may still be there, and write; the last of them to be restarted looks then. */
+const LOOK_MS = 600_000;
+const AGAIN_MS = 10_000;
+/** At once. */
+const MAX_READS = 32;
+
+interface ResealingDeps {
+  readonly bucket: LazyBucket;
+  readonly name: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** The record as it is to be, where another secret than the one in force has sealed it; null where it may stay. */
+  readonly reseal: (record: StateRecord) => Buffer | null;
+}
+
+/**
+ * While the secret of the cluster is being changed: seals with the one in force what the other one has sealed, so that it
+ * can be opened when that is gone, and says when nothing of it is left. Nodes of which each has another one in force undo
+ * each other's work, which all of them can read; the last that is restarted has the last word.
+ */
+export class Resealing {
+  readonly #deps: ResealingDeps;
+  #logged = false;
+  #stop: () => void;
+  #closed = false;
+
+  constructor(deps: ResealingDeps) {
+    this.#deps = deps;
+    this.#stop = deps.clock.after(0, () => void this.#look());
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#stop();
+  }
+
+  async #look(): Promise<void> {
+    const { bucket, name, clock, logger } = this.#deps;
+    let over = false;
+    try {
+      const { sealed, left } = await this.#sealAll(await bucket.keys('>'));
+      over = left === 0;
+      if (sealed > 0) logger.info('records_sealed_anew', { bucket: name, records: sealed });
+      if (over && (sealed > 0 || !this.#logged) && !this.#closed)
+        logger.info('previous_secret_unused', { bucket: name });
+      this.#logged ||= over;
+    } catch (error) {
+      logger.debug('records_not_sealed_anew', { bucket: name, error: String(error) });
+    }
+    if (!this.#closed) this.#stop = clock.after(over ? LOOK_MS : AGAIN_MS, () => void this.#look());
+  }
+
+  /** `left`: another node has written them meanwhile; they are to be looked at again. */
+  async #sealAll(keys: readonly string[]): Promise<{ sealed: number; left: number }> {
+    let sealed = 0;
+    let left = 0;
+    const seal = async (key: string): Promise<void> => {
+      const record = await this.#deps.bucket.get(key);
+      const value = record === null ? null : this.#deps.reseal(record);
+      if (record === null || value === null) return;
+      if ((await this.#deps.bucket.update(key, value, record.revision)) === null) left++;
+      else sealed++;
+    };
+    for (let i = 0; i < keys.length && !this.#closed; i += MAX_READS) {
+      await Promise.all(keys.slice(i, i + MAX_READS).map(seal));
+    }
+    return { sealed, left };
+  }
+}

@@ -1,0 +1,70 @@
+import { shapeFailure } from '../../gateway/failure-shape.ts';
+import type { HandshakeView } from '../../gateway/handshake-view.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
+import type { Endpoint } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { type Message, STATELESS_REVISIONS } from '../../model/message.ts';
+import { answer, failure, type Outcome } from '../../model/outcome.ts';
+import { result } from '../../protocol/compose.ts';
+import { SERVER_INFO_KEY, SUBSCRIPTION_ID_KEY } from '../../protocol/meta-keys.ts';
+import { initializeResult } from '../../protocol/stateful/initialize.ts';
+import { discoverResult } from '../../protocol/stateless/discover.ts';
+import type { Core } from '../core.ts';
+
+/** A client of one server has nothing to do until that server is there, and servers may take long to start. */
+const ONE_SERVER_WAIT_MS = 30_000;
+
+function patience(endpoint: Endpoint, waitMs: number): number {
+  return endpoint.kind === 'server' ? Math.max(waitMs, ONE_SERVER_WAIT_MS) : waitMs;
+}
+
+/** The answer to `initialize`: what the endpoint says of itself, or an error when it cannot be known. */
+export async function initializeAnswer(
+  core: Core,
+  request: Message,
+  endpoint: Endpoint,
+  client: ClientProfile,
+  waitMs: number,
+): Promise<Message> {
+  const view = await core.handshake(endpoint, client, patience(endpoint, waitMs));
+  if (view instanceof GatewayError) return shapeFailure(request, endpoint, view);
+  if (view.handshake !== null) return result(request.id, initializeResult(view.handshake, client.revision), 'stateful');
+  const { capabilities, serverInfo } = view;
+  const head = `{"protocolVersion":"${client.revision}","capabilities":${capabilities},"serverInfo":${serverInfo}`;
+  return result(request.id, `${head}${instructions(view)}}`, 'stateful');
+}
+
+/** The outcome of `server/discover`. */
+export async function discoverAnswer(
+  core: Core,
+  request: Message,
+  endpoint: Endpoint,
+  client: ClientProfile,
+  waitMs: number,
+): Promise<Outcome> {
+  const view = await core.handshake(endpoint, client, patience(endpoint, waitMs));
+  if (view instanceof GatewayError) return failure(view);
+  const { handshake, ttlMs, cacheScope, capabilities, serverInfo } = view;
+  if (handshake !== null) {
+    // The versions are what this endpoint serves, which is the gateway's affair and not the server's.
+    const own = discoverResult(handshake, { supportedVersions: STATELESS_REVISIONS, ttlMs, cacheScope });
+    return answer(result(request.id, own, 'stateless'));
+  }
+  const hints = `"ttlMs":${ttlMs},"cacheScope":"${cacheScope}"`;
+  const meta = `"_meta":{${JSON.stringify(SERVER_INFO_KEY)}:${serverInfo}}`;
+  const versions = `"supportedVersions":${JSON.stringify(STATELESS_REVISIONS)}`;
+  const body = `{"resultType":"complete",${versions},"capabilities":${capabilities}${instructions(view)},${hints},${meta}}`;
+  return answer(result(request.id, body, 'stateless'));
+}
+
+/** The result that ends a listening stream in order (2026-07-28 subscriptions §Graceful Closure). */
+export function listenCompletion(listen: Message): Message {
+  // A lexeme has one character per byte; the body is text.
+  const id = Buffer.from(listen.id, 'latin1').toString('utf8');
+  const meta = `{${JSON.stringify(SUBSCRIPTION_ID_KEY)}:${id}}`;
+  return result(listen.id, `{"resultType":"complete","_meta":${meta}}`, 'stateless');
+}
+
+function instructions(view: HandshakeView): string {
+  return view.instructions === null ? '' : `,"instructions":${JSON.stringify(view.instructions)}`;
+}

@@ -1,0 +1,265 @@
+import type { RequestContext } from '../../http/listener/request-context.ts';
+import type { Principal } from '../../model/client-profile.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { Endpoint } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message, Revision } from '../../model/message.ts';
+import type { EventSink } from '../../model/stream-copies.ts';
+import { rejectScan, type StatefulInbound } from '../../protocol/classify.ts';
+import { failureAnswer } from '../../protocol/compose.ts';
+import type { Core } from '../core.ts';
+import { readBatch } from '../endpoints/batch.ts';
+import { initializeAnswer } from '../endpoints/handshake-answer.ts';
+import { sendError, sendMessage } from '../endpoints/send.ts';
+import type { ClientSession } from '../session/client-session.ts';
+import { readInitialize } from '../session/initialize.ts';
+import type { OtherNodes } from '../session/other-nodes.ts';
+import { MAX_IN_FLIGHT, type SessionIntake } from '../session/session-intake.ts';
+import type { SessionTable } from '../session/session-table.ts';
+import { StandaloneStreams } from '../session/standalone-streams.ts';
+import { StreamResumption } from '../session/stream-resumption.ts';
+import { StatefulReply, type StatefulReplyDeps } from './stateful-reply.ts';
+
+export interface StatefulHandlerDeps extends StatefulReplyDeps {
+  readonly core: Core;
+  readonly clock: Clock;
+  readonly sessions: SessionTable;
+  readonly intake: SessionIntake;
+  /** How long `initialize` waits for servers that were never listed. */
+  readonly firstListWaitMs: () => number;
+  /** True from the moment the gateway stops: what exists goes on, nothing new begins. */
+  readonly draining: () => boolean;
+  /** A client opens a stream of this session. */
+  readonly streaming?: (sessionId: string) => void;
+  readonly others?: OtherNodes;
+}
+
+/** What names a session in the head of a request. */
+type SessionClaim = Pick<StatefulInbound, 'sessionId' | 'revision'>;
+
+/** Revisions whose sessions may send JSON-RPC batches; 2025-06-18 took them away. */
+const BATCHES: readonly Revision[] = ['2024-11-05', '2025-03-26'];
+const RETRY_SOON = ['retry-after', '10'];
+
+/** Streamable HTTP with sessions: 2025-03-26, 2025-06-18 and 2025-11-25. */
+export class StatefulHandler {
+  readonly #deps: StatefulHandlerDeps;
+  readonly #resumption: StreamResumption;
+
+  constructor(deps: StatefulHandlerDeps) {
+    this.#deps = deps;
+    this.#resumption = new StreamResumption({ ...deps, standalone: (session) => this.#standalone(session) });
+  }
+
+  /** A single message of a POST. A promise only where something has to be waited for. */
+  take(
+    context: RequestContext,
+    inbound: StatefulInbound,
+    endpoint: Endpoint,
+    principal: Principal,
+    takesStream: boolean,
+  ): Promise<void> | undefined {
+    const { message } = inbound;
+    if (inbound.sessionId === null && message.method === 'initialize' && message.kind === 'request') {
+      return this.#initialize(context, message, endpoint, principal);
+    }
+    const found = this.#session(context, inbound, endpoint, principal, message.id);
+    if (found instanceof Promise) return found.then((session) => this.#taken(context, session, message, takesStream));
+    this.#taken(context, found, message, takesStream);
+    return undefined;
+  }
+
+  /** A POST whose body is an array. */
+  async batch(
+    context: RequestContext,
+    claim: SessionClaim,
+    body: Buffer,
+    endpoint: Endpoint,
+    principal: Principal,
+    takesStream: boolean,
+  ): Promise<void> {
+    const session = await this.#session(context, claim, endpoint, principal, '');
+    if (session === null) return;
+    const messages = readBatch(body);
+    const isJson = Array.isArray(messages) || messages.code !== 'PARSE_ERROR';
+    if (isJson && !BATCHES.includes(session.client.revision)) {
+      return sendError(context, 400, `Revision ${session.client.revision} has no batches`);
+    }
+    if (!Array.isArray(messages)) {
+      const rejection = rejectScan(context.headers, messages);
+      return sendMessage(context, rejection.reject, rejection.answer);
+    }
+    const requests = messages.filter((message) => message.kind === 'request');
+    if (requests.some((request) => request.method === 'initialize')) {
+      return sendError(context, 400, 'initialize cannot be part of a batch');
+    }
+    const { intake } = this.#deps;
+    if (session.exchanges.size + requests.length > MAX_IN_FLIGHT) {
+      return sendError(context, 429, 'Too many requests in flight in this session', '', RETRY_SOON);
+    }
+    for (const message of messages) {
+      if (message.kind === 'notification') intake.notification(session, message);
+      else if (message.kind !== 'request') intake.answer(session, message);
+    }
+    if (requests.length === 0) return context.empty(202);
+    const reply = new StatefulReply(this.#deps, session, context, takesStream, requests.length);
+    for (const request of requests) intake.request(session, request, reply);
+  }
+
+  /** A GET: a stream of the session's own, or the rest of one that broke. */
+  async listen(
+    context: RequestContext,
+    claim: SessionClaim,
+    endpoint: Endpoint,
+    principal: Principal,
+    lastEventId: string | null,
+  ): Promise<void> {
+    const session = await this.#session(context, claim, endpoint, principal, '');
+    if (session === null) return;
+    if (this.#deps.draining()) return sendError(context, 503, 'The gateway is stopping', '', RETRY_SOON);
+    if (lastEventId === null) return this.#standalone(session).connect(context.openSse());
+    return this.#resumption.resume(context, session, lastEventId);
+  }
+
+  /** A DELETE: the client is done with its session. */
+  async end(context: RequestContext, claim: SessionClaim, endpoint: Endpoint, principal: Principal): Promise<void> {
+    const session = await this.#session(context, claim, endpoint, principal, '');
+    if (session === null) return;
+    this.#deps.sessions.end(session, 'the client ended its session');
+    context.empty(204);
+  }
+
+  #taken(context: RequestContext, session: ClientSession | null, message: Message, takesStream: boolean): void {
+    if (session === null) return;
+    const { intake } = this.#deps;
+    switch (message.kind) {
+      case 'request':
+        if (message.method === 'initialize') {
+          sendError(context, 400, 'The session is initialized already', message.id);
+          return;
+        }
+        if (intake.full(session)) {
+          sendError(context, 429, 'Too many requests in flight in this session', message.id, RETRY_SOON);
+          return;
+        }
+        intake.request(session, message, new StatefulReply(this.#deps, session, context, takesStream, 0));
+        return;
+      case 'notification':
+        intake.notification(session, message);
+        context.empty(202);
+        return;
+      default:
+        if (intake.answer(session, message) === 'unknown') {
+          sendError(context, 400, 'Nothing was asked under this id');
+          return;
+        }
+        context.empty(202);
+        return;
+    }
+  }
+
+  /** The session of the request; null when the request has been answered. Only a session not at hand costs a wait. */
+  #session(
+    context: RequestContext,
+    claim: SessionClaim,
+    endpoint: Endpoint,
+    principal: Principal,
+    requestId: string,
+  ): ClientSession | null | Promise<ClientSession | null> {
+    if (claim.sessionId === null) {
+      sendError(context, 400, 'Mcp-Session-Id is missing: send initialize first', requestId);
+      return null;
+    }
+    const session = this.#deps.sessions.find(claim.sessionId);
+    if (session !== undefined) return this.#admit(context, session, claim, endpoint, principal, requestId);
+    return this.#load(context, claim, endpoint, principal, requestId);
+  }
+
+  async #load(
+    context: RequestContext,
+    claim: SessionClaim,
+    endpoint: Endpoint,
+    principal: Principal,
+    requestId: string,
+  ): Promise<ClientSession | null> {
+    let session: ClientSession | null;
+    try {
+      session = await this.#deps.sessions.load(claim.sessionId!, principal, endpoint);
+    } catch (error) {
+      if (!(error instanceof GatewayError)) throw error;
+      sendFull(context, error, requestId);
+      return null;
+    }
+    return this.#admit(context, session, claim, endpoint, principal, requestId);
+  }
+
+  /** Whose session it is, and where, is checked on every request: knowing an id is no right to it (proto:S1). */
+  #admit(
+    context: RequestContext,
+    session: ClientSession | null,
+    claim: SessionClaim,
+    endpoint: Endpoint,
+    principal: Principal,
+    requestId: string,
+  ): ClientSession | null {
+    if (session === null || !session.lasting || !session.belongsTo(principal, endpoint)) {
+      sendError(context, 404, 'Session not found: send initialize to open a new one', requestId);
+      return null;
+    }
+    if (claim.revision !== null && claim.revision !== session.client.revision) {
+      const words = `MCP-Protocol-Version is ${claim.revision}, but the session speaks ${session.client.revision}`;
+      sendError(context, 400, words, requestId);
+      return null;
+    }
+    session.useAs(principal, this.#deps.clock.now());
+    return session;
+  }
+
+  async #initialize(
+    context: RequestContext,
+    request: Message,
+    endpoint: Endpoint,
+    principal: Principal,
+  ): Promise<void> {
+    const { core, sessions } = this.#deps;
+    // Where there are other nodes, the session goes on at one of them.
+    if (this.#deps.draining() && this.#deps.others === undefined) {
+      return sendError(context, 503, 'The gateway is stopping', request.id, RETRY_SOON);
+    }
+    const introduction = readInitialize(request);
+    if (introduction instanceof GatewayError) {
+      return sendMessage(context, 400, failureAnswer(request.id, introduction, 'stateful'));
+    }
+    let session: ClientSession;
+    try {
+      session = sessions.create({ principal, endpoint, ...introduction, lasting: true });
+    } catch (error) {
+      if (!(error instanceof GatewayError)) throw error;
+      return sendFull(context, error, request.id);
+    }
+    const answer = await initializeAnswer(core, request, endpoint, session.client, this.#deps.firstListWaitMs());
+    if (answer.kind === 'error') {
+      sessions.end(session, 'the server could not be reached');
+      return sendMessage(context, 200, answer);
+    }
+    sendMessage(context, 200, answer, ['mcp-session-id', session.mcpSessionId]);
+  }
+
+  #standalone(session: ClientSession): StandaloneStreams {
+    this.#deps.streaming?.(session.id);
+    if (!(session.channel instanceof StandaloneStreams)) session.channel = new StandaloneStreams(session, this.#deps);
+    return session.channel as StandaloneStreams;
+  }
+
+  /** The client of this session is at another node, and comes back for a stream of this one; false where it has none such. */
+  resumeFor(sessionId: string, lastEventId: string, open: () => EventSink): Promise<boolean> {
+    return this.#resumption.resumeFor(sessionId, lastEventId, open);
+  }
+}
+
+/** The limit of sessions is reached, or it is unknown at the moment whether there is this one. */
+function sendFull(context: RequestContext, error: GatewayError, id: string): void {
+  const seconds = String(Math.ceil((error.data.retryAfterMs ?? 1_000) / 1_000));
+  const status = error.outcome === 'NOT_SENT' ? 503 : 429;
+  sendMessage(context, status, failureAnswer(id, error, 'stateful'), ['retry-after', seconds]);
+}

@@ -1,0 +1,154 @@
+import type { RequestContext } from '../../http/listener/request-context.ts';
+import type { ClientProfile, Principal } from '../../model/client-profile.ts';
+import type { SessionSettings } from '../../model/desired-state.ts';
+import type { Endpoint, Exchange } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { answer, failure, type Outcome } from '../../model/outcome.ts';
+import type { StatelessInbound } from '../../protocol/classify.ts';
+import { LISTEN } from '../../protocol/methods.ts';
+import type { Core } from '../core.ts';
+import type { Endpoints } from '../endpoints/endpoints.ts';
+import type { Fingerprints } from '../endpoints/fingerprints.ts';
+import { discoverAnswer, listenCompletion } from '../endpoints/handshake-answer.ts';
+import { sendError } from '../endpoints/send.ts';
+import { sameRights, sealsInput } from '../identity/rights.ts';
+import { ClientExchange } from '../session/client-exchange.ts';
+import { ExchangeList } from '../session/exchange-list.ts';
+import { settle } from '../session/session-intake.ts';
+import { ReplyElsewhere } from './reply-elsewhere.ts';
+import { StatelessReply, type StatelessReplyDeps } from './stateless-reply.ts';
+
+export interface StatelessHandlerDeps extends Omit<StatelessReplyDeps, 'exchanges'> {
+  readonly core: Core;
+  readonly endpoints: Endpoints;
+  readonly fingerprints: Fingerprints;
+  /** How long a discovery waits for servers that were never listed. */
+  readonly firstListWaitMs: () => number;
+  /** A listening stream costs what a session with its stream does, so as many are allowed: in all, and of one caller. */
+  readonly settings: () => Pick<SessionSettings, 'max' | 'maxPerPrincipal'>;
+}
+
+/** Requests of all stateless clients in flight, but for listens; what comes beyond is refused at once, not queued. */
+const MAX_EXCHANGES = 8_192;
+
+/** Requests of 2026-07-28: each says everything about itself, and nothing of it is remembered. */
+export class StatelessHandler {
+  readonly exchanges = new ExchangeList();
+  readonly #deps: StatelessHandlerDeps;
+  readonly #reply: StatelessReplyDeps;
+  readonly #listens = new Map<string, number>();
+  #listening = 0;
+
+  constructor(deps: StatelessHandlerDeps) {
+    this.#deps = deps;
+    this.#reply = { patience: deps.patience, exchanges: this.exchanges, pendingInput: deps.pendingInput };
+  }
+
+  take(
+    context: RequestContext,
+    inbound: StatelessInbound,
+    endpoint: Endpoint,
+    principal: Principal,
+    takesStream: boolean,
+  ): void {
+    const { message } = inbound;
+    const client: ClientProfile = {
+      principal,
+      sessionId: null,
+      revision: inbound.revision,
+      capabilities: inbound.capabilities,
+      fingerprint: this.#deps.fingerprints.of(inbound.capabilities),
+      info: inbound.info,
+      logLevel: inbound.logLevel,
+      handle: this.#deps.endpoints.handleOf(endpoint, context.headers),
+    };
+    if (message.kind !== 'request') {
+      // A cancellation is the end of the connection here; there is nothing the notification could name.
+      if (message.method !== 'notifications/cancelled') this.#deps.core.notify(endpoint, message, client);
+      context.empty(202);
+      return;
+    }
+    const listens = message.method === LISTEN;
+    if (listens && this.#full(principal)) {
+      sendError(context, 429, 'Too many listening streams', message.id, ['retry-after', '10']);
+      return;
+    }
+    if (!listens && this.exchanges.size - this.#listening >= MAX_EXCHANGES) {
+      sendError(context, 503, 'Too many requests in flight', message.id, ['retry-after', '1']);
+      return;
+    }
+    const { headers } = context;
+    const returning = this.#deps.pendingInput.returning(message, principal, endpoint, headers);
+    const request = returning?.kind === 'again' ? returning.request : message;
+    const reply = new StatelessReply(this.#reply, endpoint, context, takesStream);
+    const exchange = new ClientExchange(request, client, reply, headers);
+    reply.exchange = exchange;
+    exchange.sealsInput = sealsInput(endpoint, principal);
+    this.exchanges.add(exchange);
+    if (returning?.kind === 'refused') exchange.finish(failure(returning.error));
+    else if (returning?.kind === 'resumes') returning.call.attach(exchange, returning.responses);
+    else if (returning?.kind === 'elsewhere') void settle(exchange, returning.run(exchange));
+    else if (message.method === 'server/discover') {
+      void settle(exchange, discoverAnswer(this.#deps.core, message, endpoint, client, this.#deps.firstListWaitMs()));
+    } else if (listens) void this.#listen(exchange, endpoint);
+    else void settle(exchange, this.#deps.core.run(exchange, endpoint));
+  }
+
+  /** A client came to another node with a state of this one. Never rejects. */
+  returned(caller: Exchange, endpoint: Endpoint): Promise<Outcome> {
+    const { request, client } = caller;
+    const headers = caller.paramHeaders ?? null;
+    const returning = this.#deps.pendingInput.returning(request, client.principal, endpoint, headers);
+    if (returning?.kind === 'refused') return Promise.resolve(failure(returning.error));
+    return new Promise((resolve) => {
+      const reply = new ReplyElsewhere(this.#reply, endpoint, caller, resolve);
+      const exchange = new ClientExchange(
+        returning?.kind === 'again' ? returning.request : request,
+        client,
+        reply,
+        headers,
+      );
+      reply.exchange = exchange;
+      exchange.sealsInput = caller.sealsInput === true;
+      caller.onCancel = (reason) => reply.exchange?.cancel(reason);
+      this.exchanges.add(exchange);
+      if (returning?.kind === 'resumes') returning.call.attach(exchange, returning.responses);
+      else if (returning?.kind === 'again') void settle(exchange, this.#deps.core.run(exchange, endpoint));
+      else exchange.finish(failure(new GatewayError('INVALID_PARAMS', 'params.requestState is not of this node')));
+    });
+  }
+
+  /** Ends the listening streams with their completion results (2026-07-28 subscriptions §Graceful Closure). */
+  completeListens(reason: string): void {
+    for (const exchange of this.exchanges.all()) {
+      const { request } = exchange;
+      if (request.method === LISTEN) exchange.conclude(answer(listenCompletion(request)), reason);
+    }
+  }
+
+  /** Listening streams whose caller has other rights than when they began end; their clients come back with the new. */
+  reauthorize(current: (principalId: string) => Principal | null): void {
+    for (const exchange of this.exchanges.all()) {
+      const { request, client } = exchange;
+      const listens = request.method === LISTEN;
+      if (!listens || sameRights(client.principal, current(client.principal.id))) continue;
+      exchange.conclude(answer(listenCompletion(request)), 'the rights of the caller have changed');
+    }
+  }
+
+  #full({ id }: Principal): boolean {
+    const { max, maxPerPrincipal } = this.#deps.settings();
+    return this.#listening >= max || (this.#listens.get(id) ?? 0) >= maxPerPrincipal;
+  }
+
+  async #listen(exchange: ClientExchange, endpoint: Endpoint): Promise<void> {
+    const { id } = exchange.client.principal;
+    this.#listens.set(id, (this.#listens.get(id) ?? 0) + 1);
+    this.#listening++;
+    await settle(exchange, this.#deps.core.run(exchange, endpoint));
+    this.#listening--;
+    const left = (this.#listens.get(id) ?? 1) - 1;
+    if (left === 0) this.#listens.delete(id);
+    else this.#listens.set(id, left);
+  }
+}

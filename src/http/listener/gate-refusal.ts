@@ -1,0 +1,53 @@
+import type { HttpContext } from '../context/http-context.ts';
+import type { Refusal } from '../context/refusal.ts';
+import type { RequestGate } from './request-gate.ts';
+import { MAX_HEADERS } from './request-headers.ts';
+import { MAX_TARGET_BYTES, pathProblem } from './request-target.ts';
+
+const KNOWN_METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE']);
+
+/** All that is judged by the head alone, whatever the path. */
+export function gateRefusal(http: HttpContext, gate: RequestGate): Refusal | null {
+  if (http.target.length > MAX_TARGET_BYTES) {
+    return { status: 414, code: 'target_too_long', message: `the request target is longer than ${MAX_TARGET_BYTES}` };
+  }
+  if (http.headerLines > MAX_HEADERS) {
+    return { status: 431, code: 'too_many_headers', message: `more than ${MAX_HEADERS} headers` };
+  }
+  const repeated = http.repeatedHeader;
+  if (repeated !== null) {
+    // A session id twice is merely malformed; the others repeat the body, and two cannot both agree with it.
+    const ofMcp = repeated.startsWith('mcp-') && repeated !== 'mcp-session-id';
+    const code = ofMcp ? 'repeated_mcp_header' : 'repeated_header';
+    return { status: 400, code, message: `the header ${repeated} came more than once` };
+  }
+  const coding = http.headers['transfer-encoding'];
+  if (coding !== undefined && coding.toLowerCase() !== 'chunked') {
+    return { status: 501, code: 'coding_unknown', message: 'no transfer coding but chunked is known' };
+  }
+  const authority = gate.authority(http);
+  if (authority === undefined || authority === '') {
+    return { status: 400, code: 'host_missing', message: 'the Host header is missing' };
+  }
+  if (!gate.takesHost(authority, http)) {
+    return { status: 403, code: 'host_not_allowed', message: 'this host name is not in `allowedHosts`' };
+  }
+  const origin = http.headers.origin;
+  if (origin !== undefined && !gate.takesOrigin(origin)) {
+    return { status: 403, code: 'origin_not_allowed', message: 'this origin is not in `allowedOrigins`' };
+  }
+  return null;
+}
+
+/** Why there is nothing for this method at this path. `allow` are the methods of the route; null without one. */
+export function unroutable(path: string, method: string, allow: string | null): Refusal {
+  if (!KNOWN_METHODS.has(method)) {
+    return { status: 501, code: 'method_unknown', message: 'this method is not implemented' };
+  }
+  if (allow !== null) {
+    return { status: 405, code: 'method_not_allowed', message: `only ${allow} here`, headers: ['Allow', allow] };
+  }
+  const problem = pathProblem(path);
+  if (problem !== null) return { status: 400, code: 'path_malformed', message: problem };
+  return { status: 404, code: 'not_found', message: 'there is nothing at this path' };
+}

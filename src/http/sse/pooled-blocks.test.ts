@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict';
+import { EventEmitter } from 'node:events';
+import type { Socket } from 'node:net';
+import { test } from 'node:test';
+import type { HttpContext } from '../context/http-context.ts';
+import { PooledBlocks } from './pooled-blocks.ts';
+import { StreamMemory } from './stream-memory.ts';
+
+/** A connection whose kernel takes as much as the test says. */
+class Line extends EventEmitter {
+  bytesWritten = 0;
+  writableLength = 0;
+  queuedBytes = 0;
+  destroyed = false;
+  closed = false;
+  readonly memory = new StreamMemory();
+  readonly socket = this as unknown as Socket;
+  readonly pooled = new PooledBlocks(this as unknown as HttpContext, this.memory);
+
+  write(bytes: number): void {
+    const { parts } = this.memory.copy({ parts: [Buffer.alloc(bytes)], length: bytes });
+    this.bytesWritten += bytes;
+    this.writableLength += bytes;
+    this.pooled.add(parts);
+  }
+
+  takes(bytes: number): void {
+    this.writableLength -= bytes;
+    this.pooled.takeBack();
+  }
+}
+
+test('goal:G16 a client that is always a little behind costs what it is behind, however long it reads', () => {
+  const line = new Line();
+  line.write(20_000);
+  for (let i = 0; i < 1_000; i++) {
+    line.write(20_000);
+    line.takes(20_000);
+    assert.equal(line.memory.takenBytes, 3 * 8 * 1024);
+  }
+  line.takes(19_999);
+  assert.equal(line.pooled.none, false, 'one byte may still be read from');
+  line.takes(1);
+  assert.deepEqual([line.pooled.none, line.memory.takenBytes], [true, 0]);
+});
+
+test('what the stream has left behind goes back when its connection is closed, and once', () => {
+  const line = new Line();
+  line.write(20_000);
+  line.write(20_000);
+  line.takes(20_000);
+  line.pooled.leave();
+  assert.equal(line.memory.takenBytes, 3 * 8 * 1024);
+  line.writableLength = 0;
+  line.pooled.takeBack();
+  line.emit('close');
+  assert.equal(line.memory.takenBytes, 0);
+});
+
+test('what waits behind another answer on the connection is lent until that one is out, however much it writes', () => {
+  const line = new Line();
+  line.queuedBytes = 20_000;
+  const { parts } = line.memory.copy({ parts: [Buffer.alloc(20_000)], length: 20_000 });
+  line.pooled.add(parts);
+  for (let i = 0; i < 10; i++) {
+    line.bytesWritten += 20_000;
+    line.pooled.takeBack();
+    assert.equal(line.memory.takenBytes, 3 * 8 * 1024);
+  }
+  line.queuedBytes = 0;
+  line.bytesWritten += 20_000;
+  line.writableLength = 1;
+  line.pooled.takeBack();
+  assert.equal(line.memory.takenBytes, 3 * 8 * 1024);
+  line.takes(1);
+  assert.equal(line.memory.takenBytes, 0);
+});

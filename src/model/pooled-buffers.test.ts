@@ -1,0 +1,155 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { resolve } from 'node:path';
+import { describe, test } from 'node:test';
+import { promisify } from 'node:util';
+import { claim, dropKept, giveBack, HEADROOM, letGo, reframed, releaseBytes, takeBuffer } from './pooled-buffers.ts';
+
+const MIB = 1024 * 1024;
+
+describe('lent memory', () => {
+  test('what was given back is lent again, and whoever still holds a view of it finds nothing', () => {
+    const first = takeBuffer(MIB);
+    const view = first.subarray(100, 200);
+    assert.equal(first.length, MIB);
+    first.fill('a');
+    giveBack(view);
+    assert.equal(view.length, 100, 'not before somebody has claimed it');
+    assert.ok(claim(view));
+    giveBack(view);
+    assert.equal(view.length, 0);
+    assert.equal(first.length, 0);
+    const second = takeBuffer(MIB - 1000);
+    assert.equal(second.length, MIB - 1000);
+    assert.equal(second.toString('latin1', 0, 3), 'aaa');
+    assert.notEqual(takeBuffer(MIB - 1000).toString('latin1', 0, 3), 'aaa');
+    giveBack(first);
+    assert.equal(second.toString('latin1', 0, 3), 'aaa');
+  });
+
+  test('what was not lent is left alone: small bodies, and buffers of others', () => {
+    const small = takeBuffer(1000);
+    const own = Buffer.alloc(MIB, 'b');
+    for (const bytes of [small, own]) {
+      assert.ok(!claim(bytes));
+      giveBack(bytes);
+      assert.ok(bytes.length > 0);
+    }
+  });
+
+  test('a buffer is not held for a body of less than half its size; huge ones are let go of', () => {
+    const huge = takeBuffer(64 * MIB);
+    assert.ok(claim(huge));
+    giveBack(huge);
+    assert.equal(huge.length, 0);
+    const wide = takeBuffer(3 * MIB);
+    wide.fill('c');
+    assert.ok(claim(wide));
+    giveBack(wide);
+    assert.notEqual(takeBuffer(MIB).toString('latin1', 0, 3), 'ccc');
+  });
+
+  test('what nobody needs for a while is let go of', (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    dropKept();
+    const large = takeBuffer(12 * MIB);
+    large.fill('d');
+    letGo(large);
+    t.mock.timers.tick(4_000);
+    const again = takeBuffer(12 * MIB);
+    assert.equal(again.toString('latin1', 0, 3), 'ddd');
+    letGo(again);
+    t.mock.timers.tick(6_000);
+    assert.notEqual(takeBuffer(12 * MIB).toString('latin1', 0, 3), 'ddd');
+  });
+
+  test('what two claim is shared and never given back', () => {
+    const both = takeBuffer(MIB);
+    assert.ok(claim(both));
+    assert.ok(!claim(both.subarray(1)));
+    giveBack(both);
+    assert.equal(both.length, MIB);
+  });
+});
+
+describe('another frame around lent bytes', () => {
+  const part = (text: string) => Buffer.from(text);
+
+  test('what lies between the ends is not moved, and nobody who held a view of before reads what is there now', () => {
+    const body = takeBuffer(MIB);
+    body.fill('m');
+    body.write('begin');
+    body.write('end', MIB - 3);
+    const whole = reframed(body, 5, MIB - 3, part('a longer beginning'), part('!'));
+    assert.ok(whole !== null);
+    assert.equal(whole.toString(), `a longer beginning${'m'.repeat(MIB - 8)}!`);
+    assert.equal(body.length, 0);
+    assert.ok(claim(whole), 'it is lent as it was');
+    giveBack(whole);
+    assert.equal(whole.length, 0);
+  });
+
+  test('not where there is no room, where it is not lent, and where somebody has claimed it', () => {
+    const body = takeBuffer(MIB);
+    assert.equal(reframed(body, 0, MIB, Buffer.alloc(HEADROOM + 1), part('')), null);
+    assert.equal(reframed(body, 0, MIB, part(''), Buffer.alloc(MIB)), null);
+    assert.equal(reframed(Buffer.alloc(MIB), 5, MIB, part(''), part('')), null);
+    assert.ok(claim(body));
+    assert.equal(reframed(body, 5, MIB, part(''), part('')), null);
+    assert.equal(body.length, MIB);
+  });
+});
+
+const module = (name: string): string => JSON.stringify(resolve(import.meta.dirname, name));
+const FACTOR = /\[GlobalMemoryController\] factor ([\d.]+)/g;
+
+/**
+ * By how much V8 says, at each of five collections, that the heap with what it holds outside may grow until the next one:
+ * in a process of its own, which has done that before. To count how often V8 collects by itself would be to measure time.
+ */
+async function factorsAfter(what: string): Promise<string[]> {
+  const program = `
+    import { setFlagsFromString } from 'node:v8';
+    import { collectGarbage, dropKept, lend, letGo } from ${module('pooled-buffers.ts')};
+    const comesBy = () => letGo(lend(1024 * 1024));
+    ${what}
+    setFlagsFromString('--trace-gc-verbose');
+    for (let i = 0; i < 5; i++) collectGarbage('all');`;
+  const flags = ['--external-memory-accounted-in-global-limit', '--input-type=module', '--eval'];
+  const { stdout } = await promisify(execFile)(process.execPath, [...flags, program]);
+  const factors = Array.from(stdout.matchAll(FACTOR), ([, factor]) => factor!);
+  assert.ok(factors.length >= 5, stdout);
+  return factors;
+}
+
+test('while large bodies come by memory may grow to three times before V8 goes through the heap', async () => {
+  const may = async (what: string): Promise<string> => [...new Set(await factorsAfter(what))].join();
+  assert.equal(await may('comesBy();'), '3.0');
+  assert.equal(await may('comesBy(); comesBy(); dropKept(); comesBy();'), '3.0');
+});
+
+test('before large bodies come, and when no body has needed them for a while, V8 grows the heap as it thinks right', async () => {
+  // It reckons anew each time: at most four times, and a tenth where few objects are made.
+  for (const what of ['', 'lend(1024 * 1024);', 'comesBy(); dropKept();', 'comesBy(); dropKept(); dropKept();']) {
+    const factors = await factorsAfter(what);
+    assert.ok(
+      factors.some((factor) => factor !== '3.0'),
+      `${what} ${factors.join()}`,
+    );
+  }
+});
+
+test('what fills its memory is freed at once', () => {
+  const whole = Buffer.from(new ArrayBuffer(64));
+  releaseBytes(whole);
+  assert.equal(whole.length, 0);
+});
+
+test('what is part of something larger is left alone, and so is nothing', () => {
+  const whole = Buffer.from(new ArrayBuffer(64)).fill(7);
+  releaseBytes(whole.subarray(0, 63));
+  releaseBytes(whole.subarray(0, 0));
+  releaseBytes(Buffer.alloc(0));
+  assert.equal(whole.length, 64);
+  assert.ok(whole.every((byte) => byte === 7));
+});

@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeClock } from '../../test/support/fake-clock.ts';
+import { StoreError } from '../store/run-time-store/run-time-store.ts';
+import { SqliteRunTimeStore } from '../store/run-time-store/sqlite-run-time-store.ts';
+import { Logger } from '../telemetry/logger.ts';
+import { StoreFollower } from './store-follower.ts';
+
+test('what another node wrote is read within 2 s, once, and again where that failed', async () => {
+  const clock = new FakeClock();
+  const logger = Logger.silent();
+  const runTimeStore = new SqliteRunTimeStore({ path: ':memory:', clock, logger });
+  let read = 0;
+  let fails = false;
+  const changed = async (): Promise<void> => {
+    if (fails) throw new StoreError('unavailable', 'away');
+    read++;
+  };
+  const follower = new StoreFollower({ runTimeStore, clock, logger, changed });
+  follower.start();
+  await clock.advance(2_000);
+  assert.equal(read, 1, 'what was written before it began to look');
+  await clock.advance(6_000);
+  assert.equal(read, 1);
+  fails = true;
+  await runTimeStore.apply([{ kind: 'put', collection: 'c', key: 'k', value: '1' }]);
+  await clock.advance(2_000);
+  assert.equal(follower.problem, 'away');
+  fails = false;
+  await clock.advance(2_000);
+  assert.deepEqual([read, follower.problem], [2, null]);
+  await runTimeStore.close();
+  await clock.advance(2_000);
+  assert.match(follower.problem ?? '', /closed/);
+  follower.close();
+});
+
+test('S0.17 check:H6 a hint is followed at once, many of them once, and one that comes during a look after it', async () => {
+  const clock = new FakeClock();
+  const logger = Logger.silent();
+  const runTimeStore = new SqliteRunTimeStore({ path: ':memory:', clock, logger });
+  const revisions: number[] = [];
+  let duringLook = (): void => {};
+  const changed = async (): Promise<void> => {
+    duringLook();
+    revisions.push((await runTimeStore.read([])).revision);
+  };
+  const follower = new StoreFollower({ runTimeStore, clock, logger, changed });
+  const write = (key: string) => runTimeStore.apply([{ kind: 'put', collection: 'c', key, value: '1' }]);
+  follower.start();
+  await write('a');
+  for (let i = 0; i < 1_000; i++) follower.hint();
+  await clock.advance(100);
+  assert.deepEqual(revisions, [1]);
+  await write('b');
+  duringLook = () => {
+    duringLook = () => {};
+    void write('c');
+    follower.hint();
+  };
+  follower.hint();
+  await clock.advance(100);
+  await clock.advance(100);
+  assert.equal(revisions.at(-1), 3);
+  // Late and repeated hints tell nothing new, and the look of every two seconds goes on.
+  follower.hint();
+  await clock.advance(100);
+  assert.equal(revisions.at(-1), 3);
+  await write('d');
+  await clock.advance(2_000);
+  assert.equal(revisions.at(-1), 4);
+  follower.close();
+  await runTimeStore.close();
+});

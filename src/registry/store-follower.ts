@@ -1,0 +1,84 @@
+import type { Clock } from '../model/clock.ts';
+import type { RunTimeStore } from '../store/run-time-store/run-time-store.ts';
+import type { Logger } from '../telemetry/logger.ts';
+
+/** Within 3 s every node has what one of them wrote, whatever hint was lost. */
+const EVERY_MS = 2_000;
+/** Reads after hints are no closer than this: any node may send those. */
+const APART_MS = 100;
+
+interface StoreFollowerDeps {
+  readonly runTimeStore: RunTimeStore;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** The store has changed: read anew. Rejects where that fails, and is called again then. */
+  readonly changed: () => Promise<void>;
+}
+
+/**
+ * Looks every two seconds whether another node has written to the truth that they share, and at once when a node says
+ * so. Revisions only grow, so that it does not matter in which order, or how often, that is said.
+ */
+export class StoreFollower {
+  readonly #deps: StoreFollowerDeps;
+  #revision = -1;
+  #problem: string | null = null;
+  #cancel: () => void = () => {};
+  #looking = false;
+  #hinted = false;
+  #closed = false;
+
+  constructor(deps: StoreFollowerDeps) {
+    this.#deps = deps;
+  }
+
+  /** Why the store could not be read the last time; null while it can. */
+  get problem(): string | null {
+    return this.#problem;
+  }
+
+  start(): void {
+    this.#later(EVERY_MS);
+  }
+
+  /** A node says that there is something new; a hint. */
+  hint(): void {
+    if (this.#hinted) return;
+    this.#hinted = true;
+    if (!this.#looking) this.#later(APART_MS);
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#cancel();
+  }
+
+  #later(ms: number): void {
+    this.#cancel();
+    if (!this.#closed) this.#cancel = this.#deps.clock.after(ms, () => void this.#lookAndGoOn());
+  }
+
+  async #lookAndGoOn(): Promise<void> {
+    this.#looking = true;
+    this.#hinted = false;
+    await this.#look();
+    this.#looking = false;
+    this.#later(this.#hinted ? APART_MS : EVERY_MS);
+  }
+
+  async #look(): Promise<void> {
+    const { runTimeStore, changed, logger } = this.#deps;
+    try {
+      const { revision } = await runTimeStore.read([]);
+      if (revision !== this.#revision) await changed();
+      this.#revision = revision;
+      if (this.#problem !== null) logger.info('store_reached_again', {});
+      this.#problem = null;
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      if (this.#problem === null)
+        logger.error('store_not_reached', { reason, effect: 'what was desired before holds' });
+      this.#problem = reason;
+    }
+  }
+}

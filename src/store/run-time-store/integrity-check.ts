@@ -1,0 +1,189 @@
+import type { DatabaseSync } from 'node:sqlite';
+import { storedRowSum } from '../row-sum.ts';
+import { StoreError, type StoreWrite } from './run-time-store.ts';
+
+/**
+ * The shape of `truth.db`, step by step: step n makes version n + 1 of what version n left. A step that was released is
+ * never changed; a new shape is a new step at the end. A new concern needs none: it takes a collection of its own.
+ */
+export const MIGRATIONS: readonly string[] = [
+  // `whole` says what all records together are, so that a record that vanished is noticed as one that changed is.
+  `CREATE TABLE records (collection TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, revision INTEGER NOT NULL, sum INTEGER NOT NULL, PRIMARY KEY (collection, key)) WITHOUT ROWID;
+   CREATE TABLE whole (id INTEGER PRIMARY KEY CHECK (id = 1), revision INTEGER NOT NULL, count INTEGER NOT NULL, tally INTEGER NOT NULL, sum INTEGER NOT NULL);
+   INSERT INTO whole VALUES (1, 0, 0, 0, ${2_877_003_366});`,
+];
+
+/** Brings the file to the newest version, in one transaction. Throws where it is of a version that is not known here. */
+export function migrate(db: DatabaseSync): void {
+  const version = versionOf(db);
+  if (version > MIGRATIONS.length) {
+    throw new UnknownVersion(`it has version ${version}; this Trunkline knows up to ${MIGRATIONS.length}`);
+  }
+  if (version === MIGRATIONS.length) return;
+  db.exec('BEGIN IMMEDIATE');
+  try {
+    // Another process may have been faster.
+    for (const step of MIGRATIONS.slice(versionOf(db))) db.exec(step);
+    db.exec(`PRAGMA user_version = ${MIGRATIONS.length}; COMMIT`);
+  } catch (error) {
+    if (db.isTransaction) db.exec('ROLLBACK');
+    throw error;
+  }
+}
+
+export function versionOf(db: DatabaseSync): number {
+  return (db.prepare('PRAGMA user_version').get() as { user_version: number }).user_version;
+}
+
+export class UnknownVersion extends Error {}
+
+/** Records looked at in one go, where others wait. */
+const SLICE = 500;
+
+/** What all records together are: kept beside them in every change, and compared when the file is opened. */
+export interface Whole {
+  readonly revision: number;
+  readonly count: number;
+  /** The sums of all records, combined so that their order does not count. */
+  readonly tally: number;
+}
+
+/** A record as its row holds it. */
+export interface StoredRow {
+  readonly collection: string;
+  readonly key: string;
+  readonly value: string;
+  readonly revision: number;
+  readonly sum: number;
+}
+
+export function wholeSum({ revision, count, tally }: Whole): number {
+  return storedRowSum('', '', `${count} ${tally}`, revision);
+}
+
+/** `tally` with a record put in, or taken out again. */
+function tallied(tally: number, sum: number): number {
+  return (tally ^ sum) >>> 0;
+}
+
+/** Throws StoreError where it is not as it was written. */
+export function readWhole(db: DatabaseSync): Whole {
+  const row = db.prepare('SELECT revision, count, tally, sum FROM whole WHERE id = 1').get() as
+    | (Whole & { readonly sum: number })
+    | undefined;
+  if (row === undefined || row.sum !== wholeSum(row)) throw damaged('what it says of all its records is damaged');
+  return row;
+}
+
+/** Throws StoreError for a row that is not as it was written. */
+export function believed(row: StoredRow): StoredRow {
+  const { collection, key, value, revision, sum } = row;
+  if (typeof value !== 'string' || sum !== storedRowSum(collection, key, value, revision)) {
+    throw damaged(`the record ${key} of ${collection} is damaged`);
+  }
+  return row;
+}
+
+/** Looks at every page and every record of an open file of the newest version, at one instant. Throws StoreError. */
+export function checkWhole(db: DatabaseSync): Whole {
+  return atOneInstant(db, () => {
+    const steps = checkedWhole(db);
+    for (;;) {
+      const { done, value } = steps.next();
+      if (done === true) return value;
+    }
+  });
+}
+
+/** The same of a file that only this code has open, a few records at a time: what runs beside it is not held up. */
+export async function checkWholeInSlices(db: DatabaseSync): Promise<Whole> {
+  const steps = checkedWhole(db);
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done === true) return value;
+    await new Promise((next) => setImmediate(next));
+  }
+}
+
+/** Another process may change the file meanwhile: what is read in here belongs together all the same. */
+export function atOneInstant<T>(db: DatabaseSync, read: () => T): T {
+  db.exec('BEGIN');
+  try {
+    return read();
+  } finally {
+    if (db.isTransaction) db.exec('COMMIT');
+  }
+}
+
+/** Yields after every slice of records. */
+function* checkedWhole(db: DatabaseSync): Generator<undefined, Whole> {
+  const check = db.prepare('PRAGMA quick_check(1)').get() as { quick_check: string };
+  if (check.quick_check !== 'ok') throw damaged(check.quick_check);
+  const whole = readWhole(db);
+  let count = 0;
+  let tally = 0;
+  for (const row of db.prepare('SELECT collection, key, value, revision, sum FROM records').iterate()) {
+    const record = believed(row as unknown as StoredRow);
+    if (record.revision > whole.revision) throw damaged(`the record ${record.key} is newer than the file`);
+    tally = tallied(tally, record.sum);
+    if (++count % SLICE === 0) yield;
+  }
+  if (count !== whole.count || tally !== whole.tally) {
+    throw damaged(`it has ${count} records, and not the ${whole.count} that were written`);
+  }
+  const tables = db.prepare("SELECT count(*) AS n FROM sqlite_schema WHERE type = 'table'").get() as { n: number };
+  const wanted = MIGRATIONS.join('\n').match(/CREATE TABLE/g)!.length;
+  if (tables.n !== wanted) throw damaged('its tables are not those of this version');
+  return whole;
+}
+
+export function damaged(detail: string, cause?: unknown): StoreError {
+  return new StoreError('damaged', detail, cause);
+}
+
+/** What a change comes to in rows, whatever database they are in. */
+type ChangePlan =
+  | {
+      readonly ok: true;
+      /** Null where nothing changes. */
+      readonly whole: Whole | null;
+      readonly puts: readonly StoredRow[];
+      readonly drops: readonly StoredRow[];
+    }
+  | { readonly ok: false; readonly write: StoreWrite; readonly found: number | null };
+
+/**
+ * Works out a change to what was found: the whole, and the rows of all its keys. Later writes see the earlier ones; one
+ * that finds something else than it expects makes an end of all.
+ */
+export function planChange(before: Whole, found: readonly StoredRow[], writes: readonly StoreWrite[]): ChangePlan {
+  const rows = new Map<string, StoredRow>(found.map((row) => [idOf(row), row]));
+  const now = new Map(rows);
+  const revision = before.revision + 1;
+  let changed = false;
+  for (const write of writes) {
+    const { collection, key } = write;
+    const id = idOf(write);
+    const row = now.get(id);
+    const seen = row?.revision ?? null;
+    if (write.expected !== undefined && write.expected !== seen) return { ok: false, write, found: seen };
+    if (write.kind === 'check' || (write.kind === 'delete' && row === undefined)) continue;
+    changed = true;
+    if (write.kind === 'delete') now.delete(id);
+    else {
+      const { value } = write;
+      now.set(id, { collection, key, value, revision, sum: storedRowSum(collection, key, value, revision) });
+    }
+  }
+  const puts = [...now.values()].filter((row) => row.revision === revision);
+  const drops = [...rows].filter(([id]) => !now.has(id)).map(([, row]) => row);
+  if (!changed) return { ok: true, whole: null, puts, drops };
+  let { tally } = before;
+  for (const row of rows.values()) tally = tallied(tally, row.sum);
+  for (const row of now.values()) tally = tallied(tally, row.sum);
+  return { ok: true, whole: { revision, count: before.count + now.size - rows.size, tally }, puts, drops };
+}
+
+function idOf({ collection, key }: { readonly collection: string; readonly key: string }): string {
+  return `${collection}\0${key}`;
+}

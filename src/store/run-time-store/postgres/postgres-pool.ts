@@ -1,0 +1,180 @@
+import type { ClientBase, Pool, PoolClient } from 'pg';
+import { type Clock, within } from '../../../model/clock.ts';
+import { type Whole, wholeSum } from '../integrity-check.ts';
+import { StoreError } from '../run-time-store.ts';
+
+const NOTHING: Whole = { revision: 0, count: 0, tally: 0 };
+/** Class of our advisory locks: "TL". */
+const LOCK = 0x544c;
+
+/**
+ * The shape of the tables, step by step: step n makes version n + 1 of what version n left. A step that was released is
+ * never changed; a new shape is a new step at the end. Keys are compared by their bytes, as in SQLite.
+ */
+export const MIGRATIONS: readonly string[] = [
+  `CREATE TABLE records (collection text COLLATE "C" NOT NULL, key text COLLATE "C" NOT NULL, value text NOT NULL, revision bigint NOT NULL, sum bigint NOT NULL, PRIMARY KEY (collection, key));
+   CREATE TABLE whole (id int PRIMARY KEY CHECK (id = 1), revision bigint NOT NULL, count bigint NOT NULL, tally bigint NOT NULL, sum bigint NOT NULL);
+   INSERT INTO whole VALUES (1, 0, 0, 0, ${wholeSum(NOTHING)});`,
+];
+
+/**
+ * Brings the schema to the newest version in one transaction; nodes that do it at the same time wait for each other.
+ * Resolves with null, or with the version where it is of one that is not known here.
+ */
+export async function migrate(connection: ClientBase, schema: string): Promise<number | null> {
+  const versions = `${quoted(schema)}.version`;
+  await connection.query('BEGIN');
+  await connection.query(`SELECT pg_advisory_xact_lock(${LOCK}, hashtext($1))`, [schema]);
+  const there = await connection.query('SELECT 1 FROM pg_namespace WHERE nspname = $1', [schema]);
+  if (there.rowCount === 0) await connection.query(`CREATE SCHEMA ${quoted(schema)}`);
+  await connection.query(`SET LOCAL search_path TO ${quoted(schema)}`);
+  await connection.query(`CREATE TABLE IF NOT EXISTS ${versions} (version int PRIMARY KEY)`);
+  const found = await connection.query(`SELECT coalesce(max(version), 0) AS version FROM ${versions}`);
+  const version = Number(found.rows[0].version);
+  if (version > MIGRATIONS.length) {
+    await connection.query('ROLLBACK');
+    return version;
+  }
+  for (let next = version; next < MIGRATIONS.length; next++) {
+    await connection.query(MIGRATIONS[next]!);
+    await connection.query(`INSERT INTO ${versions} VALUES ($1)`, [next + 1]);
+  }
+  await connection.query('COMMIT');
+  return null;
+}
+
+/** A name as SQL has it. */
+export function quoted(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}
+
+/** `pg_xact_status`, which tells what became of a change, is of 10; the type of its argument of 13. */
+const OLDEST = 130_000;
+const MOST_CONNECTIONS = 4;
+const CONNECT_MS = 5_000;
+const IDLE_MS = 60_000;
+const STATEMENT_MS = 10_000;
+/** A node that stops in the middle of a change holds up those of all others: then the server lets go of its change. */
+const STILL_MS = 3_000;
+/** Of one piece of work, connecting included; longer than the server's own limit of a statement. */
+const WORK_MS = 15_000;
+
+export interface PostgresOptions {
+  /** `postgresql://user:password@host:port/database?sslmode=…` */
+  readonly url: string;
+  /** Where the tables are; made where it is missing. */
+  readonly schema: string;
+  readonly clock: Clock;
+}
+
+/**
+ * The connections to one database, of which the tables are at their newest version. Made when first needed, and anew
+ * after a failure: while a database is away each caller gets an error, and the next one tries again.
+ */
+export class PostgresPool {
+  readonly #options: PostgresOptions;
+  #opening: Promise<Pool> | null = null;
+  #closed = false;
+
+  constructor(options: PostgresOptions) {
+    this.#options = options;
+  }
+
+  /** Runs with a connection of its own, and ends after 15 s at the latest. Rejects with what went wrong. */
+  async with<T>(work: (connection: PoolClient) => Promise<T>): Promise<T> {
+    if (this.#closed) throw new StoreError('unavailable', 'the store of run-time changes is closed');
+    const opening = (this.#opening ??= this.#open());
+    return within(this.#options.clock, WORK_MS, this.#work(opening, work), () => {
+      this.#forget(opening);
+      throw new StoreError('unavailable', `the database did not answer within ${WORK_MS / 1_000} s`);
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    const opening = this.#opening;
+    this.#opening = null;
+    await opening?.then(
+      (pool) => pool.end(),
+      () => {},
+    );
+  }
+
+  async #work<T>(opening: Promise<Pool>, work: (connection: PoolClient) => Promise<T>): Promise<T> {
+    let pool: Pool;
+    try {
+      pool = await opening;
+    } catch (error) {
+      this.#forget(opening);
+      throw error;
+    }
+    return lent(pool, work);
+  }
+
+  /** Its connections are of no use: the next who asks gets others. */
+  #forget(opening: Promise<Pool>): void {
+    if (this.#opening === opening) this.#opening = null;
+    opening.then(
+      (pool) => void pool.end().catch(() => {}),
+      () => {},
+    );
+  }
+
+  async #open(): Promise<Pool> {
+    const { url, schema } = this.#options;
+    const { default: pg } = await import('pg');
+    const pool = new pg.Pool({
+      connectionString: url,
+      max: MOST_CONNECTIONS,
+      connectionTimeoutMillis: CONNECT_MS,
+      idleTimeoutMillis: IDLE_MS,
+      keepAlive: true,
+      application_name: 'trunkline',
+      options: `-c search_path=${schema}`,
+      statement_timeout: STATEMENT_MS,
+      query_timeout: WORK_MS,
+      idle_in_transaction_session_timeout: STILL_MS,
+    });
+    // Of an idle connection: the pool drops it. Errors of others reach their users.
+    pool.on('error', ignore);
+    try {
+      await lent(pool, (connection) => this.#prepare(connection));
+      return pool;
+    } catch (error) {
+      void pool.end().catch(() => {});
+      throw error;
+    }
+  }
+
+  async #prepare(connection: PoolClient): Promise<void> {
+    const { schema } = this.#options;
+    const { rows } = await connection.query('SHOW server_version_num');
+    if (Number(rows[0].server_version_num) < OLDEST) {
+      throw new StoreError('unavailable', 'the database is older than PostgreSQL 13; use a newer one');
+    }
+    const version = await migrate(connection, schema);
+    if (version === null) return;
+    throw new StoreError(
+      'unavailable',
+      `its tables have version ${version}, and this Trunkline knows up to ${MIGRATIONS.length}; run the newer one`,
+    );
+  }
+}
+
+/** Works with one of its connections. One that was in the middle of something when it failed is not used again. */
+async function lent<T>(pool: Pool, work: (connection: PoolClient) => Promise<T>): Promise<T> {
+  const connection = await pool.connect();
+  // The statement under way rejects; this event comes in addition.
+  connection.on('error', ignore);
+  let failed = true;
+  try {
+    const done = await work(connection);
+    failed = false;
+    return done;
+  } finally {
+    connection.removeListener('error', ignore);
+    connection.release(failed);
+  }
+}
+
+function ignore(): void {}

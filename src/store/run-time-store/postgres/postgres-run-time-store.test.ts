@@ -1,0 +1,214 @@
+import assert from 'node:assert/strict';
+import { connect, createServer, type Socket } from 'node:net';
+import { after, before, describe, test } from 'node:test';
+import pg from 'pg';
+import { pinRecordsContract } from '../../../../test/contracts/pin-records.contract.ts';
+import { runTimeStoreContract } from '../../../../test/contracts/run-time-store.contract.ts';
+import { FakeClock } from '../../../../test/support/fake-clock.ts';
+import { PostgresServer } from '../../../../test/support/postgres-server.ts';
+import { systemClock } from '../../../model/clock.ts';
+import { StoredPins } from '../stored-pins.ts';
+import { PostgresRunTimeStore } from './postgres-run-time-store.ts';
+
+const change = (value: string) => [{ kind: 'put', collection: 'c', key: 'k', value }] as const;
+
+describe('the truth in PostgreSQL', { timeout: 120_000 }, () => {
+  let server: PostgresServer;
+  const opened: PostgresRunTimeStore[] = [];
+  before(async () => {
+    server = await PostgresServer.start();
+  });
+  after(async () => {
+    for (const runTimeStore of opened) await runTimeStore.close();
+    await server?.[Symbol.asyncDispose]();
+  });
+
+  function open(schema: string, url = server.url): PostgresRunTimeStore {
+    const runTimeStore = new PostgresRunTimeStore({ url, schema, clock: systemClock });
+    opened.push(runTimeStore);
+    return runTimeStore;
+  }
+
+  /** As somebody with other tools would. */
+  async function run(statement: string): Promise<void> {
+    const client = new pg.Client(server.url);
+    await client.connect();
+    await client.query(statement);
+    await client.end();
+  }
+
+  runTimeStoreContract('PostgreSQL', { open });
+  pinRecordsContract('PostgreSQL', { open: (name) => new StoredPins(open(name)) });
+
+  test('eight nodes that migrate at once wait for each other, and see what one of them writes', async () => {
+    const nodes = Array.from({ length: 8 }, () => open('migrating'));
+    await Promise.all(nodes.map((node) => node.read(['c'])));
+    assert.deepEqual(await nodes[0]!.apply(change('1')), { ok: true, revision: 1 });
+    for (const node of nodes) assert.equal((await node.get('c', 'k'))?.value, '1');
+  });
+
+  test('changes of several nodes are one after the other: no revision is given twice', async () => {
+    const nodes = [open('racing'), open('racing'), open('racing')];
+    const applied = await Promise.all(
+      Array.from({ length: 60 }, (_, i) =>
+        nodes[i % 3]!.apply([{ kind: 'put', collection: 'c', key: `${i}`, value: '0' }]),
+      ),
+    );
+    assert.deepEqual(
+      applied.map((one) => (one.ok ? one.revision : 0)).sort((a, b) => a - b),
+      Array.from({ length: 60 }, (_, i) => i + 1),
+    );
+  });
+
+  test('tables of a later version are refused with what to do, and left alone', async () => {
+    await open('later').apply(change('1'));
+    await run('INSERT INTO later.version VALUES (99)');
+    await assert.rejects(open('later').read(['c']), {
+      fault: 'unavailable',
+      message: /its tables have version 99, .*; run the newer one/,
+    });
+  });
+
+  test('what somebody else changed in the tables is not believed', async () => {
+    const runTimeStore = open('edited');
+    await runTimeStore.apply(change('1'));
+    await run(`UPDATE edited.records SET value = '2'`);
+    await assert.rejects(runTimeStore.read(['c']), { fault: 'damaged' });
+    await assert.rejects(runTimeStore.apply(change('3')), { fault: 'damaged' });
+  });
+
+  test('an error names the database and no password', async () => {
+    const runTimeStore = open('away', 'postgresql://someone:geheim@127.0.0.1:9/none');
+    await assert.rejects(runTimeStore.read(['c']), (error: Error) => {
+      assert.match(error.message, /PostgreSQL at 127\.0\.0\.1:9\/none: .*ECONNREFUSED/);
+      assert.doesNotMatch(error.message, /geheim/);
+      return true;
+    });
+  });
+
+  test('COMMIT that reached the database without an answer counts as what the database says of it', async (t) => {
+    const line = await CutAtCommit.start(t, server.port);
+    const runTimeStore = open('cut', server.urlAt(line.port));
+    await runTimeStore.apply(change('0'));
+    line.cut = 'after';
+    assert.deepEqual(await runTimeStore.apply(change('made')), { ok: true, revision: 2 });
+    line.cut = 'before';
+    await assert.rejects(runTimeStore.apply(change('not made')), { fault: 'unavailable' });
+    assert.equal((await runTimeStore.get('c', 'k'))?.value, 'made');
+  });
+
+  test('a change that was given up before it was committed is not made later, however slowly the database answers', async () => {
+    const clock = new FakeClock();
+    const runTimeStore = new PostgresRunTimeStore({ url: server.url, schema: 'slow', clock });
+    opened.push(runTimeStore);
+    await runTimeStore.apply(change('0'));
+    const [other, watch] = [new pg.Client(server.url), new pg.Client(server.url)];
+    await Promise.all([other.connect(), watch.connect()]);
+    const found = async (condition: string) =>
+      (await watch.query(`SELECT pid FROM pg_stat_activity WHERE ${condition}`)).rows[0]?.pid ?? null;
+    await other.query('BEGIN; SELECT * FROM slow.whole FOR UPDATE');
+    const late = runTimeStore.apply(change('late'));
+    let pid: number | null = null;
+    while (pid === null) pid = await found(`wait_event_type = 'Lock' AND query LIKE '%FOR UPDATE%'`);
+    const refused = assert.rejects(late, { fault: 'unavailable', message: /did not answer within 15 s/ });
+    await clock.advance(15_000);
+    await refused;
+    await other.query('COMMIT');
+    while ((await found(`pid = ${pid}`)) !== null);
+    assert.equal((await runTimeStore.get('c', 'k'))?.value, '0');
+    assert.deepEqual(await runTimeStore.apply(change('1')), { ok: true, revision: 2 });
+    await Promise.all([other.end(), watch.end()]);
+  });
+
+  test('fault:F31 a node that stands still in the middle of a change does not hold up the others, and has not made it', async (t) => {
+    const line = await CutAtCommit.start(t, server.port);
+    const stopped = open('still', server.urlAt(line.port));
+    await stopped.apply(change('0'));
+    line.cut = 'stuck';
+    const stuck = new Promise<void>((resolve) => {
+      line.onCut = resolve;
+    });
+    const late = assert.rejects(stopped.apply(change('late')), { fault: 'unavailable' });
+    await stuck;
+    const other = open('still');
+    assert.deepEqual(await other.apply(change('1')), { ok: true, revision: 2 });
+    await late;
+    assert.equal((await other.get('c', 'k'))?.value, '1');
+  });
+
+  test('where the database cannot be asked either, the change is neither done nor not done', async (t) => {
+    const line = await CutAtCommit.start(t, server.port);
+    const runTimeStore = open('gone', server.urlAt(line.port));
+    await runTimeStore.apply(change('0'));
+    line.cut = 'for good';
+    await assert.rejects(runTimeStore.apply(change('1')), { fault: 'unknown', message: /Look before you repeat it/ });
+  });
+
+  test('a restarted database is found again, with all that was acknowledged', async () => {
+    const runTimeStore = open('restarted');
+    await runTimeStore.apply(change('1'));
+    await server.kill();
+    await assert.rejects(runTimeStore.read(['c']), { fault: 'unavailable' });
+    await server.run();
+    assert.equal((await runTimeStore.get('c', 'k'))?.value, '1');
+    assert.deepEqual(await runTimeStore.apply(change('2')), { ok: true, revision: 2 });
+  });
+});
+
+/** A way to the database that breaks around a COMMIT. */
+class CutAtCommit {
+  /**
+   * `after`: it gets through, its answer does not. `for good`: like `after`, and nobody gets through any more. `stuck`: it
+   * does not get through, and nobody is told.
+   */
+  cut: 'never' | 'before' | 'after' | 'for good' | 'stuck' = 'never';
+  onCut: () => void = () => {};
+  readonly #target: number;
+  #shut = false;
+  readonly #server = createServer((near) => this.#carry(near));
+
+  static async start(t: { after(done: () => void): void }, target: number): Promise<CutAtCommit> {
+    const line = new CutAtCommit(target);
+    await new Promise<void>((done) => line.#server.listen(0, '127.0.0.1', done));
+    t.after(() => void line.#server.close());
+    return line;
+  }
+
+  private constructor(target: number) {
+    this.#target = target;
+  }
+
+  get port(): number {
+    return (this.#server.address() as { port: number }).port;
+  }
+
+  #carry(near: Socket): void {
+    if (this.#shut) {
+      near.destroy();
+      return;
+    }
+    const far = connect(this.#target, '127.0.0.1');
+    near.on('error', () => {}).on('close', () => far.destroy());
+    far.on('error', () => {}).on('close', () => near.destroy());
+    let muted = false;
+    far.on('data', (bytes) => {
+      if (muted) near.destroy();
+      else near.write(bytes);
+    });
+    near.on('data', (bytes) => {
+      const { cut } = this;
+      if (cut === 'never' || !bytes.includes('COMMIT')) {
+        far.write(bytes);
+        return;
+      }
+      this.cut = 'never';
+      this.#shut = cut === 'for good';
+      this.onCut();
+      if (cut === 'before') near.destroy();
+      else if (cut !== 'stuck') {
+        muted = true;
+        far.write(bytes);
+      }
+    });
+  }
+}

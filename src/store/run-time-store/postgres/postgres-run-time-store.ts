@@ -1,0 +1,227 @@
+import type { ClientBase } from 'pg';
+import { believed, damaged, planChange, type StoredRow, type Whole, wholeSum } from '../integrity-check.ts';
+import {
+  type Applied,
+  checkBounds,
+  LIST_LIMIT,
+  type ListOptions,
+  type RunTimeStore,
+  StoreError,
+  type StoreFault,
+  type StoreRecord,
+  type StoreSnapshot,
+  type StoreWrite,
+} from '../run-time-store.ts';
+import { type PostgresOptions, PostgresPool } from './postgres-pool.ts';
+
+/** As they come: PostgreSQL's 64-bit numbers are text. */
+type Row = Readonly<Record<string, string>>;
+
+const COLUMNS = 'collection, key, value, revision, sum';
+
+/**
+ * The truth of a cluster, in PostgreSQL: what one node acknowledged, every other one finds. Changes of all nodes are one
+ * after the other, by a lock on the row that says what all records together are.
+ *
+ * A connection that breaks while a change is being committed leaves open whether it was: then the database is asked, and
+ * only where that is not possible either the answer is `unknown`.
+ */
+export class PostgresRunTimeStore implements RunTimeStore {
+  readonly #pool: PostgresPool;
+  readonly #where: string;
+
+  constructor(options: PostgresOptions) {
+    this.#pool = new PostgresPool(options);
+    this.#where = placeOf(options.url);
+  }
+
+  async read(collections: readonly string[]): Promise<StoreSnapshot> {
+    return this.#run(async (connection) => {
+      await connection.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
+      const { revision } = await readWhole(connection, '');
+      const records = new Map(collections.map((collection) => [collection, new Map<string, StoreRecord>()]));
+      for (let after: readonly [string, string] | null = ['', '']; after !== null; ) {
+        const rows: readonly Row[] = await readPage(connection, collections, after);
+        for (const row of rows) records.get(row['collection']!)!.set(row['key']!, record(row));
+        const last = rows.length < LIST_LIMIT ? undefined : rows.at(-1);
+        after = last === undefined ? null : [last['collection']!, last['key']!];
+      }
+      await connection.query('COMMIT');
+      return { revision, records };
+    });
+  }
+
+  async get(collection: string, key: string): Promise<StoreRecord | null> {
+    return this.#run(async (connection) => {
+      const where = 'collection = $1 AND key = $2';
+      const {
+        rows: [row],
+      } = await connection.query<Row>(`SELECT ${COLUMNS} FROM records WHERE ${where}`, [collection, key]);
+      return row === undefined ? null : record(row);
+    });
+  }
+
+  async list(collection: string, options: ListOptions = {}): Promise<readonly StoreRecord[]> {
+    const { prefix = '', after = '', limit = LIST_LIMIT } = options;
+    return this.#run(async (connection) => {
+      const where = 'collection = $1 AND key >= $2 AND key > $3 AND starts_with(key, $2)';
+      const { rows } = await connection.query<Row>(
+        `SELECT ${COLUMNS} FROM records WHERE ${where} ORDER BY key LIMIT $4`,
+        [collection, prefix, after, limit],
+      );
+      return rows.map(record);
+    });
+  }
+
+  async apply(writes: readonly StoreWrite[]): Promise<Applied> {
+    checkBounds(writes);
+    let committing: string | null = null;
+    let givenUp = false;
+    try {
+      return await this.#pool.with((connection) =>
+        change(connection, writes, (id) => {
+          // It came too late: the caller was answered that nothing was changed.
+          if (givenUp) throw new StoreError('unavailable', 'the change was given up');
+          committing = id;
+        }),
+      );
+    } catch (error) {
+      givenUp = true;
+      if (committing === null || isServerError(error)) throw this.#translated(error);
+      return await this.#fate(committing, error);
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#pool.close();
+  }
+
+  async #run<T>(work: (connection: ClientBase) => Promise<T>): Promise<T> {
+    try {
+      return await this.#pool.with(work);
+    } catch (error) {
+      throw this.#translated(error);
+    }
+  }
+
+  /** What became of a change whose COMMIT was not answered. `id` is that of its transaction and the revision it made. */
+  async #fate(id: string, cause: unknown): Promise<Applied> {
+    const [transaction, revision] = id.split(' ') as [string, string];
+    let status: string | null = null;
+    try {
+      const { rows } = await this.#pool.with((connection) =>
+        connection.query<Row>('SELECT pg_xact_status($1::text::xid8) AS status', [transaction]),
+      );
+      status = rows[0]?.['status'] ?? null;
+    } catch {}
+    if (status === 'committed') return { ok: true, revision: Number(revision) };
+    if (status === 'aborted') throw this.#translated(cause);
+    const words = 'the connection broke while the change was being made; whether it was is not known';
+    throw new StoreError('unknown', `${this.#where}: ${words}. Look before you repeat it`, cause);
+  }
+
+  #translated(error: unknown): Error {
+    if (error instanceof RangeError) return error;
+    if (error instanceof StoreError) return new StoreError(error.fault, `${this.#where}: ${error.message}`, error);
+    const message = error instanceof Error ? error.message || String((error as { code?: string }).code) : String(error);
+    return new StoreError(faultOf(error), `${this.#where}: ${message}`, error);
+  }
+}
+
+async function change(
+  connection: ClientBase,
+  writes: readonly StoreWrite[],
+  committing: (id: string) => void,
+): Promise<Applied> {
+  await connection.query('BEGIN');
+  const before = await readWhole(connection, 'FOR UPDATE');
+  const keys = [writes.map(({ collection }) => collection), writes.map(({ key }) => key)];
+  const { rows: found } = await connection.query<Row>(
+    `SELECT ${COLUMNS} FROM records WHERE (collection, key) IN (SELECT * FROM unnest($1::text[], $2::text[]))`,
+    keys,
+  );
+  const plan = planChange(before, found.map(storedRow), writes);
+  if (!plan.ok || plan.whole === null) {
+    await connection.query('ROLLBACK');
+    return plan.ok ? { ok: true, revision: before.revision } : plan;
+  }
+  const { whole, puts, drops } = plan;
+  if (drops.length > 0) {
+    await connection.query(
+      'DELETE FROM records WHERE (collection, key) IN (SELECT * FROM unnest($1::text[], $2::text[]))',
+      [drops.map(({ collection }) => collection), drops.map(({ key }) => key)],
+    );
+  }
+  if (puts.length > 0) {
+    await connection.query(
+      `INSERT INTO records (${COLUMNS}) SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[]) ON CONFLICT (collection, key) DO UPDATE SET value = excluded.value, revision = excluded.revision, sum = excluded.sum`,
+      [
+        puts.map(({ collection }) => collection),
+        puts.map(({ key }) => key),
+        puts.map(({ value }) => value),
+        puts.map(({ revision }) => String(revision)),
+        puts.map(({ sum }) => String(sum)),
+      ],
+    );
+  }
+  const {
+    rows: [row],
+  } = await connection.query<Row>(
+    'UPDATE whole SET revision = $1, count = $2, tally = $3, sum = $4 WHERE id = 1 RETURNING pg_current_xact_id()::text AS id',
+    [whole.revision, whole.count, whole.tally, wholeSum(whole)].map(String),
+  );
+  committing(`${row!['id']} ${whole.revision}`);
+  await connection.query('COMMIT');
+  return { ok: true, revision: whole.revision };
+}
+
+/** By collection and key, as the transaction sees them: pages are of one instant. */
+async function readPage(
+  connection: ClientBase,
+  collections: readonly string[],
+  [collection, key]: readonly [string, string],
+): Promise<readonly Row[]> {
+  const { rows } = await connection.query<Row>(
+    `SELECT ${COLUMNS} FROM records WHERE collection = ANY($1::text[]) AND (collection, key) > ($2, $3) ORDER BY collection, key LIMIT $4`,
+    [[...collections], collection, key, LIST_LIMIT],
+  );
+  return rows;
+}
+
+async function readWhole(connection: ClientBase, lock: '' | 'FOR UPDATE'): Promise<Whole> {
+  const {
+    rows: [row],
+  } = await connection.query<Row>(`SELECT revision, count, tally, sum FROM whole WHERE id = 1 ${lock}`);
+  if (row === undefined) throw damaged('what it says of all its records is gone');
+  const whole = { revision: Number(row['revision']), count: Number(row['count']), tally: Number(row['tally']) };
+  if (Number(row['sum']) !== wholeSum(whole)) throw damaged('what it says of all its records is damaged');
+  return whole;
+}
+
+function storedRow(row: Row): StoredRow {
+  const { collection, key, value, revision, sum } = row as Readonly<Record<keyof StoredRow, string>>;
+  return believed({ collection, key, value, revision: Number(revision), sum: Number(sum) });
+}
+
+function record(row: Row): StoreRecord {
+  const { key, value, revision } = storedRow(row);
+  return { key, value, revision };
+}
+
+/** The server said no, and its session goes on: nothing was committed. */
+function isServerError(error: unknown): boolean {
+  return error instanceof Error && 'severity' in error && error.severity === 'ERROR';
+}
+
+function faultOf(error: unknown): StoreFault {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+  if (code === '53100') return 'full';
+  return code === 'XX001' || code === 'XX002' ? 'damaged' : 'unavailable';
+}
+
+/** Host and database, without user and password. */
+function placeOf(url: string): string {
+  if (!URL.canParse(url)) return 'PostgreSQL';
+  const { host, pathname } = new URL(url);
+  return `PostgreSQL at ${host}${pathname}`;
+}

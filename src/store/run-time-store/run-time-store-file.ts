@@ -1,0 +1,258 @@
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  fsyncSync,
+  openSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { backup, DatabaseSync } from 'node:sqlite';
+import { checkWhole, checkWholeInSlices, migrate, UnknownVersion, type Whole } from './integrity-check.ts';
+import { StoreError, type StoreFault } from './run-time-store.ts';
+
+const BUSY_MS = 5_000;
+
+/** The truth cannot be used as it is on disk. Nothing was changed; the gateway does not start on it (F35). */
+export class StoreUnusable extends Error {
+  readonly file: string;
+  readonly remedy: string;
+
+  constructor(file: string, detail: string, remedy: string) {
+    super(`${file} cannot be used: ${detail}`);
+    this.file = file;
+    this.remedy = remedy;
+  }
+}
+
+export interface OpenedFile {
+  readonly db: DatabaseSync;
+  readonly whole: Whole;
+  /** Which file it is, whatever bears its name later. */
+  readonly inode: number;
+}
+
+/** The last good copy, taken beside the file. */
+export function snapshotPath(path: string): string {
+  return `${path}.snapshot`;
+}
+
+/**
+ * Opens the file where there is one, looks at all of it, and brings it to the newest version; null where nothing was
+ * ever written. Throws StoreUnusable for everything else: what was decided is never forgotten in silence.
+ */
+export function openStoreFile(path: string): OpenedFile | null {
+  const snapshot = existsSync(snapshotPath(path));
+  // An empty file is one whose first change did not come about. After that there is a snapshot, or it is damaged.
+  const there = existsSync(path) && (statSync(path).size > 0 || existsSync(`${path}-journal`));
+  if (!there) {
+    if (!snapshot) return null;
+    throw unusable(path, existsSync(path) ? 'it is empty' : 'it is gone, and its snapshot is there');
+  }
+  try {
+    return openFile(path);
+  } catch (error) {
+    if (error instanceof StoreUnusable) throw error;
+    const detail = error instanceof Error ? error.message : String(error);
+    if (error instanceof UnknownVersion) {
+      throw new StoreUnusable(
+        path,
+        detail,
+        'run the Trunkline that wrote it, or a newer one; if there is none, the file is damaged: `trunkline restore`',
+      );
+    }
+    if (faultOf(error) === 'damaged') throw unusable(path, detail);
+    throw new StoreUnusable(path, detail, 'see that its folder can be read and written, and start again');
+  }
+}
+
+/** A glance from outside, while a gateway may have it open: whether there is anything of a collection. */
+export function hasRecords(path: string, collection: string): boolean {
+  if (!existsSync(path)) return false;
+  try {
+    const db = new DatabaseSync(path, { readOnly: true });
+    try {
+      return db.prepare('SELECT 1 FROM records WHERE collection = ? LIMIT 1').get(collection) !== undefined;
+    } finally {
+      db.close();
+    }
+  } catch {
+    // A damaged one has things to say when it is opened for use.
+    return true;
+  }
+}
+
+/** Makes the file. Throws what SQLite or the system says. */
+export function createStoreFile(path: string): OpenedFile {
+  if (path !== ':memory:') closeSync(openSync(path, 'a', 0o600));
+  return openFile(path);
+}
+
+function openFile(path: string): OpenedFile {
+  if (path !== ':memory:') chmodSync(path, 0o600);
+  const db = new DatabaseSync(path);
+  try {
+    // With EXTRA the end of the journal is on disk too: an acknowledged change is not taken back after a power cut.
+    // Another process of the same data folder may be writing: that takes milliseconds.
+    db.exec(`PRAGMA busy_timeout = ${BUSY_MS}; PRAGMA journal_mode = DELETE; PRAGMA synchronous = EXTRA;`);
+    migrate(db);
+    // Fails where a damaged header says that this version of SQLite may not write.
+    db.exec('BEGIN IMMEDIATE; ROLLBACK');
+    return { db, whole: checkWhole(db), inode: path === ':memory:' ? 0 : statSync(path).ino };
+  } catch (error) {
+    db.close();
+    throw error;
+  }
+}
+
+/** Copies the open database beside it, checks the copy, and puts it in the place of the one before. */
+export async function takeSnapshot(db: DatabaseSync, path: string): Promise<void> {
+  const target = snapshotPath(path);
+  // Of this process: another may take one at the same time.
+  const fresh = `${target}.${process.pid}.new`;
+  removeUnfinished(target);
+  rmSync(fresh, { force: true });
+  closeSync(openSync(fresh, 'wx', 0o600));
+  try {
+    await backup(db, fresh);
+    const copy = new DatabaseSync(fresh);
+    try {
+      await checkWholeInSlices(copy);
+    } finally {
+      copy.close();
+    }
+    syncPath(fresh);
+    renameSync(fresh, target);
+    syncPath(dirname(target));
+  } catch (error) {
+    rmSync(fresh, { force: true });
+    throw error;
+  }
+}
+
+/** Of processes that were killed in the middle of one. */
+function removeUnfinished(target: string): void {
+  const folder = dirname(target);
+  const unfinished = /^(\d+)\.new(?:-journal)?$/;
+  for (const name of readdirSync(folder)) {
+    if (!name.startsWith(`${basename(target)}.`)) continue;
+    const [, pid] = unfinished.exec(name.slice(basename(target).length + 1)) ?? [];
+    if (pid !== undefined && Number(pid) !== process.pid && !isRunning(Number(pid)))
+      rmSync(join(folder, name), { force: true });
+  }
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    // A process of another user is running, too.
+    return error instanceof Error && 'code' in error && error.code === 'EPERM';
+  }
+}
+
+export interface Restored {
+  /** Where the damaged file lies now; null when there was none. */
+  readonly keptAs: string | null;
+  /** When the snapshot was taken; null where it was not wanted. */
+  readonly takenAt: Date | null;
+  /** How many records it has. */
+  readonly records: number;
+}
+
+/**
+ * On request only: puts the last good snapshot in the place of the file, or nothing at all with `empty`. What was there
+ * is kept aside under another name. The folder must be held by the caller.
+ */
+export function restoreStore(path: string, how: 'snapshot' | 'empty', wall: number): Restored {
+  const snapshot = snapshotPath(path);
+  const restored = { takenAt: null as Date | null, records: 0 };
+  const fresh = `${path}.restored`;
+  if (how === 'snapshot') {
+    if (!existsSync(snapshot)) {
+      throw new StoreUnusable(path, 'there is no snapshot of it', 'begin without it: `trunkline restore --empty`');
+    }
+    restored.takenAt = statSync(snapshot).mtime;
+    restored.records = copySnapshot(path, snapshot, fresh);
+  }
+  const keptAs = setAside(path, wall);
+  if (how === 'empty') setAside(snapshot, wall);
+  else renameSync(fresh, path);
+  syncPath(dirname(path));
+  return { keptAs, ...restored };
+}
+
+function copySnapshot(path: string, snapshot: string, fresh: string): number {
+  rmSync(fresh, { force: true });
+  try {
+    const from = new DatabaseSync(snapshot, { readOnly: true });
+    try {
+      const { count } = checkWhole(from);
+      closeSync(openSync(fresh, 'wx', 0o600));
+      from.prepare('VACUUM INTO ?').run(fresh);
+      syncPath(fresh);
+      return count;
+    } finally {
+      from.close();
+    }
+  } catch (error) {
+    rmSync(fresh, { force: true });
+    const detail = `its snapshot is not good either: ${error instanceof Error ? error.message : error}`;
+    throw new StoreUnusable(path, detail, 'begin without it: `trunkline restore --empty`');
+  }
+}
+
+/** Returns the new name: one that is free, so that no earlier one is lost. null where there was nothing. */
+function setAside(path: string, wall: number): string | null {
+  if (!existsSync(path)) return null;
+  let at = Math.round(wall);
+  while (existsSync(`${path}.corrupt-${at}`)) at++;
+  const aside = `${path}.corrupt-${at}`;
+  // The journal first: with another file of the same name it would be taken for that one's.
+  if (existsSync(`${path}-journal`)) renameSync(`${path}-journal`, `${aside}-journal`);
+  renameSync(path, aside);
+  return aside;
+}
+
+function unusable(path: string, detail: string): StoreUnusable {
+  const kept = readdirSync(dirname(path)).includes(basename(snapshotPath(path)));
+  const taken = kept ? ` of ${statSync(snapshotPath(path)).mtime.toISOString()}` : '';
+  const remedy = kept
+    ? `the file is left as it is; \`trunkline restore\` puts the last good snapshot${taken} in its place, \`trunkline restore --empty\` begins without it; both keep the file aside`
+    : 'the file is left as it is; there is no snapshot; `trunkline restore --empty` begins without it and keeps the file aside';
+  return new StoreUnusable(path, detail, remedy);
+}
+
+/** The fault of an error of SQLite. */
+export function faultOf(error: unknown): StoreFault {
+  if (error instanceof StoreError) return error.fault;
+  if (!(error instanceof Error)) return 'unavailable';
+  if ('code' in error && (error.code === 'ENOSPC' || error.code === 'EDQUOT')) return 'full';
+  if (!('errcode' in error)) return 'unavailable';
+  switch (Number(error.errcode) & 0xff) {
+    // Input and output, full: the disk does not take it. Limits of a user or a process show as the first.
+    case 10:
+    case 13:
+      return 'full';
+    case 1:
+    case 11:
+    case 24:
+    case 26:
+      return 'damaged';
+    default:
+      return 'unavailable';
+  }
+}
+
+function syncPath(path: string): void {
+  const file = openSync(path, 'r');
+  try {
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+}

@@ -1,0 +1,121 @@
+/*
+ * The port of durable truth: what was decided while the gateway ran and must outlive it (servers added at run time,
+ * suspensions, pins). SQLite implements it for one node, PostgreSQL for a cluster, under one suite (run-time-store.contract.ts).
+ *
+ * It holds records by collection and key and knows nothing of what they mean. Each concern has a small port of its own
+ * over it, so that a second database is one class and not one for every concern.
+ */
+
+/** One record as it is stored. */
+export interface StoreRecord {
+  readonly key: string;
+  /** JSON text. */
+  readonly value: string;
+  /** Of the change that wrote it last; grows over all collections, and is never given twice. */
+  readonly revision: number;
+}
+
+/**
+ * What a write demands of the record that it finds: a revision, null for "there is none", absent for whatever there is.
+ * Of two writers who met, one finds it otherwise.
+ */
+type Expected = number | null;
+
+export type StoreWrite =
+  | {
+      readonly kind: 'put';
+      readonly collection: string;
+      readonly key: string;
+      readonly value: string;
+      readonly expected?: Expected;
+    }
+  | { readonly kind: 'delete'; readonly collection: string; readonly key: string; readonly expected?: Expected }
+  /** Writes nothing: the change holds only if this does. */
+  | { readonly kind: 'check'; readonly collection: string; readonly key: string; readonly expected: Expected };
+
+export type Applied =
+  | { readonly ok: true; readonly revision: number }
+  /** Nothing of the change was written. `found` is what stood there instead: a revision, or null for nothing. */
+  | { readonly ok: false; readonly write: StoreWrite; readonly found: number | null };
+
+/** Everything of some collections at one instant. */
+export interface StoreSnapshot {
+  /** Of the last change of all. */
+  readonly revision: number;
+  /** By collection in the order asked for, then by key. */
+  readonly records: ReadonlyMap<string, ReadonlyMap<string, StoreRecord>>;
+}
+
+export interface RunTimeStore {
+  /**
+   * Rejects with StoreError where it cannot be read. An answer is whole: records that cannot be believed make the read
+   * fail, and never make it shorter.
+   */
+  read(collections: readonly string[]): Promise<StoreSnapshot>;
+  /** One record; null where there is none. */
+  get(collection: string, key: string): Promise<StoreRecord | null>;
+  /** Some records of a collection, in the order of their keys: those that begin with `prefix`, and come after `after`. */
+  list(collection: string, options?: ListOptions): Promise<readonly StoreRecord[]>;
+  /**
+   * All of the writes or none, durable when it resolves. Rejects with StoreError where the database does not take it;
+   * nothing was written then, unless the fault is `unknown`.
+   */
+  apply(writes: readonly StoreWrite[]): Promise<Applied>;
+  /** Whether another process has written since this was asked last; absent where a follower looks more often. */
+  changedElsewhere?(): boolean;
+  close(): Promise<void>;
+}
+
+export interface ListOptions {
+  readonly prefix?: string;
+  /** The last key of the page before. */
+  readonly after?: string;
+  /** Default 1 000. */
+  readonly limit?: number;
+}
+
+export const LIST_LIMIT = 1_000;
+
+/** Bounds of one change and of the whole, so that no caller can make it slow for the others. */
+export const STORE_LIMITS = { keyBytes: 1_024, valueBytes: 1024 * 1024, writes: 1_000, changeBytes: 8 * 1024 * 1024 };
+
+/**
+ * Why the truth could not be read or written. `full`: the disk takes no more. `lost`: the file is gone or is another
+ * than the one opened. `damaged`: what was read is not what was written. `unknown`: whether a change was made could not
+ * be found out. `unavailable`: all else.
+ */
+export type StoreFault = 'full' | 'lost' | 'damaged' | 'unknown' | 'unavailable';
+
+export class StoreError extends Error {
+  readonly fault: StoreFault;
+
+  constructor(fault: StoreFault, message: string, cause?: unknown) {
+    super(message, cause === undefined ? undefined : { cause });
+    this.fault = fault;
+  }
+}
+
+/** What is beyond the bounds is the caller's mistake, and callers that let users write refuse it before. */
+export function checkBounds(writes: readonly StoreWrite[]): void {
+  const { keyBytes, valueBytes, writes: most, changeBytes } = STORE_LIMITS;
+  if (writes.length > most) throw new RangeError(`a change has at most ${most} writes`);
+  let bytes = 0;
+  for (const write of writes) {
+    const { collection, key } = write;
+    const value = write.kind === 'put' ? write.value : '';
+    if (
+      collection === '' ||
+      key === '' ||
+      Buffer.byteLength(key) > keyBytes ||
+      Buffer.byteLength(collection) > keyBytes
+    )
+      throw new RangeError(`a key has 1 to ${keyBytes} bytes`);
+    for (const text of [collection, key, value]) {
+      if (!text.isWellFormed() || text.includes('\0')) throw new RangeError('text has no NUL and no half characters');
+    }
+    const length = Buffer.byteLength(value);
+    if (length > valueBytes) throw new RangeError(`a record has at most ${valueBytes} bytes`);
+    bytes += length;
+  }
+  if (bytes > changeBytes) throw new RangeError(`a change has at most ${changeBytes} bytes`);
+}

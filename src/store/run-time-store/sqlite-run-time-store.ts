@@ -1,0 +1,237 @@
+import { statSync } from 'node:fs';
+import type { StatementSync } from 'node:sqlite';
+import type { Clock } from '../../model/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import { atOneInstant, believed, planChange, readWhole, type StoredRow, wholeSum } from './integrity-check.ts';
+import {
+  type Applied,
+  checkBounds,
+  LIST_LIMIT,
+  type ListOptions,
+  type RunTimeStore,
+  StoreError,
+  type StoreRecord,
+  type StoreSnapshot,
+  type StoreWrite,
+} from './run-time-store.ts';
+import { createStoreFile, faultOf, type OpenedFile, openStoreFile, takeSnapshot } from './run-time-store-file.ts';
+
+/** A change is in the snapshot so long after it was made, at the latest. */
+const SNAPSHOT_AFTER_MS = 1_000;
+
+interface SqliteRunTimeStoreOptions {
+  /** `truth.db` of the data folder, or `:memory:`. */
+  readonly path: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+interface Statements {
+  readonly all: StatementSync;
+  readonly one: StatementSync;
+  readonly page: StatementSync;
+  readonly put: StatementSync;
+  readonly drop: StatementSync;
+  readonly whole: StatementSync;
+}
+
+/**
+ * `truth.db`: everything in it was acknowledged, so a change is on the disk when it resolves, and what cannot be
+ * believed stops the start (StoreUnusable). The file is made by the first change.
+ *
+ * SQLite runs on the thread of its caller: a change waits for the disk, and with it the process. That is what an
+ * operator's change costs, a few milliseconds; nothing on the way of a call may write here.
+ */
+export class SqliteRunTimeStore implements RunTimeStore {
+  readonly #path: string;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  #opened: OpenedFile | null;
+  #statements: Statements | null = null;
+  #cancelSnapshot: (() => void) | null = null;
+  #snapshotting: Promise<void> = Promise.resolve();
+  /** Whether something was written that the snapshot does not have. */
+  #ahead = false;
+  #closed = false;
+  /** By SQLite's count of what others committed; 0 before there was a file. */
+  #others = 0;
+
+  /** Throws StoreUnusable where the file is damaged. */
+  constructor({ path, clock, logger }: SqliteRunTimeStoreOptions) {
+    this.#path = path;
+    this.#clock = clock;
+    this.#logger = logger;
+    this.#opened = path === ':memory:' ? createStoreFile(path) : openStoreFile(path);
+    this.changedElsewhere();
+    // One that was killed may have left a snapshot that is behind.
+    if (this.#opened !== null) this.#snapshotLater();
+  }
+
+  async read(collections: readonly string[]): Promise<StoreSnapshot> {
+    return this.#reading(
+      (statements, { db }) => {
+        return atOneInstant(db, () => {
+          const { revision } = readWhole(db);
+          const records = new Map<string, ReadonlyMap<string, StoreRecord>>();
+          for (const collection of collections) {
+            const rows = statements.all.all(collection) as unknown as StoredRow[];
+            records.set(collection, new Map(rows.map((row) => [row.key, record(row)])));
+          }
+          return { revision, records };
+        });
+      },
+      () => ({ revision: 0, records: noRecords(collections) }),
+    );
+  }
+
+  async get(collection: string, key: string): Promise<StoreRecord | null> {
+    return this.#reading(
+      (statements) => {
+        const row = statements.one.get(collection, key) as StoredRow | undefined;
+        return row === undefined ? null : record(row);
+      },
+      () => null,
+    );
+  }
+
+  async list(collection: string, options: ListOptions = {}): Promise<readonly StoreRecord[]> {
+    const { prefix = '', after = '', limit = LIST_LIMIT } = options;
+    return this.#reading(
+      (statements) => {
+        const rows = statements.page.all(collection, prefix, after, prefix, prefix, limit);
+        return (rows as unknown as StoredRow[]).map(record);
+      },
+      () => [],
+    );
+  }
+
+  async apply(writes: readonly StoreWrite[]): Promise<Applied> {
+    checkBounds(writes);
+    if (this.#closed) throw new StoreError('unavailable', 'the store of run-time changes is closed');
+    try {
+      this.#opened ??= createStoreFile(this.#path);
+      this.#refuseLost(this.#opened);
+      const applied = this.#change(this.#opened, writes);
+      if (applied.ok) this.#snapshotLater();
+      return applied;
+    } catch (error) {
+      throw translated(error, this.#path);
+    }
+  }
+
+  changedElsewhere(): boolean {
+    if (this.#opened === null || this.#closed) return false;
+    const row = this.#opened.db.prepare('PRAGMA data_version').get() as { readonly data_version: number };
+    const before = this.#others;
+    this.#others = row.data_version;
+    return this.#others !== before;
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#cancelSnapshot?.();
+    await this.#snapshotting;
+    if (this.#ahead) await this.#snapshot();
+    this.#opened?.db.close();
+  }
+
+  #change(opened: OpenedFile, writes: readonly StoreWrite[]): Applied {
+    const { db } = opened;
+    const { one, put, drop, whole: putWhole } = this.#prepared(opened);
+    db.exec('BEGIN IMMEDIATE');
+    try {
+      const before = readWhole(db);
+      const rows = writes.map(({ collection, key }) => one.get(collection, key) as StoredRow | undefined);
+      const plan = planChange(before, rows.filter((row) => row !== undefined).map(believed), writes);
+      if (!plan.ok || plan.whole === null) {
+        db.exec('ROLLBACK');
+        return plan.ok ? { ok: true, revision: before.revision } : plan;
+      }
+      const { whole, puts, drops } = plan;
+      for (const { collection, key } of drops) drop.run(collection, key);
+      for (const { collection, key, value, revision, sum } of puts) put.run(collection, key, value, revision, sum);
+      putWhole.run(whole.revision, whole.count, whole.tally, wholeSum(whole));
+      db.exec('COMMIT');
+      return { ok: true, revision: whole.revision };
+    } catch (error) {
+      if (db.isTransaction) db.exec('ROLLBACK');
+      throw error;
+    }
+  }
+
+  #reading<T>(run: (statements: Statements, opened: OpenedFile) => T, nothing: () => T): T {
+    if (this.#closed) throw new StoreError('unavailable', 'the store of run-time changes is closed');
+    try {
+      // Another process of the data folder may have made it meanwhile.
+      this.#opened ??= openStoreFile(this.#path);
+      if (this.#opened === null) return nothing();
+      this.#refuseLost(this.#opened);
+      return run(this.#prepared(this.#opened), this.#opened);
+    } catch (error) {
+      throw translated(error, this.#path);
+    }
+  }
+
+  /** What is written to a file that has lost its name is gone with the process. */
+  #refuseLost({ inode }: OpenedFile): void {
+    if (this.#path === ':memory:') return;
+    const now = statSync(this.#path, { throwIfNoEntry: false });
+    if (now?.ino === inode) return;
+    const how = now === undefined ? 'was removed' : 'was replaced by another';
+    throw new StoreError('lost', `${this.#path} ${how} while the gateway runs; stop the gateway and put the file back`);
+  }
+
+  #prepared({ db }: OpenedFile): Statements {
+    const columns = 'collection, key, value, revision, sum';
+    this.#statements ??= {
+      all: db.prepare(`SELECT ${columns} FROM records WHERE collection = ? ORDER BY key`),
+      one: db.prepare(`SELECT ${columns} FROM records WHERE collection = ? AND key = ?`),
+      page: db.prepare(
+        `SELECT ${columns} FROM records WHERE collection = ? AND key >= ? AND key > ? AND substr(key, 1, length(?)) = ? ORDER BY key LIMIT ?`,
+      ),
+      put: db.prepare(
+        `INSERT INTO records (${columns}) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value, revision = excluded.revision, sum = excluded.sum`,
+      ),
+      drop: db.prepare('DELETE FROM records WHERE collection = ? AND key = ?'),
+      whole: db.prepare('UPDATE whole SET revision = ?, count = ?, tally = ?, sum = ? WHERE id = 1'),
+    };
+    return this.#statements;
+  }
+
+  #snapshotLater(): void {
+    this.#ahead = true;
+    if (this.#closed || this.#path === ':memory:') return;
+    this.#cancelSnapshot ??= this.#clock.after(SNAPSHOT_AFTER_MS, () => {
+      this.#cancelSnapshot = null;
+      this.#snapshotting = this.#snapshotting.then(() => this.#snapshot());
+    });
+  }
+
+  /** Never fails: without a new one there is the one before. */
+  async #snapshot(): Promise<void> {
+    if (this.#opened === null || this.#path === ':memory:') return;
+    this.#ahead = false;
+    try {
+      await takeSnapshot(this.#opened.db, this.#path);
+    } catch (error) {
+      this.#ahead = true;
+      this.#logger.warn('truth_snapshot_failed', { file: this.#path, error });
+    }
+  }
+}
+
+function noRecords(collections: readonly string[]): StoreSnapshot['records'] {
+  return new Map(collections.map((collection) => [collection, new Map()]));
+}
+
+function record(row: StoredRow): StoreRecord {
+  const { key, value, revision } = believed(row);
+  return { key, value, revision };
+}
+
+function translated(error: unknown, path: string): StoreError {
+  if (error instanceof StoreError) return error;
+  const message = error instanceof Error ? error.message : String(error);
+  return new StoreError(faultOf(error), `${path}: ${message}`, error);
+}

@@ -1,0 +1,111 @@
+import { type Backoff, backoffMs, type Clock } from '../../model/clock.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Random } from '../../model/random.ts';
+import { LOGIN_ADVICE, type ServerState } from '../../model/server-state.ts';
+import { failureClass } from '../health/failure-class.ts';
+
+const SECOND = 1_000;
+
+/** S3.1 */
+export const INITIAL_BACKOFF_MS = 30 * SECOND;
+export const MAX_BACKOFF_MS = 30 * 60 * SECOND;
+const CURVE: Backoff = { initialMs: INITIAL_BACKOFF_MS, maxMs: MAX_BACKOFF_MS, jitter: 0.2 };
+/** S3.2: consecutive failures after which a remote server counts as unreachable. */
+export const UNREACHABLE_THRESHOLD = 3;
+/** Delays of a local process after its first and second failed start: a crash is often over with the next start. */
+const LOCAL_DELAYS_MS = [1 * SECOND, 2 * SECOND];
+
+/**
+ * The delay before the next start after so many failed ones in a row. A local process that crashed from health has none and
+ * is started at once (F01); remote servers follow S3.1 from their first failure.
+ */
+export function restartDelayMs(failures: number, local: boolean, unit: number): number {
+  if (failures < 1) return 0;
+  const quick = local ? LOCAL_DELAYS_MS[failures - 1] : undefined;
+  if (quick !== undefined) return backoffMs({ ...CURVE, initialMs: quick }, 0, unit);
+  return backoffMs(CURVE, failures - 1 - (local ? LOCAL_DELAYS_MS.length : 0), unit);
+}
+
+/** The error of a call that a server in this state cannot take; `error` led to the state. */
+export function refusalOf(
+  server: string,
+  state: ServerState,
+  error: GatewayError | null,
+  afterMs: number,
+): GatewayError {
+  const notSent = (text: string, more: { readonly retryable?: false; readonly retryAfterMs?: number }) =>
+    new GatewayError('NOT_SENT', `${server} is ${text}`, { server, ...more, cause: error ?? undefined });
+  switch (state) {
+    case 'auth_required':
+      return new GatewayError('AUTH_REQUIRED', `${server} asks for credentials; ${LOGIN_ADVICE}`, { server });
+    case 'misconfigured':
+      return notSent(`misconfigured: ${error?.message}`, { retryable: false });
+    case 'defect':
+      return notSent(`out of service until it is restarted: ${error?.message}`, { retryable: false });
+    case 'suspended':
+    case 'stopped':
+    case 'disconnected':
+    case 'stopping':
+      return new GatewayError('NOT_SENT', `${server} is ${state}`, { server, retryable: false });
+    default:
+      if (state === 'failed' && error?.code === 'OVERLOADED') return error;
+      return notSent(`${state}${error === null ? '' : `: ${error.message}`}`, { retryAfterMs: afterMs });
+  }
+}
+
+/** What went wrong with one server since it last proved itself, and when it is tried again because of it. */
+export class StartBackoff {
+  readonly #deps: { readonly local: boolean; readonly clock: Clock; readonly random: Random };
+  /** Failed starts and early deaths in a row. */
+  #inRow = 0;
+  /** Those of them that may be over with the next attempt (S3.8). */
+  failures = 0;
+  /** Monotonic time of the next attempt; null when none is planned. */
+  nextAt: number | null = null;
+  #disarm: (() => void) | null = null;
+
+  constructor(deps: { readonly local: boolean; readonly clock: Clock; readonly random: Random }) {
+    this.#deps = deps;
+  }
+
+  get any(): boolean {
+    return this.#inRow > 0;
+  }
+
+  /** A remote server that failed so often is not waited for. */
+  get unreachable(): boolean {
+    return !this.#deps.local && this.failures >= UNREACHABLE_THRESHOLD;
+  }
+
+  /** Our own abort says nothing of the server, and our own limits are no failure of its. */
+  count(error: GatewayError): void {
+    const found = failureClass(error);
+    if (found === 'abort') return;
+    this.#inRow++;
+    if (found === 'transient' && error.code !== 'OVERLOADED') this.failures++;
+  }
+
+  forgive(): void {
+    this.#inRow = 0;
+    this.failures = 0;
+  }
+
+  /** An attempt by the curve; one that is planned already stays. */
+  plan(attempt: () => void): void {
+    if (this.#disarm !== null) return;
+    const { clock, local, random } = this.#deps;
+    const delayMs = restartDelayMs(Math.max(1, this.#inRow), local, random.unit());
+    this.nextAt = clock.now() + delayMs;
+    this.#disarm = clock.after(delayMs, () => {
+      this.#disarm = null;
+      this.nextAt = null;
+      attempt();
+    });
+  }
+
+  cancel(): void {
+    this.#disarm?.();
+    this.#disarm = null;
+    this.nextAt = null;
+  }
+}
