@@ -190,7 +190,10 @@ test('every code of the catalogue has a case', () => {
 
 test('the documentation has every code with its meaning, and no other', () => {
   const text = readFileSync(join(import.meta.dirname, '../../../docs/config-errors.md'), 'utf8');
-  const documented = [...text.matchAll(/^\| (TL\d+) \| (.+?)(?:<br>.*)? \|$/gm)].map(([, code, meaning]) => [code, meaning]);
+  const documented = [...text.matchAll(/^\| (TL\d+) \| (.+?)(?:<br>.*)? \|$/gm)].map(([, code, meaning]) => [
+    code,
+    meaning,
+  ]);
   assert.deepEqual(
     documented,
     Object.entries(PROBLEMS).map(([code, { meaning }]) => [code, meaning]),
