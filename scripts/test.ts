@@ -62,6 +62,7 @@ function recorded(path: string): Ran[] {
 function tests(atOnce: number, which: readonly string[], record: string): Promise<number> {
   return run('node', [
     '--test',
+    '--import=./test/support/compile-cache.ts',
     '--import=./test/support/ends-in-time.ts',
     `--test-concurrency=${atOnce}`,
     '--test-timeout=180000',
