@@ -3,13 +3,15 @@ import { describe, test } from 'node:test';
 import type { LocalUpstreams } from '../../src/cluster/cluster-deps.ts';
 import type { Gateway } from '../../src/gateway/gateway.ts';
 import { GatewayError } from '../../src/model/gateway-error.ts';
-import type { Upstreams } from '../../src/model/ports.ts';
+import type { ClientStreams, Upstreams } from '../../src/model/ports.ts';
 import type { Server } from '../../src/model/server.ts';
 import { notification, request } from '../../src/protocol/compose.ts';
+import { DownstreamRig } from './downstream-rig.ts';
 import { FakeClock, settled } from './fake-clock.ts';
 import { FakeCore } from './fake-core.ts';
-import { FakeUpstreams, GatewayBench, MCP } from './gateway-bench.ts';
+import { FakeStreams, FakeUpstreams, GatewayBench, MCP } from './gateway-bench.ts';
 import { PlayedUpstreams } from './played-upstreams.ts';
+import type { EventReader } from './raw-http.ts';
 import { statefulScript } from './scripted-server.ts';
 import { serverCatalog, tool } from './server-catalogs.ts';
 import { clientOf, serverOf, TestExchange, toolCall, UpstreamBench } from './upstream-bench.ts';
@@ -160,5 +162,115 @@ for (const [name, make] of Object.entries(CORES)) {
       core.notify(MCP, notification('notifications/odd', null, era), profile);
     }
     core.sessionEnded('nobody');
+  });
+}
+
+interface ClientsBench {
+  readonly streams: ClientStreams;
+  /** What the session's client has received, the latest message. */
+  received(sessionId: string): Promise<{ readonly method?: string } | undefined>;
+  /** Opens a session of a caller that may use server `a` only, unless `all`. Gives its id. */
+  open(endpoint: 'aggregate' | 'a' | 'b', capabilities: object, all?: boolean): Promise<string>;
+  /** What all clients answer that are asked from now on. */
+  answers(result: string): void;
+  close(): Promise<void>;
+}
+
+const CLIENTS: Readonly<Record<string, () => Promise<ClientsBench>>> = {
+  'the real clients': async () => {
+    const rig = await DownstreamRig.start({ servers: ['a', 'b'], agents: { all: null, few: ['a'] } });
+    const streams = new Map<string, { readonly headers: Record<string, string>; readonly reader: EventReader }>();
+    let reply = '{}';
+    return {
+      streams: rig.downstream,
+      open: async (endpoint, capabilities, all = false) => {
+        const path = endpoint === 'aggregate' ? '/mcp' : `/servers/${endpoint}/mcp`;
+        const authorization = `Bearer key-of-${all ? 'all' : 'few'}`;
+        const headers = await rig.session({ path, capabilities, headers: { authorization } });
+        const reader = await rig.listen(headers, path);
+        // Inside the gateway a session is known by the digest of its id.
+        const { id } = [...rig.downstream.sessions.values()].find((session) => !streams.has(session.id))!;
+        streams.set(id, { headers, reader });
+        return id;
+      },
+      received: async (sessionId) => {
+        const { headers, reader } = streams.get(sessionId)!;
+        const message = await reader.message();
+        if (message?.id !== undefined) {
+          await rig.post(`{"jsonrpc":"2.0","id":${JSON.stringify(message.id)},"result":${reply}}`, headers);
+        }
+        return message;
+      },
+      answers: (result) => {
+        reply = result;
+      },
+      close: () => rig.close(),
+    };
+  },
+  'FakeStreams of the gateway': async () => {
+    const fake = new FakeStreams();
+    return {
+      streams: fake,
+      open: async (endpoint, capabilities, all = false) => {
+        const sessionId = `s${fake.sessions.length}`;
+        const servers = endpoint === 'aggregate' ? (all ? ['a', 'b'] : ['a']) : [endpoint];
+        const kind = endpoint === 'aggregate' ? 'aggregate' : 'server';
+        fake.sessions.push({ sessionId, endpoint: kind, servers, capabilities: JSON.stringify(capabilities) });
+        return sessionId;
+      },
+      received: async (sessionId) =>
+        [...fake.delivered, ...fake.asked].findLast((one) => one.sessionId === sessionId)?.message,
+      answers: (result) => {
+        fake.reply = result;
+      },
+      close: async () => {},
+    };
+  },
+};
+
+for (const [name, make] of Object.entries(CLIENTS)) {
+  test(`the port ClientStreams: ${name}: sessions that are open hear and are asked what they declared, others nothing`, async () => {
+    const bench = await make();
+    const { streams } = bench;
+    try {
+      const all = await bench.open('aggregate', { roots: {} }, true);
+      const few = await bench.open('aggregate', {});
+      const own = await bench.open('b', {}, true);
+      const sessions = (server: string) =>
+        new Map([...streams.sessionsFor(server)].map(({ sessionId, endpoint }) => [sessionId, endpoint]));
+      const aggregate = 'aggregate' as const;
+      assert.deepEqual(
+        sessions('a'),
+        new Map([
+          [all, aggregate],
+          [few, aggregate],
+        ]),
+      );
+      assert.deepEqual(
+        sessions('b'),
+        new Map<string, string>([
+          [all, aggregate],
+          [own, 'server'],
+        ]),
+      );
+
+      const changed = notification('notifications/tools/list_changed', null, 'stateful');
+      streams.deliver(few, changed);
+      assert.equal((await bench.received(few))?.method, changed.method);
+      streams.deliver('none', changed);
+
+      bench.answers('{"roots":[]}');
+      const asked = request('roots/list', '7', null, 'stateful');
+      for (const sessionId of ['none', few]) {
+        await assert.rejects(streams.ask(sessionId, asked), { code: 'MISSING_CAPABILITY' });
+      }
+      const answered = streams.ask(all, asked);
+      assert.equal((await bench.received(all))?.method, asked.method);
+      const reply = await answered;
+      assert.deepEqual([reply.kind, reply.era, reply.body.toString()], ['result', 'stateful', '{"roots":[]}']);
+      assert.notEqual(reply.kind === 'result' && reply.id, '7', 'the id is the gateway’s own');
+    } finally {
+      await bench.close();
+    }
   });
 }

@@ -1,7 +1,7 @@
 import { Dispatch } from '../../src/gateway/dispatch/dispatch.ts';
 import { InputStates } from '../../src/gateway/dispatch/input-states.ts';
 import { Gateway, type GatewayDeps } from '../../src/gateway/gateway.ts';
-import { ANONYMOUS, type ClientProfile, type Principal } from '../../src/model/client-profile.ts';
+import { ANONYMOUS, type ClientProfile, mayUse, type Principal } from '../../src/model/client-profile.ts';
 import type { Endpoint, Exchange } from '../../src/model/exchange.ts';
 import { GatewayError } from '../../src/model/gateway-error.ts';
 import type { Era, Message } from '../../src/model/message.ts';
@@ -10,6 +10,7 @@ import type { ClientStreams, Upstreams } from '../../src/model/ports.ts';
 import type { Server } from '../../src/model/server.ts';
 import type { ListKind, ServerCatalog } from '../../src/model/server-catalog.ts';
 import type { ServerState, ServerStatus } from '../../src/model/server-state.ts';
+import { declares } from '../../src/protocol/askable.ts';
 import { request as composeRequest, result } from '../../src/protocol/compose.ts';
 import { Logger } from '../../src/telemetry/logger.ts';
 import type { Metrics } from '../../src/telemetry/metrics.ts';
@@ -174,27 +175,42 @@ export class FakeUpstreams implements Upstreams {
   }
 }
 
+interface OpenSession {
+  readonly sessionId: string;
+  readonly endpoint: 'aggregate' | 'server';
+  /** Of the endpoint, those that the caller may use. */
+  readonly servers: readonly string[];
+  readonly capabilities?: string;
+}
+
+/** The clients of the sessions that a test opens. As `Downstream`, it knows no other session. */
 export class FakeStreams implements ClientStreams {
   readonly delivered: { readonly sessionId: string; readonly message: Message }[] = [];
   readonly asked: { readonly sessionId: string; readonly message: Message }[] = [];
-  sessions: {
-    readonly sessionId: string;
-    readonly endpoint: 'aggregate' | 'server';
-    readonly servers: readonly string[];
-  }[] = [];
-  reply: Message | GatewayError = new GatewayError('MISSING_CAPABILITY', 'sampling was not declared');
+  sessions: OpenSession[] = [];
+  /** What a client answers, as JSON text of a result. */
+  reply: string | GatewayError = '{}';
 
   deliver(sessionId: string, message: Message): void {
-    this.delivered.push({ sessionId, message });
+    if (this.#session(sessionId) !== undefined) this.delivered.push({ sessionId, message });
   }
 
-  ask(sessionId: string, message: Message): Promise<Message> {
+  async ask(sessionId: string, message: Message): Promise<Message> {
+    const session = this.#session(sessionId);
+    if (session === undefined || !declares(session.capabilities ?? '{}', message)) {
+      throw new GatewayError('MISSING_CAPABILITY', `the client did not declare what ${message.method} needs`);
+    }
     this.asked.push({ sessionId, message });
-    return this.reply instanceof GatewayError ? Promise.reject(this.reply) : Promise.resolve(this.reply);
+    if (this.reply instanceof GatewayError) throw this.reply;
+    return result('"an-id-of-the-gateway"', this.reply, 'stateful');
   }
 
-  sessionsFor(server: string) {
-    return this.sessions.filter(({ servers }) => servers.includes(server));
+  *sessionsFor(server: string) {
+    for (const session of this.sessions) if (session.servers.includes(server)) yield session;
+  }
+
+  #session(sessionId: string): OpenSession | undefined {
+    return this.sessions.find((session) => session.sessionId === sessionId);
   }
 }
 
@@ -237,7 +253,16 @@ export class GatewayBench {
   exchange(method: string, params: string | null, more: RunOptions = {}): BenchExchange {
     const profile = more.client ?? client(more.era ?? 'stateful');
     const era: Era = profile.revision === '2026-07-28' ? 'stateless' : 'stateful';
+    this.#opened(profile, more.endpoint ?? MCP);
     return new BenchExchange(composeRequest(method, '"c1"', params, era), profile, more.paramHeaders ?? null);
+  }
+
+  /** A session that sends requests is open. */
+  #opened({ sessionId, principal, capabilities }: ClientProfile, { kind, server }: Endpoint): void {
+    const { sessions } = this.streams;
+    if (sessionId === null || sessions.some((session) => session.sessionId === sessionId)) return;
+    const usable = this.upstreams.list.map(({ name }) => name).filter((name) => mayUse(principal, name));
+    sessions.push({ sessionId, endpoint: kind, servers: kind === 'server' ? [server] : usable, capabilities });
   }
 
   /** The server is listed anew, and says what changed. */
