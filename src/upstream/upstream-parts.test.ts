@@ -72,7 +72,7 @@ test('check:B8 the connection that all clients of a stateless server share has o
 
 test('fault:F28 a connection whose session was superseded while nodes were apart is left by new calls, and finishes those it has', async () => {
   const bench = new UpstreamBench();
-  const { verdicts: eraVerdicts } = bench.remembered;
+  const { eraVerdicts } = bench.stores;
   const { clock, events, metrics } = bench;
   const deps = { clock, events, metrics, eraVerdicts, logger: Logger.silent() } as unknown as UpstreamSetDeps;
   const node = { deps, limits: {}, times: UPSTREAM_TIMES } as unknown as NodeShared;

@@ -143,7 +143,7 @@ test("fault:F31 one server's change that fails is logged, leaves the others' alo
   await bench.run([serverOf('a'), script]);
   const inFlight = bench.call('a', toolCall(client));
   await settled();
-  bench.remembered.catalogs.forget = () => {
+  bench.stores.knownCatalogs.forget = () => {
     throw new Error('the disk is full');
   };
   let over = false;

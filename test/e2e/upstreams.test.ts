@@ -60,9 +60,7 @@ async function running(
     logger,
     metrics: new Metrics(),
     events,
-    knownCatalogs: remembered.catalogs,
-    eraVerdicts: remembered.verdicts,
-    upstreamSessions: remembered.sessions,
+    ...remembered.opened(),
     openTransport: transports({
       clock: systemClock,
       random: systemRandom,

@@ -1,24 +1,20 @@
+import { Sealer } from '../../src/gateway/sealer.ts';
 import { ANONYMOUS, type ClientProfile } from '../../src/model/client-profile.ts';
 import { POOL_DEFAULTS, type PoolSettings } from '../../src/model/desired-state.ts';
 import type { Exchange } from '../../src/model/exchange.ts';
 import { GatewayError } from '../../src/model/gateway-error.ts';
 import type { Era, Message } from '../../src/model/message.ts';
 import type { Outcome } from '../../src/model/outcome.ts';
-import type {
-  ConnectionChange,
-  EraVerdict,
-  EraVerdicts,
-  KnownCatalogs,
-  StateLoss,
-  UpstreamEvents,
-  UpstreamSessionRecord,
-  UpstreamSessions,
-} from '../../src/model/ports.ts';
+import type { ConnectionChange, StateLoss, UpstreamEvents } from '../../src/model/ports.ts';
+import { sealingOf } from '../../src/model/sealing.ts';
 import type { Server } from '../../src/model/server.ts';
-import type { ListKind, ServerCatalog } from '../../src/model/server-catalog.ts';
+import type { ListKind } from '../../src/model/server-catalog.ts';
 import type { ServerState } from '../../src/model/server-state.ts';
 import { fingerprint } from '../../src/protocol/canonical.ts';
 import { request } from '../../src/protocol/compose.ts';
+import { SqliteKnownCatalogs } from '../../src/store/known-catalogs.ts';
+import { SqliteEraVerdicts, SqliteUpstreamSessions } from '../../src/store/remembered.ts';
+import { StateFile } from '../../src/store/state-file.ts';
 import { Logger } from '../../src/telemetry/logger.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
 import type { LaunchSurroundings, UpstreamSetDeps, UpstreamTimes } from '../../src/upstream/server-context.ts';
@@ -172,59 +168,21 @@ class RecordedEvents implements UpstreamEvents {
   }
 }
 
-class MapCatalogs implements KnownCatalogs {
-  readonly map = new Map<string, ServerCatalog & { readonly identity: string }>();
+const SEALING = sealingOf([Buffer.alloc(32, 7)], (key) => new Sealer(key));
 
-  load(): Iterable<ServerCatalog & { readonly identity: string }> {
-    return this.map.values();
-  }
-
-  save(identity: string, catalog: ServerCatalog): void {
-    this.map.set(`${catalog.server} ${identity}`, { ...catalog, identity });
-  }
-
-  forget(server: string): void {
-    for (const [key, catalog] of this.map) if (catalog.server === server) this.map.delete(key);
-  }
-}
-
-class MapVerdicts implements EraVerdicts {
-  readonly map = new Map<string, EraVerdict>();
-
-  get(identity: string): EraVerdict | null {
-    return this.map.get(identity) ?? null;
-  }
-
-  set(identity: string, verdict: EraVerdict): void {
-    this.map.set(identity, verdict);
-  }
-
-  forget(identity: string): void {
-    this.map.delete(identity);
-  }
-}
-
-class MapSessions implements UpstreamSessions {
-  readonly map = new Map<string, UpstreamSessionRecord>();
-
-  get(server: string, key: string): UpstreamSessionRecord | null {
-    return this.map.get(`${server} ${key}`) ?? null;
-  }
-
-  put(server: string, key: string, record: UpstreamSessionRecord): void {
-    this.map.set(`${server} ${key}`, record);
-  }
-
-  delete(server: string, key: string): void {
-    this.map.delete(`${server} ${key}`);
-  }
-}
-
-/** What outlives a gateway's process. */
+/** What outlives a gateway's process: its state file, here in memory. */
 export class Remembered {
-  readonly catalogs = new MapCatalogs();
-  readonly verdicts = new MapVerdicts();
-  readonly sessions = new MapSessions();
+  readonly file = new StateFile({ path: ':memory:', clock: new FakeClock(), logger: Logger.silent() });
+
+  /** What a process that starts now reads from it, and writes to it. */
+  opened() {
+    this.file.flush();
+    return {
+      knownCatalogs: new SqliteKnownCatalogs(this.file),
+      eraVerdicts: new SqliteEraVerdicts(this.file),
+      upstreamSessions: new SqliteUpstreamSessions(this.file, SEALING),
+    };
+  }
 }
 
 export interface BenchOptions {
@@ -246,7 +204,7 @@ export class UpstreamBench {
   readonly clock: FakeClock;
   readonly events = new RecordedEvents();
   readonly metrics = new Metrics();
-  readonly remembered: Remembered;
+  readonly stores: ReturnType<Remembered['opened']>;
   readonly scripts = new Map<string, ScriptedServer>();
   readonly set: UpstreamSet;
   /** Warnings and errors, a line each. */
@@ -254,16 +212,14 @@ export class UpstreamBench {
 
   constructor(options: BenchOptions = {}) {
     this.clock = options.clock ?? new FakeClock();
-    this.remembered = options.remembered ?? new Remembered();
+    this.stores = (options.remembered ?? new Remembered()).opened();
     this.set = new UpstreamSet({
       clock: this.clock,
       random: options.random ?? stillRandom(),
       logger: new Logger({ level: 'warn', write: (line) => void this.logged.push(line) }),
       metrics: this.metrics,
       events: this.events,
-      knownCatalogs: this.remembered.catalogs,
-      eraVerdicts: this.remembered.verdicts,
-      upstreamSessions: this.remembered.sessions,
+      ...this.stores,
       sharedUpstreamSessions: options.sharedUpstreamSessions,
       openTransport: (server, { kind, phases }) => this.scripts.get(server.name)!.open(kind, phases ?? null),
       maxProcesses: options.maxProcesses ?? 128,

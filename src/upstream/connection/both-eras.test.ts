@@ -153,7 +153,11 @@ test('whether it takes initialize is asked once, for all who come meanwhile; its
   for (const outcome of outcomes) answerText(await outcome);
   assert.deepEqual(firsts(script), ['server/discover', 'initialize']);
   assert.equal(script.live.length, 1);
-  assert.deepEqual(remembered.verdicts.get('digest of a'), { era: 'stateless', revision: '2026-07-28', also: 'none' });
+  assert.deepEqual(bench.stores.eraVerdicts.get('digest of a'), {
+    era: 'stateless',
+    revision: '2026-07-28',
+    also: 'none',
+  });
 
   const second = new UpstreamBench({ remembered });
   const again = statelessScript();
@@ -180,7 +184,7 @@ test('silence means no for this run of the server, after the time of a probe; it
   assert.equal(script.links[1]!.state, 'closed');
   answerText(await bench.call('a', toolCall(clientOf('two'))));
   assert.equal(script.links.length, 2);
-  assert.equal(remembered.verdicts.get('digest of a')?.also, undefined);
+  assert.equal(bench.stores.eraVerdicts.get('digest of a')?.also, undefined);
 
   script.handlers['initialize'] = take;
   const restarted = bench.set.restart('a');
@@ -240,13 +244,13 @@ test('a network failure decides nothing: the call fails unsent, the next one ask
 
 test('a server remembered to speak both that is of one era now is found out at the first refusal', async () => {
   const remembered = new Remembered();
-  remembered.verdicts.set('digest of a', { era: 'stateless', revision: '2026-07-28', also: 'stateful' });
+  remembered.opened().eraVerdicts.set('digest of a', { era: 'stateless', revision: '2026-07-28', also: 'stateful' });
   const bench = new UpstreamBench({ remembered });
   const script = statelessScript();
   await bench.run([serverOf('a'), script]);
   answerText(await bench.call('a', toolCall(clientOf('one'))));
   assert.deepEqual(firsts(script), ['initialize', 'server/discover']);
-  assert.equal(remembered.verdicts.get('digest of a')?.also, 'none');
+  assert.equal(bench.stores.eraVerdicts.get('digest of a')?.also, 'none');
 });
 
 test('one session that is refused while others live says nothing of the server', async () => {

@@ -248,7 +248,7 @@ test('what was found is remembered over restarts of the gateway, and forgotten w
     modern.links.map((link) => methods(link)[0]),
     ['initialize', 'server/discover'],
   );
-  assert.equal(remembered.verdicts.get('digest of a')?.era, 'stateless');
+  assert.equal(third.stores.eraVerdicts.get('digest of a')?.era, 'stateless');
 });
 
 test('over HTTP any refusal of the probe leads to initialize, and its refusal to HTTP+SSE of 2024-11-05', async () => {

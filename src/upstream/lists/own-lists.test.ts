@@ -60,7 +60,7 @@ test('S2.6 what the process of one session lists is that session’s: told of by
   );
   assert.deepEqual(bench.set.status('a')?.tools, ['base'], 'the status says what a new session gets');
   await bench.clock.advance(10_000);
-  const saved = [...bench.remembered.catalogs.load()].map(({ lists }) => lists.tools.items.length);
+  const saved = [...bench.stores.knownCatalogs.load()].map(({ lists }) => lists.tools.items.length);
   assert.deepEqual(saved, [1], 'nor is it remembered over restarts');
 });
 

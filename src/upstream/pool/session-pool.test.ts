@@ -214,7 +214,9 @@ test('check:B4 upstream HTTP sessions outlive the gateway’s process; a forgott
   answerText(await first.call('a', toolCall(clientOf('one'))));
   await first.set.close('shutdown');
   assert.equal(script.last.closedWith, 'shutdown');
-  assert.ok(![...remembered.sessions.map.keys()].some((key) => key.includes('one')));
+  const kept = [...remembered.file.all('upstream-session').keys()];
+  assert.equal(kept.length, 1);
+  assert.ok(!kept[0]!.includes('one'));
 
   const second = new UpstreamBench({ remembered });
   await second.run([httpServerOf('a'), script]);

@@ -31,9 +31,9 @@ test('check:A8 a change that broke off in the middle is finished at the next com
   const bench = new UpstreamBench();
   await bench.run([eager('old'), stateful()], [eager('stays'), stateful()]);
   bench.scripts.set('new', stateful());
-  const { catalogs } = bench.remembered;
-  const load = catalogs.load.bind(catalogs);
-  catalogs.load = () => {
+  const { knownCatalogs } = bench.stores;
+  const load = knownCatalogs.load.bind(knownCatalogs);
+  knownCatalogs.load = () => {
     throw new Error('the disk has a bad day');
   };
   await assert.rejects(bench.set.apply(named(eager('stays'), eager('new'))));
@@ -45,7 +45,7 @@ test('check:A8 a change that broke off in the middle is finished at the next com
   // Nor does it now, and that harms nobody.
   assert.deepEqual(bench.set.reconcile(), ['new']);
   await settled();
-  catalogs.load = load;
+  knownCatalogs.load = load;
   assert.deepEqual(bench.set.reconcile(), ['new']);
   await settled();
   assert.deepEqual(
