@@ -103,7 +103,7 @@ test('S0.20 a turn whose end the store did not take is nobody’s soon, though i
   wanted.still = false;
   await clock.advance(1_000);
   await entering;
-  assert.equal(entered, 'turn');
+  assert.equal(entered, 'lock');
   a.close();
   b.close();
 });
@@ -211,7 +211,7 @@ test('S0.20 a store that can be read and takes no writes holds nobody up for lon
   const first = b.enter(PLACE, null, () => true);
   const waitedMs = await passing(clock, first);
   assert.ok(waitedMs >= 3_000 && waitedMs <= 5_000, String(waitedMs));
-  assert.equal((await first).kind, 'turn');
+  assert.equal((await first).kind, 'lock');
   const second = b.enter(PLACE, null, () => true);
   assert.ok((await passing(clock, second)) <= 100, 'nobody waits again');
   a.close();
@@ -239,7 +239,7 @@ test('S0.20 whoever gives up while the store does not answer leaves nobody waiti
   store.unheard = false;
   const next = b.enter(PLACE, null, () => true);
   assert.ok((await passing(clock, next)) <= 5_000);
-  assert.equal((await next).kind, 'turn');
+  assert.equal((await next).kind, 'lock');
   a.close();
   b.close();
 });
