@@ -19,18 +19,18 @@ export interface GatewayFlags {
 
 export const GATEWAY_OPTIONS: readonly Option[] = [
   new Option('--host <address>', 'address to listen on (default 127.0.0.1)').env('TRUNKLINE_HOST'),
-  new Option('--port <number>', 'port of the MCP listener (default 4270; 0 picks a free one)')
+  new Option('--port <number>', 'port of the MCP listener (default 4270; 0 selects a free one)')
     .env('TRUNKLINE_PORT')
     .argParser(port),
-  new Option('--control-port <number>', 'port of the control listener (default 4271; 0 picks a free one)')
+  new Option('--control-port <number>', 'port of the control listener (default 4271; 0 selects a free one)')
     .env('TRUNKLINE_CONTROL_PORT')
     .argParser(port),
-  new Option('--data-dir <folder>', 'where state is kept (default: the XDG state folder)').env('TRUNKLINE_DATA_DIR'),
-  new Option('--log-level <level>', 'least level that is logged to standard error')
+  new Option('--data-dir <folder>', 'data folder (default: the XDG state folder)').env('TRUNKLINE_DATA_DIR'),
+  new Option('--log-level <level>', 'lowest level that is logged to standard error')
     .env('TRUNKLINE_LOG_LEVEL')
     .choices(['debug', 'info', 'warn', 'error']),
   new Option('--nats <urls>', 'join the cluster of this NATS, for example nats://127.0.0.1:4222').env('TRUNKLINE_NATS'),
-  new Option('--strict', 'do not start at all where one server is misconfigured').env('TRUNKLINE_STRICT'),
+  new Option('--strict', 'do not start if a server is misconfigured').env('TRUNKLINE_STRICT'),
   new Option('--insecure', 'listen beyond loopback without authentication and TLS').env('TRUNKLINE_INSECURE'),
 ];
 

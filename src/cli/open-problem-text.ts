@@ -17,7 +17,7 @@ export function openProblemText(problem: OpenProblem, cwd: string): string {
         holder === null
           ? 'another process'
           : `trunkline ${holder.version} (pid ${holder.pid}, ${holder.mcpUrl}, serving ${holder.files.join(', ') || 'a command'})`;
-      return `${who} already uses the data folder ${dataDir}\n  fix: use that one, stop it, or start this one with --data-dir <another folder>`;
+      return `${who} already uses the data folder ${dataDir}\n  fix: use that gateway, stop it, or start this one with --data-dir <another folder>`;
     }
   }
 }

@@ -23,7 +23,7 @@ export async function runProgram(argv: readonly string[], terminal: Terminal): P
   });
   try {
     if (cut >= 0 && serverCommand.length === 0) {
-      throw new CommandError(EXIT.usage, 'nothing follows "--"; write for example: trunkline -- npx -y some-server');
+      throw new CommandError(EXIT.usage, 'nothing follows "--"; for example: trunkline -- npx -y some-server');
     }
     await program.parseAsync(cut < 0 ? [...argv] : argv.slice(0, cut), { from: 'user' });
     return exitCode;
@@ -57,9 +57,7 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
   });
 
   addOptions(
-    program
-      .command('stdio')
-      .description('speak MCP on standard input and output, for clients that only spawn commands'),
+    program.command('stdio').description('serve MCP on standard input and output, for clients that spawn commands'),
   )
     .addOption(KEY_OPTION)
     .argument('[file]', 'configuration file (default: the nearest one)')
@@ -68,7 +66,7 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
       done(await stdio({ file, serverCommand, flags: merged(flags), terminal }));
     });
 
-  addOptions(program.command('check').description('check a configuration and print every problem; exit code 0 or 1'))
+  addOptions(program.command('check').description('print all problems of a configuration; exit code 0 or 1'))
     .argument('[file]', 'configuration file (default: the nearest one)')
     .action(async (file: string | undefined, flags: GatewayFlags) => {
       const { check } = await import('./check.ts');

@@ -4,16 +4,16 @@ import { type GatewayFlags, lines } from './flags.ts';
 
 /** The commands that show how servers are, and what they write. */
 export function addWatchingCommands({ command, input, done }: CommandParts): void {
-  command('status', 'show the servers of the running gateway, or all about one')
-    .argument('[server]', 'only this server, with all that is known of it; or a configuration file')
+  command('status', 'show all servers and what needs action, or the details of one')
+    .argument('[server]', 'name of a server, or a configuration file')
     .action(async (word: string | undefined, flags: GatewayFlags) => {
       const { status } = await import('./servers/status.ts');
       done(await status({ ...input(flags), word }));
     });
 
-  command('logs', 'show the standard error of servers, and their events')
-    .addOption(new Option('-f, --follow', 'go on with what comes, through restarts; Ctrl-C ends it'))
-    .addOption(new Option('-n, --lines <number>', 'so many that are there already').default(100).argParser(lines))
+  command('logs', 'show standard error and state changes of servers')
+    .addOption(new Option('-f, --follow', 'follow new lines, over restarts of the server; Ctrl-C ends it'))
+    .addOption(new Option('-n, --lines <number>', 'number of existing lines').default(100).argParser(lines))
     .argument('[server]', 'only of this server')
     .action(
       async (

@@ -97,7 +97,7 @@ test('what is wrong with what was typed is told with its fix, and nothing is add
     [['add', 'x', '-e', 'A=${NOT_SET_ANYWHERE}', ...SERVER], /TL1203/],
     [['add', 'x'], /name a url, or a command/],
     [['add', 'x', 'http://127.0.0.1:9/', '--ttl', 'soon'], /--ttl takes a time/],
-    [['add', 'x', '-s', 'project', 'http://127.0.0.1:9/'], /files are read and never written/],
+    [['add', 'x', '-s', 'project', 'http://127.0.0.1:9/'], /does not write configuration files/],
     [['add', 'x', '--session', 'none', 'http://127.0.0.1:9/'], /no open session/],
   ];
   for (const [args, words] of cases) {

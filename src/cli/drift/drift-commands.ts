@@ -4,9 +4,9 @@ import { type GatewayFlags, lines } from '../flags.ts';
 
 /** `trunkline drift` and what belongs to it. */
 export function addDriftCommands({ command, input: inputOf, done }: CommandParts): void {
-  const drift = command('drift', 'show what servers offer that is not approved, and what looks poisoned')
+  const drift = command('drift', 'list definitions that changed since approval, and suspicious ones')
     .enablePositionalOptions()
-    .addOption(new Option('--check', 'exit code 6 when something waits for a decision'))
+    .addOption(new Option('--check', 'exit code 6 if definitions wait for approval'))
     .argument('[server]', 'only this server')
     .action(async (server: string | undefined, flags: GatewayFlags & { readonly check?: boolean }) => {
       const commands = await import('./drift.ts');
@@ -15,12 +15,12 @@ export function addDriftCommands({ command, input: inputOf, done }: CommandParts
   /** Flags before the name of a command count as well as flags behind it. */
   const input = (flags: GatewayFlags) => inputOf({ ...drift.opts<GatewayFlags>(), ...flags });
 
-  command('approve', 'approve definitions that were seen: by their code, or as they are shown and confirmed', drift)
-    .addOption(new Option('--all', 'everything of this server that waits'))
-    .addOption(new Option('--seen <code>', 'only if what waits is what `drift` showed with this code'))
-    .addOption(new Option('--unseen', 'whatever is there by then, without being asked').conflicts('seen'))
-    .argument('<server>', 'the server')
-    .argument('[name...]', 'names of tools, prompts or templates; "instructions"; list/name where one is in two lists')
+  command('approve', 'approve definitions: shows them and asks, or takes the code that drift printed', drift)
+    .addOption(new Option('--all', 'all definitions of this server that wait'))
+    .addOption(new Option('--seen <code>', 'approve only what `drift` printed with this code'))
+    .addOption(new Option('--unseen', 'approve without showing and asking').conflicts('seen'))
+    .argument('<server>', 'name of the server')
+    .argument('[name...]', 'names of tools, prompts or templates; "instructions"; list/name if a name is in two lists')
     .action(
       async (
         server: string,
@@ -33,17 +33,17 @@ export function addDriftCommands({ command, input: inputOf, done }: CommandParts
       },
     );
 
-  command('block', 'offer nothing under these names, and refuse calls, until approved', drift)
-    .argument('<server>', 'the server')
+  command('block', 'withhold these names and refuse calls until they are approved', drift)
+    .argument('<server>', 'name of the server')
     .argument('<name...>', 'as for approve')
     .action(async (server: string, names: string[], flags: GatewayFlags) => {
       const { block } = await import('./drift.ts');
       done(await block({ ...input(flags), server, names, all: false }));
     });
 
-  command('history', 'show what was seen of a server and decided, the newest first', drift)
-    .addOption(new Option('-n, --lines <number>', 'so many').default(100).argParser(lines))
-    .argument('<server>', 'the server')
+  command('history', 'list changes and decisions of a server, newest first', drift)
+    .addOption(new Option('-n, --lines <number>', 'number of entries').default(100).argParser(lines))
+    .argument('<server>', 'name of the server')
     .action(async (server: string, flags: GatewayFlags & { readonly lines: number }) => {
       const { history } = await import('./drift.ts');
       done(await history({ ...input(flags), server, lines: flags.lines }));

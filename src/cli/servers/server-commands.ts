@@ -13,44 +13,46 @@ interface AddFlags extends GatewayFlags, ServerFlags {
 
 const CHANGES = {
   remove: 'remove a server that was added at run time',
-  restart: 'stop and start a server',
-  suspend: 'end a server and keep it so, over restarts, until it is resumed; servers of files too',
-  resume: 'let a suspended server run again',
+  restart: 'restart a server',
+  suspend: 'stop a server, of a file too, until it is resumed; lasts over restarts',
+  resume: 'start a suspended server again',
 } as const;
 
 /** The commands that change which servers run. */
 export function addServerCommands({ command, input, done }: CommandParts): void {
-  command('add', 'add a server, for good or for a while: trunkline add <name> <url>, or <name> -- command …')
+  command('add', 'add a server: trunkline add <name> <url>, or <name> -- command …')
     .addOption(
-      new Option('-t, --transport <type>', 'how it is reached; found out where it is left out').choices([
+      new Option('-t, --transport <type>', 'transport of the server (default: detected)').choices([
         'stdio',
         ...URL_KINDS,
       ]),
     )
     .addOption(
-      new Option('-e, --env <NAME=value>', 'a variable of the command; ${NAME} is read when it starts').argParser(
-        collected,
-      ),
+      new Option(
+        '-e, --env <NAME=value>',
+        'environment variable; ${NAME} is expanded when the server starts',
+      ).argParser(collected),
     )
     .addOption(
-      new Option('-H, --header <Name: value>', 'a header of every request; ${NAME} is read when it starts').argParser(
-        collected,
-      ),
+      new Option(
+        '-H, --header <Name: value>',
+        'header of every request; ${NAME} is expanded when the server starts',
+      ).argParser(collected),
     )
     .addOption(
-      new Option('-s, --scope <scope>', 'taken from other clients; local and user mean the data folder').choices([
+      new Option('-s, --scope <scope>', 'as in other clients; local and user mean the data folder').choices([
         'local',
         'user',
         'project',
       ]),
     )
-    .addOption(new Option('--description <text>', 'for people'))
-    .addOption(new Option('--replace', 'take the place of the one that was added under this name'))
-    .addOption(new Option('--ttl <time>', 'gone after so long, such as 90s or 2h, and with the gateway'))
-    .addOption(new Option('--session <label>', 'gone with this client session, and with the gateway'))
-    .addOption(new Option('--no-wait', 'do not wait until it has come up'))
-    .argument('<name>', 'its name')
-    .argument('[urlOrCommand]', 'where it is, or what to run')
+    .addOption(new Option('--description <text>', 'text for people'))
+    .addOption(new Option('--replace', 'replace the added server of this name'))
+    .addOption(new Option('--ttl <time>', 'remove it after this time, such as 90s or 2h, and when the gateway stops'))
+    .addOption(new Option('--session <label>', 'remove it when this client session ends, and when the gateway stops'))
+    .addOption(new Option('--no-wait', 'do not wait until the server has started'))
+    .argument('<name>', 'name of the server')
+    .argument('[urlOrCommand]', 'address, or command')
     .argument('[args...]', 'arguments of the command')
     .action(async (name: string, target: string | undefined, words: string[], flags: AddFlags) => {
       const { add } = await import('./change-servers.ts');
@@ -63,14 +65,14 @@ export function addServerCommands({ command, input, done }: CommandParts): void 
     });
   for (const [change, description] of Object.entries(CHANGES) as [keyof typeof CHANGES, string][]) {
     command(change, description)
-      .argument('<server>', 'its name')
+      .argument('<server>', 'name of the server')
       .action(async (name: string, flags: GatewayFlags) => {
         const { changeServer } = await import('./change-servers.ts');
         done(await changeServer({ ...input(flags), name, change }));
       });
   }
-  command('restore', 'go back to the last good snapshot of what was decided at run time, when that is damaged')
-    .addOption(new Option('--empty', 'begin without it instead'))
+  command('restore', 'restore the last good snapshot of a damaged run-time store')
+    .addOption(new Option('--empty', 'start with an empty store instead'))
     .action(async (flags: GatewayFlags & { readonly empty?: boolean }) => {
       const { restore } = await import('./restore.ts');
       done(await restore({ ...input(flags), empty: flags.empty === true }));

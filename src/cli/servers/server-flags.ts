@@ -13,7 +13,7 @@ export interface ServerFlags {
 export function definitionFrom(flags: ServerFlags, target: string | undefined, words: readonly string[]): object {
   const { transport, env = [], header = [], scope, description } = flags;
   if (scope === 'project') {
-    throw usage('files are read and never written: write the server into the file, or leave out "-s project"');
+    throw usage('the gateway does not write configuration files: add the server to the file, or omit "-s project"');
   }
   const command = [...(target === undefined ? [] : [target]), ...words];
   if (command.length === 0)
