@@ -140,9 +140,33 @@ test('only dispatch sends requests to servers: the rest of the gateway has no po
     sends.map(({ path }) => path),
     ['src/gateway/dispatch/dispatch.ts'],
   );
-  // `attach` of the gateway gets the port and gives it to dispatch.
+  // `attach` of the gateway gets the port and gives it to dispatch; `known-servers` is the port without `call`.
   const port = gateway.filter(({ text }) => /\bUpstreams\b[^;]*} from '[./]+\/model\/ports\.ts'/.test(text));
-  assert.deepEqual(port.map(({ path }) => path).sort(), ['src/gateway/dispatch/dispatch.ts', 'src/gateway/gateway.ts']);
+  assert.deepEqual(port.map(({ path }) => path).sort(), [
+    'src/gateway/dispatch/dispatch.ts',
+    'src/gateway/gateway.ts',
+    'src/gateway/known-servers.ts',
+  ]);
+});
+
+test('only policies decide what a caller may have: no other file of the gateway asks for rights, filters, pins or headers', () => {
+  const gateway = product.filter(
+    ({ path }) => path.startsWith('src/gateway/') && !path.startsWith('src/gateway/policy/'),
+  );
+  const checks =
+    /\b(?:mayUse|filterAllows|filtersAny|whyWithheld|paramHeadersFault|isBlocked|isClosed|callsPerMinute)\b|\bprincipal\.servers\b|\bcatalog\.withheld\b/;
+  assert.deepEqual(
+    gateway
+      .filter(({ text }) => checks.test(stripComments(text)))
+      .map(({ path }) => path)
+      .sort(),
+    // What the operator pinned, which the policy `approved` asks; whose rights have changed.
+    ['src/gateway/drift/guards.ts', 'src/gateway/listens.ts'],
+  );
+  const policies = gateway.filter(({ imports }) =>
+    imports.some((path) => /gateway\/policy\/(?:tool-filter|param-headers|rate-limit)\.ts$/.test(path)),
+  );
+  assert.deepEqual(policies, [], 'policies are asked by way of the one list');
 });
 
 test('drivers are named only where they live and in the composition root', () => {

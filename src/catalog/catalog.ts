@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Era, Message } from '../model/message.ts';
-import type { ListKind } from '../model/server-catalog.ts';
+import type { ListKind, ServerCatalog } from '../model/server-catalog.ts';
 import { listOf } from '../protocol/methods.ts';
 import {
   type CatalogMember,
@@ -14,7 +14,7 @@ import type { CursorWriter } from './cursor.ts';
 import { type ExposedItem, writeItems } from './exposed-items.ts';
 import { type NameNotice, toolNameFault } from './exposed-names.ts';
 import { ListPages } from './list-pages.ts';
-import { NameTable, type TableEntry, type Target } from './name-table.ts';
+import { type NamedItem, NameTable, type TableEntry } from './name-table.ts';
 import { ResourceTable, type ResourceTarget } from './resource-table.ts';
 
 interface MergeOptions {
@@ -61,7 +61,7 @@ export class Catalog {
   readonly #parts: CatalogParts;
   readonly #pages = new Map<string, ListPages>();
   readonly #digests = new Map<ListKind, string>();
-  readonly #eras: ReadonlyMap<string, Era>;
+  readonly #catalogs: ReadonlyMap<string, ServerCatalog | null>;
 
   constructor(parts: CatalogParts) {
     this.#parts = parts;
@@ -72,17 +72,15 @@ export class Catalog {
     this.declared = parts.declared;
     this.notices = parts.notices;
     this.complete = parts.members.every((member) => member.catalog !== null);
-    this.#eras = new Map(
-      parts.members.flatMap((m) => (m.catalog === null ? [] : [[m.server, m.catalog.handshake.era]])),
-    );
+    this.#catalogs = new Map(parts.members.map(({ server, catalog }) => [server, catalog]));
     this.resourceServers = parts.members
       .filter(({ server }) => parts.declared.get(server)?.resources === true)
       .map(({ server }) => server);
   }
 
-  /** The era of a member; undefined while nothing is known of it. */
-  eraOf(server: string): Era | undefined {
-    return this.#eras.get(server);
+  /** What is known of a member; null for nothing. */
+  catalogOf(server: string): ServerCatalog | null {
+    return this.#catalogs.get(server) ?? null;
   }
 
   /** Members that declare an extension with this method, in order. */
@@ -90,16 +88,16 @@ export class Catalog {
     return serversWithMethod(this.members, this.declared, method);
   }
 
-  tool(name: string): Target | null {
+  tool(name: string): NamedItem | null {
     return this.#parts.tools.find(name);
   }
 
   /** What is offered of one server. */
-  toolsOf(server: string): readonly Target[] {
+  toolsOf(server: string): readonly NamedItem[] {
     return this.#parts.tools.targets.filter((target) => target.server === server);
   }
 
-  prompt(name: string): Target | null {
+  prompt(name: string): NamedItem | null {
     return this.#parts.prompts.find(name);
   }
 

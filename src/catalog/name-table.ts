@@ -3,7 +3,7 @@ import type { Capability } from '../model/server-catalog.ts';
 import { exposeNames, type NameNotice, withoutBridgePrefix } from './exposed-names.ts';
 
 /** Where an exposed name leads. */
-export interface Target {
+export interface NamedItem {
   readonly server: string;
   /** The server's own name for it. */
   readonly name: string;
@@ -25,11 +25,11 @@ export interface TableEntry {
  */
 export class NameTable {
   /** Offered entries in the order given. */
-  readonly targets: readonly Target[];
+  readonly targets: readonly NamedItem[];
   readonly notices: readonly NameNotice[];
-  readonly #exposed = new Map<string, Target>();
-  readonly #whole = new Map<string, Target>();
-  readonly #bare = new Map<string, Target[]>();
+  readonly #exposed = new Map<string, NamedItem>();
+  readonly #whole = new Map<string, NamedItem>();
+  readonly #bare = new Map<string, NamedItem[]>();
   readonly #bridged: boolean;
 
   /** `bridged`: no server is called `mcp`, so that `mcp__` can only be a bridging client's prefix. */
@@ -37,7 +37,7 @@ export class NameTable {
     this.#bridged = bridged;
     const { names, notices } = exposeNames(entries.map(({ server, item }) => ({ server, name: item.key })));
     this.notices = notices;
-    const targets: Target[] = [];
+    const targets: NamedItem[] = [];
     entries.forEach(({ server, item }, i) => {
       const exposed = names[i];
       if (exposed === null || exposed === undefined) return;
@@ -53,7 +53,7 @@ export class NameTable {
     this.targets = targets;
   }
 
-  find(name: string): Target | null {
+  find(name: string): NamedItem | null {
     const direct = this.#exposed.get(name) ?? this.#whole.get(name);
     if (direct !== undefined) return direct;
     const inner = this.#bridged ? withoutBridgePrefix(name) : null;
@@ -66,7 +66,7 @@ export class NameTable {
   }
 
   /** The targets a bare name could mean; more than one says why `find` gave none. */
-  namesakes(name: string): readonly Target[] {
+  namesakes(name: string): readonly NamedItem[] {
     return this.#bare.get(name) ?? [];
   }
 }

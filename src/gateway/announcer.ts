@@ -1,14 +1,14 @@
-import { mayUse } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
 import type { ClientStreams } from '../model/ports.ts';
 import type { ListKind } from '../model/server-catalog.ts';
 import { notification } from '../protocol/compose.ts';
 import { LIST_METHODS } from '../protocol/methods.ts';
-import type { KnownServers } from './dispatch/dispatch.ts';
+import type { KnownServers } from './known-servers.ts';
 import type { Listens } from './listens.ts';
 import type { Catalogs } from './lists/catalogs.ts';
 import { changedMethods, declaredMethods, type ListChange, methodsDue, type Recipient } from './lists/list-changes.ts';
 import type { SeenSessions } from './lists/seen-sessions.ts';
+import { sees } from './policy/access.ts';
 
 /** Changes come in bursts (three lists of one server, servers starting together); clients are notified once. */
 const COALESCE_MS = 50;
@@ -178,7 +178,7 @@ export class Announcer {
   }
 
   #latelyFor(server: string, { client, endpoint }: Recipient): ReadonlySet<string> {
-    if (!mayUse(client.principal, server) || (endpoint.kind === 'server' && endpoint.server !== server)) return NONE;
+    if (!sees(client.principal, server) || (endpoint.kind === 'server' && endpoint.server !== server)) return NONE;
     return changedMethods(this.#lately.get(server)?.kinds ?? []);
   }
 
@@ -188,7 +188,7 @@ export class Announcer {
     keys: ReadonlyMap<string, ReadonlySet<string> | null>,
     to: Recipient | null,
   ): ReadonlySet<string> {
-    if (to === null || !mayUse(to.client.principal, server)) return NONE;
+    if (to === null || !sees(to.client.principal, server)) return NONE;
     if (to.endpoint.kind === 'server' && to.endpoint.server !== server) return NONE;
     const { upstreams } = this.#deps;
     const key = upstreams.sessionKey(server, to.client);

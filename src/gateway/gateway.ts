@@ -1,27 +1,20 @@
-import { aggregateCapabilities, aggregateInstructions } from '../catalog/aggregate-handshake.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { ClientProfile, Principal } from '../model/client-profile.ts';
 import type { Endpoint, Exchange, Exchanges } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
-import { eraOf, type Message } from '../model/message.ts';
+import type { Message } from '../model/message.ts';
 import { answer, failure, inPlaceOf, isForOneCaller, type Outcome } from '../model/outcome.ts';
 import type { ClientStreams, ConnectionChange, StateLoss, UpstreamEvents, Upstreams } from '../model/ports.ts';
-import { systemRandom } from '../model/random.ts';
-import { sealingOf } from '../model/sealing.ts';
 import type { ListKind, ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
-import { LISTEN } from '../protocol/methods.ts';
 import { resultToStateless } from '../protocol/stateless/result-to-stateless.ts';
 import { sessionLabel } from '../telemetry/session-label.ts';
-import { Dispatch } from './dispatch/dispatch.ts';
-import { InputStates } from './dispatch/input-states.ts';
 import type { Drift } from './drift/drift.ts';
 import { ExchangeLog } from './exchange-log.ts';
 import type { HandshakeView } from './handshake-view.ts';
 import { OperationMeter } from './operation-meter.ts';
 import { assemble, type GatewayDeps, type Parts } from './parts.ts';
 import { refuseAccess } from './policy/access.ts';
-import { StateSealer } from './state-sealer.ts';
 import type { Watched } from './subscriptions/resource-watches.ts';
 import { updateOf } from './subscriptions/subscriptions.ts';
 
@@ -64,16 +57,14 @@ export class Gateway implements Exchanges, UpstreamEvents {
 
   /** Joins the rooms on both sides, which need the gateway to be built. Once, before the first exchange. */
   attach(upstreams: Upstreams, streams: ClientStreams): void {
-    const { clock, keys } = this.#deps;
     this.#streams = streams;
-    const sealing = sealingOf(keys, (key) => new StateSealer({ key, clock, random: systemRandom }));
-    const dispatch = new Dispatch(upstreams, new InputStates(sealing, clock));
-    this.#parts = assemble(this.#deps, this.#serverInfo, upstreams, dispatch, streams);
+    this.#parts = assemble(this.#deps, this.#serverInfo, upstreams, streams);
   }
 
   run(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
     try {
-      const ended = this.#dispatch(exchange, endpoint).then(
+      this.#parts.sessions.see(exchange.client, endpoint);
+      const ended = this.#parts.requests.run(exchange, endpoint).then(
         (outcome) => this.#log.ended(exchange, endpoint, this.#named(exchange, endpoint, outcome)),
         (cause) => this.#defect(exchange, cause),
       );
@@ -84,25 +75,13 @@ export class Gateway implements Exchanges, UpstreamEvents {
   }
 
   /** What the endpoint says of itself to this client; waits at most `waitMs` for servers that were never listed. */
-  async handshake(endpoint: Endpoint, client: ClientProfile, waitMs: number): Promise<HandshakeView | GatewayError> {
-    const { single, catalogs, sessions } = this.#parts;
-    if (endpoint.kind === 'server') {
-      const refused = refuseAccess(client.principal, endpoint.server);
-      return refused ?? (await single.handshake(endpoint.server, client, waitMs));
-    }
-    // Seen before the wait: should the session end meanwhile, it is forgotten and stays so.
-    sessions.see(client, endpoint);
-    const catalog = await catalogs.ready(client, waitMs);
-    const seen = client.sessionId === null ? null : sessions.get(client.sessionId);
-    if (seen !== null) seen.announced = catalog;
-    return {
-      serverInfo: this.#serverInfo,
-      capabilities: aggregateCapabilities(catalog, eraOf(client.revision)),
-      instructions: aggregateInstructions(catalog),
-      handshake: null,
-      ttlMs: 0,
-      cacheScope: 'private',
-    };
+  handshake(endpoint: Endpoint, client: ClientProfile, waitMs: number): Promise<HandshakeView | GatewayError> {
+    return this.#parts.requests.resolverOf(endpoint).handshake(endpoint, client, waitMs);
+  }
+
+  /** Sends a request of an embedding program to the server itself; the endpoints answer `ping` without it. */
+  ask(server: string, exchange: Exchange): Promise<Outcome> {
+    return this.#parts.dispatch.callServer(server, exchange.request, exchange);
   }
 
   /** The aggregate's catalogue for this client; waits at most `waitMs` for servers that were never listed. */
@@ -234,17 +213,6 @@ export class Gateway implements Exchanges, UpstreamEvents {
 
   statusChanged(server: string, status: ServerStatus): void {
     this.#deps.logger.debug('server_status', { server, state: status.state, health: status.health });
-  }
-
-  #dispatch(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
-    const { aggregate, single, listens, sessions } = this.#parts;
-    sessions.see(exchange.client, endpoint);
-    const { request } = exchange;
-    const listen = request.era === 'stateless' && request.method === LISTEN;
-    if (endpoint.kind === 'aggregate') return listen ? listens.run(exchange, endpoint) : aggregate.run(exchange);
-    const refused = refuseAccess(exchange.client.principal, endpoint.server);
-    if (refused !== null) return Promise.resolve(failure(refused));
-    return listen ? listens.run(exchange, endpoint) : single.run(exchange, endpoint.server);
   }
 
   /** The answer with who gives it, where it does not say: the server on its own endpoint, on the aggregate the gateway. */

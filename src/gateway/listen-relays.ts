@@ -3,15 +3,17 @@ import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import { request } from '../protocol/compose.ts';
-import type { Dispatch, KnownServers } from './dispatch/dispatch.ts';
+import type { Dispatch } from './dispatch/dispatch.ts';
+import type { KnownServers } from './known-servers.ts';
 import { declaredMethods } from './lists/list-changes.ts';
 import { OwnExchange } from './own-exchange.ts';
-import type { AggregateResources } from './resolve/aggregate-resources.ts';
+import type { Resolver } from './resolve/resolver.ts';
 import { exposedUpdate } from './subscriptions/exposed-update.ts';
 import type { Listen } from './subscriptions/listen.ts';
 import { LIST_FLAGS, type ListenFilter } from './subscriptions/listen-filter.ts';
 import type { ResourceWatches } from './subscriptions/resource-watches.ts';
 import type { SharedListens } from './subscriptions/shared-listens.ts';
+import { Target } from './target.ts';
 import type { TaskIds } from './tasks/task-ids.ts';
 import type { ListenedTasks, TaskListens } from './tasks/task-listens.ts';
 
@@ -21,7 +23,6 @@ const CATALOG_WAIT_MS = 2_000;
 export interface ListenRelaysDeps {
   readonly upstreams: KnownServers;
   readonly dispatch: Dispatch;
-  readonly resources: AggregateResources;
   readonly watches: ResourceWatches;
   readonly sharedListens: SharedListens;
   readonly tasks: TaskIds;
@@ -59,15 +60,20 @@ export class ListenRelays {
   }
 
   /** Resolves with what is honoured, when the servers have said so or have had their time. */
-  async open(listen: Listen, filter: ListenFilter): Promise<Honoured> {
+  async open(listen: Listen, filter: ListenFilter, resolver: Resolver): Promise<Honoured> {
     const tasks = this.#deps.listened.open(listen, filter.taskIds);
-    const shares = await this.#shares(listen, filter, tasks);
+    const shares = await this.#shares(listen, filter, tasks, resolver);
     const honoured = await Promise.all(Array.from(shares, ([server, share]) => this.#relay(listen, server, share)));
     const relayed = honoured.flatMap(({ taskIds }) => taskIds);
     return { uris: honoured.flatMap(({ uris }) => uris), taskIds: [...tasks.here, ...relayed] };
   }
 
-  async #shares(listen: Listen, filter: ListenFilter, tasks: ListenedTasks): Promise<Map<string, Share>> {
+  async #shares(
+    listen: Listen,
+    filter: ListenFilter,
+    tasks: ListenedTasks,
+    resolver: Resolver,
+  ): Promise<Map<string, Share>> {
     const shares = new Map<string, Share>();
     const shareOf = (server: string): Share => {
       let share = shares.get(server);
@@ -76,14 +82,12 @@ export class ListenRelays {
     };
     const { endpoint, exchange } = listen;
     for (const uri of filter.uris) {
-      if (endpoint.kind === 'server') {
-        shareOf(endpoint.server).uris.set(uri, uri);
-        continue;
-      }
-      const found = await this.#deps.resources.find(exchange, uri);
+      const found = await resolver.resource(exchange, endpoint, uri);
       if (found instanceof GatewayError) continue;
-      if ('server' in found) shareOf(found.server).uris.set(found.uri, uri);
-      else if (found.length === 1) shareOf(found[0]!).uris.set(uri, uri);
+      const targets: readonly Target[] = found instanceof Target ? [found] : found;
+      const [target] = targets;
+      if (targets.length !== 1 || (await this.#deps.dispatch.admit(target!, exchange)) !== null) continue;
+      shareOf(target!.server).uris.set(target!.name as string, uri);
     }
     for (const [server, taskIds] of tasks.there) {
       for (const [own, taskId] of taskIds) shareOf(server).taskIds.set(own, taskId);
@@ -122,8 +126,9 @@ export class ListenRelays {
       Array.from(uris, async ([uri, exposed]) => {
         const message = request('resources/subscribe', '0', JSON.stringify({ uri }), 'stateful');
         const own = new OwnExchange(listen.exchange.id, message, listen.client);
+        const target = new Target(listen.client.principal, server, 'resource', message, null, uri, exposed);
         const outcome = await watches.watch(listen, { server, uri, exposed }, () =>
-          dispatch.call(server, message, own),
+          dispatch.call(target, message, own),
         );
         if (outcome.kind !== 'answer' || outcome.message.kind !== 'result') return [];
         listen.onEnd(() => watches.leave(listen, { server, uri }));

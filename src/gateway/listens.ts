@@ -5,10 +5,11 @@ import { failure, type Outcome } from '../model/outcome.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import { notification } from '../protocol/compose.ts';
 import { declaresTasksExtension } from '../protocol/tasks/extension.ts';
-import type { KnownServers } from './dispatch/dispatch.ts';
+import type { KnownServers } from './known-servers.ts';
 import type { ListenRelays } from './listen-relays.ts';
 import type { Catalogs } from './lists/catalogs.ts';
 import { type ListChange, methodsDue } from './lists/list-changes.ts';
+import type { Resolver } from './resolve/resolver.ts';
 import { Listen } from './subscriptions/listen.ts';
 import { LIST_FLAGS, type ListenFilter, listenFilter } from './subscriptions/listen-filter.ts';
 import type { ListenMirror } from './subscriptions/listen-mirror.ts';
@@ -52,7 +53,7 @@ export class Listens {
   }
 
   /** Runs until the client goes or the gateway ends it. Access to a server's endpoint was checked before. */
-  async run(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
+  async run(exchange: Exchange, endpoint: Endpoint, resolver: Resolver): Promise<Outcome> {
     const filter = listenFilter(exchange.request);
     if (filter instanceof GatewayError) return failure(filter);
     // SEP-2663 §Task Status Notifications.
@@ -71,7 +72,7 @@ export class Listens {
     listen.onEnd(() => this.#forget(listen, filter));
     if (this.#draining) listen.complete();
     else if (mirrored) this.#deps.mirror.open(listen, endpoint.server, filter);
-    else void this.#start(listen, filter, flags);
+    else void this.#start(listen, filter, flags, resolver);
     return listen.ended;
   }
 
@@ -107,10 +108,10 @@ export class Listens {
     return upstreams.knownCatalog(server, client) ?? upstreams.catalog(server, client, CATALOG_WAIT_MS);
   }
 
-  async #start(listen: Listen, filter: ListenFilter, flags: readonly string[]): Promise<void> {
+  async #start(listen: Listen, filter: ListenFilter, flags: readonly string[], resolver: Resolver): Promise<void> {
     const honoured: Record<string, unknown> = Object.fromEntries(flags.map((flag) => [flag, true]));
     try {
-      const relayed = await this.#deps.relays.open(listen, filter);
+      const relayed = await this.#deps.relays.open(listen, filter, resolver);
       if (filter.uris.length > 0 && relayed.uris.length > 0) honoured['resourceSubscriptions'] = relayed.uris;
       if (filter.taskIds.length > 0 && relayed.taskIds.length > 0) honoured['taskIds'] = relayed.taskIds;
     } catch (cause) {

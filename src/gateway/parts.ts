@@ -9,23 +9,26 @@ import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { Announcer } from './announcer.ts';
 import { AnswerCache } from './cache/answer-cache.ts';
-import type { Dispatch, KnownServers } from './dispatch/dispatch.ts';
+import { Dispatch, type ServerCalls } from './dispatch/dispatch.ts';
+import { InputStates } from './dispatch/input-states.ts';
 import { Drift, type DriftDeps } from './drift/drift.ts';
 import { GuardedUpstreams } from './drift/guarded-upstreams.ts';
+import type { KnownServers } from './known-servers.ts';
 import { ListenRelays } from './listen-relays.ts';
 import { Listens } from './listens.ts';
 import { AggregateLists } from './lists/aggregate-lists.ts';
 import { Catalogs } from './lists/catalogs.ts';
 import { SeenSessions } from './lists/seen-sessions.ts';
 import type { RequestEnded } from './operation-meter.ts';
+import { Policies } from './policy/policies.ts';
+import { Requests } from './requests.ts';
 import { Aggregate } from './resolve/aggregate.ts';
 import { AggregateExtensions } from './resolve/aggregate-extensions.ts';
-import { AggregateResources } from './resolve/aggregate-resources.ts';
 import { LogLevels } from './resolve/log-levels.ts';
-import { ServerEndpoint } from './resolve/server-endpoint.ts';
+import { SingleServer } from './resolve/single-server.ts';
 import { Sealer } from './sealer.ts';
 import { ServerEvents } from './server-events.ts';
-import { ServerIndex } from './server-index.ts';
+import { StateSealer } from './state-sealer.ts';
 import { ListenMirror } from './subscriptions/listen-mirror.ts';
 import { ResourceWatches, type Watched } from './subscriptions/resource-watches.ts';
 import { SharedListens } from './subscriptions/shared-listens.ts';
@@ -72,6 +75,7 @@ const MAX_TIMEOUT_MS = 600_000;
 /** What the gateway is made of, between the rooms on its two sides. */
 export interface Parts {
   readonly upstreams: KnownServers;
+  readonly dispatch: Dispatch;
   readonly cache: AnswerCache;
   readonly catalogs: Catalogs;
   readonly sessions: SeenSessions;
@@ -82,35 +86,37 @@ export interface Parts {
   readonly announcer: Announcer;
   readonly tasks: Tasks;
   readonly events: ServerEvents;
-  readonly aggregate: Aggregate;
-  readonly single: ServerEndpoint;
+  readonly requests: Requests;
   readonly drift: Drift | null;
 }
 
 export function assemble(
   deps: GatewayDeps,
   serverInfo: string,
-  known: KnownServers,
-  dispatch: Dispatch,
+  port: KnownServers & ServerCalls,
   streams: ClientStreams,
 ): Parts {
-  const { clock, keys, firstListWaitMs } = deps;
-  const drift = driftOf(deps, known, (server, lists) => {
+  const { clock, keys, firstListWaitMs, metrics } = deps;
+  const drift = driftOf(deps, port, (server, lists) => {
     catalogs.invalidate();
     announcer.redefined(server, lists);
   });
-  const upstreams = drift === null ? known : new GuardedUpstreams(known, drift.guards);
+  const upstreams = drift === null ? port : new GuardedUpstreams(port, drift.guards);
+  const policies = new Policies({ upstreams, clock, guards: drift?.guards ?? null });
+  const states = sealingOf(keys, (key) => new StateSealer({ key, clock, random: systemRandom }));
+  const dispatch = new Dispatch(port, upstreams, policies, new InputStates(states, clock));
   const cursors = new CursorCodec(keys);
   const sealing = sealingOf(keys, (key) => new Sealer(key));
   const ids = new TaskIds(sealing);
   const catalogs = new Catalogs({ upstreams, clock, cursors, serverInfo });
   const logLevels = new LogLevels(upstreams, dispatch, catalogs);
   const sessions = new SeenSessions(catalogs);
-  const servers = new ServerIndex(upstreams);
-  const cache = new AnswerCache({ upstreams, dispatch, servers, clock, metrics: deps.metrics });
+  const cache = new AnswerCache({ upstreams, dispatch, policies, clock, metrics });
   const watches = new ResourceWatches(upstreams, dispatch, clock);
   const missed = (server: string) => cache.outdated(server, null);
   const sharedListens = new SharedListens({ upstreams, dispatch, clock, missed });
+  const { givenUp, subscribed, subscribedElsewhere } = deps;
+  const elsewhere = { givenUp, subscribed, subscribedElsewhere };
   const subscriptions = new Subscriptions({
     upstreams,
     dispatch,
@@ -118,11 +124,8 @@ export function assemble(
     sessions,
     watches,
     sharedListens,
-    givenUp: deps.givenUp,
-    subscribed: deps.subscribed,
-    subscribedElsewhere: deps.subscribedElsewhere,
+    ...elsewhere,
   });
-  const resources = new AggregateResources({ upstreams, dispatch, cache, catalogs, subscriptions, firstListWaitMs });
   const tasks = new Tasks({
     upstreams,
     dispatch,
@@ -139,19 +142,24 @@ export function assemble(
       return seen === null ? null : { endpoint: seen.endpoint, principal: seen.client.principal };
     },
   });
-  const relays = new ListenRelays({
-    upstreams,
-    dispatch,
-    resources,
-    watches,
-    sharedListens,
-    tasks: ids,
-    listened: tasks.listens,
-  });
+  const relays = new ListenRelays({ upstreams, dispatch, watches, sharedListens, tasks: ids, listened: tasks.listens });
   const listens = new Listens({ upstreams, catalogs, relays, mirror: new ListenMirror(dispatch, clock, missed) });
   const announcer = new Announcer({ upstreams, clock, streams, catalogs, sessions, listens });
+  const aggregate = new Aggregate({
+    upstreams,
+    policies,
+    catalogs,
+    sessions,
+    lists: new AggregateLists({ catalogs, sessions, cursors, clock, firstListWaitMs }),
+    extensions: new AggregateExtensions({ upstreams, dispatch, catalogs, clock, firstListWaitMs }),
+    logLevels,
+    serverInfo,
+    firstListWaitMs,
+  });
+  const single = new SingleServer({ upstreams, dispatch, policies, cache, logLevels, clock, drift });
   return {
     upstreams,
+    dispatch,
     cache,
     catalogs,
     sessions,
@@ -161,30 +169,18 @@ export function assemble(
     listens,
     announcer,
     tasks,
-    events: new ServerEvents({
-      streams,
-      catalogs,
-      sessions,
-      watches,
-      announcer,
-      ids,
-      tasks,
-    }),
-    aggregate: new Aggregate({
+    events: new ServerEvents({ streams, catalogs, sessions, watches, announcer, ids, tasks }),
+    requests: new Requests({
       upstreams,
       dispatch,
-      catalogs,
-      lists: new AggregateLists({ catalogs, sessions, cursors, clock, firstListWaitMs }),
-      resources,
-      extensions: new AggregateExtensions({ upstreams, dispatch, catalogs, clock, firstListWaitMs }),
+      aggregate,
+      single,
+      cache,
+      subscriptions,
+      listens,
       tasks,
       taskIds: ids,
-      logLevels,
-      servers,
-      drift,
-      firstListWaitMs,
     }),
-    single: new ServerEndpoint({ upstreams, dispatch, cache, servers, subscriptions, tasks, logLevels, clock, drift }),
     drift,
   };
 }

@@ -1,4 +1,3 @@
-import { mayUse } from '../model/client-profile.ts';
 import { CATALOGUE } from '../model/error-catalogue.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
@@ -8,6 +7,7 @@ import { listsChangedBy } from '../protocol/methods.ts';
 import type { Announcer } from './announcer.ts';
 import type { Catalogs } from './lists/catalogs.ts';
 import type { SeenSession, SeenSessions } from './lists/seen-sessions.ts';
+import { sees } from './policy/access.ts';
 import { exposedUpdate, updatedUri } from './subscriptions/exposed-update.ts';
 import type { ResourceWatches } from './subscriptions/resource-watches.ts';
 import type { TaskIds } from './tasks/task-ids.ts';
@@ -64,7 +64,7 @@ export class ServerEvents {
       return refusal(message, 'this connection belongs to no single client that could be asked');
     }
     const seen = this.#deps.sessions.get(sessionId);
-    if (seen !== null && !mayUse(seen.client.principal, server))
+    if (seen !== null && !sees(seen.client.principal, server))
       return refusal(message, 'the client may not use this server');
     try {
       const reply = await this.#deps.streams.ask(sessionId, this.#outward(server, seen, message), server);
@@ -118,7 +118,7 @@ export class ServerEvents {
 
   #mayHear(sessionId: string, server: string): boolean {
     const seen = this.#deps.sessions.get(sessionId);
-    return seen === null || mayUse(seen.client.principal, server);
+    return seen === null || sees(seen.client.principal, server);
   }
 
   #outward(server: string, seen: SeenSession | null, message: Message): Message {

@@ -68,8 +68,8 @@ export const S2: readonly Mutation[] = [
     row: 'S2.7',
     what: 'a ping asks nobody',
     file: 'src/app/embedding/gateway-client.ts',
-    find: 'const outcome = await everywhere.call(this.name, question, exchange);',
-    replace: "const outcome = { kind: everywhere && exchange ? 'result' : 'failure' } as any;",
+    find: 'const outcome = await gateway.ask(this.name, exchange);',
+    replace: "const outcome = { kind: gateway && exchange ? 'result' : 'failure' } as any;",
   },
   {
     row: 'S2.8',

@@ -1,6 +1,7 @@
 import { Dispatch } from '../../src/gateway/dispatch/dispatch.ts';
 import { InputStates } from '../../src/gateway/dispatch/input-states.ts';
 import { Gateway, type GatewayDeps } from '../../src/gateway/gateway.ts';
+import { Policies } from '../../src/gateway/policy/policies.ts';
 import { ANONYMOUS, type ClientProfile, mayUse, type Principal } from '../../src/model/client-profile.ts';
 import type { Endpoint, Exchange } from '../../src/model/exchange.ts';
 import { GatewayError } from '../../src/model/gateway-error.ts';
@@ -29,7 +30,9 @@ export function dispatchTo(upstreams: Upstreams): Dispatch {
   const unused = (): never => {
     throw new Error('no state is sealed in this test');
   };
-  return new Dispatch(upstreams, new InputStates({ seal: unused, open: unused }, new FakeClock()));
+  const clock = new FakeClock();
+  const policies = new Policies({ upstreams, clock, guards: null });
+  return new Dispatch(upstreams, upstreams, policies, new InputStates({ seal: unused, open: unused }, clock));
 }
 
 export function agent(name: string, ...servers: string[]): Principal {

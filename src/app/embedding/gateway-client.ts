@@ -72,12 +72,12 @@ export class GatewayClient implements AgentClient {
 
   /** A real question to the server: `ping`, or `server/discover` where there is none. Resolves with the milliseconds. */
   async ping(): Promise<number> {
-    const { operator, random, everywhere } = this.#rooms;
+    const { operator, random, gateway } = this.#rooms;
     const stateless = this.#catalog()?.handshake.era === 'stateless';
     const question = stateless ? discoverRequest('1', operator.profile) : request('ping', '1', null, 'stateful');
     const exchange = new OwnExchange(`ping-${random.hex(6)}`, question, operator.profile);
     const start = performance.now();
-    const outcome = await everywhere.call(this.name, question, exchange);
+    const outcome = await gateway.ask(this.name, exchange);
     if (outcome.kind === 'failure') throw outcome.error;
     return performance.now() - start;
   }

@@ -16,7 +16,8 @@ import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import { MAX_TTL_MS } from '../../protocol/cache-hints.ts';
 import { errorAnswer, notification, request, result } from '../../protocol/compose.ts';
 import { Metrics } from '../../telemetry/metrics.ts';
-import { ServerIndex } from '../server-index.ts';
+import { Policies } from '../policy/policies.ts';
+import { Target } from '../target.ts';
 import { AnswerCache } from './answer-cache.ts';
 
 const STATELESS = { era: 'stateless' as const };
@@ -36,11 +37,12 @@ class Bench {
     this.upstreams.list = [serverNamed('one', more), serverNamed('two', more)];
     for (const name of ['one', 'two']) this.upstreams.known.set(name, serverCatalog(name, STATELESS));
     this.upstreams.respond = () => this.numbered();
-    const servers = new ServerIndex(this.upstreams);
+    const { upstreams, clock } = this;
+    const policies = new Policies({ upstreams, clock, guards: null });
     this.cache = new AnswerCache({
       upstreams: this.upstreams,
       dispatch: dispatchTo(this.upstreams),
-      servers,
+      policies,
       clock: this.clock,
       metrics: this.metrics,
     });
@@ -59,7 +61,10 @@ class Bench {
   }
 
   send(exchange: BenchExchange, server = 'one'): Promise<Outcome> {
-    return this.cache.call(server, exchange.request, exchange);
+    const { client, request } = exchange;
+    const target = new Target(client.principal, server, 'resource', request, null);
+    target.admitted = true;
+    return this.cache.call(target, request, exchange);
   }
 
   /** The answer's result. */

@@ -6,8 +6,10 @@ import type { Server } from '../../model/server.ts';
 import { cacheHints } from '../../protocol/cache-hints.ts';
 import { resultType } from '../../protocol/stateless/result-type.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
-import type { Dispatch, KnownServers } from '../dispatch/dispatch.ts';
-import type { ServerIndex } from '../server-index.ts';
+import type { Dispatch } from '../dispatch/dispatch.ts';
+import type { KnownServers } from '../known-servers.ts';
+import type { Policies } from '../policy/policies.ts';
+import type { Target } from '../target.ts';
 import { AnswerStore } from './answer-store.ts';
 import { type CacheKey, cacheKey } from './cache-key.ts';
 import { CacheMeter } from './cache-meter.ts';
@@ -22,15 +24,15 @@ const STALE_MS = 10 * 60_000;
 export interface AnswerCacheDeps {
   readonly upstreams: Pick<KnownServers, 'knownCatalog'>;
   readonly dispatch: Dispatch;
-  readonly servers: ServerIndex;
+  readonly policies: Policies;
   readonly clock: Clock;
   readonly metrics: Metrics | undefined;
 }
 
 /**
  * Answers of stateless servers, kept and shared as far as the server said so (2026-07-28, server/utilities/caching;
- * proto:C1 to proto:C9), and one request to the server for all callers who want the same at the same time. Asked only
- * after the caller's access was checked, at every request (C8). Nothing here fetches of its own accord (C7).
+ * proto:C1 to proto:C9), and one request to the server for all callers who want the same at the same time. Only a target
+ * that the policies have let through gets a kept answer, at every request (C8). Nothing here fetches of its own accord (C7).
  */
 export class AnswerCache {
   readonly #deps: AnswerCacheDeps;
@@ -45,12 +47,13 @@ export class AnswerCache {
     this.#meter = new CacheMeter(deps.metrics, () => this.#store);
   }
 
-  /** A cacheable request to a server: like `KnownServers.call`. */
-  call(name: string, request: Message, exchange: Exchange): Promise<Outcome> {
-    const { servers } = this.#deps;
-    const server = servers.get(name);
+  /** A cacheable request to a server: like `Dispatch.call`. */
+  call(target: Target, request: Message, exchange: Exchange): Promise<Outcome> {
+    const { dispatch, policies } = this.#deps;
+    const { server: name } = target;
+    const server = target.admitted ? policies.server(name) : null;
     const key = server === null || exchange.cancelled !== null ? null : this.#keyOf(server, request, exchange);
-    if (key === null) return this.#deps.dispatch.call(name, request, exchange);
+    if (key === null) return dispatch.call(target, request, exchange);
     const now = this.#deps.clock.now();
     const kept = this.#kept(key);
     if (kept?.fresh(now) === true) {
@@ -59,12 +62,12 @@ export class AnswerCache {
     }
     const joined = key.alone ? undefined : this.#flights.get(key.own);
     this.#meter.answered(name, joined === undefined ? 'miss' : 'coalesced');
-    if (joined !== undefined) return joined.join(request, exchange);
-    if (!key.alone) return this.#sendShared(key, request, exchange);
+    if (joined !== undefined) return joined.join(target, request, exchange);
+    if (!key.alone) return this.#sendShared(key, target, request, exchange);
     // Where rounds of input are gone through behind this call, an answer does not show whether it came of one (C5).
     return exchange.takesInputRequired
-      ? this.#fill(key, request, exchange)
-      : this.#deps.dispatch.call(name, request, exchange);
+      ? this.#fill(key, target, request, exchange)
+      : dispatch.call(target, request, exchange);
   }
 
   /** The server says that something it has answered is out of date; null: it may have said so, and was not heard. */
@@ -100,11 +103,11 @@ export class AnswerCache {
   }
 
   /** Sends it for all who want it until the answer comes. */
-  #sendShared(key: CacheKey, request: Message, exchange: Exchange): Promise<Outcome> {
+  #sendShared(key: CacheKey, target: Target, request: Message, exchange: Exchange): Promise<Outcome> {
     const flight: SingleFlight = new SingleFlight(request, exchange, () => this.#discard(key, flight));
-    const waiting = flight.join(request, exchange);
+    const waiting = flight.join(target, request, exchange);
     this.#flights.set(key.own, flight);
-    void this.#fill(key, request, flight, () => this.#discard(key, flight)).then((outcome) =>
+    void this.#fill(key, target, request, flight, () => this.#discard(key, flight)).then((outcome) =>
       this.#arrived(key, flight, outcome),
     );
     return waiting;
@@ -114,10 +117,10 @@ export class AnswerCache {
     this.#discard(key, flight);
     const shared =
       outcome.kind === 'failure' || outcome.message.kind === 'error' || resultType(outcome.message) === 'complete';
-    for (const { request, exchange, settle } of flight.takeWaiters()) {
+    for (const { target, request, exchange, settle } of flight.takeWaiters()) {
       // What the server wants to know it asks each caller: its question is good for the one who began alone.
       if (shared || (request === flight.request && exchange.takesInputRequired)) settle(outcome);
-      else void this.#deps.dispatch.call(key.subject.server, request, exchange).then(settle);
+      else void this.#deps.dispatch.call(target, request, exchange).then(settle);
     }
   }
 
@@ -127,10 +130,16 @@ export class AnswerCache {
   }
 
   /** Sends it and keeps the answer as far as that is allowed. */
-  async #fill(key: CacheKey, request: Message, exchange: Exchange, closed = () => {}): Promise<Outcome> {
+  async #fill(
+    key: CacheKey,
+    target: Target,
+    request: Message,
+    exchange: Exchange,
+    closed = () => {},
+  ): Promise<Outcome> {
     const fill = this.#fills.begin(key.subject, closed);
     try {
-      const outcome = await this.#deps.dispatch.call(key.subject.server, request, exchange);
+      const outcome = await this.#deps.dispatch.call(target, request, exchange);
       if (outcome.kind === 'failure') return this.#instead(key, outcome);
       return this.#answered(key, outcome.message, fill.outdated) ?? outcome;
     } finally {

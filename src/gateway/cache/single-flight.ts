@@ -3,9 +3,11 @@ import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
+import type { Target } from '../target.ts';
 
 /** A caller's request that waits for the flight's answer. */
 export interface SingleFlightWaiter {
+  readonly target: Target;
   readonly request: Message;
   readonly exchange: Exchange;
   readonly settle: (outcome: Outcome) => void;
@@ -36,9 +38,9 @@ export class SingleFlight implements Exchange {
     this.#abandoned = abandoned;
   }
 
-  join(request: Message, exchange: Exchange): Promise<Outcome> {
+  join(target: Target, request: Message, exchange: Exchange): Promise<Outcome> {
     return new Promise((settle) => {
-      const waiter = { request, exchange, settle };
+      const waiter = { target, request, exchange, settle };
       if (exchange.cancelled === null) {
         this.#waiters.add(waiter);
         exchange.onCancel = (reason) => this.#leave(waiter, reason);

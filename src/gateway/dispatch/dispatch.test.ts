@@ -7,6 +7,7 @@ import type { Message } from '../../model/message.ts';
 import { answer, type Outcome } from '../../model/outcome.ts';
 import { systemRandom } from '../../model/random.ts';
 import { request, result } from '../../protocol/compose.ts';
+import { Policies } from '../policy/policies.ts';
 import { StateSealer } from '../state-sealer.ts';
 import { Dispatch } from './dispatch.ts';
 import { InputStates } from './input-states.ts';
@@ -26,10 +27,11 @@ function bench() {
   upstreams.list = ['a', 'b'].map((name) => serverNamed(name));
   upstreams.respond = () => answer(result('9', ASKS, 'stateless'));
   const sealer = new StateSealer({ key: Buffer.alloc(32, 3), clock, random: systemRandom });
-  const dispatch = new Dispatch(upstreams, new InputStates(sealer, clock));
+  const policies = new Policies({ upstreams, clock, guards: null });
+  const dispatch = new Dispatch(upstreams, upstreams, policies, new InputStates(sealer, clock));
   const call = (params: string, principal: Principal = ANONYMOUS, server = 'a', method = 'tools/call') => {
     const message = request(method, '1', params, 'stateless');
-    return dispatch.call(server, message, new Sealing(message, client('stateless', { principal })));
+    return dispatch.callServer(server, message, new Sealing(message, client('stateless', { principal })));
   };
   return { clock, upstreams, dispatch, call };
 }
@@ -95,7 +97,7 @@ describe('proto:S3 proto:S6 check:D4 the state of a stateless server on its way 
   test('passes as it is where the exchange does not ask for more', async () => {
     const { dispatch, upstreams } = bench();
     const message = request('tools/call', '1', `{"name":"t","requestState":${STATE}}`, 'stateless');
-    const outcome = await dispatch.call('a', message, new BenchExchange(message, client('stateless')));
+    const outcome = await dispatch.callServer('a', message, new BenchExchange(message, client('stateless')));
     assert.equal(upstreams.calls[0]!.request, message);
     assert.equal(answered(outcome).body.toString(), ASKS);
   });
@@ -116,7 +118,11 @@ describe('S2.28 whatever leads to a server, its access is asked last of all', ()
   const send = async (method: string, principal: Principal) => {
     const { upstreams, dispatch } = bench();
     const message = request(method, '1', '{"uri":"test://a"}', 'stateful');
-    const outcome = await dispatch.call('a', message, new BenchExchange(message, client('stateful', { principal })));
+    const outcome = await dispatch.callServer(
+      'a',
+      message,
+      new BenchExchange(message, client('stateful', { principal })),
+    );
     return { outcome, sent: upstreams.calls.length };
   };
 

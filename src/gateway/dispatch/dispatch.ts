@@ -4,37 +4,74 @@ import type { Message } from '../../model/message.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
 import type { Upstreams } from '../../model/ports.ts';
 import { takesInput } from '../../protocol/stateless/input-required.ts';
-import { refuseAccess } from '../policy/access.ts';
+import { type KnownServers, unavailable } from '../known-servers.ts';
+import type { Policies } from '../policy/policies.ts';
+import { UNDECIDED } from '../policy/policy.ts';
+import { Target } from '../target.ts';
 import type { InputStates } from './input-states.ts';
 
-/** What is known of servers. All of the gateway but `Dispatch` has this part of the port: it cannot call a server. */
-export type KnownServers = Omit<Upstreams, 'call'>;
-
-/** Requests that end what an earlier request began. The gateway sends them when a caller has lost its rights, too. */
-const ENDING: ReadonlySet<string> = new Set(['resources/unsubscribe', 'tasks/cancel']);
+/** The way to servers, which only `Dispatch` has. */
+export type ServerCalls = Pick<Upstreams, 'call'>;
 
 /**
- * The only way from this room to a server: every request of a client, and the gateway's own on a client's behalf, is sent here
- * (decision 064). `ping` of an embedding program does not come this way. Refuses a caller that may not use the server, whatever led there. The `requestState` of stateless
- * servers is bound to server, caller and request where the exchange says so (proto:S3, proto:S6).
+ * The only way from this room to a server (decision 064): no request is sent whose target the policies have not let
+ * through, whatever led there. The `requestState` of stateless servers is bound to server, caller and request where the
+ * exchange says so (proto:S3, proto:S6).
  */
 export class Dispatch {
-  readonly #upstreams: Pick<Upstreams, 'call'>;
+  readonly #upstreams: ServerCalls;
+  readonly #known: KnownServers;
+  readonly #policies: Policies;
   readonly #states: InputStates;
 
-  constructor(upstreams: Pick<Upstreams, 'call'>, states: InputStates) {
+  /** `known`: the servers as they are offered. */
+  constructor(upstreams: ServerCalls, known: KnownServers, policies: Policies, states: InputStates) {
     this.#upstreams = upstreams;
+    this.#known = known;
+    this.#policies = policies;
     this.#states = states;
   }
 
-  /** As `Upstreams.call`. */
-  call(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
-    const { principal } = exchange.client;
-    const refused = refuseAccess(principal, server);
-    if (refused !== null && !ENDING.has(request.method)) return Promise.resolve(failure(refused));
+  /**
+   * Asks the policies, once for each target. Where one of them has to know more of the server, that is listed first: only
+   * then the answer is a promise.
+   */
+  admit(target: Target, exchange: Exchange): GatewayError | null | Promise<GatewayError | null> {
+    const refused = this.#policies.admit(target, exchange);
+    return refused === UNDECIDED ? this.#admitListed(target, exchange) : refused;
+  }
+
+  /** As `Upstreams.call`, for a target that `admit` may have let through before. `request` is in the server's names. */
+  call(target: Target, request: Message, exchange: Exchange): Promise<Outcome> {
+    if (target.admitted) return this.#send(target.server, request, exchange);
+    const refused = this.admit(target, exchange);
+    if (refused === null) return this.#send(target.server, request, exchange);
+    if (refused instanceof GatewayError) return Promise.resolve(failure(refused));
+    return refused.then((late) => (late === null ? this.#send(target.server, request, exchange) : failure(late)));
+  }
+
+  /** A request that names nothing but the server, or goes on with what a client began. */
+  callServer(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
+    return this.call(new Target(exchange.client.principal, server, 'server', request, null), request, exchange);
+  }
+
+  /** Lists the server for this target, for as long as a call to it may take. */
+  async listed(target: Target, exchange: Exchange): Promise<void> {
+    const patience = this.#policies.server(target.server)?.timeoutMs ?? 0;
+    target.learn(await this.#known.catalog(target.server, exchange.client, patience));
+  }
+
+  async #admitListed(target: Target, exchange: Exchange): Promise<GatewayError | null> {
+    await this.listed(target, exchange);
+    const refused = this.#policies.admit(target, exchange);
+    return refused === UNDECIDED ? unavailable(this.#known, target.server) : refused;
+  }
+
+  #send(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
     if (exchange.sealsInput !== true || !takesInput(request.method)) {
       return this.#upstreams.call(server, request, exchange);
     }
+    const { principal } = exchange.client;
     const own = this.#states.inward(server, principal, request);
     if (own instanceof GatewayError) return Promise.resolve(failure(own));
     return this.#upstreams

@@ -12,7 +12,7 @@ import { Pace } from '../../model/pace.ts';
 import type { ListKind, ServerCatalog } from '../../model/server-catalog.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
-import type { KnownServers } from '../dispatch/dispatch.ts';
+import type { KnownServers } from '../known-servers.ts';
 import { DriftNotes } from './drift-notes.ts';
 import { DriftReports } from './drift-reports.ts';
 import { GuardedPages } from './guarded-pages.ts';

@@ -4,7 +4,7 @@ import type { Message } from '../../model/message.ts';
 import type { Server } from '../../model/server.ts';
 import type { ListKind, ServerCatalog } from '../../model/server-catalog.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
-import type { KnownServers } from '../dispatch/dispatch.ts';
+import type { KnownServers } from '../known-servers.ts';
 import type { Guards } from './guards.ts';
 
 /** What is known of servers, with their catalogues as they are offered (docs/drift.md); all else passes. */

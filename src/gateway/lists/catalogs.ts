@@ -1,14 +1,14 @@
 import { type Catalog, mergeCatalog, versionOf } from '../../catalog/catalog.ts';
 import type { CatalogMember } from '../../catalog/catalog-member.ts';
 import type { CursorCodec, CursorWriter } from '../../catalog/cursor.ts';
-import { type ClientProfile, callerKey, mayUse, type Principal } from '../../model/client-profile.ts';
+import { type ClientProfile, callerKey, type Principal } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Server } from '../../model/server.ts';
 import type { ListKind } from '../../model/server-catalog.ts';
 import { listIsStale } from '../../protocol/list-freshness.ts';
-import type { KnownServers } from '../dispatch/dispatch.ts';
+import { isStarted, type KnownServers } from '../known-servers.ts';
+import { sees } from '../policy/access.ts';
 import { seesLikeAll } from '../policy/cache-scope.ts';
-import { isStarted } from '../server-index.ts';
 
 export interface CatalogsDeps {
   readonly upstreams: KnownServers;
@@ -189,7 +189,7 @@ export class Catalogs {
     const { upstreams, serverInfo } = this.#deps;
     const members: CatalogMember[] = [];
     for (const server of servers) {
-      if (!server.enabled || !mayUse(client.principal, server.name)) continue;
+      if (!server.enabled || !sees(client.principal, server.name)) continue;
       if (server.onlyFor !== undefined && server.onlyFor !== client.sessionId) continue;
       const catalog = upstreams.knownCatalog(server.name, client, true);
       members.push({ server: server.name, tools: server.tools, catalog });

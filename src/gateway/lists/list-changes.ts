@@ -1,10 +1,11 @@
 import { type Catalog, listDiffers } from '../../catalog/catalog.ts';
 import { parseObject } from '../../catalog/catalog-member.ts';
-import { type ClientProfile, mayUse } from '../../model/client-profile.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Endpoint } from '../../model/exchange.ts';
 import { LIST_KINDS, type ListKind, type ServerCatalog } from '../../model/server-catalog.ts';
 import { LIST_METHODS, listOf } from '../../protocol/methods.ts';
-import type { KnownServers } from '../dispatch/dispatch.ts';
+import type { KnownServers } from '../known-servers.ts';
+import { sees } from '../policy/access.ts';
 import type { Catalogs } from './catalogs.ts';
 
 /** Lists of one server that differ from before, for clients of one fingerprint; null for all clients. */
@@ -38,7 +39,7 @@ export function methodsDue(
     const own = changes.filter(
       (change) =>
         change.server === endpoint.server &&
-        mayUse(client.principal, change.server) &&
+        sees(client.principal, change.server) &&
         isShown(change, client, upstreams),
     );
     return changedMethods(own.flatMap(({ kinds }) => [...kinds]));

@@ -1,8 +1,7 @@
-import { filterAllows, parseObject } from '../../catalog/catalog-member.ts';
+import { parseObject } from '../../catalog/catalog-member.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
-import type { ToolFilter } from '../../model/server.ts';
 import type { ServerCatalog } from '../../model/server-catalog.ts';
 import { bodyField } from '../../protocol/body.ts';
 import { result } from '../../protocol/compose.ts';
@@ -41,9 +40,9 @@ export function knownPage(catalog: ServerCatalog, list: ListMethod, request: Mes
   return answer(message);
 }
 
-/** A `tools/list` result without the tools that the operator's filter keeps back; anything else as it is. */
-export function filterTools(outcome: Outcome, filter: ToolFilter): Outcome {
-  return onlyTools(outcome, (name) => name !== null && filterAllows(filter, name));
+/** A `tools/list` result with these tools only; anything else as it is. */
+export function filterTools(outcome: Outcome, lists: (tool: string) => boolean): Outcome {
+  return onlyTools(outcome, (name) => name !== null && lists(name));
 }
 
 /**

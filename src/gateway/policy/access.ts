@@ -1,9 +1,17 @@
 import { mayUse, type Principal } from '../../model/client-profile.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import type { Policy } from './policy.ts';
+
+/** Requests that end what an earlier request began. The gateway sends them when a caller has lost its rights, too. */
+const ENDING: ReadonlySet<string> = new Set(['resources/unsubscribe', 'tasks/cancel']);
+
+/** May this caller use the server at all (S2.28)? Holds for servers without a definition, too. */
+export const access: Policy = ({ principal, server }, exchange) =>
+  ENDING.has(exchange.request.method) ? null : refuseAccess(principal, server);
 
 /**
- * The first policy on every path: may this caller use that server at all? It is asked before anybody looks whether
- * the server or the name exists, so that the answer tells a stranger nothing (S2.28, S2.31).
+ * The same before anything is looked up, so that the answer does not depend on whether the server or the name exists
+ * (S2.28, S2.31).
  */
 export function refuseAccess(principal: Principal, server: string): GatewayError | null {
   if (mayUse(principal, server)) return null;
@@ -11,4 +19,9 @@ export function refuseAccess(principal: Principal, server: string): GatewayError
     'ACCESS_DENIED',
     `Access denied: agent '${principal.name}' cannot use tools from '${server}'`,
   );
+}
+
+/** Whether the caller sees the server in lists and receives what the server says outside any call. */
+export function sees(principal: Principal, server: string): boolean {
+  return mayUse(principal, server);
 }

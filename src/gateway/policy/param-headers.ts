@@ -1,22 +1,28 @@
 import { toolFacts } from '../../catalog/exposed-items.ts';
-import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import type { Capability } from '../../model/server-catalog.ts';
 import { bodyField } from '../../protocol/body.ts';
+import { listIsStale } from '../../protocol/list-freshness.ts';
 import { paramHeadersFault } from '../../protocol/param-headers.ts';
+import { isStarted } from '../known-servers.ts';
+import { type PolicyFactory, UNDECIDED } from './policy.ts';
 
 /**
- * Whether the `Mcp-Param-*` headers of a stateless call say what its body says (proto:H1): whoever routes or
- * decides on headers must be able to rely on that. Nothing to check where the wire has no headers.
+ * Whether the `Mcp-Param-*` headers of a stateless call say what its body says (proto:H1): what routes or decides on
+ * headers must be able to rely on that. The client may have read a newer declaration than the gateway: before it is
+ * refused, a list whose time has run out is fetched again (H6).
  */
-export function refuseParamHeaders(tool: Capability, exchange: Exchange): GatewayError | null {
-  const { request } = exchange;
-  if (request.era === 'stateful') return null;
-  const { headers } = toolFacts(tool);
-  if (!headers.ok || headers.declared.length === 0) return null;
-  const sent = exchange.paramHeaders;
-  if (sent === undefined || sent === null) return null;
-  const args = bodyField(request, 'arguments');
-  const fault = paramHeadersFault(headers.declared, sent, request.bytes, args);
-  return fault === null ? null : new GatewayError('HEADER_MISMATCH', `Header mismatch: ${fault}`);
-}
+export const paramHeaders: PolicyFactory = ({ name: server }, { upstreams, clock }) => {
+  return (target, exchange) => {
+    const { request, paramHeaders: sent } = exchange;
+    if (sent == null || request.era === 'stateful' || target.kind !== 'tool') return null;
+    if (target.catalog === null) return target.asked ? null : UNDECIDED;
+    const tool = target.definition;
+    if (tool === null) return null;
+    const { headers } = toolFacts(tool);
+    if (!headers.ok || headers.declared.length === 0) return null;
+    const fault = paramHeadersFault(headers.declared, sent, request.bytes, bodyField(request, 'arguments'));
+    if (fault === null) return null;
+    const stale = listIsStale(target.catalog, 'tools', clock.wall()) && isStarted(upstreams, server);
+    return stale && !target.asked ? UNDECIDED : new GatewayError('HEADER_MISMATCH', `Header mismatch: ${fault}`);
+  };
+};

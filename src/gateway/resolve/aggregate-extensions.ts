@@ -9,13 +9,13 @@ import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import { bodyString } from '../../protocol/body.ts';
 import { editBody } from '../../protocol/edit-object.ts';
 import { spliceMessage } from '../../protocol/splice.ts';
-import type { Dispatch, KnownServers } from '../dispatch/dispatch.ts';
+import type { Dispatch } from '../dispatch/dispatch.ts';
+import { isDown, type KnownServers } from '../known-servers.ts';
 import type { Catalogs } from '../lists/catalogs.ts';
 import { ownAnswer } from '../own-results.ts';
 import { cursorParam, namedParam, withParam } from '../params.ts';
 import { refuseAccess } from '../policy/access.ts';
 import { keptPrivate, seesLikeAll } from '../policy/cache-scope.ts';
-import { isDown } from '../server-index.ts';
 
 export interface AggregateExtensionsDeps {
   readonly upstreams: KnownServers;
@@ -120,7 +120,7 @@ export class AggregateExtensions {
   }
 
   async #call(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
-    const outcome = await this.#deps.dispatch.call(server, request, exchange);
+    const outcome = await this.#deps.dispatch.callServer(server, request, exchange);
     const own = seesLikeAll(exchange.client.principal) ? outcome : keptPrivate(outcome);
     if (own.kind !== 'answer' || !isResult(own) || !isOfSkills(request.method)) return own;
     const { message } = own;

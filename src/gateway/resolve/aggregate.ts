@@ -1,231 +1,241 @@
+import { aggregateCapabilities, aggregateInstructions } from '../../catalog/aggregate-handshake.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
-import type { Target } from '../../catalog/name-table.ts';
-import { AGGREGATE, type Exchange } from '../../model/exchange.ts';
+import { isWrapped, unwrapUri } from '../../catalog/exposed-uris.ts';
+import type { NamedItem } from '../../catalog/name-table.ts';
+import type { ResourceTarget } from '../../catalog/resource-table.ts';
+import type { ClientProfile, Principal } from '../../model/client-profile.ts';
+import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { calledOff, GatewayError } from '../../model/gateway-error.ts';
-import { failure, type Outcome } from '../../model/outcome.ts';
-import type { Capability } from '../../model/server-catalog.ts';
-import { bodyField } from '../../protocol/body.ts';
-import { field, stringValue } from '../../protocol/fields.ts';
-import { listMethod } from '../../protocol/methods.ts';
-import type { Dispatch, KnownServers } from '../dispatch/dispatch.ts';
-import type { Drift } from '../drift/drift.ts';
+import { eraOf } from '../../model/message.ts';
+import type { Outcome } from '../../model/outcome.ts';
+import type { ListMethod } from '../../protocol/methods.ts';
+import type { HandshakeView } from '../handshake-view.ts';
+import type { KnownServers } from '../known-servers.ts';
 import type { AggregateLists } from '../lists/aggregate-lists.ts';
 import type { Catalogs } from '../lists/catalogs.ts';
-import { noCompletion, ownAnswer } from '../own-results.ts';
+import type { SeenSessions } from '../lists/seen-sessions.ts';
 import { type NamedParam, namedParam, withParam } from '../params.ts';
-import { refuseParamHeaders } from '../policy/param-headers.ts';
-import { blocked } from '../policy/withheld.ts';
-import type { ServerIndex } from '../server-index.ts';
-import type { TaskIds } from '../tasks/task-ids.ts';
-import type { Tasks } from '../tasks/tasks.ts';
+import { refuseAccess } from '../policy/access.ts';
+import type { Policies } from '../policy/policies.ts';
+import { Target } from '../target.ts';
 import type { AggregateExtensions } from './aggregate-extensions.ts';
-import type { AggregateResources } from './aggregate-resources.ts';
-import { exposedResult } from './exposed-result.ts';
+import { exposedContents, exposedResult } from './exposed-result.ts';
 import type { LogLevels } from './log-levels.ts';
-import { toolResult } from './tool-results.ts';
-import { spelledTool, unknownTool, unlistedServer, withheldPrompt } from './unknown-tool.ts';
+import type { Found, Resolver } from './resolver.ts';
+import { spelledName, unknownTool, unlistedTool, withheldName } from './unlisted-names.ts';
 
 export interface AggregateDeps {
   readonly upstreams: KnownServers;
-  readonly dispatch: Dispatch;
+  readonly policies: Policies;
   readonly catalogs: Catalogs;
+  readonly sessions: SeenSessions;
   readonly lists: AggregateLists;
-  readonly resources: AggregateResources;
   readonly extensions: AggregateExtensions;
-  readonly tasks: Tasks;
-  readonly taskIds: TaskIds;
   readonly logLevels: LogLevels;
-  readonly servers: ServerIndex;
-  readonly drift: Drift | null;
+  /** `Implementation` object of the gateway, as JSON text. */
+  readonly serverInfo: string;
   readonly firstListWaitMs: () => number;
 }
 
 /**
- * The endpoint in front of all servers: finds the server that a request means, puts that server's own name in, and
- * passes it on; everything else of the request stays as it came. The catalogue holds only servers the caller may
- * use, so what is found in it is allowed.
+ * The endpoint in front of all servers: finds the server that a request means and puts that server's own name in;
+ * everything else of the request stays as it came. The catalogue holds only servers that the caller may use.
  */
-export class Aggregate {
+export class Aggregate implements Resolver {
   readonly #deps: AggregateDeps;
 
   constructor(deps: AggregateDeps) {
     this.#deps = deps;
   }
 
-  run(exchange: Exchange): Promise<Outcome> {
-    const { method, era } = exchange.request;
-    switch (method) {
-      case 'tools/call':
-        return this.#callTool(exchange);
-      case 'prompts/get':
-        return this.#getPrompt(exchange);
-      case 'resources/read':
-      case 'resources/subscribe':
-      case 'resources/unsubscribe':
-        return this.#deps.resources.run(exchange);
-      case 'completion/complete':
-        return this.#complete(exchange);
-      case 'logging/setLevel':
-        return this.#deps.logLevels.set(exchange);
-      case 'ping':
-        return Promise.resolve(ownAnswer(era, ''));
-      case 'tasks/get':
-      case 'tasks/result':
-        return this.#taskResult(exchange);
-      case 'tasks/update':
-      case 'tasks/cancel':
-      case 'tasks/list':
-        return this.#deps.tasks.run(exchange, AGGREGATE);
-      default: {
-        const list = listMethod(method);
-        return list === null ? this.#deps.extensions.run(exchange) : this.#deps.lists.list(exchange, list.kind);
-      }
-    }
+  refusal(): null {
+    return null;
   }
 
-  #callTool(exchange: Exchange): Promise<Outcome> {
-    const name = namedParam(exchange.request, 'name');
-    if (name instanceof GatewayError) return Promise.resolve(failure(name));
-    const catalog = this.#deps.catalogs.of(exchange.client);
-    const target = catalog.tool(name.value);
-    if (target === null) return this.#callUnlisted(exchange, name.value, catalog);
-    return this.#callTarget(exchange, catalog, target, name);
+  async handshake(endpoint: Endpoint, client: ClientProfile, waitMs: number): Promise<HandshakeView> {
+    const { sessions, catalogs, serverInfo } = this.#deps;
+    // Seen before the wait: should the session end meanwhile, it is forgotten and stays so.
+    sessions.see(client, endpoint);
+    const catalog = await catalogs.ready(client, waitMs);
+    const seen = client.sessionId === null ? null : sessions.get(client.sessionId);
+    if (seen !== null) seen.announced = catalog;
+    return {
+      serverInfo,
+      capabilities: aggregateCapabilities(catalog, eraOf(client.revision)),
+      instructions: aggregateInstructions(catalog),
+      handshake: null,
+      ttlMs: 0,
+      cacheScope: 'private',
+    };
   }
 
-  #callTarget(exchange: Exchange, catalog: Catalog, target: Target, name: NamedParam): Promise<Outcome> {
-    const refused = refuseParamHeaders(target.item, exchange);
-    if (refused !== null) return Promise.resolve(failure(refused));
-    const outcome = this.#send(
-      exchange,
-      catalog,
-      target.server,
-      withParam(exchange.request, name, target.name),
-      target.item,
-    );
-    const result = toolResult(outcome, exchange.request, catalog.eraOf(target.server), target.item);
-    return result.then((ended) => exposedResult(ended, target.server, catalog, 'tools/call'));
-  }
-
-  /** What a task ended with is a tool's result. */
-  async #taskResult(exchange: Exchange): Promise<Outcome> {
+  named(kind: 'tool' | 'prompt' | 'template', exchange: Exchange): Found {
     const { request, client } = exchange;
-    const outcome = await this.#deps.tasks.run(exchange, AGGREGATE);
-    const taskId = namedParam(request, 'taskId');
-    if (taskId instanceof GatewayError) return outcome;
-    const route = this.#deps.taskIds.route(client.principal, taskId.value);
-    if (route instanceof GatewayError) return outcome;
-    return exposedResult(outcome, route.server, this.#deps.catalogs.of(client), request.method);
+    const within = request.method === 'completion/complete' ? 'ref' : undefined;
+    const param = namedParam(request, kind === 'template' ? 'uri' : 'name', within);
+    if (param instanceof GatewayError) return param;
+    if (kind === 'template') return this.#template(exchange, param);
+    const catalog = this.#deps.catalogs.of(client);
+    const item = kind === 'tool' ? catalog.tool(param.value) : catalog.prompt(param.value);
+    if (item !== null) return itemTarget(kind, exchange, param, item, catalog);
+    return kind === 'tool'
+      ? this.#unlistedTool(exchange, param, catalog)
+      : this.#unlistedPrompt(exchange, param, catalog);
+  }
+
+  /** Found by table, by the wrapped form, by the templates; what no server lists is asked of all that have resources. */
+  async resource(
+    exchange: Exchange,
+    _endpoint: Endpoint,
+    uri?: string,
+  ): Promise<Target | readonly Target[] | GatewayError> {
+    const { client, request } = exchange;
+    const param = uri === undefined ? namedParam(request, 'uri') : null;
+    if (param instanceof GatewayError) return param;
+    const name = uri ?? param!.value;
+    const refused = refuseNamed(client.principal, name);
+    if (refused !== null) return refused;
+    let catalog = this.#deps.catalogs.of(client);
+    if (catalog.resource(name) === null && !catalog.complete) catalog = await this.#ready(client);
+    const found = catalog.resource(name);
+    if (found !== null) return resourceTarget('resource', exchange, param, found, catalog);
+    const servers = isWrapped(name) || catalog.choices('resources', name).length > 0 ? [] : catalog.resourceServers;
+    if (servers.length === 0) return absent(name, catalog);
+    return servers.map((server) =>
+      resourceTarget('resource', exchange, param, { server, uri: name, exposed: name }, catalog),
+    );
+  }
+
+  list(exchange: Exchange, _endpoint: Endpoint, { kind }: ListMethod): Promise<Outcome> {
+    return this.#deps.lists.list(exchange, kind);
+  }
+
+  setLevel(exchange: Exchange): Promise<Outcome> {
+    return this.#deps.logLevels.set(exchange);
+  }
+
+  other(exchange: Exchange): Promise<Outcome> {
+    return this.#deps.extensions.run(exchange);
+  }
+
+  outward(
+    outcome: Outcome,
+    { server, name, exposed }: Pick<Target, 'server' | 'name' | 'exposed'>,
+    exchange: Exchange,
+  ) {
+    const { catalogs } = this.#deps;
+    if (exchange.request.method !== 'resources/read') return exposedResult(outcome, server, exchange, catalogs);
+    const resource = { server, uri: name as string, exposed: exposed ?? (name as string) };
+    return exposedContents(outcome, resource, catalogs.of(exchange.client));
+  }
+
+  async #template(exchange: Exchange, param: NamedParam): Promise<Target | GatewayError> {
+    const { client } = exchange;
+    const refused = refuseNamed(client.principal, param.value);
+    if (refused !== null) return refused;
+    let catalog = this.#deps.catalogs.of(client);
+    if (catalog.resourceReference(param.value) === null && !catalog.complete) catalog = await this.#ready(client);
+    const found = catalog.resourceReference(param.value);
+    if (found === null) return absent(param.value, catalog);
+    return resourceTarget('template', exchange, param, found, catalog);
   }
 
   /** A name that no table knows: it may be of a server that was not listed yet, else the caller gets the reason. */
-  async #callUnlisted(exchange: Exchange, name: string, before: Catalog): Promise<Outcome> {
+  async #unlistedTool(exchange: Exchange, param: NamedParam, before: Catalog): Promise<Target | GatewayError> {
     const { client, request } = exchange;
-    let catalog = before;
-    const named = unlistedServer(name, catalog, client.principal);
-    if (named instanceof GatewayError) return failure(named);
-    if (!catalog.complete && (named !== null || !name.includes('__'))) {
-      catalog = await this.#deps.catalogs.ready(client, this.#deps.firstListWaitMs());
-      const target = catalog.tool(name);
-      const param = namedParam(request, 'name');
-      if (param instanceof GatewayError) return failure(param);
-      if (target !== null) return this.#callTarget(exchange, catalog, target, param);
-      // Still nothing known of the server: the call itself finds out, and says why if it cannot be made.
-      const still = unlistedServer(name, catalog, client.principal);
-      if (still !== null && !(still instanceof GatewayError)) {
-        // It is unknown whether the definition is approved.
-        const guards = this.#deps.drift?.guards;
-        if (guards?.isBlocked(still.server, 'tools', still.tool) === true) {
-          return failure(blocked(still.server, 'tools', still.tool));
-        }
-        if (guards?.isClosed(still.server) === true) {
-          return failure(this.#deps.servers.unavailable(still.server));
-        }
-        const outcome = await this.#send(exchange, catalog, still.server, withParam(request, param, still.tool), null);
-        return exposedResult(outcome, still.server, this.#deps.catalogs.of(client), 'tools/call');
-      }
+    const { policies } = this.#deps;
+    const { value } = param;
+    const named = unlistedTool(value, before, client.principal, policies);
+    if (named instanceof GatewayError) return named;
+    if (before.complete || (named === null && value.includes('__'))) {
+      return this.#heardMeanwhile('tool', exchange, param, unknownTool(value, before, policies));
     }
-    return this.#callHeardMeanwhile(exchange, name, unknownTool(name, catalog));
-  }
-
-  async #callHeardMeanwhile(exchange: Exchange, name: string, unknown: GatewayError): Promise<Outcome> {
-    if (unknown.data.server === undefined) return failure(unknown);
-    const catalog = await this.#heardMeanwhile(exchange, 'tools', name);
-    if (exchange.cancelled !== null) return failure(calledOff(unknown.data.server, exchange.cancelled));
-    if (catalog === null) return failure(unknown);
-    const target = catalog.tool(name);
-    const param = namedParam(exchange.request, 'name');
-    if (target === null || param instanceof GatewayError) return failure(unknownTool(name, catalog));
-    return this.#callTarget(exchange, catalog, target, param);
-  }
-
-  /** The client may have had the name from the server itself, or from another node, before this one knows it. null: it is unknown. */
-  async #heardMeanwhile(exchange: Exchange, list: 'tools' | 'prompts', name: string): Promise<Catalog | null> {
-    const { upstreams, catalogs } = this.#deps;
-    const { client } = exchange;
-    const before = catalogs.of(client);
-    const own = spelledTool(name, before);
-    if (own === null || !before.members.some(({ server }) => server === own.server)) return null;
-    return (await upstreams.foundMeanwhile?.(own.server, exchange, list, own.tool)) === true
-      ? catalogs.of(client)
-      : null;
-  }
-
-  #send(
-    exchange: Exchange,
-    catalog: Catalog,
-    server: string,
-    request: Exchange['request'],
-    tool: Capability | null,
-  ): Promise<Outcome> {
-    const era = catalog.eraOf(server);
-    if (era !== undefined && catalog.declared.get(server)?.tasks === true) {
-      return this.#deps.tasks.call({ server, request, exchange, endpoint: AGGREGATE, era, tool });
+    const catalog = await this.#ready(client);
+    const item = catalog.tool(value);
+    if (item !== null) return itemTarget('tool', exchange, param, item, catalog);
+    const still = unlistedTool(value, catalog, client.principal, policies);
+    if (still === null || still instanceof GatewayError) {
+      return this.#heardMeanwhile('tool', exchange, param, unknownTool(value, catalog, policies));
     }
-    return this.#deps.dispatch.call(server, request, exchange);
+    // Still nothing is known of the server: the call itself finds out, and says why if it cannot be made.
+    const own = withParam(request, param, still.tool);
+    const target = new Target(client.principal, still.server, 'tool', own, null, still.tool);
+    target.asked = true;
+    return target;
   }
 
-  #getPrompt(exchange: Exchange): Promise<Outcome> {
-    const name = namedParam(exchange.request, 'name');
-    if (name instanceof GatewayError) return Promise.resolve(failure(name));
-    return this.#withPrompt(exchange, name.value, async ({ server, name: own }) => {
-      const outcome = await this.#deps.dispatch.call(server, withParam(exchange.request, name, own), exchange);
-      return exposedResult(outcome, server, this.#deps.catalogs.of(exchange.client), 'prompts/get');
-    });
-  }
-
-  async #withPrompt(exchange: Exchange, name: string, use: (target: Target) => Promise<Outcome>): Promise<Outcome> {
-    const { client } = exchange;
-    let catalog = this.#deps.catalogs.of(client);
-    if (catalog.prompt(name) === null && !catalog.complete) {
-      catalog = await this.#deps.catalogs.ready(client, this.#deps.firstListWaitMs());
-    }
-    const target = catalog.prompt(name);
-    if (target !== null) return use(target);
-    const withheld = withheldPrompt(name, catalog);
-    if (withheld !== null) return failure(withheld);
-    const heard = (await this.#heardMeanwhile(exchange, 'prompts', name))?.prompt(name) ?? null;
-    if (heard !== null && exchange.cancelled !== null) return failure(calledOff(heard.server, exchange.cancelled));
-    if (heard !== null) return use(heard);
-    const choices = catalog.choices('prompts', name);
+  async #unlistedPrompt(exchange: Exchange, param: NamedParam, before: Catalog): Promise<Target | GatewayError> {
+    const { value } = param;
+    const catalog = before.complete ? before : await this.#ready(exchange.client);
+    const item = catalog.prompt(value);
+    if (item !== null) return itemTarget('prompt', exchange, param, item, catalog);
+    const withheld = withheldName('prompt', value, catalog, this.#deps.policies);
+    if (withheld !== null) return withheld;
+    const choices = catalog.choices('prompts', value);
     const hint = choices.length > 1 ? ` (it could be ${choices.join(', ')})` : '';
-    return failure(new GatewayError('INVALID_PARAMS', `Unknown prompt: ${name}${hint}`));
+    const unknown = new GatewayError('INVALID_PARAMS', `Unknown prompt: ${value}${hint}`);
+    return this.#heardMeanwhile('prompt', exchange, param, unknown);
   }
 
-  async #complete(exchange: Exchange): Promise<Outcome> {
-    const { request, client } = exchange;
-    const { bytes } = request;
-    const ref = bodyField(request, 'ref');
-    const type = ref === null ? null : stringValue(bytes, field(bytes, ref.start, ref.end, 'type'));
-    if (type === 'ref/resource') return this.#deps.resources.complete(exchange);
-    if (type !== 'ref/prompt') {
-      return failure(new GatewayError('INVALID_PARAMS', 'params.ref.type must be ref/prompt or ref/resource'));
-    }
-    const name = namedParam(request, 'name', 'ref');
-    if (name instanceof GatewayError) return failure(name);
-    return this.#withPrompt(exchange, name.value, (target) => {
-      const { declared } = this.#deps.catalogs.of(client);
-      if (declared.get(target.server)?.completions !== true) return Promise.resolve(noCompletion(request.era));
-      return this.#deps.dispatch.call(target.server, withParam(request, name, target.name), exchange);
-    });
+  /** The client may have the name from the server itself, or from another node, before this one knows it. */
+  async #heardMeanwhile(
+    kind: 'tool' | 'prompt',
+    exchange: Exchange,
+    param: NamedParam,
+    unknown: GatewayError,
+  ): Promise<Target | GatewayError> {
+    const { upstreams, catalogs, policies } = this.#deps;
+    const { client } = exchange;
+    if (kind === 'tool' && unknown.data.server === undefined) return unknown;
+    const before = catalogs.of(client);
+    const own = spelledName(param.value, before);
+    if (own === null || !before.members.some(({ server }) => server === own.server)) return unknown;
+    const list = kind === 'tool' ? 'tools' : 'prompts';
+    const found = await upstreams.foundMeanwhile?.(own.server, exchange, list, own.tool);
+    if (exchange.cancelled !== null) return calledOff(own.server, exchange.cancelled);
+    if (found !== true) return unknown;
+    const catalog = catalogs.of(client);
+    const item = kind === 'tool' ? catalog.tool(param.value) : catalog.prompt(param.value);
+    if (item !== null) return itemTarget(kind, exchange, param, item, catalog);
+    return kind === 'tool' ? unknownTool(param.value, catalog, policies) : unknown;
   }
+
+  #ready(client: ClientProfile): Promise<Catalog> {
+    return this.#deps.catalogs.ready(client, this.#deps.firstListWaitMs());
+  }
+}
+
+function itemTarget(
+  kind: 'tool' | 'prompt',
+  { client, request }: Exchange,
+  param: NamedParam,
+  { server, name, item }: NamedItem,
+  catalog: Catalog,
+): Target {
+  const own = withParam(request, param, name);
+  return new Target(client.principal, server, kind, own, catalog.catalogOf(server), name, param.value, item);
+}
+
+/** `param`: where the request has the URI; null where it has several. */
+function resourceTarget(
+  kind: 'resource' | 'template',
+  { client, request }: Exchange,
+  param: NamedParam | null,
+  { server, uri, exposed }: ResourceTarget,
+  catalog: Catalog,
+): Target {
+  const own = param === null ? request : withParam(request, param, uri);
+  return new Target(client.principal, server, kind, own, catalog.catalogOf(server), uri, exposed);
+}
+
+/** A wrapped URI names its server. */
+function refuseNamed(principal: Principal, uri: string): GatewayError | null {
+  const named = unwrapUri(uri);
+  return named === null ? null : refuseAccess(principal, named.server);
+}
+
+function absent(uri: string, catalog: Catalog): GatewayError {
+  const choices = catalog.choices('resources', uri);
+  if (choices.length === 0) return new GatewayError('RESOURCE_NOT_FOUND', `Resource not found: ${uri}`);
+  return new GatewayError('INVALID_PARAMS', `Several servers have ${uri}: use ${choices.join(' or ')}`);
 }

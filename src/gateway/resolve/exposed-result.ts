@@ -1,9 +1,16 @@
+import { appScriptEdits } from '../../catalog/app-script.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
-import { appLinkEdits, contentEdits, type ExposedUri } from '../../catalog/exposed-uris.ts';
+import { appLinkEdits, contentEdits, type ExposedUri, uriEdit } from '../../catalog/exposed-uris.ts';
+import type { ResourceTarget } from '../../catalog/resource-table.ts';
+import type { Exchange } from '../../model/exchange.ts';
 import { answer, inPlaceOf, type Outcome } from '../../model/outcome.ts';
+import { bodyField } from '../../protocol/body.ts';
 import { elements, field, fields, type Range } from '../../protocol/fields.ts';
 import { type Edit, spliceMessage } from '../../protocol/splice.ts';
+import type { Catalogs } from '../lists/catalogs.ts';
 
+/** Apps of one result that get the script; a read gives one. The script names all tools of its server. */
+const MAX_APPS = 4;
 /** Up to here it is cheaper to search a result for what all these places have in common than to walk through it. */
 const SEARCHED_BYTES = 8 * 1024;
 
@@ -11,11 +18,17 @@ const SEARCHED_BYTES = 8 * 1024;
  * The result of a tool call, a prompt or a task of `server` with its resources under the URIs that clients of the aggregate know
  * them by.
  */
-export function exposedResult(outcome: Outcome, server: string, catalog: Catalog, method: string): Outcome {
+export function exposedResult(
+  outcome: Outcome,
+  server: string,
+  { request: { method }, client }: Exchange,
+  catalogs: Catalogs,
+): Outcome {
   if (outcome.kind !== 'answer' || outcome.message.kind !== 'result') return outcome;
   const { message } = outcome;
   const { bytes, bodyStart, bodyEnd } = message;
   if (bytes.length <= SEARCHED_BYTES && !bytes.includes('resource')) return outcome;
+  const catalog = catalogs.of(client);
   const exposed: ExposedUri = (uri) => catalog.exposedUri(server, uri);
   const edits = resultEdits(bytes, { start: bodyStart, end: bodyEnd }, server, exposed);
   // What a task of 2026-07-28 has ended with.
@@ -33,4 +46,25 @@ function resultEdits(bytes: Buffer, { start, end }: Range, server: string, expos
     edits.push(...contentEdits(bytes, field(bytes, message.start, message.end, 'content'), exposed));
   }
   return edits;
+}
+
+/** A read's contents under the URIs that the client knows them by: that which it asked for, and others of the server. */
+export function exposedContents(outcome: Outcome, target: ResourceTarget, catalog: Catalog): Outcome {
+  const { server, uri: own, exposed } = target;
+  if (outcome.kind !== 'answer' || outcome.message.kind !== 'result') return outcome;
+  const { message } = outcome;
+  const { bytes } = message;
+  const contents = bodyField(message, 'contents');
+  if (contents === null) return outcome;
+  const edits: Edit[] = [];
+  const tools = catalog.toolsOf(server);
+  let apps = 0;
+  for (const content of elements(bytes, contents.start, contents.end)) {
+    const uri = field(bytes, content.start, content.end, 'uri');
+    edits.push(...uriEdit(bytes, uri, (named) => (named === own ? exposed : catalog.exposedUri(server, named))));
+    const script = apps < MAX_APPS ? appScriptEdits(bytes, content, server, tools) : [];
+    apps += script.length;
+    edits.push(...script);
+  }
+  return answer(spliceMessage(message, edits));
 }

@@ -6,7 +6,8 @@ import { failure, type Outcome } from '../../model/outcome.ts';
 import type { Server } from '../../model/server.ts';
 import { request as composeRequest } from '../../protocol/compose.ts';
 import { isLogLevel, LOG_LEVELS } from '../../protocol/meta-keys.ts';
-import type { Dispatch, KnownServers } from '../dispatch/dispatch.ts';
+import type { Dispatch } from '../dispatch/dispatch.ts';
+import type { KnownServers } from '../known-servers.ts';
 import type { Catalogs } from '../lists/catalogs.ts';
 import { OwnExchange } from '../own-exchange.ts';
 import { ownAnswer } from '../own-results.ts';
@@ -43,7 +44,7 @@ export class LogLevels {
       connected.map(({ server }) => {
         const request = composeRequest('logging/setLevel', '0', params, 'stateful');
         const own = new OwnExchange(`level:${exchange.id}`, request, client);
-        return this.#dispatch.call(server, request, own);
+        return this.#dispatch.callServer(server, request, own);
       }),
     );
     return ownAnswer(exchange.request.era, '');
@@ -59,7 +60,7 @@ export class LogLevels {
     const known = listed ?? (await this.#upstreams.catalog(server, client, timeoutMs));
     const takesIt = known !== null && parseObject(known.handshake.capabilities)?.['logging'] !== undefined;
     const apart = this.#isOwn(server, client) || !takesIt;
-    if (known?.handshake.era !== 'stateless' && apart) return this.#dispatch.call(server, request, exchange);
+    if (known?.handshake.era !== 'stateless' && apart) return this.#dispatch.callServer(server, request, exchange);
     const level = levelIn(exchange);
     return level instanceof GatewayError ? failure(level) : ownAnswer(request.era, '');
   }

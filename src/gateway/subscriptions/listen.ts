@@ -1,5 +1,5 @@
 import type { Catalog } from '../../catalog/catalog.ts';
-import { type ClientProfile, mayUse } from '../../model/client-profile.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
@@ -10,6 +10,7 @@ import { SUBSCRIPTION_ID_KEY } from '../../protocol/meta-keys.ts';
 import { spliceMessage, withBody } from '../../protocol/splice.ts';
 import type { Recipient } from '../lists/list-changes.ts';
 import { ownAnswer } from '../own-results.ts';
+import { sees } from '../policy/access.ts';
 import { EarlyNotifications } from './early-notifications.ts';
 import type { Watcher } from './resource-watches.ts';
 import type { ListenOwner } from './server-listen.ts';
@@ -92,7 +93,7 @@ export class Listen implements Recipient, ListenOwner, Watcher {
 
   /** An update of a resource that it watches at a stateful server. */
   updated(server: string, message: Message): void {
-    if (mayUse(this.client.principal, server)) this.send(message);
+    if (sees(this.client.principal, server)) this.send(message);
   }
 
   /** The graceful end (§Graceful Closure). */

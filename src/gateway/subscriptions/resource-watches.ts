@@ -4,9 +4,11 @@ import type { Message } from '../../model/message.ts';
 import type { Outcome } from '../../model/outcome.ts';
 import type { ConnectionChange } from '../../model/ports.ts';
 import { notification, request } from '../../protocol/compose.ts';
-import type { Dispatch, KnownServers } from '../dispatch/dispatch.ts';
+import type { Dispatch } from '../dispatch/dispatch.ts';
+import type { KnownServers } from '../known-servers.ts';
 import { OwnExchange } from '../own-exchange.ts';
 import { ownAnswer } from '../own-results.ts';
+import { Target } from '../target.ts';
 import { exposedUpdate } from './exposed-update.ts';
 import { isWithin } from './wanted.ts';
 
@@ -258,7 +260,8 @@ export class ResourceWatches {
 
   #call(method: string, server: string, uri: string, client: ClientProfile): Promise<Outcome> {
     const message = request(method, '0', JSON.stringify({ uri }), 'stateful');
-    return this.#dispatch.call(server, message, new OwnExchange(`watch:${server}`, message, client));
+    const target = new Target(client.principal, server, 'resource', message, null, uri);
+    return this.#dispatch.call(target, message, new OwnExchange(`watch:${server}`, message, client));
   }
 
   #keyOf(server: string, client: ClientProfile): string {

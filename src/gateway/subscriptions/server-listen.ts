@@ -72,7 +72,7 @@ export class ServerListen {
       this.#pauseMs = REOPEN_MIN_MS;
       this.#handlers.acknowledged(message);
     });
-    void this.#dispatch.call(this.#server, this.#request, this.#exchange).then((outcome) => {
+    void this.#dispatch.callServer(this.#server, this.#request, this.#exchange).then((outcome) => {
       this.#exchange = null;
       if (!this.#owner.open) return;
       if (outcome.kind === 'answer') {

@@ -1,4 +1,4 @@
-import { type ClientProfile, mayUse } from '../../model/client-profile.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import { calledOff, GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
@@ -6,10 +6,13 @@ import { failure, type Outcome } from '../../model/outcome.ts';
 import type { ClientStreams } from '../../model/ports.ts';
 import { notification, request } from '../../protocol/compose.ts';
 import { notificationToStateful } from '../../protocol/stateful/to-stateful.ts';
-import type { Dispatch, KnownServers } from '../dispatch/dispatch.ts';
+import type { Dispatch } from '../dispatch/dispatch.ts';
+import type { KnownServers } from '../known-servers.ts';
 import type { SeenSessions } from '../lists/seen-sessions.ts';
 import { OwnExchange } from '../own-exchange.ts';
 import { ownAnswer } from '../own-results.ts';
+import { sees } from '../policy/access.ts';
+import { Target } from '../target.ts';
 import { exposedUpdate } from './exposed-update.ts';
 import type { ResourceWatches, Watched, Watcher } from './resource-watches.ts';
 import { SessionSubscriptions } from './session-subscriptions.ts';
@@ -69,19 +72,20 @@ export class Subscriptions {
     this.#deps = deps;
   }
 
-  /** Passes a `resources/subscribe` or `resources/unsubscribe` on (with the server's URI in it) and keeps the books. */
-  async run(resource: Watched, asked: Message, exchange: Exchange): Promise<Outcome> {
+  /** Passes a `resources/subscribe` or `resources/unsubscribe` on and registers it. */
+  async run(target: Target, exchange: Exchange): Promise<Outcome> {
     const { upstreams, watches } = this.#deps;
-    const { server, uri } = resource;
+    const { server, name: uri } = target;
     const { client } = exchange;
-    const pass = (): Promise<Outcome> => this.#deps.dispatch.call(server, asked, exchange);
-    if (client.sessionId === null) return pass();
+    const pass = (): Promise<Outcome> => this.#deps.dispatch.call(target, target.request, exchange);
+    if (client.sessionId === null || typeof uri !== 'string') return pass();
+    const resource = { server, uri, exposed: target.exposed ?? uri };
     const known = upstreams.knownCatalog(server, client) ?? (await upstreams.catalog(server, client, CATALOG_WAIT_MS));
     // Whose session has ended meanwhile has nothing that could be given up again.
     if (exchange.cancelled !== null) return failure(calledOff(server, exchange.cancelled));
     const stateless = known?.handshake.era === 'stateless';
     const name = `${server}\0${uri}`;
-    if (asked.method === 'resources/unsubscribe') {
+    if (exchange.request.method === 'resources/unsubscribe') {
       const session = this.#sessions.get(client.sessionId);
       const leave = session?.subscriptions.take(name);
       if (this.#deps.givenUp !== undefined) {
@@ -105,14 +109,15 @@ export class Subscriptions {
    * the session has been told of an update, as nobody knows what it missed.
    */
   async again(client: ClientProfile, resource: Watched): Promise<'agreed' | 'refused' | 'later'> {
-    const { upstreams, streams } = this.#deps;
+    const { upstreams, dispatch, streams } = this.#deps;
     const { server, uri, exposed } = resource;
     const { sessionId } = client;
-    if (sessionId === null || !mayUse(client.principal, server)) return 'refused';
-    const known = upstreams.knownCatalog(server, client) ?? (await upstreams.catalog(server, client, CATALOG_WAIT_MS));
     const message = request('resources/subscribe', '0', JSON.stringify({ uri }), 'stateful');
     const exchange = new OwnExchange(`again:${server}`, message, client);
-    const pass = (): Promise<Outcome> => this.#deps.dispatch.call(server, message, exchange);
+    const target = new Target(client.principal, server, 'resource', message, null, uri, exposed);
+    if (sessionId === null || (await dispatch.admit(target, exchange)) !== null) return 'refused';
+    const known = upstreams.knownCatalog(server, client) ?? (await upstreams.catalog(server, client, CATALOG_WAIT_MS));
+    const pass = (): Promise<Outcome> => dispatch.call(target, message, exchange);
     const outcome = await this.#subscribe(client, sessionId, resource, known?.handshake.era === 'stateless', pass);
     if (outcome.kind === 'failure') return 'later';
     if (!isAgreed(outcome)) return 'refused';
@@ -213,7 +218,7 @@ export class Subscriptions {
     if (session === undefined) {
       const watcher = new SessionWatcher(client, (server, message) => {
         const { principal } = this.#deps.sessions.get(sessionId)?.client ?? watcher.client;
-        if (mayUse(principal, server)) this.#deps.streams.deliver(sessionId, message);
+        if (sees(principal, server)) this.#deps.streams.deliver(sessionId, message);
       });
       session = { watcher, subscriptions: new SessionSubscriptions(this.#counts, client.principal.id) };
       this.#sessions.set(sessionId, session);

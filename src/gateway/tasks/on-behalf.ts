@@ -37,10 +37,10 @@ export class OnBehalf {
 
   async atStateful(call: ToolCall): Promise<Outcome> {
     const { calls, creation } = this.#deps;
-    const { server, exchange } = call;
-    const asked = askingForTask(call.request);
+    const { target, exchange } = call;
+    const asked = askingForTask(target.request);
     if (asked instanceof GatewayError) return failure(asked);
-    const outcome = await calls.beginAndWait(server, exchange, asked, {
+    const outcome = await calls.beginAndWait(target, exchange, asked, {
       emitted: (notification) => withRelatedTask(notification, null),
       asked: (question) => withRelatedTask(question, null),
     });
@@ -56,9 +56,9 @@ export class OnBehalf {
   }
 
   async atStateless(call: ToolCall): Promise<Outcome> {
-    const { server, exchange, request } = call;
-    const asked = declaringTasks(toStateless(request, exchange.client));
-    return this.ended(call, await this.#deps.calls.begin(server, exchange, asked, {}));
+    const { target, exchange } = call;
+    const asked = declaringTasks(toStateless(target.request, exchange.client));
+    return this.ended(call, await this.#deps.calls.begin(target, exchange, asked, {}));
   }
 
   /** The end of the task that a stateless server may have answered the call with. */

@@ -55,7 +55,7 @@ export class ResultStreams {
     const stream = new ResultStream(`task:${record.key.slice(0, 8)}`, asked, starter, record.taskId, random.hex(4));
     this.#streams.set(record.key, stream);
     this.#counts.set(record.principal, own + 1);
-    void dispatch.call(record.server, asked, stream).then((outcome) => this.#ended(record, stream, outcome));
+    void dispatch.callServer(record.server, asked, stream).then((outcome) => this.#ended(record, stream, outcome));
     return stream;
   }
 

@@ -9,6 +9,7 @@ import { toStateless } from '../../protocol/stateless/to-stateless.ts';
 import { declaringTasks } from '../../protocol/tasks/extension.ts';
 import type { Dispatch } from '../dispatch/dispatch.ts';
 import { OwnExchange } from '../own-exchange.ts';
+import type { Target } from '../target.ts';
 import { type Mappings, RelayedExchange } from './relayed-exchange.ts';
 import { createdTask } from './task-news.ts';
 
@@ -29,13 +30,15 @@ export class TaskCalls {
   }
 
   /** The call that may begin a task, as its server gets it. */
-  async begin(server: string, exchange: Exchange, asked: Message, mappings: Mappings): Promise<Outcome> {
-    return keepable(server, await this.#dispatch.call(server, asked, new BeginningExchange(exchange, asked, mappings)));
+  async begin(target: Target, exchange: Exchange, asked: Message, mappings: Mappings): Promise<Outcome> {
+    const begun = new BeginningExchange(exchange, asked, mappings);
+    return keepable(target.server, await this.#dispatch.call(target, asked, begun));
   }
 
   /** The same where the client waits for the end of the task. */
-  async beginAndWait(server: string, exchange: Exchange, asked: Message, mappings: Mappings): Promise<Outcome> {
-    return keepable(server, await this.#dispatch.call(server, asked, new WaitingExchange(exchange, asked, mappings)));
+  async beginAndWait(target: Target, exchange: Exchange, asked: Message, mappings: Mappings): Promise<Outcome> {
+    const begun = new WaitingExchange(exchange, asked, mappings);
+    return keepable(target.server, await this.#dispatch.call(target, asked, begun));
   }
 
   /** A request of ours. `begun` gets the exchange, to cancel it by; `more` are members of the params beside the id. */
@@ -50,21 +53,21 @@ export class TaskCalls {
     const asked = composed(record, starter, method, more);
     const exchange = new OwnExchange(`task:${record.key.slice(0, 8)}`, asked, starter);
     begun(exchange);
-    return this.#dispatch.call(record.server, asked, exchange);
+    return this.#dispatch.callServer(record.server, asked, exchange);
   }
 
   /** A request of ours that the client's own exchange goes along with: what the server says and asks is said to it. */
   along(record: TaskRecord, exchange: Exchange, method: string, mappings: Mappings): Promise<Outcome> {
     const starter = starterOf(record, exchange.client.principal);
     const asked = composed(record, starter, method, '');
-    return this.#dispatch.call(record.server, asked, new RelayedExchange(exchange, asked, mappings, starter));
+    return this.#dispatch.callServer(record.server, asked, new RelayedExchange(exchange, asked, mappings, starter));
   }
 
   /** The client's own request, in the names of the server. */
   relay(record: TaskRecord, exchange: Exchange, asked: Message, mappings: Mappings): Promise<Outcome> {
     const starter = starterOf(record, exchange.client.principal);
     const client = record.era === 'stateless' ? exchange.client : starter;
-    return this.#dispatch.call(record.server, asked, new RelayedExchange(exchange, asked, mappings, client));
+    return this.#dispatch.callServer(record.server, asked, new RelayedExchange(exchange, asked, mappings, client));
   }
 }
 

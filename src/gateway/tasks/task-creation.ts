@@ -12,6 +12,7 @@ import { toStateful } from '../../protocol/stateful/to-stateful.ts';
 import { inputOf } from '../../protocol/stateless/input-required.ts';
 import { toStateless } from '../../protocol/stateless/to-stateless.ts';
 import { declaringTasks } from '../../protocol/tasks/extension.ts';
+import type { Target } from '../target.ts';
 import { isToolError, ownMeta, statefulView, statelessView, withMeta } from './task-answers.ts';
 import type { TaskCalls } from './task-calls.ts';
 import type { TaskNames } from './task-names.ts';
@@ -24,9 +25,7 @@ const MAX_MINTED_TTL_MS = 24 * 60 * 60_000;
 
 /** One `tools/call` that may become a task. */
 export interface ToolCall {
-  readonly server: string;
-  /** In the server's names; it may be in its words already. */
-  readonly request: Message;
+  readonly target: Target;
   readonly exchange: Exchange;
   readonly endpoint: Endpoint;
   /** The tool's structured results are wrapped for stateful clients. */
@@ -53,13 +52,13 @@ export class TaskCreation {
 
   /** Client and server speak of tasks in the same words: only the id may be another. */
   async relay(call: ToolCall): Promise<Outcome> {
-    const { server, request, exchange, endpoint } = call;
+    const { target, exchange, endpoint } = call;
     const { principal } = exchange.client;
-    const outcome = await this.#call(call, request);
+    const outcome = await this.#call(call, target.request);
     if (outcome.kind === 'failure') return outcome;
     const created = createdTask(outcome.message);
     if (created !== null) this.#begin(call, outcome.message.era, created);
-    return answer(this.#deps.names.outward(outcome.message, server, principal, endpoint));
+    return answer(this.#deps.names.outward(outcome.message, target.server, principal, endpoint));
   }
 
   /**
@@ -67,8 +66,8 @@ export class TaskCreation {
    * becomes a task of ours that is completed already.
    */
   async atStateless(call: ToolCall): Promise<Outcome> {
-    const { exchange, request } = call;
-    const outcome = await this.#call(call, declaringTasks(toStateless(request, exchange.client)));
+    const { exchange, target } = call;
+    const outcome = await this.#call(call, declaringTasks(toStateless(target.request, exchange.client)));
     if (outcome.kind === 'failure' || outcome.message.kind === 'error') return outcome;
     const created = createdTask(outcome.message);
     const record =
@@ -81,7 +80,7 @@ export class TaskCreation {
 
   /** A stateless client that takes tasks calls a tool of a stateful server that can be had as a task only. */
   async atStateful(call: ToolCall): Promise<Outcome> {
-    const asked = askingForTask(call.request);
+    const asked = askingForTask(call.target.request);
     if (asked instanceof GatewayError) return failure(asked);
     const outcome = await this.#call(call, asked);
     if (outcome.kind === 'failure') return outcome;
@@ -98,15 +97,11 @@ export class TaskCreation {
     return { ...this.#task(call, era, created), key, startedAt: 0, expiresAt: Number.POSITIVE_INFINITY };
   }
 
-  #call({ server, exchange, endpoint }: ToolCall, request: Message): Promise<Outcome> {
+  #call({ target, exchange, endpoint }: ToolCall, request: Message): Promise<Outcome> {
     const refused = this.#deps.table.refusal(exchange.client.principal.id);
     if (refused !== null) return Promise.resolve(failure(refused));
-    return this.#deps.calls.begin(
-      server,
-      exchange,
-      request,
-      this.#deps.names.mappings(server, exchange.client.principal, endpoint),
-    );
+    const mappings = this.#deps.names.mappings(target.server, exchange.client.principal, endpoint);
+    return this.#deps.calls.begin(target, exchange, request, mappings);
   }
 
   #begin(call: ToolCall, era: Era, created: TaskReport): TaskRecord {
@@ -116,7 +111,8 @@ export class TaskCreation {
   }
 
   #task(call: ToolCall, era: Era | null, { state, news }: TaskReport): NewTask {
-    const { server, exchange, wraps } = call;
+    const { exchange, wraps } = call;
+    const { server } = call.target;
     const { principal, sessionId, passing, revision, capabilities, fingerprint, info, handle } = exchange.client;
     return {
       server,

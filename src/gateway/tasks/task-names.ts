@@ -1,8 +1,9 @@
-import { type ClientProfile, mayUse, type Principal } from '../../model/client-profile.ts';
+import type { ClientProfile, Principal } from '../../model/client-profile.ts';
 import type { Endpoint } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import type { TaskRecord } from '../../model/ports.ts';
+import { sees } from '../policy/access.ts';
 import type { Mappings } from './relayed-exchange.ts';
 import type { TaskIds, TaskRoute } from './task-ids.ts';
 import type { TaskTable } from './task-table.ts';
@@ -44,7 +45,7 @@ export class TaskNames {
   /** The principal's tasks that this endpoint is in front of. */
   *of(principal: Principal, { kind, server }: Endpoint): Generator<TaskRecord, void, undefined> {
     for (const record of this.#table.of(principal.id)) {
-      if (kind === 'server' ? record.server === server : mayUse(principal, record.server)) yield record;
+      if (kind === 'server' ? record.server === server : sees(principal, record.server)) yield record;
     }
   }
 

@@ -7,6 +7,7 @@ import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import { systemRandom } from '../../model/random.ts';
 import { notification, request, result } from '../../protocol/compose.ts';
 import { Sealer } from '../sealer.ts';
+import { Target } from '../target.ts';
 import { TaskCalls } from './task-calls.ts';
 import { TaskCreation } from './task-creation.ts';
 import { TaskIds } from './task-ids.ts';
@@ -154,7 +155,8 @@ test('a task knows whether the session it runs in ends with the process', () => 
   const created = createdTask(result('1', '{"task":{"taskId":"t-1","status":"working","ttl":1}}', 'stateful'))!;
   for (const passing of [true, false]) {
     const exchange = bench.exchange('tools/call', '{}', { client: client('stateful', { passing }) });
-    const call = { server: 'jobs', request: exchange.request, exchange, endpoint: MCP, wraps: false };
+    const target = new Target(exchange.client.principal, 'jobs', 'tool', exchange.request, null);
+    const call = { target, exchange, endpoint: MCP, wraps: false };
     assert.equal(new TaskCreation(deps).unlisted(call, 'stateful', created).passing === true, passing);
   }
 });

@@ -1,22 +1,24 @@
 import { toolFacts } from '../../catalog/exposed-items.ts';
-import { mayUse, type Principal } from '../../model/client-profile.ts';
+import type { Principal } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import type { Era, Message } from '../../model/message.ts';
+import type { Message } from '../../model/message.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
 import type { ClientStreams, TaskRecord, TaskRecords } from '../../model/ports.ts';
 import type { Random } from '../../model/random.ts';
 import type { Sealing } from '../../model/sealing.ts';
 import { isOwnProcess } from '../../model/server.ts';
-import type { Capability } from '../../model/server-catalog.ts';
 import { isTerminal } from '../../model/task-status.ts';
 import { notification } from '../../protocol/compose.ts';
 import { declaresTasksExtension, missesTasks, taskSupport } from '../../protocol/tasks/extension.ts';
 import { relatedTask } from '../../protocol/tasks/related-task.ts';
-import type { Dispatch, KnownServers } from '../dispatch/dispatch.ts';
+import type { Dispatch } from '../dispatch/dispatch.ts';
+import type { KnownServers } from '../known-servers.ts';
 import { type NamedParam, namedParam } from '../params.ts';
+import { sees } from '../policy/access.ts';
 import type { SharedListens } from '../subscriptions/shared-listens.ts';
+import type { Target } from '../target.ts';
 import { offersTasks } from './offers-tasks.ts';
 import { OnBehalf } from './on-behalf.ts';
 import { ResultStreams } from './result-streams.ts';
@@ -49,13 +51,6 @@ export interface TasksDeps {
   readonly maxTimeoutMs: () => number;
   /** The endpoint that the session was opened on; null for a session that has not spoken yet. */
   readonly seen: (sessionId: string) => { readonly endpoint: Endpoint; readonly principal: Principal } | null;
-}
-
-/** A call to a server with tasks, and what is known of its tool; null for nothing. */
-export interface TaskableCall extends Omit<ToolCall, 'wraps'> {
-  /** The era in which the server serves this client. */
-  readonly era: Era;
-  readonly tool: Capability | null;
 }
 
 /**
@@ -101,25 +96,26 @@ export class Tasks {
     table.ended = (record) => this.#ended(record);
   }
 
-  /** A tool call to a server that declares tasks. */
-  call(taskable: TaskableCall): Promise<Outcome> {
-    const { server, request, exchange, era, tool } = taskable;
-    const call = { ...taskable, wraps: tool !== null && toolFacts(tool).wrapped };
+  /** A tool call to a server that declares tasks; its catalogue is known. */
+  call(target: Target, exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
     const { dispatch } = this.#deps;
+    const { request, definition: tool } = target;
+    const { era } = target.catalog!.handshake;
+    const call = { target, exchange, endpoint, wraps: tool !== null && toolFacts(tool).wrapped };
     const required = tool !== null && taskSupport(tool.bytes) === 'required';
     if (exchange.request.era === 'stateful') {
       const wanted = asksForTask(exchange.request);
       if (era === 'stateful') {
         if (wanted) return this.#creation.relay(call);
-        return required ? this.#onBehalf.atStateful(call) : dispatch.call(server, request, exchange);
+        return required ? this.#onBehalf.atStateful(call) : dispatch.call(target, request, exchange);
       }
       return wanted ? this.#creation.atStateless(call) : this.#unlessMissed(call);
     }
     const takes = declaresTasksExtension(exchange.client.capabilities);
     if (era === 'stateless') {
-      return takes ? this.#creation.relay(call) : dispatch.call(server, request, exchange);
+      return takes ? this.#creation.relay(call) : dispatch.call(target, request, exchange);
     }
-    if (!required) return dispatch.call(server, request, exchange);
+    if (!required) return dispatch.call(target, request, exchange);
     return takes ? this.#creation.atStateful(call) : this.#onBehalf.atStateful(call);
   }
 
@@ -129,7 +125,8 @@ export class Tasks {
     const { upstreams } = this.#deps;
     const known = endpoint.kind === 'server' ? upstreams.knownCatalog(endpoint.server, client) : null;
     // On its own endpoint a server without tasks says so itself.
-    if (known !== null && !offersTasks(known)) return this.#deps.dispatch.call(endpoint.server, request, exchange);
+    if (known !== null && !offersTasks(known))
+      return this.#deps.dispatch.callServer(endpoint.server, request, exchange);
     const stateful = request.era === 'stateful';
     if (stateful && request.method === 'tasks/list') {
       return Promise.resolve(listTasks(exchange, endpoint, this.#names, this.#deps.sealing));
@@ -154,7 +151,7 @@ export class Tasks {
     if (record instanceof GatewayError) return Promise.resolve(failure(record));
     if (record === null) {
       if (listed) return Promise.resolve(failure(unknown()));
-      return this.#deps.dispatch.call(endpoint.server, request, exchange);
+      return this.#deps.dispatch.callServer(endpoint.server, request, exchange);
     }
     this.#following.follow(record, client.principal);
     const asked = { record, exchange, endpoint, taskId };
@@ -203,8 +200,8 @@ export class Tasks {
    * begin one for a stateful client that names the extension, which means nothing in its revision.
    */
   async #unlessMissed(call: ToolCall): Promise<Outcome> {
-    const { server, request, exchange } = call;
-    const outcome = await this.#deps.dispatch.call(server, request, exchange);
+    const { target, exchange } = call;
+    const outcome = await this.#deps.dispatch.call(target, target.request, exchange);
     if (outcome.kind === 'failure' || exchange.cancelled !== null) return outcome;
     if (missesTasks(outcome.message)) return this.#onBehalf.atStateless(call);
     return this.#onBehalf.ended(call, outcome);
@@ -224,7 +221,7 @@ export class Tasks {
     const { sessionId, era } = record;
     if (era !== 'stateless' || sessionId === null || record.status === before.status) return;
     const seen = this.#deps.seen(sessionId);
-    if (seen === null || seen.principal.id !== record.principal || !mayUse(seen.principal, record.server)) return;
+    if (seen === null || seen.principal.id !== record.principal || !sees(seen.principal, record.server)) return;
     const exposed = this.#names.exposed(record, seen.principal, seen.endpoint);
     const params = statefulView(record, exposed);
     this.#deps.streams.deliver(sessionId, notification('notifications/tasks/status', params, 'stateful'));

@@ -1,39 +1,40 @@
 import type { Catalog } from '../../catalog/catalog.ts';
-import { filterAllows } from '../../catalog/catalog-member.ts';
 import { type PrefixedTool, parsePrefixedTool, withoutBridgePrefix } from '../../catalog/exposed-names.ts';
 import type { Principal } from '../../model/client-profile.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { TOOL_NAME_DELIMITER } from '../../model/names.ts';
 import { refuseAccess } from '../policy/access.ts';
-import { refuseWithheld } from '../policy/withheld.ts';
+import { whyWithheldName } from '../policy/approved.ts';
+import type { Policies } from '../policy/policies.ts';
 
 /**
  * For a name in no table: the server and tool it spells, if that is a server of which nothing is known yet. An error
  * when the caller may not use the server it spells, whether or not there is one.
  */
-export function unlistedServer(
+export function unlistedTool(
   name: string,
   catalog: Catalog,
   principal: Principal,
+  policies: Policies,
 ): PrefixedTool | GatewayError | null {
-  const spelled = spelledTool(name, catalog);
+  const spelled = spelledName(name, catalog);
   if (spelled === null) return null;
   const refused = refuseAccess(principal, spelled.server);
   if (refused !== null) return refused;
   const member = catalog.members.find(({ server }) => server === spelled.server);
-  if (member === undefined || member.catalog !== null || !filterAllows(member.tools, spelled.tool)) return null;
-  return spelled;
+  if (member === undefined || member.catalog !== null) return null;
+  return policies.lists(spelled.server, 'tool', spelled.tool) ? spelled : null;
 }
 
 /** What is wrong with a name that leads nowhere, in the seeds' words where they have some (S2.4, S2.31). */
-export function unknownTool(name: string, catalog: Catalog): GatewayError {
-  const withheld = withheldTool(name, catalog);
+export function unknownTool(name: string, catalog: Catalog, policies: Policies): GatewayError {
+  const withheld = withheldName('tool', name, catalog, policies);
   if (withheld !== null) return withheld;
   const choices = catalog.choices('tools', name);
   if (choices.length > 1) {
     return new GatewayError('INVALID_PARAMS', `Unknown tool: ${name} (it could be ${choices.join(', ')})`);
   }
-  const spelled = spelledTool(name, catalog);
+  const spelled = spelledName(name, catalog);
   if (spelled === null) {
     const message = `Invalid tool name: invalid tool name format: ${name} (expected agent__tool)`;
     return new GatewayError('INVALID_PARAMS', message);
@@ -45,32 +46,25 @@ export function unknownTool(name: string, catalog: Catalog): GatewayError {
 }
 
 /** The refusal of a name that a server has and no client is offered; null for any other. */
-function withheldTool(name: string, catalog: Catalog): GatewayError | null {
-  const spelled = spelledTool(name, catalog);
-  for (const member of catalog.members) {
-    if (spelled !== null && spelled.server !== member.server) continue;
-    const own = spelled === null ? name : spelled.tool;
-    if (member.catalog !== null && filterAllows(member.tools, own)) {
-      const refused = refuseWithheld(member.catalog, 'tools', own);
-      if (refused !== null) return refused;
-    }
-  }
-  return null;
-}
-
-/** As for tools: `server__prompt`, or the prompt's own name. */
-export function withheldPrompt(name: string, catalog: Catalog): GatewayError | null {
-  const spelled = spelledTool(name, catalog);
+export function withheldName(
+  kind: 'tool' | 'prompt',
+  name: string,
+  catalog: Catalog,
+  policies: Policies,
+): GatewayError | null {
+  const spelled = spelledName(name, catalog);
+  const own = spelled === null ? name : spelled.tool;
   for (const { server, catalog: known } of catalog.members) {
     if (known === null || (spelled !== null && spelled.server !== server)) continue;
-    const refused = refuseWithheld(known, 'prompts', spelled === null ? name : spelled.tool);
+    if (!policies.lists(server, kind, own)) continue;
+    const refused = whyWithheldName(known, kind, own);
     if (refused !== null) return refused;
   }
   return null;
 }
 
 /** The server and its own name that a name of the aggregate spells, tool or prompt; null where it spells none. */
-export function spelledTool(name: string, catalog: Catalog): PrefixedTool | null {
+export function spelledName(name: string, catalog: Catalog): PrefixedTool | null {
   const plain = (catalog.bridged ? withoutBridgePrefix(name) : null) ?? name;
   return plain.includes(TOOL_NAME_DELIMITER) ? parsePrefixedTool(plain) : null;
 }

@@ -1,0 +1,50 @@
+import { GatewayError } from '../model/gateway-error.ts';
+import type { Upstreams } from '../model/ports.ts';
+import { LOGIN_ADVICE, type ServerState, STARTED } from '../model/server-state.ts';
+
+/** What is known of servers. All of the gateway but `Dispatch` has this part of the port: it cannot call a server. */
+export type KnownServers = Omit<Upstreams, 'call'>;
+
+/**
+ * Why nothing can be said for a server right now, in the words of its status; but what is wrong
+ * behind an https URL, its certificates above all, is for the operator only (F27).
+ */
+export function unavailable(upstreams: KnownServers, name: string): GatewayError {
+  const status = upstreams.status(name);
+  if (status?.state === 'auth_required') {
+    return new GatewayError('AUTH_REQUIRED', `Server '${name}' asks for credentials; ${LOGIN_ADVICE}`, {
+      server: name,
+    });
+  }
+  const state = status === null || status.state === 'unknown' ? 'not ready' : status.state;
+  const reason = status?.reason == null || status.endpoint?.startsWith('https:') ? '' : `: ${status.reason}`;
+  const retryable = state !== 'misconfigured';
+  return new GatewayError('NOT_SENT', `Server '${name}' is ${state}${reason}`, { server: name, retryable });
+}
+
+export function noServer(name: string): GatewayError {
+  return new GatewayError('INVALID_REQUEST', `There is no server '${name}' here`);
+}
+
+/** States in which asking is known to be in vain. */
+const DOWN: ReadonlySet<ServerState> = new Set([
+  'stopped',
+  'stopping',
+  'disconnected',
+  'failed',
+  'unreachable',
+  'auth_required',
+  'misconfigured',
+  'defect',
+  'suspended',
+]);
+
+export function isDown(upstreams: KnownServers, server: string): boolean {
+  const status = upstreams.status(server);
+  return status !== null && DOWN.has(status.state);
+}
+
+export function isStarted(upstreams: KnownServers, server: string): boolean {
+  const status = upstreams.status(server);
+  return status !== null && STARTED.has(status.state);
+}

@@ -1,0 +1,86 @@
+import type { Exchange } from '../../model/exchange.ts';
+import type { GatewayError } from '../../model/gateway-error.ts';
+import type { Server } from '../../model/server.ts';
+import type { Target, TargetKind } from '../target.ts';
+import { access } from './access.ts';
+import { approved } from './approved.ts';
+import { paramHeaders } from './param-headers.ts';
+import type { OfferPolicy, Policy, PolicyContext, PolicyFactory, UNDECIDED } from './policy.ts';
+import { toolFilter } from './tool-filter.ts';
+
+/** Policies that decide what a server offers: asked for each item of its lists as well. */
+const OFFERING: readonly PolicyFactory<OfferPolicy>[] = [toolFilter];
+/** Further policies of calls, in the order in which they are asked. */
+const CALLING: readonly PolicyFactory[] = [approved, paramHeaders];
+
+interface ServerPolicies {
+  readonly server: Server;
+  readonly offering: readonly OfferPolicy[];
+  /** All of them. */
+  readonly calling: readonly Policy[];
+}
+
+/** What holds for a server that is not there, or not enabled: sending to it fails later. */
+const UNKNOWN: readonly Policy[] = [access];
+
+/**
+ * What every request passes before it is sent: one list of policies per server, put together when the set of servers is
+ * replaced. A server that did not change keeps its policies and what they count.
+ */
+export class Policies {
+  readonly #context: PolicyContext;
+  #servers: readonly Server[] | null = null;
+  #byName = new Map<string, ServerPolicies>();
+
+  constructor(context: PolicyContext) {
+    this.#context = context;
+  }
+
+  /** The definition of an enabled server; null for any other name. */
+  server(name: string): Server | null {
+    return this.#of(name)?.server ?? null;
+  }
+
+  /** The first refusal; null where all policies let the target through. */
+  admit(target: Target, exchange: Exchange): GatewayError | typeof UNDECIDED | null {
+    if (target.admitted) return null;
+    for (const policy of this.#of(target.server)?.calling ?? UNKNOWN) {
+      const refused = policy(target, exchange);
+      if (refused !== null) return refused;
+    }
+    target.admitted = true;
+    return null;
+  }
+
+  /** Whether lists of the server leave anything out. */
+  hidesAny(server: string): boolean {
+    return (this.#of(server)?.offering.length ?? 0) > 0;
+  }
+
+  /** Whether an item is in the lists of the server. */
+  lists(server: string, kind: TargetKind, name: string): boolean {
+    const { offering = [] } = this.#of(server) ?? {};
+    return offering.every((policy) => policy({ kind, name }) === null);
+  }
+
+  #of(name: string): ServerPolicies | undefined {
+    const servers = this.#context.upstreams.servers();
+    if (servers !== this.#servers) {
+      this.#servers = servers;
+      const before = this.#byName;
+      this.#byName = new Map();
+      for (const server of servers) {
+        if (!server.enabled) continue;
+        const same = before.get(server.name);
+        this.#byName.set(server.name, same?.server === server ? same : this.#compose(server));
+      }
+    }
+    return this.#byName.get(name);
+  }
+
+  #compose(server: Server): ServerPolicies {
+    const offering = OFFERING.flatMap((factory) => factory(server, this.#context) ?? []);
+    const own = CALLING.flatMap((factory) => factory(server, this.#context) ?? []);
+    return { server, offering, calling: [access, ...offering, ...own] };
+  }
+}

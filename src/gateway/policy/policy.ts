@@ -1,0 +1,29 @@
+import type { Clock } from '../../model/clock.ts';
+import type { Exchange } from '../../model/exchange.ts';
+import type { GatewayError } from '../../model/gateway-error.ts';
+import type { Server } from '../../model/server.ts';
+import type { Guards } from '../drift/guards.ts';
+import type { KnownServers } from '../known-servers.ts';
+import type { Target } from '../target.ts';
+
+/** The policy has to know more of the server: it is asked again when the server has been listed. */
+export const UNDECIDED = Symbol('undecided');
+
+/**
+ * One check of a target before dispatch: null lets it through. Called for each call, so it must not allocate unless it
+ * refuses. `exchange` is the call.
+ */
+export type Policy = (target: Target, exchange: Exchange) => GatewayError | typeof UNDECIDED | null;
+
+/** A policy that depends on what is named only: lists ask it, too. */
+export type OfferPolicy = (item: Pick<Target, 'kind' | 'name'>) => GatewayError | null;
+
+export interface PolicyContext {
+  readonly upstreams: KnownServers;
+  readonly clock: Clock;
+  /** Null where nothing is pinned. */
+  readonly guards: Guards | null;
+}
+
+/** Makes the policy of one server when its definition is applied; null where the server has no use for it, and pays nothing. */
+export type PolicyFactory<P = Policy> = (server: Server, context: PolicyContext) => P | null;

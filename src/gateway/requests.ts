@@ -1,0 +1,231 @@
+import { declaredBy } from '../catalog/catalog-member.ts';
+import { CATALOGUE } from '../model/error-catalogue.ts';
+import type { Endpoint, Exchange } from '../model/exchange.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import type { Message } from '../model/message.ts';
+import { failure, type Outcome } from '../model/outcome.ts';
+import { bodyField, errorCode } from '../protocol/body.ts';
+import { field, stringValue } from '../protocol/fields.ts';
+import { LISTEN, listMethod } from '../protocol/methods.ts';
+import type { AnswerCache } from './cache/answer-cache.ts';
+import type { Dispatch } from './dispatch/dispatch.ts';
+import { isDown, type KnownServers } from './known-servers.ts';
+import type { Listens } from './listens.ts';
+import { noCompletion, ownAnswer } from './own-results.ts';
+import { namedParam } from './params.ts';
+import { keptPrivate, seesLikeAll } from './policy/cache-scope.ts';
+import type { Found, Resolver } from './resolve/resolver.ts';
+import { toolResult } from './resolve/tool-results.ts';
+import type { Subscriptions } from './subscriptions/subscriptions.ts';
+import type { Target } from './target.ts';
+import { mayBeTask, mayMissTask, missedTask, offersTasks } from './tasks/offers-tasks.ts';
+import type { TaskIds } from './tasks/task-ids.ts';
+import type { Tasks } from './tasks/tasks.ts';
+
+export interface RequestsDeps {
+  readonly upstreams: KnownServers;
+  readonly dispatch: Dispatch;
+  readonly aggregate: Resolver;
+  readonly single: Resolver;
+  readonly cache: AnswerCache;
+  readonly subscriptions: Subscriptions;
+  readonly listens: Listens;
+  readonly tasks: Tasks;
+  readonly taskIds: TaskIds;
+}
+
+/** Codes with which servers say that they do not have a resource. */
+const ABSENT: ReadonlySet<number> = new Set([CATALOGUE.RESOURCE_NOT_FOUND.rpc, CATALOGUE.INVALID_PARAMS.rpc]);
+
+/**
+ * The one way of a client's request (decision 064): the endpoint's resolver finds the target, the policies let it through
+ * or refuse it, dispatch sends it, and what comes back gets the client's names.
+ */
+export class Requests {
+  readonly #deps: RequestsDeps;
+
+  constructor(deps: RequestsDeps) {
+    this.#deps = deps;
+  }
+
+  resolverOf({ kind }: Endpoint): Resolver {
+    return kind === 'aggregate' ? this.#deps.aggregate : this.#deps.single;
+  }
+
+  run(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
+    const resolver = this.resolverOf(endpoint);
+    const { request, client } = exchange;
+    const refused = resolver.refusal(client.principal, endpoint);
+    if (refused !== null) return Promise.resolve(failure(refused));
+    switch (request.method) {
+      case 'tools/call':
+        return this.#found(resolver.named('tool', exchange, endpoint), exchange, endpoint);
+      case 'prompts/get':
+        return this.#found(resolver.named('prompt', exchange, endpoint), exchange, endpoint);
+      case 'resources/read':
+      case 'resources/subscribe':
+      case 'resources/unsubscribe':
+        return this.#found(resolver.resource(exchange, endpoint), exchange, endpoint);
+      case 'completion/complete':
+        return this.#complete(exchange, endpoint, resolver);
+      case 'logging/setLevel':
+        return resolver.setLevel(exchange, endpoint);
+      case 'ping':
+        // The server's health is its supervisor's matter.
+        return Promise.resolve(ownAnswer(request.era, ''));
+      case 'tasks/get':
+      case 'tasks/result':
+      case 'tasks/update':
+      case 'tasks/cancel':
+      case 'tasks/list':
+        return this.#task(exchange, endpoint, resolver);
+      default: {
+        if (request.method === LISTEN && request.era === 'stateless') {
+          return this.#deps.listens.run(exchange, endpoint, resolver);
+        }
+        const list = listMethod(request.method);
+        return list === null ? resolver.other(exchange, endpoint) : resolver.list(exchange, endpoint, list);
+      }
+    }
+  }
+
+  #found(found: Found<Target | readonly Target[]>, exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
+    if (found instanceof Promise) return found.then((late) => this.#found(late, exchange, endpoint));
+    if (found instanceof GatewayError) return Promise.resolve(failure(found));
+    return isOne(found) ? this.#admit(found, exchange, endpoint) : this.#askInOrder(found, exchange, endpoint);
+  }
+
+  #admit(target: Target, exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
+    const refused = this.#deps.dispatch.admit(target, exchange);
+    if (refused === null) return this.#send(target, exchange, endpoint);
+    if (refused instanceof GatewayError) return Promise.resolve(failure(refused));
+    return refused.then((late) => (late === null ? this.#send(target, exchange, endpoint) : failure(late)));
+  }
+
+  #send(target: Target, exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
+    const { dispatch, cache, subscriptions } = this.#deps;
+    switch (exchange.request.method) {
+      case 'tools/call':
+        return this.#outward(this.#callTool(target, exchange, endpoint), target, exchange, endpoint);
+      case 'prompts/get':
+        return this.#outward(dispatch.call(target, target.request, exchange), target, exchange, endpoint);
+      case 'resources/read': {
+        const read = this.#outward(cache.call(target, target.request, exchange), target, exchange, endpoint);
+        return seesLikeAll(target.principal) ? read : read.then(keptPrivate);
+      }
+      case 'completion/complete':
+        // The aggregate declares completions for all of its servers.
+        if (endpoint.kind === 'aggregate' && !completes(target))
+          return Promise.resolve(noCompletion(exchange.request.era));
+        return dispatch.call(target, target.request, exchange);
+      default:
+        return subscriptions.run(target, exchange);
+    }
+  }
+
+  #outward(outcome: Promise<Outcome>, target: Target, exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
+    const resolver = this.resolverOf(endpoint);
+    return resolver.outward === undefined
+      ? outcome
+      : outcome.then((ended) => resolver.outward!(ended, target, exchange));
+  }
+
+  /** What is known of the server says whether the call may become a task, and how its result is translated. */
+  #callTool(target: Target, exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
+    const { dispatch, tasks } = this.#deps;
+    const { catalog } = target;
+    if (catalog === null) {
+      if (target.asked) return dispatch.call(target, target.request, exchange);
+      return mayBeTask(exchange)
+        ? this.#callListed(target, exchange, endpoint)
+        : this.#callUnknown(target, exchange, endpoint);
+    }
+    const { era } = catalog.handshake;
+    const outcome = offersTasks(catalog)
+      ? tasks.call(target, exchange, endpoint)
+      : dispatch.call(target, target.request, exchange);
+    if (exchange.request.era === 'stateless' || era === 'stateful') return outcome;
+    const tool = target.definition;
+    return tool === null ? outcome : toolResult(outcome, exchange.request, era, tool);
+  }
+
+  async #callListed(target: Target, exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
+    const { dispatch } = this.#deps;
+    if (!target.asked) await dispatch.listed(target, exchange);
+    const refused = await dispatch.admit(target, exchange);
+    return refused === null ? this.#callTool(target, exchange, endpoint) : failure(refused);
+  }
+
+  /**
+   * Nothing is known of the server here, as where a session that began at another node makes its first call. What is refused
+   * may be a tool that is to be had as a task only: its server is listed, and the call made anew if the list says that of
+   * this very tool. Any other may have run, whatever it answered.
+   */
+  async #callUnknown(target: Target, exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
+    const { dispatch } = this.#deps;
+    const outcome = await dispatch.call(target, target.request, exchange);
+    if (!mayMissTask(outcome) || exchange.cancelled !== null) return outcome;
+    await dispatch.listed(target, exchange);
+    const { catalog } = target;
+    if (catalog === null || exchange.cancelled !== null) return outcome;
+    const missed = missedTask(outcome, exchange.request.era, catalog, target.definition);
+    return missed ? this.#callListed(target, exchange, endpoint) : outcome;
+  }
+
+  /** Completions for a prompt or a template are as much the server's words as what they are for. */
+  #complete(exchange: Exchange, endpoint: Endpoint, resolver: Resolver): Promise<Outcome> {
+    const { request } = exchange;
+    const ref = bodyField(request, 'ref');
+    const type = ref === null ? null : stringValue(request.bytes, field(request.bytes, ref.start, ref.end, 'type'));
+    if (type === 'ref/prompt') return this.#found(resolver.named('prompt', exchange, endpoint), exchange, endpoint);
+    if (type === 'ref/resource') return this.#found(resolver.named('template', exchange, endpoint), exchange, endpoint);
+    if (endpoint.kind === 'server') return resolver.other(exchange, endpoint);
+    const text = 'params.ref.type must be ref/prompt or ref/resource';
+    return Promise.resolve(failure(new GatewayError('INVALID_PARAMS', text)));
+  }
+
+  /** What a task ended with is a tool's result. */
+  async #task(exchange: Exchange, endpoint: Endpoint, resolver: Resolver): Promise<Outcome> {
+    const { tasks, taskIds } = this.#deps;
+    const { request, client } = exchange;
+    const outcome = await tasks.run(exchange, endpoint);
+    const ends = request.method === 'tasks/get' || request.method === 'tasks/result';
+    const taskId = ends && resolver.outward !== undefined ? namedParam(request, 'taskId') : null;
+    if (taskId === null || taskId instanceof GatewayError) return outcome;
+    const route = taskIds.route(client.principal, taskId.value);
+    if (route instanceof GatewayError) return outcome;
+    return resolver.outward!(outcome, { server: route.server, name: '', exposed: null }, exchange);
+  }
+
+  /** The last word is a failure, then another error, then what the last server said. */
+  async #askInOrder(targets: readonly Target[], exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
+    const { upstreams } = this.#deps;
+    let worst: Outcome | null = null;
+    let rank = -1;
+    // Those that are down are asked last, so that they do not keep the others from answering.
+    const down = Map.groupBy(targets, ({ server }) => isDown(upstreams, server));
+    for (const target of [...(down.get(false) ?? []), ...(down.get(true) ?? [])]) {
+      const outcome = await this.#admit(target, exchange, endpoint);
+      if (outcome.kind === 'answer' && outcome.message.kind === 'result') return outcome;
+      if (exchange.cancelled !== null) return outcome;
+      const weight = outcome.kind === 'failure' ? 2 : saysAbsent(outcome.message) ? 0 : 1;
+      if (weight > rank) {
+        worst = outcome;
+        rank = weight;
+      }
+    }
+    return worst!;
+  }
+}
+
+function isOne(found: Target | readonly Target[]): found is Target {
+  return !Array.isArray(found);
+}
+
+function completes({ catalog }: Target): boolean {
+  return catalog !== null && declaredBy(catalog.handshake.capabilities, catalog.handshake.era).completions;
+}
+
+function saysAbsent(error: Message): boolean {
+  return ABSENT.has(errorCode(error));
+}

@@ -1,0 +1,173 @@
+import type { ClientProfile, Principal } from '../../model/client-profile.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { Endpoint, Exchange } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { answer, failure, type Outcome } from '../../model/outcome.ts';
+import { isOwnProcess, type Server } from '../../model/server.ts';
+import type { ServerCatalog } from '../../model/server-catalog.ts';
+import { cacheHints } from '../../protocol/cache-hints.ts';
+import { handshakeIsStale, handshakeTtlMs } from '../../protocol/list-freshness.ts';
+import { soundPage } from '../../protocol/list-page.ts';
+import type { ListMethod } from '../../protocol/methods.ts';
+import { spliceMessage } from '../../protocol/splice.ts';
+import type { AnswerCache } from '../cache/answer-cache.ts';
+import type { Dispatch } from '../dispatch/dispatch.ts';
+import type { Drift } from '../drift/drift.ts';
+import type { HandshakeView } from '../handshake-view.ts';
+import { isDown, isStarted, type KnownServers, noServer, unavailable } from '../known-servers.ts';
+import { filterTools, knownPage, withoutMisdeclared } from '../lists/server-pages.ts';
+import { refuseAccess } from '../policy/access.ts';
+import { keptPrivate, seesLikeAll } from '../policy/cache-scope.ts';
+import type { Policies } from '../policy/policies.ts';
+import { Target } from '../target.ts';
+import { offersTasks, withTaskSupport } from '../tasks/offers-tasks.ts';
+import type { LogLevels } from './log-levels.ts';
+import type { Resolver } from './resolver.ts';
+
+export interface SingleServerDeps {
+  readonly upstreams: KnownServers;
+  readonly dispatch: Dispatch;
+  readonly policies: Policies;
+  readonly cache: AnswerCache;
+  readonly logLevels: LogLevels;
+  readonly clock: Clock;
+  readonly drift: Drift | null;
+}
+
+/**
+ * The endpoint of one server: requests go to that server as they are, unknown methods included. Only lists may be
+ * answered from what is known, so that looking starts no process.
+ */
+export class SingleServer implements Resolver {
+  readonly #deps: SingleServerDeps;
+
+  constructor(deps: SingleServerDeps) {
+    this.#deps = deps;
+  }
+
+  refusal(principal: Principal, { server }: Endpoint): GatewayError | null {
+    return refuseAccess(principal, server) ?? (this.#deps.policies.server(server) === null ? noServer(server) : null);
+  }
+
+  /** It concerns one server only: a server that is starting gets as long as a call to it, not only `waitMs`. */
+  async handshake(endpoint: Endpoint, client: ClientProfile, waitMs: number): Promise<HandshakeView | GatewayError> {
+    const refused = this.refusal(client.principal, endpoint);
+    if (refused !== null) return refused;
+    const { upstreams, policies, clock } = this.#deps;
+    const name = endpoint.server;
+    const patience = isDown(upstreams, name) ? waitMs : Math.max(waitMs, policies.server(name)!.timeoutMs);
+    let catalog = upstreams.knownCatalog(name, client);
+    const old = catalog !== null && handshakeIsStale(catalog, clock.wall()) && isStarted(upstreams, name);
+    if (catalog === null || old) catalog = (await upstreams.catalog(name, client, patience)) ?? catalog;
+    return catalog === null ? unavailable(upstreams, name) : viewOf(catalog, clock.wall(), client.principal);
+  }
+
+  named(kind: 'tool' | 'prompt' | 'template', { client, request }: Exchange, { server }: Endpoint): Target {
+    return new Target(client.principal, server, kind, request, this.#deps.upstreams.knownCatalog(server, client));
+  }
+
+  resource({ client, request }: Exchange, { server }: Endpoint, uri: string | null = null): Target {
+    return new Target(client.principal, server, 'resource', request, null, uri);
+  }
+
+  setLevel(exchange: Exchange, { server }: Endpoint): Promise<Outcome> {
+    return this.#deps.logLevels.setOn(this.#deps.policies.server(server)!, exchange);
+  }
+
+  other(exchange: Exchange, { server }: Endpoint): Promise<Outcome> {
+    const { request } = exchange;
+    if (request.method === 'initialize' || request.method === 'server/discover') {
+      const text = `${request.method} is answered by the edge`;
+      return Promise.resolve(failure(new GatewayError('INVALID_REQUEST', text)));
+    }
+    return this.#deps.dispatch.callServer(server, request, exchange);
+  }
+
+  async list(exchange: Exchange, endpoint: Endpoint, list: ListMethod): Promise<Outcome> {
+    const { upstreams, dispatch, policies, cache } = this.#deps;
+    const { client, request } = exchange;
+    const { server: name } = endpoint;
+    const server = policies.server(name)!;
+    const target = new Target(client.principal, name, 'list', request, upstreams.knownCatalog(name, client));
+    const refused = await dispatch.admit(target, exchange);
+    if (refused !== null) return failure(refused);
+    const known = target.catalog;
+    const live = this.#mayAskLive(server, known, client) || (await upstreams.ownsConnectionElsewhere?.(name, client));
+    if (live === true && !(known !== null && isDown(upstreams, name))) {
+      const outcome = await cache.call(target, request, exchange);
+      if (outcome.kind === 'answer' || known === null || exchange.cancelled !== null) {
+        return this.#shown(sound(outcome, list), server, list, known, exchange);
+      }
+    }
+    if (known === null && !target.asked) await dispatch.listed(target, exchange);
+    const { catalog } = target;
+    if (catalog === null) return failure(unavailable(upstreams, name));
+    return this.#shown(knownPage(catalog, list, request), server, list, catalog, exchange);
+  }
+
+  /** The page as the server wrote it, without what has no approved definition and what policies leave out. */
+  async #shown(
+    outcome: Outcome,
+    server: Server,
+    list: ListMethod,
+    known: ServerCatalog | null,
+    exchange: Exchange,
+  ): Promise<Outcome> {
+    const { drift, policies } = this.#deps;
+    let page = outcome;
+    if (drift !== null && drift.guards.policy(server.name) !== 'off') {
+      page = await drift.pages.shown(
+        page,
+        list,
+        known === null ? null : drift.guards.raw(known),
+        server.name,
+        exchange,
+      );
+    }
+    const { request, client } = exchange;
+    let hides = false;
+    if (list.kind === 'tools') {
+      if (request.era === 'stateful' && known !== null && offersTasks(known)) page = withTaskSupport(page);
+      if (server.transport.type === 'http' && isStateless(page)) page = withoutMisdeclared(page);
+      hides = policies.hidesAny(server.name);
+      if (hides) page = filterTools(page, (tool) => policies.lists(server.name, 'tool', tool));
+    }
+    // One that is not for everybody to keep says so (C9), on all pages alike (C4).
+    const { pages, cacheScope } = known?.lists[list.kind] ?? { pages: [], cacheScope: 'public' };
+    const mixed = pages.length > 1 && cacheScope === 'private';
+    return hides || mixed || !seesLikeAll(client.principal) ? keptPrivate(page) : page;
+  }
+
+  /** A connection that is there anyway, or one that is no process. */
+  #mayAskLive(server: Server, known: ServerCatalog | null, client: ClientProfile): boolean {
+    if (!isOwnProcess(server) || known?.handshake.era === 'stateless') return true;
+    return this.#deps.upstreams.ownsConnection(server.name, client);
+  }
+}
+
+function viewOf(catalog: ServerCatalog, wall: number, principal: Principal): HandshakeView {
+  const { handshake } = catalog;
+  const { cacheScope } = cacheHints(handshake.result, 0, handshake.result.length);
+  return {
+    serverInfo: handshake.serverInfo ?? '{"name":"unknown","version":"0"}',
+    capabilities: handshake.capabilities,
+    instructions: handshake.instructions,
+    handshake,
+    ttlMs: handshakeTtlMs(catalog, wall),
+    cacheScope: handshake.era === 'stateless' && seesLikeAll(principal) ? cacheScope : 'private',
+  };
+}
+
+/** A page that the server has just written, without what would make clients refuse all of it. */
+function sound(outcome: Outcome, list: ListMethod): Outcome {
+  if (outcome.kind !== 'answer' || outcome.message.kind !== 'result') return outcome;
+  const { message } = outcome;
+  const { body } = message;
+  const { page } = soundPage(list, body, message.era);
+  if (page === body) return outcome;
+  return answer(spliceMessage(message, [{ start: message.bodyStart, end: message.bodyEnd, insert: page }]));
+}
+
+function isStateless(outcome: Outcome): boolean {
+  return outcome.kind === 'answer' && outcome.message.era === 'stateless';
+}
