@@ -262,6 +262,14 @@ export const serverSchema = z
           .default(DEFAULTS.maxProcessesPerServer)
           .optional()
           .describe('Concurrent processes of this server.'),
+        callsPerMinute: z
+          .int()
+          .min(1)
+          .max(1_000_000)
+          .optional()
+          .describe(
+            'How often one caller may call one tool of this server in a minute; further calls end in `RATE_LIMITED` with a `Retry-After`. Each node counts the calls that come to it. Default: no limit.',
+          ),
       })
       .optional()
       .describe('Limits of this server.'),

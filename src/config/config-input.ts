@@ -59,6 +59,8 @@ interface ServerInputLimits {
   readonly maxMessageBytes?: number | undefined;
   /** Concurrent processes of this server. */
   readonly maxProcesses?: number | undefined;
+  /** How often one caller may call one tool of this server in a minute; further calls end in `RATE_LIMITED` with a `Retry-After`. Each node counts the calls that come to it. Default: no limit. */
+  readonly callsPerMinute?: number | undefined;
 }
 
 interface ServerInputTls {

@@ -157,7 +157,7 @@ async function stage(
   for (let round = 0; round < 1 + random.below(3); round++) {
     for (const server of servers) {
       server.change(random);
-      await bench.advertisement(server.name, server.advertisement());
+      await bench.offer(server.name, server.advertisement());
       const { waiting } = await bench.drift.report(server.name);
       const approved = waiting.filter(() => chance(random, 0.3));
       await bench.drift.approve(server.name, approved, 'operator');

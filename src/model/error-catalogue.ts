@@ -47,6 +47,7 @@ export const CATALOGUE = {
     'The definition is new or has changed and waits for approval, or is blocked.',
   ),
   ACCESS_DENIED: entry(53009, 'REFUSED', false, 'The caller may not use this server.'),
+  RATE_LIMITED: entry(53011, 'REFUSED', true, 'The caller called this tool too often; retry later.'),
   CANCELLED: entry(53010, 'UNKNOWN', false, 'The caller cancelled the call.'),
 } as const satisfies Record<string, CatalogueEntry>;
 

@@ -133,6 +133,8 @@ interface ServerLimits {
   readonly maxMessageBytes: number;
   /** Processes of this server at once. Default 16. */
   readonly maxProcesses: number;
+  /** How often one caller may call one tool in a minute; absent: any number of times. */
+  readonly callsPerMinute?: number | undefined;
 }
 
 export interface ToolFilter {

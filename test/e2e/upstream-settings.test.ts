@@ -60,6 +60,26 @@ test('declared headers reach the server on every request, whatever the client se
   assert.ok(!gateway.stderr.includes('secret-of-the-server-1'));
 });
 
+test('fault:F23 limits.callsPerMinute: one caller may call a tool so often, the next call says when, another caller may', async (t) => {
+  const server = await StatefulServer.start();
+  t.after(() => server.stop());
+  const gateway = await started(t, {
+    mcpServers: { remote: { type: 'http', url: server.url, limits: { callsPerMinute: 2 } } },
+    agents: {
+      one: { key: 'key-of-agent-one-012', servers: ['remote'] },
+      two: { key: 'key-of-agent-two-012', servers: ['remote'] },
+    },
+  });
+  const open = (key: string) => WireClient.open(gateway.mcpUrl, { headers: { authorization: `Bearer ${key}` } });
+  const [one, two] = [await open('key-of-agent-one-012'), await open('key-of-agent-two-012')];
+  for (let i = 0; i < 2; i++) assert.equal(await one.callText('remote__echo', { text: 'hi' }), 'hi');
+  const refused = await one.call('remote__echo', { text: 'hi' });
+  const { code, retryAfterMs } = refused._meta['trunkline/error'];
+  assert.equal(code, 'RATE_LIMITED');
+  assert.ok(retryAfterMs > 0 && retryAfterMs <= 30_000, String(retryAfterMs));
+  assert.equal(await two.callText('remote__echo', { text: 'hi' }), 'hi');
+});
+
 test('a private authority and a client certificate are used; without them the server is not ready and says why', async (t) => {
   const inner = await StatefulServer.start();
   const authority = new TestAuthority();

@@ -3,6 +3,7 @@ import type { RequestContext } from '../../http/listener/request-context.ts';
 import { CATALOGUE } from '../../model/error-catalogue.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
+import type { Outcome } from '../../model/outcome.ts';
 import { errorAnswer, failureAnswer } from '../../protocol/compose.ts';
 
 const JSON_TYPE = 'application/json';
@@ -14,8 +15,19 @@ const CODES: ReadonlyMap<string, number> = new Map([
 ]);
 
 /** Answers with JSON given in parts. `headers` are further lines, name and value alternating. */
-export function sendParts(context: RequestContext, status: number, parts: readonly Buffer[]): void {
-  context.answer(status, JSON_TYPE, parts.length === 1 ? parts[0]! : parts);
+export function sendParts(
+  context: RequestContext,
+  status: number,
+  parts: readonly Buffer[],
+  headers?: readonly string[],
+): void {
+  context.answer(status, JSON_TYPE, parts.length === 1 ? parts[0]! : parts, headers);
+}
+
+/** The header that says when a failed request may be sent again; undefined where that is not known. */
+export function retryAfter(outcome: Outcome): readonly string[] | undefined {
+  const afterMs = outcome.kind === 'failure' ? outcome.error.data.retryAfterMs : undefined;
+  return afterMs === undefined ? undefined : ['Retry-After', String(Math.ceil(afterMs / 1_000))];
 }
 
 /** The same, with parts that no code needs afterwards. */

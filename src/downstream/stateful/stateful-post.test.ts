@@ -111,6 +111,20 @@ test('S2.31 a failed tool call of the aggregate is a result that a model can rea
   assert.equal(single.json.error.data.sent, true);
 });
 
+test('fault:F23 a failure that says when to try again says it in a header, too', async () => {
+  const error = new GatewayError('RATE_LIMITED', 'too often', { server: 'memory', retryAfterMs: 1_200 });
+  rig.core.on('tools/call', () => failure(error));
+  const aggregate = await rig.post(call(1, 'tools/call', { name: 't' }), await rig.session());
+  assert.equal(aggregate.headers['retry-after'], '2');
+  assert.equal(aggregate.json.result._meta['trunkline/error'].retryAfterMs, 1_200);
+  const path = '/servers/memory/mcp';
+  const single = await rig.post(call(1, 'tools/call', { name: 't' }), await rig.session({ path }), path);
+  assert.deepEqual([single.status, single.headers['retry-after'], single.json.error.code], [200, '2', 53011]);
+  rig.core.on('tools/call', () => failure(new GatewayError('TIMEOUT', 'it took too long')));
+  const other = await rig.post(call(1, 'tools/call', { name: 't' }), await rig.session());
+  assert.equal(other.headers['retry-after'], undefined);
+});
+
 test("a server's own error passes as it is", async () => {
   rig.core.on('prompts/get', () => answer(errorAnswer('0', -32042, 'mine', '{"x":1.50}', 'stateful')));
   const reply = await rig.post(call(3, 'prompts/get', { name: 'p' }), await rig.session());

@@ -5,7 +5,7 @@ import type { Message } from '../../model/message.ts';
 import { isPassedOn, type Outcome } from '../../model/outcome.ts';
 import type { EventLog } from '../../model/ports.ts';
 import type { OwedAnswer, StreamCopies } from '../../model/stream-copies.ts';
-import { sendLastParts, sendParts } from '../endpoints/send.ts';
+import { retryAfter, sendLastParts, sendParts } from '../endpoints/send.ts';
 import type { Ageing, AgeQueue } from '../session/age-queue.ts';
 import { answerParts, notificationFor } from '../session/answer-parts.ts';
 import { type AskDeps, abandonAsks, askClient, callOffAsk } from '../session/asking.ts';
@@ -104,7 +104,7 @@ export class StatefulReply implements Reply, ResumableReply, Ageing {
     } else if (this.#gathered !== null) {
       this.#gathered.push(Buffer.concat(parts));
       if (this.#outstanding === 0) this.#sendGathered(this.#gathered);
-    } else this.#sendJson(parts, isPassedOn(exchange.request, outcome));
+    } else this.#sendJson(parts, isPassedOn(exchange.request, outcome), retryAfter(outcome));
   }
 
   /** The receiver of a cancellation does not answer (2025-11-25 cancellation): the response ends without a message. */
@@ -179,13 +179,13 @@ export class StatefulReply implements Reply, ResumableReply, Ageing {
     this.#sendJson(parts, false);
   }
 
-  #sendJson(parts: readonly Buffer[], passedOn: boolean): void {
+  #sendJson(parts: readonly Buffer[], passedOn: boolean, headers?: readonly string[]): void {
     this.#deps.patience.leave(this);
     const context = this.#context;
     this.#context = null;
     if (context === null) return;
     if (passedOn) sendLastParts(context, 200, parts);
-    else sendParts(context, 200, parts);
+    else sendParts(context, 200, parts, headers);
   }
 }
 

@@ -5,7 +5,7 @@ import { isPassedOn, type Outcome } from '../../model/outcome.ts';
 import type { EventSink } from '../../model/stream-copies.ts';
 import { LISTEN } from '../../protocol/methods.ts';
 import { oneLine, withId } from '../../protocol/splice.ts';
-import { sendLastParts, sendParts } from '../endpoints/send.ts';
+import { retryAfter, sendLastParts, sendParts } from '../endpoints/send.ts';
 import { withPages } from '../pending-input/page-required.ts';
 import type { PendingInputRequests } from '../pending-input/pending-input-requests.ts';
 import type { Ageing, AgeQueue } from '../session/age-queue.ts';
@@ -81,8 +81,8 @@ export class StatelessReply implements Reply, Ageing {
       this.#sink.event(null, parts.map(oneLine));
       this.#sink.end();
     } else if (this.#context !== null) {
-      const send = isPassedOn(exchange.request, outcome) ? sendLastParts : sendParts;
-      send(this.#context, httpStatus(message), parts);
+      if (isPassedOn(exchange.request, outcome)) sendLastParts(this.#context, httpStatus(message), parts);
+      else sendParts(this.#context, httpStatus(message), parts, retryAfter(outcome));
     }
     this.#context = null;
   }

@@ -68,6 +68,10 @@ test('proto:H8 errors of the protocol have their HTTP status', async () => {
     assert.equal(reply.json.id, 9);
     assert.equal(reply.json.error.code, code);
   }
+  rig.core.on('tools/call', () => failure(new GatewayError('RATE_LIMITED', 'too often', { retryAfterMs: 61_000 })));
+  const limited = stateless('tools/call', { name: 't' });
+  const refused = await rig.post(limited.body, limited.headers);
+  assert.deepEqual([refused.status, refused.headers['retry-after'], refused.json.error.code], [200, '61', 53011]);
   rig.core.on('tools/call', () => failure(new GatewayError('METHOD_NOT_FOUND', 'no')));
   const { body, headers } = stateless('tools/call', { name: 't' });
   assert.equal((await rig.post(body, headers)).status, 404);

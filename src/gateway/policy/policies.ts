@@ -6,12 +6,13 @@ import { access } from './access.ts';
 import { approved } from './approved.ts';
 import { paramHeaders } from './param-headers.ts';
 import type { OfferPolicy, Policy, PolicyContext, PolicyFactory, UNDECIDED } from './policy.ts';
+import { rateLimit } from './rate-limit.ts';
 import { toolFilter } from './tool-filter.ts';
 
 /** Policies that decide what a server offers: asked for each item of its lists as well. */
 const OFFERING: readonly PolicyFactory<OfferPolicy>[] = [toolFilter];
 /** Further policies of calls, in the order in which they are asked. */
-const CALLING: readonly PolicyFactory[] = [approved, paramHeaders];
+const CALLING: readonly PolicyFactory[] = [approved, paramHeaders, rateLimit];
 
 interface ServerPolicies {
   readonly server: Server;

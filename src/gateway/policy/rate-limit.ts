@@ -1,0 +1,38 @@
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { PolicyFactory } from './policy.ts';
+
+const MINUTE_MS = 60_000;
+/** With so many entries those that have run out are removed. */
+const SWEEP = 1_024;
+
+/**
+ * How often one caller may call one tool of the server in a minute (`limits.callsPerMinute`): that many at once, then one
+ * for each that has run out. Names that the server does not list count as one tool. A call counts once, however often
+ * it is sent; what an earlier policy refuses does not count.
+ */
+export const rateLimit: PolicyFactory = ({ name: server, limits: { callsPerMinute } }, { clock }) => {
+  if (callsPerMinute === undefined) return null;
+  const intervalMs = MINUTE_MS / callsPerMinute;
+  /** By caller and tool, when all that was used has run out. */
+  const used = new Map<string, number>();
+  let sweepAt = SWEEP;
+  return (target) => {
+    if (target.kind !== 'tool' || target.counted) return null;
+    const tool = target.definition?.key ?? '';
+    const key = `${target.principal.id}\0${tool}`;
+    const now = clock.now();
+    const from = Math.max(now, used.get(key) ?? 0);
+    const waitMs = Math.ceil(from + intervalMs - now - MINUTE_MS);
+    if (waitMs > 0) {
+      const text = `One caller may call a tool of the server '${server}' ${callsPerMinute} times a minute`;
+      return new GatewayError('RATE_LIMITED', text, { server, retryAfterMs: waitMs });
+    }
+    target.counted = true;
+    used.set(key, from + intervalMs);
+    if (used.size >= sweepAt) {
+      for (const [entry, until] of used) if (until <= now) used.delete(entry);
+      sweepAt = Math.max(SWEEP, 2 * used.size);
+    }
+    return null;
+  };
+};
