@@ -1,6 +1,7 @@
 /**
  * Writes the files that are generated from the source: the JSON Schema of the configuration, its documentation and its
- * types, the OpenAPI document of the control API, the page on compatibility, and the list of requirements that tests cite.
+ * types, the OpenAPI document of the control API, the page on compatibility, the list of requirements that tests cite, and the
+ * WebAssembly module of `protocol/escaped-text`.
  * With `--check` it writes nothing, names the files that differ and exits 1.
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -9,6 +10,7 @@ import { openApi } from '../src/control/openapi.ts';
 import { citations } from '../test/e2e/citations.ts';
 import { compatibilityText } from '../test/e2e/matrix/compatibility-text.ts';
 import { REQUIREMENTS } from '../test/e2e/requirements.ts';
+import { withModule } from './escaped-text-module.ts';
 import { docsText } from './schema/docs-text.ts';
 import { schemaText } from './schema/schema-files.ts';
 import { typesText } from './schema/types-text.ts';
@@ -30,6 +32,7 @@ const generated: Readonly<Record<string, string>> = {
   'docs/config.md': docsText(JSON.parse(schema)),
   'docs/compatibility.md': compatibilityText(),
   'src/config/config-input.ts': typesText(JSON.parse(schema)),
+  'src/protocol/escaped-text.ts': withModule(readFileSync(join(root, 'src/protocol/escaped-text.ts'), 'utf8')),
   'test/e2e/covered.json': `${JSON.stringify(covered, null, 2)}\n`,
 };
 

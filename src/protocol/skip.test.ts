@@ -42,7 +42,7 @@ function endByBytes(bytes: Buffer, at: number): number {
   return -1;
 }
 
-test('the end of a text with escapes is where the grammar has it, across blocks and windows', () => {
+test('S2.14 the end of a text with escapes is where the grammar has it, across blocks and windows', () => {
   const escapes = fc.constantFrom(
     '\\"',
     '\\\\',
@@ -77,7 +77,7 @@ test('the end of a text with escapes is where the grammar has it, across blocks 
   assert.ok(ended > 100);
 });
 
-test('a run of backslashes is counted through, wherever blocks and windows end', () => {
+test('S2.14 a run of backslashes is counted through, wherever blocks and windows end', () => {
   for (const before of [0, 1, 40, 63, 64, 65, 1000, 1023, 1024, 3070, 7165]) {
     for (let run = 0; run < 200; run++) {
       const bytes = Buffer.from(`${'x'.repeat(before)}${'\\'.repeat(run)}" and"`);

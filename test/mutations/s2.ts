@@ -115,6 +115,27 @@ export const S2: readonly Mutation[] = [
   },
   {
     row: 'S2.14',
+    what: 'a backslash at the end of 64 bytes does not escape the byte after them',
+    file: 'src/protocol/escaped-text.ts',
+    find: 'IgVCP4ghASACQcAA',
+    replace: 'IgVCP4ghBSACQcAA',
+  },
+  {
+    row: 'S2.14',
+    what: 'a backslash at the end of a window does not escape the byte after it',
+    file: 'src/protocol/escaped-text.ts',
+    find: 'escaped = found === ESCAPES_NEXT ? 1n : 0n;',
+    replace: 'escaped = 0n;',
+  },
+  {
+    row: 'S2.14',
+    what: 'without SIMD instructions a text with escapes has no end',
+    file: 'src/protocol/escaped-text.ts',
+    find: 'if (search === null) return null;',
+    replace: 'if (search === null) return -1;',
+  },
+  {
+    row: 'S2.14',
     what: 'the raw text of a result is written anew from its parsed form',
     file: 'src/app/embedding/answers.ts',
     find: 'const raw = body.toString();',
