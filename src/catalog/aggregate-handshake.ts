@@ -4,9 +4,8 @@ import type { Catalog } from './catalog.ts';
 import { type Declared, isObject } from './catalog-member.ts';
 
 /**
- * The capabilities of an aggregate: what some member declares and the gateway delivers. `listChanged` is always
- * true, because the gateway tells of changes itself (S2.6). While nothing is known of a member, what it may turn out
- * to have is declared too: a session keeps the capabilities it was opened with.
+ * What some member declares and the gateway delivers; `listChanged` always (S2.6). While a member is unknown, all that
+ * it may have: a session keeps the capabilities that it was opened with.
  */
 export function aggregateCapabilities(catalog: Catalog, era: Era): string {
   const any = (declares: keyof Declared): boolean =>

@@ -10,10 +10,8 @@ const PROLOGUE =
 const PROLOGUE_BYTES = 64 * 1024;
 
 /**
- * The edit that lets an MCP App call its own server by way of the aggregate; none for a content of a read that is no app. An app
- * has its tools' names in its code, hosts pass its calls on as it made them, and nothing in them says which app it was. So
- * the gateway puts a script before the app's document that translates what the app sends to its host and what it gets (decision 056).
- * The document itself stays as it came.
+ * The edit that lets an MCP App call its server through the aggregate, by a script before its document that translates
+ * names and URIs (decision 056). An app knows its tools' own names only. Nothing for other contents.
  */
 export function appScriptEdits(
   bytes: Buffer,
@@ -45,10 +43,7 @@ function scriptOf(server: string, tools: readonly { readonly name: string; reado
   return `<script>${SCRIPT}("${server}","${server}${TOOL_NAME_DELIMITER}",${names})</script>`;
 }
 
-/**
- * The app's window is given another parent: messages to it are translated on their way to the real one. Messages from the
- * real one are translated before the app's listeners get them, and seem to come from the other.
- */
+/** Replaces the window's parent, to translate messages to the real one and, before the app, from it. */
 const SCRIPT = `((server, prefix, names) => {
   const real = window.parent;
   if (real === window) return;

@@ -27,22 +27,9 @@ export interface Declared {
   readonly experimental: Readonly<Record<string, unknown>>;
 }
 
-const NOTHING: Declared = {
-  tools: false,
-  prompts: false,
-  resources: false,
-  subscribe: false,
-  logging: false,
-  completions: false,
-  tasks: false,
-  extensions: {},
-  experimental: {},
-};
-
 /** Reads a server's capabilities; nothing is declared by a text that is no object. */
 export function declaredBy(capabilities: string, era: Era): Declared {
-  const parsed = parseObject(capabilities);
-  if (parsed === null) return NOTHING;
+  const parsed = parseObject(capabilities) ?? {};
   const resources = parsed['resources'];
   return {
     tools: isObject(parsed['tools']),
@@ -96,9 +83,8 @@ export function isOfSkills(method: string): boolean {
 }
 
 /**
- * Members that declare an extension with this method. No message says which extension a method is of: it is taken for that
- * of an extension with the method's first part in its id (`acme/find`: `com.acme/search`, `org.x/acme`); where no member declares
- * such a one, for that of any extension that the gateway does not know.
+ * Members with this method: of an extension with the method's first part in its id (`acme/find`: `com.acme/search`,
+ * `org.x/acme`), else of any extension that the gateway does not know. No message names its extension.
  */
 export function serversWithMethod(
   members: readonly CatalogMember[],

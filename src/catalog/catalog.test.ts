@@ -5,7 +5,7 @@ import type { Era, Message } from '../model/message.ts';
 import type { ToolFilter } from '../model/server.ts';
 import { LIST_KINDS, type ListKind } from '../model/server-catalog.ts';
 import { aggregateCapabilities, aggregateInstructions } from './aggregate-handshake.ts';
-import { type Catalog, listDiffers, mergeCatalog } from './catalog.ts';
+import { Catalog, listDiffers } from './catalog.ts';
 import { CursorCodec } from './cursor.ts';
 
 const cursors = new CursorCodec([Buffer.alloc(32, 7)]);
@@ -21,7 +21,7 @@ function merged(
     tools: more.tools ?? ALL,
     catalog: advertisement === null ? null : serverCatalog(server, advertisement),
   }));
-  return mergeCatalog(members, {
+  return new Catalog(members, {
     callerGroup: 'a',
     unfiltered: more.unfiltered ?? true,
     bridged: advertised['mcp'] === undefined,

@@ -18,7 +18,7 @@ import { type NamedItem, NameTable, type TableEntry } from './name-table.ts';
 import { ResourceTable, type ResourceTarget } from './resource-table.ts';
 
 interface MergeOptions {
-  /** Whom the catalogue is for: callers of another audience must not page through it. */
+  /** Whom the catalogue is for: callers of another group must not page through it. */
   readonly callerGroup: string;
   /** Whether all callers see this catalogue. */
   readonly unfiltered: boolean;
@@ -29,26 +29,11 @@ interface MergeOptions {
   readonly serverInfo: string;
 }
 
-interface CatalogParts extends MergeOptions {
-  readonly version: string;
-  readonly members: readonly CatalogMember[];
-  readonly declared: ReadonlyMap<string, Declared>;
-  readonly tools: NameTable;
-  readonly prompts: NameTable;
-  readonly resources: ResourceTable;
-  readonly notices: readonly NameNotice[];
-}
-
-/**
- * Immutable snapshot of what an endpoint exposes to one audience, and where each name leads. Look-ups are table
- * look-ups; lists are written once per era, on first use, and shared by all who ask.
- */
+/** Immutable snapshot of what an endpoint exposes to one caller group. Lists are written once per era and shared. */
 export class Catalog {
   /** Equal versions are equal catalogues. Cursors contain it. */
   readonly version: string;
-  /** Whom it was made for; a cursor is only good for the same. */
   readonly callerGroup: string;
-  /** Whether `mcp__` before a name is a bridging client's: no server is called so. */
   readonly bridged: boolean;
   readonly members: readonly CatalogMember[];
   readonly declared: ReadonlyMap<string, Declared>;
@@ -58,24 +43,37 @@ export class Catalog {
   readonly complete: boolean;
   /** Members that declare resources, in order: where a URI that is not listed may still be found. */
   readonly resourceServers: readonly string[];
-  readonly #parts: CatalogParts;
+  readonly #options: MergeOptions;
+  readonly #tools: NameTable;
+  readonly #prompts: NameTable;
+  readonly #resources: ResourceTable;
   readonly #pages = new Map<string, ListPages>();
   readonly #digests = new Map<ListKind, string>();
   readonly #catalogs: ReadonlyMap<string, ServerCatalog | null>;
 
-  constructor(parts: CatalogParts) {
-    this.#parts = parts;
-    this.version = parts.version;
-    this.callerGroup = parts.callerGroup;
-    this.bridged = parts.bridged;
-    this.members = parts.members;
-    this.declared = parts.declared;
-    this.notices = parts.notices;
-    this.complete = parts.members.every((member) => member.catalog !== null);
-    this.#catalogs = new Map(parts.members.map(({ server, catalog }) => [server, catalog]));
-    this.resourceServers = parts.members
-      .filter(({ server }) => parts.declared.get(server)?.resources === true)
-      .map(({ server }) => server);
+  /** Merges the members in order. Pure: the same members give the same names, bytes and version. */
+  constructor(members: readonly CatalogMember[], options: MergeOptions) {
+    const notices: NameNotice[] = [];
+    const servers = members.map(({ server }) => server);
+    const listed = members.flatMap(({ server, catalog }) =>
+      catalog === null ? [] : [{ server, handshake: catalog.handshake }],
+    );
+    this.#options = options;
+    this.version = versionOf(members, options);
+    this.callerGroup = options.callerGroup;
+    this.bridged = options.bridged;
+    this.members = members;
+    this.declared = new Map(
+      listed.map(({ server, handshake }) => [server, declaredBy(handshake.capabilities, handshake.era)]),
+    );
+    this.#catalogs = new Map(members.map(({ server, catalog }) => [server, catalog]));
+    this.#tools = new NameTable(offeredTools(members, notices), options.bridged);
+    this.#prompts = new NameTable(entriesOf(members, 'prompts'), options.bridged);
+    const [resources, templates] = [entriesOf(members, 'resources'), entriesOf(members, 'resourceTemplates')];
+    this.#resources = new ResourceTable(servers, resources, templates);
+    this.notices = [...notices, ...this.#tools.notices, ...this.#prompts.notices];
+    this.complete = listed.length === members.length;
+    this.resourceServers = servers.filter((server) => this.declared.get(server)?.resources === true);
   }
 
   /** What is known of a member; null for nothing. */
@@ -89,52 +87,44 @@ export class Catalog {
   }
 
   tool(name: string): NamedItem | null {
-    return this.#parts.tools.find(name);
+    return this.#tools.find(name);
   }
 
   /** What is offered of one server. */
   toolsOf(server: string): readonly NamedItem[] {
-    return this.#parts.tools.targets.filter((target) => target.server === server);
+    return this.#tools.targets.filter((target) => target.server === server);
   }
 
   prompt(name: string): NamedItem | null {
-    return this.#parts.prompts.find(name);
+    return this.#prompts.find(name);
   }
 
   resource(uri: string): ResourceTarget | null {
-    return this.#parts.resources.find(uri);
+    return this.#resources.find(uri);
   }
 
   /** What `ref/resource` of a completion names: a template or a URI. */
   resourceReference(uri: string): ResourceTarget | null {
-    return this.#parts.resources.findReference(uri);
+    return this.#resources.findReference(uri);
   }
 
   /** What a bare name or URI could mean where it is ambiguous; exposed names, for the error's text. */
   choices(kind: ListKind, name: string): readonly string[] {
-    if (kind === 'tools') return this.#parts.tools.namesakes(name).map((target) => target.exposed);
-    if (kind === 'prompts') return this.#parts.prompts.namesakes(name).map((target) => target.exposed);
-    return this.#parts.resources.choices(name);
+    if (kind === 'tools') return this.#tools.namesakes(name).map((target) => target.exposed);
+    if (kind === 'prompts') return this.#prompts.namesakes(name).map((target) => target.exposed);
+    return this.#resources.choices(name);
   }
 
   /** What a server's own resource is called here. */
   exposedUri(server: string, uri: string): string {
-    return this.#parts.resources.exposed(server, uri);
+    return this.#resources.exposed(server, uri);
   }
 
   /** All that is offered, in order, as the servers wrote it. */
   items(kind: ListKind): readonly ExposedItem[] {
-    const { tools, prompts, resources } = this.#parts;
-    switch (kind) {
-      case 'tools':
-        return tools.targets;
-      case 'prompts':
-        return prompts.targets;
-      case 'resources':
-        return resources.resources;
-      case 'resourceTemplates':
-        return resources.templates;
-    }
+    if (kind === 'tools') return this.#tools.targets;
+    if (kind === 'prompts') return this.#prompts.targets;
+    return kind === 'resources' ? this.#resources.resources : this.#resources.templates;
   }
 
   /** One page of a list, with an id to be replaced; null where there is no such page. `wall` is the time now. */
@@ -160,13 +150,13 @@ export class Catalog {
     let pages = this.#pages.get(key);
     if (pages === undefined) {
       const { resultKey } = listOf(kind);
-      const { cursors, serverInfo, version } = this.#parts;
+      const { cursors, serverInfo } = this.#options;
       pages = new ListPages(writeItems(kind, this.items(kind), this.members, era), {
         era,
         resultKey,
         cacheScope: this.#cacheScope(kind),
         serverInfo,
-        cursor: (page) => cursors.write({ version, kind, page }),
+        cursor: (page) => cursors.write({ version: this.version, kind, page }),
       });
       this.#pages.set(key, pages);
     }
@@ -186,7 +176,7 @@ export class Catalog {
 
   /** Private unless all members say public and nothing was left out for this caller (C9). */
   #cacheScope(kind: ListKind): 'public' | 'private' {
-    if (!this.#parts.unfiltered || !this.complete) return 'private';
+    if (!this.#options.unfiltered || !this.complete) return 'private';
     const contributors = this.#contributors(kind);
     const open = contributors.every(
       (member) =>
@@ -204,35 +194,6 @@ export class Catalog {
 /** Whether the content of a list differs between two catalogues. */
 export function listDiffers(before: Catalog, after: Catalog, kind: ListKind): boolean {
   return before.version !== after.version && before.digest(kind) !== after.digest(kind);
-}
-
-/**
- * Merges what the members offer, in their order and each in its own, into one catalogue. Pure: the same members give
- * the same names, the same bytes and the same version.
- */
-export function mergeCatalog(members: readonly CatalogMember[], options: MergeOptions): Catalog {
-  const declared = new Map<string, Declared>();
-  for (const { server, catalog } of members) {
-    if (catalog !== null) declared.set(server, declaredBy(catalog.handshake.capabilities, catalog.handshake.era));
-  }
-  const notices: NameNotice[] = [];
-  const tools = new NameTable(offeredTools(members, notices), options.bridged);
-  const prompts = new NameTable(entriesOf(members, 'prompts'), options.bridged);
-  const resources = new ResourceTable(
-    members.map(({ server }) => server),
-    entriesOf(members, 'resources'),
-    entriesOf(members, 'resourceTemplates'),
-  );
-  return new Catalog({
-    ...options,
-    version: versionOf(members, options),
-    members,
-    declared,
-    tools,
-    prompts,
-    resources,
-    notices: [...notices, ...tools.notices, ...prompts.notices],
-  });
 }
 
 /** Digest of all that the catalogue is made of. */

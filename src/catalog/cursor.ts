@@ -12,13 +12,11 @@ interface CursorContent {
 const MAC_BYTES = 16;
 const MAX_LENGTH = 256;
 
-/** A cursor gives the page out, and the version with it. */
 export type CursorWriter = Pick<CursorCodec, 'write'>;
 
 /**
- * Writes and reads list cursors. They are authenticated with the first of the installation's keys, so a made-up or altered
- * one is recognised, and the same page has the same cursor each time (caching §Cache Key); one of any of the keys
- * is read. They hold no secret: whose list they are of is in the version, and is checked against the caller on use.
+ * List cursors, authenticated by the first key and read with any, the same for the same page. They hold no secret; the
+ * version in them is checked against the caller.
  */
 export class CursorCodec {
   readonly #keys: readonly Buffer[];

@@ -4,8 +4,8 @@ import { field } from '../protocol/fields.ts';
 import { listOf } from '../protocol/methods.ts';
 import { type HeaderParams, scanHeaderParams } from '../protocol/param-headers.ts';
 import { type Edit, envelope, splice } from '../protocol/splice.ts';
-import { toolToStateful, wrapsOutput } from '../protocol/stateful/tool-to-stateful.ts';
-import { toolToStateless } from '../protocol/stateless/tool-to-stateless.ts';
+import { toolToStateful, wrapsOutput } from '../protocol/stateful/to-stateful.ts';
+import { toolToStateless } from '../protocol/stateless/to-stateless.ts';
 import { toolWithTasks } from '../protocol/tasks/extension.ts';
 import { type CatalogMember, declaredBy } from './catalog-member.ts';
 import { appLinkEdits } from './exposed-uris.ts';
@@ -66,10 +66,7 @@ export function toolFacts(tool: Capability): ToolFacts {
   return facts;
 }
 
-/**
- * The definition in the words of the client's era; null where clients of that era could not use it. `tasks` says that
- * the server answers with tasks: in 2026-07-28 any of its tools may, which stateful clients read tool by tool.
- */
+/** The definition in the client's era; null if unusable. `tasks`: a stateless server's tools may all be tasks. */
 function toolFor(era: Era, tool: Capability, serverEra: Era, tasks: boolean): Buffer | null {
   // A client must drop such a tool (streamable-http §Custom Headers), so it is not shown in the first place.
   if (era === 'stateless' && !toolFacts(tool).headers.ok) return null;

@@ -11,7 +11,6 @@ export interface NamedCapability {
 export interface NameNotice {
   readonly server: string;
   readonly name: string;
-  /** What it is called here; null when it is not offered. */
   readonly exposed: string | null;
   readonly reason: string;
 }
@@ -30,6 +29,7 @@ interface Candidate {
   readonly at: number;
   readonly item: NamedCapability;
   readonly plain: string;
+  readonly folded: string;
   /** Whether `plain` is `server__name` to the letter. */
   readonly exact: boolean;
 }
@@ -43,7 +43,7 @@ interface Candidate {
 export function exposeNames(items: readonly NamedCapability[]): ExposedNames {
   const names = new Array<string | null>(items.length).fill(null);
   const notices: NameNotice[] = [];
-  const groups = new Map<string, Candidate[]>();
+  const candidates: Candidate[] = [];
   const seen = new Set<string>();
   items.forEach((item, at) => {
     const identity = `${item.server}\0${item.name}`;
@@ -54,19 +54,14 @@ export function exposeNames(items: readonly NamedCapability[]): ExposedNames {
     seen.add(identity);
     const full = item.server + TOOL_NAME_DELIMITER + item.name;
     const plain = fit(item.server, mapName(item.name), full);
-    const folded = fold(plain);
-    const group = groups.get(folded);
-    const candidate = { at, item, plain, exact: plain === full };
-    if (group === undefined) groups.set(folded, [candidate]);
-    else group.push(candidate);
+    candidates.push({ at, item, plain, folded: fold(plain), exact: plain === full });
   });
-
   const taken = new Set<string>();
   const contested: { candidate: Candidate; others: readonly Candidate[] }[] = [];
-  for (const group of groups.values()) {
+  for (const group of Map.groupBy(candidates, ({ folded }) => folded).values()) {
     const keeper = group.length === 1 ? group[0] : soleExact(group);
     if (keeper !== undefined) {
-      taken.add(fold(keeper.plain));
+      taken.add(keeper.folded);
       names[keeper.at] = keeper.plain;
       if (!keeper.exact) notices.push({ ...keeper.item, exposed: keeper.plain, reason: whyChanged(keeper) });
     }
@@ -105,9 +100,8 @@ function fold(name: string): string {
 }
 
 /**
- * A server's part of the name: its own name, or, where that has other characters or the separator, a spelling with a
- * hash. Without the hash `my.server` would have the names of `my-server`, and get its calls while that one is not
- * listed.
+ * The server's part of a name; with other characters or the separator it gets a hash, or `my.server` would take the
+ * calls of `my-server`.
  */
 function mapServer(server: string): string {
   const mapped = server.replace(/[^A-Za-z0-9_-]|_(?=_|$)/g, '-');
@@ -177,10 +171,7 @@ export function prefixTool(server: string, tool: string): string {
   return server + TOOL_NAME_DELIMITER + tool;
 }
 
-/**
- * Splits at the first `__`; empty parts are accepted (S2.4). For people's input and embedding: calls are routed by
- * the catalogue's table.
- */
+/** Splits at the first `__`; parts may be empty (S2.4). For input of people and embedding; calls use the table. */
 export function parsePrefixedTool(prefixed: string): PrefixedTool {
   const at = prefixed.indexOf(TOOL_NAME_DELIMITER);
   if (at < 0) throw new TypeError(`invalid tool name format: ${prefixed} (expected agent__tool)`);
@@ -197,13 +188,9 @@ export function bridgePrefixed(exposed: string): string {
   return BRIDGE_PREFIX + exposed;
 }
 
-/**
- * What servers may call a tool: 1–128 characters (2026-07-28 server/tools §Tool Names), `/` as earlier drafts had
- * it. Others are not offered: they break clients, and some would be equal after mapping.
- */
+/** Tool names that are offered: 1–128 characters (2026-07-28 server/tools §Tool Names), `/` of earlier drafts. */
 const OFFERED_NAME = /^[A-Za-z0-9_./-]{1,128}$/;
 
-/** Why a server's tool cannot be offered; null when it can. */
 export function toolNameFault(name: string): string | null {
   if (OFFERED_NAME.test(name)) return null;
   if (name === '') return 'the name is empty';

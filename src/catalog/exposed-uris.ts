@@ -1,13 +1,9 @@
 import { elements, field, fieldAt, fields, type Range, stringValue } from '../protocol/fields.ts';
 import type { Edit } from '../protocol/splice.ts';
 
-/** What a server's own URI is called on the aggregate. */
 export type ExposedUri = (uri: string) => string;
 
-/**
- * Edits that put the exposed URI into `_meta.ui.resourceUri`, the address of the app that shows a tool's results, and into its
- * older form `_meta["ui/resourceUri"]` (MCP Apps). `meta` is of a tool of the server, or of a result.
- */
+/** Edits that expose `_meta.ui.resourceUri` and the older `_meta["ui/resourceUri"]` of a tool or result (MCP Apps). */
 export function appLinkEdits(bytes: Buffer, meta: Range | null, server: string): Edit[] {
   if (meta === null) return [];
   const exposed: ExposedUri = (uri) => (isAlwaysWrapped(uri) ? wrapUri(server, uri) : uri);
@@ -52,13 +48,9 @@ function elementsOf(bytes: Buffer, list: Range | null | undefined): Range[] {
 }
 
 /**
- * Where two servers offer the same URI (or template), each is exposed as `trunkline://{server}/{uri}`: the original
- * is unchanged behind the prefix, so unwrapping is cutting it off, and a template stays the same template. Such
- * a URI is also accepted for any resource, to say which server is meant.
- *
- * URIs of the schemes `ui` (MCP Apps) and `skill` (SEP-2640) mean something only to the server that gives them, need
- * not be listed, and have to keep their scheme: they are always exposed, as `ui://trunkline/{server}/{rest}`
- * (decision 056).
+ * A URI or template of two servers is exposed as `trunkline://{server}/{uri}`, which any resource takes as well; the
+ * original follows the prefix unchanged. `ui` (MCP Apps) and `skill` (SEP-2640) URIs mean something at their server
+ * only and keep their scheme: always `ui://trunkline/{server}/{rest}` (decision 056).
  */
 const ANY_SCHEME = 'trunkline://';
 const OWN_SCHEMES = ['ui://', 'skill://'];

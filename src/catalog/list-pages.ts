@@ -7,7 +7,6 @@ const PAGE_BYTES = 1024 * 1024;
 
 interface PageFrame {
   readonly era: Era;
-  /** The member of the result that holds the items. */
   readonly resultKey: string;
   readonly cacheScope: 'public' | 'private';
   /** `Implementation` object of the gateway, for `_meta` of stateless results. */
@@ -16,10 +15,7 @@ interface PageFrame {
   readonly cursor: (page: number) => string;
 }
 
-/**
- * One list, cut into pages and written down once. Pages are whole messages with an id to be replaced; all callers
- * share them. Only a list with a time to live is written again as that runs down, at most once a second (C9).
- */
+/** One list in pages, written once with an id to be replaced; with a time to live, once a second (C9). */
 export class ListPages {
   readonly #frame: PageFrame;
   readonly #pages: readonly (readonly Buffer[])[];

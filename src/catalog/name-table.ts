@@ -2,7 +2,6 @@ import { TOOL_NAME_DELIMITER } from '../model/names.ts';
 import type { Capability } from '../model/server-catalog.ts';
 import { exposeNames, type NameNotice, withoutBridgePrefix } from './exposed-names.ts';
 
-/** Where an exposed name leads. */
 export interface NamedItem {
   readonly server: string;
   /** The server's own name for it. */
@@ -17,19 +16,16 @@ export interface TableEntry {
 }
 
 /**
- * The tools (or prompts) of a catalogue by every name a client may use: the exposed one; the whole `server__name`
- * where that had to be changed; either behind a bridging client's `mcp__` (S4.13), unless a server is called `mcp`;
- * and the server's own name where only one server has it. An own name that contains the separator is not in the table:
- * it could spell another server's tool, and would get the calls that are meant for that one while that one is not
- * listed. All of it is a table: no name is ever taken apart to be routed.
+ * Tools or prompts by all names that clients may use: exposed, whole `server__name`, either behind `mcp__` (S4.13;
+ * unless a server is called `mcp`), and the own name if only one server has it and it has no separator. Names are
+ * looked up and never taken apart.
  */
 export class NameTable {
-  /** Offered entries in the order given. */
   readonly targets: readonly NamedItem[];
   readonly notices: readonly NameNotice[];
   readonly #exposed = new Map<string, NamedItem>();
   readonly #whole = new Map<string, NamedItem>();
-  readonly #bare = new Map<string, NamedItem[]>();
+  readonly #bare: ReadonlyMap<string, readonly NamedItem[]>;
   readonly #bridged: boolean;
 
   /** `bridged`: no server is called `mcp`, so that `mcp__` can only be a bridging client's prefix. */
@@ -37,29 +33,23 @@ export class NameTable {
     this.#bridged = bridged;
     const { names, notices } = exposeNames(entries.map(({ server, item }) => ({ server, name: item.key })));
     this.notices = notices;
-    const targets: NamedItem[] = [];
-    entries.forEach(({ server, item }, i) => {
-      const exposed = names[i];
-      if (exposed === null || exposed === undefined) return;
-      const target = { server, name: item.key, exposed, item };
-      targets.push(target);
-      this.#exposed.set(exposed, target);
-      this.#whole.set(server + TOOL_NAME_DELIMITER + item.key, target);
-      if (item.key.includes(TOOL_NAME_DELIMITER)) return;
-      const namesakes = this.#bare.get(item.key);
-      if (namesakes === undefined) this.#bare.set(item.key, [target]);
-      else namesakes.push(target);
+    this.targets = entries.flatMap(({ server, item }, i) => {
+      const exposed = names[i] ?? null;
+      return exposed === null ? [] : [{ server, name: item.key, exposed, item }];
     });
-    this.targets = targets;
+    for (const target of this.targets) {
+      this.#exposed.set(target.exposed, target);
+      this.#whole.set(target.server + TOOL_NAME_DELIMITER + target.name, target);
+    }
+    const bare = this.targets.filter(({ name }) => !name.includes(TOOL_NAME_DELIMITER));
+    this.#bare = Map.groupBy(bare, ({ name }) => name);
   }
 
   find(name: string): NamedItem | null {
-    const direct = this.#exposed.get(name) ?? this.#whole.get(name);
-    if (direct !== undefined) return direct;
     const inner = this.#bridged ? withoutBridgePrefix(name) : null;
-    if (inner !== null) {
-      const bridged = this.#exposed.get(inner) ?? this.#whole.get(inner);
-      if (bridged !== undefined) return bridged;
+    for (const known of inner === null ? [name] : [name, inner]) {
+      const target = this.#exposed.get(known) ?? this.#whole.get(known);
+      if (target !== undefined) return target;
     }
     const namesakes = this.#bare.get(name);
     return namesakes?.length === 1 ? namesakes[0]! : null;

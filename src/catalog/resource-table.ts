@@ -3,10 +3,8 @@ import { matchableTemplates, type UriTemplate } from '../protocol/uri-template.t
 import { isAlwaysWrapped, isWrapped, unwrapUri, wrapUri } from './exposed-uris.ts';
 import type { TableEntry } from './name-table.ts';
 
-/** Where a URI leads. */
 export interface ResourceTarget {
   readonly server: string;
-  /** The server's own URI. */
   readonly uri: string;
   readonly exposed: string;
 }
@@ -29,9 +27,9 @@ export class ResourceTable {
   readonly #templates = new Map<string, Offered>();
   /** What is exposed wrapped though one server has it, by its own URI. */
   readonly #bare = new Map<string, ResourceTarget>();
-  /** Own URIs that are wrapped because several servers have them, by server. */
-  readonly #wrapped = new Map<string, Set<string>>();
-  readonly #contested = new Map<string, string[]>();
+  /** Own URIs that several servers have, as those expose them. */
+  readonly #contested = new Map<string, readonly string[]>();
+  readonly #wrapped = new Set<string>();
   readonly #index: TemplateIndex;
 
   constructor(servers: readonly string[], resources: readonly TableEntry[], templates: readonly TableEntry[]) {
@@ -71,35 +69,26 @@ export class ResourceTable {
 
   /** What a server's own URI is called here. */
   exposed(server: string, uri: string): string {
-    return isAlwaysWrapped(uri) || this.#wrapped.get(server)?.has(uri) === true ? wrapUri(server, uri) : uri;
+    const wrapped = wrapUri(server, uri);
+    return isAlwaysWrapped(uri) || this.#wrapped.has(wrapped) ? wrapped : uri;
   }
 
   #offer(entries: readonly TableEntry[], table: Map<string, Offered>): readonly Offered[] {
-    const owners = new Map<string, Set<string>>();
-    for (const { server, item } of entries) {
-      const known = owners.get(item.key);
-      if (known === undefined) owners.set(item.key, new Set([server]));
-      else known.add(server);
+    const contested = new Map<string, readonly string[]>();
+    for (const [uri, owners] of Map.groupBy(entries, ({ item }) => item.key)) {
+      const shared = new Set(owners.map(({ server }) => wrapUri(server, uri)));
+      if (shared.size > 1) contested.set(uri, [...shared]);
     }
-    for (const [uri, shared] of owners) {
-      if (shared.size > 1)
-        this.#contested.set(
-          uri,
-          [...shared].map((owner) => wrapUri(owner, uri)),
-        );
+    for (const [uri, shared] of contested) {
+      this.#contested.set(uri, shared);
+      for (const wrapped of shared) this.#wrapped.add(wrapped);
     }
     const offered: Offered[] = [];
     for (const { server, item } of entries) {
       const uri = item.key;
-      const shared = owners.get(uri)!;
-      const exposed = shared.size > 1 || isAlwaysWrapped(uri) ? wrapUri(server, uri) : uri;
+      const exposed = contested.has(uri) || isAlwaysWrapped(uri) ? wrapUri(server, uri) : uri;
       if (table.has(exposed)) continue;
-      if (shared.size === 1 && exposed !== uri && !isWrapped(uri)) this.#bare.set(uri, { server, uri, exposed: uri });
-      if (shared.size > 1) {
-        const wrapped = this.#wrapped.get(server);
-        if (wrapped === undefined) this.#wrapped.set(server, new Set([uri]));
-        else wrapped.add(uri);
-      }
+      if (!contested.has(uri) && exposed !== uri && !isWrapped(uri)) this.#bare.set(uri, { server, uri, exposed: uri });
       const entry = { server, uri, exposed, item };
       table.set(exposed, entry);
       offered.push(entry);
@@ -130,7 +119,6 @@ class TemplateIndex {
     this.#lengths = [...new Set([...this.#byPrefix.keys()].map((prefix) => prefix.length))];
   }
 
-  /** The server of the most specific template that matches. */
   find(uri: string): string | null {
     let rank = Number.POSITIVE_INFINITY;
     let server: string | null = null;

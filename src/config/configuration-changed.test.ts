@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { asSecrets } from '../model/secret.ts';
+import { asSecrets } from '../../test/support/as-secrets.ts';
 import type { Server, TransportSpec } from '../model/server.ts';
 import { diffServers } from '../model/servers-diff.ts';
 import { argvServer, connectionDigest } from './server/plain-server.ts';

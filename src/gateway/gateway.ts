@@ -7,7 +7,7 @@ import { answer, failure, inPlaceOf, isForOneCaller, type Outcome } from '../mod
 import type { ClientStreams, ConnectionChange, StateLoss, UpstreamEvents, Upstreams } from '../model/ports.ts';
 import type { ListKind, ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
-import { resultToStateless } from '../protocol/stateless/result-to-stateless.ts';
+import { resultToStateless } from '../protocol/stateless/to-stateless.ts';
 import { sessionLabel } from '../telemetry/session-label.ts';
 import type { Drift } from './drift/drift.ts';
 import { ExchangeLog } from './exchange-log.ts';

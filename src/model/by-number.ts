@@ -4,10 +4,8 @@ const FEW = 4;
 const KEPT = 64;
 
 /**
- * What comes and goes by number, thousands of times a second and few at a time, as requests in flight do. A `Map` makes a
- * new table every few dozen of them, and each of its old tables points to the next one: once the collector has taken one
- * for old, all that come after it outlive young collections, with all that they ever held. Here the places are used again,
- * and one that is free holds nothing. Numbers are whole and above 0, and best differ in their low bits.
+ * Values by whole numbers above 0, thousands a second and few at a time. The old tables of a `Map` would point to new
+ * ones, so that all of them outlive young collections; here places are used again, and a free one holds nothing.
  */
 export class ByNumber<T> {
   /** 0: the place is free. */
@@ -42,7 +40,6 @@ export class ByNumber<T> {
     this.#size++;
   }
 
-  /** False where it was not there. */
   delete(number: number): boolean {
     let free = this.#placeOf(number);
     if (free < 0) return false;
@@ -78,7 +75,6 @@ export class ByNumber<T> {
     return ordered.map((at) => this.#numbers[at]!);
   }
 
-  /** As they are now, in the order in which they were put in. */
   inOrder(): T[] {
     return this.numbers().map((number) => this.get(number)!);
   }

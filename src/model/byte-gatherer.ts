@@ -6,8 +6,8 @@ const MAX_BLOCK_BYTES = 64 * 1024;
 /** Of less, a copy is kept. */
 export const SMALL_PIECE = MAX_BLOCK_BYTES / 4;
 /**
- * Beyond this, pieces are copied as they come into one block, which grows by this factor: joined at the end, a large body
- * would keep everything else waiting, and take twice its memory.
+ * Larger bodies are copied as they come into one block, which grows by this factor: joined at the end they would block
+ * others and take twice the memory.
  */
 const HUGE_BYTES = 2 * 1024 * 1024;
 const FIRST_HUGE_BLOCK = 4 * 1024 * 1024;
@@ -16,10 +16,7 @@ const HUGE_GROWTH = 4;
 const MOVED_AT_ONCE = 256 * 1024;
 const NOTHING = Buffer.alloc(0);
 
-/**
- * The pieces of something that comes in parts, joined once. A large piece is kept as it is, until then with the memory
- * that it is a part of; small ones are copied, and so is everything once there is very much of it.
- */
+/** The pieces of a body, joined once. Small ones, and all of a huge body, are copied; large ones stay until then. */
 export class ByteGatherer {
   /** Of a piece that was copied. */
   readonly #copied: (piece: Buffer) => void;
@@ -91,7 +88,6 @@ export class ByteGatherer {
     return { head, tail: Buffer.from(Buffer.concat(this.#pieces.slice(from)).subarray(-count)) };
   }
 
-  /** Frees what was copied, and pieces of its own. */
   clear(): void {
     if (this.#huge !== null) letGo(this.#huge);
     if (this.#outgrown !== null) letGo(this.#outgrown);
@@ -113,7 +109,6 @@ export class ByteGatherer {
     return whole;
   }
 
-  /** With this piece. */
   #isHuge(piece: Buffer): boolean {
     return this.#huge !== null || this.#length + piece.length > HUGE_BYTES;
   }

@@ -1,6 +1,5 @@
 import { uptime } from 'node:os';
 
-/** Where time is read, in milliseconds; for tests. */
 interface TimeSources {
   /** The system's clock, which can be set to anything at any moment. */
   readonly system: () => number;
@@ -19,11 +18,7 @@ const SOURCES: TimeSources = {
 /** What is below is the clock being kept right, and rounding. */
 const JUMP_MS = 1_000;
 
-/**
- * Wall-clock time that cannot be set: the system's at the start of the process, and on from there as time really
- * passes, the sleep of the machine included. What expires at a time of day expires when it should, also when an
- * operator sets the clock forward or back by an hour (F38).
- */
+/** Wall-clock time that cannot be set: the system's at the start, and on from there, sleep included (F38). */
 export class SteadyWall {
   readonly #sources: TimeSources;
   /** What this clock shows when `awake` shows zero. */
@@ -56,10 +51,7 @@ export class SteadyWall {
   }
 }
 
-/**
- * Time as a dependency, so that tests can turn the clock. `now` is monotonic; `wall` is for people and records, and
- * does not follow when the system's clock is put to another time.
- */
+/** Time as a dependency. `now` is monotonic; `wall` is for people and records and cannot be set. */
 export interface Clock {
   now(): number;
   wall(): number;
@@ -82,15 +74,11 @@ export const systemClock: Clock = {
   },
 };
 
-/** Resolves when so many milliseconds have passed. */
 export function pause(clock: Clock, ms: number): Promise<void> {
   return new Promise((resolve) => void clock.after(ms, resolve));
 }
 
-/**
- * What the work comes to, or what `late` makes of it where that takes longer than so many milliseconds. The work goes on
- * then, and its result is ignored.
- */
+/** The result of the work, or that of `late` when it takes longer; the work goes on then, and its result is ignored. */
 export async function within<T, L>(clock: Clock, ms: number, work: Promise<T>, late: () => L): Promise<T | L> {
   let disarm = (): void => {};
   const expired = new Promise<L>((resolve, reject) => {
@@ -109,7 +97,6 @@ export async function within<T, L>(clock: Clock, ms: number, work: Promise<T>, l
   }
 }
 
-/** A delay that doubles with every step. */
 export interface Backoff {
   readonly initialMs: number;
   readonly maxMs: number;

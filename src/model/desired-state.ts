@@ -2,11 +2,9 @@ import { isLoopbackHost } from './host-address.ts';
 import type { Secret } from './secret.ts';
 import type { Server } from './server.ts';
 
-/** A caller with a key of its own (S2.28). */
 export interface Agent {
   readonly name: string;
   readonly key: Secret;
-  /** null: all servers. */
   readonly servers: ReadonlySet<string> | null;
 }
 
@@ -30,7 +28,6 @@ export interface SessionSettings {
   /** A client session without requests or streams for this long is ended. Default 24 h (docs/decisions/004). */
   readonly idleMs: number;
   readonly max: number;
-  /** Sessions one principal may have open. */
   readonly maxPerPrincipal: number;
 }
 
@@ -52,7 +49,6 @@ export interface DesiredState {
   /** Child processes on this node at once. Default 128. */
   readonly maxProcesses: number;
   readonly pool: PoolSettings;
-  /** null: a lone node. */
   readonly cluster: ClusterSettings | null;
   readonly dataDir: string | null;
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error';
@@ -100,13 +96,10 @@ export interface PoolSettings {
   readonly idleTimeoutMs: number;
   /** At the limit of processes one that was not used for at least so long is ended for another, unless its client is gone. */
   readonly sleepAfterMs: number;
-  /** How often connections to close are looked for. */
   readonly sweepMs: number;
-  /** Requests in a row that failed, after which a connection is replaced. */
   readonly maxErrors: number;
 }
 
-/** S1.1 */
 export const POOL_DEFAULTS: PoolSettings = {
   idleTimeoutMs: 30 * 60_000,
   sleepAfterMs: 0,
@@ -122,10 +115,7 @@ interface Exposure {
   readonly encrypted: boolean;
 }
 
-/**
- * What a listener lacks that would open the gateway to other machines; null where it may be opened. Beyond loopback,
- * every machine that reaches the port could run the tools: that takes authentication and encryption.
- */
+/** What a listener lacks before other machines, which could run the tools, may reach it; null for nothing. */
 export function unsafeExposure(
   listen: DesiredState['listen'],
   unknownCallers: DesiredState['unknownCallers'],

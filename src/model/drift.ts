@@ -27,7 +27,6 @@ const POLICY = named(
 );
 export type DriftPolicy = Infer<typeof POLICY>;
 
-/** One definition by its place. */
 const DEFINITION_NAME = {
   list: PINNED_LIST,
   key: described(text, 'Name or URI template; empty for instructions.'),
@@ -45,7 +44,6 @@ const SEVERITY = named(
 export type Severity = Infer<typeof SEVERITY>;
 
 const WORD_RUN = object({ kind: oneOf(['same', 'removed', 'added']), text });
-/** A run of words that stayed, went or came. */
 export type WordRun = Infer<typeof WORD_RUN>;
 
 const FIELD = named(
@@ -57,7 +55,6 @@ const FIELD = named(
     words: described(nullable(list(WORD_RUN)), 'Of texts: word by word.'),
   }),
 );
-/** One field of a changed definition, for people. */
 export type FieldDifference = Infer<typeof FIELD>;
 
 const WAITING = named(
@@ -76,7 +73,6 @@ const WAITING = named(
     fields: list(FIELD),
   }),
 );
-/** A difference from what was approved that waits for a decision. */
 export type WaitingDefinition = Infer<typeof WAITING>;
 
 const FINDING_KIND = described(
@@ -122,7 +118,6 @@ export const DRIFT_REPORT = named(
     problem: described(nullable(text), 'Why pins are not saved.'),
   }),
 );
-/** How a server differs from what was approved of it. */
 export type DriftReport = Infer<typeof DRIFT_REPORT>;
 
 export const DRIFT_SUMMARY = named(
@@ -140,7 +135,6 @@ export type DriftSummary = Infer<typeof DRIFT_SUMMARY>;
 const EVENT_KIND = oneOf(['trusted', 'added', 'changed', 'removed', 'approved', 'blocked']);
 export type DriftEventKind = Infer<typeof EVENT_KIND>;
 
-/** One line of a server's history, without its time. */
 const DRIFT_EVENT = {
   kind: EVENT_KIND,
   name: described(nullable(NAME), 'null for `trusted`, which concerns the whole server.'),
@@ -151,7 +145,6 @@ const DRIFT_EVENT = {
   text,
 };
 const EVENT = object({ at: wallTime, ...DRIFT_EVENT });
-/** One line of a server's history. */
 export type DriftEvent = Infer<typeof EVENT>;
 
 export const DRIFT_HISTORY = named(
@@ -164,7 +157,6 @@ export const DRIFT_HISTORY = named(
 /** Lists whose items are pinned, and kept back, one by one. Resources are data that come and go, and are not. */
 export type PinnedKind = 'tools' | 'prompts' | 'resourceTemplates';
 
-/** A definition as a server wrote it. */
 export interface Definition extends DefinitionName {
   /** Hexadecimal SHA-256 of its canonical form (`definitionDigest`). */
   readonly digest: string;
@@ -180,7 +172,6 @@ export interface ApprovedDefinition {
   readonly by: string;
 }
 
-/** What was decided about one name of a server. */
 export interface Pin extends DefinitionName {
   /** Every definition that may be offered under the name, the latest approval last; bounded. */
   readonly approved: readonly ApprovedDefinition[];
@@ -197,7 +188,6 @@ export interface ServerPins {
   readonly pins: ReadonlyMap<string, Pin>;
 }
 
-/** An event as it is kept. */
 export interface DriftRecord extends DriftEvent {
   /** Names the event among those of its server; a page goes on after one. */
   readonly id: string;
@@ -211,7 +201,6 @@ export function noPins(server: string): ServerPins {
   return { server, trustedAt: null, pins: new Map() };
 }
 
-/** What is changed of one server's pins: all of it or none. */
 export interface PinsChange {
   readonly trustedAt?: number;
   /** Written in place of the pin of the same name. */
@@ -220,10 +209,7 @@ export interface PinsChange {
   readonly events: readonly DriftEvent[];
 }
 
-/**
- * Pins and history where they outlive the process. Rejects when the database does not give or take them: what is
- * pinned is never silently less.
- */
+/** Pins and history that outlive the process. Rejects when the database fails: pins are never silently fewer. */
 export interface PinRecords {
   load(): Promise<readonly ServerPins[]>;
   /** All or nothing, durable when it resolves; false when these pins have changed since they were read. */
@@ -233,13 +219,11 @@ export interface PinRecords {
     server: string,
     options: { readonly limit: number; readonly after?: string },
   ): Promise<readonly DriftRecord[]>;
-  /** Takes away everything of a server, its history too. */
   forget(server: string): Promise<void>;
 }
 
 /** The pins of all servers as they are now. Implemented by `registry/`. */
 export interface Pins {
-  /** From memory. */
   of(server: string): ServerPins;
   /** Something was trusted of the server once, and the pins are gone: what it says now is no first use. */
   isLost(server: string): boolean;

@@ -1,7 +1,4 @@
-/**
- * NOT_SENT: no byte reached the server, safe to retry. UNKNOWN: sent, no answer; never silently re-run.
- * REFUSED: policy, authentication or overload; never sent.
- */
+/** NOT_SENT: no byte reached the server. UNKNOWN: sent without an answer, never run again. REFUSED: never sent. */
 export type FailureOutcome = 'NOT_SENT' | 'UNKNOWN' | 'REFUSED';
 
 interface CatalogueEntry {

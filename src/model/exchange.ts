@@ -2,12 +2,7 @@ import type { ClientProfile } from './client-profile.ts';
 import type { Message } from './message.ts';
 import type { Outcome } from './outcome.ts';
 
-/**
- * One request of a client on its way through, with everything that may happen until its outcome. The neutral
- * thing between the eras: the edge towards the client makes it, the edge towards the server serves it.
- *
- * Cancellation is a slot, not an AbortSignal: one call in flight costs no listener, no closure of ours.
- */
+/** One request of a client until its outcome. Cancellation is a slot, no AbortSignal: a call needs no listener. */
 export interface Exchange {
   /** Unique on this node; appears in logs as `request`. */
   readonly id: string;
@@ -15,43 +10,26 @@ export interface Exchange {
   readonly client: ClientProfile;
   /** Whether the client's vocabulary carries `input_required` results itself. When false, `ask` is the only way. */
   readonly takesInputRequired: boolean;
-  /**
-   * Whether the `requestState` of a server's `input_required` result is sealed on its way to the client: where it has to
-   * find its server again, or has a caller to be bound to. Else it passes as it is.
-   */
+  /** Whether `requestState` is sealed on its way to the client, to bind it to the caller and find its server again. */
   readonly sealsInput?: boolean;
-  /**
-   * The `Mcp-Param-*` headers that came with a stateless request, by lower-case name, for the code that knows what the tool
-   * declares (streamable-http §Server Behavior for Custom Headers). Absent or null where the wire has no headers.
-   */
+  /** `Mcp-Param-*` headers of a stateless request by lower-case name; null or absent where the wire has none. */
   readonly paramHeaders?: Readonly<Record<string, string>> | null;
   /** The answer may begin a task, which is asked after later. */
   readonly beginsTask?: boolean;
   /** The answer began a task whose end is waited for here: its notifications until then belong to this call. */
   readonly waitsForTask?: boolean;
-  /**
-   * Monotonic: since when the call under way waits, where a node to serve it had to be found first. Its deadline counts
-   * from then. An exchange may make one call after another, each with a deadline of its own.
-   */
+  /** Monotonic: when the current call began to look for a node; its deadline counts from then. */
   begunAt?: number | undefined;
   /** How much of that time was spent on nodes that failed: the search for a node has a limit of its own. */
   triedMs?: number | undefined;
-  /** Why the call was cancelled; null while it is live. */
   readonly cancelled: string | null;
-  /**
-   * Set by the code that currently works on the exchange, called at most once when the caller cancels or vanishes (where
-   * its era means cancel by that). Must not throw. Null when no code listens.
-   */
+  /** Called at most once when the caller cancels or is gone; must not throw. */
   onCancel: ((reason: string) => void) | null;
-  /**
-   * Hands the client a notification that belongs to this call (progress, log message). Never blocks, never throws.
-   * `flow` is what it came on, where that can wait: it is paused while the client does not keep up.
-   */
+  /** Sends the client a notification of this call. Never blocks or throws; pauses `flow` for a slow client. */
   emit(notification: Message, flow?: Flow | null): void;
   /**
-   * Asks the client something the server wants to know (sampling, elicitation, roots). Resolves with the client's
-   * answer (kind `result` or `error`); rejects with GatewayError when it cannot be asked or will never answer.
-   * `likely`: nothing says that the question is this call's, so that it does not end with the call's answer.
+   * Asks the client (sampling, elicitation, roots). Resolves with its `result` or `error`; rejects with GatewayError.
+   * `likely`: the request may not belong to this call, so that it outlives the call's answer.
    */
   ask(request: Message, likely?: boolean): Promise<Message>;
 }
@@ -65,7 +43,6 @@ export interface Flow {
 
 /** The gateway's core, as the edges and embedders see it. */
 export interface Exchanges {
-  /** Runs the exchange to its one outcome. Never rejects. */
   run(exchange: Exchange, endpoint: Endpoint): Promise<Outcome>;
 }
 
@@ -73,9 +50,7 @@ export interface Exchanges {
 export interface Endpoint {
   /** `aggregate`: all servers the caller may use, under exposed names. `server`: one server, its own names. */
   readonly kind: 'aggregate' | 'server';
-  /** The server's name; empty for the aggregate. */
   readonly server: string;
-  /** URL path, as in `/servers/memory/mcp`. */
   readonly path: string;
 }
 

@@ -27,10 +27,7 @@ export interface GatewayErrorOptions {
 /** Errors of a start are wrapped a few times on their way to a caller. */
 const MAX_CAUSES = 8;
 
-/**
- * A failure of the gateway's own, or one it observed; never a server's own JSON-RPC error. Becomes wire bytes
- * only in the codecs of `protocol/`.
- */
+/** A failure that the gateway had or observed; never a server's JSON-RPC error. `protocol/` writes its bytes. */
 export class GatewayError extends Error {
   readonly code: ErrorCode;
   readonly data: GatewayErrorData;
@@ -58,7 +55,6 @@ export class GatewayError extends Error {
     return this.data.outcome;
   }
 
-  /** The message for callers; `message` is for the operator. */
   get forCallers(): string {
     let at: unknown = this;
     for (let depth = 0; at instanceof GatewayError && depth < MAX_CAUSES; depth++) {
@@ -79,7 +75,6 @@ export class GatewayError extends Error {
     });
   }
 
-  /** The JSON-RPC error code on the wire. */
   get rpcCode(): number {
     return CATALOGUE[this.code].rpc;
   }
@@ -93,7 +88,6 @@ export function calledOff(server: string, reason: string): GatewayError {
 /** What a further process of a server would take: nothing, the end of one that is idle, or all are in use. */
 export type Room = 'free' | 'idle' | 'none';
 
-/** How long a caller shall wait before it tries again. */
 const RETRY_AFTER_MS = 1_000;
 
 /** No process more may be started for the call at this node, by the operator's limits. It says nothing of the server. */

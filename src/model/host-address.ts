@@ -59,14 +59,12 @@ global6.addSubnet('2000::', 3, 'ipv6');
 const translated = new BlockList();
 translated.addSubnet('64:ff9b::', 96, 'ipv6');
 
-/** Whether an IP address is public. */
 export function isPublicAddress(address: string): boolean {
   if (isIPv4(address)) return !special.check(address, 'ipv4');
   if (isIP(address) === 6 && translated.check(address, 'ipv6')) return isPublicAddress(lastFourBytes(address));
   return isIP(address) === 6 && global6.check(address, 'ipv6') && !special.check(address, 'ipv6');
 }
 
-/** Of an IPv6 address, as an IPv4 address. */
 function lastFourBytes(address: string): string {
   const host = bareHost(new URL(`http://[${address}]`).hostname);
   const [high = '', low = ''] = host.replace(/::$/, ':0:0').replace('::', ':0:').split(':').slice(-2);

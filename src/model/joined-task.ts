@@ -1,10 +1,7 @@
 import type { TaskRecord } from './ports.ts';
 import { isTerminal } from './task-status.ts';
 
-/**
- * What is said of a task, with what was known of it already and nothing takes the place of: that it has ended, its answer,
- * that its session has left it. `said` itself where that is nothing.
- */
+/** The new record with what is final in the known one: end, answer, lost session. `said` itself for no change. */
 export function joinedTask(said: TaskRecord, known: TaskRecord): TaskRecord {
   const ended = isTerminal(known.status) && !isTerminal(said.status);
   const answered = known.answer !== null && said.answer === null;

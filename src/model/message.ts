@@ -4,13 +4,9 @@ export type Era = 'stateful' | 'stateless';
 export type MessageKind = 'request' | 'notification' | 'result' | 'error';
 
 /**
- * One JSON-RPC message as it is on the wire: its bytes, and where the envelope lies in them.
- *
- * Nothing in `bytes` is ever re-serialised on the way through; changes are splices
- * (`protocol/splice`). Ranges are byte offsets, half open. `body` is the value of `params` (request,
- * notification), `result` or `error`. `era` says whose vocabulary the body speaks.
- *
- * Messages are made by `protocol/scan` (from the wire) and `protocol/compose` (our own), nowhere else.
+ * One JSON-RPC message as bytes, with the places of its envelope; changes are splices and nothing is serialised again.
+ * Ranges are half open. `body` is `params`, `result` or `error`; `era` is its vocabulary. Only `protocol/scan` and
+ * `protocol/compose` make messages.
  */
 export class Message {
   readonly bytes: Buffer;

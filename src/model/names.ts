@@ -1,10 +1,7 @@
 /** S2.2: between server and tool in an exposed name; fits client patterns such as `^[a-zA-Z0-9_-]{1,64}$`. */
 export const TOOL_NAME_DELIMITER = '__';
 
-/**
- * Names of servers: what is safe in a path, a subject and a file name. `__` would be ambiguous in an exposed name.
- * Client files may use other characters; `config/` turns those into a name of this form and says so.
- */
+/** Names of servers, safe in paths, subjects and file names. `__` is ambiguous; `config/` maps other characters. */
 export const SERVER_NAME_PATTERN = /^(?=.{1,64}$)[A-Za-z0-9](?:[A-Za-z0-9.-]|_(?=[A-Za-z0-9.-]))*$/;
 
 /** Longest exposed name in all, and the length aimed at (clients put prefixes of their own before it). */

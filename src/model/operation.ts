@@ -1,9 +1,6 @@
 /** Something that a node did, for the tracker of `openNode` (S0.12). */
 export interface Operation {
-  /**
-   * `start` and `stop` of a server; `execute` and `list-tools` of a program on NATS; `created` and `deleted`, which the node
-   * tells programs on NATS; for clients and the program itself the MCP method, as in `tools/call`.
-   */
+  /** `start`, `stop`; on NATS `execute`, `list-tools`, `created`, `deleted`; else the MCP method (`tools/call`). */
   readonly name: string;
   /** The subject on NATS, the endpoint (`/mcp`, `/servers/{name}/mcp`) of an MCP method, the server of a start or stop. */
   readonly subject: string;

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { scanMessage } from '../protocol/scan.ts';
-import { resultToStateful } from '../protocol/stateful/result-to-stateful.ts';
-import { resultToStateless } from '../protocol/stateless/result-to-stateless.ts';
+import { resultToStateful } from '../protocol/stateful/to-stateful.ts';
+import { resultToStateless } from '../protocol/stateless/to-stateless.ts';
 import type { Message } from './message.ts';
 import { inPlaceOf } from './outcome.ts';
 import { takeBuffer } from './pooled-buffers.ts';

@@ -2,10 +2,7 @@ import type { GatewayError } from './gateway-error.ts';
 import type { Message } from './message.ts';
 import { letGo } from './pooled-buffers.ts';
 
-/**
- * How a call ended; every call ends in exactly one. `answer` is RESULT: the server's own result or its own
- * JSON-RPC error, as it wrote it. `failure` is NOT_SENT, UNKNOWN or REFUSED: see `GatewayError.outcome`.
- */
+/** How a call ended: `answer` is RESULT, `failure` one of the other three (`GatewayError.outcome`). */
 export type Outcome =
   | { readonly kind: 'answer'; readonly message: Message }
   | { readonly kind: 'failure'; readonly error: GatewayError };

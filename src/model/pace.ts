@@ -3,10 +3,7 @@ import { setImmediate } from 'node:timers';
 /** How long work that is done in small steps may keep everything else waiting. */
 const SLICE_MS = 5;
 
-/**
- * Lets others run whenever work in small steps has taken a while. Users of one `Pace` share its slices: many such works
- * at once take no longer turns than one. After a slice each of them goes on in a turn of its own, in order.
- */
+/** Gives way to others when small steps took a while. Works with one `Pace` share its slices and take turns. */
 export class Pace {
   readonly #now: () => number;
   readonly #waiting: (() => void)[] = [];
@@ -46,10 +43,7 @@ export class Pace {
 /** What a flood of one server may keep everything else waiting in one turn of the event loop. */
 export const FLOOD_SLICE_MS = 0.5;
 
-/**
- * How long it is left alone then. The loop belongs to the others for the greater part: a call passes it four times, and
- * would meet a slice each time.
- */
+/** The pause after a slice. A call takes four turns of the loop and would meet a slice each time. */
 export const FLOOD_REST_MS = 2;
 
 /** Where less came in one read the system has nothing more at once: it is taken as it comes. */

@@ -5,10 +5,7 @@ type Collector = (options?: { readonly type: 'minor' }) => void;
 
 let collector: Collector | null = null;
 
-/**
- * Whether the heap, with what it holds outside of it, may grow to three times of what outlived a collection before the next
- * one, instead of what V8 thinks right: little more, where few objects are made. Large bodies are such growth and no garbage.
- */
+/** Whether the heap may triple before the next collection: large bodies are growth and no garbage. */
 function letHeapGrow(grows: boolean): void {
   setFlagsFromString(`--heap-growing-percent=${grows ? 200 : 0}`);
 }
@@ -42,10 +39,7 @@ const kept: ArrayBuffer[] = [];
 let keptBytes = 0;
 let letGoLater: NodeJS.Timeout | null = null;
 
-/**
- * Memory for one large body that comes by once. Left to the garbage collector, a hundred of them make it walk the whole
- * heap, which costs more than passing them on does. What is never given back is collected like anything else.
- */
+/** Memory for one large body. As garbage, a hundred of them would cost a collection of the whole heap. */
 export function takeBuffer(bytes: number): Buffer {
   if (bytes < LEND_FROM) return Buffer.allocUnsafe(bytes);
   const size = HEADROOM + bytes;
@@ -63,9 +57,8 @@ export function takeBuffer(bytes: number): Buffer {
 }
 
 /**
- * The bytes with another beginning, in place of what is before `from`, and another end, in place of what is from
- * `to` on; what lies between stays where it is. For the one who alone has the view: every view of before is detached.
- * Null, and nothing happens, where the memory is not lent, is claimed already, or has no room for that.
+ * Replaces what is before `from` and after `to`; the middle stays in place. Detaches every earlier view, so the caller
+ * has the only one. Null, without effect, where the memory is not lent, is claimed or has no room.
  */
 export function reframed(view: Buffer, from: number, to: number, head: Buffer, back: Buffer): Buffer | null {
   const memory = view.buffer;
@@ -82,8 +75,8 @@ export function reframed(view: Buffer, from: number, to: number, head: Buffer, b
 }
 
 /**
- * To be called before views of lent memory are sent that are not needed afterwards. Only one may: where a second
- * one comes, the memory is shared by both, and left to the collector. True for the first.
+ * Before a view of lent memory is sent that is not needed afterwards. True for the first caller; a second one makes the
+ * memory shared, for the collector.
  */
 export function claim(view: Buffer): boolean {
   const state = pooled.get(view.buffer);
@@ -97,7 +90,6 @@ export function letGo(view: Buffer): void {
   if (claim(view)) giveBack(view);
 }
 
-/** Lets go of what is kept for the next bodies: memory is scarce, or there have been none for a while. */
 export function dropKept(): void {
   if (letGoLater !== null) letHeapGrow(false);
   kept.length = 0;
@@ -107,9 +99,8 @@ export function dropKept(): void {
 }
 
 /**
- * Takes back what was claimed, by a view of it; anything else is left alone. The caller says that nothing
- * reads it any more, neither here nor in the kernel. All views are detached: a reader who comes too late finds nothing,
- * never the bytes of another body.
+ * Takes claimed memory back when nothing reads it, neither here nor in the kernel. All views are detached: a late
+ * reader finds nothing, never another body.
  */
 export function giveBack(view: Buffer): void {
   const memory = view.buffer;
@@ -127,21 +118,14 @@ export function giveBack(view: Buffer): void {
   else letGoLater.refresh();
 }
 
-/**
- * Frees the memory of a buffer at once instead of when the garbage collector comes by: what floods in is gone as fast as
- * it came, and resident memory does not grow by what is not read. Only for its sole owner: every view of it is detached.
- * A buffer that is part of a larger one is left alone.
- */
+/** Frees a buffer's memory now. For its sole owner: views are detached. Parts of larger buffers stay. */
 export function releaseBytes(bytes: Buffer): void {
   const memory = bytes.buffer;
   if (bytes.byteLength === 0 || bytes.byteLength !== memory.byteLength || !(memory instanceof ArrayBuffer)) return;
   memory.transfer(0);
 }
 
-/**
- * How much of the memory that this process may use is taken (F40): less than 80 %, from 80 %, from 90 %, from 95 %. With
- * `short` no session is opened, with `scarce` no large body is taken in and caches are emptied, with `spent` no call is begun.
- */
+/** Memory in use (F40), by its consequence. `short`: no new session; `scarce`: no large body; `spent`: no call. */
 export type MemoryLevel = 'ample' | 'short' | 'scarce' | 'spent';
 
 export function memoryLevel(share: number): MemoryLevel {

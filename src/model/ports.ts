@@ -1,6 +1,4 @@
-/**
- * Ports: how rooms that may not import each other meet. Types only; `app/` wires the implementations.
- */
+/** Ports between rooms that may not import each other; `app/` connects the implementations. */
 import type { ClientProfile, Principal } from './client-profile.ts';
 import type { Exchange } from './exchange.ts';
 import type { Era, Message } from './message.ts';
@@ -12,42 +10,31 @@ import type { TaskStatus } from './task-status.ts';
 
 /** All that talks to MCP servers, seen from the gateway. Implemented by `upstream/`. */
 export interface Upstreams {
-  /** Desired servers, sorted by name. */
   servers(): readonly Server[];
   /**
-   * Sends one request of the exchange to a server and resolves with its one outcome; never rejects. `request` is the
-   * exchange's own, or a spliced copy with upstream names. Deadline, cancellation, id and progress-token mapping, era
-   * translation of the request, session choice and retry of what was never sent all happen behind this call.
+   * Sends a request of the exchange and resolves with its outcome; never rejects. Deadline, cancellation, id and
+   * progress-token mapping, era translation, choice of session and retry of what was not sent are behind this call.
    */
   call(server: string, request: Message, exchange: Exchange): Promise<Outcome>;
   /** A notification of the client that belongs to no exchange, to the connections that are this client's own. */
   notify(server: string, notification: Message, client: ClientProfile): void;
-  /**
-   * The last known catalogue for this client's fingerprint, else null; with `orOthers` what is known for clients with other
-   * capabilities is better than nothing. Pure look-up, from memory.
-   */
+  /** The known catalogue for the client's fingerprint, or null; `orOthers`: any known one. Reads memory only. */
   knownCatalog(server: string, client: ClientProfile, orOthers?: boolean): ServerCatalog | null;
   /**
-   * The catalogue for this client, listing the server if it was never listed; null if that does not succeed within
-   * `waitMs` (the listing goes on, and `UpstreamEvents.catalogChanged` follows) or the server is down. `amongOthers`:
-   * lists of other servers wait for this one; so it gets no time when it has failed before and is not tried again for
-   * it, and while it starts only the first `waitMs` of that, or less where its address does not answer.
+   * The catalogue; lists the server if it never was. Null when that takes longer than `waitMs` (it goes on, then
+   * `catalogChanged`) or the server is down. `amongOthers`: other lists wait, so that a server that failed before gets
+   * no time, and a starting one only the first `waitMs`.
    */
   catalog(server: string, client: ClientProfile, waitMs: number, amongOthers?: boolean): Promise<ServerCatalog | null>;
-  /**
-   * Which of the server's connections serves this client: its session key, to be compared and nothing else. Clients
-   * with the same key share a connection. null while it is not known in which era the server serves the client.
-   */
+  /** The session key of the connection that serves this client, only to be compared. Null while the era is unknown. */
   sessionKey(server: string, client: ClientProfile): string | null;
   /** Whether this session has a connection of its own to the server, so that a list should be asked live. */
   ownsConnection(server: string, client: ClientProfile): boolean;
   /** The same where only another node may know: it is asked. */
   ownsConnectionElsewhere?(server: string, client: ClientProfile): Promise<boolean>;
   /**
-   * A client names something of the server that is not known. If the server has just announced changed lists, the call waits for them.
-   * Where other nodes have the server, one of them may have listed it to the client: then it is looked for here too. Resolves when that
-   * is done, or after a moment; what it found is in the catalogue by then. False: no lists are due, and no other node has it.
-   * Nothing is looked for any more for an exchange that was cancelled.
+   * For a name that is not known: waits a moment for announced lists, and for the lists of other nodes. False where
+   * neither is due, or the exchange was cancelled; what was found is in the catalogue.
    */
   foundMeanwhile?(server: string, exchange: Exchange, list: ListKind, name: string): Promise<boolean>;
   status(server: string): ServerStatus | null;
@@ -58,57 +45,30 @@ export interface Upstreams {
   releaseSession(sessionId: string): void;
 }
 
-/**
- * Why a connection is gone: it was idle for long, there was no room for it and another, it failed too often, its
- * server is no longer there, or anything else.
- */
+/** Why a connection ended: idle, no room for it, too many errors, server removed or restarted, or another reason. */
 export type StateLoss = 'idle' | 'room' | 'errors' | 'closed' | 'removed' | 'restarted';
 
 /** What upstreams tell of their own accord. Implemented by `gateway/`. Handlers neither block nor throw. */
 export interface UpstreamEvents {
-  /**
-   * A notification that belongs to no call in flight. `sessionId` is the one client session the connection belongs to,
-   * null for connections that are not one session's; `key` is the connection's (`Upstreams.sessionKey`).
-   */
+  /** A notification of no call in flight. `sessionId`: the one session of the connection; `key`: its session key. */
   notification(server: string, sessionId: string | null, message: Message, key: string): void;
-  /**
-   * A stateful server's own request outside any call; from where, as with notifications. Resolves with the answer to
-   * send back (`result` or `error`).
-   */
+  /** A stateful server's request outside any call. Resolves with the `result` or `error` for it. */
   request(server: string, sessionId: string | null, message: Message, key: string): Promise<Message>;
-  /**
-   * The server said, on whatever connection and in whosever call, that its lists or a resource are not what it has
-   * answered before; at once, and before other handlers. Null: it may have said so while no stream was open.
-   */
+  /** Lists or a resource changed; runs before other handlers. Null: perhaps said while no stream was open. */
   outdated(server: string, notification: Message | null): void;
-  /**
-   * A new snapshot differs from the one before in these lists. `key`: it is what the process behind that connection lists, and
-   * only the clients that it serves are shown that; null or absent where all clients of the kind that have no process are.
-   */
+  /** These lists of the new snapshot differ. `key`: for clients of that connection's process only; null: all others. */
   catalogChanged(server: string, fingerprint: string, lists: readonly ListKind[], key?: string | null): void;
-  /**
-   * The server was listed anew because it said that its lists are others, or may have said so unheard. Where other nodes
-   * list it too, they have not heard that.
-   */
+  /** The server was listed anew for a change that other nodes may not know of. */
   relisted?(server: string): void;
-  /**
-   * The server announced changed lists over this connection, with these notifications, and was listed anew since. Its clients
-   * are notified also where the lists are the same.
-   */
+  /** The server announced changed lists and was listed anew; its clients are notified even of equal lists. */
   listsAnnounced?(server: string, key: string, methods: readonly string[]): void;
-  /**
-   * Another node that has the server has other lists of it than before. Clients that asked there since they changed here were
-   * still shown the old ones.
-   */
+  /** Another node lists the server otherwise than before; its clients may have seen old lists since the change here. */
   listedElsewhere?(server: string): void;
   /** A session's own connection was lost with its state, and replaced or not. */
   stateLost(server: string, sessionId: string, cause: StateLoss): void;
   /** A connection began or ended: what was set up on an earlier one (subscriptions, log levels) does not hold on it. */
   connectionChanged(server: string, key: string, change: ConnectionChange): void;
-  /**
-   * A node fell silent. What was set up there for the clients served there does not hold any more. `servedThere` is
-   * answered only during the call: afterwards it may be another node that serves them.
-   */
+  /** A node fell silent, and what was set up there is void. `servedThere` answers only during the call. */
   nodeSilent?(servedThere: (server: string, client: ClientProfile) => boolean): void;
   /** These servers can be had from nodes that had them not: what could not be had of them may be had now. */
   instancesGained?(servers: ReadonlySet<string>): void;
@@ -116,9 +76,8 @@ export interface UpstreamEvents {
 }
 
 /**
- * `opened`: calls go over it from now on, and nothing was set up on it yet. `ended`: it is gone, and comes back with a
- * call or by itself. `renewed`: it replaces one that ended by itself, and the server has been listed anew over it.
- * `missed`: the way on which the server tells of its own accord was broken, and it has been listed anew since.
+ * `opened`: calls follow, nothing is set up. `ended`: a call or the connection itself opens it again. `renewed`:
+ * replaced and listed anew. `missed`: the stream of notifications was broken, and the server listed anew.
  */
 export type ConnectionChange = 'opened' | 'ended' | 'renewed' | 'missed';
 
@@ -139,14 +98,9 @@ export interface ServerNews {
 
 /** Delivery to clients outside any exchange. Implemented by `downstream/`. */
 export interface ClientStreams {
-  /**
-   * Sends a notification on the session's own stream (or its event log while none is open). `server` says whose it is
-   * where it calls a request off.
-   */
+  /** Sends a notification on the session's stream or to its event log. `server`: whose request it cancels. */
   deliver(sessionId: string, notification: Message, server?: string): void;
-  /**
-   * Sends a server's request on the session's own stream; rejects with GatewayError when the client cannot be asked.
-   */
+  /** Sends a server's request on the session's stream; rejects with GatewayError when the client cannot be asked. */
   ask(sessionId: string, request: Message, server?: string): Promise<Message>;
   /** The ids of the open stateful sessions on an endpoint's path that may use the server; for list_changed. */
   sessionsFor(server: string): Iterable<{ readonly sessionId: string; readonly endpoint: 'aggregate' | 'server' }>;
@@ -174,7 +128,6 @@ export interface EraVerdicts {
   forget(identity: string): void;
 }
 
-/** Who is calling, from the request's credentials; null means 401. Implemented by `downstream/auth`. */
 export interface Authenticator {
   authenticate(authorization: string | undefined): Principal | null;
 }
@@ -213,9 +166,8 @@ export interface LoggedEvent {
 }
 
 /**
- * What was sent on a client's SSE streams, for replay after `Last-Event-ID`. Bounded per stream in bytes and time
- * (1 MiB, 5 min) and over all of them in bytes (16 MiB); what fell out cannot be replayed. `stream` names a session and
- * one of its streams.
+ * What was sent on SSE streams, for `Last-Event-ID`: at most 1 MiB and 5 min per stream and 16 MiB in all. `stream`: a
+ * session and one of its streams.
  */
 export interface EventLog {
   /** Event ids grow, are unique per session, and name their stream. Returns at once; durable within 100 ms. */
@@ -253,10 +205,7 @@ export interface TaskRecord {
   readonly server: string;
   /** The server's own id; one of ours where there is no task of the server's. */
   readonly taskId: string;
-  /**
-   * Its id on the aggregate, as it was sealed when the task began: whatever key is in force by then, clients hear of no
-   * other. Records of earlier versions have none.
-   */
+  /** Its id on the aggregate as sealed at the start; stays when the key changes. Absent in old records. */
   readonly sealedId?: string;
   /** `Principal.id` of the caller that started it; others do not see it. */
   readonly principal: string;
@@ -300,10 +249,7 @@ export interface TaskFollower {
   gone(key: string): void;
 }
 
-/**
- * Which processes this node may serve at all, where only one node of a cluster may. Implemented by `cluster/`; a lone node
- * has none and needs none.
- */
+/** Which processes this node may run where only one node may. Implemented by `cluster/`; absent without a cluster. */
 export interface Ownership {
   /** For a process that is about to be started, and whose it will be. Rejects with GatewayError NOT_SENT. */
   own(server: Server, client: ClientProfile, whose: 'spare' | 'shared' | 'session' | 'principal'): Promise<Owned>;

@@ -1,9 +1,6 @@
 import { randomFillSync } from 'node:crypto';
 
-/**
- * Randomness as a dependency. `unit` is in [0, 1); `hex` gives 2·bytes lower-case digits of a CSPRNG, `below` a whole number
- * of it from 0 up to, not including, `n`, which is at most 2^32.
- */
+/** `unit` is in [0, 1); of a CSPRNG are `hex`, 2·bytes digits, and `below(n)`, a number below n ≤ 2^32. */
 export interface Random {
   unit(): number;
   hex(bytes: number): string;

@@ -1,7 +1,4 @@
-/**
- * A JSON Schema (2020-12) that knows the TypeScript type of what it describes: one source for both. The members with `~`
- * are for the compiler alone.
- */
+/** A JSON Schema (2020-12) with the TypeScript type of its values. Members with `~` are for the compiler only. */
 export type Schema<T = unknown> = Readonly<Record<string, unknown>> & {
   readonly '~type'?: T;
   readonly '~optional'?: true;
@@ -58,7 +55,6 @@ export function record<T>(values: Schema<T>): Schema<Readonly<Record<string, T>>
   return { type: 'object', additionalProperties: values };
 }
 
-/** All properties are required but those that are `optional`. */
 export function object<const P extends Properties>(
   properties: P,
 ): Schema<Flat<ObjectOf<P>>> & { readonly properties: P } {

@@ -3,17 +3,11 @@ export interface Sealing {
   seal(context: string, text: string): string;
   /** null for whatever was not sealed so. */
   open(context: string, sealed: string): string | null;
-  /**
-   * Whether another key than the one in force has sealed it: that one will go, so that it is to be sealed anew. Only where
-   * there are several keys.
-   */
+  /** Whether an old key sealed it, so that it is to be sealed again. Only where there are several keys. */
   outdated?(context: string, sealed: string): boolean;
 }
 
-/**
- * Seals with the first of the keys, and opens what any of them sealed: there are several while the secret that they follow
- * from is being changed. Everything sealed that other nodes may have to open goes through here.
- */
+/** Seals with the first key and opens with any of them, while the secret behind them is being changed. */
 export function sealingOf(keys: readonly Buffer[], make: (key: Buffer) => Sealing): Sealing {
   const [inForce, ...others] = keys.map(make);
   if (inForce === undefined) throw new RangeError('nothing is sealed without a key');

@@ -2,10 +2,7 @@ import { inspect } from 'node:util';
 
 const MASK = '[redacted]';
 
-/**
- * A value that must appear in no log, status, metric or error. Every way of printing it shows `[redacted]`;
- * `reveal` is the one way to the value, and easy to search for.
- */
+/** A value for no log, status, metric or error: printed it is `[redacted]`, and only `reveal` gives it. */
 export class Secret {
   readonly #value: string;
 
@@ -30,14 +27,6 @@ export class Secret {
   }
 }
 
-/** Every value of `values` kept as a secret. */
-export function asSecrets(values: Readonly<Record<string, string>>): Record<string, Secret> {
-  const secrets: Record<string, Secret> = Object.create(null);
-  for (const [name, value] of Object.entries(values)) secrets[name] = new Secret(value);
-  return secrets;
-}
-
-/** The values of `secrets`, to be handed to what they are for. */
 export function revealed(secrets: Readonly<Record<string, Secret>>): Record<string, string> {
   const values: Record<string, string> = Object.create(null);
   for (const [name, secret] of Object.entries(secrets)) values[name] = secret.reveal();
@@ -46,7 +35,6 @@ export function revealed(secrets: Readonly<Record<string, Secret>>): Record<stri
 
 const SECRET_WORD =
   /token|secret|passw|passphrase|pwd|credential|private|authorization|bearer|cookie|jwt|api[-_]?key|access[-_]?key|[-_]key$|^key$|(?:^|[-_])(?:pat|auth)$|dsn$/i;
-/** `encryptionKey` */
 const KEY_IN_CAMEL_CASE = /[a-z\d]Key$/;
 /** Of texts for models, numbers of their tokens, and places where a secret lies. */
 const ORDINARY_NAME =
@@ -74,14 +62,10 @@ export function isSecretVariable(name: string, value: string): boolean {
 const ADDRESS = /[a-z][a-z\d+.-]{0,30}:\/\/[^\s"'<>]+/i;
 /** Of these, paths and queries may hold an `@`. */
 const WEB = /^(?:https?|wss?):/i;
-/** How keys of well-known services begin. */
 const KEY =
   /^(?:[spr]k|gh[a-z]|github|glpat|xox[a-z]|hf|npm|shp[a-z]+|dop|lin|ntn|pat)[-_]\w{6}|^(?:AKIA|ASIA|AIza|eyJ)\w{6}/;
 
-/**
- * Whether a value looks as only secrets do, whatever it is called: one long word with letters and several digits, or
- * an address with a password. File names and versions can look so too.
- */
+/** Whether the value looks like a secret: a long word of letters and digits, or an address with a password. */
 export function looksSecret(value: string): boolean {
   if (userInfo(ADDRESS.exec(value)?.[0] ?? '').passwords.length > 0) return true;
   return /^[\w.+=~-]{12,4096}$/.test(value) && /[a-z]/i.test(value) && (value.match(/\d/g)?.length ?? 0) >= 3;
@@ -90,10 +74,7 @@ export function looksSecret(value: string): boolean {
 /** Words and numbers between hyphens and underscores, as names of files and folders have them. */
 const PLAIN_PARTS = /(?<![^_-])(?:[A-Z]?[a-z]+|[A-Z]+|\d+)(?![^_-])/g;
 
-/**
- * Whether a word is a key of a known service, or as random as nothing but a key. The folder `my-server-aB3xY1` is none:
- * without its words, too little of it is left.
- */
+/** Whether a word is a known kind of key, or random without its plain words, unlike `my-server-aB3xY1`. */
 export function isKey(word: string): boolean {
   if (KEY.test(word)) return true;
   if (!/^[\w+=~-]{20,4096}$/.test(word)) return false;
@@ -106,10 +87,7 @@ export function isSecretHeader(name: string): boolean {
   return !ORDINARY_HEADER.test(name);
 }
 
-/**
- * What to look for in texts that leave the process: the value, what follows `Bearer` or `Basic`, user and password of
- * the latter, a URL's password.
- */
+/** Texts to mask: the value, what follows `Bearer` or `Basic`, the password in the latter and in a URL. */
 export function secretForms(value: string): string[] {
   const [, scheme = '', bare = ''] = /^(Bearer|Basic|Token)\s+(.+)$/is.exec(value) ?? [];
   const pair = scheme.toLowerCase() === 'basic' ? Buffer.from(bare, 'base64').toString('utf8') : '';
@@ -119,8 +97,8 @@ export function secretForms(value: string): string[] {
 }
 
 /**
- * The part before the host of an address, without the `@`, and what of it may be the password. A password that is not
- * percent-encoded may hold `/`, `#` and `?`: it ends at the last `@`, where the address would have no port before these.
+ * User part of an address, without the `@`, and its possible passwords. An unencoded password may hold `/`, `#` and
+ * `?`: it ends at the last `@`, where before these no port would be.
  */
 export function userInfo(address: string): { readonly user: string; readonly passwords: readonly string[] } {
   const behind = address.slice(address.indexOf('://') + 3);

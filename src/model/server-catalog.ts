@@ -21,7 +21,6 @@ export const INVALID_ITEM = {
   reason: text,
 };
 const INVALID = object(INVALID_ITEM);
-/** An item that is left out of a server's list: where it is, and why. */
 export type InvalidItem = Infer<typeof INVALID>;
 
 /** What the server said of itself at the handshake (`initialize` result or `server/discover` result), byte for byte. */
@@ -29,7 +28,6 @@ export interface HandshakeResult {
   readonly era: Era;
   /** The revision agreed with this server. */
   readonly revision: string;
-  /** The whole `result` value. */
   readonly result: Buffer;
   /** Ranges of it, as JSON text; null where absent. */
   readonly serverInfo: string | null;
@@ -47,10 +45,7 @@ export interface CachedList {
   readonly cacheScope: 'public' | 'private';
 }
 
-/**
- * Immutable snapshot of what one server offers to one kind of client: per (server, upstream identity, capability
- * fingerprint). Lists the server does not have are empty.
- */
+/** Immutable snapshot of a server's lists per upstream identity and fingerprint. Lists that it lacks are empty. */
 export interface ServerCatalog {
   readonly server: string;
   readonly fingerprint: string;

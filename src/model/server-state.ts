@@ -16,10 +16,7 @@ import {
 } from './schema.ts';
 import { TRANSPORT_KINDS } from './server.ts';
 
-/**
- * States of an upstream (S3.20, S4.5). `defect`: an exception in the gateway that only this server caused; nothing of it
- * runs until it is restarted. `suspended` is a desired state.
- */
+/** States of an upstream (S3.20, S4.5). `defect`: an exception for this server, until a restart. */
 export const STATE = named(
   'ServerState',
   oneOf([
@@ -49,7 +46,6 @@ export const TRANSPORT = named('Transport', oneOf(TRANSPORT_KINDS));
 /** Calls go to it. */
 export const UP: ReadonlySet<ServerState> = new Set(['running', 'connected']);
 
-/** It could not be started. */
 export const DOWN: ReadonlySet<ServerState> = new Set([
   'failed',
   'unreachable',
@@ -61,7 +57,6 @@ export const DOWN: ReadonlySet<ServerState> = new Set([
 /** Up, or about to be brought back up: nothing is started by asking such a server. */
 export const STARTED: ReadonlySet<ServerState> = new Set(['running', 'connected', 'degraded']);
 
-/** What the operator of a server in `auth_required` does. */
 export const LOGIN_ADVICE = 'OAuth is not supported yet; use a static token: headers.Authorization';
 
 /** What a server that asks for credentials says of how to get them (RFC 9110 §11.6.1, RFC 9728 §5.1). */
@@ -88,14 +83,11 @@ export const STATE_STEP = {
 };
 
 const STATE_CHANGE = named('StateChange', object({ ...STATE_STEP, at: wallTime }));
-/** One step of a server from a state to another. */
 export type StateChange = Infer<typeof STATE_CHANGE>;
 
 export const RECOVERY_STEP = oneOf(['started', 'succeeded', 'failed']);
-/** The steps of a restart that was asked for (S3.10). */
 export type RecoveryStep = Infer<typeof RECOVERY_STEP>;
 
-/** The parts of the way to a remote server's answer, in their order. */
 export const PHASES = ['dns', 'tcp', 'tls', 'firstByte'] as const;
 export type Phase = (typeof PHASES)[number];
 
@@ -103,7 +95,6 @@ const PHASE_FIGURES = named(
   'PhaseFigures',
   object({ lastMs: milliseconds, p50Ms: milliseconds, p95Ms: milliseconds, count }),
 );
-/** How long one phase took, over its last 128 times. */
 export type PhaseFigures = Infer<typeof PHASE_FIGURES>;
 
 const REQUEST_PHASES = named(
@@ -143,7 +134,6 @@ const LAUNCH_FAILURE = named(
     ),
   }),
 );
-/** A start that failed (S1.19). No secrets. */
 export type LaunchFailure = Infer<typeof LAUNCH_FAILURE>;
 
 const REPLICA = named(
@@ -162,7 +152,6 @@ const REPLICA = named(
     nextRetryAt: nullable(wallTime),
   }),
 );
-/** One of several processes that share the calls of a server. */
 export type ReplicaStatus = Infer<typeof REPLICA>;
 
 const CONNECTION = named(

@@ -54,7 +54,6 @@ export interface ImageSpec {
   readonly name: string;
   /** Arguments after the image's name; empty for the image's own. */
   readonly command: readonly string[];
-  /** null: the image's own. */
   readonly entrypoint: readonly string[] | null;
   readonly cwd: string | null;
   readonly user: string | null;
@@ -105,7 +104,6 @@ export interface HttpSpec {
   readonly writtenUrl?: string;
   /** With type `http`: the definition does not say which of the two it is, so `sse` may be tried when Streamable HTTP is refused. */
   readonly sseFallback?: boolean;
-  /** Declared headers, expanded. */
   readonly headers: Readonly<Record<string, Secret>>;
   readonly tls: TlsSpec;
   /** Added at run time without the right `servers:exec`: connects to public addresses only. */
@@ -148,9 +146,7 @@ export interface Server {
   readonly name: string;
   readonly transport: TransportSpec;
   readonly description: string | null;
-  /** null: by the era of the server. */
   readonly isolation: Isolation | null;
-  /** Processes that share the calls of a shared server; absent: one. */
   readonly replicas?: number;
   /** Of a server that is a process: the whole cluster runs it once. Absent: on every node that has it. */
   readonly singleton?: boolean;
@@ -169,7 +165,6 @@ export interface Server {
   readonly start: 'eager' | 'lazy';
   /** A connection of which nothing was heard for so long is asked whether it is there; 0 for never. Default 30 000. */
   readonly probeMs: number;
-  /** What is done about definitions that are not approved; absent is `off`. */
   readonly drift?: DriftPolicy;
   /** Id of the one client session that sees it, of a server that was added for it; absent: all callers that may use it. */
   readonly onlyFor?: string;
@@ -185,10 +180,7 @@ export interface Server {
   readonly connectionDigest: string;
 }
 
-/**
- * What a way to a server consists of, for digests: equal texts of equal ways, whatever order their members were written
- * in, and in whatever case the names of headers. Secrets are in it as they are, so only a digest of it may be kept.
- */
+/** What a transport consists of, equal for equal ones. It holds the secrets, so keep only a digest of it. */
 export function transportFacts(transport: TransportSpec): unknown {
   switch (transport.type) {
     case 'memory':

@@ -5,7 +5,6 @@ import type { Server } from './server.ts';
 export interface ServersDiff {
   readonly added: readonly string[];
   readonly removed: readonly string[];
-  /** Need a new connection. */
   readonly changed: readonly string[];
   /** Take effect on the connections there are: deadlines, filters, description, enabled, … */
   readonly updated: readonly string[];

@@ -8,7 +8,6 @@ export interface SessionPlace {
   readonly key: string;
 }
 
-/** An open session. */
 export interface OpenedSession {
   readonly kind: 'open';
   readonly record: UpstreamSessionRecord;
@@ -19,7 +18,6 @@ export interface OpenedSession {
 /** Leave to open the session, given to one at a time. Ends with one of the two. */
 export interface SessionLock {
   readonly kind: 'lock';
-  /** It takes the place of one that is lost. */
   readonly replaces: boolean;
   /** Resolves with its generation. Rejects with GatewayError when another one has had to take over. */
   opened(record: UpstreamSessionRecord): Promise<string>;
@@ -33,10 +31,7 @@ export interface SessionMember {
   readonly listens: boolean;
   /** The session is of this generation from now on, and still the same. */
   renamed(generation: string): void;
-  /**
-   * Listens to the server's own stream from now on. `after`: the last event that another node has heard; null where that
-   * is not known. `gap`: messages of the server may have been missed.
-   */
+  /** Listens to the server's stream after this event (null: not known). `gap`: messages may have been missed. */
   listen(after: string | null, gap: boolean): void;
   /** Does not listen any more. Returns the last event that it has heard; null for none with an id. */
   silence(): string | null;
@@ -44,25 +39,20 @@ export interface SessionMember {
   replaced(): void;
 }
 
-/**
- * Upstream HTTP sessions as all nodes of a cluster have them: opened by one, used from all, listened to by one, ended once.
- * Implemented by `cluster/`; a lone node has none and needs none.
- */
+/** Upstream HTTP sessions of a cluster: one node opens and listens, all use them. Absent without a cluster. */
 export interface SharedUpstreamSessions {
   /**
-   * The session there is, or the turn to open it; `gone` is the generation that its server does not know any more. Waits
-   * while another one opens it, as long as `wanted`. Rejects with GatewayError NOT_SENT.
+   * The open session, or leave to open it; `gone`: the generation that the server no longer knows. Waits for another
+   * opener while `wanted`. Rejects with GatewayError NOT_SENT.
    */
   enter(place: SessionPlace, gone: string | null, wanted: () => boolean): Promise<OpenedSession | SessionLock>;
   /** Whether it is open. Never rejects. */
   known(place: SessionPlace): Promise<boolean>;
-  /** A connection uses it from now on. */
   join(place: SessionPlace, member: SessionMember): void;
-  /** It does no more. */
   leave(place: SessionPlace, member: SessionMember): void;
   /**
-   * It is to end: of this generation, or (null) whichever there is. The caller that gets its record ends it at the server; null for
-   * all others. `withServer`: because the server is to go from this node. Never rejects.
+   * Ends this generation, or any (null). One caller gets the record and ends it at the server, all others null.
+   * `withServer`: the server leaves this node. Never rejects.
    */
   end(place: SessionPlace, generation: string | null, withServer: boolean): Promise<UpstreamSessionRecord | null>;
 }

@@ -1,6 +1,5 @@
 /** A request that a stream is to answer and has not. */
 export interface OwedAnswer {
-  /** As its client wrote it. */
   readonly id: string;
   readonly method: string;
 }
@@ -18,7 +17,6 @@ export interface CopiedStream {
 export interface StreamCopy {
   /** An event that was logged here. `answers`: the request whose answer it is. */
   add(eventId: string, message: Buffer, answers: OwedAnswer | null): void;
-  /** Nothing more will come. */
   end(): void;
 }
 
@@ -58,10 +56,7 @@ export type Resumed = 'served' | 'gone' | 'none';
 export interface StreamsElsewhere {
   /** Whether the event is of a stream that began at another node, or in an earlier process of this one. */
   isElsewhere(eventId: string): boolean;
-  /**
-   * Goes on with the stream by way of its node. `open` is called at most once, before anything else. Resolves with `gone`
-   * only when that is certain. Never rejects.
-   */
+  /** Continues the stream through its node; calls `open` first and once. `gone` only if certain. Never rejects. */
   resume(sessionId: string, afterId: string, open: () => EventSink): Promise<Resumed>;
   /** The same by way of any node that has the event in its log. */
   resumeAnywhere(sessionId: string, afterId: string, open: () => EventSink): Promise<boolean>;
@@ -77,11 +72,9 @@ export interface EventSink {
   readonly closed: boolean;
   /** One event; `droppable` ones may be lost to a client that does not keep up. False: this one does not. */
   event(id: string | null, parts: readonly Buffer[], droppable?: boolean): boolean;
-  /** How long the client shall wait before it reconnects. */
   retry(ms: number): boolean;
   /** The client keeps up again: everything held back is out. Only after `event` returned false. */
   onDrain: (() => void) | null;
-  /** The client has gone, or was cut off. Not called after `end`. */
   onClose: (() => void) | null;
   /** Ends the stream after what is held back for it; idempotent. */
   end(): void;
@@ -90,7 +83,6 @@ export interface EventSink {
 /** What a client of HTTP+SSE posted to a node that does not have its stream. */
 export interface StreamPost {
   readonly sessionId: string;
-  /** Id of the caller, as the node that was asked has authenticated it. */
   readonly principal: string;
   /** Path of the endpoint that was posted to. */
   readonly endpoint: string;

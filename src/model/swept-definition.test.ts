@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { asSecrets, Secret } from './secret.ts';
+import { asSecrets } from '../../test/support/as-secrets.ts';
+import { Secret } from './secret.ts';
 import type { StdioSpec, TransportSpec } from './server.ts';
 import { sweptDefinition, sweptDescription } from './swept-definition.ts';
 

@@ -11,7 +11,6 @@ interface SweptDefinition {
   readonly url: string | null;
   /** The image or container of a Docker server. */
   readonly container: string | null;
-  /** Names of variables and headers, each with `[redacted]`. */
   readonly env: Readonly<Record<string, string>>;
   readonly headers: Readonly<Record<string, string>>;
   /** Values for the scrubber, which masks them wherever they show up. */
@@ -25,10 +24,8 @@ const SHORTEST_VALUE = 4;
 const SWEPT = new WeakMap<TransportSpec, SweptDefinition>();
 
 /**
- * The one sweep over every field of a definition that may hold a secret. What is masked in the shown form is masked
- * rather too often: by the place (`--token x`, `-e NAME=x`, `-H …`, user and query of an address) or by its looks. Only
- * values of which place or looks leave no doubt become `secrets`: what merely looks like one may be the name of a file,
- * which no log could do without.
+ * Masks every field that may hold a secret, by its place or looks, rather too often. Only values that are certainly
+ * secret go into `secrets`: a log without every file name that looks like one would be useless.
  */
 export function sweptDefinition(transport: TransportSpec): SweptDefinition {
   let swept = SWEPT.get(transport);
@@ -43,7 +40,6 @@ export function secretsOf({ transport, description }: Pick<Server, 'transport' |
   return secrets;
 }
 
-/** The description of a server, as it may be shown. */
 export function sweptDescription(text: string, transport: TransportSpec): string {
   return new SweptText(text, givenTo(transport), null, true).words(false).toString();
 }

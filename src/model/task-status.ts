@@ -1,4 +1,3 @@
-/** The status of a task, in both eras' words. */
 export type TaskStatus = 'working' | 'input_required' | 'completed' | 'failed' | 'cancelled';
 
 /** A task that has come to its end stays as it is. */

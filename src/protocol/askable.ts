@@ -26,9 +26,8 @@ function needed(method: string, bytes: Buffer, params: Range | null): Needed | n
 }
 
 /**
- * What the client did not declare of what the request needs, as a capabilities object in JSON; null when nothing is
- * missing (proto:S4: nothing is asked that was not declared; modes of elicitation and tools of sampling
- * included). An `elicitation` without modes means forms.
+ * What a server's request needs and the client did not declare, as capabilities in JSON; null for nothing (proto:S4).
+ * `elicitation` without modes means forms.
  */
 export function undeclared(capabilities: string, method: string, bytes: Buffer, params: Range | null): string | null {
   const need = needed(method, bytes, params);
@@ -42,7 +41,6 @@ export function undeclared(capabilities: string, method: string, bytes: Buffer, 
   return part === 'form' && !has(given, declared, 'url') ? null : missing;
 }
 
-/** Whether the client declared what the request needs. */
 export function declares(capabilities: string, { method, bytes, bodyStart, bodyEnd }: Message): boolean {
   const params = bodyStart < 0 ? null : { start: bodyStart, end: bodyEnd };
   return undeclared(capabilities, method, bytes, params) === null;
@@ -55,7 +53,6 @@ export function notDeclared(server: string, method: string, missing: string): Me
   return errorAnswer('0', CATALOGUE.MISSING_CAPABILITY.rpc, text, data, 'stateless');
 }
 
-/** Whether the params of an `elicitation/create` send the user to a page. */
 export function isUrlMode(bytes: Buffer, params: Range | null): boolean {
   const mode = params === null ? null : field(bytes, params.start, params.end, 'mode');
   return mode !== null && bytes.toString('latin1', mode.start, mode.end) === '"url"';

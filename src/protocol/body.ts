@@ -1,5 +1,8 @@
 import type { Message } from '../model/message.ts';
-import { field, type Range, stringValue } from './fields.ts';
+import type { Server } from '../model/server.ts';
+import { editBody, metaChange } from './edit-object.ts';
+import { field, fieldAt, type Range, stringValue } from './fields.ts';
+import { RELATED_TASK_KEY, SUBSCRIPTION_ID_KEY } from './meta-keys.ts';
 
 /** A member of a message's body; null where there is none, or no body. */
 export function bodyField(message: Message, key: string): Range | null {
@@ -12,12 +15,60 @@ export function bodyLexeme(message: Message, key: string): string | null {
   return range === null ? null : message.bytes.toString('latin1', range.start, range.end);
 }
 
-/** The member where it is a string, decoded. */
 export function bodyString(message: Message, key: string): string | null {
   return stringValue(message.bytes, bodyField(message, key));
 }
 
-/** The code of a JSON-RPC error; 0 when it has none. */
 export function errorCode(message: Message): number {
   return Number(bodyLexeme(message, 'code')) || 0;
+}
+
+/** The progress token as written: of a request its sender's, of `notifications/progress` the one it reports on. */
+export function progressToken(message: Message): Range | null {
+  const { bytes, bodyStart, bodyEnd, kind, method } = message;
+  // Most messages name no token: a native search says so before the body is walked. An escape could hide the name.
+  if (bodyStart < 0 || (!bytes.includes(TOKEN) && !bytes.includes(BACKSLASH))) return null;
+  if (kind === 'request') return fieldAt(bytes, bodyStart, bodyEnd, REQUEST_TOKEN);
+  return method === 'notifications/progress' ? field(bytes, bodyStart, bodyEnd, 'progressToken') : null;
+}
+
+/** The `subscriptions/listen` that a notification, or the answer that ends it, belongs to (patterns/subscriptions). */
+export function subscriptionId(message: Message): Range | null {
+  if (message.bodyStart < 0) return null;
+  return fieldAt(message.bytes, message.bodyStart, message.bodyEnd, SUBSCRIPTION);
+}
+
+const TOKEN = Buffer.from('progressToken');
+const BACKSLASH = 0x5c;
+const REQUEST_TOKEN = ['_meta', 'progressToken'];
+const SUBSCRIPTION = ['_meta', SUBSCRIPTION_ID_KEY];
+
+/** A tool's own deadline, else that of its server, in milliseconds; 0 for none. */
+export function timeoutOf({ timeoutMs, toolTimeoutMs }: Server, request: Message): number {
+  if (toolTimeoutMs.size === 0 || request.method !== 'tools/call') return timeoutMs;
+  return toolTimeoutMs.get(nameIn(request) ?? '') ?? timeoutMs;
+}
+
+export function nameIn(request: Message): string | null {
+  return bodyString(request, 'name');
+}
+
+/** Ties what is said about a task of 2025-11-25 to it (utilities/tasks §Associating Task-Related Messages). */
+const PATH = ['_meta', RELATED_TASK_KEY, 'taskId'];
+
+/** The task that the message belongs to; null for none. */
+export function relatedTask(message: Message): string | null {
+  const { bytes, bodyStart, bodyEnd } = message;
+  if (bodyStart < 0 || !bytes.includes('related-task')) return null;
+  return stringValue(bytes, fieldAt(bytes, bodyStart, bodyEnd, PATH));
+}
+
+/** The message as one that belongs to this task; to none where the id is null. */
+export function withRelatedTask(message: Message, taskId: string | null): Message {
+  const { bytes, bodyStart: start, bodyEnd: end } = message;
+  if (start < 0 || bytes[start] !== 0x7b) return message;
+  const json = taskId === null ? null : JSON.stringify({ taskId });
+  const meta = metaChange(bytes, { start, end }, [[RELATED_TASK_KEY, json]]);
+  if (meta === null) return message;
+  return editBody(message, [meta]);
 }

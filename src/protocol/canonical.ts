@@ -2,20 +2,13 @@ import { createHash } from 'node:crypto';
 import { decodeString } from './fields.ts';
 import { skipSpace, skipString, skipValue } from './skip.ts';
 
-/**
- * Canonical JSON text after the manner of RFC 8785: no white space, members sorted by UTF-16 code units, strings in
- * their shortest form; but number lexemes stay as written, because `1.0` and `12345678901234567890` are not ours to
- * round. Of a repeated key the last one counts.
- */
+/** Canonical JSON as in RFC 8785, but numbers stay as written (`1.0`). The last of repeated keys counts. */
 export function canonical(json: Buffer | string): string {
   const bytes = typeof json === 'string' ? Buffer.from(json) : json;
   return new CanonicalWriter(bytes).value(0);
 }
 
-/**
- * As `canonical`, with numbers that a double holds exactly in the one spelling of RFC 8785, so that only what says
- * something else has another text. null for what readers could take differently: an object that names a member twice.
- */
+/** With exact numbers in one spelling; null where an object names a member twice, which readers take differently. */
 export function canonicalExact(json: Buffer): string | null {
   const writer = new CanonicalWriter(json, true);
   const text = writer.value(0);
@@ -33,7 +26,6 @@ const MAX_DEPTH = 512;
 
 /** One pass over the bytes: linear whatever the nesting. */
 class CanonicalWriter {
-  /** Some object named a member twice. */
   ambiguous = false;
   readonly #bytes: Buffer;
   readonly #exact: boolean;
@@ -93,7 +85,6 @@ class CanonicalWriter {
     return `[${items.join(',')}]`;
   }
 
-  /** Over one byte and the space after it. */
   #step(): void {
     this.#at = skipSpace(this.#bytes, this.#at + 1);
   }

@@ -1,7 +1,6 @@
 /**
- * Which era a POST speaks, and whether it may be served (proto:H1, H2, H5, H8). The body
- * decides, headers only confirm (2026-07-28 streamable-http §Server Validation, versioning §Backward Compatibility):
- * a request whose `_meta` names a protocol version is stateless, anything else is a session's.
+ * Which era a POST speaks, and whether it may be served (proto:H1, H2, H5, H8). The body decides and headers confirm: a
+ * request whose `_meta` names a protocol version is stateless (2026-07-28 streamable-http §Server Validation).
  */
 
 import { CATALOGUE, type ErrorCode } from '../model/error-catalogue.ts';
@@ -59,10 +58,7 @@ export function isRejection(inbound: Inbound): inbound is Rejection {
   return 'reject' in inbound;
 }
 
-/**
- * Classifies a scanned message of a POST. `supported` is what an unsupported-version error lists; it has to be a
- * subset of what `server/discover` says on the same endpoint.
- */
+/** `supported`: versions for an unsupported-version error; a subset of those in `server/discover` of the endpoint. */
 export function classify(
   headers: WireHeaders,
   message: Message,
@@ -109,7 +105,6 @@ export function classifyBodyless(headers: WireHeaders): Omit<StatefulInbound, 'm
   return { era: 'stateful', revision: known(version), sessionId: headerValue(headers, SESSION_HEADER) };
 }
 
-/** The answer to bytes that are no message. */
 export function rejectScan(headers: WireHeaders, failure: ScanFailure): Rejection {
   const version = headerValue(headers, VERSION_HEADER);
   const era = version !== null && isStateless(version) ? 'stateless' : 'stateful';
@@ -118,7 +113,6 @@ export function rejectScan(headers: WireHeaders, failure: ScanFailure): Rejectio
   return { reject: failure.code === 'INVALID_PARAMS' && era === 'stateful' ? 200 : 400, code: failure.code, answer };
 }
 
-/** The message of the error that says so. */
 export function scanWords({ code, reason }: ScanFailure): string {
   if (code === 'INVALID_PARAMS') return `Invalid params: ${reason}`;
   return `${code === 'PARSE_ERROR' ? 'Invalid JSON' : 'Invalid request'}: ${reason}`;

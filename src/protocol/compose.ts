@@ -1,10 +1,8 @@
-/**
- * Messages of our own making. Bodies are given as JSON text (or bytes) and stand in the message as given; ids are
- * lexemes as `Message.id` has them.
- */
+import type { ErrorCode } from '../model/error-catalogue.ts';
 import type { GatewayError } from '../model/gateway-error.ts';
 import { type Era, Message, type MessageKind } from '../model/message.ts';
-import { withoutPlaces } from './without-places.ts';
+
+/** Messages of the gateway. Bodies are JSON text or bytes and stay as given; ids are lexemes as in `Message.id`. */
 
 const HEAD = '{"jsonrpc":"2.0"';
 /** Errors repeat names of the client's; of made-up ones of many KiB a piece is enough. */
@@ -53,10 +51,7 @@ export function errorOf(idLexeme: string, error: Buffer, era: Era): Message {
   return compose('error', era, '', idLexeme, 'error', error);
 }
 
-/**
- * The failure as a JSON-RPC error. Failures of our own carry their data (outcome, retryable, …); those that the
- * specification defines carry none but what `dataJson` says.
- */
+/** The failure as a JSON-RPC error. Own codes carry data (outcome, retryable, …), others only `dataJson`. */
 export function failureAnswer(idLexeme: string, error: GatewayError, era: Era, dataJson?: string): Message {
   const own = error.rpcCode > 0 ? JSON.stringify(error.data) : null;
   const words = withoutPlaces(error.code, bounded(error.forCallers));
@@ -102,3 +97,21 @@ function compose(
 }
 
 const CLOSE = Buffer.from('}');
+
+/** Failures whose words come from the servers' side: of starting, connecting, reading what came. */
+const FROM_BEHIND: ReadonlySet<ErrorCode> = new Set([
+  'NOT_SENT',
+  'UNKNOWN',
+  'TIMEOUT',
+  'UPSTREAM_PROTOCOL',
+  'AUTH_REQUIRED',
+  'TOO_LARGE',
+  'INTERNAL',
+]);
+const ADDRESS = /\b[a-z][a-z0-9+.-]{0,30}:\/\/[^\s"'`()<>]+/gi;
+const PATH = /(?<![\w./:~-])(?:~|\.{1,2})?\/(?:[^\s"'`()<>,;:/]+\/)*([^\s"'`()<>,;:/]+)/g;
+
+/** The message for clients: addresses and folders are for the operator's status. The last part of a path stays. */
+export function withoutPlaces(code: ErrorCode, words: string): string {
+  return FROM_BEHIND.has(code) ? words.replace(ADDRESS, '[address]').replace(PATH, '$1') : words;
+}

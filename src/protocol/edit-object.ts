@@ -1,6 +1,6 @@
 /** New versions of JSON objects from their bytes: what is not changed stays as it was written. */
 import type { Era, Message } from '../model/message.ts';
-import { elements, field, type Range } from './fields.ts';
+import { elements, field, isObject, type Range, whole } from './fields.ts';
 import { type Edit, editMembers, splice, spliceMessage } from './splice.ts';
 
 /** A member's new JSON value; null takes the member away. */
@@ -9,7 +9,7 @@ export type Change = readonly [key: string, json: string | Buffer | null];
 /** The object with the changes, its other members as they were; the same bytes (a view) when nothing changes. */
 export function editObject(bytes: Buffer, object: Range, changes: readonly Change[]): Buffer {
   const own = bytes.subarray(object.start, object.end);
-  return splice(own, editMembers(own, { start: 0, end: own.length }, changes));
+  return splice(own, editMembers(own, whole(own), changes));
 }
 
 /** The message with the changes in its body, which is an object; `era` and `own` as in `spliceMessage`. */
@@ -18,26 +18,19 @@ export function editBody(message: Message, changes: readonly Change[], era: Era 
   return spliceMessage(message, editMembers(bytes, { start, end }, changes), era, own);
 }
 
-/**
- * The change of the object's `_meta` that makes these changes inside it: creates it for what is set, takes it away
- * when nothing is left in it; null when it stays as it is.
- */
+/** The change of `_meta` that makes these changes in it; adds it or, when empty, removes it. Null for none. */
 export function metaChange(bytes: Buffer, object: Range, changes: readonly Change[]): Change | null {
   const meta = field(bytes, object.start, object.end, '_meta');
-  if (meta === null || bytes[meta.start] !== 0x7b) {
+  if (!isObject(bytes, meta)) {
     const set = changes.filter(([, json]) => json !== null);
-    return set.length === 0 ? null : ['_meta', editObject(EMPTY_OBJECT, { start: 0, end: 2 }, set)];
+    return set.length === 0 ? null : ['_meta', editObject(EMPTY_OBJECT, whole(EMPTY_OBJECT), set)];
   }
-  const before = bytes.subarray(meta.start, meta.end);
   const after = editObject(bytes, meta, changes);
-  if (after.equals(before)) return null;
+  if (after.equals(bytes.subarray(meta.start, meta.end))) return null;
   return ['_meta', isEmptyObject(after) ? null : after];
 }
 
-/**
- * The change of the object's array `key` that puts `edit(element)` in place of each element; null when all stay. An
- * element for which the same buffer comes back is not touched.
- */
+/** The change of the array `key` that replaces its elements; null when `edit` gave every buffer back. */
 export function elementsChange(
   bytes: Buffer,
   object: Range,

@@ -1,7 +1,6 @@
 /**
- * Reading single members of JSON objects as ranges of bytes. All functions expect bytes that `scan` let through;
- * on a value of another type than they look for they find nothing. Ranges are half open; those of strings include
- * the quotes. Where an object repeats a key, the first one is found: see `duplicateKey`.
+ * Single members of JSON objects as half-open byte ranges, strings with their quotes. Expects bytes that `scan`
+ * accepted; finds nothing in other types. Of repeated keys the first is found: see `duplicateKey`.
  */
 import { skipSpace, skipString, skipValue } from './skip.ts';
 
@@ -15,6 +14,14 @@ export interface Entry {
   readonly keyEnd: number;
   readonly valueStart: number;
   readonly valueEnd: number;
+}
+
+export function whole(bytes: Buffer): Range {
+  return { start: 0, end: bytes.length };
+}
+
+export function isObject(bytes: Buffer, range: Range | null): range is Range {
+  return range !== null && bytes[range.start] === 0x7b;
 }
 
 /** Whether the key lexeme (quotes included) names `key`, escapes considered. */
@@ -34,7 +41,6 @@ export function keyIs(bytes: Buffer, keyStart: number, keyEnd: number, key: stri
   return false;
 }
 
-/** The value of the object's top-level member `key`. */
 export function field(bytes: Buffer, start: number, end: number, key: string): Range | null {
   let at = firstMember(bytes, start, end);
   while (at >= 0) {
@@ -85,10 +91,8 @@ export function* entries(bytes: Buffer, start: number, end: number): Generator<E
   let at = firstMember(bytes, start, end);
   while (at >= 0) {
     const keyEnd = skipString(bytes, at, end);
-    if (keyEnd < 0) return;
-    const valueStart = valueAfter(bytes, keyEnd, end);
-    if (valueStart < 0) return;
-    const valueEnd = skipValue(bytes, valueStart, end);
+    const valueStart = keyEnd < 0 ? -1 : valueAfter(bytes, keyEnd, end);
+    const valueEnd = valueStart < 0 ? -1 : skipValue(bytes, valueStart, end);
     if (valueEnd < 0) return;
     yield { keyStart: at, keyEnd, valueStart, valueEnd };
     at = nextMember(bytes, valueEnd, end);
@@ -109,10 +113,7 @@ export function* elements(bytes: Buffer, start: number, end: number): Generator<
   }
 }
 
-/**
- * The first key that the object holds twice, null when all differ. Parsers disagree about which one counts, so
- * whoever decides by a member of untrusted bytes (a tool's name, say) refuses such objects.
- */
+/** The first repeated key, or null. Parsers disagree on which counts: refuse such untrusted objects. */
 export function duplicateKey(bytes: Buffer, start: number, end: number): string | null {
   const seen = new Set<string>();
   for (const entry of entries(bytes, start, end)) {
@@ -129,7 +130,6 @@ export function stringValue(bytes: Buffer, range: Range | null): string | null {
   return range === null ? null : decodeString(bytes, range.start, range.end);
 }
 
-/** The range as text, quotes and escapes as written. */
 export function text(bytes: Buffer, range: Range): string {
   return bytes.toString('utf8', range.start, range.end);
 }

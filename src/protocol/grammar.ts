@@ -1,11 +1,9 @@
 /**
- * RFC 8259, validated on bytes: what is accepted here, `JSON.parse` accepts, and the other way round, but for the
- * nesting limit. UTF-8 is checked by the caller over the whole document, once. Every function returns the index
- * after what it validated, or -1.
+ * RFC 8259 on bytes: accepts what `JSON.parse` does, but for the nesting limit. The caller checks UTF-8. Functions
+ * return the index after what they validated, or -1.
  */
 import { skipSpace } from './skip.ts';
 
-/** Deepest nesting taken from clients. */
 const STRICT_MAX_DEPTH = 512;
 
 const PLAIN = 0;

@@ -1,6 +1,5 @@
 /**
- * Values of `Mcp-Name` and `Mcp-Param-*` (2026-07-28, streamable-http §Value Encoding): plain where they are visible
- * ASCII, else UTF-8 in base64 between the sentinels `=?base64?` and `?=`.
+ * Values of `Mcp-Name` and `Mcp-Param-*`: visible ASCII, else `=?base64?…?=` of UTF-8 (2026-07-28, §Value Encoding).
  */
 import { isUtf8 } from 'node:buffer';
 

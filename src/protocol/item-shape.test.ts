@@ -6,7 +6,7 @@ import type { Era } from '../model/message.ts';
 import type { ListKind } from '../model/server-catalog.ts';
 import { faultOfItem, hardToRead, soundPage } from './list-page.ts';
 import { listOf } from './methods.ts';
-import { toolToStateful } from './stateful/tool-to-stateful.ts';
+import { toolToStateful } from './stateful/to-stateful.ts';
 
 const ICONS = [{ src: 'https://x/i', mimeType: 'image/png', sizes: ['48x48'], theme: 'dark' }];
 const COMMON = { name: 'n', title: 't', description: 'd', icons: ICONS, _meta: { a: 1 } };

@@ -3,14 +3,12 @@ import { decodeString } from './fields.ts';
 const NONE: readonly number[] = [];
 
 /**
- * Names of members that a message is read by, to find keys that other readers take for one of them: Go's `encoding/json`,
- * for one, ignores case, `ſ` is an `s` to it and the Kelvin sign a `k`. What the gateway decided by `name` such a server
- * would read from `"Name"`.
+ * Member names to find keys that other readers take for them: Go's `encoding/json` ignores case, reads `ſ` as `s` and
+ * the Kelvin sign as `k`.
  */
 export class KnownNames {
   readonly #names: readonly string[];
   readonly #folded: readonly string[];
-  /** Indices by length. */
   readonly #byLength: (readonly number[])[] = [];
 
   constructor(names: readonly string[]) {

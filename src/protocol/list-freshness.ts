@@ -1,6 +1,5 @@
 import { LIST_KINDS, type ListKind, type ServerCatalog } from '../model/server-catalog.ts';
-import { cacheHints } from './cache-hints.ts';
-import { fieldAt } from './fields.ts';
+import { fieldAt, fields, type Range, stringValue } from './fields.ts';
 import { listOf } from './methods.ts';
 
 /** A list is fetched at most once in so long for want of freshness, whatever its server says. */
@@ -20,10 +19,7 @@ export function handshakeIsStale(catalog: ServerCatalog, wall: number): boolean 
   return cacheHints(handshake.result, 0, handshake.result.length).ttlMs > 0 && handshakeTtlMs(catalog, wall) === 0;
 }
 
-/**
- * Whether a list is to be fetched again before it is relied on: its time has run out, or it never had any and its
- * server does not tell of changes. Stateful servers give no times; their word is `list_changed`.
- */
+/** Whether to fetch a list again: its time is over, or it had none and the server does not announce changes. */
 export function listIsStale({ handshake, lists, listedAt }: ServerCatalog, kind: ListKind, wall: number): boolean {
   const age = wall - listedAt;
   if (handshake.era === 'stateful' || age < MIN_AGE_MS) return false;
@@ -36,7 +32,36 @@ export function listIsStale({ handshake, lists, listedAt }: ServerCatalog, kind:
   return declared === null || bytes[declared.start] !== 0x74;
 }
 
-/** Whether anything of the catalogue is to be fetched again. */
 export function isStale(catalog: ServerCatalog, wall: number): boolean {
   return handshakeIsStale(catalog, wall) || LIST_KINDS.some((kind) => listIsStale(catalog, kind, wall));
+}
+
+/** What a server says of how long, and by whom, one of its results may be kept (2026-07-28, server/utilities/caching). */
+export interface CacheHints {
+  /** 0 where the server gave no hint, or none that means anything (proto:C3). */
+  readonly ttlMs: number;
+  readonly cacheScope: 'public' | 'private';
+  readonly ttl: Range | null;
+  readonly scope: Range | null;
+}
+
+/** The longest accepted time; a server that says more may not mean it. */
+export const MAX_TTL_MS = 24 * 60 * 60 * 1000;
+
+const KEYS = ['ttlMs', 'cacheScope'];
+
+export function cacheHints(bytes: Buffer, start: number, end: number): CacheHints {
+  const [ttl = null, scope = null] = fields(bytes, start, end, KEYS);
+  return {
+    ttlMs: ttl === null ? 0 : milliseconds(bytes.toString('latin1', ttl.start, ttl.end)),
+    cacheScope: stringValue(bytes, scope) === 'public' ? 'public' : 'private',
+    ttl,
+    scope,
+  };
+}
+
+/** Fractions, negative numbers and what is no number at all are no hint. */
+function milliseconds(lexeme: string): number {
+  const value = Number(lexeme);
+  return Number.isInteger(value) && value > 0 ? Math.min(value, MAX_TTL_MS) : 0;
 }

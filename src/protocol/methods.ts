@@ -5,81 +5,51 @@ import type { ListKind } from '../model/server-catalog.ts';
 /** Opens a stream of what changes, and ends with it: no answer is waited for. */
 export const LISTEN = 'subscriptions/listen';
 
-/** Requests that a client sends. */
-const CLIENT_REQUESTS: Readonly<Record<Era, ReadonlySet<string>>> = {
-  stateful: new Set([
-    'initialize',
-    'ping',
-    'tools/list',
-    'tools/call',
-    'prompts/list',
-    'prompts/get',
-    'resources/list',
-    'resources/templates/list',
-    'resources/read',
-    'resources/subscribe',
-    'resources/unsubscribe',
-    'completion/complete',
-    'logging/setLevel',
-    'tasks/get',
-    'tasks/result',
-    'tasks/list',
-    'tasks/cancel',
-  ]),
-  stateless: new Set([
-    'server/discover',
-    'tools/list',
-    'tools/call',
-    'prompts/list',
-    'prompts/get',
-    'resources/list',
-    'resources/templates/list',
-    'resources/read',
-    'completion/complete',
-    LISTEN,
-    // Extension io.modelcontextprotocol/tasks.
-    'tasks/get',
-    'tasks/update',
-    'tasks/cancel',
-  ]),
-};
+interface MethodFacts {
+  /** The eras in which clients send this request; absent for messages of other kinds. */
+  readonly eras?: readonly Era[];
+  /** 2026-07-28 took the method away: 404 and -32601 there (streamable-http §Protocol Version Header). */
+  readonly removed?: true;
+  /** The member of `params` that `Mcp-Name` mirrors (streamable-http §Standard Request Headers; SEP-2663 for tasks). */
+  readonly name?: 'name' | 'uri' | 'taskId';
+  /** Its results carry `ttlMs` and `cacheScope` (server/utilities/caching; SEP-2640 for skills). */
+  readonly cacheable?: true;
+}
 
-/** Methods of earlier revisions that 2026-07-28 took away: 404 and -32601 there (streamable-http §Protocol Version Header). */
-const REMOVED: ReadonlySet<string> = new Set([
-  'initialize',
-  'ping',
-  'logging/setLevel',
-  'resources/subscribe',
-  'resources/unsubscribe',
-  'tasks/result',
-  'tasks/list',
-  'sampling/createMessage',
-  'elicitation/create',
-  'roots/list',
-  'notifications/initialized',
-  'notifications/roots/list_changed',
-]);
+const BOTH: readonly Era[] = ['stateful', 'stateless'];
+const STATEFUL: MethodFacts = { eras: ['stateful'], removed: true };
+const STATELESS: readonly Era[] = ['stateless'];
+const LIST: MethodFacts = { eras: BOTH, cacheable: true };
 
-/** The member of `params` that `Mcp-Name` mirrors (streamable-http §Standard Request Headers; SEP-2663 for tasks). */
-const NAME_MEMBER: ReadonlyMap<string, string> = new Map([
-  ['tools/call', 'name'],
-  ['prompts/get', 'name'],
-  ['resources/read', 'uri'],
-  ['tasks/get', 'taskId'],
-  ['tasks/update', 'taskId'],
-  ['tasks/cancel', 'taskId'],
-]);
-
-/** Results that carry `ttlMs` and `cacheScope` (server/utilities/caching; SEP-2640 for skills). */
-const CACHEABLE: ReadonlySet<string> = new Set([
-  'server/discover',
-  'tools/list',
-  'prompts/list',
-  'resources/list',
-  'resources/templates/list',
-  'resources/read',
-  'skills/list',
-  'skills/get',
+const METHODS: ReadonlyMap<string, MethodFacts> = new Map<string, MethodFacts>([
+  ['initialize', STATEFUL],
+  ['ping', STATEFUL],
+  ['server/discover', { eras: STATELESS, cacheable: true }],
+  ['tools/list', LIST],
+  ['tools/call', { eras: BOTH, name: 'name' }],
+  ['prompts/list', LIST],
+  ['prompts/get', { eras: BOTH, name: 'name' }],
+  ['resources/list', LIST],
+  ['resources/templates/list', LIST],
+  ['resources/read', { eras: BOTH, name: 'uri', cacheable: true }],
+  ['resources/subscribe', STATEFUL],
+  ['resources/unsubscribe', STATEFUL],
+  ['completion/complete', { eras: BOTH }],
+  ['logging/setLevel', STATEFUL],
+  [LISTEN, { eras: STATELESS }],
+  // Of 2025-11-25, and of the extension io.modelcontextprotocol/tasks.
+  ['tasks/get', { eras: BOTH, name: 'taskId' }],
+  ['tasks/update', { eras: STATELESS, name: 'taskId' }],
+  ['tasks/cancel', { eras: BOTH, name: 'taskId' }],
+  ['tasks/result', STATEFUL],
+  ['tasks/list', STATEFUL],
+  ['skills/list', { cacheable: true }],
+  ['skills/get', { cacheable: true }],
+  ['sampling/createMessage', { removed: true }],
+  ['elicitation/create', { removed: true }],
+  ['roots/list', { removed: true }],
+  ['notifications/initialized', { removed: true }],
+  ['notifications/roots/list_changed', { removed: true }],
 ]);
 
 export interface ListMethod {
@@ -93,60 +63,40 @@ export interface ListMethod {
   readonly capability: 'tools' | 'prompts' | 'resources';
 }
 
+function list(
+  kind: ListKind,
+  capability: ListMethod['capability'],
+  itemKey: ListMethod['itemKey'],
+  method = `${kind}/list`,
+): ListMethod {
+  return { kind, method, resultKey: kind, itemKey, changed: `notifications/${capability}/list_changed`, capability };
+}
+
 export const LIST_METHODS: readonly ListMethod[] = [
-  {
-    kind: 'tools',
-    method: 'tools/list',
-    resultKey: 'tools',
-    itemKey: 'name',
-    changed: 'notifications/tools/list_changed',
-    capability: 'tools',
-  },
-  {
-    kind: 'prompts',
-    method: 'prompts/list',
-    resultKey: 'prompts',
-    itemKey: 'name',
-    changed: 'notifications/prompts/list_changed',
-    capability: 'prompts',
-  },
-  {
-    kind: 'resources',
-    method: 'resources/list',
-    resultKey: 'resources',
-    itemKey: 'uri',
-    changed: 'notifications/resources/list_changed',
-    capability: 'resources',
-  },
-  {
-    kind: 'resourceTemplates',
-    method: 'resources/templates/list',
-    resultKey: 'resourceTemplates',
-    itemKey: 'uriTemplate',
-    changed: 'notifications/resources/list_changed',
-    capability: 'resources',
-  },
+  list('tools', 'tools', 'name'),
+  list('prompts', 'prompts', 'name'),
+  list('resources', 'resources', 'uri'),
+  list('resourceTemplates', 'resources', 'uriTemplate', 'resources/templates/list'),
 ];
 
 const LIST_BY_METHOD: ReadonlyMap<string, ListMethod> = new Map(LIST_METHODS.map((list) => [list.method, list]));
 const LIST_BY_KIND: ReadonlyMap<ListKind, ListMethod> = new Map(LIST_METHODS.map((list) => [list.kind, list]));
 
 export function isClientRequest(method: string, era: Era): boolean {
-  return CLIENT_REQUESTS[era].has(method);
+  return METHODS.get(method)?.eras?.includes(era) === true;
 }
 
-/** Whether 2026-07-28 took the method away. */
 export function isRemoved(method: string): boolean {
-  return REMOVED.has(method);
+  return METHODS.get(method)?.removed === true;
 }
 
 /** The member of `params` that `Mcp-Name` mirrors; null for methods without that header. */
 export function nameMember(method: string): string | null {
-  return NAME_MEMBER.get(method) ?? null;
+  return METHODS.get(method)?.name ?? null;
 }
 
 export function isCacheable(method: string): boolean {
-  return CACHEABLE.has(method);
+  return METHODS.get(method)?.cacheable === true;
 }
 
 export function listMethod(method: string): ListMethod | null {

@@ -1,14 +1,10 @@
-/**
- * Tool parameters mirrored into `Mcp-Param-*` headers (2026-07-28, streamable-http §Custom Headers from Tool
- * Parameters): which a tool declares, what they are for a call, and whether a client's agree with its body.
- */
+/** Tool parameters in `Mcp-Param-*` headers (2026-07-28, streamable-http §Custom Headers). */
 import { decodeString, entries, field, fieldAt, keyIs, type Range } from './fields.ts';
 import { decodeHeaderValue, encodeHeaderValue, headerValue, type WireHeaders } from './headers.ts';
 
 export interface HeaderParam {
   /** The part of the name after `Mcp-Param-`, as declared. */
   readonly header: string;
-  /** Where the value is in the call's `arguments`. */
   readonly path: readonly string[];
   readonly type: 'string' | 'integer' | 'boolean';
 }
@@ -18,7 +14,6 @@ export type HeaderParams =
   /** The declaration is invalid: towards Streamable HTTP clients and servers this tool is not offered. */
   | { readonly ok: false; readonly reason: string };
 
-/** The member of a parameter's schema that names its header. */
 export const HEADER_ANNOTATION = 'x-mcp-header';
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const DECIMAL = /^-?[0-9]+(?:\.[0-9]+)?$/;

@@ -50,8 +50,7 @@ export const lastParams = {
 };
 
 /**
- * Validates `params`, and sees to it that in none of the objects in it that the gateway decides by (`_meta`, `ref`) a key
- * stands twice or in another case: the gateway would decide by one member and the server by the other.
+ * Validates `params` and finds repeated and confusable keys, by which gateway and server would read different members.
  */
 export function validParams(bytes: Buffer, start: number): number {
   lastParams.fault = '';

@@ -14,10 +14,9 @@ export interface ScanFailure {
 }
 
 /**
- * `strict`, for bytes from clients: the whole document is validated (RFC 8259, UTF-8, nesting). `relaxed`, for bytes from
- * servers: strings are hopped over, brackets balanced; what lies between is not looked at. Both give a message whose
- * relay cannot break any framing, and both refuse a message in which a member that the gateway decides by stands twice
- * or in another case (of a server's answer, in the envelope only): the peer might read another one.
+ * `strict` (clients): validates the document (RFC 8259, UTF-8, nesting). `relaxed` (servers): finds ends of strings and
+ * brackets only. Both results are safe to frame; both refuse repeated and confusable decisive members (of a server's
+ * answer in the envelope only).
  */
 export type ScanMode = 'strict' | 'relaxed';
 

@@ -1,8 +1,6 @@
 /**
- * Finding the ends of JSON values in bytes, without validating what lies between: strings are hopped over with
- * native search, brackets are balanced. Every function returns the index after what it skipped, or -1.
- *
- * What passes here is safe to frame and to splice, not necessarily valid JSON; `grammar` is the validating twin.
+ * Finds the ends of JSON values without validation: native search in strings, balanced brackets. Functions return the
+ * index after the value, or -1. The result is safe to frame and splice; `grammar` validates.
  */
 
 import { endOfEscaped } from './escaped-text.ts';
@@ -19,10 +17,7 @@ const ESCAPED = 1024;
 /** The end of a string as long as this is remembered. */
 const LONG = 256 * 1024;
 
-/**
- * The last long string: whoever looks for one member after the other passes it each time, and it may have ten million
- * bytes. Places are those in the memory, which is written once if it is that large; lent to somebody else it is another.
- */
+/** The last long string: each look-up of a member passes it again. Places are in its memory, which is written once. */
 const long = { memory: new WeakRef<ArrayBufferLike>(new ArrayBuffer(0)), from: 0, end: 0 };
 
 /** Shared by all calls: skipping is synchronous and never re-entered. Holds the closing bracket awaited per level. */

@@ -1,8 +1,4 @@
-/**
- * Changing bytes without rebuilding them: edits replace ranges, everything between stays as it came. Member edits
- * keep the commas right, whatever stands around the member.
- */
-
+/** Edits of byte ranges; all else stays as it came. Member edits keep the commas right. */
 import { type Era, Message } from '../model/message.ts';
 import { letGo, reframed, takeBuffer } from '../model/pooled-buffers.ts';
 import { entries, keyIs, type Range } from './fields.ts';
@@ -38,10 +34,7 @@ export function spliceParts(bytes: Buffer, edits: readonly Edit[]): Buffer[] {
   return parts;
 }
 
-/**
- * The edited bytes in one buffer, of lent memory where it is a large one; the same buffer when there is nothing to edit. Edits
- * must not overlap; any order.
- */
+/** The edited bytes in one buffer, of lent memory if large; the same buffer without edits. Edits must not overlap. */
 export function splice(bytes: Buffer, edits: readonly Edit[]): Buffer {
   if (edits.length === 0) return bytes;
   let size = bytes.length;
@@ -62,10 +55,7 @@ export function splice(bytes: Buffer, edits: readonly Edit[]): Buffer {
 /** So much at both ends together is copied in place of all that lies between. */
 const MAX_ENDS_BYTES = 64 * 1024;
 
-/**
- * As `splice`, for large bytes that are nobody else's: where all edits are near the ends of a large body, what lies between them
- * stays where it is. What the bytes were in is let go of.
- */
+/** As `splice` for bytes of one owner: with edits near the ends of a large body, its middle stays in place. */
 function spliceOwn(bytes: Buffer, edits: readonly Edit[]): Buffer {
   if (edits.length === 0) return bytes;
   const ordered = inOrder(edits);
@@ -89,9 +79,8 @@ function spliceOwn(bytes: Buffer, edits: readonly Edit[]): Buffer {
 }
 
 /**
- * The message with edits applied to its bytes, its ranges moved along. Edits may replace or lie within the id and
- * the body, but not cut across their borders. `era` is the vocabulary that the edited body speaks. `own`: nobody else has
- * the message, and nobody looks at it again.
+ * The message with edits, which must not cross the borders of id and body. `era`: of the new body. `own`: the caller is
+ * the only user of the message and gives it up.
  */
 export function spliceMessage(message: Message, edits: readonly Edit[], era: Era = message.era, own = false): Message {
   if (edits.length === 0 && era === message.era) return message;
@@ -144,10 +133,7 @@ export function withBody(message: Message, json: string, era: Era = message.era)
   return scanned;
 }
 
-/**
- * Edits that give the object the members in `changes` and leave the rest untouched; null removes. A member that is
- * there keeps its place, a new one comes first.
- */
+/** Edits that set these members; null removes. An existing member keeps its place, a new one comes first. */
 export function editMembers(
   bytes: Buffer,
   object: Range,
@@ -186,9 +172,8 @@ export function removeMember(bytes: Buffer, object: Range, key: string): Edit | 
 }
 
 /**
- * The document without line breaks, for newline-framed wires and SSE: between tokens they become spaces. Inside a
- * string a raw one is not JSON; it is escaped, so that no server can forge a frame. Nothing else changes; the same
- * buffer where there is nothing to do.
+ * The document without line breaks, for stdio and SSE: a space between tokens, an escape in strings, so that no server
+ * can forge a frame. The same buffer without any.
  */
 export function oneLine(bytes: Buffer): Buffer {
   if (!bytes.includes(LF) && !bytes.includes(CR)) return bytes;
@@ -211,17 +196,13 @@ export function oneLine(bytes: Buffer): Buffer {
   return out.subarray(0, to);
 }
 
-/** The range of the whole object in a message's bytes. */
 export function envelope(bytes: Buffer): Range {
   return { start: skipSpace(bytes, 0), end: bytes.length };
 }
 
 const COMMA = Buffer.from(',');
 
-/**
- * Edits that cut the marked ones out of a list of members or elements, runs together, each with exactly the comma that has
- * to go.
- */
+/** Edits that cut the marked items out of a list, each run with exactly its comma. */
 export function cuts(items: readonly Range[], cut: readonly boolean[]): Edit[] {
   const edits: Edit[] = [];
   for (let first = 0; first < items.length; first++) {

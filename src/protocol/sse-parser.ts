@@ -10,7 +10,6 @@ export interface SseEvent {
 }
 
 export interface SseParserOptions {
-  /** Longest event taken, all its lines together. */
   readonly maxEventBytes: number;
 }
 
@@ -21,11 +20,9 @@ const EMPTY = Buffer.alloc(0);
 const NEWLINE = Buffer.from('\n');
 
 /**
- * Server-sent events from bytes (WHATWG HTML §9.2.6): LF, CR and CRLF, split anywhere. Linear in its input, copies a
- * line only when it came in several chunks, and holds no more than one event. An event above the limit is dropped
- * and the stream goes on with the next one. What stands at the end without its blank line is no event.
- *
- * Events are given out by `push`, also those without data (servers send such to name an id for resumption).
+ * Server-sent events from bytes (WHATWG HTML §9.2.6), split anywhere. Linear; copies a line only if it came in chunks,
+ * and holds one event. Drops an event above the limit, and an unfinished one at the end. Also gives events without
+ * data, whose id serves resumption.
  */
 export class SseParser {
   readonly #maxEventBytes: number;

@@ -17,9 +17,8 @@ const MAX_PARTS_EACH = 64;
 const MAX_TEXT = 8_192;
 
 /**
- * The templates of one server that URIs are matched against. The limits bound what one URI can cost, whatever a server
- * lists: at most `MAX_PARTS` passes over `MAX_URI` characters. A template beyond them is listed all the same, and can be
- * named in `completion/complete`; a URI made of it is asked of the servers that have resources.
+ * Templates that URIs are matched against: at most `MAX_PARTS` passes over `MAX_URI` characters for one URI. Templates
+ * beyond the limits are listed only.
  */
 export function matchableTemplates(texts: readonly string[]): UriTemplate[] {
   const templates: UriTemplate[] = [];
@@ -35,10 +34,7 @@ export function matchableTemplates(texts: readonly string[]): UriTemplate[] {
   return templates;
 }
 
-/**
- * Tells whether a URI can be an expansion of an RFC 6570 template. Sets of positions are carried from part to part,
- * so the cost is length times parts whatever the texts are: no backtracking, no RegExp.
- */
+/** Whether a URI can be an expansion of an RFC 6570 template: length times parts, without backtracking. */
 export class UriTemplate {
   readonly text: string;
   /** Characters that stand fixed; the more, the more a match says. */

@@ -23,10 +23,7 @@ export interface FollowerDeps {
   readonly options: LoadOptions;
   /** The good result that the process started with. */
   readonly initial: Extract<ConfigResult, { ok: true }>;
-  /**
-   * Called after every reading, before listeners of the registry hear of a change, and once more where one of them
-   * failed. Must not throw.
-   */
+  /** After each reading, before the registry's listeners; again if one of them failed. Must not throw. */
   readonly onReload: (reload: Reload) => void;
   readonly watching?: WatchOptions;
   /** Adds what is desired beside the files, as servers registered while the gateway runs. Pure but for its own state. */
@@ -34,10 +31,8 @@ export interface FollowerDeps {
 }
 
 /**
- * Keeps a registry equal to its configuration files: reads them again when one of them, or a file they name,
- * changes. A configuration that is wrong as a whole changes nothing (F37), and a definition that is wrong changes nothing
- * of its server: what was good before stays in force and `problems` says why, until the files are good again. Readings never overlap; a change during one leads to another.
- * None of them rejects: a reading after a change of a file or a signal has no caller, so a defect would end the process.
+ * Keeps a registry equal to its files. A wrong configuration changes nothing (F37), a wrong definition nothing of its
+ * server; `problems` says why. Readings do not overlap. None rejects: after a file change or signal it has no caller.
  */
 export class ConfigFollower {
   readonly #deps: FollowerDeps;
@@ -81,10 +76,7 @@ export class ConfigFollower {
     return this.#again;
   }
 
-  /**
-   * The same without any sign that the files are there: not before they have answered, since to read them would stop
-   * everything until they do. May take for ever.
-   */
+  /** As `reload`, but waits until the files answer, for ever if need be: reading them would block the process. */
   async reread(): Promise<Reload> {
     await this.#answers.answered(this.#watched);
     return this.reload();
@@ -155,9 +147,7 @@ export class ConfigFollower {
   #reported(reload: Reload): Reload {
     try {
       this.#deps.onReload(reload);
-    } catch {
-      // There is no other listener.
-    }
+    } catch {}
     return reload;
   }
 

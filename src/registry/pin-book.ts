@@ -48,9 +48,8 @@ interface PinBookDeps {
 export class PinsContended extends Error {}
 
 /**
- * What was approved and blocked, as it is now, and the one way to change it: one change after the other, each durable
- * before it counts. Only what is trusted at first use counts even where it cannot be saved; it is saved with the next
- * change then, and until that `problem` says so.
+ * What was approved and blocked. Changes run one after the other and are durable before they count; only trust at first
+ * use counts unsaved, and `problem` says so until the next change saves it.
  */
 export class PinBook implements Pins {
   readonly #deps: PinBookDeps;
@@ -232,8 +231,8 @@ export class PinBook implements Pins {
   }
 
   /**
-   * Servers come and go under ever new names. Of records that nodes share each forgets what it has trusted itself: what
-   * another one has may be disabled there, or that node away, and it would miss the pins. Never rejects.
+   * Forgets pins of servers that are gone; of shared pins only what this node has trusted, because others may still
+   * have the server. Never rejects.
    */
   async #makeRoom(): Promise<void> {
     if (this.#servers.size < MAX_SERVERS) return;

@@ -24,16 +24,14 @@ const EVERY_MS = 30_000;
 const READ_MS = 10_000;
 
 /**
- * Truth is level, events are hints: every 30 s what is desired is read anew, from everywhere, and compared with what
- * runs, whatever events were missed. A reading that fails, or that does not come to an end, changes nothing and is
- * an alarm until one succeeds; one that goes on is not begun a second time, and holds up neither the others nor repairs.
+ * Every 30 s reads what is desired from all sources and repairs what runs otherwise. A failed or endless reading
+ * changes nothing and is an alarm; it is not begun twice and holds up nothing else.
  */
 export class Reconciler {
   readonly #deps: ReconcilerDeps;
   readonly #alarms = new Map<string, string>();
   readonly #unread: (source: string) => Series;
   readonly #repaired: Series;
-  /** Readings under way, by source. */
   readonly #readings = new Map<string, Promise<void>>();
   #cancel: () => void = () => {};
   #running: Promise<void> | null = null;

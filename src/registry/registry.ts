@@ -19,10 +19,9 @@ type RegistryListener = (change: RegistryChange) => void;
 const NO_SERVERS: DesiredState['servers'] = new Map();
 
 /**
- * The desired state that holds now, versioned. A state that equals the current one changes nothing and calls no
- * listener. Listeners are called one after the other, in the order they came, and never while another change is being
- * reported: a change made by a listener waits, and of several waiting only the newest state is reported. A listener that
- * throws does not stop the others; `replace` throws after all were called.
+ * The desired state, versioned. An equal state calls no listener. Listeners are called in order, never during another
+ * report: their changes wait, and of several the newest is reported. All are called before `replace` throws the failure
+ * of one.
  */
 export class Registry {
   #state: DesiredState;

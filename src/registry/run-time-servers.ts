@@ -27,7 +27,6 @@ interface RunTimeServersDeps {
   readonly refusal?: string | null;
   /** Others write to the store too: what they wrote is read before every change. */
   readonly shared?: boolean;
-  /** The desired state in force. */
   readonly current: () => DesiredState;
   /** Absent for a lone gateway. */
   readonly others?: ServersElsewhere;
@@ -55,8 +54,8 @@ const FOLLOWED_MS = 3_500;
 const LOOK_MS = 100;
 
 /**
- * The servers that are desired beside the files, and the ways to change them. Every change is durable before it is in
- * force, and done one after the other; one that cannot be done leaves everything as it was.
+ * Servers desired beside the files, and their changes: one after the other, durable before they hold, without effect on
+ * failure.
  */
 export class RunTimeServers {
   readonly #deps: RunTimeServersDeps;
@@ -79,7 +78,6 @@ export class RunTimeServers {
     return this.#state.problems;
   }
 
-  /** Puts it over what the files say. */
   readonly over = (files: DesiredState): DesiredState => this.#state.over(files);
 
   /** Calls `listener` when what is desired beside the files has changed: `over` gives another result then. */

@@ -13,10 +13,8 @@ interface RunTimeStateDeps {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** The desired state in force. */
   readonly current: () => DesiredState;
   readonly others: ServersElsewhere;
-  /** A temporary server's time is over. */
   readonly ended: () => void;
 }
 
@@ -192,7 +190,6 @@ export class RunTimeState {
   }
 }
 
-/** The place of its definition. */
 export function placeOf({ origin: { file, line } }: Server): string {
   return line > 0 ? `${file}:${line}` : file;
 }
@@ -217,7 +214,6 @@ export const NO_SERVERS_ELSEWHERE: ServersElsewhere = { server: () => null, agai
 /** A server of the store that does not run, because a file has one that clients would take for it. */
 interface Shadowed {
   readonly name: string;
-  /** The server that does. */
   readonly by: string;
 }
 
@@ -227,8 +223,8 @@ interface Merged {
 }
 
 /**
- * What should run: the files, what was added at run time, and what is suspended. Of two servers that clients would
- * confuse the file's runs: it is what people look at. The other stays where it is, and is reported. Pure.
+ * Files, servers added at run time and suspensions merged. Of two that clients would confuse the file's runs, and the
+ * other is reported. Pure.
  */
 function mergeDesired(files: DesiredState, added: Iterable<Server>, suspended: (name: string) => boolean): Merged {
   const servers = new Map(files.servers);

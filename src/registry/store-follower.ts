@@ -16,8 +16,8 @@ interface StoreFollowerDeps {
 }
 
 /**
- * Looks every two seconds whether another node has written to the truth that they share, and at once when a node says
- * so. Revisions only grow, so that it does not matter in which order, or how often, that is said.
+ * Looks every 2 s, and at once on a hint, whether another node wrote to the shared store. Revisions only grow, so order
+ * and repetition of hints do not matter.
  */
 export class StoreFollower {
   readonly #deps: StoreFollowerDeps;

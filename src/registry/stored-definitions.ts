@@ -28,7 +28,6 @@ interface StoredDesire {
   readonly suspended: ReadonlySet<string>;
 }
 
-/** The collection of servers that were added at run time. */
 export const SERVERS = 'server';
 const SUSPENDED = 'suspended';
 
@@ -82,8 +81,8 @@ export class StoredServers {
 }
 
 /**
- * It was written by us, and its sum is right: another shape is that of another version. Then its own text stands for the
- * definition, which cannot be read either: that server is held back with the reason, and all others run.
+ * A record of another shape comes from another version: its text becomes an unreadable definition, and only that server
+ * does not run.
  */
 function parsed(value: string): Omit<StoredRecord, 'name'> {
   try {

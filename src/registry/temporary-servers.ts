@@ -5,7 +5,6 @@ import type { Server } from '../model/server.ts';
 export interface Lifetime {
   /** Wall-clock milliseconds; null where only its session ends it. */
   readonly expiresAt: number | null;
-  /** The client session it ends with. */
   readonly sessionId: string | null;
 }
 
@@ -14,10 +13,7 @@ export interface TemporaryServer extends Lifetime {
   readonly suspended: boolean;
 }
 
-/**
- * The definition as it holds for a while. Only its session sees a server that was added for one; and what is not
- * to be remembered is not pinned, unless the definition says so.
- */
+/** The temporary definition: visible to its session only, and not pinned unless it says so. */
 export function asTemporary(server: Server, text: string, { sessionId }: Lifetime): Server {
   const asked = Object.hasOwn(JSON.parse(text) as object, 'drift');
   const drift = asked ? server.drift : ('off' as const);
@@ -25,10 +21,7 @@ export function asTemporary(server: Server, text: string, { sessionId }: Lifetim
   return sessionId === null ? passing : { ...passing, isolation: server.isolation ?? 'session', onlyFor: sessionId };
 }
 
-/**
- * Servers for one session, or for a while (check:A14). They are in memory and nowhere else: whatever ends the process
- * ends them, and its own processes are swept away by the next one.
- */
+/** Servers for a session or a while (check:A14), in memory only: the end of the process ends them. */
 export class TemporaryServers {
   readonly #clock: Clock;
   readonly #onGone: (name: string) => void;

@@ -24,7 +24,6 @@ export interface Instance {
   readonly version: string;
   readonly mcpUrl: string;
   readonly controlUrl: string;
-  /** Configuration files it serves, absolute. */
   readonly files: readonly string[];
   readonly startedAt: number;
 }
@@ -67,11 +66,8 @@ export function defaultDataDir(env: Readonly<Record<string, string | undefined>>
 }
 
 /**
- * The folder where one gateway keeps what outlives it; only its user can read it.
- *
- * One gateway per folder: `acquire` takes a lock that the kernel releases when the process ends, however it ends
- * (an exclusive SQLite transaction on a file of its own), so a stale lock cannot exist. The holder of the folder keeps
- * the object: when it is collected, the lock is gone.
+ * The private folder of one gateway. Its lock, an exclusive SQLite transaction, ends with the process, so a stale lock
+ * cannot exist. Keep the object: the lock ends when it is collected.
  */
 export class DataFolder {
   readonly path: string;
@@ -157,7 +153,6 @@ export class DataFolder {
     if (lock === 'damaged') throw this.#unusable(new Error('it is damaged'));
     if (lock === null) return false;
     this.#lock = lock;
-    // Of one that was killed.
     rmSync(this.file('instance.json'), { force: true });
     return true;
   }
@@ -179,10 +174,7 @@ export class DataFolder {
     }
   }
 
-  /**
-   * The file holds nothing, and its holder would have kept us from reading it: emptied it is as good as
-   * new. In place, so that two who do this at once still have one file to contend for.
-   */
+  /** Empties the lock file in place: it holds nothing, and two processes that do so still contend for one file. */
   #mendLock(): void {
     try {
       truncateSync(this.file('lock.db'));
@@ -200,10 +192,7 @@ export class DataFolder {
     return new FolderUnusable(text, 'make it writable or remove it, it holds nothing', { cause });
   }
 
-  /**
-   * The gateway that runs on this folder; null without one, or before it is up. What a killed gateway left does not
-   * count, whatever process has its id now: the lock says whether a gateway is there. Changes nothing.
-   */
+  /** The gateway of this folder; null without one or before it is up. The lock decides, not files left behind. */
   instance(): Instance | null {
     try {
       if (!this.#taken()) return null;
@@ -235,9 +224,7 @@ export class DataFolder {
         chmodSync(path, 0o600);
         return token;
       }
-    } catch {
-      // Not there yet: made below.
-    }
+    } catch {}
     const token = create();
     try {
       writeFileSync(path, `${token}\n`, { mode: 0o600 });

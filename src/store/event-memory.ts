@@ -14,7 +14,6 @@ export interface LoggedMessage {
 /** A stretch of memory that messages are put into one after the other. */
 class Segment {
   readonly memory: Buffer;
-  /** Made for one message. */
   readonly single: boolean;
   /** In the order of their bytes; null for one that was let go of. */
   readonly kept: (LoggedMessage | null)[] = [];
@@ -35,7 +34,6 @@ class Segment {
     this.live += kept.bytes;
   }
 
-  /** Moves what is left together. */
   compact(): void {
     let used = 0;
     let count = 0;
@@ -58,11 +56,8 @@ class Segment {
 }
 
 /**
- * Memory for the messages of the event log. They are kept for minutes while others pass by in milliseconds: kept as they
- * came, each would outlive a few collections of young memory and then stay, dropped or not, until the whole heap is gone
- * through, which at 100 MiB/s is a hundred of them (F16). So they are copied to where nothing is left to the collector.
- *
- * Holds half as much again as `maxBytes`, which the event log keeps below.
+ * Memory for messages of the event log. They live for minutes: as garbage they would stay until collections of the
+ * whole heap, a hundred of them at 100 MiB/s (F16). Holds half as much again as `maxBytes`.
  */
 export class EventMemory {
   readonly #maxSegments: number;

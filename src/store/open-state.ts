@@ -9,10 +9,7 @@ const SCHEMA = [
   'CREATE TABLE events (session TEXT NOT NULL, seq INTEGER NOT NULL, stream TEXT NOT NULL, at REAL NOT NULL, message BLOB NOT NULL, sum INTEGER NOT NULL, PRIMARY KEY (session, seq)) WITHOUT ROWID',
 ] as const;
 
-/**
- * What SQLite says of a file that is not as it wrote it: an error in its tables' definitions, a version it cannot write,
- * a malformed page, an unknown format, no database. All else is the disk's or the system's, and the file may be good.
- */
+/** Result codes of SQLite for a damaged file. All others mean the disk or the system, and the file may be good. */
 const DAMAGE = new Set([1, 8, 11, 24, 26]);
 /** The extended code has the kind in its lowest byte. */
 const KIND = 0xff;
@@ -20,7 +17,6 @@ const KIND = 0xff;
 class Damaged extends Error {}
 
 export interface OpenStateOptions {
-  /** `state.db` of the data folder, or `:memory:`. */
   readonly path: string;
   readonly clock: Clock;
   readonly logger: Logger;

@@ -46,7 +46,6 @@ class RememberedTable<V> {
   }
 }
 
-/** Era verdicts in `state.db`, by connection digest. */
 export class SqliteEraVerdicts extends RememberedTable<EraVerdict> implements EraVerdicts {
   constructor(state: StateFile) {
     super(state, 'era');

@@ -1,9 +1,6 @@
 import { crc32 } from 'node:zlib';
 
-/*
- * SQLite notices when the structure of its file is damaged, not when a bit within a value is. So every row carries a
- * sum over all of it, by which a damaged one is known (F35).
- */
+/** A sum over each row finds a damaged value, which SQLite does not notice (F35). */
 
 export function recordSum(bucket: string, key: string, value: Uint8Array): number {
   return crc32(value, crc32(`${bucket}\0${key}\0`));

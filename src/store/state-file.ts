@@ -31,11 +31,9 @@ export interface LaterWrite {
 }
 
 /**
- * `state.db`: what makes a restart pleasant and may be lost (sessions, known catalogues, era verdicts, event logs).
- *
- * Writes are behind: they are queued, merged per key, and written in batches at most 100 ms later, so a `kill -9`
- * loses that much and nothing else. Reads see queued writes. While the disk is full, records wait, as far as there is
- * memory for them, and event logs are not mirrored; all else goes on (F34).
+ * `state.db`: what may be lost (sessions, known catalogues, era verdicts, event logs). Writes are queued, merged per
+ * key and written within 100 ms, and reads see them. While the disk is full, records wait up to a bound and event logs
+ * are not mirrored (F34).
  */
 export class StateFile {
   readonly #db: DatabaseSync;
@@ -49,7 +47,6 @@ export class StateFile {
   /** Queued writes of other tables, in order. */
   #others: LaterWrite[] = [];
   #cancelFlush: (() => void) | null = null;
-  /** Whether the disk took the last batch. */
   #writable = true;
   #closed = false;
 
@@ -98,7 +95,6 @@ export class StateFile {
     return found;
   }
 
-  /** For the tables beside the records: prepare once, run it by `later`. */
   prepare(sql: string): StatementSync {
     return this.#db.prepare(sql);
   }

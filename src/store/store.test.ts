@@ -13,9 +13,9 @@ import type { ServerCatalog } from '../model/server-catalog.ts';
 import { Logger } from '../telemetry/logger.ts';
 import { DataFolder } from './data-folder.ts';
 import { SqliteEventLog } from './event-log.ts';
-import { SqliteKnownCatalogs } from './known-catalogs.ts';
 import { SqliteEraVerdicts, SqliteSessionRecords, SqliteUpstreamSessions } from './remembered.ts';
 import { StateFile } from './state-file.ts';
+import { SqliteKnownCatalogs } from './structured-records.ts';
 
 let folder: string;
 before(() => {

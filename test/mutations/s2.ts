@@ -26,8 +26,8 @@ export const S2: readonly Mutation[] = [
     row: 'S2.3',
     what: 'two names that clients take for each other are not told apart',
     file: 'src/catalog/exposed-names.ts',
-    find: 'const folded = fold(plain);',
-    replace: 'const folded = full;',
+    find: 'folded: fold(plain),',
+    replace: 'folded: full,',
   },
   {
     row: 'S2.4',
@@ -109,7 +109,7 @@ export const S2: readonly Mutation[] = [
   {
     row: 'S2.13',
     what: 'what a server calls itself is dropped',
-    file: 'src/protocol/stateful/initialize.ts',
+    file: 'src/protocol/handshake-results.ts',
     find: "revision, bodyField(result, 'serverInfo'));",
     replace: 'revision, null);',
   },

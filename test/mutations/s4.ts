@@ -4,7 +4,7 @@ export const S4: readonly Mutation[] = [
   {
     row: 'S4.1',
     what: 'a client is told the revision of the server, not the agreed one',
-    file: 'src/protocol/stateful/initialize.ts',
+    file: 'src/protocol/handshake-results.ts',
     find: "const changes: Change[] = [['protocolVersion', JSON.stringify(revision)]];",
     replace: 'const changes: Change[] = [];',
   },

@@ -1,11 +1,11 @@
 import { fileURLToPath } from 'node:url';
-import { asSecrets } from '../../src/model/secret.ts';
 import type { StdioSpec } from '../../src/model/server.ts';
 import type { ProcessLog } from '../../src/upstream/process/log-limit.ts';
 import type { ProcessGuard, Startable } from '../../src/upstream/process/reaper.ts';
 import { LADDER_TIMES, type LadderTimes } from '../../src/upstream/process/stop-ladder.ts';
 import { StdioTransport, type StdioTransportDeps } from '../../src/upstream/transport/stdio-transport.ts';
 import { RecordingReceiver } from '../contracts/recording-receiver.ts';
+import { asSecrets } from './as-secrets.ts';
 
 /** The ladder of the product, faster; the order of its steps is the same. */
 export const FAST_LADDER: LadderTimes = {

@@ -3,7 +3,7 @@ import { serverEndpoint } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { ServerCatalog } from '../../model/server-catalog.ts';
 import { request } from '../../protocol/compose.ts';
-import { discoverRequest } from '../../protocol/stateless/discover.ts';
+import { discoverRequest } from '../../protocol/handshake-results.ts';
 import type { Rooms } from '../rooms.ts';
 import type { AgentClient, Answer, ToolArguments } from './agent-client.ts';
 import { listAll, parsed } from './answers.ts';

@@ -3,7 +3,6 @@ import { decodeString, entries } from '../../protocol/fields.ts';
 import { skipSpace } from '../../protocol/skip.ts';
 import { sameJson } from './same-value.ts';
 
-/** One field of a definition that differs. */
 export interface FieldChange {
   /** JSON Pointer into the definition (RFC 6901), as in `/inputSchema/properties/path/type`. */
   readonly pointer: string;
@@ -16,7 +15,6 @@ export interface FieldChange {
 export interface CapabilityChange {
   readonly list: ListKind;
   readonly kind: 'added' | 'removed' | 'changed';
-  /** Its name or URI. */
   readonly key: string;
   /** Of `changed`: every field that differs, at the deepest object that both have. Empty otherwise. */
   readonly fields: readonly FieldChange[];

@@ -7,10 +7,7 @@ import { editObject } from '../../protocol/edit-object.ts';
 /** Larger definitions are pinned byte for byte: tools are not like that, and canonical forms cost time. */
 const MAX_CANONICAL_BYTES = 256 * 1024;
 
-/**
- * Left out of the pin: `_meta` is for programs and may differ from list to list, `execution` is written in one era and
- * not in the other. Neither reaches a model. Everything else counts, unknown members included.
- */
+/** Not pinned: `_meta` may differ from list to list, `execution` from era to era. Models read neither. */
 const UNPINNED = ['_meta', 'execution'] as const;
 
 /** By the buffer that holds the definition, which whatever speaks of it shares. */
@@ -31,10 +28,7 @@ export function sharesDigest(item: Capability, other: Capability): void {
   DIGESTS.set(item.bytes, digestOf(other));
 }
 
-/**
- * SHA-256 over the canonical form (RFC 8785) of a definition: another order of members, white space or spelling of the
- * same string is the same definition. One that parsers could read in two ways is taken as it is written.
- */
+/** SHA-256 of the canonical form (RFC 8785); of the bytes where parsers could read two definitions. */
 export function definitionDigest(bytes: Buffer): string {
   const hash = createHash('sha256');
   if (bytes.length > MAX_CANONICAL_BYTES) return hash.update('bytes\n').update(bytes).digest('hex');
@@ -63,7 +57,6 @@ export function pinnedItems(
   return list === 'instructions' ? instructionsOf(catalog.handshake) : catalog.lists[list].items;
 }
 
-/** All of them, with their lists. */
 export function* allPinned(
   catalog: Pick<ServerCatalog, 'handshake' | 'lists'>,
 ): Generator<{ readonly list: PinnedList; readonly item: Capability }, void, undefined> {

@@ -35,8 +35,8 @@ export function standingOf({ pins, trustedAt }: ServerPins, name: DefinitionName
 }
 
 /**
- * What clients are offered for an item of a pinned list: its own bytes, an approved definition in its place, or null for
- * nothing. Under `hold` the approved one goes on being offered for as long as a call made by it is valid.
+ * The bytes offered for an item: its own, an approved definition, or null. `hold` offers the approved one while calls
+ * made by it are valid.
  */
 export function offeredFor(list: PinnedList, item: Capability, { policy, pins }: Guard): Buffer | null {
   if (policy === 'off') return item.bytes;
@@ -70,10 +70,7 @@ function severityOf(list: PinnedList, old: Buffer, oldDigest: string, { bytes }:
 /** Lists that are pinned item by item. */
 const LISTS: readonly PinnedKind[] = ['tools', 'prompts', 'resourceTemplates'];
 
-/**
- * What is offered of a server's catalogue under its guard: the same object where that is all of it. Pages stay as the
- * server wrote them; `guardedPage` cuts them, by the guard that its first page was shown under.
- */
+/** What the guard offers of a catalogue; the same object if all of it. `guardedPage` cuts the pages. */
 export function guardedCatalog(raw: ServerCatalog, guard: Guard): ServerCatalog {
   const { policy, pins } = guard;
   const closed = (policy === 'hold' || policy === 'block') && pins.trustedAt !== null;

@@ -1,65 +1,35 @@
-/** What cannot be seen in a text. */
 interface HiddenText {
   /** Of the first such character. */
   readonly at: number;
   readonly count: number;
-  /** The text without them. */
   readonly visible: string;
   /** ASCII spelled in invisible tag characters; empty without any. */
   readonly spelled: string;
 }
 
-/** Characters that show nothing, or turn around what is shown: format controls, terminal sequences, tags. One pass. */
+/** What shows nothing, or turns around what is shown: format controls, terminal sequences, tags. Joiners aside. */
+const HIDDEN =
+  /[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb]|[\u{1d173}-\u{1d17a}]|[\u{e0000}-\u{e0fff}]|\u034f|[\u17b4\u17b5]|[\u180b-\u180f]|[\ufe00-\ufe0f]/gu;
+
 export function hiddenCharacters(text: string): HiddenText | null {
   let count = 0;
   let first = -1;
-  let visible = '';
   let spelled = '';
-  let from = 0;
-  for (let at = 0; at < text.length; ) {
-    const code = text.codePointAt(at)!;
-    const size = code > 0xffff ? 2 : 1;
-    if (code > 0x7e || code < 0x20) {
-      if (isHidden(code, text, at, size)) {
-        if (first < 0) first = at;
-        count++;
-        visible += text.slice(from, at);
-        from = at + size;
-        if (code >= 0xe0020 && code <= 0xe007e && spelled.length < 200) spelled += String.fromCharCode(code - 0xe0000);
-      }
-    }
-    at += size;
-  }
-  return count === 0 ? null : { at: first, count, visible: visible + text.slice(from), spelled };
+  const visible = text.replace(HIDDEN, (character, at: number) => {
+    const code = character.codePointAt(0)!;
+    if (isJoining(code, text, at)) return character;
+    if (first < 0) first = at;
+    count++;
+    if (code >= 0xe0020 && code <= 0xe007e && spelled.length < 200) spelled += String.fromCharCode(code - 0xe0000);
+    return '';
+  });
+  return count === 0 ? null : { at: first, count, visible, spelled };
 }
 
-function isHidden(code: number, text: string, at: number, size: number): boolean {
-  if (code < 0x20) return code !== 0x09 && code !== 0x0a && code !== 0x0d;
-  if (code < 0xa0) return true;
-  // Joiners have their place between letters of some scripts and in emoji; never beside ASCII.
-  if (code === 0x200c || code === 0x200d || (code >= 0xfe00 && code <= 0xfe0f)) {
-    return isPlain(text, at - 1) || (code < 0xfe00 && isPlain(text, at + size));
-  }
-  return (
-    code === 0xad ||
-    code === 0x034f ||
-    code === 0x061c ||
-    code === 0x115f ||
-    code === 0x1160 ||
-    code === 0x17b4 ||
-    code === 0x17b5 ||
-    (code >= 0x180b && code <= 0x180f) ||
-    (code >= 0x200b && code <= 0x200f) ||
-    (code >= 0x2028 && code <= 0x202e) ||
-    (code >= 0x2060 && code <= 0x206f) ||
-    code === 0x3164 ||
-    (code >= 0xd800 && code <= 0xdfff) ||
-    code === 0xfeff ||
-    code === 0xffa0 ||
-    (code >= 0xfff0 && code <= 0xfffb) ||
-    (code >= 0x1d173 && code <= 0x1d17a) ||
-    (code >= 0xe0000 && code <= 0xe0fff)
-  );
+/** Joiners have their place between letters of some scripts and in emoji; never beside ASCII. */
+function isJoining(code: number, text: string, at: number): boolean {
+  if (code === 0x200c || code === 0x200d) return !isPlain(text, at - 1) && !isPlain(text, at + 1);
+  return code >= 0xfe00 && code <= 0xfe0f && !isPlain(text, at - 1);
 }
 
 /** ASCII but `#`, `*` and digits, which emoji are made of, or the border of the text. */
@@ -72,12 +42,9 @@ function isPlain(text: string, at: number): boolean {
 /** Part of a text that can be printed anywhere: what is hidden or could steer a terminal is written as its number. */
 export function printable(text: string, at = 0, length = 120): string {
   const start = Math.max(0, at - 40);
-  const cut = text.slice(start, start + length);
-  let shown = '';
-  for (const character of cut) {
-    const code = character.codePointAt(0)!;
-    const hidden = code < 0x20 || (code > 0x7e && isHidden(code, ` ${character} `, 1, character.length));
-    shown += hidden ? (code === 0x0a || code === 0x09 || code === 0x0d ? ' ' : `\\u{${code.toString(16)}}`) : character;
-  }
+  const shown = text
+    .slice(start, start + length)
+    .replace(/[\n\t\r]/g, ' ')
+    .replace(HIDDEN, (character) => `\\u{${character.codePointAt(0)!.toString(16)}}`);
   return `${start > 0 ? '…' : ''}${shown}${start + length < text.length ? '…' : ''}`;
 }

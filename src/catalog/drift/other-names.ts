@@ -1,11 +1,9 @@
-/** What other servers are called, and their tools. */
 export interface ServerNames {
   readonly server: string;
   readonly tools: readonly string[];
 }
 
 interface Mention {
-  /** For people. */
   readonly what: string;
   readonly at: number;
   readonly grave: boolean;
@@ -17,10 +15,7 @@ const ABOUT_SERVERS: ReadonlySet<string> = new Set(['server', 'mcp', 'servers'])
 const MIN_TELLING = 5;
 const MAX_NAMES = 20_000;
 
-/**
- * The names of all servers but one, to find them in that one's texts: a description that speaks of another server's tools
- * tries to change how those are used (shadowing). Made once for a set of servers and shared by all scans.
- */
+/** Names of all other servers and their tools: a description that mentions them may be shadowing. */
 export class OtherNames {
   readonly #servers = new Set<string>();
   /** By name in lower case, the server that has the tool. */

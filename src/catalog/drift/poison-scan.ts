@@ -22,9 +22,8 @@ interface Word {
 }
 
 /**
- * Looks in all texts of a definition, names included, for what is meant for a model rather than for people: hidden
- * characters, instructions, prompt frames, places of secrets, names of other servers. Heuristic: it finds the known ways
- * and not every way. Linear in the text, whatever it is, and bounded.
+ * Looks in all texts of a definition for what is meant for models: hidden characters, instructions, prompt frames,
+ * places of secrets, other servers. Heuristic, linear and bounded.
  */
 export function scanDefinition(
   name: Pick<Finding, 'list' | 'key'>,
@@ -106,40 +105,15 @@ class Scan {
   }
 }
 
-function wordsOf(lower: string): readonly Word[] {
-  const words: Word[] = [];
-  let start = -1;
-  for (let at = 0; at <= lower.length; at++) {
-    const inside = at < lower.length && isWordPart(lower.charCodeAt(at));
-    if (inside && start < 0) start = at;
-    if (inside || start < 0) continue;
-    words.push({ word: lower.slice(start, at).replaceAll("'", '').replaceAll('’', ''), at: start });
-    start = -1;
-  }
-  return words;
-}
+const WORD = /[a-z0-9_'’\-\xab-\xd6\xd8-\xf6\xf8-\u1fff]+/g;
 
-function isWordPart(code: number): boolean {
-  if (code >= 0x61 && code <= 0x7a) return true;
-  if (code >= 0x30 && code <= 0x39) return true;
-  return (
-    code === 0x5f ||
-    code === 0x2d ||
-    code === 0x27 ||
-    code === 0x2019 ||
-    (code > 0xaa && code !== 0xd7 && code !== 0xf7 && code < 0x2000)
-  );
+function wordsOf(lower: string): readonly Word[] {
+  return Array.from(lower.matchAll(WORD), ({ 0: word, index }) => ({ word: word.replaceAll(/['’]/g, ''), at: index }));
 }
 
 /** Latin letters and ones of Greek or Cyrillic, which can look the same. */
 function isMixed(word: string): boolean {
-  let [latin, other] = [false, false];
-  for (let at = 0; at < word.length; at++) {
-    const code = word.charCodeAt(at);
-    if (code >= 0x61 && code <= 0x7a) latin = true;
-    else if (code >= 0x370 && code <= 0x52f) other = true;
-  }
-  return latin && other;
+  return /[a-z]/.test(word) && /[\u0370-\u052f]/.test(word);
 }
 
 /** One string in a definition: a value, or the name of a member. */

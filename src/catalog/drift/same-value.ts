@@ -1,10 +1,7 @@
 /** Deeper values are taken to differ; schemas are not so deep, and recursion has to end. */
 const MAX_DEPTH = 128;
 
-/**
- * Whether two parsed JSON values are the same; the order of members does not matter. Makes nothing, stops early. Values are taken
- * to differ when the budget is spent.
- */
+/** Whether two parsed JSON values are equal, whatever the order of members; false when the budget is spent. */
 export function sameValue(a: unknown, b: unknown, depth = 0, budget: { left: number } | null = null): boolean {
   if (budget !== null) {
     if (budget.left === 0) return false;
@@ -39,10 +36,8 @@ export function valueText(value: unknown): string {
 const SAFE_DIGITS = 15;
 
 /**
- * Whether two JSON texts say the same: the order of members, white space and the spelling of strings and numbers do not
- * matter, the order of elements does (S4.19). Numbers beyond what a double holds are compared by their digits, so that
- * no change hides in rounding. A text that is no JSON, or too deeply nested to be read, is the same as nothing, not
- * even itself: it may have changed.
+ * Whether two JSON texts say the same (S4.19): order of members, white space and spelling do not count, digits beyond a
+ * double do. An unreadable text equals nothing.
  */
 export function sameJson(a: string, b: string): boolean {
   const [left, right] = [comparable(a), comparable(b)];

@@ -1,7 +1,8 @@
 import { sameValue, valueText } from './same-value.ts';
 
 /** A parsed schema. */
-type Schema = boolean | Readonly<Record<string, unknown>>;
+type Keywords = Readonly<Record<string, unknown>>;
+type Schema = boolean | Keywords;
 
 /** Schemas nested deeper are taken to differ. */
 const MAX_DEPTH = 64;
@@ -22,7 +23,6 @@ const SILENT: ReadonlySet<string> = new Set([
   '$schema',
   '$id',
 ]);
-/** Looked at one by one below. */
 const JUDGED: ReadonlySet<string> = new Set([
   'type',
   'enum',
@@ -54,8 +54,8 @@ const LIMITING: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Why something that the schema `before` accepts may not be accepted by `after`; empty when that cannot be. Errs on
- * this side: what it does not understand and is not the same counts as narrower. `what` is what a member is called.
+ * Why `after` may refuse what `before` accepts; empty if it cannot. What it does not understand counts as narrower.
+ * `what`: the word for a member.
  */
 export function narrowings(before: unknown, after: unknown, what = 'argument'): readonly string[] {
   const comparison = new Comparison(what);
@@ -89,7 +89,7 @@ class Comparison {
     }
   }
 
-  #types(old: Readonly<Record<string, unknown>>, now: Readonly<Record<string, unknown>>, at: string): void {
+  #types(old: Keywords, now: Keywords, at: string): void {
     const [had, has] = [typesOf(old['type']), typesOf(now['type'])];
     if (has === null) return;
     const taken = new Set(has);
@@ -99,7 +99,7 @@ class Comparison {
       this.#say(at, `takes ${has.slice(0, 9).join(' or ')} and no longer ${lost.slice(0, 9).join(' or ')}`);
   }
 
-  #values(old: Readonly<Record<string, unknown>>, now: Readonly<Record<string, unknown>>, at: string): void {
+  #values(old: Keywords, now: Keywords, at: string): void {
     const [had, has] = [valuesOf(old), valuesOf(now)];
     if (has === null) return;
     if (had === null) {
@@ -110,12 +110,7 @@ class Comparison {
     if (lost.length > 0) this.#say(at, `no longer takes ${lost.slice(0, 5).join(', ')}`);
   }
 
-  #members(
-    old: Readonly<Record<string, unknown>>,
-    now: Readonly<Record<string, unknown>>,
-    at: string,
-    depth: number,
-  ): void {
+  #members(old: Keywords, now: Keywords, at: string, depth: number): void {
     const [had, has] = [mapOf(old['properties']), mapOf(now['properties'])];
     const needed = new Set(namesOf(old['required']));
     for (const name of namesOf(now['required'])) {
@@ -172,7 +167,7 @@ function typesOf(type: unknown): readonly string[] | null {
 }
 
 /** The only values that are taken, by their comparable text; null for any. */
-function valuesOf(schema: Readonly<Record<string, unknown>>): ReadonlyMap<string, string> | null {
+function valuesOf(schema: Keywords): ReadonlyMap<string, string> | null {
   const values = 'const' in schema ? [schema['const']] : schema['enum'];
   if (!Array.isArray(values)) return null;
   return new Map(values.map((value) => [valueText(value), JSON.stringify(value).slice(0, 64)]));

@@ -2,10 +2,8 @@ import type { PinnedList, Severity } from '../../model/drift.ts';
 import { sameValue } from './same-value.ts';
 import { narrowings } from './schema-narrowing.ts';
 
-/** How a change of one definition is judged. */
 interface Judged {
   readonly severity: Severity;
-  /** For people; what can break callers is first. */
   readonly reasons: readonly string[];
 }
 
@@ -16,9 +14,8 @@ const WORDS: ReadonlySet<string> = new Set(['title', 'description', 'icons', '_m
 const PARAM_HEADER = 'x-mcp-header';
 
 /**
- * Whether a caller that knows the definition `before` can go on as if nothing had happened. `breaking`: a call that was
- * valid may be refused, or an answer may not be what was promised. `behaviour`: calls stay valid, but hints, optional
- * arguments or more are others. `wording`: only what people and models read.
+ * `breaking`: a valid call may be refused, or a promised answer not come. `behaviour`: hints or optional arguments
+ * differ. `wording`: only texts.
  */
 export function judgeChange(list: PinnedList, before: Buffer, after: Buffer): Judged {
   if (list === 'instructions') return { severity: 'wording', reasons: ['the instructions are others'] };
@@ -61,19 +58,17 @@ function brokenPrompt(old: Fields, now: Fields): string[] {
   return reasons;
 }
 
+const PROMISES = [
+  ['readOnlyHint', true, 'only reads'],
+  ['destructiveHint', false, 'destroys nothing'],
+  ['idempotentHint', true, 'can be repeated'],
+] as const;
+
 /** What a tool promises of itself and no longer does; those who believe it act on that. */
 function hints(old: Fields, now: Fields): string[] {
   const [had, has] = [fieldsOf(old['annotations']), fieldsOf(now['annotations'])];
-  const reasons: string[] = [];
-  if (had['readOnlyHint'] === true && has['readOnlyHint'] !== true)
-    reasons.push('it no longer says that it only reads');
-  if (had['destructiveHint'] === false && has['destructiveHint'] !== false) {
-    reasons.push('it no longer says that it destroys nothing');
-  }
-  if (had['idempotentHint'] === true && has['idempotentHint'] !== true) {
-    reasons.push('it no longer says that it can be repeated');
-  }
-  return reasons;
+  const lost = PROMISES.filter(([hint, promise]) => had[hint] === promise && has[hint] !== promise);
+  return lost.map(([, , words]) => `it no longer says that it ${words}`);
 }
 
 type Fields = Readonly<Record<string, unknown>>;

@@ -5,10 +5,7 @@ const MAX_WORDS = 400;
 /** Characters of either text that are looked at; the rest is cut with a note. */
 const MAX_CHARACTERS = 16_384;
 
-/**
- * What became of a text, word by word, for people. White space belongs to the word before it, so that the runs without
- * the removed ones are the new text and those without the added ones the old one. Time and memory are bounded.
- */
+/** A change word by word. White space belongs to the word before it, so that runs add up to both texts. Bounded. */
 export function wordDiff(before: string, after: string): readonly WordRun[] {
   const [old, now] = [wordsOf(before), wordsOf(after)];
   let head = 0;
@@ -62,18 +59,14 @@ function compare(old: readonly string[], now: readonly string[], runs: Runs): vo
   runs.add('added', now.slice(j));
 }
 
+/** Words with the white space behind them; white space at the beginning is a word. */
+const WORDS = /[^\x00-\x20\xa0]+[\x00-\x20\xa0]*|^[\x00-\x20\xa0]+/g;
+
 function wordsOf(text: string): readonly string[] {
-  const words: string[] = [];
-  const end = Math.min(text.length, MAX_CHARACTERS);
-  let start = 0;
-  for (let at = 1; at < end; at++) {
-    if (isSpace(text.charCodeAt(at)) || !isSpace(text.charCodeAt(at - 1))) continue;
-    words.push(text.slice(start, at));
-    start = at;
-  }
-  if (start < end) words.push(text.slice(start, end));
-  if (end < text.length) words.push(` … (${text.length - end} more characters: ${fold(text, end)})`);
-  return words;
+  const words: string[] = text.slice(0, MAX_CHARACTERS).match(WORDS) ?? [];
+  if (text.length <= MAX_CHARACTERS) return words;
+  const more = text.length - MAX_CHARACTERS;
+  return [...words, ` … (${more} more characters: ${fold(text, MAX_CHARACTERS)})`];
 }
 
 /** So that texts that differ only behind what is shown do not look the same. */
@@ -81,8 +74,4 @@ function fold(text: string, from: number): string {
   let sum = 0;
   for (let at = from; at < text.length; at++) sum = (Math.imul(sum, 31) + text.charCodeAt(at)) | 0;
   return (sum >>> 0).toString(16);
-}
-
-function isSpace(code: number): boolean {
-  return code <= 0x20 || code === 0xa0;
 }

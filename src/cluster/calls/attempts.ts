@@ -2,7 +2,7 @@ import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError, NoRoom } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
-import { timeoutOf } from '../../protocol/call-time.ts';
+import { timeoutOf } from '../../protocol/body.ts';
 import { LISTEN } from '../../protocol/methods.ts';
 import type { Place } from '../nodes/routing-table.ts';
 

@@ -3,7 +3,7 @@ import { answer, type Outcome } from '../../model/outcome.ts';
 import { bodyField } from '../../protocol/body.ts';
 import { spliceMessage } from '../../protocol/splice.ts';
 import { inputOf, mayRequireInput, takesInput } from '../../protocol/stateless/input-required.ts';
-import { resultType } from '../../protocol/stateless/result-type.ts';
+import { resultType } from '../../protocol/stateless/to-stateless.ts';
 
 /**
  * The `requestState` of a server of 2026-07-28 may hold what only the process understands that gave it out, a key it made at

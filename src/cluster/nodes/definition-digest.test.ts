@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { asSecrets } from '../../../test/support/as-secrets.ts';
 import { remoteSpec, serverNamed } from '../../../test/support/cluster-bench.ts';
-import { asSecrets, Secret } from '../../model/secret.ts';
+import { Secret } from '../../model/secret.ts';
 import type { ImageSpec, Server, StdioSpec } from '../../model/server.ts';
 import { definitionDigest } from './definition-digest.ts';
 

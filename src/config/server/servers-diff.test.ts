@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { asSecrets, Secret } from '../../model/secret.ts';
+import { asSecrets } from '../../../test/support/as-secrets.ts';
+import { Secret } from '../../model/secret.ts';
 import type { HttpSpec, Server, StdioSpec } from '../../model/server.ts';
 import { diffServers } from '../../model/servers-diff.ts';
 import { argvServer, connectionDigest } from './plain-server.ts';

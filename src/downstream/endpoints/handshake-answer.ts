@@ -6,9 +6,8 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import { type Message, STATELESS_REVISIONS } from '../../model/message.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import { result } from '../../protocol/compose.ts';
+import { discoverResult, initializeResult } from '../../protocol/handshake-results.ts';
 import { SERVER_INFO_KEY, SUBSCRIPTION_ID_KEY } from '../../protocol/meta-keys.ts';
-import { initializeResult } from '../../protocol/stateful/initialize.ts';
-import { discoverResult } from '../../protocol/stateless/discover.ts';
 import type { Core } from '../core.ts';
 
 /** A client of one server has nothing to do until that server is there, and servers may take long to start. */

@@ -6,12 +6,8 @@ import { inPlaceOf, isForOneCaller, type Outcome } from '../../model/outcome.ts'
 import { bodyString } from '../../protocol/body.ts';
 import { isAsSevere, isLogLevel } from '../../protocol/meta-keys.ts';
 import { withId } from '../../protocol/splice.ts';
-import { errorToStateful } from '../../protocol/stateful/error-to-stateful.ts';
-import { resultToStateful } from '../../protocol/stateful/result-to-stateful.ts';
-import { notificationToStateful } from '../../protocol/stateful/to-stateful.ts';
-import { errorToStateless } from '../../protocol/stateless/error-to-stateless.ts';
-import { resultToStateless } from '../../protocol/stateless/result-to-stateless.ts';
-import { notificationToStateless } from '../../protocol/stateless/to-stateless.ts';
+import { errorToStateful, notificationToStateful, resultToStateful } from '../../protocol/stateful/to-stateful.ts';
+import { errorToStateless, notificationToStateless, resultToStateless } from '../../protocol/stateless/to-stateless.ts';
 
 /** The answer to the request, in its client's vocabulary; its id is not the client's yet. */
 export function answerMessage(request: Message, endpoint: Endpoint, outcome: Outcome): Message {

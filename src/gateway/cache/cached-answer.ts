@@ -1,6 +1,6 @@
 import type { Message } from '../../model/message.ts';
-import { cacheHints } from '../../protocol/cache-hints.ts';
 import type { Range } from '../../protocol/fields.ts';
+import { cacheHints } from '../../protocol/list-freshness.ts';
 import { detached, spliceMessage } from '../../protocol/splice.ts';
 import type { Subject } from './cache-key.ts';
 

@@ -8,7 +8,7 @@ import { bodyField } from '../../protocol/body.ts';
 import { stringValue, text } from '../../protocol/fields.ts';
 import { spliceMessage } from '../../protocol/splice.ts';
 import { inputOf, mayRequireInput } from '../../protocol/stateless/input-required.ts';
-import { resultType } from '../../protocol/stateless/result-type.ts';
+import { resultType } from '../../protocol/stateless/to-stateless.ts';
 import { requestDigest } from './request-digest.ts';
 
 /** The prefix of every state that was sealed here. */

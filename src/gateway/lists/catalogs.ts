@@ -1,4 +1,4 @@
-import { type Catalog, mergeCatalog, versionOf } from '../../catalog/catalog.ts';
+import { Catalog, versionOf } from '../../catalog/catalog.ts';
 import type { CatalogMember } from '../../catalog/catalog-member.ts';
 import type { CursorCodec, CursorWriter } from '../../catalog/cursor.ts';
 import { type ClientProfile, callerKey, type Principal } from '../../model/client-profile.ts';
@@ -200,7 +200,7 @@ export class Catalogs {
     // The same version may have been listed anew since: then its time to live has begun again.
     if (merged !== undefined && sameListing(merged, members)) return merged;
     const unfiltered = seesLikeAll(client.principal);
-    const catalog = mergeCatalog(members, { callerGroup, unfiltered, bridged, cursors: this.#cursors, serverInfo });
+    const catalog = new Catalog(members, { callerGroup, unfiltered, bridged, cursors: this.#cursors, serverInfo });
     this.#note(catalog);
     return catalog;
   }

@@ -1,6 +1,6 @@
 import { ANONYMOUS, type Principal } from '../../model/client-profile.ts';
 import { answer, type Outcome } from '../../model/outcome.ts';
-import { cacheHints } from '../../protocol/cache-hints.ts';
+import { cacheHints } from '../../protocol/list-freshness.ts';
 import { spliceMessage } from '../../protocol/splice.ts';
 
 /** Whether everybody sees what this caller sees. Where callers differ, what one sees is not for the others (C9). */

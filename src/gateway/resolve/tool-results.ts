@@ -2,7 +2,7 @@ import { toolFacts } from '../../catalog/exposed-items.ts';
 import type { Era, Message } from '../../model/message.ts';
 import { answer, inPlaceOf, type Outcome } from '../../model/outcome.ts';
 import type { Capability } from '../../model/server-catalog.ts';
-import { resultToStateful } from '../../protocol/stateful/result-to-stateful.ts';
+import { resultToStateful } from '../../protocol/stateful/to-stateful.ts';
 
 /**
  * A tool's result in stateful words where its server is stateless. The edge could not do it alone: whether the

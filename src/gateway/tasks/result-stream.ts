@@ -3,11 +3,10 @@ import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { undeclared } from '../../protocol/askable.ts';
-import { bodyLexeme } from '../../protocol/body.ts';
+import { bodyLexeme, withRelatedTask } from '../../protocol/body.ts';
 import { result } from '../../protocol/compose.ts';
 import type { Range } from '../../protocol/fields.ts';
 import { inputRequest, isInputRequest, MAX_INPUT_REQUESTS } from '../../protocol/stateless/input-required.ts';
-import { withRelatedTask } from '../../protocol/tasks/related-task.ts';
 
 interface StreamQuestion {
   readonly asked: Message;

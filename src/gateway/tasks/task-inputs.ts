@@ -5,10 +5,10 @@ import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import type { TaskRecord } from '../../model/ports.ts';
 import type { Random } from '../../model/random.ts';
 import { isUrlMode, notDeclared, undeclared } from '../../protocol/askable.ts';
+import { withRelatedTask } from '../../protocol/body.ts';
 import { request } from '../../protocol/compose.ts';
 import { editObject } from '../../protocol/edit-object.ts';
 import { type InputRequest, readInputRequired } from '../../protocol/stateless/input-required.ts';
-import { withRelatedTask } from '../../protocol/tasks/related-task.ts';
 import type { TaskCalls } from './task-calls.ts';
 
 /** Questions of one task over its life, and the length of the keys they are remembered by. */

@@ -4,7 +4,7 @@ import { isTerminal } from '../../model/task-status.ts';
 import { bodyField } from '../../protocol/body.ts';
 import { errorAnswer } from '../../protocol/compose.ts';
 import { field, type Range } from '../../protocol/fields.ts';
-import { resultType } from '../../protocol/stateless/result-type.ts';
+import { resultType } from '../../protocol/stateless/to-stateless.ts';
 import { describedTask, readTask, type TaskState } from '../../protocol/tasks/task-state.ts';
 import type { TaskNews } from './task-table.ts';
 

@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { result } from '../compose.ts';
-import { handshakeFromDiscover } from '../stateless/discover.ts';
-import { handshakeFromInitialize, initializeRequest, initializeResult } from './initialize.ts';
+import {
+  handshakeFromDiscover,
+  handshakeFromInitialize,
+  initializeRequest,
+  initializeResult,
+} from '../handshake-results.ts';
 
 const INITIALIZE =
   '{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true,"x":1.0},"tasks":{}},' +

@@ -3,10 +3,14 @@ import { describe, test } from 'node:test';
 import type { Era, Message } from '../../model/message.ts';
 import { errorAnswer, notification, result } from '../compose.ts';
 import { isScanFailure, scanMessage } from '../scan.ts';
-import { errorToStateful } from './error-to-stateful.ts';
-import { resultToStateful } from './result-to-stateful.ts';
-import { notificationToStateful, toStateful } from './to-stateful.ts';
-import { toolToStateful, wrapsOutput } from './tool-to-stateful.ts';
+import {
+  errorToStateful,
+  notificationToStateful,
+  resultToStateful,
+  toolToStateful,
+  toStateful,
+  wrapsOutput,
+} from './to-stateful.ts';
 
 const SAID =
   '"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"roots":{}},' +

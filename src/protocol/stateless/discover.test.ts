@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { result } from '../compose.ts';
-import { handshakeFromInitialize } from '../stateful/initialize.ts';
-import { discoverRequest, discoverResult, handshakeFromDiscover } from './discover.ts';
+import {
+  discoverRequest,
+  discoverResult,
+  handshakeFromDiscover,
+  handshakeFromInitialize,
+} from '../handshake-results.ts';
 
 const INITIALIZE =
   '{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true},"tasks":{"list":{}}},' +

@@ -1,6 +1,6 @@
 /**
- * Multi-round-trip requests of 2026-07-28 (basic/patterns/mrtr): a server that needs something of the client ends the
- * request with a result that says what; the client sends the request again with the answers and the server's state.
+ * Multi-round-trip requests (2026-07-28 basic/patterns/mrtr): a result lists what the server needs, and the client
+ * repeats its request with answers and state.
  */
 import type { Message } from '../../model/message.ts';
 import { result } from '../compose.ts';
@@ -33,12 +33,10 @@ export interface InputRequired {
   readonly state: Buffer | null;
 }
 
-/** Whether a request of this method may be answered with questions. */
 export function takesInput(method: string): boolean {
   return ANSWERED_SO.has(method);
 }
 
-/** Whether a server's request can be put into such a result. */
 export function isInputRequest(method: string): boolean {
   return ASKABLE.has(method);
 }
@@ -90,10 +88,7 @@ export function inputOf(request: Message): { readonly responses: Range | null; r
   return responses === null && state === null ? NONE : { responses: responses ?? null, state: state ?? null };
 }
 
-/**
- * A server's request as an entry of `inputRequests`. `params` is written even where the request has none, because the Go SDK
- * (1.8.0) refuses an entry without; `elicitationId` is unknown to 2026-07-28 and is left out.
- */
+/** An entry of `inputRequests`. The Go SDK (1.8.0) needs `params`; 2026-07-28 has no `elicitationId`. */
 export function inputRequest(method: string, bytes: Buffer, params: Range | null): Buffer {
   let own: Buffer = EMPTY_OBJECT;
   if (params !== null && bytes[params.start] === 0x7b) {

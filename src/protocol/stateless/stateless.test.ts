@@ -3,9 +3,7 @@ import { describe, test } from 'node:test';
 import type { Era, Message } from '../../model/message.ts';
 import { errorAnswer, notification, result } from '../compose.ts';
 import { isScanFailure, scanMessage } from '../scan.ts';
-import { errorToStateless } from './error-to-stateless.ts';
-import { resultToStateless } from './result-to-stateless.ts';
-import { notificationToStateless, toStateless } from './to-stateless.ts';
+import { errorToStateless, notificationToStateless, resultToStateless, toStateless } from './to-stateless.ts';
 
 const CLIENT = { capabilities: '{"roots":{"listChanged":true},"sampling":{}}', info: '{"name":"c","version":"1"}' };
 const SAID =

@@ -1,8 +1,18 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
-import type { Message } from '../../model/message.ts';
-import { type Change, editBody, editObject, metaChange } from '../edit-object.ts';
-import { spliceMessage, withBody } from '../splice.ts';
-import { clientMeta } from './client-meta.ts';
+import { CATALOGUE } from '../../model/error-catalogue.ts';
+import { LATEST_STATELESS, type Message } from '../../model/message.ts';
+import { bodyField, errorCode } from '../body.ts';
+import { type Change, editBody, editObject, elementsChange, metaChange } from '../edit-object.ts';
+import { field, isObject, stringValue, whole } from '../fields.ts';
+import {
+  CLIENT_CAPABILITIES_KEY,
+  CLIENT_INFO_KEY,
+  LOG_LEVEL_KEY,
+  PROTOCOL_VERSION_KEY,
+  SERVER_INFO_KEY,
+} from '../meta-keys.ts';
+import { isCacheable } from '../methods.ts';
+import { type Edit, editMembers, removeMember, splice, spliceMessage, withBody } from '../splice.ts';
 import { takesInput } from './input-required.ts';
 
 /** Notifications of the stateful revisions that 2026-07-28 has no name for. */
@@ -13,31 +23,22 @@ const UNKNOWN_NOTIFICATIONS: ReadonlySet<string> = new Set([
   'notifications/tasks/status',
 ]);
 
-const EMPTY = Buffer.from('{}');
-const WHOLE_EMPTY = { start: 0, end: 2 };
+type Client = Pick<ClientProfile, 'capabilities' | 'info'>;
 
-/**
- * A request in stateless vocabulary: its `_meta` says what the session said once (revision, capabilities, client),
- * and the log level the client has set, if any. `task`, which asks for a task of 2025-11-25, is left out.
- */
-export function toStateless(
-  request: Message,
-  client: Pick<ClientProfile, 'capabilities' | 'info'>,
-  logLevel: string | null = null,
-): Message {
+const EMPTY = Buffer.from('{}');
+
+/** A request in stateless vocabulary: `_meta` carries what the session said once. `task` of 2025-11-25 is left out. */
+export function toStateless(request: Message, client: Client, logLevel: string | null = null): Message {
   if (request.era === 'stateless') return request;
   const { bytes, bodyStart: start, bodyEnd: end } = request;
   if (start >= 0 && isPlain(bytes, start, end)) {
-    return spliceMessage(
-      request,
-      [{ start: start + 1, end: start + 1, insert: metaMember(client, logLevel) }],
-      'stateless',
-    );
+    const insert = metaMember(client, logLevel);
+    return spliceMessage(request, [{ start: start + 1, end: start + 1, insert }], 'stateless');
   }
   const said = clientMeta(client, logLevel);
   if (start < 0) {
-    const meta = metaChange(EMPTY, WHOLE_EMPTY, said)!;
-    return withBody(request, editObject(EMPTY, WHOLE_EMPTY, [meta]).toString(), 'stateless');
+    const meta = metaChange(EMPTY, whole(EMPTY), said)!;
+    return withBody(request, editObject(EMPTY, whole(EMPTY), [meta]).toString(), 'stateless');
   }
   const changes: Change[] = [];
   const meta = metaChange(bytes, { start, end }, said);
@@ -61,32 +62,95 @@ function isPlain(bytes: Buffer, start: number, end: number): boolean {
   return NOT_PLAIN.every((text) => !body.includes(text));
 }
 
-interface ClientFacts {
-  readonly logLevel: string | null;
-  readonly capabilities: string;
-  readonly info: string | null;
-  readonly member: Buffer;
-}
+/** The last `_meta` of each client: a session says the same in all its requests. */
+const SAID = new WeakMap<object, Client & { readonly logLevel: string | null; readonly member: Buffer }>();
 
-/** What each client's `_meta` came to last: a session says the same in all its requests. */
-const SAID = new WeakMap<object, ClientFacts>();
-
-function metaMember(client: Pick<ClientProfile, 'capabilities' | 'info'>, logLevel: string | null): Buffer {
+function metaMember(client: Client, logLevel: string | null): Buffer {
   const last = SAID.get(client);
   const { capabilities, info } = client;
   if (last?.logLevel === logLevel && last.capabilities === capabilities && last.info === info) return last.member;
-  const [, meta] = metaChange(EMPTY, WHOLE_EMPTY, clientMeta(client, logLevel))!;
+  const [, meta] = metaChange(EMPTY, whole(EMPTY), clientMeta(client, logLevel))!;
   const member = Buffer.from(`"_meta":${meta},`);
   SAID.set(client, { logLevel, capabilities, info, member });
   return member;
 }
 
-/**
- * A notification in stateless vocabulary, a server's for a stateless client or a client's for a stateless server; null
- * when 2026-07-28 has none such. Whoever delivers it on a subscription tags it with the subscription's id.
- */
+/** A notification in stateless vocabulary; null when 2026-07-28 has none. The caller adds the id of a subscription. */
 export function notificationToStateless(notification: Message): Message | null {
   if (notification.era === 'stateless') return notification;
   if (UNKNOWN_NOTIFICATIONS.has(notification.method)) return null;
   return spliceMessage(notification, [], 'stateless');
+}
+
+/** `_meta` members that identify the client to a stateless server (2026-07-28 basic §_meta). Null: to be removed. */
+export function clientMeta(
+  { capabilities, info }: Client,
+  logLevel: string | null = null,
+): (readonly [string, string | null])[] {
+  // Tasks that a client runs for servers have no counterpart in 2026-07-28.
+  const tasks = capabilities.includes('tasks');
+  return [
+    [PROTOCOL_VERSION_KEY, `"${LATEST_STATELESS}"`],
+    [CLIENT_CAPABILITIES_KEY, tasks ? withoutMember(Buffer.from(capabilities), 'tasks').toString() : capabilities],
+    [CLIENT_INFO_KEY, info],
+    [LOG_LEVEL_KEY, logLevel === null ? null : JSON.stringify(logLevel)],
+  ];
+}
+
+function withoutMember(object: Buffer, key: string): Buffer {
+  const edit = removeMember(object, whole(object), key);
+  return edit === null ? object : splice(object, [edit]);
+}
+
+/** A stateful server's tool for stateless clients: without `execution`, whose tasks 2026-07-28 has in another form. */
+export function toolToStateless(tool: Buffer): Buffer {
+  return tool.includes('execution') ? withoutMember(tool, 'execution') : tool;
+}
+
+/**
+ * A stateful server's error for a stateless client: -32002 becomes -32602 with `data.uri` (2026-07-28
+ * server/resources). `uri`: of the request, for servers that did not repeat it.
+ */
+export function errorToStateless(error: Message, method: string, uri: string | null = null): Message {
+  if (error.era === 'stateless') return error;
+  const code = bodyField(error, 'code');
+  const ofResource = method === 'resources/read' || method === 'resources/subscribe';
+  if (!ofResource || code === null || errorCode(error) !== CATALOGUE.RESOURCE_NOT_FOUND.rpc) {
+    return spliceMessage(error, [], 'stateless');
+  }
+  const changed = { ...code, insert: String(CATALOGUE.INVALID_PARAMS.rpc) };
+  return spliceMessage(error, [changed, ...(uri === null ? [] : uriEdits(error, uri))], 'stateless');
+}
+
+function uriEdits(error: Message, uri: string): Edit[] {
+  const { bytes, bodyStart: start, bodyEnd: end } = error;
+  const data = bodyField(error, 'data');
+  if (data === null) return editMembers(bytes, { start, end }, [['data', JSON.stringify({ uri })]]);
+  // Data of another shape is the server's to keep.
+  if (!isObject(bytes, data) || field(bytes, data.start, data.end, 'uri') !== null) return [];
+  return editMembers(bytes, data, [['uri', JSON.stringify(uri)]]);
+}
+
+/**
+ * A stateful server's result for a stateless client: complete, not to be cached, with the server's name (null: without
+ * it). `own` as in `spliceMessage`.
+ */
+export function resultToStateless(result: Message, method: string, serverInfo: string | null, own = false): Message {
+  if (result.era === 'stateless') return result;
+  const { bytes, bodyStart: start, bodyEnd: end } = result;
+  if (bytes[start] !== 0x7b) return spliceMessage(result, [], 'stateless');
+  // These members mean nothing in the stateful revisions: what is there by chance must not be taken for a hint.
+  const changes: Change[] = [['resultType', '"complete"']];
+  if (isCacheable(method)) changes.push(['ttlMs', '0'], ['cacheScope', '"private"']);
+  const meta = serverInfo === null ? null : metaChange(bytes, { start, end }, [[SERVER_INFO_KEY, serverInfo]]);
+  if (meta !== null) changes.push(meta);
+  const tools = method === 'tools/list' ? elementsChange(bytes, { start, end }, 'tools', toolToStateless) : null;
+  if (tools !== null) changes.push(tools);
+  return editBody(result, changes, 'stateless', own);
+}
+
+/** What a stateless result is: `complete` (also where it does not say), `input_required`, `task`, or something else. */
+export function resultType(result: Message): string {
+  const type = bodyField(result, 'resultType');
+  return type === null ? 'complete' : (stringValue(result.bytes, type) ?? 'malformed');
 }

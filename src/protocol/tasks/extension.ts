@@ -2,34 +2,30 @@ import { CATALOGUE } from '../../model/error-catalogue.ts';
 import type { Era, Message } from '../../model/message.ts';
 import { errorCode } from '../body.ts';
 import { type Change, editObject } from '../edit-object.ts';
-import { fieldAt, type Range, stringValue } from '../fields.ts';
+import { field, fieldAt, isObject, stringValue, whole } from '../fields.ts';
 import { CLIENT_CAPABILITIES_KEY } from '../meta-keys.ts';
 import { spliceMessage } from '../splice.ts';
 
-/**
- * Who declares tasks, and how. In 2025-11-25 a server declares `tasks`, per kind of request; in 2026-07-28 both sides
- * declare the extension (SEP-2663), the client with each request. Only `tools/call` makes tasks in either.
- */
+/** Tasks are declared by `tasks` of a server (2025-11-25), or by both sides as an extension (SEP-2663). */
 export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks';
 
 /** What a stateful client sees of a server whose tasks the gateway keeps: the gateway lists and cancels them. */
 export const STATEFUL_TASKS = '{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}';
 
-/** `data` of the error that the extension is missing. */
 export const REQUIRES_TASKS = `{"requiredCapabilities":{"extensions":{"${TASKS_EXTENSION}":{}}}}`;
 
-/** Whether a client or a stateless server declares the extension. */
 export function declaresTasksExtension(capabilities: string): boolean {
-  if (!capabilities.includes(TASKS_EXTENSION)) return false;
-  const bytes = Buffer.from(capabilities);
-  return isObject(bytes, fieldAt(bytes, 0, bytes.length, ['extensions', TASKS_EXTENSION]));
+  return declares(capabilities, ['extensions', TASKS_EXTENSION]);
 }
 
-/** Whether a stateful server declares that its tools can be called as tasks. */
-export function declaresToolTasks(capabilities: string): boolean {
+function declaresToolTasks(capabilities: string): boolean {
+  return declares(capabilities, ['tasks', 'requests', 'tools', 'call']);
+}
+
+function declares(capabilities: string, path: readonly string[]): boolean {
   if (!capabilities.includes('tasks')) return false;
   const bytes = Buffer.from(capabilities);
-  return isObject(bytes, fieldAt(bytes, 0, bytes.length, ['tasks', 'requests', 'tools', 'call']));
+  return isObject(bytes, fieldAt(bytes, 0, bytes.length, path));
 }
 
 /** Whether a server's tools can answer with a task, in the words of its era. */
@@ -49,16 +45,12 @@ export function tasksToStateless(capabilities: string): string {
   return edited(capabilities, (bytes) => [['tasks', null], ...(declared ? withExtension(bytes) : [])]);
 }
 
-/**
- * A client's capabilities without the tasks it would run for servers, which 2026-07-28 does not have, and without the
- * extension, which means nothing in the stateful revisions (SEP-2663 §Backward Compatibility).
- */
+/** A client's capabilities for stateful servers: without its own tasks and without the extension (SEP-2663). */
 export function withoutTasks(capabilities: string): string {
   if (!capabilities.includes('tasks')) return capabilities;
   return edited(capabilities, (bytes) => [['tasks', null], ...withoutExtension(bytes)]);
 }
 
-/** A client's capabilities, the extension among them. */
 export function withTasksExtension(capabilities: string): string {
   return declaresTasksExtension(capabilities) ? capabilities : edited(capabilities, withExtension);
 }
@@ -67,7 +59,7 @@ export function withTasksExtension(capabilities: string): string {
 export function declaringTasks(request: Message): Message {
   const { bytes, bodyStart, bodyEnd } = request;
   const declared = fieldAt(bytes, bodyStart, bodyEnd, ['_meta', CLIENT_CAPABILITIES_KEY]);
-  if (declared === null || !isObject(bytes, declared)) return request;
+  if (!isObject(bytes, declared)) return request;
   const own = bytes.subarray(declared.start, declared.end);
   const insert = editObject(own, whole(own), withExtension(own));
   return spliceMessage(request, [{ ...declared, insert }]);
@@ -94,27 +86,19 @@ export function toolWithTasks(tool: Buffer): Buffer {
 }
 
 function withExtension(bytes: Buffer): Change[] {
-  const extensions = fieldAt(bytes, 0, bytes.length, ['extensions']);
-  if (extensions === null || !isObject(bytes, extensions)) return [['extensions', `{"${TASKS_EXTENSION}":{}}`]];
-  if (fieldAt(bytes, extensions.start, extensions.end, [TASKS_EXTENSION]) !== null) return [];
+  const extensions = field(bytes, 0, bytes.length, 'extensions');
+  if (!isObject(bytes, extensions)) return [['extensions', `{"${TASKS_EXTENSION}":{}}`]];
+  if (field(bytes, extensions.start, extensions.end, TASKS_EXTENSION) !== null) return [];
   return [['extensions', editObject(bytes, extensions, [[TASKS_EXTENSION, '{}']])]];
 }
 
 function withoutExtension(bytes: Buffer): Change[] {
-  const extensions = fieldAt(bytes, 0, bytes.length, ['extensions']);
-  if (extensions === null || fieldAt(bytes, extensions.start, extensions.end, [TASKS_EXTENSION]) === null) return [];
+  const extensions = field(bytes, 0, bytes.length, 'extensions');
+  if (extensions === null || field(bytes, extensions.start, extensions.end, TASKS_EXTENSION) === null) return [];
   return [['extensions', editObject(bytes, extensions, [[TASKS_EXTENSION, null]])]];
 }
 
 function edited(json: string, changes: (bytes: Buffer) => readonly Change[]): string {
   const bytes = Buffer.from(json);
   return editObject(bytes, whole(bytes), changes(bytes)).toString();
-}
-
-function isObject(bytes: Buffer, range: Range | null): boolean {
-  return range !== null && bytes[range.start] === 0x7b;
-}
-
-function whole(bytes: Buffer): Range {
-  return { start: 0, end: bytes.length };
 }

@@ -1,6 +1,6 @@
 import type { TaskStatus } from '../../model/task-status.ts';
 import { type Change, editObject } from '../edit-object.ts';
-import { field, type Range, stringValue, text } from '../fields.ts';
+import { field, type Range, stringValue, text, whole } from '../fields.ts';
 
 const STATUSES: readonly string[] = ['working', 'input_required', 'completed', 'failed', 'cancelled'];
 
@@ -15,13 +15,7 @@ export interface TaskState {
 }
 
 /** Members of an answer about a task that are not the task's own description. */
-const AROUND: readonly Change[] = [
-  ['resultType', null],
-  ['result', null],
-  ['error', null],
-  ['inputRequests', null],
-  ['_meta', null],
-];
+const AROUND = ['resultType', 'result', 'error', 'inputRequests', '_meta'];
 
 /** Reads a task of either era; null for what is none. */
 export function readTask(bytes: Buffer, task: Range): TaskState | null {
@@ -37,13 +31,9 @@ export function readTask(bytes: Buffer, task: Range): TaskState | null {
   };
 }
 
-/**
- * The task's description in the words of 2025-11-25, with what nobody here knows of: what the gateway keeps. Of a task
- * of 2026-07-28 the result, the error and the questions are left out; they are looked at apart. So is `_meta`, which is
- * the answer's.
- */
+/** The description in the words of 2025-11-25, as kept: without result, error, input requests and `_meta`. */
 export function describedTask(bytes: Buffer, task: Range): Buffer {
-  const changes: Change[] = [...AROUND];
+  const changes = AROUND.map((key): Change => [key, null]);
   rename(bytes, task, 'ttlMs', 'ttl', changes);
   rename(bytes, task, 'pollIntervalMs', 'pollInterval', changes);
   // A copy: it outlives the chunk that it came in.
@@ -52,24 +42,23 @@ export function describedTask(bytes: Buffer, task: Range): Buffer {
 
 /** A kept description as a stateful client sees it. */
 export function statefulTask(task: Buffer, taskId: string, status: TaskStatus): Buffer {
-  const changes: Change[] = [
-    ['taskId', JSON.stringify(taskId)],
-    ['status', `"${status}"`],
-  ];
+  const changes = idAndStatus(taskId, status);
   if (field(task, 0, task.length, 'ttl') === null) changes.push(['ttl', 'null']);
   return editObject(task, whole(task), changes);
 }
 
 /** The same for a stateless client. `more` is what the answer says beside: its type, the result, the questions. */
 export function statelessTask(task: Buffer, taskId: string, status: TaskStatus, more: readonly Change[]): Buffer {
-  const changes: Change[] = [
-    ['taskId', JSON.stringify(taskId)],
-    ['status', `"${status}"`],
-  ];
+  const changes = idAndStatus(taskId, status);
   rename(task, whole(task), 'ttl', 'ttlMs', changes);
   rename(task, whole(task), 'pollInterval', 'pollIntervalMs', changes);
   if (field(task, 0, task.length, 'ttl') === null) changes.push(['ttlMs', 'null']);
   return editObject(task, whole(task), [...changes, ...more]);
+}
+
+function idAndStatus(taskId: string, status: TaskStatus): Change[] {
+  const changed = { taskId: JSON.stringify(taskId), status: `"${status}"` };
+  return Object.entries(changed);
 }
 
 function rename(bytes: Buffer, object: Range, from: string, to: string, changes: Change[]): void {
@@ -82,8 +71,4 @@ function millis(bytes: Buffer, object: Range, key: string): number | null {
   const value = field(bytes, object.start, object.end, key);
   const number = value === null ? Number.NaN : Number(text(bytes, value));
   return Number.isFinite(number) && number >= 0 && text(bytes, value!) !== 'null' ? number : null;
-}
-
-function whole(bytes: Buffer): Range {
-  return { start: 0, end: bytes.length };
 }

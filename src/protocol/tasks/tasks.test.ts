@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Message } from '../../model/message.ts';
+import { relatedTask, withRelatedTask } from '../body.ts';
 import { errorAnswer, request, result } from '../compose.ts';
-import { initializeRequest } from '../stateful/initialize.ts';
+import { initializeRequest } from '../handshake-results.ts';
 import { toStateless } from '../stateless/to-stateless.ts';
 import {
   declaresTasks,
@@ -15,7 +16,6 @@ import {
   toolWithTasks,
   withoutTasks,
 } from './extension.ts';
-import { relatedTask, withRelatedTask } from './related-task.ts';
 import { describedTask, readTask, statefulTask, statelessTask } from './task-state.ts';
 
 const EXTENSION = 'io.modelcontextprotocol/tasks';

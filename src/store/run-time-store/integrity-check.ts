@@ -3,8 +3,8 @@ import { storedRowSum } from '../row-sum.ts';
 import { StoreError, type StoreWrite } from './run-time-store.ts';
 
 /**
- * The shape of `truth.db`, step by step: step n makes version n + 1 of what version n left. A step that was released is
- * never changed; a new shape is a new step at the end. A new concern needs none: it takes a collection of its own.
+ * Steps of the schema of `truth.db`: step n makes version n + 1. A released step never changes; a new concern takes a
+ * collection and no step.
  */
 export const MIGRATIONS: readonly string[] = [
   // `whole` says what all records together are, so that a record that vanished is noticed as one that changed is.
@@ -48,7 +48,6 @@ export interface Whole {
   readonly tally: number;
 }
 
-/** A record as its row holds it. */
 export interface StoredRow {
   readonly collection: string;
   readonly key: string;
@@ -75,7 +74,6 @@ export function readWhole(db: DatabaseSync): Whole {
   return row;
 }
 
-/** Throws StoreError for a row that is not as it was written. */
 export function believed(row: StoredRow): StoredRow {
   const { collection, key, value, revision, sum } = row;
   if (typeof value !== 'string' || sum !== storedRowSum(collection, key, value, revision)) {
@@ -145,7 +143,6 @@ export function damaged(detail: string, cause?: unknown): StoreError {
 type ChangePlan =
   | {
       readonly ok: true;
-      /** Null where nothing changes. */
       readonly whole: Whole | null;
       readonly puts: readonly StoredRow[];
       readonly drops: readonly StoredRow[];
@@ -153,8 +150,8 @@ type ChangePlan =
   | { readonly ok: false; readonly write: StoreWrite; readonly found: number | null };
 
 /**
- * Works out a change to what was found: the whole, and the rows of all its keys. Later writes see the earlier ones; one
- * that finds something else than it expects makes an end of all.
+ * The change as rows, from the whole and the rows found. Later writes see earlier ones; one that finds other than
+ * expected ends all.
  */
 export function planChange(before: Whole, found: readonly StoredRow[], writes: readonly StoreWrite[]): ChangePlan {
   const rows = new Map<string, StoredRow>(found.map((row) => [idOf(row), row]));

@@ -35,15 +35,11 @@ export interface OpenedFile {
   readonly inode: number;
 }
 
-/** The last good copy, taken beside the file. */
 export function snapshotPath(path: string): string {
   return `${path}.snapshot`;
 }
 
-/**
- * Opens the file where there is one, looks at all of it, and brings it to the newest version; null where nothing was
- * ever written. Throws StoreUnusable for everything else: what was decided is never forgotten in silence.
- */
+/** Opens, checks and migrates the file; null where nothing was ever written. Throws StoreUnusable. */
 export function openStoreFile(path: string): OpenedFile | null {
   const snapshot = existsSync(snapshotPath(path));
   // An empty file is one whose first change did not come about. After that there is a snapshot, or it is damaged.
@@ -156,17 +152,15 @@ function isRunning(pid: number): boolean {
 }
 
 export interface Restored {
-  /** Where the damaged file lies now; null when there was none. */
   readonly keptAs: string | null;
   /** When the snapshot was taken; null where it was not wanted. */
   readonly takenAt: Date | null;
-  /** How many records it has. */
   readonly records: number;
 }
 
 /**
- * On request only: puts the last good snapshot in the place of the file, or nothing at all with `empty`. What was there
- * is kept aside under another name. The folder must be held by the caller.
+ * Puts the last snapshot, or with `empty` nothing, in place of the file, which is kept under another name. The caller
+ * holds the folder.
  */
 export function restoreStore(path: string, how: 'snapshot' | 'empty', wall: number): Restored {
   const snapshot = snapshotPath(path);
@@ -227,7 +221,6 @@ function unusable(path: string, detail: string): StoreUnusable {
   return new StoreUnusable(path, detail, remedy);
 }
 
-/** The fault of an error of SQLite. */
 export function faultOf(error: unknown): StoreFault {
   if (error instanceof StoreError) return error.fault;
   if (!(error instanceof Error)) return 'unavailable';

@@ -1,24 +1,16 @@
-/*
- * The port of durable truth: what was decided while the gateway ran and must outlive it (servers added at run time,
- * suspensions, pins). SQLite implements it for one node, PostgreSQL for a cluster, under one suite (run-time-store.contract.ts).
- *
- * It holds records by collection and key and knows nothing of what they mean. Each concern has a small port of its own
- * over it, so that a second database is one class and not one for every concern.
+/**
+ * Durable records by collection and key: SQLite for one node, PostgreSQL for a cluster, under one suite
+ * (run-time-store.contract.ts). Each concern has its own port over it.
  */
 
-/** One record as it is stored. */
 export interface StoreRecord {
   readonly key: string;
-  /** JSON text. */
   readonly value: string;
   /** Of the change that wrote it last; grows over all collections, and is never given twice. */
   readonly revision: number;
 }
 
-/**
- * What a write demands of the record that it finds: a revision, null for "there is none", absent for whatever there is.
- * Of two writers who met, one finds it otherwise.
- */
+/** The revision that a write expects, null for no record, absent for any. Of two concurrent writers one fails. */
 type Expected = number | null;
 
 export type StoreWrite =
@@ -47,19 +39,12 @@ export interface StoreSnapshot {
 }
 
 export interface RunTimeStore {
-  /**
-   * Rejects with StoreError where it cannot be read. An answer is whole: records that cannot be believed make the read
-   * fail, and never make it shorter.
-   */
+  /** All records or StoreError: a record that cannot be believed makes the read fail and never shorter. */
   read(collections: readonly string[]): Promise<StoreSnapshot>;
-  /** One record; null where there is none. */
   get(collection: string, key: string): Promise<StoreRecord | null>;
   /** Some records of a collection, in the order of their keys: those that begin with `prefix`, and come after `after`. */
   list(collection: string, options?: ListOptions): Promise<readonly StoreRecord[]>;
-  /**
-   * All of the writes or none, durable when it resolves. Rejects with StoreError where the database does not take it;
-   * nothing was written then, unless the fault is `unknown`.
-   */
+  /** All writes or none, durable when it resolves. Rejects with StoreError: nothing was written, or `unknown`. */
   apply(writes: readonly StoreWrite[]): Promise<Applied>;
   /** Whether another process has written since this was asked last; absent where a follower looks more often. */
   changedElsewhere?(): boolean;
@@ -70,7 +55,6 @@ export interface ListOptions {
   readonly prefix?: string;
   /** The last key of the page before. */
   readonly after?: string;
-  /** Default 1 000. */
   readonly limit?: number;
 }
 
@@ -80,9 +64,8 @@ export const LIST_LIMIT = 1_000;
 export const STORE_LIMITS = { keyBytes: 1_024, valueBytes: 1024 * 1024, writes: 1_000, changeBytes: 8 * 1024 * 1024 };
 
 /**
- * Why the truth could not be read or written. `full`: the disk takes no more. `lost`: the file is gone or is another
- * than the one opened. `damaged`: what was read is not what was written. `unknown`: whether a change was made could not
- * be found out. `unavailable`: all else.
+ * Why it failed. `full`: the disk. `lost`: the file is gone or another. `damaged`: not as written. `unknown`: the
+ * outcome of the change. `unavailable`: all else.
  */
 export type StoreFault = 'full' | 'lost' | 'damaged' | 'unknown' | 'unavailable';
 

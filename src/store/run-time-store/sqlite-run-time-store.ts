@@ -20,7 +20,6 @@ import { createStoreFile, faultOf, type OpenedFile, openStoreFile, takeSnapshot 
 const SNAPSHOT_AFTER_MS = 1_000;
 
 interface SqliteRunTimeStoreOptions {
-  /** `truth.db` of the data folder, or `:memory:`. */
   readonly path: string;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -36,11 +35,8 @@ interface Statements {
 }
 
 /**
- * `truth.db`: everything in it was acknowledged, so a change is on the disk when it resolves, and what cannot be
- * believed stops the start (StoreUnusable). The file is made by the first change.
- *
- * SQLite runs on the thread of its caller: a change waits for the disk, and with it the process. That is what an
- * operator's change costs, a few milliseconds; nothing on the way of a call may write here.
+ * `truth.db`: a change is on the disk when it resolves, and a damaged file stops the start (StoreUnusable). The first
+ * change makes the file. SQLite blocks the thread for some milliseconds: no call may write here.
  */
 export class SqliteRunTimeStore implements RunTimeStore {
   readonly #path: string;

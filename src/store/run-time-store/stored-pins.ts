@@ -15,12 +15,10 @@ import { type RunTimeStore, StoreError, type StoreRecord, type StoreWrite } from
 
 /** Whom a server's pins belong to and since when; one record a server. */
 const SERVERS = 'pins.servers';
-/** One record a name. */
 const PINS = 'pins';
 /** One record an event, the newest first in the order of keys. */
 const EVENTS = 'pins.events';
 
-/** Events kept per server. */
 const MAX_EVENTS = 500;
 /** Later than any clock will say; what is left of it grows as events get older. */
 const END_OF_TIME = 10 ** 14;

@@ -14,8 +14,7 @@ import {
   takesInput,
   withInput,
 } from '../../protocol/stateless/input-required.ts';
-import { resultType } from '../../protocol/stateless/result-type.ts';
-import { toStateless } from '../../protocol/stateless/to-stateless.ts';
+import { resultType, toStateless } from '../../protocol/stateless/to-stateless.ts';
 import type { Call } from './call.ts';
 
 /** Rounds of one call; a server that asks on and on is not going to answer. */

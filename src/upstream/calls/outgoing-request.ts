@@ -1,7 +1,6 @@
 import type { Era, Message } from '../../model/message.ts';
-import { bodyField, bodyString } from '../../protocol/body.ts';
+import { bodyField, bodyString, progressToken, subscriptionId } from '../../protocol/body.ts';
 import { encodeHeaderValue, isFieldText } from '../../protocol/headers.ts';
-import { progressToken, subscriptionId } from '../../protocol/meta.ts';
 import { nameMember } from '../../protocol/methods.ts';
 import { type HeaderParam, paramHeaders, scanHeaderParams } from '../../protocol/param-headers.ts';
 import { type Edit, spliceMessage, spliceParts, withId } from '../../protocol/splice.ts';

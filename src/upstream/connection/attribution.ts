@@ -1,8 +1,8 @@
 import type { Clock } from '../../model/clock.ts';
 import type { Message } from '../../model/message.ts';
+import { relatedTask } from '../../protocol/body.ts';
 import { LISTEN, listsChangedBy } from '../../protocol/methods.ts';
 import { takesInput } from '../../protocol/stateless/input-required.ts';
-import { relatedTask } from '../../protocol/tasks/related-task.ts';
 import { isAboutTask, type PendingById, type PendingRequest, waitingForTask } from '../calls/pending.ts';
 import { isExclusive, isOneClient, type Tenancy } from './session-key.ts';
 

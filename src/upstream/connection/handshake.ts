@@ -16,8 +16,12 @@ import type { HandshakeResult } from '../../model/server-catalog.ts';
 import { bodyField, bodyString, errorCode } from '../../protocol/body.ts';
 import { request, result } from '../../protocol/compose.ts';
 import { elements, field, stringValue } from '../../protocol/fields.ts';
-import { handshakeFromInitialize, initializeRequest } from '../../protocol/stateful/initialize.ts';
-import { discoverRequest, handshakeFromDiscover } from '../../protocol/stateless/discover.ts';
+import {
+  discoverRequest,
+  handshakeFromDiscover,
+  handshakeFromInitialize,
+  initializeRequest,
+} from '../../protocol/handshake-results.ts';
 import type { ServerContext } from '../server-context.ts';
 import { refusalOf } from '../transport/http-refusal.ts';
 import type { Transport } from '../transport/transport.ts';

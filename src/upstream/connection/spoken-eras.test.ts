@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { result } from '../../protocol/compose.ts';
-import { handshakeFromInitialize } from '../../protocol/stateful/initialize.ts';
+import { handshakeFromInitialize } from '../../protocol/handshake-results.ts';
 import { LastHandshake } from './spoken-eras.ts';
 
 function handshake(version: string) {

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import { request } from '../../protocol/compose.ts';
-import { discoverRequest } from '../../protocol/stateless/discover.ts';
+import { discoverRequest } from '../../protocol/handshake-results.ts';
 import type { Connection } from '../connection/connection.ts';
 import { asGatewayError } from '../connection/failures.ts';
 import type { ServerContext } from '../server-context.ts';

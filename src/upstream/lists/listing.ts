@@ -12,13 +12,13 @@ import {
   type ServerCatalog,
 } from '../../model/server-catalog.ts';
 import { errorCode } from '../../protocol/body.ts';
-import { cacheHints } from '../../protocol/cache-hints.ts';
 import { request } from '../../protocol/compose.ts';
 import { elements, field, fields, type Range, stringValue } from '../../protocol/fields.ts';
+import { discoverRequest, handshakeFromDiscover } from '../../protocol/handshake-results.ts';
+import { cacheHints } from '../../protocol/list-freshness.ts';
 import { hardToRead, MAX_PAGE_ITEMS, soundPage } from '../../protocol/list-page.ts';
 import { type ListMethod, listOf } from '../../protocol/methods.ts';
 import { scanHeaderParams } from '../../protocol/param-headers.ts';
-import { discoverRequest, handshakeFromDiscover } from '../../protocol/stateless/discover.ts';
 import { toStateless } from '../../protocol/stateless/to-stateless.ts';
 import { matchableTemplates } from '../../protocol/uri-template.ts';
 import type { Connection } from '../connection/connection.ts';

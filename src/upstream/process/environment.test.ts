@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
+import { asSecrets } from '../../../test/support/as-secrets.ts';
 import { shellSpec, stdioBench } from '../../../test/support/stdio-bench.ts';
-import { asSecrets, Secret } from '../../model/secret.ts';
+import { Secret } from '../../model/secret.ts';
 import type { StdioSpec } from '../../model/server.ts';
 import { childEnvironment, missingVariables } from './environment.ts';
 

@@ -7,20 +7,14 @@ const NOTHING: Whole = { revision: 0, count: 0, tally: 0 };
 /** Class of our advisory locks: "TL". */
 const LOCK = 0x544c;
 
-/**
- * The shape of the tables, step by step: step n makes version n + 1 of what version n left. A step that was released is
- * never changed; a new shape is a new step at the end. Keys are compared by their bytes, as in SQLite.
- */
+/** Steps of the schema: step n makes version n + 1; a released one never changes. Keys compare by bytes. */
 export const MIGRATIONS: readonly string[] = [
   `CREATE TABLE records (collection text COLLATE "C" NOT NULL, key text COLLATE "C" NOT NULL, value text NOT NULL, revision bigint NOT NULL, sum bigint NOT NULL, PRIMARY KEY (collection, key));
    CREATE TABLE whole (id int PRIMARY KEY CHECK (id = 1), revision bigint NOT NULL, count bigint NOT NULL, tally bigint NOT NULL, sum bigint NOT NULL);
    INSERT INTO whole VALUES (1, 0, 0, 0, ${wholeSum(NOTHING)});`,
 ];
 
-/**
- * Brings the schema to the newest version in one transaction; nodes that do it at the same time wait for each other.
- * Resolves with null, or with the version where it is of one that is not known here.
- */
+/** Migrates in one transaction; concurrent nodes wait. Resolves with null, or with a version that is not known. */
 export async function migrate(connection: ClientBase, schema: string): Promise<number | null> {
   const versions = `${quoted(schema)}.version`;
   await connection.query('BEGIN');
@@ -67,10 +61,7 @@ export interface PostgresOptions {
   readonly clock: Clock;
 }
 
-/**
- * The connections to one database, of which the tables are at their newest version. Made when first needed, and anew
- * after a failure: while a database is away each caller gets an error, and the next one tries again.
- */
+/** Connections to a migrated database, made when needed and anew after a failure: each caller tries again. */
 export class PostgresPool {
   readonly #options: PostgresOptions;
   #opening: Promise<Pool> | null = null;

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Message } from '../model/message.ts';
+import { progressToken, subscriptionId } from './body.ts';
 import { editObject, elementsChange, metaChange } from './edit-object.ts';
 import { text } from './fields.ts';
-import { progressToken, subscriptionId } from './meta.ts';
 import { isScanFailure, scanMessage } from './scan.ts';
 import { splice, spliceMessage } from './splice.ts';
 

@@ -8,7 +8,7 @@ import { FakeClock } from '../../test/support/fake-clock.ts';
 import type { TaskRecord } from '../model/ports.ts';
 import { Logger } from '../telemetry/logger.ts';
 import { StateFile } from './state-file.ts';
-import { SqliteTaskRecords } from './task-records.ts';
+import { SqliteTaskRecords } from './structured-records.ts';
 
 const RECORD: TaskRecord = {
   key: 'k',

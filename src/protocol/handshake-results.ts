@@ -1,0 +1,163 @@
+import type { ClientProfile } from '../model/client-profile.ts';
+import { LATEST_STATELESS, type Message, type Revision, STATELESS_REVISIONS } from '../model/message.ts';
+import type { HandshakeResult } from '../model/server-catalog.ts';
+import { bodyField, bodyString } from './body.ts';
+import { request } from './compose.ts';
+import { type Change, editObject, metaChange } from './edit-object.ts';
+import {
+  decodeString,
+  elements,
+  entries,
+  field,
+  fieldAt,
+  fields,
+  isObject,
+  stringValue,
+  text,
+  whole,
+} from './fields.ts';
+import { SERVER_INFO_KEY } from './meta-keys.ts';
+import { clientMeta } from './stateless/to-stateless.ts';
+import { tasksToStateful, tasksToStateless, withoutTasks } from './tasks/extension.ts';
+
+/** What replaces the server's own words in a handshake's result. JSON texts, but for `instructions`. */
+export interface HandshakeOverrides {
+  readonly serverInfo?: string;
+  readonly capabilities?: string;
+  /** Decoded text; null takes them away. */
+  readonly instructions?: string | null;
+}
+
+interface DiscoverOverrides extends HandshakeOverrides {
+  readonly supportedVersions?: readonly string[];
+  readonly ttlMs?: number;
+  readonly cacheScope?: 'public' | 'private';
+}
+
+/** For peers that must be named and did not say. */
+const UNNAMED = '{"name":"unknown","version":"0"}';
+
+/** `server/discover` towards a server, in the client's own words. `id` is a lexeme. */
+export function discoverRequest(id: string, client: Pick<ClientProfile, 'capabilities' | 'info'>): Message {
+  const said = clientMeta(client).filter(([, json]) => json !== null);
+  const meta = said.map(([key, json]) => `${JSON.stringify(key)}:${json}`).join(',');
+  return request('server/discover', id, `{"_meta":{${meta}}}`, 'stateless');
+}
+
+/** `initialize` in the client's own words, without tasks: neither kind has a meaning here. `id` is a lexeme. */
+export function initializeRequest(
+  id: string,
+  { capabilities, info }: Pick<ClientProfile, 'capabilities' | 'info'>,
+  revision: Revision,
+): Message {
+  const declared = `"capabilities":${withoutTasks(capabilities)},"clientInfo":${info ?? UNNAMED}`;
+  return request('initialize', id, `{"protocolVersion":"${revision}",${declared}}`, 'stateful');
+}
+
+/** `revision` is the newest one that the server and we both speak; our newest where the server names none of ours. */
+export function handshakeFromDiscover(result: Message): HandshakeResult {
+  const { bytes, bodyStart, bodyEnd } = result;
+  const versions = bodyField(result, 'supportedVersions');
+  const offered =
+    versions === null ? [] : Array.from(elements(bytes, versions.start, versions.end), (v) => stringValue(bytes, v));
+  const revision = STATELESS_REVISIONS.findLast((known) => offered.includes(known)) ?? LATEST_STATELESS;
+  return handshakeOf(result, 'stateless', revision, fieldAt(bytes, bodyStart, bodyEnd, ['_meta', SERVER_INFO_KEY]));
+}
+
+/** `revision` is what the server answered, known to us or not; empty where it said nothing. */
+export function handshakeFromInitialize(result: Message): HandshakeResult {
+  const revision = bodyString(result, 'protocolVersion') ?? '';
+  return handshakeOf(result, 'stateful', revision, bodyField(result, 'serverInfo'));
+}
+
+function handshakeOf(
+  result: Message,
+  era: HandshakeResult['era'],
+  revision: string,
+  serverInfo: ReturnType<typeof field>,
+): HandshakeResult {
+  const { bytes, bodyStart, bodyEnd } = result;
+  const [capabilities = null, instructions = null] = fields(bytes, bodyStart, bodyEnd, [
+    'capabilities',
+    'instructions',
+  ]);
+  return {
+    era,
+    revision,
+    // A copy: a hello is kept for as long as the connection, and must not keep the chunk it came in.
+    result: Buffer.from(result.body),
+    serverInfo: isObject(bytes, serverInfo) ? text(bytes, serverInfo) : null,
+    capabilities: isObject(bytes, capabilities) ? text(bytes, capabilities) : '{}',
+    instructions: stringValue(bytes, instructions),
+  };
+}
+
+/** The `server/discover` result for a stateless client. Only members of the other era are changed. */
+export function discoverResult(
+  { result, era, ...handshake }: HandshakeResult,
+  overrides: DiscoverOverrides = {},
+): Buffer {
+  const changes: Change[] = [];
+  let serverInfo = overrides.serverInfo ?? null;
+  if (era === 'stateful') {
+    serverInfo ??= handshake.serverInfo;
+    changes.push(['resultType', '"complete"'], ['supportedVersions', JSON.stringify(STATELESS_REVISIONS)]);
+    changes.push(['ttlMs', '0'], ['cacheScope', '"private"'], ['protocolVersion', null], ['serverInfo', null]);
+    changes.push(['capabilities', tasksToStateless(handshake.capabilities)]);
+  }
+  const meta = serverInfo === null ? null : metaChange(result, whole(result), [[SERVER_INFO_KEY, serverInfo]]);
+  if (meta !== null) changes.push(meta);
+  changes.push(...overridden(overrides));
+  const { supportedVersions, ttlMs, cacheScope } = overrides;
+  if (supportedVersions !== undefined) changes.push(['supportedVersions', JSON.stringify(supportedVersions)]);
+  if (ttlMs !== undefined) changes.push(['ttlMs', String(ttlMs)]);
+  if (cacheScope !== undefined) changes.push(['cacheScope', `"${cacheScope}"`]);
+  // Later changes of a member replace earlier ones.
+  return editObject(result, whole(result), [...new Map(changes.map((change) => [change[0], change])).values()]);
+}
+
+/** The `initialize` result for a stateful client in its revision. Only members of the other era are changed. */
+export function initializeResult(
+  handshake: HandshakeResult,
+  revision: Revision,
+  overrides: HandshakeOverrides = {},
+): Buffer {
+  const { result } = handshake;
+  const changes: Change[] = [['protocolVersion', JSON.stringify(revision)]];
+  if (handshake.era === 'stateful') {
+    if (overrides.serverInfo !== undefined) changes.push(['serverInfo', overrides.serverInfo]);
+  } else {
+    changes.push(['serverInfo', overrides.serverInfo ?? handshake.serverInfo ?? UNNAMED]);
+    changes.push(['supportedVersions', null], ['resultType', null], ['ttlMs', null], ['cacheScope', null]);
+    const meta = metaChange(result, whole(result), [[SERVER_INFO_KEY, null]]);
+    if (meta !== null) changes.push(meta);
+    if (overrides.capabilities === undefined)
+      changes.push(['capabilities', withExperimental(tasksToStateful(handshake.capabilities))]);
+  }
+  changes.push(...overridden(overrides));
+  return editObject(result, whole(result), changes);
+}
+
+/** The changes that the overrides ask for; `serverInfo` is placed by the era. */
+function overridden({ capabilities, instructions }: HandshakeOverrides): Change[] {
+  const changes: Change[] = capabilities === undefined ? [] : [['capabilities', capabilities]];
+  if (instructions === undefined) return changes;
+  return [...changes, ['instructions', instructions === null ? null : JSON.stringify(instructions)]];
+}
+
+/** These revisions have extensions under `experimental` only. They stay in their own place, too. */
+function withExperimental(capabilities: string): Buffer {
+  const bytes = Buffer.from(capabilities);
+  const extensions = field(bytes, 0, bytes.length, 'extensions');
+  if (!isObject(bytes, extensions)) return bytes;
+  const known = field(bytes, 0, bytes.length, 'experimental');
+  const experimental = isObject(bytes, known) ? bytes.subarray(known.start, known.end) : Buffer.from('{}');
+  const added: Change[] = [];
+  for (const { keyStart, keyEnd, valueStart, valueEnd } of entries(bytes, extensions.start, extensions.end)) {
+    const key = decodeString(bytes, keyStart, keyEnd);
+    if (key === null || field(experimental, 0, experimental.length, key) !== null) continue;
+    added.push([key, bytes.subarray(valueStart, valueEnd)]);
+  }
+  if (added.length === 0) return bytes;
+  return editObject(bytes, whole(bytes), [['experimental', editObject(experimental, whole(experimental), added)]]);
+}

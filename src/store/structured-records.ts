@@ -1,0 +1,120 @@
+import { deserialize, serialize } from 'node:v8';
+import type { KnownCatalogs, TaskRecord, TaskRecords } from '../model/ports.ts';
+import type { HandshakeResult, ServerCatalog } from '../model/server-catalog.ts';
+import type { StateFile } from './state-file.ts';
+
+/*
+ * Records in V8's structured form, because what servers wrote may be any bytes. A format is raised when the shape of its
+ * record, or what is let into it, changes; older records are then forgotten.
+ */
+
+const CATALOGS = { bucket: 'catalog', format: 3 };
+const TASKS = { bucket: 'task', format: 1 };
+/** Catalogues kept of one server: its definition and its kinds of client may change without end. */
+const MAX_OF_SERVER = 128;
+
+/** The handshake result is stored as `hello`. */
+type StoredCatalog = {
+  readonly format: number;
+  readonly identity: string;
+  readonly catalog: Omit<ServerCatalog, 'handshake'> & { readonly hello: HandshakeResult };
+};
+type StoredTask = { readonly format: number; readonly record: TaskRecord };
+
+export class SqliteKnownCatalogs implements KnownCatalogs {
+  readonly #state: StateFile;
+  /** Keys by server, least recently saved first. */
+  readonly #keys = new Map<string, Set<string>>();
+
+  constructor(state: StateFile) {
+    this.#state = state;
+  }
+
+  *load(): Iterable<ServerCatalog & { readonly identity: string }> {
+    for (const [key, catalog] of stored(this.#state, CATALOGS, catalogIn)) {
+      this.#note(catalog.server, key);
+      yield catalog;
+    }
+  }
+
+  save(identity: string, catalog: ServerCatalog): void {
+    const { handshake: hello, ...rest } = catalog;
+    const value: StoredCatalog = { format: CATALOGS.format, identity, catalog: { ...rest, hello } };
+    const key = `${catalog.server}\n${identity}\n${catalog.fingerprint}`;
+    this.#state.put(CATALOGS.bucket, key, serialize(value));
+    this.#keys.get(catalog.server)?.delete(key);
+    this.#note(catalog.server, key);
+  }
+
+  forget(server: string): void {
+    this.#keys.delete(server);
+    for (const key of this.#state.all(CATALOGS.bucket).keys()) {
+      if (key.startsWith(`${server}\n`)) this.#state.delete(CATALOGS.bucket, key);
+    }
+  }
+
+  #note(server: string, key: string): void {
+    const keys = this.#keys.get(server) ?? new Set();
+    this.#keys.set(server, keys.add(key));
+    if (keys.size <= MAX_OF_SERVER) return;
+    const oldest = keys.values().next().value!;
+    keys.delete(oldest);
+    this.#state.delete(CATALOGS.bucket, oldest);
+  }
+}
+
+export class SqliteTaskRecords implements TaskRecords {
+  readonly #state: StateFile;
+  readonly #known = new Set<string>();
+
+  constructor(state: StateFile) {
+    this.#state = state;
+  }
+
+  *load(): Iterable<TaskRecord> {
+    for (const [key, task] of stored(this.#state, TASKS, taskIn)) {
+      this.#known.add(key);
+      yield task;
+    }
+  }
+
+  /** A task is durable before its client gets its id (SEP-2663 §Task Creation). */
+  put(record: TaskRecord): void {
+    const value: StoredTask = { format: TASKS.format, record };
+    this.#state.put(TASKS.bucket, record.key, serialize(value));
+    if (this.#known.has(record.key)) return;
+    this.#known.add(record.key);
+    this.#state.flush();
+  }
+
+  delete(key: string): void {
+    if (this.#known.delete(key)) this.#state.delete(TASKS.bucket, key);
+  }
+}
+
+function catalogIn({ identity, catalog: { hello, ...catalog } }: StoredCatalog) {
+  return typeof catalog.server === 'string' ? { ...catalog, handshake: hello, identity } : null;
+}
+
+/** Buffers come back as plain byte arrays. */
+function taskIn({ record }: StoredTask, key: string): TaskRecord | null {
+  const answer = record.answer === null ? null : { ...record.answer, body: Buffer.from(record.answer.body) };
+  return record.key === key ? { ...record, description: Buffer.from(record.description), answer } : null;
+}
+
+/** The records of a bucket that can be read, by key; all others are deleted. */
+function* stored<S extends { readonly format: number }, T>(
+  state: StateFile,
+  { bucket, format }: typeof TASKS,
+  read: (stored: S, key: string) => T | null,
+): Generator<[string, T], void, undefined> {
+  for (const [key, value] of state.all(bucket)) {
+    let record: T | null = null;
+    try {
+      const found = deserialize(value) as S;
+      if (found.format === format) record = read(found, key);
+    } catch {}
+    if (record === null) state.delete(bucket, key);
+    else yield [key, record];
+  }
+}
