@@ -110,8 +110,8 @@ const FACTOR = /\[GlobalMemoryController\] factor ([\d.]+)/g;
 async function factorsAfter(what: string): Promise<string[]> {
   const program = `
     import { setFlagsFromString } from 'node:v8';
-    import { collectGarbage, dropKept, lend, letGo } from ${module('pooled-buffers.ts')};
-    const comesBy = () => letGo(lend(1024 * 1024));
+    import { collectGarbage, dropKept, letGo, takeBuffer } from ${module('pooled-buffers.ts')};
+    const comesBy = () => letGo(takeBuffer(1024 * 1024));
     ${what}
     setFlagsFromString('--trace-gc-verbose');
     for (let i = 0; i < 5; i++) collectGarbage('all');`;
@@ -130,7 +130,7 @@ test('while large bodies come by memory may grow to three times before V8 goes t
 
 test('before large bodies come, and when no body has needed them for a while, V8 grows the heap as it thinks right', async () => {
   // It reckons anew each time: at most four times, and a tenth where few objects are made.
-  for (const what of ['', 'lend(1024 * 1024);', 'comesBy(); dropKept();', 'comesBy(); dropKept(); dropKept();']) {
+  for (const what of ['', 'takeBuffer(1024 * 1024);', 'comesBy(); dropKept();', 'comesBy(); dropKept(); dropKept();']) {
     const factors = await factorsAfter(what);
     assert.ok(
       factors.some((factor) => factor !== '3.0'),
