@@ -1,12 +1,10 @@
-import type { BodyMode, ClientRequest, HttpClientPort, ResponseHandler } from '../../http/client/client-port.ts';
-import type { HeaderBlock } from '../../http/client/header-block.ts';
+import type { BodyMode, ClientRequest, ResponseHandler } from '../../http/client/client-port.ts';
 import type { HttpFailure } from '../../http/client/http-failure.ts';
 import type { ResponseHeaders } from '../../http/client/response-headers.ts';
-import type { Clock } from '../../model/clock.ts';
+import { backoffMs } from '../../model/clock.ts';
 import type { Flow } from '../../model/exchange.ts';
-import type { Random } from '../../model/random.ts';
 import { type SseEvent, SseParser } from '../../protocol/sse-parser.ts';
-import { type HttpLimits, reconnectDelayMs } from './http-wire.ts';
+import type { UrlTransport } from './http-wire.ts';
 
 /** The position in a stream: what a reconnect presents and how long it waits. Outlives the single HTTP response. */
 export interface StreamCursor {
@@ -15,8 +13,8 @@ export interface StreamCursor {
   retryMs: number | null;
 }
 
-export function newCursor(): StreamCursor {
-  return { lastEventId: null, retryMs: null };
+export function newCursor(lastEventId: string | null = null): StreamCursor {
+  return { lastEventId, retryMs: null };
 }
 
 /** What can be in a `Last-Event-ID` header; an id that cannot is of no use. */
@@ -46,17 +44,6 @@ export class HttpEvents {
   }
 }
 
-/** What the keepers of streams (listening, resumption) are built from. */
-export interface StreamDeps {
-  readonly client: HttpClientPort;
-  readonly path: string;
-  readonly block: () => HeaderBlock;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly limits: HttpLimits;
-  readonly maxMessageBytes: number;
-}
-
 /** How a GET stream ended. `refused`: never opened. `ended`: by the server, in order. `wrong`: not an event stream. */
 export type StreamEnd =
   | { readonly kind: 'refused'; readonly status: number; readonly headers: ResponseHeaders; readonly body: Buffer }
@@ -64,52 +51,73 @@ export type StreamEnd =
   | { readonly kind: 'failed'; readonly failure: HttpFailure }
   | { readonly kind: 'wrong'; readonly words: string };
 
-export interface EventStreamOwner {
-  opened(stream: HttpEventStream): void;
-  /** An event with data. `name` is `message` unless the server gave another. */
-  event(stream: HttpEventStream, data: Buffer, name: string): void;
-  /** An event over the limit was dropped. */
-  tooLarge(stream: HttpEventStream): void;
-  /** Once, unless the stream was aborted. */
-  ended(stream: HttpEventStream, end: StreamEnd): void;
-}
-
 const EMPTY = Buffer.alloc(0);
+/** Share of a delay that chance takes away. */
+const JITTER = 0.5;
 
-/** One GET of `text/event-stream`: a single HTTP response, without any reconnecting. The cursor outlives it. */
-export class HttpEventStream implements ResponseHandler, Flow {
-  readonly #owner: EventStreamOwner;
-  readonly #events: HttpEvents;
-  readonly #cursor: StreamCursor;
+/** GET of `text/event-stream`, one response after the other as the subclass opens them; each presents the cursor. */
+export abstract class HttpEventStream implements ResponseHandler, Flow {
+  protected readonly cursor: StreamCursor;
+  readonly #transport: UrlTransport;
+  #events: HttpEvents | null = null;
   #running: ClientRequest | null = null;
-  #status = 0;
-  #headers: ResponseHeaders | null = null;
-  #body: Buffer = EMPTY;
-  #wrong: string | null = null;
-  #open = false;
-  #over = false;
+  #wake: (() => void) | null = null;
+  /** What a response that is no stream ends with. */
+  #verdict: StreamEnd | null = null;
+  #aborted = false;
 
-  constructor(owner: EventStreamOwner, cursor: StreamCursor, maxEventBytes: number) {
-    this.#owner = owner;
-    this.#cursor = cursor;
-    this.#events = new HttpEvents(cursor, maxEventBytes, (data, name) => {
-      if (!this.#over) owner.event(this, data, name);
-    });
+  constructor(transport: UrlTransport, cursor: StreamCursor = newCursor()) {
+    this.#transport = transport;
+    this.cursor = cursor;
   }
 
-  /** Events of this response, empty ones included. */
-  get eventCount(): number {
-    return this.#events.count;
+  protected opened(): void {}
+
+  /** An event with data. `name` is `message` unless the server gave another. */
+  protected abstract event(data: Buffer, name: string): void;
+
+  /** An event over the limit was dropped. */
+  protected abstract tooLarge(): void;
+
+  /** Once for each response, unless the stream was aborted. */
+  protected abstract ended(end: StreamEnd): void;
+
+  /** Events of the last response, empty ones included. */
+  protected get eventCount(): number {
+    return this.#events?.count ?? 0;
   }
 
-  start(client: HttpClientPort, path: string, block: HeaderBlock): void {
-    const { lastEventId } = this.#cursor;
-    const headers = lastEventId === null ? [] : ['Last-Event-ID', encodeEventId(lastEventId)];
-    this.#running = client.request({ method: 'GET', path, block, headers, body: [] }, this);
+  protected get aborted(): boolean {
+    return this.#aborted;
   }
 
+  open(): void {
+    const { client, path, heads } = this.#transport;
+    const { lastEventId } = this.cursor;
+    // Event ids are UTF-8 text; a header takes their bytes (as browsers send `Last-Event-ID`).
+    const id = lastEventId === null ? null : Buffer.from(lastEventId, 'utf8').toString('latin1');
+    this.#wake = null;
+    this.#verdict = null;
+    this.#events = null;
+    const headers = id === null ? [] : ['Last-Event-ID', id];
+    this.#running = client.request({ method: 'GET', path, block: heads.stream, headers, body: [] }, this);
+  }
+
+  protected openIn(delayMs: number): void {
+    this.#wake = this.#transport.options.clock.after(delayMs, () => this.open());
+  }
+
+  /** Our own patience after so many attempts in vain, 0 for the first. */
+  protected backoffMs(attempt: number): number {
+    const { options, limits } = this.#transport;
+    const { reconnectMs: initialMs, reconnectMaxMs: maxMs } = limits;
+    return backoffMs({ initialMs, maxMs, jitter: JITTER }, attempt, options.random.unit());
+  }
+
+  /** For good: nothing is called after this. */
   abort(): void {
-    this.#over = true;
+    this.#aborted = true;
+    this.#wake?.();
     this.#running?.abort();
   }
 
@@ -122,166 +130,35 @@ export class HttpEventStream implements ResponseHandler, Flow {
   }
 
   head(status: number, headers: ResponseHeaders): BodyMode {
-    this.#status = status;
-    this.#headers = headers;
-    if (status !== 200) return 'whole';
-    if (headers.mediaType !== 'text/event-stream') {
-      this.#wrong = `the stream has content-type ${headers.mediaType || '(none)'}`;
+    if (status !== 200) {
+      this.#verdict = { kind: 'refused', status, headers, body: EMPTY };
       return 'whole';
     }
-    this.#open = true;
-    this.#owner.opened(this);
+    if (headers.mediaType !== 'text/event-stream') {
+      this.#verdict = { kind: 'wrong', words: `the stream has content-type ${headers.mediaType || '(none)'}` };
+      return 'whole';
+    }
+    this.#events = new HttpEvents(this.cursor, this.#transport.options.maxMessageBytes, (data, name) => {
+      if (!this.#aborted) this.event(data, name);
+    });
+    this.opened();
     return 'stream';
   }
 
   data(chunk: Buffer): void {
-    if (this.#over) return;
-    if (!this.#open) {
-      this.#body = chunk;
-      return;
+    if (this.#aborted) return;
+    if (this.#events === null) {
+      if (this.#verdict?.kind === 'refused') this.#verdict = { ...this.#verdict, body: chunk };
+    } else if (!this.#events.push(chunk) && !this.aborted) {
+      this.tooLarge();
     }
-    if (!this.#events.push(chunk) && !this.#isOver()) this.#owner.tooLarge(this);
   }
 
   end(): void {
-    if (!this.#over) this.#finish(this.#refusal() ?? { kind: 'ended' });
+    if (!this.#aborted) this.ended(this.#verdict ?? { kind: 'ended' });
   }
 
   error(failure: HttpFailure): void {
-    if (!this.#over) this.#finish(this.#refusal() ?? { kind: 'failed', failure });
+    if (!this.#aborted) this.ended(this.#verdict ?? { kind: 'failed', failure });
   }
-
-  /** The owner may have aborted while events were handed out. */
-  #isOver(): boolean {
-    return this.#over;
-  }
-
-  #refusal(): StreamEnd | null {
-    if (this.#wrong !== null) return { kind: 'wrong', words: this.#wrong };
-    if (this.#open || this.#headers === null) return null;
-    return { kind: 'refused', status: this.#status, headers: this.#headers, body: this.#body };
-  }
-
-  #finish(end: StreamEnd): void {
-    this.#over = true;
-    this.#owner.ended(this, end);
-  }
-}
-
-/** Event ids are UTF-8 text; a header takes their bytes (as browsers send `Last-Event-ID`). */
-function encodeEventId(id: string): string {
-  return Buffer.from(id, 'utf8').toString('latin1');
-}
-
-export interface ListeningOwner {
-  /** A message of the server's own, on no request's stream. */
-  heard(bytes: Buffer): void;
-  /** The stream is back, but what was said meanwhile could not be replayed. */
-  missed(): void;
-  /** The server refused the stream with a status that may concern the whole connection (400, 401, 404). */
-  doubtful(status: number, challenge: string | null): void;
-}
-
-/** A stream this long without a message still counts as a working one for the back-off. */
-const SETTLED_MS = 10_000;
-/** The server's `retry` is taken at its word, but not for more than this; less so when nothing ever comes of it. */
-const MIN_RETRY_MS = 20;
-const BARREN_RETRY_MS = 1_000;
-const IMPATIENT_ATTEMPTS = 3;
-
-/**
- * The stateful era's GET stream: what the server says outside any request (2025-11-25, listening for messages). A
- * server that offers none (405, or anything else that is no stream) is left alone. A lost stream comes back with the
- * last event id after the server's `retry`, or with back-off; for as long as the connection lives, for there is no
- * harm in waiting and nothing else would bring it back.
- */
-export class HttpListening implements EventStreamOwner {
-  readonly #owner: ListeningOwner;
-  readonly #deps: StreamDeps;
-  readonly #cursor: StreamCursor = newCursor();
-  #stream: HttpEventStream | null = null;
-  #wake: (() => void) | null = null;
-  #attempt = 0;
-  #openedAt = 0;
-  #wasOpen = false;
-  readonly #gap: boolean;
-  #closed = false;
-
-  /** `after`: the last event that another listener has heard; `gap`: what came since the other one is not known. */
-  constructor(owner: ListeningOwner, deps: StreamDeps, after: string | null = null, gap = false) {
-    this.#owner = owner;
-    this.#deps = deps;
-    this.#cursor.lastEventId = after;
-    this.#gap = gap;
-  }
-
-  get lastEventId(): string | null {
-    return this.#cursor.lastEventId;
-  }
-
-  open(): void {
-    if (this.#closed || this.#stream !== null) return;
-    const { client, path, block, maxMessageBytes } = this.#deps;
-    this.#stream = new HttpEventStream(this, this.#cursor, maxMessageBytes);
-    this.#stream.start(client, path, block());
-  }
-
-  close(): void {
-    this.#closed = true;
-    this.#wake?.();
-    this.#stream?.abort();
-    this.#stream = null;
-  }
-
-  opened(): void {
-    this.#openedAt = this.#deps.clock.now();
-    const replayed = this.#cursor.lastEventId !== null;
-    if ((this.#wasOpen || this.#gap) && !replayed) this.#owner.missed();
-    this.#wasOpen = true;
-  }
-
-  event(_stream: HttpEventStream, data: Buffer, name: string): void {
-    if (name !== 'message') return;
-    this.#attempt = 0;
-    this.#owner.heard(data);
-  }
-
-  /** Whatever it was, it is gone. */
-  tooLarge(): void {
-    this.#owner.missed();
-  }
-
-  ended(_stream: HttpEventStream, end: StreamEnd): void {
-    this.#stream = null;
-    if (this.#closed) return;
-    if (end.kind === 'refused' && !isTransient(end.status)) {
-      this.#closed = true;
-      const { status, headers } = end;
-      if (status === 400 || status === 401 || status === 404) {
-        this.#owner.doubtful(status, headers.get('www-authenticate') ?? null);
-      }
-      return;
-    }
-    if (end.kind === 'wrong' && !this.#wasOpen) return;
-    if (end.kind !== 'refused' && this.#deps.clock.now() - this.#openedAt >= SETTLED_MS) this.#attempt = 0;
-    this.#later();
-  }
-
-  #later(): void {
-    const { clock, limits, random } = this.#deps;
-    const ownMs = reconnectDelayMs(limits, this.#attempt, random.unit());
-    const { retryMs } = this.#cursor;
-    const leastMs = this.#attempt < IMPATIENT_ATTEMPTS ? MIN_RETRY_MS : Math.min(ownMs, BARREN_RETRY_MS);
-    const delayMs = retryMs === null ? ownMs : Math.max(retryMs, leastMs);
-    this.#attempt++;
-    this.#wake = clock.after(delayMs, () => {
-      this.#wake = null;
-      this.open();
-    });
-  }
-}
-
-/** Statuses that say nothing about whether the server has such a stream. 409: it believes that it is open elsewhere. */
-function isTransient(status: number): boolean {
-  return status === 408 || status === 409 || status === 429 || (status >= 500 && status !== 501);
 }

@@ -50,6 +50,11 @@ export function refusalOf(error: GatewayError): HttpRefusal | null {
   return typeof cause === 'object' && cause !== null && 'status' in cause ? (cause as HttpRefusal) : null;
 }
 
+/** `WWW-Authenticate`; null without one. */
+export function challengeIn(headers: ResponseHeaders): string | null {
+  return headers.get('www-authenticate') ?? null;
+}
+
 /** What the words and the judgement of an error need beside the response. */
 interface ErrorContext {
   readonly server: string;
@@ -70,8 +75,7 @@ export function refusalError(
   body: Buffer,
 ): GatewayError {
   const { server } = context;
-  const challenge = headers.get('www-authenticate') ?? null;
-  const cause: HttpRefusal = { status, challenge };
+  const cause: HttpRefusal = { status, challenge: challengeIn(headers) };
   const said = excerpt(body, context.secrets);
   const words = `${server}: mcp http status ${status}${said === '' ? '' : `: ${said}`}`;
   if (status === 401 || status === 403) {

@@ -8,65 +8,55 @@ import type {
 import type { HeaderBlock } from '../../http/client/header-block.ts';
 import type { ResponseHeaders } from '../../http/client/response-headers.ts';
 import type { Clock } from '../../model/clock.ts';
+import { challengeIn } from './http-refusal.ts';
 import type { HttpHeads } from './http-wire.ts';
 
 /** A longer body is not worth the socket that it would save. */
 const MAX_BODY_BYTES = 64 * 1024;
 
+type Done = (status: number, challenge: string | null) => void;
+
 /**
- * A request of which only the verdict counts: notifications, answers, DELETE, the session check. `done` is called
- * once, at the head or at the failure (status 0); the body is read off and dropped so that the socket can be used
- * again, unless the server opens an event stream, which nothing would listen to.
+ * A request of which only the verdict counts: `done` is called once, at the head or at the failure (status 0). The body
+ * is read off and dropped so that the socket can be used again, unless the server opens an event stream, which nothing
+ * would listen to.
  */
 class HttpStatusOnly implements ResponseHandler {
-  readonly #done: (status: number, challenge: string | null) => void;
-  #running: ClientRequest | null = null;
-  #finished = false;
-  #cut = false;
+  running: ClientRequest | null = null;
+  #done: Done | null;
   #bytes = 0;
 
-  constructor(done: (status: number, challenge: string | null) => void) {
+  constructor(done: Done) {
     this.#done = done;
   }
 
-  run(running: ClientRequest): void {
-    this.#running = running;
-  }
-
   head(status: number, headers: ResponseHeaders): BodyMode {
-    this.#cut = headers.mediaType === 'text/event-stream';
-    this.#tell(status, headers.get('www-authenticate') ?? null);
-    if (this.#cut) this.#running?.abort();
+    this.settle(status, challengeIn(headers));
+    if (headers.mediaType === 'text/event-stream') this.running?.abort();
     return 'stream';
   }
 
   data(chunk: Buffer): void {
     this.#bytes += chunk.length;
-    if (this.#bytes > MAX_BODY_BYTES) this.#running?.abort();
+    if (this.#bytes > MAX_BODY_BYTES) this.running?.abort();
   }
 
   end(): void {}
 
   error(): void {
-    this.#tell(0, null);
+    this.settle(0, null);
   }
 
-  /** As if it had failed. */
-  giveUp(): void {
-    this.#tell(0, null);
-    this.#running?.abort();
+  settle(status: number, challenge: string | null): void {
+    const done = this.#done;
+    this.#done = null;
+    done?.(status, challenge);
   }
 
   /** `done` is not called. */
   abort(): void {
-    this.#finished = true;
-    this.#running?.abort();
-  }
-
-  #tell(status: number, challenge: string | null): void {
-    if (this.#finished) return;
-    this.#finished = true;
-    this.#done(status, challenge);
+    this.#done = null;
+    this.running?.abort();
   }
 }
 
@@ -76,11 +66,9 @@ const PING = Buffer.from('{"jsonrpc":"2.0","id":"trunkline-session-check","metho
 const VERDICT_MS = 30_000;
 /** Posts without a verdict at once; a server that gives none does not get more of them. */
 const MAX_RUNNING = 256;
-/** What waits for its turn: hundreds of calls may be cancelled, or their questions answered, in one instant. */
+/** Hundreds of calls may be cancelled, or their questions answered, in one instant. */
 const MAX_WAITING = 4_096;
 const MAX_WAITING_BYTES = 16 * 1024 * 1024;
-
-type Done = (status: number, challenge: string | null) => void;
 
 /**
  * What a transport posts beside its requests: notifications, answers, the session's check and its end. No call has a
@@ -91,7 +79,7 @@ export class HttpSideRequests {
   readonly #path: string;
   readonly #heads: HttpHeads;
   readonly #clock: Clock;
-  /** How the time of each is called off. */
+  /** Each with how its deadline is called off. */
   readonly #running = new Map<HttpStatusOnly, () => void>();
   #waiting: { readonly request: HttpRequest; readonly done: Done }[] = [];
   #waitingBytes = 0;
@@ -148,8 +136,8 @@ export class HttpSideRequests {
         stop();
         resolve();
       };
-      if (endSession)
-        this.#run({ method: 'DELETE', path: this.#path, block: this.#heads.stream, headers: [], body: [] });
+      const block = this.#heads.stream;
+      if (endSession) this.#run({ method: 'DELETE', path: this.#path, block, headers: [], body: [] }, () => {});
     });
     this.stop();
   }
@@ -159,26 +147,27 @@ export class HttpSideRequests {
     this.#checks = null;
     this.#waiting = [];
     this.#waitingBytes = 0;
-    for (const [running, disarm] of this.#running) {
+    for (const [side, disarm] of this.#running) {
       disarm();
-      running.abort();
+      side.abort();
     }
     this.#running.clear();
   }
 
-  #run(request: HttpRequest, done?: Done): void {
+  #run(request: HttpRequest, done: Done): void {
     const side = new HttpStatusOnly((status, challenge) => {
       this.#running.get(side)?.();
       this.#running.delete(side);
-      done?.(status, challenge);
+      done(status, challenge);
       this.#next();
       if (this.#running.size === 0) this.#whenIdle?.();
     });
-    this.#running.set(
-      side,
-      this.#clock.after(VERDICT_MS, () => side.giveUp()),
-    );
-    side.run(this.#client.request(request, side));
+    const disarm = this.#clock.after(VERDICT_MS, () => {
+      side.settle(0, null);
+      side.abort();
+    });
+    this.#running.set(side, disarm);
+    side.running = this.#client.request(request, side);
   }
 
   /** Not by recursion: where nothing can be sent, each of thousands fails at once. */
@@ -195,7 +184,5 @@ export class HttpSideRequests {
 }
 
 function lengthOf(body: readonly Buffer[]): number {
-  let bytes = 0;
-  for (const part of body) bytes += part.length;
-  return bytes;
+  return body.reduce((bytes, part) => bytes + part.length, 0);
 }

@@ -1,41 +1,156 @@
-import type { HttpClientPort } from '../../http/client/client-port.ts';
 import type { ResponseHeaders } from '../../http/client/response-headers.ts';
-import type { Flow } from '../../model/exchange.ts';
-import { GatewayError } from '../../model/gateway-error.ts';
-import { sweptDefinition } from '../../model/swept-definition.ts';
-import { HttpDisowned } from './http-disowned.ts';
-import { HttpListening, type ListeningOwner, type StreamDeps } from './http-event-stream.ts';
-import type { HttpPost } from './http-post.ts';
-import { isServerAnswer, refusalError } from './http-refusal.ts';
-import { HttpReplies, type RepliesOwner } from './http-replies.ts';
-import { HttpSideRequests } from './http-side-requests.ts';
-import {
-  clientFor,
-  declaredHeaders,
-  HTTP_LIMITS,
-  HttpHeads,
-  type HttpLimits,
-  type HttpTransportOptions,
-  isSessionId,
-  parseServerUrl,
-} from './http-wire.ts';
-import type {
-  ClosedReason,
-  CloseReason,
-  NegotiatedFacts,
-  Outgoing,
-  Transport,
-  TransportReceiver,
-} from './transport.ts';
+import type { GatewayError } from '../../model/gateway-error.ts';
+import { HttpEventStream, newCursor, type StreamCursor, type StreamEnd } from './http-event-stream.ts';
+import { challengeIn, isAnswer, isServerAnswer } from './http-refusal.ts';
+import { type HttpPost, MAY_HAVE_RUN, type PostReply, PostTransport } from './post-transport.ts';
+import type { ClosedReason, NegotiatedFacts, Outgoing } from './transport.ts';
 
-const ACCEPT = 'application/json, text/event-stream';
+/** A stream this long without a message still counts as a working one for the back-off. */
+const SETTLED_MS = 10_000;
+/** The server's `retry` is taken at its word, but not for more than this; less so when nothing ever comes of it. */
+const MIN_RETRY_MS = 20;
+const BARREN_RETRY_MS = 1_000;
+const IMPATIENT_ATTEMPTS = 3;
+
+/**
+ * The stateful era's GET stream: what the server says outside any request (2025-11-25, listening for messages). A
+ * server that offers none (405, or anything else that is no stream) is left alone. A lost stream comes back with the
+ * last event id after the server's `retry`, or with back-off; for as long as the connection lives, for there is no
+ * harm in waiting and nothing else would bring it back.
+ */
+class HttpListening extends HttpEventStream {
+  readonly #transport: HttpTransport;
+  #attempt = 0;
+  /** Null while it never was. */
+  #openedAt: number | null = null;
+  readonly #gap: boolean;
+
+  /** `after`: the last event that another listener has heard; `gap`: what came since the other one is not known. */
+  constructor(transport: HttpTransport, after: string | null, gap: boolean) {
+    super(transport, newCursor(after));
+    this.#transport = transport;
+    this.#gap = gap;
+  }
+
+  get lastEventId(): string | null {
+    return this.cursor.lastEventId;
+  }
+
+  protected override opened(): void {
+    const replayed = this.lastEventId !== null;
+    if ((this.#openedAt !== null || this.#gap) && !replayed) this.tooLarge();
+    this.#openedAt = this.#transport.options.clock.now();
+  }
+
+  protected event(data: Buffer, name: string): void {
+    if (name !== 'message') return;
+    this.#attempt = 0;
+    this.#transport.receiver.received(data, 0);
+  }
+
+  /** Whatever it was, it is gone. */
+  protected tooLarge(): void {
+    this.#transport.receiver.missed?.();
+  }
+
+  protected ended(end: StreamEnd): void {
+    if (end.kind === 'refused' && !isTransient(end.status)) {
+      this.#transport.notListening(end.status, challengeIn(end.headers));
+      return;
+    }
+    if (end.kind === 'wrong' && this.#openedAt === null) return;
+    const openMs = this.#transport.options.clock.now() - (this.#openedAt ?? 0);
+    if (end.kind !== 'refused' && openMs >= SETTLED_MS) this.#attempt = 0;
+    const ownMs = this.backoffMs(this.#attempt);
+    const leastMs = this.#attempt < IMPATIENT_ATTEMPTS ? MIN_RETRY_MS : Math.min(ownMs, BARREN_RETRY_MS);
+    const { retryMs } = this.cursor;
+    this.#attempt++;
+    this.openIn(retryMs === null ? ownMs : Math.max(retryMs, leastMs));
+  }
+}
+
+/** Statuses that say nothing about whether the server has such a stream. 409: it believes that it is open elsewhere. */
+function isTransient(status: number): boolean {
+  return status === 408 || status === 409 || status === 429 || (status >= 500 && status !== 501);
+}
+
+/** Least time between two polls that both brought something, whatever the server's `retry` says. */
+const MIN_POLL_MS = 20;
+
+/**
+ * The rest of one reply stream whose connection ended before the answer: fetched by GET with `Last-Event-ID`, as
+ * often as the server closes again (2025-11-25, resumability; servers may close at will and expect this polling).
+ * The server's `retry` is respected. It is given up when several reconnects in a row do not lead to a stream; how
+ * long all of it may take is the caller's deadline, by `abort`.
+ */
+class HttpResumption extends HttpEventStream {
+  readonly waiting = false;
+  readonly #transport: HttpTransport;
+  readonly #request: number;
+  /** Reconnects in a row without a stream, and without an event. */
+  #failures = 0;
+  #barren = 0;
+
+  constructor(transport: HttpTransport, request: number, cursor: StreamCursor) {
+    super(transport, cursor);
+    this.#transport = transport;
+    this.#request = request;
+    this.#poll(0);
+  }
+
+  protected override opened(): void {
+    this.#failures = 0;
+  }
+
+  protected event(data: Buffer, name: string): void {
+    if (name !== 'message') return;
+    const last = isAnswer(data);
+    this.#transport.receiver.received(data, this.#request);
+    if (!last || this.aborted) return;
+    this.abort();
+    this.#transport.forget(this.#request);
+  }
+
+  protected tooLarge(): void {
+    this.abort();
+    this.#transport.loseTooLarge(this.#request);
+  }
+
+  protected ended(end: StreamEnd): void {
+    const { limits } = this.#transport;
+    if (end.kind === 'refused' && end.status < 500 && end.status !== 429) {
+      this.#transport.notResumed(end.status);
+      // The transport may have ended just now, and this request with it.
+      if (!this.aborted) this.#lose(`could not be resumed (mcp http status ${end.status})`);
+      return;
+    }
+    if (end.kind === 'wrong') {
+      this.#lose(end.words);
+      return;
+    }
+    this.#barren = this.eventCount > 0 ? 0 : this.#barren + 1;
+    if (end.kind === 'ended' || ++this.#failures < limits.resumeAttempts) this.#poll(limits.reconnectMs);
+    else this.#lose(`${this.#failures} reconnects failed`, end.kind === 'failed' ? end.failure : undefined);
+  }
+
+  #poll(usualMs: number): void {
+    const leastMs = this.#barren === 0 ? MIN_POLL_MS : this.backoffMs(this.#barren - 1);
+    this.openIn(Math.max(this.cursor.retryMs ?? usualMs, leastMs));
+  }
+
+  #lose(words: string, cause?: unknown): void {
+    const whole = `the reply stream broke off and ${words}; ${MAY_HAVE_RUN}`;
+    this.#transport.lose(this.#request, this.#transport.error('UNKNOWN', whole, cause));
+  }
+}
+
 const INITIALIZED = 'notifications/initialized';
-const NONE: readonly string[] = [];
 const FROM_NOW = { after: null, gap: false };
+const SESSION_ID = /^[\x21-\x7e]{1,1024}$/;
 
-interface PendingMessage {
-  readonly parts: readonly Buffer[];
-  readonly outgoing: Outgoing;
+/** Whether a server's session id is one we take and repeat: visible ASCII (2025-11-25, session management). */
+function isSessionId(text: string | undefined): text is string {
+  return text !== undefined && SESSION_ID.test(text);
 }
 
 /**
@@ -48,155 +163,101 @@ interface PendingMessage {
  * Stateless era (2026-07-28): none of that; what the wire repeats comes with each message, and abandoning a request
  * closes its stream, which is its cancellation.
  *
- * When the server disowns the session (404) or the credentials (401), the connection ends; see `HttpDisowned` for
- * what becomes of the other requests. Outcomes: refused with 4xx was not executed; whatever else went out and brought
- * no answer is UNKNOWN. Nothing here limits how long a call may take.
+ * When the server disowns the session (404) or the credentials (401), the connection ends. Requests under way most
+ * likely get the same word, which makes them safe to retry: they are waited for, briefly, and all these losses are
+ * reported together at the end, so that a retry makes a new connection. Outcomes: refused with 4xx was not executed;
+ * whatever else went out and brought no answer is UNKNOWN. Nothing here limits how long a call may take.
  */
-export class HttpTransport implements Transport, ListeningOwner, RepliesOwner {
+export class HttpTransport extends PostTransport {
   readonly kind = 'http';
-  readonly pid = null;
-  readonly streamPerRequest = true;
-  readonly #options: HttpTransportOptions;
-  readonly #limits: HttpLimits;
-  readonly #secrets: readonly string[];
-  readonly #disowned: HttpDisowned;
-  #receiver!: TransportReceiver;
-  #client!: HttpClientPort;
-  #heads!: HttpHeads;
-  #side!: HttpSideRequests;
-  #replies!: HttpReplies;
-  #streams!: StreamDeps;
+  readonly takesStreams = true;
   #era: 'stateful' | 'stateless' | null = null;
   #initialized = false;
   #listening: HttpListening | null = null;
   /** Where to begin when it listens; null while it is not to. */
   #from: { readonly after: string | null; readonly gap: boolean } | null = FROM_NOW;
   /** What waits for `notifications/initialized` to be taken; null when nothing has to wait. */
-  #waiting: PendingMessage[] | null = null;
+  #waiting: { readonly parts: readonly Buffer[]; readonly outgoing: Outgoing }[] | null = null;
   #stopWaiting: (() => void) | null = null;
-  #state: 'new' | 'open' | 'dead' | 'closed' = 'new';
-  #closing: Promise<void> | null = null;
-
-  constructor(options: HttpTransportOptions) {
-    this.#options = options;
-    this.#limits = options.limits === undefined ? HTTP_LIMITS : { ...HTTP_LIMITS, ...options.limits };
-    this.#secrets = sweptDefinition(options.spec).secrets;
-    this.#disowned = new HttpDisowned(options.clock, this.#limits.settleMs, (reason) => this.#end(reason));
-  }
-
-  async open(receiver: TransportReceiver): Promise<void> {
-    const { server, spec, clock, random, maxMessageBytes } = this.#options;
-    if (this.#state !== 'new') throw this.#notSent('the connection was opened before');
-    const url = parseServerUrl(server, spec.url);
-    this.#heads = new HttpHeads(declaredHeaders(server, spec), ACCEPT);
-    this.#receiver = receiver;
-    this.#client = clientFor(this.#options, url);
-    const path = url.pathname + url.search;
-    const block = (): HttpHeads['stream'] => this.#heads.stream;
-    this.#streams = { client: this.#client, path, block, clock, random, limits: this.#limits, maxMessageBytes };
-    this.#side = new HttpSideRequests(this.#client, path, this.#heads, clock);
-    const resumable = (): boolean => this.#era !== 'stateless';
-    this.#replies = new HttpReplies(this, { ...this.#streams, server, takesStreams: true, resumable });
-    this.#state = 'open';
-  }
+  /** Losses to be reported when the connection, which is disowned, ends. */
+  #losses: Map<number, GatewayError> | null = null;
+  #stopSettling: (() => void) | null = null;
 
   send(parts: readonly Buffer[], outgoing: Outgoing): void {
     if (this.#waiting !== null) this.#waiting.push({ parts, outgoing });
     else this.#dispatch(parts, outgoing);
   }
 
-  abandon(request: number): void {
-    if (this.#state !== 'open') return;
+  override abandon(request: number): void {
     this.#waiting = this.#waiting?.filter(({ outgoing }) => outgoing.request !== request) ?? null;
-    this.#disowned.forget(request);
-    this.#replies.abandon(request);
-  }
-
-  flow(request: number): Flow | null {
-    return this.#replies.flow(request);
+    this.#losses?.delete(request);
+    super.abandon(request);
   }
 
   negotiated(facts: NegotiatedFacts): void {
-    if (this.#state !== 'open') return;
+    if (this.state !== 'open') return;
     this.#era = facts.era;
     if (facts.silent === true) this.#from = null;
     // The header came with 2025-06-18; revisions are dates, so they compare as text.
-    this.#heads.revision(facts.revision >= '2025-06-18' ? facts.revision : null);
+    this.heads.revision(facts.revision >= '2025-06-18' ? facts.revision : null);
     if (facts.era === 'stateless') {
-      this.#heads.session(null);
-    } else if (facts.resumeSessionId !== undefined && isSessionId(facts.resumeSessionId)) {
-      this.#heads.session(facts.resumeSessionId);
+      this.heads.session(null);
+    } else if (isSessionId(facts.resumeSessionId)) {
+      this.heads.session(facts.resumeSessionId);
       this.#initialized = true;
     }
     this.#listen();
   }
 
   listen(after: string | null, gap: boolean): void {
-    this.#from = after === null && !gap ? FROM_NOW : { after, gap };
-    if (this.#state === 'open') this.#listen();
+    this.#from = { after, gap };
+    if (this.state === 'open') this.#listen();
   }
 
   silence(): string | null {
     const listening = this.#listening;
     this.#from = null;
     this.#listening = null;
-    listening?.close();
+    listening?.abort();
     return listening?.lastEventId ?? null;
   }
 
-  stderrTail(): string {
-    return '';
+  #listen(): void {
+    if (this.#era !== 'stateful' || !this.#initialized || this.#listening !== null || this.#from === null) return;
+    if (this.disowned !== null) return;
+    this.#listening = new HttpListening(this, this.#from.after, this.#from.gap);
+    this.#listening.open();
   }
 
-  close(how: CloseReason): Promise<void> {
-    this.#closing ??= this.#close(how);
-    return this.#closing;
-  }
-
-  async #close(how: CloseReason): Promise<void> {
-    const was = this.#state;
-    if (was !== 'open') {
-      this.#state = 'closed';
-      return;
+  /** The server refused the GET stream with a status that may concern the whole connection. */
+  notListening(status: number, challenge: string | null): void {
+    if (status === 401) this.#disown({ kind: 'auth_required', challenge });
+    // A server without such a stream says 405, or what its router says; or the session is gone. It can tell which.
+    else if ((status === 400 || status === 404) && this.hasSession) {
+      this.side.checkSession((alive) => alive || this.#disown({ kind: 'session_lost' }));
     }
-    const disowned = this.#disowned.reason !== null;
-    this.#stop('was closed');
-    this.#state = 'closed';
-    if (how !== 'interrupt' && !disowned) {
-      await this.#side.finish(how === 'remove' && this.#hasSession, this.#limits.closeMs);
-    }
-    this.#side.stop();
-    this.#client.close();
   }
 
   #dispatch(parts: readonly Buffer[], outgoing: Outgoing): void {
     const { request, method, headers } = outgoing;
-    if (this.#state !== 'open' || this.#disowned.reason !== null) {
-      this.#refuse(request);
-      return;
+    if (this.state !== 'open') {
+      this.refuse(request);
+    } else if (this.disowned !== null) {
+      if (request > 0) this.#loseLater(request, this.error('NOT_SENT', 'the connection has ended'));
+    } else if (request > 0) {
+      this.post(parts, outgoing);
+    } else {
+      if (method === INITIALIZED) this.#holdBack();
+      const done = (status: number, challenge: string | null): void => this.#posted(method, status, challenge);
+      this.side.post(parts, this.heads.post(headers), headers ?? [], done);
     }
-    const block = this.#heads.post(headers);
-    if (request > 0) {
-      this.#replies.start(parts, outgoing, block, headers ?? NONE, this.#heads.sessionId);
-      return;
-    }
-    if (method === INITIALIZED) this.#holdBack();
-    this.#side.post(parts, block, headers ?? NONE, (status, challenge) => this.#posted(method, status, challenge));
-  }
-
-  /** For a request that cannot be sent any more. Before the end it is held, so that its retry meets what comes next. */
-  #refuse(request: number): void {
-    if (request === 0 || this.#state === 'closed') return;
-    const error = this.#notSent('the connection has ended');
-    if (this.#state === 'open') this.#disowned.hold(request, error);
-    else this.#receiver?.lost(request, error);
   }
 
   // What must not overtake `notifications/initialized`: some servers of the stateful era refuse it (basic/lifecycle).
 
   #holdBack(): void {
     this.#waiting = [];
-    this.#stopWaiting = this.#options.clock.after(this.#limits.initializedMs, () => this.#goOn());
+    this.#stopWaiting = this.options.clock.after(this.limits.initializedMs, () => this.#goOn());
   }
 
   #goOn(): void {
@@ -208,54 +269,45 @@ export class HttpTransport implements Transport, ListeningOwner, RepliesOwner {
   }
 
   #posted(method: string, status: number, challenge: string | null): void {
-    if (this.#state !== 'open') return;
+    if (this.state !== 'open') return;
     if (status === 401) this.#disown({ kind: 'auth_required', challenge });
-    else if (status === 404 && this.#hasSession) this.#disown({ kind: 'session_lost' });
+    else if (status === 404 && this.hasSession) this.#disown({ kind: 'session_lost' });
     if (method !== INITIALIZED) return;
     this.#initialized = true;
     this.#listen();
     if (this.#waiting !== null) this.#goOn();
   }
 
-  get #hasSession(): boolean {
-    return this.#era !== 'stateless' && this.#heads.sessionId !== null;
+  protected override get hasSession(): boolean {
+    return this.#era !== 'stateless' && this.heads.sessionId !== null;
   }
 
-  // What becomes of requests (`RepliesOwner`).
-
-  received(bytes: Buffer, request: number): void {
-    this.#receiver.received(bytes, request);
+  protected override resumption(request: number, cursor: StreamCursor): PostReply | null {
+    return this.#era === 'stateless' ? null : new HttpResumption(this, request, cursor);
   }
 
-  lost(request: number, error: GatewayError): void {
-    this.#receiver.lost(request, error);
-  }
-
-  began(post: HttpPost, headers: ResponseHeaders): void {
+  override began(post: HttpPost, headers: ResponseHeaders): void {
     if (post.method !== 'initialize') return;
     const id = headers.get('mcp-session-id');
-    if (id === undefined || !isSessionId(id)) return;
-    this.#heads.session(id);
-    this.#receiver.sessionId?.(id);
+    if (!isSessionId(id)) return;
+    this.heads.session(id);
+    this.receiver.sessionId?.(id);
   }
 
   refused(post: HttpPost, body: Buffer): void {
-    const { status, request } = post;
-    const { server, clock } = this.#options;
+    const { status, request, sessionId } = post;
     const headers = post.headers!;
-    const secrets = post.sessionId === null ? this.#secrets : [post.sessionId, ...this.#secrets];
-    const error = refusalError({ server, secrets, wallMs: clock.wall() }, status, headers, body);
-    const challenge = headers.get('www-authenticate') ?? null;
+    const error = this.refusal(status, headers, body, sessionId);
     const answer = isServerAnswer(status, headers, body, request) ? body : null;
-    const inSession = post.sessionId !== null && this.#era !== 'stateless';
+    const inSession = sessionId !== null && this.#era !== 'stateless';
     if (status === 401 || (status === 403 && this.#era === null && answer === null)) {
-      this.#disownWith(post, error, { kind: 'auth_required', challenge });
+      this.#disownWith(post, error, { kind: 'auth_required', challenge: challengeIn(headers) });
     } else if (status === 404 && inSession) {
       this.#disownWith(post, error, { kind: 'session_lost' });
     } else if (status === 400 && inSession) {
       // Some servers say 400 where the specification says 404: only the server itself can tell which is meant.
       post.undecided = true;
-      this.#side.checkSession((alive) => {
+      this.side.checkSession((alive) => {
         if (alive) this.#settle(post, error, answer);
         else this.#disownWith(post, error, { kind: 'session_lost' });
       });
@@ -265,85 +317,58 @@ export class HttpTransport implements Transport, ListeningOwner, RepliesOwner {
   }
 
   #settle(post: HttpPost, error: GatewayError, answer: Buffer | null): void {
-    if (!this.#replies.take(post)) return;
-    if (answer === null) this.#receiver.lost(post.request, error);
-    else this.#receiver.received(answer, post.request);
+    if (!this.take(post)) return;
+    if (answer === null) this.receiver.lost(post.request, error);
+    else this.receiver.received(answer, post.request);
     this.settled();
   }
 
+  /** Called before the loss is reported. */
   notResumed(status: number): void {
-    if (status === 404 && this.#hasSession) this.#disown({ kind: 'session_lost' });
+    if (status === 404 && this.hasSession) this.#disown({ kind: 'session_lost' });
   }
 
-  settled(): void {
-    if (this.#disowned.reason !== null) this.#disowned.settled(this.#replies.waiting);
-  }
-
-  // The GET stream (`ListeningOwner`).
-
-  #listen(): void {
-    if (this.#era !== 'stateful' || !this.#initialized || this.#listening !== null || this.#from === null) return;
-    if (this.#disowned.reason !== null) return;
-    const { after, gap } = this.#from;
-    this.#listening = new HttpListening(this, this.#streams, after, gap);
-    this.#listening.open();
-  }
-
-  heard(bytes: Buffer): void {
-    this.#receiver.received(bytes, 0);
-  }
-
-  missed(): void {
-    this.#receiver.missed?.();
-  }
-
-  doubtful(status: number, challenge: string | null): void {
-    if (status === 401) this.#disown({ kind: 'auth_required', challenge });
-    // A server without such a stream says 405, or what its router says; or the session is gone. It can tell which.
-    else if (this.#hasSession) this.#side.checkSession((alive) => alive || this.#disown({ kind: 'session_lost' }));
-  }
-
-  // The end.
-
-  #disown(reason: ClosedReason): void {
-    if (this.#state === 'open') this.#disowned.begin(reason, this.#replies.waiting);
+  #loseLater(request: number, error: GatewayError): void {
+    this.#losses ??= new Map();
+    this.#losses.set(request, error);
   }
 
   #disownWith(post: HttpPost, error: GatewayError, reason: ClosedReason): void {
-    if (!this.#replies.take(post)) return;
-    this.#disowned.hold(post.request, error);
+    if (!this.take(post)) return;
+    this.#loseLater(post.request, error);
     this.#disown(reason);
   }
 
-  #end(reason: ClosedReason): void {
-    if (this.#state !== 'open') return;
-    this.#stop(reason.kind === 'session_lost' ? 'ended with its session' : 'ended with its credentials');
-    this.#side.stop();
-    this.#client.close();
-    this.#receiver.closed(reason);
+  /** The first reason counts. */
+  #disown(reason: ClosedReason): void {
+    if (this.state !== 'open') return;
+    this.disowned ??= reason;
+    this.settled();
   }
 
-  /** Ends everything that runs and tells of every request that it is lost. */
-  #stop(what: string): void {
-    this.#state = 'dead';
-    this.#listening?.close();
+  /** Each word of the server that comes gives the others more time. */
+  protected override settled(): void {
+    const reason = this.disowned;
+    if (reason === null || this.state !== 'open') return;
+    this.#stopSettling?.();
+    this.#stopSettling = null;
+    if (!this.waiting) this.end(reason);
+    else this.#stopSettling = this.options.clock.after(this.limits.settleMs, () => this.end(reason));
+  }
+
+  protected stop(what: string): void {
+    this.state = 'dead';
+    this.#listening?.abort();
     this.#stopWaiting?.();
+    this.#stopSettling?.();
     const waiting = this.#waiting ?? [];
     this.#waiting = null;
-    const inFlight = this.#replies.stop();
-    for (const [request, error] of this.#disowned.take()) this.#receiver.lost(request, error);
-    const { server } = this.#options;
-    for (const request of inFlight) {
-      const words = `${server}: the connection ${what} before the answer; the request was sent and may have run`;
-      this.#receiver.lost(request, new GatewayError('UNKNOWN', words, { server }));
-    }
+    for (const [request, error] of this.#losses ?? []) this.receiver.lost(request, error);
+    this.#losses = null;
+    this.loseAll(`the connection ${what} before the answer; ${MAY_HAVE_RUN}`);
     for (const { outgoing } of waiting) {
-      if (outgoing.request > 0) this.#receiver.lost(outgoing.request, this.#notSent(`the connection ${what}`));
+      if (outgoing.request === 0) continue;
+      this.receiver.lost(outgoing.request, this.error('NOT_SENT', `the connection ${what}`));
     }
-  }
-
-  #notSent(words: string): GatewayError {
-    const { server } = this.#options;
-    return new GatewayError('NOT_SENT', `${server}: ${words}`, { server });
   }
 }

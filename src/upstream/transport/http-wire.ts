@@ -1,58 +1,38 @@
 import type { HttpClientPort } from '../../http/client/client-port.ts';
 import { encodeHeaders, HeaderBlock } from '../../http/client/header-block.ts';
-import { backoffMs, type Clock } from '../../model/clock.ts';
+import type { HttpFailure } from '../../http/client/http-failure.ts';
+import type { ResponseHeaders } from '../../http/client/response-headers.ts';
+import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Random } from '../../model/random.ts';
 import { revealed } from '../../model/secret.ts';
 import type { HttpSpec } from '../../model/server.ts';
+import { sweptDefinition } from '../../model/swept-definition.ts';
+import { failureError, refusalError } from './http-refusal.ts';
+import type { TransportReceiver } from './transport.ts';
 
 /**
  * Time constants of the HTTP wires. None of them bounds how long a call may take: that is the call's deadline alone.
  * Connecting (5 s), a head once begun (10 s) and a pause within a JSON body (30 s) are bounded by the HTTP client.
  */
-export interface HttpLimits {
+export const HTTP_LIMITS = {
   /** A stream that carried its answer and was not ended by the server is cut after this. */
-  readonly lingerMs: number;
-  /** After the server disowned session or credentials, the others' verdicts may be this far apart. */
-  readonly settleMs: number;
-  /** `notifications/initialized` goes ahead of everything else; what follows waits for its acceptance this long. */
-  readonly initializedMs: number;
-  /** DELETE of the session, and what is still being posted, at close. */
-  readonly closeMs: number;
-  /** Back-off of stream reconnects where the server named no `retry`; doubled each time, with jitter. */
-  readonly reconnectMs: number;
-  readonly reconnectMaxMs: number;
-  /** Reconnects of one broken reply stream in a row that bring no event. */
-  readonly resumeAttempts: number;
-  /** 2024-11-05: from opening the stream to its `endpoint` event. */
-  readonly endpointMs: number;
-}
-
-/** Share of a delay that chance takes away. */
-const JITTER = 0.5;
-
-export const HTTP_LIMITS: HttpLimits = {
   lingerMs: 5_000,
+  /** After the server disowned session or credentials, the others' verdicts may be this far apart. */
   settleMs: 250,
+  /** `notifications/initialized` goes ahead of everything else; what follows waits for its acceptance this long. */
   initializedMs: 5_000,
+  /** DELETE of the session, and what is still being posted, at close. */
   closeMs: 2_000,
+  /** Back-off of stream reconnects where the server named no `retry`; doubled each time, with jitter. */
   reconnectMs: 500,
   reconnectMaxMs: 30_000,
+  /** Reconnects of one broken reply stream in a row that bring no event. */
   resumeAttempts: 5,
+  /** 2024-11-05: from opening the stream to its `endpoint` event. */
   endpointMs: 30_000,
 };
-
-/** How long to wait before a stream is opened again after so many attempts in vain, 0 for the first. */
-export function reconnectDelayMs(limits: HttpLimits, attempt: number, unit: number): number {
-  return backoffMs({ initialMs: limits.reconnectMs, maxMs: limits.reconnectMaxMs, jitter: JITTER }, attempt, unit);
-}
-
-const SESSION_ID = /^[\x21-\x7e]{1,1024}$/;
-
-/** Whether a server's session id is one we take and repeat: visible ASCII (2025-11-25, session management). */
-export function isSessionId(text: string): boolean {
-  return SESSION_ID.test(text);
-}
+export type HttpLimits = Readonly<typeof HTTP_LIMITS>;
 
 /**
  * The header blocks of one connection: declared headers, what we accept, session and revision. Each is encoded when it
@@ -162,7 +142,7 @@ const OWN_HEADERS = new Set([
 const DECLARED = new WeakMap<HttpSpec, readonly string[]>();
 
 /** Declared headers, name and value alternating: what the operator wrote, less what is the wire's own. */
-export function declaredHeaders(server: string, spec: HttpSpec): readonly string[] {
+function declaredHeaders(server: string, spec: HttpSpec): readonly string[] {
   let declared = DECLARED.get(spec);
   if (declared === undefined) DECLARED.set(spec, (declared = headersOf(server, spec)));
   return declared;
@@ -181,35 +161,94 @@ function headersOf(server: string, spec: HttpSpec): string[] {
   try {
     encodeHeaders(pairs);
   } catch (cause) {
-    const words = `${server}: ${(cause as TypeError).message}`;
-    throw new GatewayError('NOT_SENT', words, { server, retryable: false, cause });
+    throw unusable(server, (cause as TypeError).message, cause);
   }
   return pairs;
 }
 
 /** The server's URL, or the error that says what is wrong with it (never with its query or user part). */
-export function parseServerUrl(server: string, text: string): URL {
+function parseServerUrl(server: string, text: string): URL {
   let url: URL;
   try {
     url = new URL(text);
   } catch (cause) {
-    throw new GatewayError('NOT_SENT', `${server}: the url is not a valid URL`, { server, retryable: false, cause });
+    throw unusable(server, 'the url is not a valid URL', cause);
   }
-  if (url.protocol !== 'http:' && url.protocol !== 'https:') {
-    const words = `${server}: the url begins with ${url.protocol}; only http: and https: are possible`;
-    throw new GatewayError('NOT_SENT', words, { server, retryable: false });
-  }
-  return url;
+  if (url.protocol === 'http:' || url.protocol === 'https:') return url;
+  throw unusable(server, `the url begins with ${url.protocol}; only http: and https: are possible`);
 }
 
-/** The client for the server's origin; a GatewayError instead of whatever keeps it from being made. */
-export function clientFor(options: HttpTransportOptions, url: URL): HttpClientPort {
-  try {
-    return options.openClient(url);
-  } catch (cause) {
-    const { server } = options;
-    const words = `${server}: ${cause instanceof Error ? cause.message : String(cause)}`;
-    throw new GatewayError('NOT_SENT', words, { server, retryable: false, cause });
+/** The definition has to be corrected first. */
+function unusable(server: string, words: string, cause?: unknown): GatewayError {
+  return new GatewayError('NOT_SENT', `${server}: ${words}`, { server, retryable: false, cause });
+}
+
+/** What the transports over HTTP have in common: the URL, the client, the headers, and the words of their errors. */
+export abstract class UrlTransport {
+  readonly pid = null;
+  readonly options: HttpTransportOptions;
+  readonly limits: HttpLimits;
+  receiver!: TransportReceiver;
+  client!: HttpClientPort;
+  heads!: HttpHeads;
+  url!: URL;
+  /** Path and query of the URL. */
+  path = '';
+  /** Values that must not show in errors, longest first. */
+  protected secrets: readonly string[];
+  protected state: 'new' | 'opening' | 'open' | 'dead' | 'closed' = 'new';
+
+  constructor(options: HttpTransportOptions) {
+    this.options = options;
+    this.limits = options.limits === undefined ? HTTP_LIMITS : { ...HTTP_LIMITS, ...options.limits };
+    this.secrets = sweptDefinition(options.spec).secrets;
+  }
+
+  /** The first step of `open`. Throws GatewayError. */
+  protected connect(receiver: TransportReceiver, accept: string): void {
+    const { server, spec, openClient } = this.options;
+    if (this.state !== 'new') throw this.error('NOT_SENT', 'the connection was opened before');
+    this.url = parseServerUrl(server, spec.url);
+    this.path = this.url.pathname + this.url.search;
+    this.heads = new HttpHeads(declaredHeaders(server, spec), accept);
+    this.receiver = receiver;
+    try {
+      this.client = openClient(this.url);
+    } catch (cause) {
+      throw unusable(server, cause instanceof Error ? cause.message : String(cause), cause);
+    }
+  }
+
+  /** For a message that cannot be sent any more. */
+  protected refuse(request: number): void {
+    if (request === 0 || this.state !== 'dead') return;
+    this.receiver.lost(request, this.error('NOT_SENT', 'the connection has ended'));
+  }
+
+  stderrTail(): string {
+    return '';
+  }
+
+  /** The error for a status that is no success; `secret` must not show in it either. */
+  protected refusal(
+    status: number,
+    headers: ResponseHeaders,
+    body: Buffer,
+    secret: string | null = null,
+  ): GatewayError {
+    const { server, clock } = this.options;
+    const secrets = secret === null ? this.secrets : [secret, ...this.secrets];
+    return refusalError({ server, secrets, wallMs: clock.wall() }, status, headers, body);
+  }
+
+  /** The error for a request whose response did not come, or not whole. */
+  failure(failure: HttpFailure): GatewayError {
+    return failureError(this.options.server, failure, this.options.maxMessageBytes);
+  }
+
+  error(code: GatewayError['code'], words: string, cause?: unknown): GatewayError {
+    const { server } = this.options;
+    return new GatewayError(code, `${server}: ${words}`, { server, cause: cause ?? undefined });
   }
 }
 

@@ -1,19 +1,10 @@
-import type { BodyMode, ClientRequest, HttpClientPort, ResponseHandler } from '../../http/client/client-port.ts';
-import { HeaderBlock } from '../../http/client/header-block.ts';
+import type { BodyMode, ClientRequest, ResponseHandler } from '../../http/client/client-port.ts';
 import type { HttpFailure } from '../../http/client/http-failure.ts';
 import type { ResponseHeaders } from '../../http/client/response-headers.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import { sweptDefinition } from '../../model/swept-definition.ts';
-import { type EventStreamOwner, HttpEventStream, newCursor, type StreamEnd } from './http-event-stream.ts';
-import { failureError, refusalError, tooLargeError } from './http-refusal.ts';
-import {
-  clientFor,
-  declaredHeaders,
-  HTTP_LIMITS,
-  type HttpLimits,
-  type HttpTransportOptions,
-  parseServerUrl,
-} from './http-wire.ts';
+import { HttpEventStream, type StreamEnd } from './http-event-stream.ts';
+import { challengeIn, tooLargeError } from './http-refusal.ts';
+import { UrlTransport } from './http-wire.ts';
 import { InFlight } from './in-flight.ts';
 import type {
   ClosedReason,
@@ -37,28 +28,20 @@ export function parseEndpoint(text: string, stream: URL): URL | string {
   return url;
 }
 
-interface SsePostOwner {
-  /** The POST is over; called before any other method for it. */
-  postEnded(post: SsePost): void;
-  /** Any status but a success. */
-  postRefused(request: number, status: number, headers: ResponseHeaders, body: Buffer): void;
-  postFailed(request: number, failure: HttpFailure): void;
-}
-
 const EMPTY = Buffer.alloc(0);
 
 /** A message on its way to a 2024-11-05 server. The answer comes on the event stream; here only a refusal counts. */
 class SsePost implements ResponseHandler {
   /** 0 for what gets no answer. */
   readonly request: number;
-  readonly #owner: SsePostOwner;
-  #running: ClientRequest | null = null;
+  readonly #transport: SseTransport;
+  running: ClientRequest | null = null;
   #status = 0;
   #headers: ResponseHeaders | null = null;
   #body: Buffer = EMPTY;
 
-  constructor(owner: SsePostOwner, request: number) {
-    this.#owner = owner;
+  constructor(transport: SseTransport, request: number) {
+    this.#transport = transport;
     this.request = request;
   }
 
@@ -72,18 +55,9 @@ class SsePost implements ResponseHandler {
     if (this.#refused) this.#body = chunk;
   }
 
-  run(running: ClientRequest): void {
-    this.#running = running;
-  }
-
-  /** The owner is not called. */
-  abort(): void {
-    this.#running?.abort();
-  }
-
   end(): void {
-    this.#owner.postEnded(this);
-    if (this.#refused) this.#owner.postRefused(this.request, this.#status, this.#headers!, this.#body);
+    this.#transport.postEnded(this);
+    if (this.#refused) this.#transport.postRefused(this.request, this.#status, this.#headers!, this.#body);
   }
 
   error(failure: HttpFailure): void {
@@ -91,8 +65,8 @@ class SsePost implements ResponseHandler {
       this.end();
       return;
     }
-    this.#owner.postEnded(this);
-    this.#owner.postFailed(this.request, failure);
+    this.#transport.postEnded(this);
+    this.#transport.postFailed(this.request, failure);
   }
 
   get #refused(): boolean {
@@ -100,12 +74,25 @@ class SsePost implements ResponseHandler {
   }
 }
 
-const NONE: readonly string[] = [];
+class SessionStream extends HttpEventStream {
+  readonly #transport: SseTransport;
 
-interface Opening {
-  readonly resolve: () => void;
-  readonly reject: (error: GatewayError) => void;
-  readonly stopTimer: () => void;
+  constructor(transport: SseTransport) {
+    super(transport);
+    this.#transport = transport;
+  }
+
+  protected event(data: Buffer, name: string): void {
+    this.#transport.heard(data, name);
+  }
+
+  protected tooLarge(): void {
+    this.#transport.tooLarge();
+  }
+
+  protected ended(end: StreamEnd): void {
+    this.#transport.streamEnded(end);
+  }
 }
 
 /**
@@ -114,68 +101,42 @@ interface Opening {
  * the ids of the answers. The stream is the session: its loss ends the connection, and what was in flight is UNKNOWN.
  * The stream may live and be silent for any time.
  */
-export class SseTransport implements Transport, EventStreamOwner, SsePostOwner {
+export class SseTransport extends UrlTransport implements Transport {
   readonly kind = 'sse';
-  readonly pid = null;
   readonly streamPerRequest = false;
-  readonly #options: HttpTransportOptions;
-  readonly #limits: HttpLimits;
   readonly #inFlight = new InFlight();
   readonly #posts = new Set<SsePost>();
-  #secrets: readonly string[];
-  #receiver!: TransportReceiver;
-  #client!: HttpClientPort;
-  #stream!: HttpEventStream;
-  #block!: HeaderBlock;
-  #url!: URL;
-  /** Where to POST: path and query. */
+  readonly #stream = new SessionStream(this);
+  /** Settles `open`. */
+  readonly #opened = Promise.withResolvers<void>();
+  #stopTimer: (() => void) | null = null;
+  /** Where to POST. */
   #path = '';
-  #opening: Opening | null = null;
-  #state: 'new' | 'opening' | 'open' | 'dead' | 'closed' = 'new';
-
-  constructor(options: HttpTransportOptions) {
-    this.#options = options;
-    this.#limits = { ...HTTP_LIMITS, ...options.limits };
-    this.#secrets = sweptDefinition(options.spec).secrets;
-  }
 
   async open(receiver: TransportReceiver): Promise<void> {
-    const { server, spec, clock, maxMessageBytes } = this.#options;
-    if (this.#state !== 'new') throw this.#error('NOT_SENT', 'the connection was opened before');
-    this.#url = parseServerUrl(server, spec.url);
-    const declared = declaredHeaders(server, spec);
-    this.#block = new HeaderBlock([...declared, 'Content-Type', 'application/json', 'Accept', 'application/json']);
-    this.#receiver = receiver;
-    this.#client = clientFor(this.#options, this.#url);
-    this.#stream = new HttpEventStream(this, newCursor(), maxMessageBytes);
-    this.#state = 'opening';
-    const stopTimer = clock.after(this.#limits.endpointMs, () => {
-      this.#fail(this.#error('NOT_SENT', `no endpoint event within ${this.#limits.endpointMs} ms`));
+    this.connect(receiver, 'application/json');
+    this.state = 'opening';
+    const { endpointMs } = this.limits;
+    this.#stopTimer = this.options.clock.after(endpointMs, () => {
+      this.#fail(this.error('NOT_SENT', `no endpoint event within ${endpointMs} ms`));
     });
-    const opened = new Promise<void>((resolve, reject) => {
-      this.#opening = { resolve, reject, stopTimer };
-    });
-    const block = new HeaderBlock([...declared, 'Accept', 'text/event-stream']);
-    this.#stream.start(this.#client, this.#url.pathname + this.#url.search, block);
-    await opened;
+    this.#stream.open();
+    await this.#opened.promise;
   }
 
   send(parts: readonly Buffer[], outgoing: Outgoing): void {
     const { request, headers } = outgoing;
-    if (this.#state !== 'open') {
-      if (request > 0 && this.#state === 'dead') {
-        this.#receiver.lost(request, this.#error('NOT_SENT', 'the connection has ended'));
-      }
+    if (this.state !== 'open') {
+      this.refuse(request);
       return;
     }
     this.#inFlight.add(request);
     const post = new SsePost(this, request);
     this.#posts.add(post);
-    post.run(
-      this.#client.request(
-        { method: 'POST', path: this.#path, block: this.#block, headers: headers ?? NONE, body: parts },
-        post,
-      ),
+    const block = this.heads.post(null);
+    post.running = this.client.request(
+      { method: 'POST', path: this.#path, block, headers: headers ?? [], body: parts },
+      post,
     );
   }
 
@@ -184,155 +145,133 @@ export class SseTransport implements Transport, EventStreamOwner, SsePostOwner {
     if (!this.#inFlight.delete(request)) return;
     for (const post of this.#posts) {
       if (post.request !== request) continue;
-      post.abort();
+      post.running?.abort();
       this.#posts.delete(post);
     }
   }
 
   negotiated(_facts: NegotiatedFacts): void {}
 
-  stderrTail(): string {
-    return '';
-  }
-
   async close(_how: CloseReason): Promise<void> {
-    const was = this.#state;
-    if (was === 'opening') this.#fail(this.#error('NOT_SENT', 'the connection was closed'));
-    if (was === 'open') this.#stop('was closed');
-    this.#state = 'closed';
+    if (this.state === 'opening') this.#fail(this.error('NOT_SENT', 'the connection was closed'));
+    if (this.state === 'open') this.#stop('was closed');
+    this.state = 'closed';
   }
 
   // The event stream.
 
-  opened(): void {}
-
-  event(_stream: HttpEventStream, data: Buffer, name: string): void {
+  heard(data: Buffer, name: string): void {
     if (name === 'endpoint') {
       this.#endpoint(data.toString('utf8').trim());
-    } else if (name === 'message' && this.#state === 'open') {
+    } else if (name === 'message' && this.state === 'open') {
       this.#inFlight.settle(data);
-      this.#receiver.received(data, 0);
+      this.receiver.received(data, 0);
     }
   }
 
   /** The event is gone, and with it perhaps an answer: only where one request is in flight is it known whose. */
   tooLarge(): void {
-    if (this.#state !== 'open' || this.#inFlight.size !== 1) return;
+    if (this.state !== 'open' || this.#inFlight.size !== 1) return;
     const [request] = this.#inFlight.takeAll();
-    this.#receiver.lost(request!, tooLargeError(this.#options.server, this.#options.maxMessageBytes));
+    this.receiver.lost(request!, tooLargeError(this.options.server, this.options.maxMessageBytes));
   }
 
-  ended(_stream: HttpEventStream, end: StreamEnd): void {
-    if (this.#state === 'opening') {
+  streamEnded(end: StreamEnd): void {
+    if (this.state === 'opening') {
       this.#fail(this.#openError(end));
       return;
     }
     const words = end.kind === 'failed' ? `the event stream broke (${end.failure.message})` : 'the event stream ended';
-    const error = this.#error('NOT_SENT', words);
-    this.#end({ kind: 'unreachable', error });
+    this.#end({ kind: 'unreachable', error: this.error('NOT_SENT', words) });
   }
 
+  /** Only the first one counts: a later one would move a running session elsewhere. */
   #endpoint(text: string): void {
-    // Only the first one counts: a later one would move a running session elsewhere.
-    if (this.#state !== 'opening') return;
-    const endpoint = parseEndpoint(text, this.#url);
+    if (this.state !== 'opening') return;
+    const endpoint = parseEndpoint(text, this.url);
     if (typeof endpoint === 'string') {
-      const { server } = this.#options;
-      const words = `${server}: ${endpoint}`;
-      this.#fail(new GatewayError('UPSTREAM_PROTOCOL', words, { server, outcome: 'NOT_SENT', retryable: false }));
+      this.#fail(this.#noServer(endpoint));
       return;
     }
     this.#path = endpoint.pathname + endpoint.search;
     // Its query names the session, so it is a secret.
     const values = [...endpoint.searchParams.values()].filter((value) => value.length >= 4);
-    this.#secrets = [...values, ...this.#secrets];
-    this.#state = 'open';
-    const opening = this.#opening!;
-    this.#opening = null;
-    opening.stopTimer();
-    opening.resolve();
+    this.secrets = [...values, ...this.secrets];
+    this.state = 'open';
+    this.#stopTimer?.();
+    this.#opened.resolve();
   }
 
   #openError(end: StreamEnd): GatewayError {
-    const { server, clock, maxMessageBytes } = this.#options;
+    const { server } = this.options;
     switch (end.kind) {
       case 'refused': {
-        const context = { server, secrets: this.#secrets, wallMs: clock.wall() };
-        const error = refusalError(context, end.status, end.headers, end.body);
+        const error = this.refusal(end.status, end.headers, end.body);
         // Nothing but a GET went out, so that whatever the status was, no call is in doubt.
         if (error.outcome !== 'UNKNOWN') return error;
         return new GatewayError('NOT_SENT', error.message, { server, cause: error.cause });
       }
-      case 'failed': {
-        const error = failureError(server, end.failure, maxMessageBytes);
-        return new GatewayError('NOT_SENT', error.message, { server, cause: end.failure });
-      }
+      case 'failed':
+        return new GatewayError('NOT_SENT', this.failure(end.failure).message, { server, cause: end.failure });
       case 'wrong':
-        return new GatewayError('UPSTREAM_PROTOCOL', `${server}: ${end.words}`, {
-          server,
-          outcome: 'NOT_SENT',
-          retryable: false,
-        });
+        return this.#noServer(end.words);
       case 'ended':
-        return this.#error('NOT_SENT', 'the event stream ended without an endpoint event');
+        return this.error('NOT_SENT', 'the event stream ended without an endpoint event');
     }
+  }
+
+  /** It does not speak this protocol. */
+  #noServer(words: string): GatewayError {
+    const { server } = this.options;
+    const data = { server, outcome: 'NOT_SENT', retryable: false } as const;
+    return new GatewayError('UPSTREAM_PROTOCOL', `${server}: ${words}`, data);
   }
 
   // POSTs.
 
+  /** Called before any other method for it. */
   postEnded(post: SsePost): void {
     this.#posts.delete(post);
   }
 
   postRefused(request: number, status: number, headers: ResponseHeaders, body: Buffer): void {
-    if (this.#state !== 'open') return;
-    const { server, clock } = this.#options;
-    const error = refusalError({ server, secrets: this.#secrets, wallMs: clock.wall() }, status, headers, body);
-    if (this.#inFlight.delete(request)) this.#receiver.lost(request, error);
+    if (this.state !== 'open') return;
+    if (this.#inFlight.delete(request)) this.receiver.lost(request, this.refusal(status, headers, body));
     if (status === 404) this.#end({ kind: 'session_lost' });
-    if (status === 401) this.#end({ kind: 'auth_required', challenge: headers.get('www-authenticate') ?? null });
+    if (status === 401) this.#end({ kind: 'auth_required', challenge: challengeIn(headers) });
   }
 
   postFailed(request: number, failure: HttpFailure): void {
-    if (this.#state !== 'open' || !this.#inFlight.delete(request)) return;
-    const { server, maxMessageBytes } = this.#options;
-    this.#receiver.lost(request, failureError(server, failure, maxMessageBytes));
+    if (this.state === 'open' && this.#inFlight.delete(request)) this.receiver.lost(request, this.failure(failure));
   }
 
   // The end.
 
   /** Before it was open: `open` rejects. */
   #fail(error: GatewayError): void {
-    if (this.#state !== 'opening') return;
-    this.#state = 'dead';
-    const opening = this.#opening!;
-    this.#opening = null;
-    opening.stopTimer();
+    if (this.state !== 'opening') return;
+    this.state = 'dead';
+    this.#stopTimer?.();
     this.#stream.abort();
-    this.#client.close();
-    opening.reject(error);
+    this.client.close();
+    this.#opened.reject(error);
   }
 
   #end(reason: ClosedReason): void {
-    if (this.#state !== 'open') return;
+    if (this.state !== 'open') return;
     this.#stop('ended');
-    this.#receiver.closed(reason);
+    this.receiver.closed(reason);
   }
 
   #stop(what: string): void {
-    this.#state = 'dead';
+    this.state = 'dead';
     this.#stream.abort();
-    for (const post of this.#posts) post.abort();
+    for (const post of this.#posts) post.running?.abort();
     this.#posts.clear();
     for (const request of this.#inFlight.takeAll()) {
       const words = `the connection ${what} before the answer; the request was sent and may have run`;
-      this.#receiver.lost(request, this.#error('UNKNOWN', words));
+      this.receiver.lost(request, this.error('UNKNOWN', words));
     }
-    this.#client.close();
-  }
-
-  #error(code: 'NOT_SENT' | 'UNKNOWN', words: string): GatewayError {
-    const { server } = this.#options;
-    return new GatewayError(code, `${server}: ${words}`, { server });
+    this.client.close();
   }
 }

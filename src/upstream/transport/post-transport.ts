@@ -1,0 +1,361 @@
+import type { BodyMode, ClientRequest, ResponseHandler } from '../../http/client/client-port.ts';
+import type { HttpFailure } from '../../http/client/http-failure.ts';
+import type { ResponseHeaders } from '../../http/client/response-headers.ts';
+import { ByNumber } from '../../model/by-number.ts';
+import type { Flow } from '../../model/exchange.ts';
+import type { GatewayError } from '../../model/gateway-error.ts';
+import type { TransportKind } from '../../model/server.ts';
+import { HttpEvents, newCursor, type StreamCursor } from './http-event-stream.ts';
+import { isAnswer, tooLargeError } from './http-refusal.ts';
+import { HttpSideRequests } from './http-side-requests.ts';
+import { UrlTransport } from './http-wire.ts';
+import type {
+  ClosedReason,
+  CloseReason,
+  NegotiatedFacts,
+  Outgoing,
+  Transport,
+  TransportReceiver,
+} from './transport.ts';
+
+const EMPTY = Buffer.alloc(0);
+export const MAY_HAVE_RUN = 'the request was sent and may have run';
+
+/** What the answer to one request comes from. */
+export interface PostReply extends Flow {
+  /** Whether it is still open what the server's word on the request is. */
+  readonly waiting: boolean;
+  abort(): void;
+}
+
+/**
+ * One request on its own POST, from sending to its end: tells JSON from event streams from refusals and judges what
+ * is none of these. One object per call, no closure on the JSON path. Knows no session and no revision.
+ */
+export class HttpPost implements ResponseHandler, PostReply {
+  readonly request: number;
+  readonly method: string;
+  /** The session this POST presented. */
+  readonly sessionId: string | null;
+  status = 0;
+  headers: ResponseHeaders | null = null;
+  running: ClientRequest | null = null;
+  /** It is still being found out what a refusal means. */
+  undecided = false;
+  /** Its answered stream was open at the last sweep. */
+  swept = false;
+  readonly #transport: PostTransport;
+  #cursor: StreamCursor | null = null;
+  #mode: 'waiting' | 'json' | 'events' | 'refused' | 'wrong' = 'waiting';
+  #answered = false;
+  #over = false;
+  #body: Buffer = EMPTY;
+  #wrong = '';
+  #events: HttpEvents | null = null;
+
+  constructor(transport: PostTransport, request: number, method: string, sessionId: string | null) {
+    this.#transport = transport;
+    this.request = request;
+    this.method = method;
+    this.sessionId = sessionId;
+  }
+
+  get waiting(): boolean {
+    return this.undecided || (!this.#over && (this.#mode === 'waiting' || this.#mode === 'refused'));
+  }
+
+  abort(): void {
+    this.#over = true;
+    this.running?.abort();
+  }
+
+  pause(): void {
+    this.running?.pause();
+  }
+
+  resume(): void {
+    this.running?.resume();
+  }
+
+  head(status: number, headers: ResponseHeaders): BodyMode {
+    this.status = status;
+    this.headers = headers;
+    if (status < 200 || status > 299) {
+      this.#mode = 'refused';
+      return 'whole';
+    }
+    this.#transport.began(this, headers);
+    const type = headers.mediaType;
+    const encoding = headers.get('content-encoding');
+    if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
+      return this.#reject(`the reply has content-encoding ${encoding}, which was not asked for`);
+    }
+    if (type === 'application/json' && status !== 202 && status !== 204) {
+      this.#mode = 'json';
+      return 'whole';
+    }
+    if (type === 'text/event-stream' && this.#transport.takesStreams) {
+      this.#mode = 'events';
+      const { maxMessageBytes } = this.#transport.options;
+      this.#cursor = newCursor();
+      this.#events = new HttpEvents(this.#cursor, maxMessageBytes, (data, name) => this.#event(data, name));
+      return 'stream';
+    }
+    if (status !== 200) return this.#reject(`status ${status} is no answer to a request`);
+    return this.#reject(type === '' ? 'the reply has no content-type' : `the reply has content-type ${type}`);
+  }
+
+  data(chunk: Buffer): void {
+    if (this.#over) return;
+    if (this.#events === null) {
+      this.#body = chunk;
+    } else if (!this.#events.push(chunk) && !this.#answered && !this.#isOver()) {
+      // The event that was dropped may have been the answer.
+      this.abort();
+      this.#transport.loseTooLarge(this.request);
+    }
+  }
+
+  end(): void {
+    this.#ended(null);
+  }
+
+  error(failure: HttpFailure): void {
+    this.#ended(failure);
+  }
+
+  #ended(failure: HttpFailure | null): void {
+    if (this.#over) return;
+    this.#over = true;
+    const transport = this.#transport;
+    switch (this.#mode) {
+      case 'refused':
+        transport.refused(this, this.#body);
+        return;
+      case 'wrong':
+        this.#lose(this.#wrong);
+        return;
+      case 'events':
+        if (this.#answered) transport.answered(this);
+        else transport.broken(this.request, this.#cursor!, failure);
+        return;
+      default:
+        if (failure !== null) {
+          transport.lose(this.request, transport.failure(failure));
+        } else if (this.#body.length === 0) {
+          this.#lose('the reply is empty');
+        } else {
+          transport.receiver.received(this.#body, this.request);
+          transport.answered(this);
+        }
+    }
+  }
+
+  #event(data: Buffer, name: string): void {
+    if (this.#over || name !== 'message') return;
+    const first = !this.#answered && isAnswer(data);
+    this.#transport.receiver.received(data, this.request);
+    if (first && !this.#isOver()) {
+      this.#answered = true;
+      this.#transport.lingers(this);
+    }
+  }
+
+  #reject(words: string): BodyMode {
+    this.#mode = 'wrong';
+    this.#wrong = words;
+    return 'whole';
+  }
+
+  #lose(words: string): void {
+    this.#transport.lose(this.request, this.#transport.error('UPSTREAM_PROTOCOL', words));
+  }
+
+  /** It may have been abandoned while messages were handed out. */
+  #isOver(): boolean {
+    return this.#over;
+  }
+}
+
+const NONE: readonly string[] = [];
+
+/**
+ * What is the same for every server that gets each message on a POST of its own: the requests in flight and what becomes
+ * of their replies. They are delivered, taken up again where the stream broke off, or lost.
+ */
+export abstract class PostTransport extends UrlTransport implements Transport {
+  abstract readonly kind: TransportKind;
+  readonly streamPerRequest = true;
+  /** Whether an event stream is an acceptable reply. */
+  abstract readonly takesStreams: boolean;
+  protected side!: HttpSideRequests;
+  /** Why the connection is about to end; null while it is not. */
+  protected disowned: ClosedReason | null = null;
+  readonly #replies = new ByNumber<PostReply>();
+  /** Streams that carried their answer and were not ended by the server; null where there never was one. */
+  #lingering: Set<HttpPost> | null = null;
+  #stopSweeping: (() => void) | null = null;
+  #closing: Promise<void> | null = null;
+
+  async open(receiver: TransportReceiver): Promise<void> {
+    this.connect(receiver, this.takesStreams ? 'application/json, text/event-stream' : 'application/json');
+    this.side = new HttpSideRequests(this.client, this.path, this.heads, this.options.clock);
+    this.state = 'open';
+  }
+
+  abstract send(parts: readonly Buffer[], outgoing: Outgoing): void;
+  abstract negotiated(facts: NegotiatedFacts): void;
+
+  /** A status instead of an answer. The post stays in flight until `take`. */
+  abstract refused(post: HttpPost, body: Buffer): void;
+
+  /** Ends everything that runs; each of its requests is lost. */
+  protected abstract stop(what: string): void;
+
+  /** The server has given a session, which is to be ended. */
+  protected get hasSession(): boolean {
+    return false;
+  }
+
+  /** Fetches the rest of a reply whose stream broke off; null where there is no way to. */
+  protected resumption(_request: number, _cursor: StreamCursor): PostReply | null {
+    return null;
+  }
+
+  /** The head of a success. */
+  began(_post: HttpPost, _headers: ResponseHeaders): void {}
+
+  /** One request fewer is in flight. */
+  protected settled(): void {}
+
+  abandon(request: number): void {
+    if (this.state !== 'open') return;
+    this.#replies.get(request)?.abort();
+    this.forget(request);
+  }
+
+  flow(request: number): Flow | null {
+    return this.#replies.get(request) ?? null;
+  }
+
+  close(how: CloseReason): Promise<void> {
+    this.#closing ??= this.#close(how);
+    return this.#closing;
+  }
+
+  async #close(how: CloseReason): Promise<void> {
+    const wasOpen = this.state === 'open';
+    if (wasOpen) this.stop('was closed');
+    this.state = 'closed';
+    if (!wasOpen) return;
+    if (how !== 'interrupt' && this.disowned === null) {
+      await this.side.finish(how === 'remove' && this.hasSession, this.limits.closeMs);
+    }
+    this.#release();
+  }
+
+  /** Without being asked to. */
+  protected end(reason: ClosedReason): void {
+    if (this.state !== 'open') return;
+    this.stop(reason.kind === 'session_lost' ? 'ended with its session' : 'ended with its credentials');
+    this.#release();
+    this.receiver.closed(reason);
+  }
+
+  #release(): void {
+    this.side.stop();
+    this.client.close();
+  }
+
+  /** Sends one request. */
+  protected post(parts: readonly Buffer[], { request, method, headers }: Outgoing): void {
+    const block = this.heads.post(headers);
+    const post = new HttpPost(this, request, method, this.heads.sessionId);
+    this.#replies.set(request, post);
+    const { maxMessageBytes: maxBodyBytes } = this.options;
+    post.running = this.client.request(
+      { method: 'POST', path: this.path, block, headers: headers ?? NONE, body: parts, maxBodyBytes },
+      post,
+    );
+  }
+
+  /** Takes a refused post out of those in flight; false when it is not among them any more. */
+  protected take(post: HttpPost): boolean {
+    return this.#replies.get(post.request) === post && this.#replies.delete(post.request);
+  }
+
+  /** Whether the server's word on any request is still open. */
+  protected get waiting(): boolean {
+    for (const reply of this.#replies.values()) if (reply.waiting) return true;
+    return false;
+  }
+
+  /** Ends every request that is in flight, in these words. */
+  protected loseAll(words: string): void {
+    this.state = 'dead';
+    this.#stopSweeping?.();
+    for (const post of this.#lingering ?? []) post.abort();
+    this.#lingering = null;
+    const requests = this.#replies.numbers();
+    for (const reply of this.#replies.values()) reply.abort();
+    this.#replies.clear();
+    for (const request of requests) this.receiver.lost(request, this.error('UNKNOWN', words));
+  }
+
+  answered(post: HttpPost): void {
+    this.#lingering?.delete(post);
+    if (this.take(post)) this.settled();
+  }
+
+  /**
+   * The stream carried its answer but is still open. Most end in the same instant, so there is no timer per stream: one
+   * sweep, only while there are any, cuts what has been here for a whole round.
+   */
+  lingers(post: HttpPost): void {
+    this.#lingering ??= new Set();
+    this.#lingering.add(post);
+    if (this.#stopSweeping === null) this.#sweepLater();
+    this.forget(post.request);
+  }
+
+  #sweepLater(): void {
+    this.#stopSweeping = this.options.clock.after(this.limits.lingerMs, () => {
+      this.#stopSweeping = null;
+      for (const post of this.#lingering ?? []) {
+        if (!post.swept) {
+          post.swept = true;
+          continue;
+        }
+        this.#lingering!.delete(post);
+        post.abort();
+      }
+      if (this.#lingering?.size) this.#sweepLater();
+    });
+  }
+
+  broken(request: number, cursor: StreamCursor, cause: unknown): void {
+    const resumption = cursor.lastEventId === null ? null : this.resumption(request, cursor);
+    if (resumption === null) {
+      const words = `the reply stream ended before the answer; ${MAY_HAVE_RUN}`;
+      this.lose(request, this.error('UNKNOWN', words, cause));
+    } else {
+      this.#replies.set(request, resumption);
+      this.settled();
+    }
+  }
+
+  lose(request: number, error: GatewayError): void {
+    this.#replies.delete(request);
+    this.receiver.lost(request, error);
+    this.settled();
+  }
+
+  loseTooLarge(request: number): void {
+    this.lose(request, tooLargeError(this.options.server, this.options.maxMessageBytes));
+  }
+
+  forget(request: number): void {
+    this.#replies.delete(request);
+    this.settled();
+  }
+}
