@@ -16,9 +16,9 @@ import {
   type WantedConnection,
 } from '../connection/session-key.ts';
 import type { ServerContext } from '../server-context.ts';
-import { Replicas } from './replicas.ts';
+import type { PoolParts } from './pooled-connections.ts';
+import { Replicas } from './replica-set.ts';
 import { SessionPool } from './session-pool.ts';
-import type { SlotParts } from './slot-life.ts';
 
 /**
  * Client sessions that wait for a connection. A session can end while its server is still starting; what is opened for
@@ -64,11 +64,11 @@ export class ClientConnections {
   readonly pool: SessionPool;
   readonly replicas: Replicas;
   readonly #context: ServerContext;
-  readonly #by: SlotParts;
+  readonly #by: PoolParts;
   /** Asks the server whether it takes `initialize`, over the connection of the first client that needs that. */
   #asking: Promise<Connection> | null = null;
 
-  constructor(context: ServerContext, by: SlotParts) {
+  constructor(context: ServerContext, by: PoolParts) {
     this.#context = context;
     this.#by = by;
     this.pool = new SessionPool(context, by);

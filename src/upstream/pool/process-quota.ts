@@ -1,9 +1,7 @@
 import { AsyncResource } from 'node:async_hooks';
 import type { Clock } from '../../model/clock.ts';
-import { NoRoom } from '../../model/gateway-error.ts';
 import type { Attempt } from '../connection/attempt.ts';
-import type { Connection } from '../connection/connection.ts';
-import type { NodeLimits, ServerContext } from '../server-context.ts';
+import type { NodeLimits } from '../server-context.ts';
 import type { Unused } from './slot.ts';
 
 /** One server's share of the node's processes, and what of it could be given up. */
@@ -147,79 +145,5 @@ export class ProcessQuota {
       best = unused;
     }
     return first;
-  }
-}
-
-/**
- * The processes of one server, counted against its own limit and the node's from before they are started until nothing
- * is left of them.
- */
-export class ProcessRoom {
-  readonly #context: ServerContext;
-  /** The node's limit of processes; null for servers that are none. */
-  readonly #quota: ProcessQuota | null;
-  readonly #counted = new Set<Connection>();
-  #opening = 0;
-
-  constructor(context: ServerContext, quota: ProcessQuota | null) {
-    this.#context = context;
-    this.#quota = quota;
-  }
-
-  /** The server has as many as it may have, whatever the node has. */
-  get serverFull(): boolean {
-    return this.#quota !== null && this.#running >= this.#limit;
-  }
-
-  get nodeFull(): boolean {
-    return this.#quota?.full === true;
-  }
-
-  get full(): boolean {
-    return this.serverFull || this.nodeFull;
-  }
-
-  /** How many there are of the server, and how many there may be; null where it is no process of this machine. */
-  get count(): { readonly running: number; readonly limit: number } | null {
-    return this.#quota === null ? null : { running: this.#running, limit: this.#limit };
-  }
-
-  /** REFUSED, with the limit that is in the way. */
-  refusal(): NoRoom {
-    const server = this.#context.name;
-    const text = this.serverFull
-      ? `${server} runs ${this.#limit} processes, its limit (limits.maxProcesses), and all are in use; try again or raise it`
-      : `this node runs ${this.#quota?.max} server processes, its limit (maxProcesses), and all are in use; try again or raise it`;
-    return new NoRoom(server, text);
-  }
-
-  /** A process is about to be started; `opened` or `failed` follows. */
-  take(pool: Yielding): void {
-    this.#quota?.take(pool);
-    this.#opening++;
-  }
-
-  opened(connection: Connection): void {
-    this.#opening--;
-    this.#counted.add(connection);
-  }
-
-  failed(): void {
-    this.#opening--;
-    this.#quota?.release();
-  }
-
-  get #running(): number {
-    return this.#counted.size + this.#opening;
-  }
-
-  /** The server's own limit of processes. */
-  get #limit(): number {
-    return this.#context.server.limits.maxProcesses;
-  }
-
-  /** Nothing is left of it, or it is as good as gone. */
-  gone(connection: Connection): void {
-    if (this.#counted.delete(connection)) this.#quota?.release();
   }
 }

@@ -1,0 +1,287 @@
+import { NoRoom, type Room } from '../../model/gateway-error.ts';
+import type { Era } from '../../model/message.ts';
+import type { ConnectionStatus, ServerStatus } from '../../model/server-state.ts';
+import type { Connection } from '../connection/connection.ts';
+import type { Connector } from '../connection/connector.ts';
+import { isExclusive, labelOf, NO_SESSION, sessionOf, type WantedConnection } from '../connection/session-key.ts';
+import type { SpokenEras } from '../connection/spoken-eras.ts';
+import type { ServerContext, Swept } from '../server-context.ts';
+import type { StartQueue } from '../supervision/start-queue.ts';
+import type { Supervisor } from '../supervision/supervisor.ts';
+import type { CloseReason } from '../transport/transport.ts';
+import type { ProcessQuota, Yielding } from './process-quota.ts';
+import { connectionStatus, longestUnused, type Slot, type Unused } from './slot.ts';
+
+/** A client whose stream has ended and that comes back within this time finds its process. As long as streams are kept. */
+const GONE_MS = 5 * 60_000;
+
+/** What opens the connections of one server, and limits their number. */
+export interface PoolParts {
+  readonly connector: Connector;
+  readonly eras: SpokenEras;
+  readonly supervisor: Supervisor;
+  /** The node's limit of processes; null for servers that are none. */
+  readonly quota: ProcessQuota | null;
+  /** Where processes wait for a place to start in; null for servers that are none. */
+  readonly starts: StartQueue | null;
+}
+
+/**
+ * The connections of one server that are open, being opened or being closed: which there are, how many processes that makes,
+ * and which is ended when. `SessionPool` opens them.
+ */
+export class PooledConnections implements Yielding {
+  protected readonly context: ServerContext;
+  protected readonly by: PoolParts;
+  /** By session key; the warm connection under that of none. */
+  protected readonly slots = new Map<string, Slot>();
+  /** Warm connections that were replaced and are still being listed over. */
+  protected readonly replaced = new Set<Slot>();
+  /** Also those that have lost their place meanwhile. */
+  protected readonly opening = new Set<Slot>();
+  /** Given up, and not yet gone. */
+  readonly #closing = new Set<Connection>();
+  /** They count against the limits from before they are started until nothing is left of them. */
+  readonly #running = new Set<Connection>();
+  #starting = 0;
+
+  constructor(context: ServerContext, by: PoolParts) {
+    this.context = context;
+    this.by = by;
+  }
+
+  /** The warm connection: it has no owner yet. */
+  protected get warm(): Slot | null {
+    return this.slots.get(NO_SESSION) ?? null;
+  }
+
+  /** The connection under this key, if calls can be sent on it now. */
+  ready(key: string): Connection | null {
+    const connection = this.slots.get(key)?.connection;
+    return connection?.ready === true ? connection : null;
+  }
+
+  /** A live connection of this era that presents these capabilities, for lists; `unused`: one without a request so far. */
+  presenting(fingerprint: string, era: Era, unused: boolean): Connection | null {
+    for (const connection of this.connections()) {
+      if (!connection.ready || (unused && connection.use.requests > 0)) continue;
+      if (connection.era === era && connection.profile.fingerprint === fingerprint) return connection;
+    }
+    return null;
+  }
+
+  any(era?: Era): Connection | null {
+    for (const connection of this.connections())
+      if (connection.ready && (era === undefined || connection.era === era)) return connection;
+    return null;
+  }
+
+  /** But for the warm connection's. */
+  *keys(): Iterable<string> {
+    for (const key of this.slots.keys()) if (key !== NO_SESSION) yield key;
+  }
+
+  /** The warm one first. */
+  *connections(): Iterable<Connection> {
+    const { warm } = this;
+    if (warm?.connection) yield warm.connection;
+    for (const slot of this.slots.values()) if (slot.connection !== null && slot !== warm) yield slot.connection;
+  }
+
+  /** Also those that are being listed over for the last time. */
+  #all(): Slot[] {
+    return [...this.replaced, ...this.slots.values()];
+  }
+
+  // The limits of processes.
+
+  get #count(): number {
+    return this.#running.size + this.#starting;
+  }
+
+  /** The server has as many as it may have, whatever the node has. */
+  protected get serverFull(): boolean {
+    return this.by.quota !== null && this.#count >= this.context.server.limits.maxProcesses;
+  }
+
+  protected get full(): boolean {
+    return this.serverFull || this.by.quota?.full === true;
+  }
+
+  /** What a process for a new key would take. */
+  get room(): Room {
+    if (!this.full || this.warm !== null) return 'free';
+    const yields = this.serverFull ? this.longestUnused() !== null : this.by.quota?.yields === true;
+    return yields ? 'idle' : 'none';
+  }
+
+  /** How many processes there are, and how many there may be; null where it is no process of this machine. */
+  get processes(): ServerStatus['processes'] {
+    return this.by.quota === null ? null : { running: this.#count, limit: this.context.server.limits.maxProcesses };
+  }
+
+  /** REFUSED, with the limit that is in the way. */
+  protected noRoom(): NoRoom {
+    const { name, server } = this.context;
+    const text = this.serverFull
+      ? `${name} runs ${server.limits.maxProcesses} processes, its limit (limits.maxProcesses), and all are in use; try again or raise it`
+      : `this node runs ${this.by.quota?.max} server processes, its limit (maxProcesses), and all are in use; try again or raise it`;
+    return new NoRoom(name, text);
+  }
+
+  /** Whether there is room for another one, if need be by ending what is idle; then it is taken, until `started`. */
+  protected takeRoom(): boolean {
+    while (this.full) if (!(this.serverFull ? this.yieldOne() : this.by.quota?.makeRoom())) return false;
+    this.by.quota?.take(this);
+    this.#starting++;
+    return true;
+  }
+
+  /** null: nothing came of it. */
+  protected started(connection: Connection | null): void {
+    this.#starting--;
+    if (connection === null) this.by.quota?.release();
+    else this.#running.add(connection);
+  }
+
+  /** Nothing is left of it, or it is as good as gone. */
+  protected gone(connection: Connection): void {
+    if (this.#running.delete(connection)) this.by.quota?.release();
+  }
+
+  longestUnused(): Unused | null {
+    return longestUnused(this.#all(), this.context);
+  }
+
+  yieldOne(): boolean {
+    const slot = this.longestUnused()?.slot;
+    if (slot?.connection == null) return false;
+    this.gone(slot.connection);
+    if (isExclusive(slot.tenancy) && slot.connection.era === 'stateful') this.#giveUp(slot, slot.connection, 'room');
+    else {
+      this.#forgetSlot(slot);
+      void this.close(slot.connection, 'remove');
+    }
+    return true;
+  }
+
+  // How they end.
+
+  /** The connection ended by itself: forgets it and returns whose it was; null when it was not pooled. */
+  forget(connection: Connection): WantedConnection | null {
+    this.gone(connection);
+    for (const [key, slot] of this.slots) {
+      if (slot.connection !== connection) continue;
+      this.slots.delete(key);
+      return slot;
+    }
+    return null;
+  }
+
+  /** The client session has ended: what was its own ends too, also while it is being opened. */
+  release(key: string): Promise<void> | null {
+    const slot = this.slots.get(key);
+    if (slot === undefined) return null;
+    this.slots.delete(key);
+    return this.end(slot, 'remove');
+  }
+
+  /** Ends the warm connection. */
+  endWarm(): void {
+    void this.release(NO_SESSION);
+  }
+
+  /**
+   * Another node has these (`lost`, by session key), or is to: they end, and so does what of them is ending already or is
+   * still being opened. Resolves when nothing is left of them.
+   */
+  async surrender(lost: (key: string) => boolean, how: CloseReason): Promise<void> {
+    const left = [...this.opening].filter(({ key }) => lost(key)).map((slot) => this.end(slot, how));
+    for (const connection of this.#closing) if (lost(connection.key)) left.push(connection.close(how));
+    for (const slot of this.#all()) {
+      if (!lost(slot.key)) continue;
+      if (this.slots.get(slot.key) === slot) this.slots.delete(slot.key);
+      left.push(this.end(slot, how));
+    }
+    await Promise.all(left);
+  }
+
+  /**
+   * Closes what one session or principal has not used for long, sooner where a process waits for a client that is gone, and
+   * whatever failed too often in a row (S1.7). A busy connection stays.
+   */
+  sweep(): void {
+    const { deps, limits } = this.context;
+    const { idleTimeoutMs, maxErrors } = limits.pool;
+    for (const slot of [...this.slots.values()]) {
+      const { connection, tenancy } = slot;
+      if (connection === null || connection.busy) continue;
+      const { consecutiveErrors, lastUsedAt } = connection.use;
+      const sessionId = sessionOf(tenancy);
+      const gone = connection.mcpSessionId === null && sessionId !== null && this.context.clientGone(sessionId);
+      const keptMs = gone ? Math.min(idleTimeoutMs, GONE_MS) : idleTimeoutMs;
+      if (consecutiveErrors >= maxErrors) this.#giveUp(slot, connection, 'errors');
+      else if (isExclusive(tenancy) && deps.clock.now() - lastUsedAt > keptMs) this.#giveUp(slot, connection, 'idle');
+    }
+  }
+
+  /** Closes the connection with this label (S1.10); what is in flight on it is lost. False where there is none. */
+  closeLabelled(label: string): boolean {
+    for (const slot of this.#all()) {
+      const { connection, tenancy } = slot;
+      if (connection === null || labelOf(tenancy) !== label) continue;
+      this.#giveUp(slot, connection, 'closed');
+      return true;
+    }
+    return false;
+  }
+
+  /** An HTTP session is left to its server, to be gone on with; a process takes its state along. */
+  #giveUp(slot: Slot, connection: Connection, why: Swept['why']): void {
+    this.#forgetSlot(slot);
+    const resumable = (why === 'idle' || why === 'room') && connection.mcpSessionId !== null;
+    void this.close(connection, resumable ? 'shutdown' : 'remove');
+    this.context.events.swept({ want: slot, connection, why, resumable });
+  }
+
+  #forgetSlot(slot: Slot): void {
+    if (!this.replaced.delete(slot)) this.slots.delete(slot.key);
+  }
+
+  async drained(deadlineMs: number): Promise<void> {
+    await Promise.all([...this.connections()].map((connection) => connection.drained(deadlineMs)));
+  }
+
+  async closeAll(how: CloseReason): Promise<void> {
+    const slots = this.#all();
+    for (const { connection } of slots) connection?.joined?.leaveWithServer();
+    this.slots.clear();
+    this.by.quota?.leave(this);
+    await Promise.all(slots.map((slot) => this.end(slot, how)));
+  }
+
+  /** Also while it is being opened. */
+  protected async end(slot: Slot, how: CloseReason): Promise<void> {
+    slot.attempt.cancel(how);
+    if (slot.connection !== null) await this.close(slot.connection, how);
+    else await slot.opening?.catch(() => {});
+  }
+
+  protected async close(connection: Connection, how: CloseReason): Promise<void> {
+    this.#closing.add(connection);
+    try {
+      await connection.close(how);
+    } finally {
+      this.#closing.delete(connection);
+      this.gone(connection);
+    }
+  }
+
+  statuses(): ConnectionStatus[] {
+    const { name, deps } = this.context;
+    const offset = deps.clock.wall() - deps.clock.now();
+    return [...this.connections(), ...this.#closing].map((connection) =>
+      connectionStatus(connection, name, labelOf(connection.tenancy), offset),
+    );
+  }
+}
