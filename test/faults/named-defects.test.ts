@@ -130,7 +130,7 @@ OF_ONE_SERVER.delete('upstream-set');
 /** In a callback of a pipe, of a socket, of a timer, of a promise, and of the start itself. */
 const EDGES = [
   'line-splitter LineSplitter.push',
-  'incoming-messages IncomingMessages.take',
+  'server-messages ServerMessages.take',
   'response-parser ResponseParser.push',
   'resolver Resolver.resolve',
   'supervisor Supervisor.restart',

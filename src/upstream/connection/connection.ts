@@ -13,7 +13,6 @@ import { DeferredLosses, OwnRequest, PendingRequests, type RequestCarrier } from
 import { RequestIds } from '../calls/request-ids.ts';
 import type { ClosedReason, CloseReason, Transport, TransportReceiver } from '../transport/transport.ts';
 import { ConnectionUse } from './connection-use.ts';
-import { IncomingMessages } from './incoming-messages.ts';
 import type { JoinedSession } from './joined-session.ts';
 import { LogLevelSync, takesLevel } from './log-level-sync.ts';
 import { type ConnectionOwner, ServerMessages } from './server-messages.ts';
@@ -69,7 +68,6 @@ export class Connection implements RequestCarrier, TransportReceiver {
   readonly #pending: PendingRequests;
   readonly #unsent: DeferredLosses;
   readonly #messages: ServerMessages<Connection>;
-  readonly #incoming: IncomingMessages;
   readonly #oneLine: boolean;
   #era: Era = 'stateful';
   readonly #ids: RequestIds;
@@ -85,9 +83,7 @@ export class Connection implements RequestCarrier, TransportReceiver {
     this.#deps = deps;
     this.#ids = new RequestIds(deps.random, this.#pending, deps.shortIds === true);
     this.#oneLine = !transport.streamPerRequest;
-    this.#messages = new ServerMessages(this, deps, this.#pending.byId);
-    const parts = { server: deps.server, pending: this.#pending, use: this.#use, messages: this.#messages };
-    this.#incoming = new IncomingMessages(this, parts);
+    this.#messages = new ServerMessages(this, deps, this.#pending, this.#use);
   }
 
   get profile(): ClientProfile {
@@ -230,10 +226,6 @@ export class Connection implements RequestCarrier, TransportReceiver {
     return this.#deps.owner.tool(this, name);
   }
 
-  dropped(reason: string): void {
-    this.#deps.owner.dropped(reason);
-  }
-
   /** Sends a request of the gateway's own. Rejects with GatewayError; after `timeoutMs` with TIMEOUT. */
   async ask(message: Message, timeoutMs: number, headers: readonly string[] | null = null): Promise<Message> {
     const { id, pending } = this.post(message, headers);
@@ -293,7 +285,7 @@ export class Connection implements RequestCarrier, TransportReceiver {
   }
 
   received(bytes: Buffer, stream: number): void {
-    this.#incoming.take(bytes, stream);
+    this.#messages.take(bytes, stream);
   }
 
   lost(id: number, error: GatewayError): void {

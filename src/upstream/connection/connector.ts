@@ -21,9 +21,8 @@ import { LastHandshake, type SpokenEras } from './spoken-eras.ts';
 const NO_SESSION = '';
 
 /**
- * Makes connections to one server, in the era that is wanted where it speaks that: resumes the HTTP session of an
- * earlier connection of ours where there is one, else shakes hands. Tells what it finds out of the server's eras, and
- * remembers when an `http` server turned out to speak HTTP+SSE only.
+ * Makes connections to one server, in the era that is wanted where it speaks that: resumes the HTTP session of an earlier
+ * connection of ours where there is one, else shakes hands. Remembers when an `http` server speaks HTTP+SSE only.
  */
 export class Connector {
   readonly #context: ServerContext;
@@ -51,17 +50,16 @@ export class Connector {
     this.#joiner = sessions === undefined ? null : new SessionJoiner(sessions, owner);
   }
 
+  get #server(): Server {
+    return this.#context.server;
+  }
+
   /** `spare`: takes the warm connection, where it fits. Rejects with GatewayError, nothing left behind. */
-  async connect(
-    server: Server,
-    want: WantedConnection,
-    attempt: Attempt,
-    warm: () => Connection | null,
-  ): Promise<Connection> {
-    const handshake = this.#handshake(server, want, attempt);
-    if (this.joins(server, want)) return this.#joined(server, want, attempt, handshake, warm);
-    const resumed = await this.#resume(server, want, handshake);
-    return resumed === null ? this.#open(server, want, handshake) : this.#again(want, resumed);
+  async connect(want: WantedConnection, attempt: Attempt, warm: () => Connection | null): Promise<Connection> {
+    const handshake = this.#handshake(want, attempt);
+    if (this.joins(want)) return this.#joined(want, attempt, handshake, warm);
+    const resumed = await this.#resume(want, handshake);
+    return resumed === null ? this.#open(want, handshake) : this.#again(want, resumed);
   }
 
   /** Sessions are those of all nodes of a cluster. */
@@ -69,54 +67,55 @@ export class Connector {
     return this.#joiner !== null;
   }
 
+  /** Whether the server has HTTP sessions that outlive a connection. */
+  get #keepsSessions(): boolean {
+    const { transport, temporary } = this.#server;
+    return transport.type === 'http' && this.#fallback === null && temporary !== true;
+  }
+
   /** Whether its session is one that all nodes use. */
-  joins(server: Server, want: WantedConnection): boolean {
-    const { transport, temporary } = server;
-    if (this.#joiner === null || transport.type !== 'http' || this.#fallback !== null || temporary === true)
-      return false;
-    return want.tenancy.kind !== 'spare' && want.era !== 'stateless' && !this.#joiner.sessionless;
+  joins(want: WantedConnection): boolean {
+    if (this.#joiner === null || this.#joiner.sessionless || !this.#keepsSessions) return false;
+    return want.tenancy.kind !== 'spare' && want.era !== 'stateless';
   }
 
   /** Whether some node has opened that session. */
-  async opened(server: Server, want: WantedConnection): Promise<boolean> {
-    return this.joins(server, want) && this.#joiner!.known(placeOf(server, want.key));
+  async opened(want: WantedConnection): Promise<boolean> {
+    return this.joins(want) && this.#joiner!.known(this.#placeOf(want.key));
   }
 
   /** The server disowned the session of the connection under this key. */
-  disowned(server: Server, key: string, { joined }: Connection): void {
-    if (joined === null) this.forget(server, key);
-    else this.#joiner!.disowned(placeOf(server, key), joined);
+  disowned(key: string, { joined }: Connection): void {
+    if (joined === null) this.forget(key);
+    else this.#joiner!.disowned(this.#placeOf(key), joined);
   }
 
   /** The client's session is over, and this node has no connection of its own for it: the server may have to be notified. */
-  async end(server: Server, key: string, profile: ClientProfile): Promise<void> {
-    const { transport, temporary } = server;
-    if (transport.type !== 'http' || this.#fallback !== null || temporary === true) return;
-    const record = await (this.#joiner?.end(placeOf(server, key)) ?? this.#kept(server, key));
+  async end(key: string, profile: ClientProfile): Promise<void> {
+    if (!this.#keepsSessions) return;
+    const record = await (this.#joiner?.end(this.#placeOf(key)) ?? this.#kept(key));
     if (record === null || record.mcpSessionId === NO_SESSION) return;
     const want: WantedConnection = { era: 'stateful', key, tenancy: { kind: 'shared' }, profile };
-    await this.#handshake(server, want, new Attempt())
+    await this.#handshake(want, new Attempt())
       .discard('http', record)
       .catch(() => {});
   }
 
   async #joined(
-    server: Server,
     want: WantedConnection,
     attempt: Attempt,
     handshake: Handshake,
     warm: () => Connection | null,
   ): Promise<Connection> {
-    const place = placeOf(server, want.key);
     let resumed = false;
-    const connection = await this.#joiner!.connect(place, {
-      open: async (replaces) => (replaces ? null : warm()) ?? this.#settled(await this.#open(server, want, handshake)),
+    const connection = await this.#joiner!.connect(this.#placeOf(want.key), {
+      open: async (replaces) => (replaces ? null : warm()) ?? this.#settled(await this.#open(want, handshake)),
       resume: async (record) => {
         if (record.fingerprint !== want.profile.fingerprint) return null;
         resumed = true;
         return handshake.resume('http', record);
       },
-      record: (opened) => recordOf(server, want, opened),
+      record: (opened) => recordOf(this.#server, want, opened),
       wanted: () => !attempt.cancelled,
       forgotten: () => this.#owner.stateLost(want),
     });
@@ -129,7 +128,7 @@ export class Connector {
     try {
       await connection.ask(request('ping', '0', null, 'stateful'), this.#context.times.probeSilenceMs);
     } catch (error) {
-      // It has said what it has to say by now; who does not answer pings may answer calls.
+      // A server that does not answer pings may answer calls.
       if (!connection.ready) throw error;
     }
     return connection;
@@ -141,8 +140,9 @@ export class Connector {
     return resumed;
   }
 
-  async #open(server: Server, want: WantedConnection, handshake: Handshake): Promise<Connection> {
-    const wire = this.#fallback ?? server.transport.type;
+  async #open(want: WantedConnection, handshake: Handshake): Promise<Connection> {
+    const { type } = this.#server.transport;
+    const wire = this.#fallback ?? type;
     if (want.era === 'stateful' && this.#eras.newest === 'stateless') {
       const connection = await handshake.initialized(wire);
       this.#eras.tookInitialize();
@@ -154,7 +154,7 @@ export class Connector {
       throw error;
     });
     const { kind } = connection.transport;
-    if (kind !== server.transport.type) this.#fallback = kind;
+    if (kind !== type) this.#fallback = kind;
     this.#eras.found(connection.era);
     this.#joiner?.met(connection);
     return connection;
@@ -164,63 +164,72 @@ export class Connector {
    * Remembers whose state is on the connection: the server's HTTP session, to be resumed by the next process of ours,
    * or that there was a process with state, so that its loss can be reported. Reports it if that is the case here.
    */
-  remember(server: Server, want: WantedConnection, connection: Connection): void {
+  remember(want: WantedConnection, connection: Connection): void {
     if (connection.handshake?.era !== 'stateful' || want.tenancy.kind === 'spare' || connection.joined !== null) return;
-    const key = digestOfKey(want.key);
+    const server = this.#server;
     const mcpSessionId = connection.mcpSessionId ?? NO_SESSION;
-    const before = this.#context.deps.upstreamSessions.get(server.name, key);
-    if (before !== null && (mcpSessionId === NO_SESSION || before.mcpSessionId !== mcpSessionId)) {
+    const before = this.#record(want.key);
+    if (before !== null && (mcpSessionId === NO_SESSION || before.mcpSessionId !== mcpSessionId))
       this.#owner.stateLost(want);
-    }
-    if (mcpSessionId === NO_SESSION && !(isPipe(server) && want.tenancy.kind === 'session')) {
-      if (before !== null) this.forget(server, want.key);
+    if (mcpSessionId === NO_SESSION && ('url' in server.transport || want.tenancy.kind !== 'session')) {
+      if (before !== null) this.forget(want.key);
       return;
     }
     if (server.temporary === true) return;
     const record = recordOf(server, want, connection) ?? processOf(server, want, connection.handshake);
-    this.#context.deps.upstreamSessions.put(server.name, key, record);
+    this.#context.deps.upstreamSessions.put(server.name, digestOfKey(want.key), record);
   }
 
-  forget(server: Server, key: string): void {
-    this.#context.deps.upstreamSessions.delete(server.name, digestOfKey(key));
+  forget(key: string): void {
+    this.#context.deps.upstreamSessions.delete(this.#server.name, digestOfKey(key));
   }
 
-  /** Whether a session of an earlier connection is known for what is wanted. */
-  resumable(server: Server, want: WantedConnection): boolean {
-    if (server.transport.type !== 'http' || want.tenancy.kind === 'spare') return false;
-    const record = this.#context.deps.upstreamSessions.get(server.name, digestOfKey(want.key));
-    if (record === null || record.mcpSessionId === NO_SESSION) return false;
-    if (record.identity === server.connectionDigest && record.fingerprint === want.profile.fingerprint) return true;
-    return false;
+  #record(key: string): UpstreamSessionRecord | null {
+    return this.#context.deps.upstreamSessions.get(this.#server.name, digestOfKey(key));
+  }
+
+  /** The session of an earlier connection that is known for what is wanted. */
+  #resumed(want: WantedConnection): UpstreamSessionRecord | null {
+    const { transport, connectionDigest } = this.#server;
+    if (transport.type !== 'http' || want.tenancy.kind === 'spare') return null;
+    const record = this.#record(want.key);
+    if (record === null || record.mcpSessionId === NO_SESSION) return null;
+    const fits = record.identity === connectionDigest && record.fingerprint === want.profile.fingerprint;
+    return fits ? record : null;
+  }
+
+  resumable(want: WantedConnection): boolean {
+    return this.#resumed(want) !== null;
   }
 
   /** Whether the client must have a connection that was opened for it, and not the warm connection. */
-  needsOwn(server: Server, want: WantedConnection): boolean {
+  needsOwn(want: WantedConnection): boolean {
     const { ownership } = this.#context.deps;
-    if (this.resumable(server, want) || this.joins(server, want)) return true;
-    return ownership !== undefined && isOwnProcess(server) && !ownership.mayAdopt(server, want.profile);
+    if (this.resumable(want) || this.joins(want)) return true;
+    return ownership !== undefined && isOwnProcess(this.#server) && !ownership.mayAdopt(this.#server, want.profile);
   }
 
-  async #resume(server: Server, want: WantedConnection, handshake: Handshake): Promise<Connection | null> {
-    if (!this.resumable(server, want)) return null;
-    const record = this.#context.deps.upstreamSessions.get(server.name, digestOfKey(want.key));
-    const resumed = record === null ? null : await handshake.resume('http', record);
+  async #resume(want: WantedConnection, handshake: Handshake): Promise<Connection | null> {
+    const record = this.#resumed(want);
+    if (record === null) return null;
+    const resumed = await handshake.resume('http', record);
     if (resumed === null) {
-      this.forget(server, want.key);
+      this.forget(want.key);
       this.#owner.stateLost(want);
     }
     return resumed;
   }
 
   /** What is kept of it on a lone node; it is not to be used any more. */
-  #kept(server: Server, key: string): UpstreamSessionRecord | null {
-    const record = this.#context.deps.upstreamSessions.get(server.name, digestOfKey(key));
-    this.forget(server, key);
-    return record !== null && record.identity === server.connectionDigest ? record : null;
+  #kept(key: string): UpstreamSessionRecord | null {
+    const record = this.#record(key);
+    this.forget(key);
+    return record?.identity === this.#server.connectionDigest ? record : null;
   }
 
-  #transport(server: Server, { profile, tenancy }: WantedConnection, options: OpenTransportOptions): Transport {
+  #transport({ profile, tenancy }: WantedConnection, options: OpenTransportOptions): Transport {
     const { openTransport, ownership } = this.#context.deps;
+    const server = this.#server;
     if (ownership === undefined || !isOwnProcess(server)) return openTransport(server, options);
     return new OwnedTransport({
       server: server.name,
@@ -230,14 +239,14 @@ export class Connector {
     });
   }
 
-  #handshake(server: Server, want: WantedConnection, attempt: Attempt): Handshake {
+  #handshake(want: WantedConnection, attempt: Attempt): Handshake {
     const { clock, random } = this.#context.deps;
     const { profile, tenancy } = want;
-    const silent = this.joins(server, want);
+    const silent = this.joins(want);
     const connection = (kind: Transport['kind']) => {
-      const transport = this.#transport(server, want, { kind, label: labelOf(tenancy), phases: this.#phases });
+      const transport = this.#transport(want, { kind, label: labelOf(tenancy), phases: this.#phases });
       return new Connection(transport, {
-        server: server.name,
+        server: this.#context.name,
         profile,
         clock,
         owner: this.#owner,
@@ -247,16 +256,14 @@ export class Connector {
         shortIds: this.#shortIds && !transport.streamPerRequest,
       });
     };
-    return new Handshake(
-      { context: this.#context, server, eras: this.#eras, owner: this.#owner, connection },
-      profile,
-      attempt,
-    );
+    const deps = { context: this.#context, eras: this.#eras, owner: this.#owner, connection };
+    return new Handshake(deps, profile, attempt);
   }
-}
 
-function placeOf({ name, connectionDigest }: Server, key: string): SessionPlace {
-  return { server: name, identity: connectionDigest, key: digestOfKey(key) };
+  #placeOf(key: string): SessionPlace {
+    const { name, connectionDigest } = this.#server;
+    return { server: name, identity: connectionDigest, key: digestOfKey(key) };
+  }
 }
 
 /** null where the server gave no session. */
@@ -279,8 +286,4 @@ function processOf(server: Server, want: WantedConnection, handshake: HandshakeR
     revision: handshake.revision,
     fingerprint: want.profile.fingerprint,
   };
-}
-
-function isPipe(server: Server): boolean {
-  return !('url' in server.transport);
 }

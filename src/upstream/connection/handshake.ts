@@ -11,7 +11,7 @@ import {
   STATEFUL_REVISIONS,
 } from '../../model/message.ts';
 import type { UpstreamSessionRecord } from '../../model/ports.ts';
-import { type Server, WITHOUT_DISCOVERY } from '../../model/server.ts';
+import { WITHOUT_DISCOVERY } from '../../model/server.ts';
 import type { HandshakeResult } from '../../model/server-catalog.ts';
 import { bodyField, bodyString, errorCode } from '../../protocol/body.ts';
 import { request, result } from '../../protocol/compose.ts';
@@ -44,7 +44,6 @@ const PROBE_HEADERS = ['MCP-Protocol-Version', LATEST_STATELESS, 'Mcp-Method', '
 
 interface HandshakeDeps {
   readonly context: ServerContext;
-  readonly server: Server;
   readonly eras: SpokenEras;
   readonly owner: ConnectionsOwner<Connection>;
   /** A connection over a new transport that is not open yet. */
@@ -83,8 +82,8 @@ export class Handshake {
 
   /** Rejects with GatewayError, nothing left behind. */
   async run(wire: Transport['kind']): Promise<Connection> {
-    const { server, context } = this.#deps;
-    const { eraVerdicts } = context.deps;
+    const { server, deps } = this.#deps.context;
+    const { eraVerdicts } = deps;
     let remembered = eraVerdicts.get(server.connectionDigest);
     const stateful = remembered?.era === 'stateful' || WITHOUT_DISCOVERY.has(wire);
     let next: { first: First; wire: Transport['kind'] } = { first: stateful ? 'initialize' : 'discover', wire };
@@ -116,7 +115,7 @@ export class Handshake {
       await connection.ask(request('ping', '0', null, 'stateful'), this.#deps.context.times.probeSilenceMs);
     } catch (cause) {
       const gone = connection.ended?.kind === 'session_lost';
-      const error = this.#endedOr(connection, asGatewayError(cause, this.#deps.server.name));
+      const error = this.#endedOr(connection, asGatewayError(cause, this.#deps.context.server.name));
       await connection.close('shutdown');
       if (gone) return null;
       throw error;
@@ -160,7 +159,7 @@ export class Handshake {
 
   /** What a fresh connection said to `initialize`. Only the server's own word is taken to last. */
   #taken(connection: Connection, answer: Said): HandshakeResult {
-    const { name } = this.#deps.server;
+    const { name } = this.#deps.context.server;
     if (answer === 'silence') throw new EraUnspoken(name, 'it did not answer', false);
     if (answer instanceof GatewayError) {
       const { ended } = connection;
@@ -247,7 +246,7 @@ export class Handshake {
     const { ended } = connection;
     if (ended?.kind === 'auth_required' || error.code === 'AUTH_REQUIRED') throw this.#unauthorized(connection, error);
     if (ended?.kind === 'exited' && !this.#tried.has('initialize')) {
-      const why = closedError(this.#deps.server.name, ended, connection.transport.stderrTail());
+      const why = closedError(this.#deps.context.server.name, ended, connection.transport.stderrTail());
       return { kind: 'again', first: 'initialize', wire: connection.transport.kind, why };
     }
     if (connection.live && (error.outcome !== 'NOT_SENT' || refusalOf(error) !== null)) {
@@ -313,7 +312,7 @@ export class Handshake {
     if (afterProbe && connection.ended?.kind === 'exited')
       return { kind: 'again', first: 'initialize', wire: kind, why };
     if (kind !== 'http' || status < 400 || status >= 500) throw why;
-    const { transport } = this.#deps.server;
+    const { transport } = this.#deps.context.server;
     const fallback = transport.type === 'http' && transport.sseFallback === true;
     if (fallback) return { kind: 'again', first: 'initialize', wire: 'sse', why };
     const advice = 'if it speaks HTTP+SSE of 2024-11-05, set its "type" to "sse"';
@@ -348,19 +347,19 @@ export class Handshake {
 
   #endedOr(connection: Connection, error: GatewayError): GatewayError {
     const { ended, transport } = connection;
-    if (ended !== null) return closedError(this.#deps.server.name, ended, transport.stderrTail());
+    if (ended !== null) return closedError(this.#deps.context.server.name, ended, transport.stderrTail());
     return this.#failed(error.message, error.code, error);
   }
 
   #unauthorized({ ended }: Connection, error: GatewayError): GatewayError {
-    const { name } = this.#deps.server;
+    const { name } = this.#deps.context.server;
     const cause = ended?.kind === 'auth_required' ? closedError(name, ended) : error;
     return new GatewayError('AUTH_REQUIRED', `${name} asks for credentials`, { server: name, cause });
   }
 
   /** Whatever goes wrong here, the call that waits for the connection was never sent. */
   #failed(text: string, code: GatewayError['code'] = 'NOT_SENT', cause?: GatewayError): GatewayError {
-    const { name } = this.#deps.server;
+    const { name } = this.#deps.context.server;
     return new GatewayError(code, `${name} could not be started: ${text}`, {
       server: name,
       outcome: 'NOT_SENT',

@@ -7,12 +7,15 @@ import { bodyField, relatedTask, subscriptionId } from '../../protocol/body.ts';
 import { errorAnswer, request, result } from '../../protocol/compose.ts';
 import type { Range } from '../../protocol/fields.ts';
 import { LISTEN, listsChangedBy } from '../../protocol/methods.ts';
+import { isBatch, isScanFailure, scanBatch, scanMessage } from '../../protocol/scan.ts';
 import { spliceMessage } from '../../protocol/splice.ts';
-import type { PendingById, PendingRequest } from '../calls/pending.ts';
+import { restoredAnswer } from '../calls/outgoing-request.ts';
+import type { PendingById, PendingRequest, PendingRequests } from '../calls/pending.ts';
 import { isLexeme, namedRequest, ownId } from '../calls/request-ids.ts';
 import { ServerAsks } from '../calls/server-asks.ts';
 import type { ClosedReason } from '../transport/transport.ts';
 import { Attribution } from './attribution.ts';
+import type { ConnectionUse } from './connection-use.ts';
 import { isExclusive, isOneClient, type Tenancy } from './session-key.ts';
 
 /** Receives from a connection (`C`) what concerns no request in flight. Handlers neither block nor throw. */
@@ -60,13 +63,17 @@ const GRACEFUL_END_MS = 1_000;
 const MAX_LASTING = 256;
 const PING = request('ping', '0', null, 'stateful');
 
-/** What is needed of the connection the messages came on. */
+/** What is needed of the connection that the bytes come on. */
 interface MessageSource {
   readonly transport: { readonly streamPerRequest: boolean; flow?(request: number): Flow | null };
   readonly tenancy: Tenancy;
+  readonly era: Era;
+  /** It is negotiated. */
+  readonly ready: boolean;
   answer(parts: readonly Buffer[]): void;
   post(message: Message): { readonly pending: { readonly answer: Promise<Message> } };
   lost(id: number, error: GatewayError): void;
+  cutsIds(id: number): void;
 }
 
 /** A progress token of a client that outlives the answer. */
@@ -83,13 +90,16 @@ interface ServerMessagesDeps<C> {
 }
 
 /**
- * What a server sends on its own: each message is given to the one exchange it belongs to (`Attribution`), to the
- * owner of the connection where it belongs to none, or dropped.
+ * What a server sends on one connection, from the bytes. Answers go to their requests, by the ids that these were sent with.
+ * Each other message goes to the one exchange that it belongs to (`Attribution`), to the owner of the connection where it
+ * belongs to none, or is dropped.
  */
 export class ServerMessages<C extends MessageSource> {
   readonly #connection: C;
   readonly #deps: ServerMessagesDeps<C>;
+  readonly #requests: PendingRequests;
   readonly #pending: PendingById;
+  readonly #use: ConnectionUse;
   readonly #asks: ServerAsks<C>;
   readonly #attribution: Attribution;
   /** Progress tokens of clients that outlive the answer, by our id. */
@@ -97,11 +107,13 @@ export class ServerMessages<C extends MessageSource> {
   /** Requests that wait for the connection to get an owner. */
   #held: { readonly message: Message; readonly at: number }[] = [];
 
-  constructor(connection: C, deps: ServerMessagesDeps<C>, pending: PendingById) {
+  constructor(connection: C, deps: ServerMessagesDeps<C>, requests: PendingRequests, use: ConnectionUse) {
     this.#connection = connection;
     this.#deps = deps;
-    this.#pending = pending;
-    this.#attribution = new Attribution(connection, deps.clock, pending);
+    this.#requests = requests;
+    this.#pending = requests.byId;
+    this.#use = use;
+    this.#attribution = new Attribution(connection, deps.clock, requests.byId);
     this.#asks = new ServerAsks(connection, deps.owner);
   }
 
@@ -119,9 +131,76 @@ export class ServerMessages<C extends MessageSource> {
     return this.#asks.size > 0 || this.#held.length > 0;
   }
 
-  take(message: Message, stream: number): void {
-    if (message.kind === 'request') this.#asked(message, stream);
-    else this.#notified(message, stream);
+  /** `stream`: the request whose own stream the bytes came on; 0 for what all share. */
+  take(bytes: Buffer, stream: number): void {
+    if (isBatch(bytes)) {
+      const batch = scanBatch(bytes);
+      if (isScanFailure(batch)) this.#malformed(stream, batch.reason);
+      // Each message goes its own way: when one of them is done with, its memory may be used again.
+      else for (const element of batch) this.#one(Buffer.from(element), stream);
+    } else this.#one(bytes, stream);
+  }
+
+  #one(bytes: Buffer, stream: number): void {
+    const message = scanMessage(bytes, this.#connection.era, 'relaxed');
+    if (isScanFailure(message)) this.#malformed(stream, message.reason);
+    else if (message.kind === 'result' || message.kind === 'error') this.#answered(message, stream);
+    else if (message.kind === 'request') this.#asked(message, stream);
+    else {
+      this.#use.notified(message);
+      if (message.method === 'notifications/progress') this.#progress(message, stream);
+      else if (message.method === 'notifications/cancelled') this.#cancelled(message, stream);
+      else this.#notified(message, stream);
+    }
+  }
+
+  #answered(message: Message, stream: number): void {
+    const { server, owner } = this.#deps;
+    const { bytes, idStart, idEnd } = message;
+    // An error without an id is the server's word on the one request whose own stream it came on.
+    const id =
+      idStart < 0 ? stream : namedRequest(this.#pending, bytes, idStart, idEnd) || this.#uncut(message, stream);
+    const pending = stream !== 0 && stream !== id ? undefined : this.#requests.get(id);
+    if (pending === undefined) {
+      this.#attribution.late(ownId(bytes, idStart, idEnd));
+      owner.dropped('unmatched');
+      // A request's own stream ends with its answer: after one to another id nothing more comes for the request.
+      if (this.#requests.get(stream) === undefined) return;
+      const text = `${server} answered the request with the id of another one; the request was sent and may have run`;
+      this.#connection.lost(stream, new GatewayError('UPSTREAM_PROTOCOL', text, { server }));
+      return;
+    }
+    this.#requests.remove(id);
+    try {
+      this.#use.answered(pending, message);
+      if (pending.token !== null) this.#lastsOn(id, pending);
+      pending.answered(pending.method === LISTEN ? restoredAnswer(message, pending) : message);
+    } catch (defect) {
+      // It is not in flight any more: nothing else would ever end its call (F42).
+      pending.lost(new GatewayError('INTERNAL', 'the answer could not be handed on', { server }));
+      throw defect;
+    }
+  }
+
+  /**
+   * The request that is answered with what 32 bits keep of its id, 0 for none. That is taken for the answer on the request's own
+   * stream, and on a pipe while only the handshake is under way; the requests after it have short ids.
+   */
+  #uncut({ bytes, idStart, idEnd }: Message, stream: number): number {
+    const asked = stream !== 0 ? [stream] : this.#connection.ready ? [] : this.#requests.ids;
+    const kept = asked.length === 0 ? 0 : Number(bytes.toString('latin1', idStart, idEnd)) >>> 0;
+    const whole = kept === 0 ? undefined : asked.find((one) => Number(this.#pending.get(one)?.wire) >>> 0 === kept);
+    if (whole !== undefined) this.#connection.cutsIds(whole);
+    return whole ?? 0;
+  }
+
+  /** On a request's own stream this is its answer, and a bad one; on a pipe it is noise (F07). */
+  #malformed(stream: number, reason: string): void {
+    const { server, owner } = this.#deps;
+    owner.dropped('malformed');
+    if (this.#requests.get(stream) === undefined) return;
+    const text = `${server} sent something that is no JSON-RPC message: ${reason}`;
+    this.#connection.lost(stream, new GatewayError('UPSTREAM_PROTOCOL', text, { server }));
   }
 
   /** The connection has an owner now: asks it what was held. */
@@ -135,9 +214,7 @@ export class ServerMessages<C extends MessageSource> {
     }
   }
 
-  /**
-   * A question of some call's is before its client: whatever else the server asks now would be as well its.
-   */
+  /** A question of some call's is before its client: whatever else the server asks now would be as well its. */
   get engaged(): boolean {
     return this.#asks.engaged;
   }
@@ -152,24 +229,18 @@ export class ServerMessages<C extends MessageSource> {
     this.#attribution.withdrawn(id);
     const ping = this.#connection.post(PING);
     ping.pending.answer.then(
-      () => this.late(id),
+      () => this.#attribution.late(id),
       () => {},
     );
   }
 
-  /** The call that was taken back is over for the server: it answered all the same, or knows. */
-  late(id: number): void {
-    this.#attribution.late(id);
-  }
-
   /**
-   * The call was answered. Where that began a task, its token lives on: progress of the task comes after the answer
-   * (2025-11-25, utilities/tasks §Progress), for the session whose connection it is.
+   * Where the answer began a task, the token of its call lives on: progress of the task comes after the answer (2025-11-25,
+   * utilities/tasks §Progress), for the session whose connection it is.
    */
-  answered(id: number, pending: PendingRequest): void {
-    if (pending.token === null || pending.request === null || bodyField(pending.request, 'task') === null) return;
-    const exchange = pending.exchange?.waitsForTask === true ? pending.exchange : null;
-    this.#lasting.set(id, { token: pending.token, wire: pending.wire, exchange });
+  #lastsOn(id: number, { token, wire, request, exchange }: PendingRequest): void {
+    if (token === null || request === null || bodyField(request, 'task') === null) return;
+    this.#lasting.set(id, { token, wire, exchange: exchange?.waitsForTask === true ? exchange : null });
     if (this.#lasting.size > MAX_LASTING) this.#lasting.delete(this.#lasting.keys().next().value!);
   }
 
@@ -184,12 +255,6 @@ export class ServerMessages<C extends MessageSource> {
   }
 
   #notified(message: Message, stream: number): void {
-    if (message.method === 'notifications/progress') this.#progress(message, stream);
-    else if (message.method === 'notifications/cancelled') this.#cancelled(message, stream);
-    else this.#forClients(message, stream);
-  }
-
-  #forClients(message: Message, stream: number): void {
     const { owner } = this.#deps;
     const announcesList = listsChangedBy(message.method).length > 0;
     if (announcesList || message.method === 'notifications/resources/updated') {
@@ -216,21 +281,22 @@ export class ServerMessages<C extends MessageSource> {
   }
 
   #progress(message: Message, stream: number): void {
+    const { owner } = this.#deps;
     const range = bodyField(message, 'progressToken');
     const id = range === null ? 0 : ownId(message.bytes, range.start, range.end);
     const isIts = (one: { readonly wire: string } | undefined): boolean =>
       range !== null && one !== undefined && isLexeme(message.bytes, range.start, range.end, one.wire);
-    const pending = isIts(this.#pending.get(id)) ? this.#pending.get(id) : undefined;
-    const lasting = isIts(this.#lasting.get(id)) ? this.#lasting.get(id) : undefined;
+    const pending = this.#pending.get(id);
+    const lasting = this.#lasting.get(id);
     // A call whose client sent no token has none of ours either: the server made this one up.
-    if (range !== null && pending !== undefined && pending.token !== null) {
-      pending.progressed();
-      emitFor(pending, message, range, pending.token, this.#flow(stream));
-    } else if (range !== null && lasting !== undefined) {
-      const renamed = replaced(message, range, lasting.token);
-      if (lasting.exchange === null) this.#deps.owner.notified(this.#connection, renamed);
-      else lasting.exchange.emit(renamed);
-    } else this.#deps.owner.dropped('unmatched');
+    if (isIts(pending) && pending!.token !== null) {
+      pending!.progressed();
+      emitFor(pending!, message, range!, pending!.token!, this.#flow(stream));
+    } else if (isIts(lasting)) {
+      const restored = replaced(message, range!, lasting!.token);
+      if (lasting!.exchange === null) owner.notified(this.#connection, restored);
+      else lasting!.exchange.emit(restored);
+    } else owner.dropped('unmatched');
   }
 
   #cancelled(message: Message, stream: number): void {
@@ -246,16 +312,11 @@ export class ServerMessages<C extends MessageSource> {
       this.#deps.owner.dropped('unmatched');
     } else {
       // The question may have outlived the call it was put with.
-      const live = asked !== null && this.#isPending(asked) ? asked : this.#pending.get(stream);
+      const live = asked !== null && this.#pending.values().includes(asked) ? asked : this.#pending.get(stream);
       const exchange = live?.exchange ?? null;
       if (exchange !== null) exchange.emit(message);
       else this.#deps.owner.notified(this.#connection, message);
     }
-  }
-
-  #isPending(one: PendingRequest): boolean {
-    for (const pending of this.#pending.values()) if (pending === one) return true;
-    return false;
   }
 
   #asked(message: Message, stream: number): void {

@@ -151,8 +151,7 @@ export class ClientConnections {
     const known = wish === 'stateful' && (eras.newest === 'stateful' || eras.both);
     const want = this.#wanted(profile, 'stateful');
     if (eras.newest !== 'stateless' || known) {
-      const opened =
-        connector.resumable(this.#context.server, want) || (await connector.opened(this.#context.server, want));
+      const opened = connector.resumable(want) || (await connector.opened(want));
       if (opened) return this.pool.acquire(want);
     }
     const presented = this.#context.server.isolation === 'shared' ? this.#context.neutral : profile;
@@ -160,7 +159,7 @@ export class ClientConnections {
     const { era } = connection;
     if (isolationOf(this.#context.server, era) === 'shared') {
       const shared = this.#wanted(profile, era);
-      if (!connector.joins(this.#context.server, shared)) this.pool.promoteWarm(shared.key, shared.tenancy);
+      if (!connector.joins(shared)) this.pool.promoteWarm(shared.key, shared.tenancy);
       else {
         const joined = await this.pool.acquire(shared);
         this.pool.endWarm();
@@ -179,12 +178,12 @@ export class ClientConnections {
 
   /** The key's session is not to be resumed any more. */
   forgetSession(key: string): void {
-    this.#by.connector.forget(this.#context.server, key);
+    this.#by.connector.forget(key);
   }
 
   /** The server does not know the session of the connection under this key. */
   disowned(key: string, connection: Connection): void {
-    this.#by.connector.disowned(this.#context.server, key, connection);
+    this.#by.connector.disowned(key, connection);
   }
 
   /** Waits for the client's connection; a session that ends meanwhile does not get to keep one. */
@@ -214,8 +213,8 @@ export class ClientConnections {
   /** There may be a session at the server all the same; nodes that have a connection on it end it before. */
   #endLater(key: string): void {
     const { connector } = this.#by;
-    const { server, neutral, deps } = this.#context;
-    const end = (): void => void connector.end(server, key, neutral);
+    const { neutral, deps } = this.#context;
+    const end = (): void => void connector.end(key, neutral);
     if (connector.sharing) deps.clock.after(END_AFTER_MS, end);
     else end();
   }

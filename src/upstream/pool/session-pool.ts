@@ -42,7 +42,7 @@ export class SessionPool extends PooledConnections {
     }
     const slot: Slot = { ...want, connection: null, opening: null, attempt: new Attempt() };
     by?.follow(slot.attempt);
-    const mayAdopt = want.tenancy.kind !== 'shared' && !this.by.connector.needsOwn(this.context.server, want);
+    const mayAdopt = want.tenancy.kind !== 'shared' && !this.by.connector.needsOwn(want);
     const adopted = mayAdopt ? this.#takeWarm(want) : null;
     if (adopted === null) return this.#open(slot);
     slot.connection = adopted;
@@ -91,7 +91,7 @@ export class SessionPool extends PooledConnections {
   #give(connection: Connection, slot: Slot): void {
     connection.adopt(slot.tenancy, slot.key, slot.profile.logLevel);
     connection.transport.adopted?.(slot.tenancy.kind === 'shared' ? null : slot.profile);
-    this.by.connector.remember(this.context.server, slot, connection);
+    this.by.connector.remember(slot, connection);
     this.context.events.adopted(connection, slot);
   }
 
@@ -155,13 +155,13 @@ export class SessionPool extends PooledConnections {
 
   async #handshake(want: WantedConnection, attempt: Attempt): Promise<Connection> {
     const { connector, eras, supervisor } = this.by;
-    const { server, name } = this.context;
+    const { name: server } = this.context;
     const { state } = supervisor;
     // Another attempt must not start a process of a stopped server that nothing would end.
     if (state === 'stopping' || (isAtRest(state) && state !== 'unknown'))
-      throw new GatewayError('CANCELLED', `${name} is stopped`, { server: name, outcome: 'NOT_SENT' });
+      throw new GatewayError('CANCELLED', `${server} is stopped`, { server, outcome: 'NOT_SENT' });
     try {
-      return await connector.connect(server, want, attempt, () => this.#takeWarm(want));
+      return await connector.connect(want, attempt, () => this.#takeWarm(want));
     } catch (error) {
       // A live connection proves that the server speaks the era: then this is a failure like any other.
       if (want.era === 'stateful' && eras.newest === 'stateless' && this.any('stateful') === null) {
