@@ -75,8 +75,8 @@ export const S2: readonly Mutation[] = [
     row: 'S2.8',
     what: 'stderr of a container is taken for its stdout',
     file: 'src/upstream/transport/docker-transport.ts',
-    find: 'else if (this.#stream === STDERR) this.#sink.stderr(piece);',
-    replace: 'else this.#sink.stdout(piece);',
+    find: 'else if (this.#stream === STDERR) this.#transport.errors(piece);',
+    replace: 'else this.#transport.output(piece);',
   },
   {
     row: 'S2.9',

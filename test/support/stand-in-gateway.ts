@@ -2,6 +2,7 @@
  * A gateway reduced to its processes, for tests that kill it: starts servers under a reaper, says who they are, waits.
  * Arguments: number of servers, mark, record file (may be missing).
  */
+import { systemClock } from '../../src/model/clock.ts';
 import { ProcessRecord } from '../../src/upstream/process/process-group.ts';
 import { Reaper } from '../../src/upstream/process/reaper.ts';
 import { StdioTransport } from '../../src/upstream/transport/stdio-transport.ts';
@@ -21,6 +22,8 @@ for (let i = 0; i < Number(count); i++) {
     spec,
     maxMessageBytes: 1024,
     guard: reaper,
+    environment: process.env,
+    clock: systemClock,
     logger,
     redact: (text) => text,
   });

@@ -1,9 +1,10 @@
 import { fileURLToPath } from 'node:url';
+import { systemClock } from '../../src/model/clock.ts';
 import type { StdioSpec } from '../../src/model/server.ts';
 import type { ProcessLog } from '../../src/upstream/process/log-limit.ts';
 import type { ProcessGuard, Startable } from '../../src/upstream/process/reaper.ts';
 import { LADDER_TIMES, type LadderTimes } from '../../src/upstream/process/stop-ladder.ts';
-import { StdioTransport, type StdioTransportDeps } from '../../src/upstream/transport/stdio-transport.ts';
+import { StdioTransport, type StdioTransportOptions } from '../../src/upstream/transport/stdio-transport.ts';
 import { RecordingReceiver } from '../contracts/recording-receiver.ts';
 import { asSecrets } from './as-secrets.ts';
 
@@ -89,7 +90,7 @@ export interface StdioBench {
   text(id: number, params: Record<string, unknown>): Promise<string>;
 }
 
-export function stdioBench(spec: StdioSpec, more: Partial<StdioTransportDeps> = {}): StdioBench {
+export function stdioBench(spec: StdioSpec, more: Partial<StdioTransportOptions> = {}): StdioBench {
   const receiver = new RecordingReceiver();
   const log = new RecordingLog();
   const guard = new RecordingGuard();
@@ -98,6 +99,8 @@ export function stdioBench(spec: StdioSpec, more: Partial<StdioTransportDeps> = 
     spec,
     maxMessageBytes: 16 * 1024 * 1024,
     guard,
+    environment: process.env,
+    clock: systemClock,
     logger: log,
     redact: (text) => text,
     times: { ladder: FAST_LADDER },

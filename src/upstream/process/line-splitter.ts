@@ -3,7 +3,7 @@ import { LARGE_READ_BYTES } from '../../model/pace.ts';
 import { releaseBytes } from '../../model/pooled-buffers.ts';
 
 /** Where a splitter's findings go. */
-interface LineSink {
+export interface LineSink {
   /** One line without its terminator (LF or CRLF); never empty. The buffer is the sink's to keep. */
   line(bytes: Buffer): void;
   /** An empty line. */

@@ -1,7 +1,6 @@
-import type { Clock } from '../../model/clock.ts';
 import { printable } from '../../model/printable.ts';
 import { LineSplitter } from './line-splitter.ts';
-import { LogLimit, type ProcessLog } from './log-limit.ts';
+import { LogLimit, type OutputOptions } from './log-limit.ts';
 
 /** The last `capacity` bytes of a stream, in one fixed buffer. */
 export class ByteRing {
@@ -54,19 +53,12 @@ const KEPT_PER_SECOND = 200;
 
 const TOO_FAST = `more than ${KEPT_PER_SECOND} lines a second; some are left out`;
 
-interface StderrTailDeps {
-  readonly logger: ProcessLog;
-  readonly clock: Clock;
-  /** Masks every secret known to this process. */
-  readonly redact: (text: string) => string;
-}
-
 /**
  * What a server wrote to its standard error: the last 64 KiB for people who ask why, a rate-limited log, and more lines
  * of it for readers of this server's log. Redacted before it leaves in any way; control characters are spelled out.
  */
 export class StderrTail {
-  readonly #deps: StderrTailDeps;
+  readonly #options: OutputOptions;
   readonly #ring = new ByteRing(KEEP_BYTES);
   readonly #limit: LogLimit;
   readonly #keptLimit: LogLimit;
@@ -74,10 +66,10 @@ export class StderrTail {
   /** Output was passed over: the next line that is whole begins after a newline. */
   #cut = false;
 
-  constructor(deps: StderrTailDeps) {
-    this.#deps = deps;
-    this.#limit = new LogLimit(deps.clock, LINES_PER_SECOND, 1000);
-    this.#keptLimit = new LogLimit(deps.clock, KEPT_PER_SECOND, 1000);
+  constructor(options: OutputOptions) {
+    this.#options = options;
+    this.#limit = new LogLimit(options.clock, LINES_PER_SECOND, 1000);
+    this.#keptLimit = new LogLimit(options.clock, KEPT_PER_SECOND, 1000);
     this.#lines = this.#splitter();
   }
 
@@ -85,7 +77,7 @@ export class StderrTail {
     this.#ring.push(chunk);
     // A flood is not even cut into lines while none of them would be kept.
     if (this.#keptLimit.exhausted) {
-      if (!this.#cut) this.#deps.logger.keep('server_stderr_cut', { reason: TOO_FAST });
+      if (!this.#cut) this.#options.logger.keep('server_stderr_cut', { reason: TOO_FAST });
       this.#cut = true;
       this.#lines = this.#splitter();
       return;
@@ -101,7 +93,7 @@ export class StderrTail {
     const raw = this.#ring.contents().toString();
     // The oldest line may have lost its beginning, and with it the beginning of a secret.
     const whole = this.#ring.wrapped ? raw.slice(raw.indexOf('\n') + 1) : raw;
-    return printable(this.#deps.redact(whole)).slice(-maxCharacters);
+    return printable(this.#options.redact(whole)).slice(-maxCharacters);
   }
 
   #splitter(): LineSplitter {
@@ -116,8 +108,8 @@ export class StderrTail {
 
   #log(line: Buffer): void {
     if (!this.#keptLimit.take()) return;
-    const text = printable(this.#deps.redact(line.toString())).slice(0, LOGGED_CHARACTERS);
-    if (this.#limit.take()) this.#deps.logger.info('server_stderr', { line: text });
-    else this.#deps.logger.keep('server_stderr', { line: text });
+    const text = printable(this.#options.redact(line.toString())).slice(0, LOGGED_CHARACTERS);
+    if (this.#limit.take()) this.#options.logger.info('server_stderr', { line: text });
+    else this.#options.logger.keep('server_stderr', { line: text });
   }
 }

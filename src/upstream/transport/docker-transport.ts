@@ -1,5 +1,4 @@
-import type { Duplex } from 'node:stream';
-import { type Clock, within } from '../../model/clock.ts';
+import { within } from '../../model/clock.ts';
 import type { DockerSpec } from '../../model/server.ts';
 import { sweptDefinition } from '../../model/swept-definition.ts';
 import {
@@ -11,22 +10,14 @@ import {
   stopContainer,
 } from '../docker/container.ts';
 import { startFailure } from '../process/command.ts';
-import type { ProcessLog } from '../process/log-limit.ts';
 import { SlicedReading, type Take } from '../process/sliced-reading.ts';
 import { LADDER_TIMES, type LadderTimes } from '../process/stop-ladder.ts';
-import { LineTransport } from './line-transport.ts';
-import type { ClosedReason, CloseReason } from './transport.ts';
+import { LineTransport, type LineTransportOptions } from './line-transport.ts';
+import type { CloseReason } from './transport.ts';
 
 const HEADER = 8;
 const STDOUT = 1;
 const STDERR = 2;
-
-interface FrameSink {
-  stdout(chunk: Buffer): void;
-  stderr(chunk: Buffer): void;
-  /** The stream is none of the Engine's: the sink hears nothing after this. */
-  broken(): void;
-}
 
 /**
  * Takes apart the stream of an attached container (Engine API, "Stream format"): eight bytes of header say which of the
@@ -34,15 +25,15 @@ interface FrameSink {
  * length, so that nothing is kept but a header.
  */
 class Frames {
-  readonly #sink: FrameSink;
+  readonly #transport: LineTransport;
   readonly #header = Buffer.alloc(HEADER);
   #headerBytes = 0;
   #stream = 0;
   #left = 0;
   #broken = false;
 
-  constructor(sink: FrameSink) {
-    this.#sink = sink;
+  constructor(transport: LineTransport) {
+    this.#transport = transport;
   }
 
   push(chunk: Buffer): void {
@@ -52,8 +43,8 @@ class Frames {
         const piece = chunk.subarray(at, at + this.#left);
         at += piece.length;
         this.#left -= piece.length;
-        if (this.#stream === STDOUT) this.#sink.stdout(piece);
-        else if (this.#stream === STDERR) this.#sink.stderr(piece);
+        if (this.#stream === STDOUT) this.#transport.output(piece);
+        else if (this.#stream === STDERR) this.#transport.errors(piece);
       } else {
         const taken = chunk.copy(this.#header, this.#headerBytes, at, at + HEADER - this.#headerBytes);
         at += taken;
@@ -69,19 +60,13 @@ class Frames {
     this.#left = this.#header.readUInt32BE(4);
     if (this.#stream <= STDERR && this.#header[1] === 0 && this.#header[2] === 0 && this.#header[3] === 0) return;
     this.#broken = true;
-    this.#sink.broken();
+    this.#transport.fail('has streams that are none of a container engine');
   }
 }
 
-interface DockerTransportDeps {
-  /** The server's name, for messages. */
-  readonly server: string;
+interface DockerTransportOptions extends LineTransportOptions {
   readonly spec: DockerSpec;
-  readonly maxMessageBytes: number;
   readonly host: ContainerHost;
-  readonly logger: ProcessLog;
-  readonly redact: (text: string) => string;
-  readonly clock: Clock;
   readonly ladder?: LadderTimes['reasons'];
 }
 
@@ -98,20 +83,19 @@ const PIECE_BYTES = 4 * 1024;
  */
 export class DockerTransport extends LineTransport {
   readonly kind = 'docker';
-  readonly #deps: DockerTransportDeps;
+  readonly #options: DockerTransportOptions;
   #container: AttachedContainer | null = null;
   #gone: Promise<void> | null = null;
   /** It is to end at once, however its end was begun. */
   readonly #interrupted = Promise.withResolvers<void>();
 
-  constructor(deps: DockerTransportDeps) {
-    const { server, logger, redact, maxMessageBytes, clock } = deps;
-    super({ server, logger, redact, maxMessageBytes, clock });
-    this.#deps = deps;
+  constructor(options: DockerTransportOptions) {
+    super(options);
+    this.#options = options;
   }
 
   protected async start(): Promise<void> {
-    const { server, spec, host, logger } = this.#deps;
+    const { server, spec, host, logger } = this.#options;
     const { target } = spec;
     try {
       const engine = await host.engine(spec.engine);
@@ -130,21 +114,17 @@ export class DockerTransport extends LineTransport {
   }
 
   #attach({ stream, tty }: AttachedContainer): void {
-    this.channel.begin(stream);
-    const frames = new Frames({
-      stdout: (chunk) => this.channel.output(chunk),
-      stderr: (chunk) => this.channel.errors(chunk),
-      broken: () => this.fail('has streams that are none of a container engine'),
-    });
+    this.begin(stream);
+    const frames = new Frames(this);
     const take: Take = tty
-      ? (chunk, at, full) => this.channel.output(chunk, at, full)
+      ? (chunk, at, full) => this.output(chunk, at, full)
       : (chunk, at, full) => {
           let next = at;
           for (; next < chunk.length && !full(); next += PIECE_BYTES)
             frames.push(chunk.subarray(next, next + PIECE_BYTES));
           return next;
         };
-    const reading = new SlicedReading(stream, take, () => this.#deps.clock.now());
+    const reading = new SlicedReading(stream, take, () => this.#options.clock.now());
     stream.on('error', () => {});
     stream.once('close', () => {
       reading.flush();
@@ -156,29 +136,13 @@ export class DockerTransport extends LineTransport {
 
   /** Calls are lost at once; why the container ended is known a little later. */
   async #ended(): Promise<void> {
-    if (this.state !== 'open') return;
-    this.state = 'dead';
-    this.channel.stop();
-    this.channel.loseAll('ended');
-    const { logger, server, clock } = this.#deps;
-    const code = await within(clock, EXIT_CODE_MS, this.#container!.exited, () => null);
-    logger.info('container_ended', { server, container: this.#container!.id.slice(0, 12), code });
-    this.#tell({ kind: 'exited', code, signal: null });
+    if (!this.over('ended')) return;
+    const { logger, server, clock } = this.#options;
+    const { id, exited } = this.#container!;
+    const code = await within(clock, EXIT_CODE_MS, exited, () => null);
+    logger.info('container_ended', { server, container: id.slice(0, 12), code });
+    this.ended({ kind: 'exited', code, signal: null });
     await this.finish('interrupt');
-  }
-
-  /** The container may be alive, but the conversation is over. */
-  protected fail(what: string): void {
-    if (this.state !== 'open') return;
-    this.state = 'dead';
-    this.channel.stop();
-    this.channel.loseAll('was given up');
-    this.#tell({ kind: 'protocol', error: this.channel.error('UPSTREAM_PROTOCOL', what) });
-    void this.finish('interrupt');
-  }
-
-  #tell(reason: ClosedReason): void {
-    if (this.state === 'dead') this.receiver?.closed(reason);
   }
 
   protected finish(how: CloseReason): Promise<void> {
@@ -191,19 +155,19 @@ export class DockerTransport extends LineTransport {
   async #end(how: CloseReason): Promise<void> {
     const container = this.#container;
     if (container === null) return;
-    const { spec, host, server, logger, clock } = this.#deps;
+    const { spec, host, server, logger, clock, ladder = LADDER_TIMES.reasons } = this.#options;
     const { id, stream, exited } = container;
-    endInput(stream);
+    if (!stream.destroyed && !stream.writableEnded) stream.end();
     if ('container' in spec.target) {
       stream.destroy();
       return;
     }
-    const ladder = this.#deps.ladder ?? LADDER_TIMES.reasons;
     const { closeMs, terminateMs } = ladder[how];
     try {
       const engine = await host.engine(spec.engine);
+      const ended = exited.then(() => true);
       const interrupted = this.#interrupted.promise.then(() => false);
-      if (!(await Promise.race([endsWithin(exited, closeMs, clock), interrupted]))) {
+      if (!(await Promise.race([within(clock, closeMs, ended, () => false), interrupted]))) {
         const stopped = stopContainer(engine, id, terminateMs);
         // One that is being stopped already is stopped once more, with less patience.
         const sooner = interrupted.then(() => stopContainer(engine, id, ladder.interrupt.terminateMs));
@@ -215,13 +179,4 @@ export class DockerTransport extends LineTransport {
     }
     stream.destroy();
   }
-}
-
-function endInput(stream: Duplex): void {
-  if (!stream.destroyed && !stream.writableEnded) stream.end();
-}
-
-function endsWithin(exited: Promise<unknown>, ms: number, clock: Clock): Promise<boolean> {
-  const ended = exited.then(() => true);
-  return within(clock, ms, ended, () => false);
 }

@@ -6,14 +6,14 @@ import { after, test } from 'node:test';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
 import { nodeSpec, type StdioBench, shellSpec, stdioBench, stdioSpec } from '../../../test/support/stdio-bench.ts';
 import { systemClock } from '../../model/clock.ts';
-import type { StdioTransportDeps } from './stdio-transport.ts';
+import type { StdioTransportOptions } from './stdio-transport.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'trunkline-stdio-'));
 after(() => rmSync(folder, { recursive: true, force: true }));
 const LIMIT = { timeout: 30_000 };
 
 /** An open bench on `server.mjs`, closed when the test is over. */
-async function withServer(run: (bench: StdioBench) => Promise<void>, more: Partial<StdioTransportDeps> = {}) {
+async function withServer(run: (bench: StdioBench) => Promise<void>, more: Partial<StdioTransportOptions> = {}) {
   const bench = stdioBench(nodeSpec('server.mjs'), more);
   await bench.transport.open(bench.receiver);
   try {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
 import { nodeSpec, RecordingLog, stdioBench } from '../../../test/support/stdio-bench.ts';
-import { MessageReader } from '../process/message-reader.ts';
+import { MessageReader } from './message-reader.ts';
 
 const MIB = 1024 * 1024;
 const LIMIT = { timeout: 60_000 };
@@ -50,7 +50,7 @@ test('fault:F06 junk is forgiven with time', () => {
   const clock = new FakeClock();
   let flooded = false;
   const reader = new MessageReader(
-    { message: () => {}, answered: () => 0, tooLarge: () => {}, flooded: () => (flooded = true) },
+    { message: () => {}, tooLarge: () => {}, flooded: () => (flooded = true) },
     { logger: new RecordingLog(), clock, redact: (text) => text, maxMessageBytes: 1000, maxJunkBytesPerMinute: 1000 },
   );
   const minute = async (bytes: number): Promise<boolean> => {
@@ -72,7 +72,7 @@ test('fault:F06 CPU grows with the bytes, not with their square', () => {
   ] as const) {
     const cost = (mib: number): number => {
       const reader = new MessageReader(
-        { message: () => {}, answered: () => 0, tooLarge: () => {}, flooded: () => assert.fail() },
+        { message: () => {}, tooLarge: () => {}, flooded: () => assert.fail() },
         {
           logger: new RecordingLog(),
           clock: new FakeClock(),

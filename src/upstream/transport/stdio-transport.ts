@@ -1,26 +1,18 @@
-import { type Clock, systemClock } from '../../model/clock.ts';
 import type { StdioSpec } from '../../model/server.ts';
 import { sweptDefinition } from '../../model/swept-definition.ts';
-import type { ProcessLog } from '../process/log-limit.ts';
 import type { ProcessGuard } from '../process/reaper.ts';
 import { RestedReading, SlicedReading, type Take } from '../process/sliced-reading.ts';
 import { type Child, spawnChild } from '../process/spawn-child.ts';
 import { type Launch, overSsh } from '../process/ssh-command.ts';
 import { LADDER_TIMES, type LadderTimes, StopLadder } from '../process/stop-ladder.ts';
-import { LineTransport } from './line-transport.ts';
-import type { ClosedReason, CloseReason } from './transport.ts';
+import { LineTransport, type LineTransportOptions } from './line-transport.ts';
+import type { CloseReason } from './transport.ts';
 
-export interface StdioTransportDeps {
-  /** The server's name, for messages. */
-  readonly server: string;
+export interface StdioTransportOptions extends LineTransportOptions {
   readonly spec: StdioSpec;
-  readonly maxMessageBytes: number;
   readonly guard: ProcessGuard;
-  readonly logger: ProcessLog;
-  /** Masks every secret known to this process; standard error and foreign lines go through it. */
-  readonly redact: (text: string) => string;
-  readonly clock?: Clock;
-  readonly environment?: Readonly<Record<string, string | undefined>>;
+  /** Our own environment, from which a part is inherited. */
+  readonly environment: Readonly<Record<string, string | undefined>>;
   readonly times?: Partial<StdioTimes>;
 }
 
@@ -44,26 +36,21 @@ const STDIO_TIMES: StdioTimes = { ladder: LADDER_TIMES, drainMs: 50, brokenInput
  */
 export class StdioTransport extends LineTransport {
   readonly kind = 'stdio';
-  readonly #deps: StdioTransportDeps;
+  readonly #options: StdioTransportOptions;
   readonly #times: StdioTimes;
   #child: Child | null = null;
   #ladder: StopLadder | null = null;
   #gone: Promise<void> = Promise.resolve();
   #brokenInput: NodeJS.Timeout | undefined;
 
-  constructor(deps: StdioTransportDeps) {
-    const { server, logger, redact, maxMessageBytes, clock = systemClock } = deps;
-    super({ server, logger, redact, maxMessageBytes, clock });
-    this.#deps = deps;
-    this.#times = { ...STDIO_TIMES, ...deps.times };
+  constructor(options: StdioTransportOptions) {
+    super(options);
+    this.#options = options;
+    this.#times = { ...STDIO_TIMES, ...options.times };
   }
 
   override get pid(): number | null {
     return this.#child?.pid ?? null;
-  }
-
-  get skippedLines(): number {
-    return this.channel.skippedLines;
   }
 
   protected override closing(): void {
@@ -76,35 +63,26 @@ export class StdioTransport extends LineTransport {
   }
 
   protected async start(): Promise<void> {
-    const { spec, environment = process.env } = this.#deps;
+    const { server, spec, guard, environment, logger } = this.#options;
     const launch: Launch = spec.ssh == null ? { spec, preamble: null } : overSsh(spec, spec.ssh, environment);
-    this.#child = await spawnChild(this.#deps.server, launch.spec, {
-      guard: this.#deps.guard,
-      environment,
-      unwanted: () => this.state !== 'opening',
-    });
+    const unwanted = (): boolean => this.state !== 'opening';
+    const child = await spawnChild(server, launch.spec, { guard, environment, unwanted });
+    this.#child = child;
     // What was run with the user's rights is on record, without secrets.
     const { command, args } = sweptDefinition(spec);
-    const { ssh } = spec;
-    const host = ssh == null ? {} : { host: ssh.host };
-    this.#deps.logger.info('process_started', {
-      server: this.#deps.server,
-      pid: this.#child.pid,
-      command,
-      args,
-      ...host,
-    });
-    this.#attach(this.#child, launch.preamble);
+    const host = spec.ssh == null ? {} : { host: spec.ssh.host };
+    logger.info('process_started', { server, pid: child.pid, command, args, ...host });
+    this.#attach(child, launch.preamble);
   }
 
   #attach(child: Child, preamble: Buffer | null): void {
+    const { server, logger, clock } = this.#options;
     const ladder = new StopLadder(child.pid, () => child.stdin.end(), this.#times.ladder);
     this.#ladder = ladder;
-    this.channel.begin(child.stdin, preamble);
-    const { clock = systemClock } = this.#deps;
-    const take: Take = (chunk, at, full) => this.channel.output(chunk, at, full);
+    this.begin(child.stdin, preamble);
+    const take: Take = (chunk, at, full) => this.output(chunk, at, full);
     const output = new SlicedReading(child.stdout, take, () => clock.now());
-    const errors = new RestedReading(child.stderr, (chunk) => this.channel.errors(chunk));
+    const errors = new RestedReading(child.stderr, (chunk) => this.errors(chunk));
     child.stdout.on('error', () => {});
     child.stderr.on('error', () => {});
     child.stdin.on('error', () => this.#inputBroken());
@@ -116,8 +94,9 @@ export class StdioTransport extends LineTransport {
         output.flush();
         errors.flush();
         void this.#drained(child).then(() => {
-          this.#deps.logger.info('process_ended', { server: this.#deps.server, pid: child.pid, code, signal });
-          this.#end({ kind: 'exited', code, signal });
+          logger.info('process_ended', { server, pid: child.pid, code, signal });
+          const how = signal === null ? `ended with exit code ${code}` : `was ended by ${signal}`;
+          if (this.over(how)) this.ended({ kind: 'exited', code, signal });
           for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy();
           ladder.leaderExited();
           resolve();
@@ -129,11 +108,12 @@ export class StdioTransport extends LineTransport {
 
   async #watch(pid: number, ladder: StopLadder, exited: Promise<void>): Promise<void> {
     const clean = await ladder.done;
+    const { server, guard, logger } = this.#options;
     if (clean) {
       await exited;
-      this.#deps.guard.unregister(pid);
+      guard.unregister(pid);
     } else {
-      this.#deps.logger.warn('process_unkillable', { server: this.#deps.server, pid });
+      logger.warn('process_unkillable', { server, pid });
     }
   }
 
@@ -164,25 +144,4 @@ export class StdioTransport extends LineTransport {
     // A late timer comes before an exit that has happened meanwhile: one more round of the event loop, as above.
     this.#brokenInput = setTimeout(() => setImmediate(given), this.#times.brokenInputMs);
   }
-
-  /** The process is alive but the conversation is over. */
-  protected fail(what: string): void {
-    if (this.state !== 'open' && this.state !== 'dying') return;
-    this.channel.stop();
-    this.#end({ kind: 'protocol', error: this.channel.error('UPSTREAM_PROTOCOL', what) });
-    this.#ladder?.stop('interrupt');
-  }
-
-  #end(reason: ClosedReason): void {
-    if (this.state !== 'open' && this.state !== 'dying') return;
-    this.state = 'dead';
-    clearTimeout(this.#brokenInput);
-    this.channel.stop();
-    this.channel.loseAll(reason.kind === 'exited' ? ending(reason.code, reason.signal) : 'was given up');
-    this.receiver?.closed(reason);
-  }
-}
-
-function ending(code: number | null, signal: string | null): string {
-  return signal === null ? `ended with exit code ${code}` : `was ended by ${signal}`;
 }

@@ -1,48 +1,19 @@
-import type { Clock } from '../../model/clock.ts';
 import { printable } from '../../model/printable.ts';
-import { LineSplitter } from './line-splitter.ts';
-import { LogLimit, type ProcessLog } from './log-limit.ts';
+import { type LineSink, LineSplitter } from '../process/line-splitter.ts';
+import { LogLimit, type OutputOptions } from '../process/log-limit.ts';
+import { answeredRequest } from './in-flight.ts';
 
-/**
- * Tells a server that now and then writes a log line to its standard output from one that floods it: a leaking bucket
- * that holds what is tolerated in a minute and empties evenly over one.
- */
-class JunkMeter {
-  readonly #clock: Clock;
-  readonly #bytesPerMinute: number;
-  #level = 0;
-  #at: number;
-
-  constructor(clock: Clock, bytesPerMinute: number) {
-    this.#clock = clock;
-    this.#bytesPerMinute = bytesPerMinute;
-    this.#at = clock.now();
-  }
-
-  /** Counts junk; true when there is too much of it. */
-  add(bytes: number): boolean {
-    const now = this.#clock.now();
-    this.#level = Math.max(0, this.#level - ((now - this.#at) / 60_000) * this.#bytesPerMinute) + bytes;
-    this.#at = now;
-    return this.#level > this.#bytesPerMinute;
-  }
-}
-
-interface MessageReaderSink {
+export interface MessageReaderSink {
   /** A line that may be a message: it begins and ends as a JSON object or array does. */
   message(bytes: Buffer): void;
-  /** Which request of ours an overlong line answers, by its first and last KiB; 0 if none. */
-  answered(head: Buffer, tail: Buffer): number;
   /** The answer to this request is longer than the limit. Called once per line, as soon as it is known. */
   tooLarge(request: number): void;
   /** More junk than the limit; the sink hears nothing after this. */
   flooded(): void;
 }
 
-interface MessageReaderDeps {
-  readonly logger: ProcessLog;
-  readonly clock: Clock;
-  readonly redact: (text: string) => string;
+/** What a reader of a process's output needs beside the output. */
+interface MessageReaderOptions extends OutputOptions {
   readonly maxMessageBytes: number;
   readonly maxJunkBytesPerMinute?: number;
 }
@@ -60,30 +31,26 @@ const BLANK = -1;
  * Finds the messages in what a server writes to its standard output, and puts up with the rest: log lines, garbage,
  * overlong lines. Those are counted and shown in the log once a second; a flood of them is reported to the sink.
  */
-export class MessageReader {
+export class MessageReader implements LineSink {
   readonly #sink: MessageReaderSink;
-  readonly #deps: MessageReaderDeps;
+  readonly #options: MessageReaderOptions;
   readonly #lines: LineSplitter;
-  readonly #junk: JunkMeter;
   readonly #limit: LogLimit;
   #skippedLines = 0;
+  /** Bytes of junk, as a leaking bucket: what is tolerated in a minute fills it, and leaves it evenly within one. */
+  #junk = 0;
+  #junkAt: number;
   /** Of the overlong line under way: the request it answers, 0 while unknown; its bytes not yet counted as junk. */
   #answers = 0;
   #pending = 0;
   #plausible = false;
 
-  constructor(sink: MessageReaderSink, deps: MessageReaderDeps) {
+  constructor(sink: MessageReaderSink, options: MessageReaderOptions) {
     this.#sink = sink;
-    this.#deps = deps;
-    this.#junk = new JunkMeter(deps.clock, deps.maxJunkBytesPerMinute ?? MAX_JUNK_BYTES_PER_MINUTE);
-    this.#limit = new LogLimit(deps.clock, 1, 1000);
-    this.#lines = new LineSplitter(deps.maxMessageBytes, {
-      line: (bytes) => this.#line(bytes),
-      blank: () => this.#countJunk(LINE_WEIGHT),
-      overflow: (head) => this.#overflow(head),
-      skipped: (count) => this.#skipped(count),
-      overflowEnd: (head, tail) => this.#overflowEnd(head, tail),
-    });
+    this.#options = options;
+    this.#junkAt = options.clock.now();
+    this.#limit = new LogLimit(options.clock, 1, 1000);
+    this.#lines = new LineSplitter(options.maxMessageBytes, this);
   }
 
   /** Lines that were no messages, overlong ones included. */
@@ -101,7 +68,7 @@ export class MessageReader {
     this.#lines.stop();
   }
 
-  #line(bytes: Buffer): void {
+  line(bytes: Buffer): void {
     if (looksLikeJson(bytes)) {
       this.#sink.message(bytes);
       return;
@@ -112,15 +79,23 @@ export class MessageReader {
     this.#countJunk(Math.max(bytes.length, LINE_WEIGHT));
   }
 
-  #overflow(head: Buffer): void {
-    this.#report('message_too_large', head, `A line is longer than the limit of ${this.#deps.maxMessageBytes} bytes.`);
+  blank(): void {
+    this.#countJunk(LINE_WEIGHT);
+  }
+
+  overflow(head: Buffer): void {
+    this.#report(
+      'message_too_large',
+      head,
+      `A line is longer than the limit of ${this.#options.maxMessageBytes} bytes.`,
+    );
     this.#plausible = firstByte(head) === 0x7b;
     this.#pending = 0;
-    this.#answers = this.#sink.answered(head, NOTHING);
+    this.#answers = answeredRequest(head, NOTHING);
     if (this.#answers > 0) this.#sink.tooLarge(this.#answers);
   }
 
-  #skipped(count: number): void {
+  skipped(count: number): void {
     this.#pending += count;
     const patience = this.#plausible ? PATIENCE_BYTES : 0;
     if (this.#pending <= patience) return;
@@ -128,16 +103,19 @@ export class MessageReader {
     this.#pending = patience;
   }
 
-  #overflowEnd(head: Buffer, tail: Buffer): void {
-    if (this.#answers === 0) {
-      const request = this.#sink.answered(head, tail);
-      if (request > 0) this.#sink.tooLarge(request);
-      else this.#countJunk(this.#pending);
-    }
+  overflowEnd(head: Buffer, tail: Buffer): void {
+    if (this.#answers > 0) return;
+    const request = answeredRequest(head, tail);
+    if (request > 0) this.#sink.tooLarge(request);
+    else this.#countJunk(this.#pending);
   }
 
   #countJunk(bytes: number): void {
-    if (!this.#junk.add(bytes)) return;
+    const { clock, maxJunkBytesPerMinute = MAX_JUNK_BYTES_PER_MINUTE } = this.#options;
+    const now = clock.now();
+    this.#junk = Math.max(0, this.#junk - ((now - this.#junkAt) / 60_000) * maxJunkBytesPerMinute) + bytes;
+    this.#junkAt = now;
+    if (this.#junk <= maxJunkBytesPerMinute) return;
     this.#lines.stop();
     this.#sink.flooded();
   }
@@ -145,8 +123,8 @@ export class MessageReader {
   #report(event: string, bytes: Buffer, hint: string): void {
     this.#skippedLines++;
     if (!this.#limit.take()) return;
-    const begins = printable(this.#deps.redact(bytes.toString('utf8', 0, 4 * SHOWN_BYTES))).slice(0, SHOWN_BYTES);
-    this.#deps.logger.warn(event, { begins, hint, skippedLines: this.#skippedLines });
+    const begins = printable(this.#options.redact(bytes.toString('utf8', 0, 4 * SHOWN_BYTES))).slice(0, SHOWN_BYTES);
+    this.#options.logger.warn(event, { begins, hint, skippedLines: this.#skippedLines });
   }
 }
 
