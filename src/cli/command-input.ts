@@ -10,3 +10,9 @@ export interface CommandInput {
   readonly flags: GatewayFlags;
   readonly terminal: Terminal;
 }
+
+/** Prints the facts, or JSON text, with `--json`; the text without. */
+export function print({ terminal, flags }: CommandInput, facts: object | string, text: () => string): void {
+  const json = typeof facts === 'string' ? facts : JSON.stringify(facts);
+  terminal.out(flags.json === true ? `${json}\n` : text());
+}

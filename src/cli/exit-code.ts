@@ -1,3 +1,5 @@
+import { suggest } from '../config/problem/problem.ts';
+
 /** Exit codes of every command; scripts rely on them. */
 export const EXIT = {
   ok: 0,
@@ -23,4 +25,13 @@ export class CommandError extends Error {
     this.name = 'CommandError';
     this.exitCode = exitCode;
   }
+}
+
+/** `what` does not exist; names the closest of `names`, or says `otherwise`. */
+export function noSuch(what: string, wanted: string, names: readonly string[], otherwise = ''): CommandError {
+  const close = suggest(wanted, names);
+  return new CommandError(
+    EXIT.usage,
+    `there is no ${what}${close === null ? otherwise : `; did you mean "${close}"?`}`,
+  );
 }

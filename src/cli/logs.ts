@@ -1,8 +1,7 @@
-import { suggest } from '../config/problem/problem.ts';
 import { ControlClient } from './access/control-client.ts';
-import { needRunning } from './access/running-client.ts';
+import { needRunning } from './access/find-running.ts';
 import type { CommandInput } from './command-input.ts';
-import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
+import { CommandError, EXIT, type ExitCode, noSuch } from './exit-code.ts';
 import { logLine, type ParsedLogLine } from './log-line.ts';
 
 export interface LogsInput extends CommandInput {
@@ -51,8 +50,5 @@ export async function logs(input: LogsInput): Promise<ExitCode> {
 async function isThere(client: ControlClient, server: string): Promise<void> {
   const { servers } = JSON.parse(await client.get('/api/v1/servers')) as { servers: { name: string }[] };
   const names = servers.map(({ name }) => name);
-  if (names.includes(server)) return;
-  const close = suggest(server, names);
-  const hint = close === null ? '' : `; did you mean "${close}"?`;
-  throw new CommandError(EXIT.usage, `there is no server "${server}"${hint}`);
+  if (!names.includes(server)) throw noSuch(`server "${server}"`, server, names);
 }

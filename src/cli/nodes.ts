@@ -1,6 +1,6 @@
 import type { ControlClient } from './access/control-client.ts';
-import { runningClient } from './access/running-client.ts';
-import type { CommandInput } from './command-input.ts';
+import { runningClient } from './access/find-running.ts';
+import { type CommandInput, print } from './command-input.ts';
 import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
 
 const POLL_MS = 100;
@@ -30,25 +30,20 @@ interface Nodes {
 
 /** `trunkline nodes`: who is in the cluster, in what state, and where definitions disagree. */
 export async function nodes(input: CommandInput): Promise<ExitCode> {
-  const { terminal, flags } = input;
   const found = await read(await runningClient(input));
-  if (flags.json === true) {
-    terminal.out(`${JSON.stringify(found)}\n`);
-    return EXIT.ok;
-  }
-  if (found.nodes.length === 0) {
-    terminal.out('this gateway is no node of a cluster\n');
-    return EXIT.ok;
-  }
-  const width = Math.max(...found.nodes.map(({ node }) => node.length));
-  for (const node of found.nodes) terminal.out(`${nodeLine(node, width)}\n`);
-  for (const conflict of found.conflicts) terminal.out(`${conflictLine(conflict)}\n`);
+  print(input, found, () => nodesText(found));
   return EXIT.ok;
+}
+
+function nodesText({ nodes: all, conflicts }: Nodes): string {
+  if (all.length === 0) return 'this gateway is no node of a cluster\n';
+  const width = Math.max(...all.map(({ node }) => node.length));
+  const lines = [...all.map((node) => nodeLine(node, width)), ...conflicts.map(conflictLine)];
+  return lines.map((line) => `${line}\n`).join('');
 }
 
 /** `trunkline drain [node]`: this node, or the one named, finishes what it does and ends. Waits until it is gone. */
 export async function drain(input: CommandInput & { readonly node: string | undefined }): Promise<ExitCode> {
-  const { terminal, flags } = input;
   const client = await runningClient(input);
   const before = await read(client);
   const meant = theOne(before.nodes, input.node);
@@ -58,7 +53,7 @@ export async function drain(input: CommandInput & { readonly node: string | unde
     if (performance.now() > end) throw new CommandError(EXIT.unreachable, `node ${meant.node} is still there`);
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
-  terminal.out(flags.json === true ? `${JSON.stringify({ drained: meant.node })}\n` : `node ${meant.node} has left\n`);
+  print(input, { drained: meant.node }, () => `node ${meant.node} has left\n`);
   return EXIT.ok;
 }
 
@@ -72,10 +67,8 @@ function theOne(all: readonly NodeEntry[], name: string | undefined): NodeEntry 
   }
   if (meant.length === 1) return first;
   const peers = meant.map(({ peer }) => peer).join(' or ');
-  throw new CommandError(
-    EXIT.usage,
-    `${meant.length} nodes are called ${name}: say ${peers}, or give them other names`,
-  );
+  const message = `${meant.length} nodes are called ${name}: say ${peers}, or give them other names`;
+  throw new CommandError(EXIT.usage, message);
 }
 
 async function read(client: ControlClient): Promise<Nodes> {

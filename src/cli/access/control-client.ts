@@ -22,9 +22,13 @@ export class ControlClient {
     try {
       const response = await this.#fetch('GET', path, null, signal);
       if (!response.ok) throw await refused(response);
-      const reading = new EventLines(tell);
       const decoder = new TextDecoder();
-      for await (const chunk of response.body ?? []) reading.push(decoder.decode(chunk, { stream: true }));
+      let rest = '';
+      for await (const chunk of response.body ?? []) {
+        const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n');
+        rest = lines.pop()!;
+        for (const line of lines) if (line.startsWith('data: ')) tell(line.slice('data: '.length));
+      }
     } catch (error) {
       // However it broke off, the gateway is not there any more.
       if (error instanceof CommandError && !signal.aborted) throw error;
@@ -52,30 +56,9 @@ export class ControlClient {
     try {
       return await fetch(new URL(path, instance.controlUrl), { method, headers, body, signal });
     } catch (error) {
-      throw new CommandError(
-        EXIT.unreachable,
-        `the gateway (pid ${instance.pid}) does not answer at ${instance.controlUrl}`,
-        {
-          cause: error,
-        },
-      );
+      const message = `the gateway (pid ${instance.pid}) does not answer at ${instance.controlUrl}`;
+      throw new CommandError(EXIT.unreachable, message, { cause: error });
     }
-  }
-}
-
-/** Events of the control API: each is one line of data. */
-class EventLines {
-  readonly #tell: (data: string) => void;
-  #rest = '';
-
-  constructor(tell: (data: string) => void) {
-    this.#tell = tell;
-  }
-
-  push(text: string): void {
-    const lines = (this.#rest + text).split('\n');
-    this.#rest = lines.pop() ?? '';
-    for (const line of lines) if (line.startsWith('data: ')) this.#tell(line.slice('data: '.length));
   }
 }
 

@@ -3,6 +3,8 @@ import { type RunningGateway, runningGateway } from '../../app/running.ts';
 import { dataDirOf } from '../../config/files/data-dir-of.ts';
 import { findConfig } from '../../config/files/find-config.ts';
 import type { CommandInput } from '../command-input.ts';
+import { CommandError, EXIT } from '../exit-code.ts';
+import { ControlClient } from './control-client.ts';
 
 /**
  * The gateway that runs for the file that was named, or, where none was, in the data folder of the nearest one or in the
@@ -17,4 +19,18 @@ export async function findRunning(input: CommandInput): Promise<RunningGateway |
   const own = nearest === null ? null : await dataDirOf(nearest, terminal.env);
   const there = own === null ? null : runningGateway(own, terminal.env, named);
   return there ?? runningGateway(undefined, terminal.env, named);
+}
+
+/** The gateway that runs, for commands that can do nothing without one. */
+export async function needRunning(input: CommandInput): Promise<RunningGateway> {
+  const running = await findRunning(input);
+  if (running !== null) return running;
+  const words =
+    'no gateway runs here; name the file or the --data-dir of the one that is meant, or start one with: trunkline';
+  throw new CommandError(EXIT.unreachable, words);
+}
+
+/** Its control API. */
+export async function runningClient(input: CommandInput): Promise<ControlClient> {
+  return new ControlClient(await needRunning(input));
 }

@@ -75,10 +75,8 @@ class RemoteAccess implements GatewayAccess {
   }
 
   call(server: string, tool: string, argumentsJson: string): Promise<string> {
-    return this.#client.post(
-      `/api/v1/servers/${encodeURIComponent(server)}/call?tool=${encodeURIComponent(tool)}`,
-      argumentsJson,
-    );
+    const path = `/api/v1/servers/${encodeURIComponent(server)}/call?tool=${encodeURIComponent(tool)}`;
+    return this.#client.post(path, argumentsJson);
   }
 
   async close(): Promise<void> {}
@@ -87,9 +85,11 @@ class RemoteAccess implements GatewayAccess {
 class OwnAccess implements GatewayAccess {
   readonly label = 'no gateway runs for it; servers were started for this command';
   readonly #app: App;
+  readonly #plane: ReturnType<typeof controlPlane>;
 
   constructor(app: App) {
     this.#app = app;
+    this.#plane = controlPlane(app.rooms, app);
     app.startServers();
   }
 
@@ -113,12 +113,11 @@ class OwnAccess implements GatewayAccess {
 
   async tools(): Promise<readonly ListedTool[]> {
     await this.statuses();
-    return controlPlane(this.#app.rooms, this.#app).tools(null);
+    return this.#plane.tools(null);
   }
 
   async call(server: string, tool: string, argumentsJson: string): Promise<string> {
-    const answer = await controlPlane(this.#app.rooms, this.#app).callTool(server, tool, Buffer.from(argumentsJson));
-    return answer.toString();
+    return (await this.#plane.callTool(server, tool, Buffer.from(argumentsJson))).toString();
   }
 
   close(): Promise<void> {

@@ -1,9 +1,8 @@
-import { suggest } from '../../config/problem/problem.ts';
 import type { DriftReport, WaitingDefinition } from '../../model/drift.ts';
 import type { ControlClient } from '../access/control-client.ts';
-import { runningClient } from '../access/running-client.ts';
-import type { CommandInput } from '../command-input.ts';
-import { CommandError, EXIT, type ExitCode } from '../exit-code.ts';
+import { runningClient } from '../access/find-running.ts';
+import { type CommandInput, print } from '../command-input.ts';
+import { CommandError, EXIT, type ExitCode, noSuch } from '../exit-code.ts';
 import { reportText, seenCode, visible, waitingText } from './drift-text.ts';
 
 export interface DriftInput extends CommandInput {
@@ -25,12 +24,10 @@ export interface DecisionInput extends CommandInput {
 
 /** `trunkline drift [server]`: what servers offer against what was approved of them. */
 export async function drift(input: DriftInput): Promise<ExitCode> {
-  const { terminal, flags, server, check } = input;
-  const client = await runningClient(input);
-  const reports = await reportsOf(client);
+  const { server, check } = input;
+  const reports = await reportsOf(await runningClient(input));
   const shown = server === undefined ? reports : [oneOf(reports, server)];
-  if (flags.json === true) terminal.out(`${JSON.stringify({ servers: shown })}\n`);
-  else for (const report of shown) terminal.out(reportText(report));
+  print(input, { servers: shown }, () => shown.map(reportText).join(''));
   return check && shown.some(({ waiting }) => waiting.length > 0) ? EXIT.drift : EXIT.ok;
 }
 
@@ -83,21 +80,19 @@ export async function block(input: DecisionInput): Promise<ExitCode> {
 export async function history(
   input: CommandInput & { readonly server: string; readonly lines: number },
 ): Promise<ExitCode> {
-  const { terminal, flags, server, lines } = input;
+  const { server, lines } = input;
   const client = await runningClient(input);
   oneOf(await reportsOf(client), server);
   const answer = await client.get(`${path(server)}/history?limit=${Math.max(1, lines)}`);
-  if (flags.json === true) {
-    terminal.out(`${answer}\n`);
-    return EXIT.ok;
-  }
-  for (const { at, kind, name, severity, by, text } of (JSON.parse(answer) as { events: HistoryEvent[] }).events) {
-    const what = name === null ? '' : ` ${name.list}${name.key === '' ? '' : `/${visible(name.key)}`}`;
-    const who = by === null ? '' : ` by ${visible(by)}`;
-    const how = [severity, visible(text)].filter((part) => part !== null && part !== '').join(': ');
-    terminal.out(`${at} ${kind}${what}${who}${how === '' ? '' : ` (${how})`}\n`);
-  }
+  print(input, answer, () => (JSON.parse(answer) as { events: HistoryEvent[] }).events.map(historyLine).join(''));
   return EXIT.ok;
+}
+
+function historyLine({ at, kind, name, severity, by, text }: HistoryEvent): string {
+  const what = name === null ? '' : ` ${name.list}${name.key === '' ? '' : `/${visible(name.key)}`}`;
+  const who = by === null ? '' : ` by ${visible(by)}`;
+  const how = [severity, visible(text)].filter((part) => part !== null && part !== '').join(': ');
+  return `${at} ${kind}${what}${who}${how === '' ? '' : ` (${how})`}\n`;
 }
 
 interface HistoryEvent {
@@ -110,22 +105,22 @@ interface HistoryEvent {
 }
 
 async function decide(
-  { terminal, flags, server }: DecisionInput,
+  input: DecisionInput,
   client: ControlClient,
   decision: 'approve' | 'block',
   definitions: readonly { readonly list: string; readonly key: string }[],
   chosen: readonly WaitingDefinition[],
 ): Promise<ExitCode> {
-  const answer = await client.post(`${path(server)}/${decision}`, JSON.stringify({ definitions }));
-  if (flags.json === true) {
-    terminal.out(`${answer}\n`);
-    return EXIT.ok;
-  }
-  for (const one of chosen)
-    terminal.out(`${waitingText(one).join('\n')}\n    approved: ${one.digest ?? 'that it is gone'}\n`);
-  const left = (JSON.parse(answer) as DriftReport).waiting.length;
-  const done = decision === 'approve' ? 'approved' : 'blocked';
-  terminal.out(`${definitions.length} ${done} of ${server}; ${left} waiting\n`);
+  const answer = await client.post(`${path(input.server)}/${decision}`, JSON.stringify({ definitions }));
+  const text = (): string => {
+    const approved = chosen.map(
+      (one) => `${waitingText(one).join('\n')}\n    approved: ${one.digest ?? 'that it is gone'}\n`,
+    );
+    const left = (JSON.parse(answer) as DriftReport).waiting.length;
+    const done = decision === 'approve' ? 'approved' : 'blocked';
+    return `${approved.join('')}${definitions.length} ${done} of ${input.server}; ${left} waiting\n`;
+  };
+  print(input, answer, text);
   return EXIT.ok;
 }
 
@@ -136,12 +131,8 @@ async function reportsOf(client: ControlClient): Promise<readonly DriftReport[]>
 function oneOf(reports: readonly DriftReport[], server: string): DriftReport {
   const found = reports.find((report) => report.server === server);
   if (found !== undefined) return found;
-  const close = suggest(
-    server,
-    reports.map((report) => report.server),
-  );
-  const hint = close === null ? '' : `; did you mean "${close}"?`;
-  throw new CommandError(EXIT.usage, `there is no server "${server}"${hint}`);
+  const names = reports.map((report) => report.server);
+  throw noSuch(`server "${server}"`, server, names);
 }
 
 function namedIn(waiting: readonly WaitingDefinition[], name: string): readonly WaitingDefinition[] {

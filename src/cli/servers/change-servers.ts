@@ -1,9 +1,15 @@
 import { RunTimeProblem } from '../../app/stopped-gateway.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
-import type { CommandInput } from '../command-input.ts';
+import { type CommandInput, print } from '../command-input.ts';
 import { CommandError, EXIT, type ExitCode } from '../exit-code.ts';
 import { isSettled, serverLine } from '../start-screen.ts';
-import { type AddOptions, type ChangedServer, type ServerChanges, serverChanges } from './server-changes.ts';
+import {
+  type AddOptions,
+  type Change,
+  type ChangedServer,
+  type ServerChanges,
+  serverChanges,
+} from './server-changes.ts';
 
 /** How long `add` waits to say how the server came up; it goes on starting after that. */
 const SETTLE_MS = 60_000;
@@ -22,17 +28,12 @@ export interface AddInput extends CommandInput {
  */
 export async function add(input: AddInput): Promise<ExitCode> {
   return changing(input, async (changes) => {
-    const { name, definition, options, terminal, wait } = input;
+    const { name, definition, options, wait } = input;
     const added = await changes.add(name, definition, options);
     const server = wait && changes.running ? await settled(changes, added) : added;
-    tell(input, { done: 'added', server, running: changes.running }, `added ${name} (${changes.label})`);
-    if (input.flags.json !== true && server.state !== undefined) {
-      terminal.out(`${serverLine(server as unknown as ServerStatus, name.length, Date.now())}\n`);
-    }
+    show(input, changes, 'added', server);
   });
 }
-
-export type Change = 'remove' | 'suspend' | 'resume' | 'restart';
 
 const DONE = { remove: 'removed', suspend: 'suspended', resume: 'resumed', restart: 'restarted' } as const;
 
@@ -41,21 +42,20 @@ export async function changeServer(
   input: CommandInput & { readonly name: string; readonly change: Change },
 ): Promise<ExitCode> {
   return changing(input, async (changes) => {
-    const { name, change, terminal } = input;
-    const done = DONE[change];
-    const server = change === 'remove' ? await changes.remove(name) : await changes[change](name);
-    const shown = server ?? { name };
-    if (change === 'restart' && shown.state === 'misconfigured') {
-      throw new CommandError(
-        EXIT.usage,
-        `${name} is still misconfigured: ${(shown as unknown as ServerStatus).reason}`,
-      );
+    const { name, change } = input;
+    const server = await changes.change(name, change);
+    if (change === 'restart' && server.state === 'misconfigured') {
+      throw new CommandError(EXIT.usage, `${name} is still misconfigured: ${server['reason']}`);
     }
-    tell(input, { done, server: shown, running: changes.running }, `${done} ${name} (${changes.label})`);
-    if (input.flags.json !== true && shown.state !== undefined) {
-      terminal.out(`${serverLine(shown as unknown as ServerStatus, name.length, Date.now())}\n`);
-    }
+    show(input, changes, DONE[change], server);
   });
+}
+
+function show(input: CommandInput, { running, label }: ServerChanges, done: string, server: ChangedServer): void {
+  const { name, state } = server;
+  const line = () => `${serverLine(server as unknown as ServerStatus, name.length, Date.now())}\n`;
+  const text = () => `${done} ${name} (${label})\n${state === undefined ? '' : line()}`;
+  print(input, { done, server, running }, text);
 }
 
 async function changing(input: CommandInput, run: (changes: ServerChanges) => Promise<void>): Promise<ExitCode> {
@@ -85,8 +85,4 @@ async function settled(changes: ServerChanges, added: ChangedServer): Promise<Ch
     if (next === null) return server;
     server = next;
   }
-}
-
-function tell({ terminal, flags }: CommandInput, facts: object, text: string): void {
-  terminal.out(flags.json === true ? `${JSON.stringify(facts)}\n` : `${text}\n`);
 }

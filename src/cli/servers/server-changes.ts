@@ -1,6 +1,5 @@
 import { processLogger } from '../../app/process-logger.ts';
-import type { StoppedGateway } from '../../app/stopped-gateway.ts';
-import { openStopped } from '../../app/stopped-gateway.ts';
+import { openStopped, type StoppedGateway } from '../../app/stopped-gateway.ts';
 import { findConfig } from '../../config/files/find-config.ts';
 import { ControlClient } from '../access/control-client.ts';
 import { findRunning } from '../access/find-running.ts';
@@ -24,16 +23,15 @@ export interface AddOptions {
   readonly replace: boolean;
 }
 
+export type Change = 'remove' | 'suspend' | 'resume' | 'restart';
+
 /** Changes of servers by a command: of the gateway that runs, or of what it will find when it starts. */
 export interface ServerChanges {
   /** For people: which gateway that is. */
   readonly label: string;
   readonly running: boolean;
   add(name: string, definition: object, options: AddOptions): Promise<ChangedServer>;
-  remove(name: string): Promise<void>;
-  suspend(name: string): Promise<ChangedServer>;
-  resume(name: string): Promise<ChangedServer>;
-  restart(name: string): Promise<ChangedServer>;
+  change(name: string, change: Change): Promise<ChangedServer>;
   /** null once it is gone. */
   server(name: string): Promise<ChangedServer | null>;
   close(): Promise<void>;
@@ -75,20 +73,10 @@ class OfRunning implements ServerChanges {
     return parsed(await this.#client.send('POST', `/api/v1/servers?${query}`, JSON.stringify({ name, ...definition })));
   }
 
-  async remove(name: string): Promise<void> {
-    await this.#client.send('DELETE', path(name), null);
-  }
-
-  async suspend(name: string): Promise<ChangedServer> {
-    return parsed(await this.#client.send('POST', `${path(name)}/suspend`, null));
-  }
-
-  async resume(name: string): Promise<ChangedServer> {
-    return parsed(await this.#client.send('POST', `${path(name)}/resume`, null));
-  }
-
-  async restart(name: string): Promise<ChangedServer> {
-    return parsed(await this.#client.send('POST', `${path(name)}/restart`, null));
+  async change(name: string, change: Change): Promise<ChangedServer> {
+    const remove = change === 'remove';
+    const answer = await this.#client.send(remove ? 'DELETE' : 'POST', path(name) + (remove ? '' : `/${change}`), null);
+    return remove ? { name } : parsed(answer);
   }
 
   async server(name: string): Promise<ChangedServer | null> {
@@ -119,10 +107,8 @@ class OfStopped implements ServerChanges {
 
   async add(name: string, definition: object, { ttlMs, session, replace }: AddOptions): Promise<ChangedServer> {
     if (ttlMs !== null || session !== null) {
-      throw new CommandError(
-        EXIT.unreachable,
-        'no gateway runs, and a temporary server lives in one only: start it first',
-      );
+      const message = 'no gateway runs, and a temporary server lives in one only: start it first';
+      throw new CommandError(EXIT.unreachable, message);
     }
     const { runTime } = this.#gateway;
     // A process that may lock the data folder could write the files as well.
@@ -134,23 +120,13 @@ class OfStopped implements ServerChanges {
     return { name };
   }
 
-  remove(name: string): Promise<void> {
-    return this.#gateway.runTime.remove(name);
-  }
-
-  async suspend(name: string): Promise<ChangedServer> {
-    await this.#gateway.runTime.suspend(name);
+  async change(name: string, change: Change): Promise<ChangedServer> {
+    if (change === 'restart') {
+      const message = 'no gateway runs here, so there is nothing to restart; start it with: trunkline';
+      throw new CommandError(EXIT.unreachable, message);
+    }
+    await this.#gateway.runTime[change](name);
     return { name };
-  }
-
-  async resume(name: string): Promise<ChangedServer> {
-    await this.#gateway.runTime.resume(name);
-    return { name };
-  }
-
-  restart(): Promise<ChangedServer> {
-    const message = 'no gateway runs here, so there is nothing to restart; start it with: trunkline';
-    return Promise.reject(new CommandError(EXIT.unreachable, message));
   }
 
   async server(name: string): Promise<ChangedServer | null> {

@@ -1,12 +1,11 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { styleText } from 'node:util';
-import { suggest } from '../../config/problem/problem.ts';
 import type { DriftSummary } from '../../model/drift.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
-import { accessGateway } from '../access/gateway-access.ts';
-import type { CommandInput } from '../command-input.ts';
-import { CommandError, EXIT, type ExitCode } from '../exit-code.ts';
+import { accessGateway, type GatewayAccess } from '../access/gateway-access.ts';
+import { type CommandInput, print } from '../command-input.ts';
+import { EXIT, type ExitCode, noSuch } from '../exit-code.ts';
 import { isReady, serverLine } from '../start-screen.ts';
 import { processText, serverPage } from './server-page.ts';
 
@@ -24,34 +23,35 @@ export async function status(input: StatusInput): Promise<ExitCode> {
     const statuses = await gateway.statuses();
     if (word !== undefined && !isFile) {
       const one = statuses.find(({ name }) => name === word);
-      if (one === undefined)
-        throw unknownServer(
-          word,
-          statuses.map(({ name }) => name),
-        );
-      terminal.out(flags.json === true ? `${JSON.stringify(one)}\n` : serverPage(one, Date.now()));
+      const names = statuses.map(({ name }) => name);
+      if (one === undefined) throw noSuch(`server "${word}", and no file of that name`, word, names);
+      print(input, one, () => serverPage(one, Date.now()));
       return EXIT.ok;
     }
-    if (flags.json === true) {
-      terminal.out(`${JSON.stringify({ servers: statuses })}\n`);
-      return EXIT.ok;
-    }
-    const width = Math.max(0, ...statuses.map(({ name }) => name.length));
-    const { configProblem, desiredProblems, processes } = await gateway.facts();
-    const ready = `${statuses.filter(isReady).length} of ${statuses.length} servers ready`;
-    terminal.out(`${ready} (${gateway.label}), ${processText(processes)}\n`);
-    for (const one of statuses) {
-      const running = one.processes == null ? '' : `  ${processText(one.processes)}`;
-      terminal.out(`${serverLine(one, width, Date.now())}${running}\n`);
-    }
-    terminal.out(driftLine(statuses));
-    if (configProblem !== null)
-      terminal.out(`${styleText('red', 'Problems of the configuration, not in force:')}\n${configProblem}\n`);
-    for (const problem of desiredProblems) terminal.out(`  ${styleText('yellow', 'Warning')}  ${problem}\n`);
+    const json = flags.json === true ? `${JSON.stringify({ servers: statuses })}\n` : null;
+    terminal.out(json ?? (await overview(gateway, statuses)));
     return EXIT.ok;
   } finally {
     await gateway.close();
   }
+}
+
+async function overview(gateway: GatewayAccess, statuses: readonly ServerStatus[]): Promise<string> {
+  const { configProblem, desiredProblems, processes } = await gateway.facts();
+  const width = Math.max(0, ...statuses.map(({ name }) => name.length));
+  const ready = `${statuses.filter(isReady).length} of ${statuses.length} servers ready`;
+  const lines = statuses.map((one) => {
+    const running = one.processes == null ? '' : `  ${processText(one.processes)}`;
+    return `${serverLine(one, width, Date.now())}${running}\n`;
+  });
+  const refused = `${styleText('red', 'Problems of the configuration, not in force:')}\n${configProblem}\n`;
+  return [
+    `${ready} (${gateway.label}), ${processText(processes)}\n`,
+    ...lines,
+    driftLine(statuses),
+    configProblem === null ? '' : refused,
+    ...desiredProblems.map((problem) => `  ${styleText('yellow', 'Warning')}  ${problem}\n`),
+  ].join('');
 }
 
 /** A running gateway says more of a server than its status. */
@@ -59,10 +59,4 @@ function driftLine(statuses: readonly (ServerStatus & { readonly drift?: DriftSu
   const waiting = statuses.reduce((sum, { drift }) => sum + (drift?.waiting ?? 0), 0);
   if (waiting === 0) return '';
   return `${waiting} ${waiting === 1 ? 'definition is' : 'definitions are'} not as approved: trunkline drift\n`;
-}
-
-function unknownServer(word: string, names: readonly string[]): CommandError {
-  const close = suggest(word, names);
-  const hint = close === null ? '' : `; did you mean "${close}"?`;
-  return new CommandError(EXIT.usage, `there is no server "${word}", and no file of that name${hint}`);
 }

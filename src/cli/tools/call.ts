@@ -1,8 +1,7 @@
-import { suggest } from '../../config/problem/problem.ts';
 import { type ServerStatus, UP } from '../../model/server-state.ts';
 import { accessGateway, type GatewayAccess, type ListedTool } from '../access/gateway-access.ts';
 import type { CommandInput } from '../command-input.ts';
-import { CommandError, EXIT, type ExitCode } from '../exit-code.ts';
+import { CommandError, EXIT, type ExitCode, noSuch } from '../exit-code.ts';
 import { argumentsFromWords, type ParameterTypes } from './tool-arguments.ts';
 
 export interface CallInput extends CommandInput {
@@ -59,21 +58,13 @@ async function find(wanted: string, gateway: GatewayAccess): Promise<ListedTool>
   if (found !== undefined && spelled.length < 2) return found;
   if (found !== undefined) {
     const servers = spelled.map(({ name }) => name).join(' or ');
-    throw new CommandError(
-      EXIT.usage,
-      `"${wanted}" can mean a tool of ${servers}: call that of ${found.server} as ${found.exposedName}`,
-    );
+    const message = `"${wanted}" can mean a tool of ${servers}: call that of ${found.server} as ${found.exposedName}`;
+    throw new CommandError(EXIT.usage, message);
   }
   const server = spelled[0];
   if (server !== undefined && !tools.some((tool) => tool.server === server.name)) throw unlisted(server);
-  const close = suggest(
-    wanted,
-    tools.map((tool) => `${tool.server}.${tool.name}`),
-  );
-  throw new CommandError(
-    EXIT.usage,
-    `there is no tool "${wanted}"${close === null ? '; trunkline tools lists them' : `; did you mean "${close}"?`}`,
-  );
+  const names = tools.map((tool) => `${tool.server}.${tool.name}`);
+  throw noSuch(`tool "${wanted}"`, wanted, names, '; trunkline tools lists them');
 }
 
 /** A server that offers nothing may well have the tool: what keeps it from saying so is the answer. */

@@ -1,8 +1,7 @@
 import { styleText } from 'node:util';
-import { suggest } from '../../config/problem/problem.ts';
 import { accessGateway } from '../access/gateway-access.ts';
 import type { CommandInput } from '../command-input.ts';
-import { CommandError, EXIT, type ExitCode } from '../exit-code.ts';
+import { EXIT, type ExitCode, noSuch } from '../exit-code.ts';
 import { type ToolDefinition, toolSignature } from './tool-signature.ts';
 
 /** `trunkline tools [server]`: TypeScript-like signatures, by server, with the exposed name where it is another. */
@@ -14,13 +13,7 @@ export async function tools(input: CommandInput & { readonly server: string | un
     const names = [
       ...new Set([...(await gateway.statuses()).map(({ name }) => name), ...all.map((tool) => tool.server)]),
     ];
-    if (server !== undefined && !names.includes(server)) {
-      const close = suggest(server, names);
-      throw new CommandError(
-        EXIT.usage,
-        `there is no server "${server}"${close === null ? '' : `; did you mean "${close}"?`}`,
-      );
-    }
+    if (server !== undefined && !names.includes(server)) throw noSuch(`server "${server}"`, server, names);
     const shown = all.filter((tool) => server === undefined || tool.server === server);
     if (flags.json === true) {
       const items = shown.map(
