@@ -8,7 +8,6 @@
 export type { Messenger } from './app/cluster/cluster-connection.ts';
 export type { AgentClient, Answer, ToolArguments } from './app/embedding/agent-client.ts';
 export { type ConnectOptions, connectServer, type ServerClient } from './app/embedding/connect-server.ts';
-export { createGateway } from './app/embedding/create-gateway.ts';
 export type {
   AsAgent,
   Gateway,
@@ -59,6 +58,7 @@ export type {
 } from './app/embedding/mcp-types.ts';
 export type { SdkTransport } from './app/embedding/object-transport.ts';
 export { ConfigError, OpenError } from './app/embedding/open-errors.ts';
+export { createGateway } from './app/embedding/open-gateway.ts';
 export { memoryMessengers, type NatsMessengerSettings, natsMessenger, openNode } from './app/embedding/open-node.ts';
 export type { CallOptions } from './app/embedding/operator-calls.ts';
 export type { ListenAddress } from './app/embedding/overlay.ts';

@@ -10,7 +10,7 @@ import type { ClusterConnection } from './cluster/cluster-connection.ts';
 import { openCluster } from './cluster/open-cluster.ts';
 import type { OpenProblem } from './open-problem.ts';
 import { buildRooms } from './rooms.ts';
-import { runTimeStoreProblem } from './run-time-store/run-time-store-problem.ts';
+import { runTimeStoreProblem } from './run-time-store/open-run-time-store.ts';
 
 export type OpenResult =
   | {

@@ -31,8 +31,7 @@ export class ReloadReport {
       logger.warn('config_kept', { reason: 'the changed configuration has errors; the one before stays in force' });
     } else {
       tellMisconfigured(reload.misconfigured, logger);
-      for (const warning of reload.warnings)
-        logger.warn('config_warning', { code: warning.code, problem: renderProblem(warning) });
+      logWarnings(reload.warnings, logger);
     }
   }
 }
@@ -41,6 +40,12 @@ type Findings = Pick<Extract<Reload, { kind: 'applied' | 'unchanged' }>, 'miscon
 
 function reportOf({ misconfigured, warnings }: Findings): readonly unknown[] {
   return [misconfigured, warnings];
+}
+
+export function logWarnings(warnings: readonly ConfigProblem[], logger: Logger): void {
+  for (const warning of warnings) {
+    logger.warn('config_warning', { code: warning.code, problem: renderProblem(warning) });
+  }
 }
 
 /** Each names its server, and the others start or go on. */

@@ -46,7 +46,7 @@ import { observed } from './observed-events.ts';
 import { Operations } from './operations.ts';
 import { Operator, operatorProfile } from './operator.ts';
 import { OwnCalls } from './own-calls.ts';
-import { AnnouncedStore } from './run-time-store/announced-store.ts';
+import { announcing } from './run-time-store/follow-hints.ts';
 import { openRunTimeStore } from './run-time-store/open-run-time-store.ts';
 import { transports } from './transports.ts';
 import { productVersion } from './version.ts';
@@ -116,9 +116,7 @@ export async function buildRooms(
   // First of all: damaged, it stops the start, and nothing else was begun.
   const opened = openRunTimeStore(options, loaded.state, clock, logger);
   const runTimeStore =
-    opened.shared && connection !== null
-      ? new AnnouncedStore(opened.runTimeStore, connection.bus)
-      : opened.runTimeStore;
+    opened.shared && connection !== null ? announcing(opened.runTimeStore, connection.bus) : opened.runTimeStore;
   const env = options.load.env;
   const runTime = new RunTimeServers({
     stored: new StoredServers(runTimeStore),

@@ -8,8 +8,7 @@ import { type Restored, restoreStore } from '../store/run-time-store/run-time-st
 import type { Logger } from '../telemetry/logger.ts';
 import { folderProblem } from './open-app.ts';
 import type { OpenProblem } from './open-problem.ts';
-import { openRunTimeStore } from './run-time-store/open-run-time-store.ts';
-import { runTimeStoreProblem } from './run-time-store/run-time-store-problem.ts';
+import { openRunTimeStore, runTimeStoreProblem } from './run-time-store/open-run-time-store.ts';
 
 /** Why a change was refused, for the commands. */
 export { RunTimeProblem } from '../registry/run-time-problem.ts';

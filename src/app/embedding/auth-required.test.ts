@@ -7,7 +7,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { followed } from '../../../test/support/followed-events.ts';
 import { FOUR_SERVERS } from '../../../test/support/four-servers.ts';
 import { worksForServer } from '../../upstream/error-boundary.ts';
-import { createGateway } from './create-gateway.ts';
+import { createGateway } from './open-gateway.ts';
 
 const CHALLENGE = 'Bearer realm="x", resource_metadata="https://a.example/.well-known/x", scope="read"';
 const PARSED = { resourceMetadata: 'https://a.example/.well-known/x', scope: 'read', issuer: null };

@@ -1,10 +1,9 @@
-import type { AgentClient, Answer, ToolArguments } from './agent-client.ts';
-import type { EmbeddedGateway } from './embedded-gateway.ts';
-import type { GatewayClient } from './gateway-client.ts';
+import type { Rooms } from '../rooms.ts';
+import type { AgentClient } from './agent-client.ts';
+import type { Gateway } from './gateway-api.ts';
+import { GatewayClient } from './gateway-client.ts';
 import type { GatewayOptions, ServerDefinition } from './gateway-options.ts';
-import type { ServerInfo, Tool, ToolCallResult } from './mcp-types.ts';
 import { openGateway } from './open-gateway.ts';
-import type { CallOptions } from './operator-calls.ts';
 
 export interface ConnectOptions extends Pick<GatewayOptions, 'logger' | 'logLevel' | 'cwd' | 'env'> {
   /** What the server is called in errors and logs. Default `server`. */
@@ -30,51 +29,20 @@ export interface ServerClient extends AgentClient, AsyncDisposable {
  */
 export async function connectServer(definition: ServerDefinition, options: ConnectOptions = {}): Promise<ServerClient> {
   const { name = 'server', ...rest } = options;
-  const gateway = await openGateway({ ...rest, servers: { [name]: definition }, strict: true });
-  return new StandaloneClient(gateway, gateway.client(name)!);
+  const { gateway, rooms } = await openGateway({ ...rest, servers: { [name]: definition }, strict: true });
+  return new StandaloneClient(name, gateway, rooms);
 }
 
-class StandaloneClient implements ServerClient {
-  readonly name: string;
-  readonly #gateway: EmbeddedGateway;
-  readonly #client: GatewayClient;
+class StandaloneClient extends GatewayClient implements ServerClient {
+  readonly #gateway: Gateway;
 
-  constructor(gateway: EmbeddedGateway, client: GatewayClient) {
-    this.name = client.name;
+  constructor(name: string, gateway: Gateway, rooms: Rooms) {
+    super(name, rooms);
     this.#gateway = gateway;
-    this.#client = client;
   }
 
   get endpoint(): string | null {
     return this.#gateway.server(this.name)?.endpoint ?? null;
-  }
-
-  get isInitialized(): boolean {
-    return this.#client.isInitialized;
-  }
-
-  get serverInfo(): ServerInfo | null {
-    return this.#client.serverInfo;
-  }
-
-  get tools(): readonly Tool[] {
-    return this.#client.tools;
-  }
-
-  initialize(): Promise<ServerInfo> {
-    return this.#client.initialize();
-  }
-
-  refreshTools(): Promise<readonly Tool[]> {
-    return this.#client.refreshTools();
-  }
-
-  callTool(tool: string, args?: ToolArguments, options?: CallOptions): Promise<Answer<ToolCallResult>> {
-    return this.#client.callTool(tool, args, options);
-  }
-
-  ping(): Promise<number> {
-    return this.#client.ping();
   }
 
   close(): Promise<void> {

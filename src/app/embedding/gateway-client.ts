@@ -60,14 +60,15 @@ export class GatewayClient implements AgentClient {
   async refreshTools(): Promise<readonly Tool[]> {
     const { operator } = this.#rooms;
     await this.initialize();
-    const tools = await listAll<Tool>(operator, serverEndpoint(this.name), 'tools/list', 'tools');
+    const tools = await listAll<Tool>(operator, { endpoint: serverEndpoint(this.name), method: 'tools/list' }, 'tools');
     this.#listed = { catalog: this.#catalog(), tools };
     return tools;
   }
 
   async callTool(tool: string, args?: ToolArguments, options: CallOptions = {}): Promise<Answer<ToolCallResult>> {
     const params = callParams(tool, args, options.onProgress !== undefined);
-    return parsed(await ask(this.#rooms.operator, serverEndpoint(this.name), 'tools/call', params, options));
+    const question = { endpoint: serverEndpoint(this.name), method: 'tools/call', params };
+    return parsed(await ask(this.#rooms.operator, question, options));
   }
 
   /** A real question to the server: `ping`, or `server/discover` where there is none. Resolves with the milliseconds. */

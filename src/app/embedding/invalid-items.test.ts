@@ -7,7 +7,7 @@ import { StreamableHTTPClientTransport as Http1 } from '@modelcontextprotocol/sd
 import { followed } from '../../../test/support/followed-events.ts';
 import { textResult, textServer, tool } from '../../../test/support/text-server.ts';
 import type { InvalidItem } from '../../model/server-catalog.ts';
-import { createGateway } from './create-gateway.ts';
+import { createGateway } from './open-gateway.ts';
 
 const LIMIT = { timeout: 60_000 };
 const INFO = { name: 'c', version: '1' };

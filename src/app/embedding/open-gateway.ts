@@ -1,16 +1,16 @@
 import { hostname } from 'node:os';
 import type { LoadOptions } from '../../config/load-config.ts';
-import { renderProblem } from '../../config/problem/problem.ts';
 import type { Tracker } from '../../model/operation.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { MemoryServerFactory } from '../../upstream/transport/memory-transport.ts';
-import type { App } from '../app.ts';
 import type { ClusterConnection, Messenger } from '../cluster/cluster-connection.ts';
 import { joinCluster } from '../cluster/open-cluster.ts';
 import { openApp } from '../open-app.ts';
-import { tellMisconfigured } from '../reload-report.ts';
+import { logWarnings, tellMisconfigured } from '../reload-report.ts';
+import type { Rooms } from '../rooms.ts';
 import { Agents } from './agents.ts';
-import { EmbeddedGateway } from './embedded-gateway.ts';
+import { embeddedGateway } from './embedded-gateway.ts';
+import type { Gateway } from './gateway-api.ts';
 import type { ConfiguredServer, GatewayOptions, StoredServer } from './gateway-options.ts';
 import { InProcessServer } from './in-process.ts';
 import { LogOutlet } from './log-outlet.ts';
@@ -31,8 +31,25 @@ export interface NodeParts {
   readonly publicPrincipal: string | undefined;
 }
 
-/** As `createGateway` and `openNode`, as the class with everything that this room itself needs. */
-export async function openGateway(options: GatewayOptions, node?: NodeParts): Promise<EmbeddedGateway> {
+/**
+ * Opens a gateway inside this program (S2.25). Resolves as soon as calls can be made; servers that start by themselves
+ * are starting then (`Gateway.ready` waits for them). Rejects with ConfigError, OpenError, or GatewayError for an
+ * in-process server's name; nothing is left behind.
+ *
+ * ```ts
+ * await using gateway = await createGateway({ servers: { files: { command: 'npx', args: ['-y', '…'] } } });
+ * const result = await gateway.callTool('files__read_text_file', { path: 'README.md' });
+ * ```
+ */
+export async function createGateway(options: GatewayOptions = {}): Promise<Gateway> {
+  return (await openGateway(options)).gateway;
+}
+
+/** As `createGateway` and `openNode`, with the rooms behind it. */
+export async function openGateway(
+  options: GatewayOptions,
+  node?: NodeParts,
+): Promise<{ readonly gateway: Gateway; readonly rooms: Rooms }> {
   const log = new LogOutlet(options.logger ?? null, options.logLevel ?? 'info');
   const overlay = new Overlay();
   const watch = new ServerWatch(options.beforeAuthRequired);
@@ -52,7 +69,8 @@ export async function openGateway(options: GatewayOptions, node?: NodeParts): Pr
   if (!opened.ok) throw openError(opened.problem);
   const { app } = opened;
   log.logger.level = app.state.logLevel;
-  tellWarnings(app);
+  tellMisconfigured(app.rooms.loaded.misconfigured, log.logger);
+  logWarnings(app.rooms.loaded.warnings, log.logger);
   const servers = new Servers({ app, overlay, watch, memoryServers });
   try {
     await servers.addInProcess(inProcess);
@@ -62,10 +80,10 @@ export async function openGateway(options: GatewayOptions, node?: NodeParts): Pr
     throw error;
   }
   // Before the others hear of this node: they may ask it to drain.
-  const gateway = new EmbeddedGateway({ app, overlay, servers, watch, log, agents: new Agents(app, overlay) });
+  const gateway = embeddedGateway({ app, overlay, servers, watch, log, agents: new Agents(app, overlay) });
   app.startServers();
   await app.rooms.cluster?.joined(JOIN_MS);
-  return gateway;
+  return { gateway, rooms: app.rooms };
 }
 
 function connectionOf({ messenger, node, publicPrincipal }: NodeParts, logger: Logger): ClusterConnection {
@@ -104,11 +122,4 @@ function loadOptions(options: GatewayOptions, servers: Readonly<Record<string, C
       ...(logLevel === undefined ? {} : { logLevel }),
     },
   };
-}
-
-function tellWarnings({ rooms }: App): void {
-  tellMisconfigured(rooms.loaded.misconfigured, rooms.logger);
-  for (const warning of rooms.loaded.warnings) {
-    rooms.logger.warn('config_warning', { code: warning.code, problem: renderProblem(warning) });
-  }
 }

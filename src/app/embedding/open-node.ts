@@ -21,7 +21,8 @@ export async function openNode(options: NodeOptions): Promise<Gateway> {
   const { store, messenger, tracker = null, node, publicPrincipal, ...others } = options;
   try {
     const stored = await allServers(store);
-    return await openGateway(others, { stored, messenger, tracker, node, publicPrincipal });
+    const { gateway } = await openGateway(others, { stored, messenger, tracker, node, publicPrincipal });
+    return gateway;
   } catch (error) {
     messenger.log?.close();
     await messenger.wire.close();

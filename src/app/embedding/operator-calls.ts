@@ -21,41 +21,35 @@ export interface CallOptions {
   readonly onProgress?: (progress: Progress) => void;
 }
 
+/** A request of a program. */
+export interface Question {
+  readonly endpoint: Endpoint;
+  readonly method: string;
+  /** JSON text. */
+  readonly params: string;
+}
+
 /** Sends a request and resolves with the body of its result. Rejects with GatewayError or ServerError. */
-export async function ask(
-  operator: Operator,
-  endpoint: Endpoint,
-  method: string,
-  params: string,
-  options: CallOptions = {},
-): Promise<Buffer> {
-  return resultOf(await send(operator, endpoint, method, params, options), endpoint, method, params);
+export async function ask(operator: Operator, question: Question, options: CallOptions = {}): Promise<Buffer> {
+  return resultOf(await send(operator, question, options), question);
 }
 
 /** The body of a result. Throws GatewayError or ServerError for what is none. */
-export function resultOf(outcome: Outcome, endpoint: Endpoint, method: string, params: string): Buffer {
+export function resultOf(outcome: Outcome, question: Question): Buffer {
   if (outcome.kind === 'failure') throw outcome.error;
-  const message = inClientWords(method, params, endpoint, outcome);
+  const message = inClientWords(question, outcome);
   if (message.kind === 'error') throw new ServerError(message.body.toString());
   return message.body;
 }
 
 /** As `ask`, but resolves with the answer that a client of the stateful revisions would get, failures included. */
-export async function answered(
-  operator: Operator,
-  endpoint: Endpoint,
-  method: string,
-  params: string,
-  options: CallOptions = {},
-): Promise<Message> {
-  return inClientWords(method, params, endpoint, await send(operator, endpoint, method, params, options));
+export async function answered(operator: Operator, question: Question, options: CallOptions = {}): Promise<Message> {
+  return inClientWords(question, await send(operator, question, options));
 }
 
 async function send(
   operator: Operator,
-  endpoint: Endpoint,
-  method: string,
-  params: string,
+  { endpoint, method, params }: Question,
   { signal, timeoutMs, onProgress }: CallOptions,
 ): Promise<Outcome> {
   signal?.throwIfAborted();
@@ -88,7 +82,7 @@ function refuseParams(method: string, params: string): GatewayError | null {
   return isScanFailure(scanned) ? new GatewayError(scanned.code, scanWords(scanned)) : null;
 }
 
-function inClientWords(method: string, params: string, endpoint: Endpoint, outcome: Outcome): Message {
+function inClientWords({ endpoint, method, params }: Question, outcome: Outcome): Message {
   return answerMessage(request(method, '1', params, 'stateful'), endpoint, outcome);
 }
 

@@ -41,9 +41,7 @@ export class ServerWatch implements ServerObserver {
     this.#look();
     // A server that was taken away has had its last word, though it is still stopping.
     if (!this.registered(name)) return;
-    this.#later(() => {
-      for (const listener of [...this.#listeners.serverChanged]) listener(name, statusView(status));
-    });
+    this.#emit('serverChanged', () => [name, statusView(status)]);
     this.#withdrawn(name, status);
   }
 
@@ -56,47 +54,37 @@ export class ServerWatch implements ServerObserver {
   }
 
   recovery(server: string, step: RecoveryStep, reason: string | null): void {
-    this.#later(() => {
-      for (const listener of [...this.#listeners.recovery]) listener(server, step, reason);
-    });
+    this.#emit('recovery', () => [server, step, reason]);
   }
 
   listItemInvalid(server: string, invalid: InvalidItem): void {
-    this.#later(() => {
-      for (const listener of [...this.#listeners.listItemInvalid]) listener(server, invalid);
-    });
+    this.#emit('listItemInvalid', () => [server, invalid]);
   }
 
   removed(name: string): void {
     this.#offering.delete(name);
     this.#look();
-    this.#later(() => {
-      for (const listener of [...this.#listeners.serverChanged]) listener(name, null);
-    });
+    this.#emit('serverChanged', () => [name, null]);
   }
 
   drainAsked(): void {
-    this.#later(() => {
-      for (const listener of [...this.#listeners.drainAsked]) listener();
-    });
+    this.#emit('drainAsked', () => []);
   }
 
   /** Resolves when `condition` holds, or after `timeoutMs`. `elsewhere`: other nodes may bring it about too. */
   until(condition: () => boolean, timeoutMs: number, elsewhere: boolean): Promise<void> {
     if (condition()) return Promise.resolve();
-    return new Promise((resolve) => {
-      const done = (): void => {
-        clearTimeout(timer);
-        clearInterval(looking);
-        this.#waiting.delete(look);
-        resolve();
-      };
-      const look = (): void => {
-        if (condition()) done();
-      };
-      const timer = setTimeout(done, timeoutMs);
-      const looking = elsewhere ? setInterval(look, LOOK_MS) : undefined;
-      this.#waiting.add(look);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const look = (): void => {
+      if (condition()) resolve();
+    };
+    const timer = setTimeout(resolve, timeoutMs);
+    const looking = elsewhere ? setInterval(look, LOOK_MS) : undefined;
+    this.#waiting.add(look);
+    return promise.finally(() => {
+      clearTimeout(timer);
+      clearInterval(looking);
+      this.#waiting.delete(look);
     });
   }
 
@@ -114,14 +102,15 @@ export class ServerWatch implements ServerObserver {
   }
 
   #toolsChanged(server: string): void {
-    this.#later(() => {
-      for (const listener of [...this.#listeners.toolsChanged]) listener(server);
-    });
+    this.#emit('toolsChanged', () => [server]);
   }
 
   /** Listeners run apart from what they hear of: what one throws is the program's, and breaks nothing here. */
-  #later(tell: () => void): void {
-    outsideServers(() => queueMicrotask(tell));
+  #emit<E extends keyof GatewayEvents>(event: E, args: () => Parameters<GatewayEvents[E]>): void {
+    const emit = (): void => {
+      for (const listener of [...this.#listeners[event]]) (listener as (...all: unknown[]) => void)(...args());
+    };
+    outsideServers(() => queueMicrotask(emit));
   }
 }
 

@@ -1,5 +1,4 @@
 import { DEFAULTS, LONGEST_MS } from '../../config/defaults.ts';
-import { renderProblem } from '../../config/problem/problem.ts';
 import { statusView } from '../../control/server-view.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { foldedName } from '../../model/names.ts';
@@ -8,6 +7,7 @@ import type { ServerStatus } from '../../model/server-state.ts';
 import type { ConnectionKey } from '../../upstream/connection/session-key.ts';
 import type { MemoryServerFactory } from '../../upstream/transport/memory-transport.ts';
 import type { App } from '../app.ts';
+import { logWarnings } from '../reload-report.ts';
 import type { AgentClient } from './agent-client.ts';
 import { readDefinition } from './definitions.ts';
 import type { GatewayServerStatus } from './gateway-api.ts';
@@ -178,12 +178,12 @@ export class Servers {
     const server = this.#inProcess(name, inProcessBytes(served.connect, { isolation: 'shared' }));
     this.#served.set(name, served);
     this.#deps.overlay.servers.set(name, server);
-    this.#applied();
+    this.#applied(this.#deps.app.overlaid());
   }
 
   /** It is no longer in the router. */
   withdraw(name: string): void {
-    if (this.#served.delete(name)) this.#takeAway([name]).catch((error) => this.#notApplied(error));
+    if (this.#served.delete(name)) this.#applied(this.#takeAway([name]));
   }
 
   /** The clients of other making have been asked for their tools anew. */
@@ -191,12 +191,9 @@ export class Servers {
     for (const served of this.#served.values()) served.changed();
   }
 
-  #applied(): void {
-    this.#deps.app.overlaid().catch((error) => this.#notApplied(error));
-  }
-
-  #notApplied(error: unknown): void {
-    this.#deps.app.rooms.logger.error('router_not_applied', { error: String(error) });
+  #applied(work: Promise<unknown>): void {
+    const { logger } = this.#deps.app.rooms;
+    work.catch((error) => logger.error('router_not_applied', { error: String(error) }));
   }
 
   unregister(name: string): Promise<boolean> {
@@ -250,7 +247,7 @@ export class Servers {
     const upstream = this.#deps.app.rooms.upstreams.upstream(name);
     if (upstream === null) throw unknown(name);
     await upstream.stop();
-    return this.status(name) ?? this.#gone(name);
+    return this.#present(name);
   }
 
   async suspend(name: string, suspended: boolean): Promise<GatewayServerStatus> {
@@ -259,24 +256,28 @@ export class Servers {
     if (suspended) overlay.suspended.add(name);
     else overlay.suspended.delete(name);
     await app.overlaid();
-    await this.#settled(() => [name], REGISTER_MS);
-    return this.status(name) ?? this.#gone(name);
+    return this.#started(name);
   }
 
   closeConnection({ server, session }: ConnectionKey): boolean {
     return this.#deps.app.rooms.upstreams.upstream(server)?.closeConnection(session) ?? false;
   }
 
-  #gone(name: string): never {
-    throw takenAway(name);
+  async restart(name: string): Promise<GatewayServerStatus> {
+    if (this.client(name) === null) throw unknown(name);
+    await this.#deps.app.rooms.everywhere.restart(name);
+    return this.#started(name);
   }
 
-  async restart(name: string): Promise<GatewayServerStatus> {
-    const { everywhere } = this.#deps.app.rooms;
-    if (this.client(name) === null) throw unknown(name);
-    await everywhere.restart(name);
+  async #started(name: string): Promise<GatewayServerStatus> {
     await this.#settled(() => [name], REGISTER_MS);
-    return this.status(name) ?? this.#gone(name);
+    return this.#present(name);
+  }
+
+  #present(name: string): GatewayServerStatus {
+    const status = this.status(name);
+    if (status === null) throw takenAway(name);
+    return status;
   }
 
   /** Throws GatewayError INVALID_REQUEST once the gateway has begun to end. */
@@ -289,14 +290,9 @@ export class Servers {
     if (definition instanceof InProcessServer) return this.#inProcess(name, definition);
     const { logger, options } = this.#deps.app.rooms;
     const { cwd, env } = options.load;
-    const { server, warnings, secrets } = await readDefinition(name, definition, {
-      label,
-      cwd,
-      env,
-    });
+    const { server, warnings, secrets } = await readDefinition(name, definition, { label, cwd, env });
     for (const secret of secrets) logger.addSecret(secret);
-    for (const warning of warnings)
-      logger.warn('config_warning', { code: warning.code, problem: renderProblem(warning) });
+    logWarnings(warnings, logger);
     return server;
   }
 

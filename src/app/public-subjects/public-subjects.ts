@@ -128,7 +128,8 @@ export class PublicSubjects {
     const request = readToolRequest(message.payload);
     const params = `{"name":${JSON.stringify(request.tool)},"arguments":${request.args}}`;
     const caller = this.#deps.caller(principal, request.sessionId, message.reply);
-    return toolReply(await ask(caller, serverEndpoint(name), 'tools/call', params, deadline(request, message)));
+    const question = { endpoint: serverEndpoint(name), method: 'tools/call', params };
+    return toolReply(await ask(caller, question, deadline(request, message)));
   }
 
   async #list(name: string, message: WireMessage): Promise<Buffer> {
@@ -138,7 +139,7 @@ export class PublicSubjects {
     const tools: Buffer[] = [];
     let params = '{}';
     for (let page = 0; page < MAX_PAGES; page++) {
-      const body = await ask(caller, serverEndpoint(name), 'tools/list', params, options);
+      const body = await ask(caller, { endpoint: serverEndpoint(name), method: 'tools/list', params }, options);
       const list = field(body, 0, body.length, 'tools');
       if (list !== null) {
         for (const { start, end } of elements(body, list.start, list.end)) tools.push(body.subarray(start, end));
@@ -176,7 +177,8 @@ function deadline({ timeoutMs }: ToolRequest, message: WireMessage): { readonly 
 export function passedReply(outcome: Served, server: string, maxPayload: number): Buffer | null {
   if (outcome.kind === 'elsewhere') return null;
   try {
-    return sendable(toolReply(resultOf(outcome, serverEndpoint(server), 'tools/call', '{}')), maxPayload);
+    const question = { endpoint: serverEndpoint(server), method: 'tools/call', params: '{}' };
+    return sendable(toolReply(resultOf(outcome, question)), maxPayload);
   } catch (error) {
     return errorReply(error, false);
   }

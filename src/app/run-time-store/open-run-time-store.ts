@@ -1,12 +1,13 @@
 import type { Clock } from '../../model/clock.ts';
 import type { DesiredState } from '../../model/desired-state.ts';
+import { DataFolder, defaultDataDir } from '../../store/data-folder.ts';
 import { PostgresRunTimeStore } from '../../store/run-time-store/postgres/postgres-run-time-store.ts';
-import type { RunTimeStore } from '../../store/run-time-store/run-time-store.ts';
+import { type RunTimeStore, StoreError } from '../../store/run-time-store/run-time-store.ts';
+import { StoreUnusable } from '../../store/run-time-store/run-time-store-file.ts';
 import { SqliteRunTimeStore } from '../../store/run-time-store/sqlite-run-time-store.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { AppOptions } from '../app-options.ts';
-import { ReadOnlyStore } from './read-only-store.ts';
-import { runTimeStorePath } from './run-time-store-path.ts';
+import type { OpenProblem } from '../open-problem.ts';
 
 const SCHEMA = 'trunkline';
 
@@ -21,8 +22,8 @@ export interface OpenedStore {
 }
 
 /**
- * Where that is kept which is decided at run time: in the data folder, or in the database that the nodes of a cluster
- * share. A cluster without one refuses such changes: made on one node, they would be lost with it. Throws StoreUnusable.
+ * The run-time store: in the data folder, or in the database that the nodes of a cluster share. A cluster without one
+ * refuses changes at run time: made on one node, they would be lost with it. Throws StoreUnusable.
  */
 export function openRunTimeStore(
   options: Pick<AppOptions, 'state' | 'load' | 'joins'>,
@@ -33,24 +34,42 @@ export function openRunTimeStore(
   const { cluster } = state;
   const looks = options.state === 'look';
   const alone = cluster === null || (options.state === 'none' && options.joins !== true);
+  const decidable = { refusal: null, undecidable: null };
   if (!alone && cluster.store !== null) {
     const runTimeStore = new PostgresRunTimeStore({ url: cluster.store.reveal(), schema: SCHEMA, clock });
-    return looks ? looking(runTimeStore) : { runTimeStore, shared: true, refusal: null, undecidable: null };
+    return looks ? looking(runTimeStore) : { runTimeStore, shared: true, ...decidable };
   }
   const runTimeStore = new SqliteRunTimeStore({ path: runTimeStorePath(options, state), clock, logger });
   if (looks) return looking(runTimeStore);
   if (options.state === 'none') warnOfForgotten(state, logger);
-  const here = { runTimeStore, shared: false };
-  return alone
-    ? { ...here, refusal: null, undecidable: null }
-    : { ...here, refusal: NO_STORE, undecidable: UNDECIDABLE };
+  const reasons = alone ? decidable : { refusal: NO_STORE, undecidable: UNDECIDABLE };
+  return { runTimeStore, shared: false, ...reasons };
 }
 
-function looking(runTimeStore: RunTimeStore): OpenedStore {
-  return { runTimeStore: new ReadOnlyStore(runTimeStore), shared: false, refusal: ONLY_LOOKS, undecidable: ONLY_LOOKS };
+/** A command that only looks offers what a gateway would; what it writes counts for its process, which holds it in memory. */
+function looking(store: RunTimeStore): OpenedStore {
+  const runTimeStore = writingBy(store, async () => ({ ok: true, revision: 0 }));
+  return { runTimeStore, shared: false, refusal: ONLY_LOOKS, undecidable: ONLY_LOOKS };
 }
 
-/** Whoever wants to be asked before a changed definition is offered has to be told that a restart forgets what was approved. */
+/** The same store, with another way to write. */
+export function writingBy(runTimeStore: RunTimeStore, apply: RunTimeStore['apply']): RunTimeStore {
+  return {
+    read: (collections) => runTimeStore.read(collections),
+    get: (collection, key) => runTimeStore.get(collection, key),
+    list: (collection, options) => runTimeStore.list(collection, options),
+    apply,
+    close: () => runTimeStore.close(),
+  };
+}
+
+/** In the data folder also for gateways that clients start; several may have the file open. */
+function runTimeStorePath({ state, load }: Pick<AppOptions, 'state' | 'load'>, { dataDir }: DesiredState): string {
+  if (state === 'none') return ':memory:';
+  return new DataFolder(dataDir ?? defaultDataDir(load.env)).file('truth.db');
+}
+
+/** An operator who wants to approve changed definitions has to know that a restart forgets what was approved. */
 function warnOfForgotten({ servers }: DesiredState, logger: Logger): void {
   const guarded = [...servers.values()].filter(({ drift }) => drift === 'hold' || drift === 'block');
   if (guarded.length === 0) return;
@@ -63,3 +82,26 @@ const ONLY_LOOKS = 'a gateway that was started for one command changes nothing';
 const UNSHARED = 'the nodes of this cluster share no store, so';
 const NO_STORE = `${UNSHARED} the change would be lost with this node: name a PostgreSQL in cluster.store, change the files, or add the server for a time (ttlMs, --ttl) or a session`;
 const UNDECIDABLE = `${UNSHARED} the other nodes would not know of it, and offer what they did: name a PostgreSQL in cluster.store`;
+
+/** The store has the pins too: without it nothing new may be trusted, so no node starts without it. */
+const REACH = 'see that the database can be reached and used, and start again';
+const RESTORE = 'run the Trunkline that wrote it, or `trunkline restore`';
+
+/** What a person has to do about an error of the run-time store; null for any other error. */
+export function runTimeStoreProblem(
+  error: unknown,
+  options: Pick<AppOptions, 'state' | 'load'>,
+  state: DesiredState,
+): OpenProblem | null {
+  if (error instanceof StoreUnusable) {
+    const { file, message, remedy } = error;
+    return { kind: 'truth', file, message, remedy };
+  }
+  if (!(error instanceof StoreError)) return null;
+  const { message } = error;
+  if (state.cluster?.store != null && options.state !== 'none') {
+    return { kind: 'truth', file: 'cluster.store', message, remedy: REACH };
+  }
+  const file = runTimeStorePath(options, state);
+  return { kind: 'truth', file, message: `${file}: ${message}`, remedy: RESTORE };
+}
