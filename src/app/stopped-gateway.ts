@@ -1,5 +1,6 @@
 import { type LoadOptions, loadConfig } from '../config/load-config.ts';
 import { systemClock } from '../model/clock.ts';
+import { Registry } from '../registry/registry.ts';
 import { RunTimeServers } from '../registry/run-time-servers.ts';
 import { StoredServers } from '../registry/stored-definitions.ts';
 import { DataFolder, defaultDataDir } from '../store/data-folder.ts';
@@ -34,23 +35,13 @@ export async function openStopped(load: LoadOptions, logger: Logger): Promise<St
     const opened = openRunTimeStore(options, state, systemClock, logger);
     ({ runTimeStore } = opened);
     const { cwd, env } = load;
-    let desired = state;
+    const desired = new Registry(state);
     const stored = new StoredServers(runTimeStore);
-    const runTime = new RunTimeServers({
-      stored,
-      clock: systemClock,
-      logger,
-      env,
-      folder: cwd,
-      refusal: opened.refusal,
-      current: () => desired,
-    });
-    const overlay = (): void => {
-      desired = runTime.over(state);
-    };
-    runTime.onChange(overlay);
+    const { refusal } = opened;
+    const runTime = new RunTimeServers({ stored, clock: systemClock, logger, env, folder: cwd, refusal, desired });
+    runTime.onChange(() => desired.replace(runTime.over(state)));
     await runTime.refresh();
-    overlay();
+    desired.begin(runTime.over(state));
     const close = async (): Promise<void> => {
       await opened.runTimeStore.close();
       folder.release();

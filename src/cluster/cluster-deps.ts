@@ -57,7 +57,7 @@ export interface ClusterDeps {
   readonly sealing: Sealing;
   /** This node's gateway. */
   readonly events: UpstreamEvents;
-  /** The servers of this node; not read before `Cluster.apply`. */
+  /** The servers of this node; not read before `Cluster.attach`. */
   readonly local: LocalUpstreams;
   /** Watches the event loop from a thread of its own; not in tests with a clock of theirs. */
   readonly watchLoop?: boolean;

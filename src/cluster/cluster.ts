@@ -3,7 +3,7 @@ import type { Ownership, UpstreamEvents, Upstreams } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
 import type { Served } from './calls/attempts.ts';
 import { type PublicCalls, ServedCalls } from './calls/served-calls.ts';
-import type { ClusterDeps, Regained, ThisNode } from './cluster-deps.ts';
+import type { ClusterDeps, LocalUpstreams, Regained, ThisNode } from './cluster-deps.ts';
 import { ClusterUpstreams } from './cluster-upstreams.ts';
 import { headOf } from './frames/frame.ts';
 import { LazyBucket } from './lazy-bucket.ts';
@@ -29,6 +29,8 @@ import { type Side, SideMessages, type SideReceiver } from './streams/side-messa
 import { SpreadStreams } from './streams/spread-streams.ts';
 import { ClusterUpstreamSessions } from './upstream-sessions/cluster-upstream-sessions.ts';
 
+/** In place of the servers of this node until `attach`. */
+const NONE_YET = null as unknown as LocalUpstreams;
 const LEASES = 'trunkline_leases';
 const CLAIMS = 'trunkline_claims';
 
@@ -68,7 +70,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   onPublicCall: ((reply: string, server: string, by: string) => (outcome: Served) => void) | null = null;
   /** An operator wants this node to drain and end. */
   onDrainAsked: (() => void) | null = null;
-  readonly #deps: ClusterDeps;
+  readonly #deps: Omit<ClusterDeps, 'local'> & { local: LocalUpstreams };
   readonly #startedAt: number;
   readonly #lease: NodeLease;
   readonly #self: OwnNode;
@@ -84,7 +86,8 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   readonly #router: ClusterUpstreams;
   readonly #served: ServedCalls;
 
-  constructor(deps: ClusterDeps) {
+  constructor(options: Omit<ClusterDeps, 'local'>) {
+    const deps = { ...options, local: NONE_YET };
     const { bus, clock, logger, state } = deps;
     const leases = new LazyBucket(state, LEASES, { ttlMs: LEASE_MS });
     const claimed = new LazyBucket(state, CLAIMS, { ttlMs: 0 });
@@ -121,6 +124,11 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.ownership = new ProcessOwnership(claims, this.#self, bus.peer);
     this.upstreamSessions = new ClusterUpstreamSessions(deps, claims, this.#self, this.peers, this.#known);
     this.#messages.receive(this.streams, this);
+  }
+
+  /** Joins it with the servers of this node; before `apply`. */
+  attach(local: LocalUpstreams): void {
+    this.#deps.local = local;
   }
 
   get state(): NodeState {

@@ -16,7 +16,7 @@ import { OperationMeter } from './operation-meter.ts';
 import { assemble, type GatewayDeps, type Parts } from './parts.ts';
 import { refuseAccess } from './policy/access.ts';
 import type { Watched } from './subscriptions/resource-watches.ts';
-import { updateOf } from './subscriptions/subscriptions.ts';
+import { type SubscriptionsElsewhere, updateOf } from './subscriptions/subscriptions.ts';
 
 export type { GatewayDeps } from './parts.ts';
 
@@ -37,6 +37,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
   readonly #log: ExchangeLog;
   #parts!: Parts;
   #streams!: ClientStreams;
+  #elsewhere: SubscriptionsElsewhere | null = null;
 
   constructor(deps: GatewayDeps) {
     this.#deps = deps;
@@ -56,9 +57,10 @@ export class Gateway implements Exchanges, UpstreamEvents {
   }
 
   /** Joins the rooms on both sides, which need the gateway to be built. Once, before the first exchange. */
-  attach(upstreams: Upstreams, streams: ClientStreams): void {
+  attach(upstreams: Upstreams, streams: ClientStreams, elsewhere: SubscriptionsElsewhere | null = null): void {
     this.#streams = streams;
-    this.#parts = assemble(this.#deps, this.#serverInfo, upstreams, streams);
+    this.#elsewhere = elsewhere;
+    this.#parts = assemble(this.#deps, this.#serverInfo, upstreams, streams, elsewhere);
   }
 
   run(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
@@ -126,6 +128,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
     subscriptions.deleteSession(sessionId);
     upstreams.releaseSession(sessionId);
     this.#deps.onSessionEnded?.(sessionId);
+    this.#elsewhere?.sessionEnded(sessionId);
   }
 
   /**

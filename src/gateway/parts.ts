@@ -1,6 +1,6 @@
 import { CursorCodec } from '../catalog/cursor.ts';
-import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
+import type { DesiredState } from '../model/desired-state.ts';
 import type { Pins } from '../model/drift.ts';
 import type { ClientStreams, TaskRecords } from '../model/ports.ts';
 import { type Random, systemRandom } from '../model/random.ts';
@@ -30,9 +30,9 @@ import { Sealer } from './sealer.ts';
 import { ServerEvents } from './server-events.ts';
 import { StateSealer } from './state-sealer.ts';
 import { ListenMirror } from './subscriptions/listen-mirror.ts';
-import { ResourceWatches, type Watched } from './subscriptions/resource-watches.ts';
+import { ResourceWatches } from './subscriptions/resource-watches.ts';
 import { SharedListens } from './subscriptions/shared-listens.ts';
-import { Subscriptions } from './subscriptions/subscriptions.ts';
+import { Subscriptions, type SubscriptionsElsewhere } from './subscriptions/subscriptions.ts';
 import { TaskIds } from './tasks/task-ids.ts';
 import { NO_RECORDS } from './tasks/task-table.ts';
 import { Tasks } from './tasks/tasks.ts';
@@ -51,8 +51,8 @@ export interface GatewayDeps {
    * restarts, those stay valid.
    */
   readonly keys: readonly Buffer[];
-  /** How long a list waits for servers that were never listed before; asked at each list, so that a reload counts. */
-  readonly firstListWaitMs: () => number;
+  /** The desired state in force; its settings are read at each request, so that a reload counts. */
+  readonly desired: { readonly state: Pick<DesiredState, 'firstListWaitMs' | 'maxTimeoutMs'> };
   /** What was approved of servers. Without it nothing is pinned. */
   readonly pins?: Pins;
   /** Where tasks outlive the process. Without it they do not. */
@@ -60,17 +60,7 @@ export interface GatewayDeps {
   readonly random?: Random;
   /** Called once for every session that ended. */
   readonly onSessionEnded?: (sessionId: string) => void;
-  /** A session gave a resource up that another node may have in its books. Without it there is none. */
-  readonly givenUp?: (sessionId: string, server: string, uri: string) => void;
-  /** A session has subscribed to a resource, which other nodes are to know. */
-  readonly subscribed?: (client: ClientProfile, resource: Watched) => void;
-  /** How many resources the sessions of a principal have subscribed to by way of other nodes. */
-  readonly subscribedElsewhere?: (principal: string) => number;
-  /** The upper bound of any call; asked at each that is bound by it here. Default 600 000. */
-  readonly maxTimeoutMs?: () => number;
 }
-
-const MAX_TIMEOUT_MS = 600_000;
 
 /** What the gateway is made of, between the rooms on its two sides. */
 export interface Parts {
@@ -95,8 +85,10 @@ export function assemble(
   serverInfo: string,
   port: KnownServers & ServerCalls,
   streams: ClientStreams,
+  elsewhere: SubscriptionsElsewhere | null,
 ): Parts {
-  const { clock, keys, firstListWaitMs, metrics } = deps;
+  const { clock, keys, desired, metrics } = deps;
+  const firstListWaitMs = () => desired.state.firstListWaitMs;
   const drift = driftOf(deps, port, (server, lists) => {
     catalogs.invalidate();
     announcer.redefined(server, lists);
@@ -115,8 +107,6 @@ export function assemble(
   const watches = new ResourceWatches(upstreams, dispatch, clock);
   const missed = (server: string) => cache.outdated(server, null);
   const sharedListens = new SharedListens({ upstreams, dispatch, clock, missed });
-  const { givenUp, subscribed, subscribedElsewhere } = deps;
-  const elsewhere = { givenUp, subscribed, subscribedElsewhere };
   const subscriptions = new Subscriptions({
     upstreams,
     dispatch,
@@ -124,7 +114,7 @@ export function assemble(
     sessions,
     watches,
     sharedListens,
-    ...elsewhere,
+    elsewhere,
   });
   const tasks = new Tasks({
     upstreams,
@@ -136,7 +126,7 @@ export function assemble(
     sealing,
     random: deps.random ?? systemRandom,
     records: deps.taskRecords ?? NO_RECORDS,
-    maxTimeoutMs: deps.maxTimeoutMs ?? (() => MAX_TIMEOUT_MS),
+    maxTimeoutMs: () => desired.state.maxTimeoutMs,
     seen: (sessionId) => {
       const seen = sessions.get(sessionId);
       return seen === null ? null : { endpoint: seen.endpoint, principal: seen.client.principal };

@@ -39,6 +39,12 @@ export class Registry {
     return this.#state;
   }
 
+  /** Replaces the first state, before anything listens. */
+  begin(state: DesiredState): void {
+    this.#state = state;
+    this.#reported = state;
+  }
+
   get version(): number {
     return this.#version;
   }

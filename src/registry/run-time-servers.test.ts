@@ -45,16 +45,22 @@ async function rig(env: Record<string, string> = {}, others: ServersElsewhere = 
   let files = await filesOf('base');
   let desired = files;
   let changes = 0;
-  const make = () =>
-    new RunTimeServers({
+  const make = () => {
+    const made = new RunTimeServers({
       stored: new StoredServers(store),
       clock,
       logger,
       env,
       folder: '/srv',
-      current: () => desired,
-      others,
+      desired: {
+        get state() {
+          return desired;
+        },
+      },
     });
+    made.attach(others);
+    return made;
+  };
   const servers = make();
   const overlay = () => {
     desired = servers.over(files);

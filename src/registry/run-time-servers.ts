@@ -6,13 +6,7 @@ import type { Server } from '../model/server.ts';
 import { type Applied, STORE_LIMITS } from '../store/run-time-store/run-time-store.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { type Caller, noServer, RunTimeProblem, refuseBeyondRights, storeProblem } from './run-time-problem.ts';
-import {
-  NO_SERVERS_ELSEWHERE,
-  type Provenance,
-  placeOf,
-  RunTimeState,
-  type ServersElsewhere,
-} from './run-time-state.ts';
+import { type Provenance, placeOf, RunTimeState, type ServersElsewhere } from './run-time-state.ts';
 import type { StoredServers } from './stored-definitions.ts';
 import { asTemporary, type Lifetime } from './temporary-servers.ts';
 
@@ -27,9 +21,8 @@ interface RunTimeServersDeps {
   readonly refusal?: string | null;
   /** Others write to the store too: what they wrote is read before every change. */
   readonly shared?: boolean;
-  readonly current: () => DesiredState;
-  /** Absent for a lone gateway. */
-  readonly others?: ServersElsewhere;
+  /** The desired state in force. */
+  readonly desired: { readonly state: DesiredState };
 }
 
 interface DefinitionInput {
@@ -60,7 +53,6 @@ const LOOK_MS = 100;
 export class RunTimeServers {
   readonly #deps: RunTimeServersDeps;
   readonly #state: RunTimeState;
-  readonly #others: ServersElsewhere;
   #adding = 0;
   /** Sessions that ended while servers are being added. */
   readonly #ended = new Set<string>();
@@ -69,8 +61,12 @@ export class RunTimeServers {
 
   constructor(deps: RunTimeServersDeps) {
     this.#deps = deps;
-    this.#others = deps.others ?? NO_SERVERS_ELSEWHERE;
-    this.#state = new RunTimeState({ ...deps, others: this.#others, ended: () => this.#onChange() });
+    this.#state = new RunTimeState({ ...deps, ended: () => this.#onChange() });
+  }
+
+  /** Joins it with the servers of other nodes. */
+  attach(others: ServersElsewhere): void {
+    this.#state.others = others;
   }
 
   /** What is in the store and does not run, with the reason; empty while all of it does. */
@@ -202,7 +198,7 @@ export class RunTimeServers {
         this.#state.resume(name);
       }
       this.#onChange();
-      const server = this.#deps.current().servers.get(name);
+      const server = this.#deps.desired.state.servers.get(name);
       if (server === undefined || server.enabled) return;
       const where = placeOf(server);
       throw new RunTimeProblem(
@@ -227,7 +223,8 @@ export class RunTimeServers {
       throw new RunTimeProblem('definition_too_large', `a definition has at most ${MAX_TEXT_BYTES / 1024} KiB`);
     }
     const folder = given ?? this.#deps.folder;
-    const allowed = (needs: readonly Need[]) => refuseBeyondRights(needs, caller, this.#deps.current().allowedCommands);
+    const allowed = (needs: readonly Need[]) =>
+      refuseBeyondRights(needs, caller, this.#deps.desired.state.allowedCommands);
     // Before that, what is wrong with the definition would show the contents of files and variables.
     const rights = caller.exec ? {} : { publicOnly: true };
     const result = await this.#state.definitions.read({ text, folder, ...rights }, name, allowed);
@@ -246,8 +243,9 @@ export class RunTimeServers {
   async #refuseMeantOtherwise(server: Server): Promise<void> {
     const { clock } = this.#deps;
     const end = clock.now() + FOLLOWED_MS;
-    let nodes = this.#others.against(server);
-    for (; nodes.length > 0 && clock.now() < end; nodes = this.#others.against(server)) await pause(clock, LOOK_MS);
+    const { others } = this.#state;
+    let nodes = others.against(server);
+    for (; nodes.length > 0 && clock.now() < end; nodes = others.against(server)) await pause(clock, LOOK_MS);
     if (nodes.length === 0) return;
     const text = `${server.name}, or a name that clients would take for it, is another server at ${nodes.join(' and ')}`;
     throw new RunTimeProblem('name_taken', `${text}: take another name, or change it there`);

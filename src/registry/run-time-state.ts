@@ -13,8 +13,9 @@ interface RunTimeStateDeps {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly env: Readonly<Record<string, string | undefined>>;
-  readonly current: () => DesiredState;
-  readonly others: ServersElsewhere;
+  /** The desired state in force. */
+  readonly desired: { readonly state: DesiredState };
+  /** A temporary server's time is over. */
   readonly ended: () => void;
 }
 
@@ -32,6 +33,7 @@ export interface Provenance {
 export class RunTimeState {
   readonly definitions: StoredDefinitions;
   readonly temporary: TemporaryServers;
+  others: ServersElsewhere = NO_SERVERS_ELSEWHERE;
   readonly #deps: RunTimeStateDeps;
   #suspended: ReadonlySet<string> = new Set();
   #revision = 0;
@@ -87,7 +89,7 @@ export class RunTimeState {
     }
     const entry = this.definitions.entries.get(name);
     if (entry !== undefined) return { source: 'store', suspended, ...none, revision: entry.stored.revision };
-    return this.#deps.current().servers.has(name) ? { source: 'program', suspended, ...none } : null;
+    return this.#deps.desired.state.servers.has(name) ? { source: 'program', suspended, ...none } : null;
   }
 
   isOfFile(name: string): boolean {
@@ -101,14 +103,14 @@ export class RunTimeState {
 
   /** Also where only another node has it: what is suspended there is suspended in the store that they share. */
   isKnown(name: string): boolean {
-    if (this.#deps.current().servers.has(name) || this.definitions.entries.has(name)) return true;
-    const there = this.#deps.others.server(name);
+    if (this.#deps.desired.state.servers.has(name) || this.definitions.entries.has(name)) return true;
+    const there = this.others.server(name);
     return there !== null && there.server.temporary !== true;
   }
 
   /** Why nothing can be changed here of a server that this node has not. */
   unknown(name: string): RunTimeProblem {
-    const there = this.#deps.others.server(name);
+    const there = this.others.server(name);
     if (there === null) return noServer(name);
     const text = `${name} is not one of this node's: change it at ${there.nodes.join(' or ')}, which has it`;
     return new RunTimeProblem('not_added_here', text);
@@ -118,7 +120,7 @@ export class RunTimeState {
   entry(name: string, revision: number | null): StoredEntry {
     const entry = this.definitions.entries.get(name);
     if (entry === undefined) {
-      const server = this.#deps.current().servers.get(name);
+      const server = this.#deps.desired.state.servers.get(name);
       if (server === undefined) throw this.unknown(name);
       throw new RunTimeProblem(
         'not_added_here',
@@ -131,7 +133,7 @@ export class RunTimeState {
 
   /** Throws RunTimeProblem where clients could take the name for one that is there. */
   refuseTaken(name: string): void {
-    const names = [this.#deps.current().servers.keys(), this.definitions.entries.keys(), this.temporary.names()];
+    const names = [this.#deps.desired.state.servers.keys(), this.definitions.entries.keys(), this.temporary.names()];
     for (const taken of names.flatMap((some) => [...some])) {
       if (foldedName(taken) !== foldedName(name)) continue;
       const how = taken === name ? 'exists already' : `would be confused with ${taken}`;

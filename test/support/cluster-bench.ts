@@ -131,10 +131,10 @@ export class ClusterBench {
       key: KEY,
       sealing: new Sealer(KEY),
       events,
-      local,
       watchLoop: false,
       ...more,
     });
+    cluster.attach(local);
     const node: PlayedNode = {
       id,
       cluster,

@@ -2,6 +2,7 @@ import { Dispatch } from '../../src/gateway/dispatch/dispatch.ts';
 import { InputStates } from '../../src/gateway/dispatch/input-states.ts';
 import { Gateway, type GatewayDeps } from '../../src/gateway/gateway.ts';
 import { Policies } from '../../src/gateway/policy/policies.ts';
+import type { SubscriptionsElsewhere } from '../../src/gateway/subscriptions/subscriptions.ts';
 import { ANONYMOUS, type ClientProfile, mayUse, type Principal } from '../../src/model/client-profile.ts';
 import type { Endpoint, Exchange } from '../../src/model/exchange.ts';
 import { GatewayError } from '../../src/model/gateway-error.ts';
@@ -229,6 +230,7 @@ export class GatewayBench {
     servers: Record<string, Partial<Server>> = {},
     metrics?: Metrics,
     more: Partial<GatewayDeps> = {},
+    elsewhere: SubscriptionsElsewhere | null = null,
   ) {
     this.gateway = new Gateway({
       clock: this.clock,
@@ -236,7 +238,7 @@ export class GatewayBench {
       ...(metrics === undefined ? {} : { metrics }),
       info: { name: 'trunkline', title: 'Trunkline', version: '0' },
       keys: [Buffer.alloc(32, 3)],
-      firstListWaitMs: () => 2_000,
+      desired: { state: { firstListWaitMs: 2_000, maxTimeoutMs: 600_000 } },
       ...more,
     });
     for (const [server, advertisement] of Object.entries(advertised)) {
@@ -245,7 +247,7 @@ export class GatewayBench {
     this.upstreams.list = Object.keys(advertised)
       .sort()
       .map((name) => serverNamed(name, servers[name]));
-    this.gateway.attach(this.upstreams, this.streams);
+    this.gateway.attach(this.upstreams, this.streams, elsewhere);
   }
 
   /** Runs one request of a client's. Params as JSON text. */

@@ -41,8 +41,10 @@ export class SessionRecordsBench {
       state,
       clock: this.clock,
       logger,
-      changed: ({ id, logLevel }) => this.heard.push(`${name} ${id} ${logLevel}`),
-      gone: (id) => this.heard.push(`${name} ${id} gone`),
+    });
+    records.follow({
+      changed: ({ id, logLevel }) => void this.heard.push(`${name} ${id} ${logLevel}`),
+      gone: (id) => void this.heard.push(`${name} ${id} gone`),
     });
     this.#open.push(records);
     this.#buses.push(bus);

@@ -1,6 +1,4 @@
-import type { DesiredState } from '../../model/desired-state.ts';
 import { publicCallId } from '../../model/exchange.ts';
-import type { Server } from '../../model/server.ts';
 import { Operator, operatorProfile } from '../operator.ts';
 import type { Rooms } from '../rooms.ts';
 import { OpenCalls } from './open-calls.ts';
@@ -62,10 +60,10 @@ export function openPublicSubjects({
     clock,
     wire,
     operations,
-    own: () => offeredIn(registry.state),
-    everywhere: names,
-    sameElsewhere: (server) => node.known.instances(server.name).length > 0 && node.known.against(server).length === 0,
-    redact: (text) => logger.redact(text),
+    registry,
+    everywhere,
+    known: node.known,
+    logger,
   });
   const sync = (): void => {
     subjects.sync();
@@ -87,9 +85,4 @@ export function openPublicSubjects({
       return subjects.close();
     },
   };
-}
-
-/** For programs a suspended or disabled server is gone, with its subjects. */
-function offeredIn({ servers }: DesiredState): ReadonlyMap<string, Server> {
-  return new Map([...servers].filter(([, { enabled }]) => enabled));
 }

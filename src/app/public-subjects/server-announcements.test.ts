@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { serverNamed } from '../../../test/support/cluster-bench.ts';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
 import type { WireChange } from '../../bus/wire.ts';
+import type { KnownServers } from '../../cluster/nodes/known-servers.ts';
 import { ServerAnnouncements } from './server-announcements.ts';
 
 /** A node that has the `own` servers, in a cluster that serves `everywhere`. */
@@ -36,10 +37,17 @@ class Stage {
           return () => {};
         },
       },
-      own: () => new Map(this.own.map((name) => [name, serverNamed(name)])),
-      everywhere: () => this.everywhere,
-      sameElsewhere: ({ name }) => this.same.includes(name),
-      redact: (text) => text,
+      registry: {
+        get state() {
+          return { servers: new Map(stage.own.map((name) => [name, serverNamed(name)])) };
+        },
+      },
+      everywhere: { servers: () => this.everywhere.map((name) => serverNamed(name)) },
+      known: {
+        instances: (name) => (this.same.includes(name) ? [{} as ReturnType<KnownServers['instances']>[number]] : []),
+        against: () => [],
+      },
+      logger: { redact: (text) => text },
     });
   }
 

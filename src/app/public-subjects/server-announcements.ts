@@ -1,7 +1,11 @@
 import type { Wire } from '../../bus/wire.ts';
+import type { KnownServers } from '../../cluster/nodes/known-servers.ts';
 import type { Clock } from '../../model/clock.ts';
+import type { DesiredState } from '../../model/desired-state.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import type { Upstreams } from '../../model/ports.ts';
 import type { Server } from '../../model/server.ts';
+import type { Logger } from '../../telemetry/logger.ts';
 import type { Operations } from '../operations.ts';
 import { createdEvent, deletedEvent } from './server-events.ts';
 import { SUBJECT_CREATED, SUBJECT_DELETED } from './subjects.ts';
@@ -15,14 +19,13 @@ const SETTLED_MS = 1_000;
 export interface ServerAnnouncementsDeps {
   readonly clock: Clock;
   readonly wire: Pick<Wire, 'connected' | 'publish' | 'onChange'>;
-  /** Servers of this node's own that may be called. */
-  readonly own: () => ReadonlyMap<string, Server>;
-  /** Names of all that the cluster serves, those included whose nodes may be back. */
-  readonly everywhere: () => Iterable<string>;
-  /** Whether another node that is there has the same server, and none means another by its name. */
-  readonly sameElsewhere: (server: Server) => boolean;
-  /** Masks every known secret. */
-  readonly redact: (text: string) => string;
+  /** The servers of this node. */
+  readonly registry: { readonly state: Pick<DesiredState, 'servers'> };
+  /** All that the cluster serves, those included whose nodes may be back. */
+  readonly everywhere: Pick<Upstreams, 'servers'>;
+  /** What other nodes have. */
+  readonly known: Pick<KnownServers, 'instances' | 'against'>;
+  readonly logger: Pick<Logger, 'redact'>;
   /** Null: no tracker. */
   readonly operations: Operations | null;
 }
@@ -45,7 +48,7 @@ export class ServerAnnouncements {
 
   constructor(deps: ServerAnnouncementsDeps) {
     this.#deps = deps;
-    this.#known = new Set(deps.everywhere());
+    this.#known = new Set(this.#names());
     this.#unsubscribe = deps.wire.onChange(({ type }) => {
       if (type === 'connected') this.#connected();
     });
@@ -55,7 +58,7 @@ export class ServerAnnouncements {
   /** The cluster may serve others than before. */
   look(): void {
     if (this.#closed) return;
-    const served = new Set(this.#deps.everywhere());
+    const served = new Set(this.#names());
     for (const name of this.#known) if (!served.has(name) && !this.#gone.has(name)) this.#arm(name);
     for (const name of served) {
       this.#known.add(name);
@@ -66,7 +69,7 @@ export class ServerAnnouncements {
 
   /** These of this node's servers are new, or others than before. */
   changed(names: ReadonlySet<string>): void {
-    for (const [name, server] of this.#deps.own()) if (names.has(name)) this.#created(server);
+    for (const server of this.#own()) if (names.has(server.name)) this.#created(server);
   }
 
   /** Nothing is announced any more; what is due is announced now. */
@@ -90,10 +93,25 @@ export class ServerAnnouncements {
     this.#disarm();
     this.#announced.clear();
     this.#disarm = this.#deps.clock.after(SETTLED_MS, () => {
-      const { own, sameElsewhere } = this.#deps;
-      for (const [name, server] of own())
-        if (!this.#announced.has(name) && !sameElsewhere(server)) this.#created(server);
+      for (const server of this.#own()) {
+        if (!this.#announced.has(server.name) && !this.#sameElsewhere(server)) this.#created(server);
+      }
     });
+  }
+
+  #names(): readonly string[] {
+    return this.#deps.everywhere.servers().map(({ name }) => name);
+  }
+
+  /** For programs a suspended or disabled server is gone, with its subjects. */
+  #own(): readonly Server[] {
+    return [...this.#deps.registry.state.servers.values()].filter(({ enabled }) => enabled);
+  }
+
+  /** Whether another node that is there has the same server, and none has another one by its name. */
+  #sameElsewhere(server: Server): boolean {
+    const { known } = this.#deps;
+    return known.instances(server.name).length > 0 && known.against(server).length === 0;
   }
 
   #arm(name: string): void {
@@ -109,7 +127,12 @@ export class ServerAnnouncements {
 
   #created(server: Server): void {
     this.#announced.add(server.name);
-    this.#publish('created', SUBJECT_CREATED, server.name, createdEvent(server, this.#deps.redact));
+    this.#publish(
+      'created',
+      SUBJECT_CREATED,
+      server.name,
+      createdEvent(server, (text) => this.#deps.logger.redact(text)),
+    );
   }
 
   #deleted(name: string): void {

@@ -1,3 +1,4 @@
+import type { Bus } from '../../bus/bus.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { DesiredState } from '../../model/desired-state.ts';
 import { DataFolder, defaultDataDir } from '../../store/data-folder.ts';
@@ -53,7 +54,7 @@ function looking(store: RunTimeStore): OpenedStore {
 }
 
 /** The same store, with another way to write. */
-export function writingBy(runTimeStore: RunTimeStore, apply: RunTimeStore['apply']): RunTimeStore {
+function writingBy(runTimeStore: RunTimeStore, apply: RunTimeStore['apply']): RunTimeStore {
   return {
     read: (collections) => runTimeStore.read(collections),
     get: (collection, key) => runTimeStore.get(collection, key),
@@ -61,6 +62,18 @@ export function writingBy(runTimeStore: RunTimeStore, apply: RunTimeStore['apply
     apply,
     close: () => runTimeStore.close(),
   };
+}
+
+/** A node that has written to the store reports it here, with the revision. */
+export const STORE_WRITTEN = 'trunkline.truth';
+
+/** The store that nodes share. It notifies the others of changes, so that they need not wait for their next poll. */
+export function announcing(runTimeStore: RunTimeStore, bus: Bus): RunTimeStore {
+  return writingBy(runTimeStore, async (writes) => {
+    const applied = await runTimeStore.apply(writes);
+    if (applied.ok) bus.publish(STORE_WRITTEN, Buffer.from(String(applied.revision)));
+    return applied;
+  });
 }
 
 /** In the data folder also for gateways that clients start; several may have the file open. */

@@ -37,10 +37,14 @@ interface SharedSessionRecordsDeps {
   readonly state: SharedState;
   readonly clock: Clock;
   readonly logger: Logger;
+}
+
+/** The sessions of this node. */
+export interface SessionFollower {
   /** Something of the session is another, at this node or another. */
-  readonly changed: (record: SessionRecord) => void;
+  changed(record: SessionRecord): void;
   /** The session was ended, at this node or another. */
-  readonly gone: (id: string) => void;
+  gone(id: string): void;
 }
 
 /**
@@ -50,6 +54,7 @@ interface SharedSessionRecordsDeps {
  */
 export class SharedSessionRecords implements SessionRecords, RecordOwner {
   readonly #deps: SharedSessionRecordsDeps;
+  #follower: SessionFollower | null = null;
   readonly #records: FollowedRecords;
   readonly #everywhere: ReplicationBarrier;
   readonly #known = new Map<string, SessionFacts>();
@@ -70,6 +75,11 @@ export class SharedSessionRecords implements SessionRecords, RecordOwner {
     );
     const { bus, clock, others } = deps;
     this.#everywhere = new ReplicationBarrier({ bus, clock, name: 'sessions', records: this.#records, others });
+  }
+
+  /** Joins it with the sessions of this node. */
+  follow(follower: SessionFollower): void {
+    this.#follower = follower;
   }
 
   /**
@@ -160,12 +170,12 @@ export class SharedSessionRecords implements SessionRecords, RecordOwner {
       return;
     }
     this.#known.set(id, facts);
-    this.#deps.changed(recordOf(id, facts));
+    this.#follower?.changed(recordOf(id, facts));
   }
 
   gone(id: string): void {
     this.#known.delete(id);
-    this.#deps.gone(id);
+    this.#follower?.gone(id);
   }
 
   heardAll(): void {

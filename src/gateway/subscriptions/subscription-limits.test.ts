@@ -12,10 +12,11 @@ const bert: Principal = { ...ANONYMOUS, id: 'agent:bert', name: 'bert' };
 class Bench {
   readonly elsewhere = new Map<string, number>();
   readonly reported: string[] = [];
-  readonly gateway = new GatewayBench(OFFERS, {}, undefined, {
+  readonly gateway = new GatewayBench(OFFERS, {}, undefined, undefined, {
     subscribedElsewhere: (principal) => this.elsewhere.get(principal) ?? 0,
     subscribed: ({ principal }, { uri }) => void this.reported.push(`${principal.id} ${uri}`),
-    givenUp: () => {},
+    givenUp() {},
+    sessionEnded() {},
   });
 
   /** `agreed`, or why not. */

@@ -27,6 +27,18 @@ const MAX_OF_PRINCIPAL = 32_768;
 /** How long a server of which nothing is known is waited for, to know its era. */
 const CATALOG_WAIT_MS = 2_000;
 
+/** The other nodes, which know subscriptions of each other in case a node ends. */
+export interface SubscriptionsElsewhere {
+  /** A session gives up a resource that another node may have subscribed to. */
+  givenUp(sessionId: string, server: string, uri: string): void;
+  /** A session has subscribed to a resource here. */
+  subscribed(client: ClientProfile, resource: Watched): void;
+  /** How many resources the sessions of a principal have subscribed to by way of other nodes, as far as is known here. */
+  subscribedElsewhere(principal: string): number;
+  /** The session has ended, here or at another node. */
+  sessionEnded(sessionId: string): void;
+}
+
 export interface SubscriptionsDeps {
   readonly upstreams: KnownServers;
   readonly dispatch: Dispatch;
@@ -34,12 +46,8 @@ export interface SubscriptionsDeps {
   readonly sessions: SeenSessions;
   readonly watches: ResourceWatches;
   readonly sharedListens: SharedListens;
-  /** A session gives a resource up that another node may have in its books. */
-  readonly givenUp?: ((sessionId: string, server: string, uri: string) => void) | undefined;
-  /** A session has subscribed to a resource; other nodes know it, in case this node ends. */
-  readonly subscribed?: ((client: ClientProfile, resource: Watched) => void) | undefined;
-  /** How many its sessions have subscribed to by way of other nodes, as far as is known here. */
-  readonly subscribedElsewhere?: ((principal: string) => number) | undefined;
+  /** Null for a lone gateway. */
+  readonly elsewhere: SubscriptionsElsewhere | null;
 }
 
 /** One session's part in the watches of stateful servers. */
@@ -88,8 +96,8 @@ export class Subscriptions {
     if (exchange.request.method === 'resources/unsubscribe') {
       const session = this.#sessions.get(client.sessionId);
       const leave = session?.subscriptions.take(name);
-      if (this.#deps.givenUp !== undefined) {
-        this.#deps.givenUp(client.sessionId, server, uri);
+      if (this.#deps.elsewhere !== null) {
+        this.#deps.elsewhere.givenUp(client.sessionId, server, uri);
         // It is in the books of another node; what others want here is not taken from them.
         if (leave === undefined && watches.wanted(server, uri, client)) return ownAnswer('stateful', '');
       }
@@ -100,7 +108,7 @@ export class Subscriptions {
     const outcome = await this.#subscribe(client, client.sessionId, resource, stateless, pass);
     // A session of a single connection ends with its node; one that has ended meanwhile is subscribed to nothing.
     const kept = this.#sessions.get(client.sessionId)?.subscriptions.has(name) === true;
-    if (kept && isAgreed(outcome) && client.passing !== true) this.#deps.subscribed?.(client, resource);
+    if (kept && isAgreed(outcome) && client.passing !== true) this.#deps.elsewhere?.subscribed(client, resource);
     return outcome;
   }
 
@@ -151,12 +159,12 @@ export class Subscriptions {
 
   /** null where the session may subscribe to one more. */
   #refusal({ subscriptions }: SubscribedSession, principal: string): GatewayError | null {
-    const { subscribedElsewhere = () => 0 } = this.#deps;
+    const elsewhere = this.#deps.elsewhere?.subscribedElsewhere(principal) ?? 0;
     if (subscriptions.size >= MAX_RESOURCES) {
       const text = `No more than ${MAX_RESOURCES} resources may be subscribed to in one session: give up others first`;
       return new GatewayError('OVERLOADED', text);
     }
-    if (this.#counts.of(principal) + subscribedElsewhere(principal) < MAX_OF_PRINCIPAL) return null;
+    if (this.#counts.of(principal) + elsewhere < MAX_OF_PRINCIPAL) return null;
     const text = `No more than ${MAX_OF_PRINCIPAL} resources may be subscribed to at once in all sessions of one caller: give up others first, or end sessions`;
     return new GatewayError('OVERLOADED', text);
   }
