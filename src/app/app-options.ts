@@ -3,6 +3,7 @@ import type { DesiredState } from '../model/desired-state.ts';
 import type { Tracker } from '../model/operation.ts';
 import type { ServerNews, UpstreamEvents } from '../model/ports.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import type { SpanExporter } from '../telemetry/tracing.ts';
 import type { UpstreamSetDeps } from '../upstream/server-context.ts';
 import type { MemoryServerFactory } from '../upstream/transport/memory-transport.ts';
 import type { ClusterConnection } from './cluster/cluster-connection.ts';
@@ -29,6 +30,8 @@ export interface AppOptions {
   readonly cluster?: ClusterConnection;
   /** Hears of every operation. Null and absent: none does. */
   readonly tracker?: Tracker | null;
+  /** Takes the spans of requests. Absent or null: none are made, and traces of peers pass through as they are. */
+  readonly spans?: SpanExporter | null;
   /** Also hears what servers tell of themselves. */
   readonly observer?: ServerObserver;
 }

@@ -28,6 +28,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import { Metrics } from '../telemetry/metrics.ts';
 import { ServerEvents } from '../telemetry/server-events.ts';
 import { ServerLogs } from '../telemetry/server-logs.ts';
+import { Tracer } from '../telemetry/tracing.ts';
 import { insideContainer } from '../upstream/process/environment.ts';
 import { ProcessRecord, sweep } from '../upstream/process/process-group.ts';
 import { Reaper } from '../upstream/process/reaper.ts';
@@ -65,6 +66,7 @@ export async function buildRooms(
   const { logger, observer } = options;
   const { env, cwd } = options.load;
   const [clock, random, metrics] = [systemClock, systemRandom, new Metrics()];
+  const tracer = options.spans == null ? null : new Tracer(options.spans, clock, random);
   const operations = options.tracker == null ? null : new Operations(options.tracker, clock, logger);
 
   // First of all: damaged, it stops the start, and nothing else was begun.
@@ -104,6 +106,7 @@ export async function buildRooms(
     clock,
     logger,
     metrics,
+    tracer,
     ...(operations === null ? {} : { ended: (...request) => operations.request(...request) }),
     pins,
     info,
@@ -159,6 +162,7 @@ export async function buildRooms(
     random,
     logger,
     metrics,
+    tracer,
     events: cluster?.events ?? gatewayEvents,
     ownership: cluster?.ownership,
     sharedUpstreamSessions: cluster?.upstreamSessions,

@@ -11,6 +11,7 @@ import { resultToStateless } from '../protocol/stateless/to-stateless.ts';
 import { sessionLabel } from '../telemetry/session-label.ts';
 import type { Drift } from './drift/drift.ts';
 import { ExchangeLog } from './exchange-log.ts';
+import { receive } from './exchange-spans.ts';
 import type { HandshakeView } from './handshake-view.ts';
 import { OperationMeter } from './operation-meter.ts';
 import { assemble, type GatewayDeps, type Parts } from './parts.ts';
@@ -64,6 +65,12 @@ export class Gateway implements Exchanges, UpstreamEvents {
   }
 
   run(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
+    const { tracer } = this.#deps;
+    if (tracer == null) return this.#run(exchange, endpoint);
+    return receive(tracer, exchange, endpoint, () => this.#run(exchange, endpoint));
+  }
+
+  #run(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
     try {
       this.#parts.sessions.see(exchange.client, endpoint);
       const ended = this.#parts.requests.run(exchange, endpoint).then(

@@ -7,6 +7,7 @@ import { type Random, systemRandom } from '../model/random.ts';
 import { sealingOf } from '../model/sealing.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import type { Tracer } from '../telemetry/tracing.ts';
 import { Announcer } from './announcer.ts';
 import { AnswerCache } from './cache/answer-cache.ts';
 import { Dispatch, type ServerCalls } from './dispatch/dispatch.ts';
@@ -42,6 +43,8 @@ export interface GatewayDeps {
   readonly logger: Logger;
   /** Without them nothing is measured. */
   readonly metrics?: Metrics;
+  /** Absent or null: no spans are recorded. */
+  readonly tracer?: Tracer | null;
   /** Called for every request that ended, but for streams; `since` is a time of `clock`. Must not throw. */
   readonly ended?: RequestEnded;
   /** Who the aggregate says it is. */
@@ -96,7 +99,7 @@ export function assemble(
   const upstreams = drift === null ? port : new GuardedUpstreams(port, drift.guards);
   const policies = new Policies({ upstreams, clock, guards: drift?.guards ?? null });
   const states = sealingOf(keys, (key) => new StateSealer({ key, clock, random: systemRandom }));
-  const dispatch = new Dispatch(port, upstreams, policies, new InputStates(states, clock));
+  const dispatch = new Dispatch(port, upstreams, policies, new InputStates(states, clock), deps.tracer ?? null);
   const cursors = new CursorCodec(keys);
   const sealing = sealingOf(keys, (key) => new Sealer(key));
   const ids = new TaskIds(sealing);

@@ -14,6 +14,10 @@ export interface Exchange {
   readonly sealsInput?: boolean;
   /** `Mcp-Param-*` headers of a stateless request by lower-case name; null or absent where the wire has none. */
   readonly paramHeaders?: Readonly<Record<string, string>> | null;
+  /** The HTTP header `traceparent` of the request; absent or null where it has none. Read only for a tracer. */
+  readonly traceHeader?: string | null;
+  /** `traceparent` of the span that covers the exchange; absent where none is recorded. */
+  trace?: string;
   /** The answer may begin a task, which is asked after later. */
   readonly beginsTask?: boolean;
   /** The answer began a task whose end is waited for here: its notifications until then belong to this call. */

@@ -17,6 +17,7 @@ import type { AuthChallenge, RecoveryStep, ServerStatus } from '../model/server-
 import type { SharedUpstreamSessions } from '../model/shared-upstream-sessions.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import type { Tracer } from '../telemetry/tracing.ts';
 import type { Connection } from './connection/connection.ts';
 import { placeholderClient, type WantedConnection } from './connection/session-key.ts';
 import { fetchesProgram } from './process/command.ts';
@@ -28,6 +29,8 @@ export interface UpstreamSetDeps {
   readonly random: Random;
   readonly logger: Logger;
   readonly metrics: Metrics;
+  /** Absent or null: no spans are recorded. */
+  readonly tracer?: Tracer | null;
   readonly events: UpstreamEvents;
   /** Also hears what becomes of servers. */
   readonly news?: ServerNews;

@@ -17,12 +17,13 @@ import { type NodeLimits, UPSTREAM_TIMES, type UpstreamSetDeps, type UpstreamTim
 import { ServerStory } from './status/server-story.ts';
 import { type Plan, planChanges } from './supervision/plan.ts';
 import { StartQueue } from './supervision/start-queue.ts';
+import { tracedCall } from './traced-call.ts';
 import type { CloseReason } from './transport/transport.ts';
 import { Upstream } from './upstream.ts';
 
 /** Processes take the machine's time while they start, and what is reached by a URL takes none. */
 const STARTS = { own: { forCalls: 1, patienceMs: 20_000 }, remote: { width: 64, forCalls: 0, patienceMs: 500 } };
-const MAX_TIMEOUT_MS = 10 * 60_000;
+const failed = (error: GatewayError): Promise<Outcome> => Promise.resolve(failure(error));
 
 type CatalogsByServer = Map<string, (ServerCatalog & { readonly identity: string })[]>;
 
@@ -52,7 +53,7 @@ export class UpstreamSet implements Upstreams {
   constructor(deps: UpstreamSetDeps) {
     this.#deps = deps;
     this.#times = { ...UPSTREAM_TIMES, ...deps.times };
-    const { maxProcesses, maxTimeoutMs = MAX_TIMEOUT_MS, pool = POOL_DEFAULTS } = deps;
+    const { maxProcesses, maxTimeoutMs = 10 * 60_000, pool = POOL_DEFAULTS } = deps;
     const width = deps.startsAtOnce ?? availableParallelism() + 2 + STARTS.own.forCalls;
     this.#limits = { maxProcesses, maxTimeoutMs, pool };
     this.#quota = new ProcessQuota(this.#limits, deps.clock);
@@ -137,9 +138,11 @@ export class UpstreamSet implements Upstreams {
 
   call(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
     const upstream = this.#upstreams.get(server);
-    if (upstream !== undefined) return upstream.boundary.run(() => upstream.dispatcher.call(request, exchange), failed);
-    const error = new GatewayError('NOT_SENT', `there is no server ${server}`, { server, retryable: false });
-    return failed(error);
+    const text = `there is no server ${server}`;
+    if (upstream === undefined) return failed(new GatewayError('NOT_SENT', text, { server, retryable: false }));
+    const { tracer } = this.#deps;
+    const call = (sent: Message) => upstream.boundary.run(() => upstream.dispatcher.call(sent, exchange), failed);
+    return tracer == null ? call(request) : tracedCall(tracer, upstream.server, request, call);
   }
 
   notify(server: string, notification: Message, client: ClientProfile): void {
@@ -393,8 +396,4 @@ export class UpstreamSet implements Upstreams {
       this.#sweepLater();
     });
   }
-}
-
-function failed(error: GatewayError): Promise<Outcome> {
-  return Promise.resolve(failure(error));
 }

@@ -216,8 +216,8 @@ export const S2: readonly Mutation[] = [
     row: 'S2.25',
     what: 'a log sink that a program sets is not used',
     file: 'src/app/embedding/embedded-gateway.ts',
-    find: 'if (sink !== null) this.#deps.log.sink = sink;',
-    replace: 'if (sink === null) this.#deps.log.sink = sink;',
+    find: 'if (sink !== null) log.sink = sink;',
+    replace: 'if (sink === null) log.sink = sink;',
   },
   {
     row: 'S2.26',

@@ -14,6 +14,8 @@ export interface Reply {
   readonly canAsk: boolean;
   /** No client is connected at the moment to get the answer; it may come back for it. */
   readonly unheard?: boolean;
+  /** Of the HTTP request, while it waits for its answer. */
+  readonly headers?: Readonly<IncomingHttpHeaders> | undefined;
   /** A notification that belongs to the exchange, or a cancelled one of an ask. `flow` as in `Exchange.emit`. */
   notify(exchange: ClientExchange, notification: Message, flow: Flow | null): void;
   /** Sends a request of ours, under an id of ours. */
@@ -69,6 +71,11 @@ export class ClientExchange implements Exchange {
   get paramHeaders(): Readonly<Record<string, string>> | null {
     if (this.#params === undefined) this.#params = this.#headers === null ? null : paramHeadersOf(this.#headers);
     return this.#params;
+  }
+
+  get traceHeader(): string | null {
+    const value = (this.#headers ?? this.reply.headers)?.['traceparent'];
+    return typeof value === 'string' ? value : null;
   }
 
   get id(): string {

@@ -67,6 +67,10 @@ export class StatefulReply implements Reply, ResumableReply, Ageing {
     return this.#stream !== null || (this.#takesStream && this.#context !== null);
   }
 
+  get headers(): RequestContext['headers'] | undefined {
+    return this.#context?.headers;
+  }
+
   get unheard(): boolean {
     return this.#stream === null ? this.#context === null : !this.#stream.open;
   }

@@ -3,7 +3,10 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
 import type { Upstreams } from '../../model/ports.ts';
+import { LISTEN } from '../../protocol/methods.ts';
 import { takesInput } from '../../protocol/stateless/input-required.ts';
+import { ended, traceOf, withTrace } from '../../protocol/trace-context.ts';
+import type { Tracer } from '../../telemetry/tracing.ts';
 import { type KnownServers, unavailable } from '../known-servers.ts';
 import type { Policies } from '../policy/policies.ts';
 import { UNDECIDED } from '../policy/policy.ts';
@@ -23,13 +26,21 @@ export class Dispatch {
   readonly #known: KnownServers;
   readonly #policies: Policies;
   readonly #states: InputStates;
+  readonly #tracer: Tracer | null;
 
   /** `known`: the servers as they are offered. */
-  constructor(upstreams: ServerCalls, known: KnownServers, policies: Policies, states: InputStates) {
+  constructor(
+    upstreams: ServerCalls,
+    known: KnownServers,
+    policies: Policies,
+    states: InputStates,
+    tracer: Tracer | null = null,
+  ) {
     this.#upstreams = upstreams;
     this.#known = known;
     this.#policies = policies;
     this.#states = states;
+    this.#tracer = tracer;
   }
 
   /**
@@ -68,14 +79,22 @@ export class Dispatch {
   }
 
   #send(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
-    if (exchange.sealsInput !== true || !takesInput(request.method)) {
-      return this.#upstreams.call(server, request, exchange);
-    }
+    if (exchange.sealsInput !== true || !takesInput(request.method)) return this.#hand(server, request, exchange);
     const { principal } = exchange.client;
     const own = this.#states.inward(server, principal, request);
     if (own instanceof GatewayError) return Promise.resolve(failure(own));
-    return this.#upstreams
-      .call(server, own, exchange)
-      .then((outcome) => this.#states.outward(server, principal, request, outcome));
+    return this.#hand(server, own, exchange).then((outcome) =>
+      this.#states.outward(server, principal, request, outcome),
+    );
+  }
+
+  /** Its span travels in the request: the node that has the server, whichever it is, finds its parent there. */
+  #hand(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
+    if (this.#tracer === null || request.method === LISTEN) return this.#upstreams.call(server, request, exchange);
+    const attributes = { 'mcp.method.name': request.method, 'trunkline.server': server };
+    const parent = exchange.trace ?? traceOf(request);
+    const span = this.#tracer.begin(`dispatch ${server}`, 'internal', attributes, parent);
+    if (span === null) return this.#upstreams.call(server, request, exchange);
+    return ended(span, this.#upstreams.call(server, withTrace(request, span.traceparent), exchange));
   }
 }

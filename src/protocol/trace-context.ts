@@ -1,0 +1,55 @@
+import type { Message } from '../model/message.ts';
+import type { Outcome } from '../model/outcome.ts';
+import { bodyField, bodyLexeme, bodyString } from './body.ts';
+import { field, stringValue } from './fields.ts';
+import { editMembers, spliceMessage, withBody } from './splice.ts';
+
+const OPEN_BRACE = 0x7b;
+const NAMED: ReadonlySet<string> = new Set(['tools/call', 'prompts/get']);
+
+/** `_meta.traceparent` of a request (SEP-414); null where it has none. */
+export function traceOf(request: Message): string | null {
+  const meta = bodyField(request, '_meta');
+  return meta === null ? null : stringValue(request.bytes, field(request.bytes, meta.start, meta.end, 'traceparent'));
+}
+
+/** The request with this `_meta.traceparent`; all other bytes stay. */
+export function withTrace(request: Message, traceparent: string): Message {
+  const { bytes, bodyStart, bodyEnd } = request;
+  const text = JSON.stringify(traceparent);
+  if (bodyStart < 0) return withBody(request, `{"_meta":{"traceparent":${text}}}`);
+  const meta = bodyField(request, '_meta');
+  if (meta === null) {
+    const body = { start: bodyStart, end: bodyEnd };
+    return spliceMessage(request, editMembers(bytes, body, [['_meta', `{"traceparent":${text}}`]]));
+  }
+  if (bytes[meta.start] !== OPEN_BRACE) return request;
+  return spliceMessage(request, editMembers(bytes, meta, [['traceparent', text]]));
+}
+
+/** Name and attributes of a request's span (OpenTelemetry semantic conventions for MCP). */
+export function spanOf(request: Message): { readonly name: string; readonly attributes: Record<string, string> } {
+  const { method } = request;
+  const attributes: Record<string, string> = { 'mcp.method.name': method };
+  const name = NAMED.has(method) ? bodyString(request, 'name') : null;
+  if (name === null) return { name: method, attributes };
+  attributes[method === 'tools/call' ? 'gen_ai.tool.name' : 'gen_ai.prompt.name'] = name;
+  if (method === 'tools/call') attributes['gen_ai.operation.name'] = 'execute_tool';
+  return { name: `${method} ${name}`, attributes };
+}
+
+/** `error.type` of a span: the JSON-RPC code, or `tool_error` where the tool says that it failed; null for success. */
+function errorTypeOf(outcome: Outcome): string | null {
+  if (outcome.kind === 'failure') return String(outcome.error.rpcCode);
+  const { message } = outcome;
+  if (message.kind === 'error') return bodyLexeme(message, 'code') ?? '_OTHER';
+  return bodyLexeme(message, 'isError') === 'true' ? 'tool_error' : null;
+}
+
+/** The same outcome; ends the span with it. */
+export function ended(span: { end(error: string | null): void }, outcome: Promise<Outcome>): Promise<Outcome> {
+  return outcome.then((result) => {
+    span.end(errorTypeOf(result));
+    return result;
+  });
+}

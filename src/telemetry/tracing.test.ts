@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeClock } from '../../test/support/fake-clock.ts';
+import { SpanLog } from '../../test/support/span-log.ts';
+import { systemRandom } from '../model/random.ts';
+import { Tracer } from './tracing.ts';
+
+const PARENT = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+
+function rig() {
+  const [clock, log] = [new FakeClock(), new SpanLog()];
+  return { clock, log, tracer: new Tracer(log, clock, systemRandom) };
+}
+
+test('a span has its time, its parent, its links and how it ended', async () => {
+  const { clock, log, tracer } = rig();
+  const span = tracer.begin('a', 'client', { k: 'v' }, PARENT, [PARENT, 'no link'])!;
+  await clock.advance(12);
+  span.end('-32603');
+  const [{ spanId, startedAt, ...rest }] = log.spans as [(typeof log.spans)[0]];
+  assert.equal(span.traceparent, `00-0af7651916cd43dd8448eb211c80319c-${spanId}-01`);
+  assert.match(spanId, /^[0-9a-f]{16}$/);
+  assert.equal(startedAt, clock.wall() - 12);
+  assert.deepEqual(rest, {
+    traceId: '0af7651916cd43dd8448eb211c80319c',
+    parentId: 'b7ad6b7169203331',
+    name: 'a',
+    kind: 'client',
+    links: [PARENT],
+    attributes: { k: 'v', 'error.type': '-32603' },
+    durationMs: 12,
+  });
+});
+
+test('what is no traceparent begins a trace; one of a later version counts; one that is not recorded makes no span', () => {
+  const { log, tracer } = rig();
+  const malformed = [
+    'x',
+    `ff${PARENT.slice(2)}`,
+    PARENT.toUpperCase(),
+    PARENT.slice(1),
+    `${PARENT}x`,
+    PARENT.replace('0af7651916cd43dd8448eb211c80319c', '0'.repeat(32)),
+    PARENT.replace('b7ad6b7169203331', '0'.repeat(16)),
+  ];
+  for (const parent of [null, ...malformed]) tracer.begin('a', 'server', {}, parent)!.end(null);
+  assert.deepEqual(
+    log.spans.map(({ parentId }) => parentId),
+    [null, ...malformed.map(() => null)],
+  );
+  assert.equal(new Set(log.spans.map(({ traceId }) => traceId)).size, malformed.length + 1);
+  assert.match(tracer.begin('a', 'server', {}, `01${PARENT.slice(2)}-more`)!.traceparent, /^00-0af765/);
+  assert.equal(tracer.begin('a', 'server', {}, PARENT.replace(/01$/, '00')), null);
+  assert.equal(tracer.begin('a', 'server', {}, PARENT.replace(/01$/, '02')), null);
+});

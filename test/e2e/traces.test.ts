@@ -1,0 +1,145 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import type { App } from '../../src/app/app.ts';
+import { joinCluster } from '../../src/app/cluster/open-cluster.ts';
+import { openApp } from '../../src/app/open-app.ts';
+import { memoryMessengers } from '../../src/index.ts';
+import { Logger } from '../../src/telemetry/logger.ts';
+import { HintingServer } from '../fixtures/http/hinting.ts';
+import { SpanLog } from '../support/span-log.ts';
+import { WireClient } from '../support/wire-client.ts';
+
+const TRACE = '0af7651916cd43dd8448eb211c80319c';
+const META = `00-${TRACE}-b7ad6b7169203331-01`;
+const HEADER = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+
+describe('spans of a call (W3C Trace Context, SEP-414)', { timeout: 60_000 }, () => {
+  const folder = mkdtempSync(join(tmpdir(), 'trunkline-traces-'));
+  const messenger = memoryMessengers();
+  const apps: App[] = [];
+  const [near, far] = [new SpanLog(), new SpanLog()];
+  /** `_meta.traceparent` of each call that the server got. */
+  const received: unknown[] = [];
+  let server: HintingServer;
+  /** Ways to the server: of the node that has it, of another node, and of one without an exporter. */
+  let urls: Record<'far' | 'near' | 'none', string>;
+
+  async function node(id: string, spans: SpanLog | null, servers: object, joins: boolean): Promise<string> {
+    const file = join(folder, `${id}.json`);
+    const config = { mcpServers: servers, listen: { port: 0 }, control: { port: 0 }, log: { level: 'error' } };
+    writeFileSync(file, JSON.stringify(config));
+    const logger = Logger.silent();
+    const opened = await openApp({
+      load: { files: [file], cwd: folder, env: {} },
+      logger,
+      state: 'none',
+      follow: false,
+      spans,
+      ...(joins ? { cluster: joinCluster(messenger(), { node: id }, logger) } : {}),
+    });
+    assert.ok(opened.ok, JSON.stringify(opened));
+    apps.push(opened.app);
+    const { mcpUrl } = await opened.app.listen();
+    opened.app.startServers();
+    await opened.app.rooms.cluster?.joined(10_000);
+    return mcpUrl;
+  }
+
+  before(async () => {
+    server = await HintingServer.start();
+    server.say.set(
+      'tools/list',
+      () => '"tools":[{"name":"t","inputSchema":{"type":"object"}}],"ttlMs":0,"cacheScope":"private"',
+    );
+    server.say.set('tools/call', (params) => {
+      received.push((params['_meta'] as Record<string, unknown>)['traceparent']);
+      return params['arguments'] === undefined ? '"content":[],"isError":true' : '"content":[]';
+    });
+    const servers = { s: { type: 'http', url: server.url } };
+    urls = {
+      far: await node('far', far, servers, true),
+      near: await node('near', near, {}, true),
+      none: await node('none', null, servers, false),
+    };
+  });
+  after(async () => {
+    await Promise.all(apps.map((app) => app.close('shutdown')));
+    await server.stop();
+    rmSync(folder, { recursive: true });
+  });
+  beforeEach(() => {
+    received.length = 0;
+  });
+
+  async function call(url: string, era: 'stateful' | 'stateless', meta: object, headers = {}): Promise<void> {
+    const client = new WireClient(url, era, { headers });
+    if (era === 'stateful') await client.initialize();
+    await client.request('tools/list');
+    for (const log of [near, far]) log.spans.length = 0;
+    received.length = 0;
+    await client.request('tools/call', { name: 's__t', arguments: {}, _meta: meta });
+  }
+
+  for (const era of ['stateful', 'stateless'] as const) {
+    test(`receive, dispatch and upstream, as parents of each other, of a ${era} client`, async () => {
+      await call(urls.far, era, { traceparent: META, 'x/y': 1 }, { traceparent: HEADER });
+      const [receive, dispatch, client] = [
+        far.one('tools/call s__t', 'server'),
+        far.one('dispatch s', 'internal'),
+        far.one('tools/call t', 'client'),
+      ];
+      assert.deepEqual(
+        [receive, dispatch, client].map(({ traceId }) => traceId),
+        [TRACE, TRACE, TRACE],
+      );
+      assert.deepEqual(
+        [receive.parentId, dispatch.parentId, client.parentId],
+        ['b7ad6b7169203331', receive.spanId, dispatch.spanId],
+      );
+      assert.deepEqual([receive.links, client.links], [[HEADER], []]);
+      assert.deepEqual(received, [`00-${TRACE}-${client.spanId}-01`]);
+      assert.equal(receive.attributes['gen_ai.tool.name'], 's__t');
+      assert.equal(receive.attributes['url.path'], '/mcp');
+      assert.equal(client.attributes['trunkline.server'], 's');
+      assert.equal(client.attributes['network.transport'], 'tcp');
+      assert.equal(client.attributes['error.type'], undefined);
+      assert.ok(receive.durationMs >= client.durationMs && client.startedAt > 1e12);
+    });
+
+    test(`from node to node the trace goes on, of a ${era} client`, async () => {
+      await call(urls.near, era, {}, { traceparent: HEADER });
+      const [receive, dispatch] = [near.one('tools/call s__t', 'server'), near.one('dispatch s', 'internal')];
+      const client = far.one('tools/call t', 'client');
+      assert.equal(receive.parentId, HEADER.split('-')[2]);
+      assert.equal(dispatch.parentId, receive.spanId);
+      assert.deepEqual([client.traceId, client.parentId], [HEADER.split('-')[1], dispatch.spanId]);
+      assert.deepEqual(received, [`00-${client.traceId}-${client.spanId}-01`]);
+    });
+  }
+
+  test('a failure has its kind; without a parent a trace begins', async () => {
+    await call(urls.far, 'stateful', {});
+    const first = far.one('tools/call s__t', 'server');
+    assert.deepEqual([first.parentId, first.links], [null, []]);
+    const client = await WireClient.open(urls.far);
+    far.spans.length = 0;
+    await client.request('tools/call', { name: 's__t' });
+    await client.request('tools/call', { name: 's__unknown', arguments: {} });
+    assert.equal(far.one('tools/call t', 'client').attributes['error.type'], 'tool_error');
+    assert.equal(far.one('tools/call s__unknown', 'server').attributes['error.type'], '-32602');
+    assert.notEqual(far.one('tools/call s__t', 'server').traceId, first.traceId);
+  });
+
+  test('a trace that is not recorded, and one at a gateway without an exporter, pass through as they are', async () => {
+    const unrecorded = META.replace(/01$/, '00');
+    await call(urls.far, 'stateless', { traceparent: unrecorded });
+    assert.deepEqual([received, far.spans], [[unrecorded], []]);
+    await call(urls.none, 'stateless', { traceparent: META }, { traceparent: HEADER });
+    assert.deepEqual(received, [META]);
+    await call(urls.none, 'stateless', {}, { traceparent: HEADER });
+    assert.deepEqual(received, [undefined]);
+  });
+});
