@@ -1,38 +1,50 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { FakeClock } from '../../../test/support/fake-clock.ts';
-import type { NatsSharedLogDeps } from './nats-shared-log.ts';
+import { NatsServer } from '../../../test/support/nats-server.ts';
+import { systemClock } from '../../model/clock.ts';
+import type { Reach } from './jetstream.ts';
 import { NatsSharedLog } from './nats-shared-log.ts';
+import { NatsSharedState } from './nats-shared-state.ts';
+import { loadNats, NatsWire } from './nats-wire.ts';
 
-interface Reported {
-  readonly data: Buffer;
-  readonly seq: number;
-  readonly info: { readonly pending: number };
-}
-
-test('entries that fall out of a log while it is read are not waited for', async () => {
-  const reported = (seq: number, pending: number): Reported => ({
-    data: Buffer.from(`${seq}`),
-    seq,
-    info: { pending },
-  });
-  const consumer = {
-    // As it was when the reading began; the first two are gone by the time they would come.
-    info: async () => ({ num_pending: 4 }),
-    consume: async ({ callback }: { callback: (message: Reported) => void }) => {
-      callback(reported(3, 1));
-      callback(reported(4, 0));
-      // What was appended meanwhile is no part of it.
-      callback(reported(5, 0));
-      return { stop: () => {} };
-    },
-    delete: async () => true,
+test('a log is read as it was when the reading began, without the entries that fall out of it meanwhile', {
+  timeout: 60_000,
+}, async () => {
+  await using server = await NatsServer.start();
+  const { core, jetStream } = await loadNats();
+  const options = { servers: [server.url], name: 'test', credentials: null, tls: null };
+  const wire = new NatsWire(core, options, systemClock);
+  await wire.firstAttempt;
+  const state = new NatsSharedState({ wire, core, jetStream, clock: systemClock });
+  /** What happens once JetStream has said how many entries there are, before it sends the first. */
+  let meanwhile = async (_reach: Reach): Promise<void> => {};
+  const reach = async (): Promise<Reach> => {
+    const real = await state.reach();
+    const getPushConsumer = async (stream: string, wanted: object) => {
+      const consumer = await real.client.consumers.getPushConsumer(stream, wanted);
+      await meanwhile(real);
+      return consumer;
+    };
+    const publish = real.client.publish.bind(real.client);
+    return { ...real, client: { consumers: { getPushConsumer }, publish } as unknown as Reach['client'] };
   };
-  const reach = async () => ({ client: { consumers: { getPushConsumer: async () => consumer } } });
-  const wire = { onChange: () => () => {}, status: { state: 'connected' }, maxPayload: 1_000_000 };
-  const log = new NatsSharedLog({ wire, clock: new FakeClock(), reach } as unknown as NatsSharedLogDeps);
-  const { entries, position } = await log.read('a');
-  assert.deepEqual(entries.map(String), ['3', '4']);
-  assert.equal(position, 4);
-  log.close();
+  const log = new NatsSharedLog({ wire, clock: systemClock, reach });
+  const append = async (position: number, ...entries: string[]): Promise<void> => {
+    for (const entry of entries) assert.ok(await log.appendAfter('a', Buffer.from(entry), position++));
+  };
+  try {
+    while (!(await log.appendAfter('a', Buffer.from('1'), 0).catch(() => false))) await wire.connection!.flush();
+    await append(1, '2', '3', '4');
+    meanwhile = async ({ manager }) => {
+      for (const seq of [1, 2]) await manager.streams.deleteMessage('trunkline_logs', seq, false);
+    };
+    const fallen = await log.read('a');
+    assert.deepEqual([fallen.entries.map(String), fallen.position], [['3', '4'], 4]);
+    meanwhile = () => append(4, '5', '6');
+    const grown = await log.read('a');
+    assert.deepEqual([grown.entries.map(String), grown.position], [['3', '4'], 4]);
+  } finally {
+    log.close();
+    await wire.close();
+  }
 });

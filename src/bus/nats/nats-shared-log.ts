@@ -2,6 +2,7 @@ import type { StreamConfig } from '@nats-io/jetstream';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { LogReading, SharedLog } from '../shared-log.ts';
 import { apiCode, makeStream, type NatsStateDeps, type Reach, stateFailure, WRONG_REVISION } from './jetstream.ts';
+import { PendingRecords } from './pending-records.ts';
 
 const STREAM = 'trunkline_logs';
 const SUBJECT = 'trunkline.logs';
@@ -94,26 +95,26 @@ export class NatsSharedLog implements SharedLog {
   async #collect(consumer: Consumer, count: number): Promise<LogReading> {
     const entries: Buffer[] = [];
     let position = 0;
-    // What falls out of the log while it is read never comes: the last one is the one after which there is nothing.
-    let over = false;
     if (count === 0) return { entries, position };
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const late = (): void => reject(new GatewayError('NOT_SENT', 'the log is not read in time'));
     const disarm = this.#deps.clock.after(READ_MS, late);
+    const pending = new PendingRecords(consumer, count, this.#deps.clock, resolve);
     const messages = await consumer.consume({
-      callback: ({ data, seq, info }) => {
-        if (over) return;
-        entries.push(Buffer.from(data));
-        position = seq;
-        over = entries.length === count || info.pending === 0;
-        if (over) resolve();
+      callback: (message) => {
+        if (pending.over) return;
+        entries.push(Buffer.from(message.data));
+        position = message.seq;
+        pending.received(message);
       },
     });
+    pending.begin();
     try {
       await promise;
       return { entries, position };
     } finally {
       disarm();
+      pending.stop();
       messages.stop();
     }
   }

@@ -10,7 +10,10 @@ import { NatsSharedState } from './nats-shared-state.ts';
 import { NatsWatch, type WatchedBucket } from './nats-watch.ts';
 import { loadNats, NatsWire } from './nats-wire.ts';
 
-/** A bucket as JetStream shows it to a watch, played: `pending` records to be told, and what became of them. */
+/**
+ * A bucket as JetStream shows it to a watch, played: `pending` records to be told, and what became of them. The last test
+ * compares it with a server.
+ */
 class Played {
   readonly clock = new FakeClock();
   readonly reported: string[] = [];
@@ -50,13 +53,13 @@ class Played {
   }
 
   /** The server sends a record, which `arrives`, and has `pending` more at that moment. */
-  send(key: string, pending: number): { arrives: () => void } {
+  send(key: string, pending: number): { readonly info: object; arrives: () => void } {
     const { delivered, name } = this.state;
     delivered.consumer_seq++;
     this.state.num_pending = pending;
     const info = { pending, consumer: name, deliverySequence: delivered.consumer_seq };
     const message = { subject: `$KV.played.${key}`, data: Buffer.from('x'), seq: delivered.consumer_seq, info };
-    return { arrives: () => this.#callback(message as unknown as JsMsg) };
+    return { info, arrives: () => this.#callback(message as unknown as JsMsg) };
   }
 }
 
@@ -144,5 +147,59 @@ test('a watch of a store is ready where nothing comes any more of what there was
   } finally {
     await wire.close();
     await server[Symbol.asyncDispose]();
+  }
+});
+
+test('what is played here of a bucket is what a server says of one', { timeout: 60_000 }, async () => {
+  await using server = await NatsServer.start();
+  const { core, jetStream } = await loadNats();
+  const options = { servers: [server.url], name: 'test', credentials: null, tls: null };
+  const wire = new NatsWire(core, options, systemClock);
+  await wire.firstAttempt;
+  const state = new NatsSharedState({ wire, core, jetStream, clock: systemClock });
+  try {
+    const bucket = (await state.bucket('leases', { ttlMs: 60_000 })) as NatsBucket;
+    for (const key of ['a', 'b', 'c', 'd']) await bucket.create(key, Buffer.from('x'));
+    const { manager, client } = await state.reach();
+    const consumer = await client.consumers.getPushConsumer(bucket.stream, {
+      deliver_policy: 'last_per_subject',
+      filter_subjects: bucket.subject('>'),
+    });
+    const { name } = await consumer.info(true);
+    const seen = async () => {
+      const { num_pending, delivered } = await consumer.info();
+      return { name, num_pending, delivered: { consumer_seq: delivered.consumer_seq } };
+    };
+    const real: unknown[] = [await seen()];
+    // One runs out of time before anything is sent.
+    await manager.streams.deleteMessage(bucket.stream, 4, false);
+    real.push(await seen());
+    const messages = await consumer.consume({
+      callback: ({ subject, info: { pending, consumer, deliverySequence } }) => {
+        real.push({ subject, info: { pending, consumer, deliverySequence } });
+      },
+    });
+    while (real.length < 5) await wire.connection!.flush();
+    real.push(await seen());
+    messages.stop();
+
+    const played = new Played(4);
+    const as = () => ({ ...structuredClone(played.state), name });
+    const expected: unknown[] = [as()];
+    played.state.num_pending = 3;
+    expected.push(as());
+    for (const [key, left] of [
+      ['a', 2],
+      ['b', 1],
+      ['c', 0],
+    ] as const) {
+      const { info } = played.send(key, left);
+      expected.push({ subject: bucket.subject(key), info: { ...info, consumer: name } });
+    }
+    expected.push(as());
+    assert.deepEqual(real, expected);
+    assert.match((await manager.streams.info(bucket.stream)).created, /^20/);
+  } finally {
+    await wire.close();
   }
 });

@@ -1,7 +1,7 @@
 import type { JsMsg, PushConsumer } from '@nats-io/jetstream';
-import type { Clock } from '../../model/clock.ts';
 import type { StateWatcher } from '../shared-state.ts';
 import { type NatsStateDeps, onceMade, type Reach } from './jetstream.ts';
+import { PendingRecords } from './pending-records.ts';
 
 const RETRY_MS = 500;
 
@@ -20,7 +20,7 @@ export interface WatchedBucket {
 interface Running {
   readonly consumer: PushConsumer;
   readonly messages: { stop(): void };
-  readonly first: FirstTelling;
+  readonly first: PendingRecords;
 }
 
 /** One watch of a bucket. It begins anew whenever the connection was lost: what it missed cannot be known otherwise. */
@@ -81,7 +81,7 @@ export class NatsWatch {
         headers_only: this.#headersOnly,
       });
       const left = (await consumer.info(true)).num_pending;
-      const first = new FirstTelling(consumer, left, this.#bucket.deps.clock, () => this.#watcher.onReady?.(created));
+      const first = new PendingRecords(consumer, left, this.#bucket.deps.clock, () => this.#watcher.onReady?.(created));
       if (live()) this.#watcher.onBegin?.();
       const messages = await consumer.consume({
         callback: (message) => {
@@ -120,67 +120,4 @@ export class NatsWatch {
 /** Whether an operation header marks a record that is gone. */
 export function isRemoval(operation: string | undefined): boolean {
   return operation === 'DEL' || operation === 'PURGE';
-}
-
-const LOOK_MS = 1_000;
-
-/** What is in a bucket when a watch of it begins, until all of that was listed. */
-class FirstTelling {
-  readonly #consumer: Pick<PushConsumer, 'info'>;
-  readonly #clock: Clock;
-  readonly #ready: () => void;
-  #left: number;
-  /** The last that came. */
-  #last: JsMsg['info'] | null = null;
-  #over = false;
-  #stopLook: (() => void) | null = null;
-
-  constructor(consumer: Pick<PushConsumer, 'info'>, left: number, clock: Clock, ready: () => void) {
-    this.#consumer = consumer;
-    this.#left = left;
-    this.#clock = clock;
-    this.#ready = ready;
-  }
-
-  /** From now on records come. */
-  begin(): void {
-    if (this.#left === 0) this.#end();
-    else this.#lookLater();
-  }
-
-  received({ info }: Pick<JsMsg, 'info'>): void {
-    if (this.#over) return;
-    this.#last = info;
-    this.#left--;
-    // A record that ran out of time, or was written again, while it was to be listed never comes.
-    if (this.#left === 0 || info.pending === 0) this.#end();
-  }
-
-  /** The watch has ended. */
-  stop(): void {
-    this.#over = true;
-    this.#stopLook?.();
-  }
-
-  #lookLater(): void {
-    if (!this.#over) this.#stopLook = this.#clock.after(LOOK_MS, () => void this.#look());
-  }
-
-  /** Nor does one that ran out of time after the last of the others was listed, and no message says so. */
-  async #look(): Promise<void> {
-    try {
-      const { name, num_pending: pending, delivered } = await this.#consumer.info();
-      const came = this.#last?.consumer === name ? this.#last.deliverySequence : 0;
-      if (!this.#over && pending === 0 && delivered.consumer_seq <= came) this.#end();
-    } catch {
-      // It is asked again, or the watch begins anew.
-    }
-    this.#lookLater();
-  }
-
-  #end(): void {
-    if (this.#over) return;
-    this.stop();
-    this.#ready();
-  }
 }

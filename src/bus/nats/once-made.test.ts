@@ -2,7 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { StreamInfo } from '@nats-io/jetstream';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import { NatsServer } from '../../../test/support/nats-server.ts';
+import { systemClock } from '../../model/clock.ts';
 import { makeStream, type Reach } from './jetstream.ts';
+import { NatsSharedState } from './nats-shared-state.ts';
+import { loadNats, NatsWire } from './nats-wire.ts';
 
 const MADE = '2026-11-23T13:54:52.011922064Z';
 
@@ -39,4 +43,23 @@ test('a server that never says when a store was made is asked for a while, and t
   const refused = assert.rejects(made, { outcome: 'NOT_SENT' });
   await pass(clock, 2_000);
   await refused;
+});
+
+test('check:H4 nodes that make a store at the same time make one, and all know when', { timeout: 60_000 }, async () => {
+  await using server = await NatsServer.start();
+  const { core, jetStream } = await loadNats();
+  const options = { servers: [server.url], name: 'test', credentials: null, tls: null };
+  const wires = Array.from({ length: 4 }, () => new NatsWire(core, options, systemClock));
+  try {
+    await Promise.all(wires.map((wire) => wire.firstAttempt));
+    const states = wires.map((wire) => new NatsSharedState({ wire, core, jetStream, clock: systemClock }));
+    for (let store = 0; store < 10; store++) {
+      const making = states.map((state) => state.makeStream(`store_${store}`, { ttlMs: 0 }));
+      const [first, ...others] = await Promise.all(making);
+      assert.match(first!, /^20/);
+      assert.deepEqual(new Set(others), new Set([first]));
+    }
+  } finally {
+    for (const wire of wires) await wire.close();
+  }
 });

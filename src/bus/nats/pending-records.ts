@@ -1,0 +1,75 @@
+import type { JsMsg, PushConsumer } from '@nats-io/jetstream';
+import type { Clock } from '../../model/clock.ts';
+
+const LOOK_MS = 1_000;
+
+/**
+ * The records that a stream has when a consumer of it begins, until all of them came or it is certain that the rest never
+ * will.
+ */
+export class PendingRecords {
+  readonly #consumer: Pick<PushConsumer, 'info'>;
+  readonly #clock: Clock;
+  readonly #ready: () => void;
+  #left: number;
+  /** The last that came. */
+  #last: JsMsg['info'] | null = null;
+  #over = false;
+  #stopLook: (() => void) | null = null;
+
+  constructor(consumer: Pick<PushConsumer, 'info'>, left: number, clock: Clock, ready: () => void) {
+    this.#consumer = consumer;
+    this.#left = left;
+    this.#clock = clock;
+    this.#ready = ready;
+  }
+
+  /** All came, or the consumer was stopped. */
+  get over(): boolean {
+    return this.#over;
+  }
+
+  /** From now on records come. */
+  begin(): void {
+    if (this.#left === 0) this.#end();
+    else this.#lookLater();
+  }
+
+  received({ info }: Pick<JsMsg, 'info'>): void {
+    if (this.#over) return;
+    this.#last = info;
+    this.#left--;
+    // A record that ran out of time, fell out or was written again meanwhile never comes.
+    if (this.#left === 0 || info.pending === 0) this.#end();
+  }
+
+  stop(): void {
+    this.#over = true;
+    this.#stopLook?.();
+  }
+
+  #lookLater(): void {
+    if (!this.#over) this.#stopLook = this.#clock.after(LOOK_MS, () => void this.#look());
+  }
+
+  /**
+   * A record that ran out of time after the last of the others came is in no message, and nats-server 2.9 says in messages
+   * what was pending when the consumer began. The consumer's own state is right.
+   */
+  async #look(): Promise<void> {
+    try {
+      const { name, num_pending: pending, delivered } = await this.#consumer.info();
+      const came = this.#last?.consumer === name ? this.#last.deliverySequence : 0;
+      if (!this.#over && pending === 0 && delivered.consumer_seq <= came) this.#end();
+    } catch {
+      // It is asked again, or the watch begins anew.
+    }
+    this.#lookLater();
+  }
+
+  #end(): void {
+    if (this.#over) return;
+    this.stop();
+    this.#ready();
+  }
+}
