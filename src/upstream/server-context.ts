@@ -61,10 +61,7 @@ export interface UpstreamSetDeps {
   readonly inspect?: (catalog: ServerCatalog) => Promise<void> | null;
   /** Default: nothing is known of them. */
   readonly surroundings?: LaunchSurroundings;
-  /**
-   * Called with the present status and definition of a server that asks for credentials, before its state becomes
-   * `auth_required`: what the hook registers is there when the event comes (S3.5).
-   */
+  /** Called before the state becomes `auth_required`: what the hook registers is there when the event comes (S3.5). */
   readonly beforeAuthRequired?: (status: ServerStatus, challenge: AuthChallenge) => void;
 }
 
@@ -95,10 +92,7 @@ export interface UpstreamTimes {
   readonly fetchingStartupMs: number;
   /** The same for a server behind a URL (S3.3), where nothing has to be fetched first. */
   readonly remoteStartupMs: number;
-  /**
-   * How long a server may be silent on `server/discover` before it is asked in the old way as well; at least 5 s where it is
-   * reached by a URL.
-   */
+  /** Silence on `server/discover` after which `initialize` is sent as well; at least 5 s behind a URL. */
   readonly probeSilenceMs: number;
   /** An unresponsive server's time for an answer to a ping (F05). */
   readonly pingMs: number;
@@ -142,10 +136,7 @@ export interface PartEvents {
   changed(): void;
   /** A restart that was asked for begins or ends (S3.10); `reason` says why it failed. */
   recovery(step: RecoveryStep, reason: string | null): void;
-  /**
-   * A list was read; `lists` are those that differ from what was known before. `key`: only the clients of this connection
-   * see them; null for all of this kind that have no process.
-   */
+  /** A list was read; `lists` differ from before. `key`: only clients of this connection see them. */
   listed(fingerprint: string, lists: readonly ListKind[], key: string | null): void;
 }
 

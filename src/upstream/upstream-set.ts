@@ -27,10 +27,7 @@ const failed = (error: GatewayError): Promise<Outcome> => Promise.resolve(failur
 
 type CatalogsByServer = Map<string, (ServerCatalog & { readonly identity: string })[]>;
 
-/**
- * All servers of this node. `apply` makes reality equal to a new set of definitions: what is new is started before
- * what it replaces is stopped, and what did not change keeps its process, its sessions and its calls.
- */
+/** All servers of this node. `apply` starts what is new before it stops what it replaces; the rest goes on. */
 export class UpstreamSet implements Upstreams {
   readonly #deps: UpstreamSetDeps;
   readonly #times: UpstreamTimes;
@@ -232,10 +229,7 @@ export class UpstreamSet implements Upstreams {
     return new Map(this.#upstreams.get(server)?.ownLists());
   }
 
-  /**
-   * This node is no longer the owner of what serves this client, of the spare, or (null) of all of it. It ends at once, with
-   * its calls: another node runs it now, or may once the lease is over. Resolves when nothing is left of it.
-   */
+  /** Another node may run what serves this client, the warm connection, or (null) all: it ends at once. */
   async surrender(server: string, whose: ClientProfile | 'spare' | null): Promise<void> {
     await Promise.all(this.#all(server).map((upstream) => upstream.surrender(whose)));
   }

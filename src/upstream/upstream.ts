@@ -14,10 +14,7 @@ import type { ServerStory, StoryPart } from './status/server-story.ts';
 import type { CloseReason } from './transport/transport.ts';
 import { type NodeShared, UpstreamParts } from './upstream-parts.ts';
 
-/**
- * The running side of one server on this node, behind its error boundary. A call on an established connection goes straight
- * to it; everything else (first use, crash, restart) waits for the supervisor.
- */
+/** The running side of one server on this node, behind its error boundary. */
 export class Upstream {
   readonly dispatcher: Dispatcher;
   readonly boundary: ErrorBoundary;
@@ -221,10 +218,7 @@ export class Upstream {
     return this.#parts.connections.pool.drained(deadlineMs);
   }
 
-  /**
-   * Ends it for good. What is in flight gets UNKNOWN, so drain before where it matters. `why`: the cause that sessions are
-   * notified of that lose state. A second one waits for the first.
-   */
+  /** Ends it for good; what is in flight gets UNKNOWN. `why`: for sessions that lose state. */
   close(how: CloseReason, why: StateLoss = 'restarted'): Promise<void> {
     const { connections, upkeep, supervisor } = this.#parts;
     return this.#later(async () => {

@@ -25,11 +25,7 @@ export interface CallTiming {
   readonly maxTimeoutMs: number;
 }
 
-/**
- * One `Upstreams.call` from start to its one outcome, across waiting for a connection, being in flight on one and
- * being tried again. It owns the deadline and the exchange's cancel slot for all of that time, so that a call costs
- * one timer and one promise whatever happens to it.
- */
+/** One `Upstreams.call` from start to its one outcome, through all attempts. It costs one timer and one promise. */
 export class Call implements PendingRequest {
   readonly server: string;
   /** As it is sent now: in a later round with what the server asked for. */

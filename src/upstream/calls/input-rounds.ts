@@ -27,10 +27,7 @@ export function needsInput(call: Call, answer: Message): boolean {
   return mayRequireInput(answer) && takesInput(call.method) && resultType(answer) === 'input_required';
 }
 
-/**
- * What a stateless client says it was asked, before a server that keeps its questions open and so never asked in this
- * way. To run such a call would be to begin it anew: it is refused.
- */
+/** A stateful server never asked in rounds: to run a call with input would be to begin it anew, so it is refused. */
 export function refuseInput(call: Call, era: Era): GatewayError | null {
   if (era === 'stateless') return null;
   const { server } = call;

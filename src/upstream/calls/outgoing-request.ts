@@ -20,10 +20,7 @@ interface OutgoingWire {
   readonly headers: readonly string[] | null;
 }
 
-/**
- * A client's request as this server gets it: in its era, under our id, with a progress token of ours in place of the
- * client's (and none where the client sent none). Nothing else changes.
- */
+/** A request as this server gets it: in its era, under our id, the client's progress token replaced by ours. */
 export function outgoing(call: Call, era: Era, overHttp: boolean, tools: ToolSource): OutgoingWire {
   const request = translated(call, era);
   const headers = era === 'stateless' && overHttp ? mirrored(request, tools, call.exchange.paramHeaders ?? null) : null;
@@ -72,10 +69,7 @@ function mirrored(
   return headers;
 }
 
-/**
- * The client's `Mcp-Param-*` headers that the tool, as far as it is known, does not declare: an intermediary forwards them
- * and otherwise ignores them (2026-07-28 streamable-http §Server Behavior for Custom Headers).
- */
+/** Intermediaries forward `Mcp-Param-*` that the tool does not declare (streamable-http §Custom Headers). */
 function addUnknown(headers: string[], sent: Readonly<Record<string, string>>, declared: readonly HeaderParam[]): void {
   for (const name in sent) {
     const value = sent[name]!;

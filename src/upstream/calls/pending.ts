@@ -42,10 +42,7 @@ export interface PendingById {
 export interface RequestCarrier {
   /** Why it ended by itself; null while it lives or was closed by us. */
   readonly ended: ClosedReason | null;
-  /**
-   * Forgets the request and tells the server that its answer is not awaited. Neither `answered` nor `lost` follows. False when
-   * the server certainly knows nothing of it.
-   */
+  /** Forgets the request and tells the server. Nothing follows. False when the server certainly knows nothing of it. */
   withdraw(id: number, why: 'timeout' | 'cancelled', reason: string): boolean;
 }
 
@@ -191,10 +188,7 @@ export class PendingRequests {
   }
 }
 
-/**
- * The `tasks/result` in flight for this task: what its server says and asks while the task runs belongs there
- * (2025-11-25 utilities/tasks §Input Required Status), whatever else is under way. null for none.
- */
+/** The `tasks/result` in flight for this task: questions of the task belong there (utilities/tasks §Input Required). */
 export function waitingForTask(pending: Iterable<PendingRequest>, taskId: string): PendingRequest | null {
   for (const waiting of pending) {
     const { method, request, exchange } = waiting;

@@ -5,10 +5,7 @@ import type { PendingById } from './pending.ts';
 /** Longest id of ours that can come back. */
 const MAX_DIGITS = 14;
 
-/**
- * What a request is known by here, from the lexeme of its id that a server sent back. -1 for everything that is not a plain
- * integer as we write them: strings, `7.0`, leading zeros.
- */
+/** The short id in the lexeme of an id that a server sent back; -1 for anything but a plain integer. */
 export function ownId(bytes: Buffer, start: number, end: number): number {
   const length = end - start;
   if (start < 0 || length < 1 || length > MAX_DIGITS || bytes[start] === 0x30) return -1;

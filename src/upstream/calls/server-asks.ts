@@ -15,10 +15,7 @@ interface AskedClient<C> {
   notified(connection: C, message: Message): void;
 }
 
-/**
- * The requests of one server on one connection that wait for an answer, by id lexeme, each with the call it belongs to,
- * if any. Of each the answer goes back once, or, when it is of no use any more, the client that was asked is notified.
- */
+/** Requests of a server that wait for an answer, by id lexeme, each with its call, if any. Each is answered once. */
 export class ServerAsks<C extends AskingConnection> {
   readonly #connection: C;
   readonly #owner: AskedClient<C>;

@@ -18,10 +18,7 @@ export interface WaitingCall {
   readonly leftMs: number;
 }
 
-/**
- * One try to bring something up, which can be called off at any moment. Code that opens things during the try
- * registers how to undo them, so that nothing is left of a try that is not awaited any more (W1.2).
- */
+/** One try to bring something up. What it opens registers how to undo that: nothing is left when cancelled (W1.2). */
 export class Attempt {
   #undo: ((how: CloseReason) => void) | null = null;
   #how: CloseReason | null = null;

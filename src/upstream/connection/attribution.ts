@@ -6,10 +6,7 @@ import { takesInput } from '../../protocol/stateless/input-required.ts';
 import { isAboutTask, type PendingById, type PendingRequest, waitingForTask } from '../calls/pending.ts';
 import { isExclusive, isOneClient, type Tenancy } from './session-key.ts';
 
-/**
- * How long a call that was taken back may still run at a server that does not show that it took notice, and ask. As
- * long as any call may take by default; an answer to it, or to a ping that went after the cancellation, shows its end.
- */
+/** So long a cancelled call may still run and ask, unless its answer, or that of a later ping, shows its end. */
 const WITHDRAWN_MS = 10 * 60_000;
 
 /** Notifications about the connection as a whole: on a pipe they belong to no call, whatever is in flight. */

@@ -12,10 +12,7 @@ const MAX_TASKS = 256;
 /** A task whose end is not reported counts as running for as long as its server keeps it, and no longer than this. */
 const LONGEST_MS = 24 * 60 * 60_000;
 
-/**
- * The tasks that were begun over one connection and are not known to have ended. A process has them in its memory: while
- * one runs the connection is in use, though nothing is in flight between two questions after it.
- */
+/** Tasks begun over one connection and not known to have ended: while one runs, the connection is in use. */
 class RunningTasks {
   readonly #clock: Clock;
   /** Task to the monotonic time from which it does not count any more. */

@@ -7,10 +7,7 @@ interface ListeningConnection {
   readonly transport: Pick<Transport, 'listen' | 'silence'>;
 }
 
-/**
- * A connection's part in a session that all nodes use: it listens on request, and whether the session ends with it
- * is not for it to say.
- */
+/** A connection's part in a session that all nodes use: it listens on request, and does not end the session alone. */
 export class JoinedSession<C extends ListeningConnection> implements SessionMember {
   generation: string;
   readonly listens: boolean;

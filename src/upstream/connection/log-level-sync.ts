@@ -30,10 +30,7 @@ export class LogLevelSync {
   #sent: LogLevel | null = null;
   #telling: Promise<void> | null = null;
 
-  /**
-   * `pending`: the requests in flight; `ordered`: what is sent first arrives first; `othersTell`: other nodes may have sent
-   * the server another level meanwhile.
-   */
+  /** `ordered`: what is sent first arrives first; `othersTell`: other nodes may have sent the server another level. */
   constructor(teller: Teller, pending: PendingById, ordered: boolean, othersTell: () => boolean = () => false) {
     this.#teller = teller;
     this.#pending = pending;

@@ -50,10 +50,7 @@ export interface ConnectionsOwner<C> extends ConnectionOwner<C> {
   stateLost(of: { readonly tenancy: Tenancy }): void;
 }
 
-/**
- * Requests of one server that may wait for an answer at once on one connection, which many stateless clients may share;
- * more are refused. What one client or call may be asked at once is bounded where it is asked.
- */
+/** Open requests of a server on one connection. What one client or call is asked is bounded where it is asked. */
 const MAX_ASKS = 4_096;
 /** Requests that may wait for the connection to get an owner. */
 const MAX_HELD = 64;
@@ -219,10 +216,7 @@ export class ServerMessages<C extends MessageSource> {
     return this.#asks.engaged;
   }
 
-  /**
-   * The call was taken back, and the server notified. A pipe is read in order: what answers a ping has read the
-   * cancellation before it.
-   */
+  /** The call was cancelled. A pipe is read in order: what answers a ping has read the cancellation before it. */
   withdrawn(id: number, pending: PendingRequest, era: Era): void {
     const { transport, tenancy } = this.#connection;
     if (era === 'stateless' || pending.exchange === null || transport.streamPerRequest || isOneClient(tenancy)) return;
@@ -234,10 +228,7 @@ export class ServerMessages<C extends MessageSource> {
     );
   }
 
-  /**
-   * Where the answer began a task, the token of its call lives on: progress of the task comes after the answer (2025-11-25,
-   * utilities/tasks §Progress), for the session whose connection it is.
-   */
+  /** Progress of a task comes after the answer that began it (utilities/tasks §Progress), under its call's token. */
   #lastsOn(id: number, { token, wire, request, exchange }: PendingRequest): void {
     if (token === null || request === null || bodyField(request, 'task') === null) return;
     this.#lasting.set(id, { token, wire, exchange: exchange?.waitsForTask === true ? exchange : null });

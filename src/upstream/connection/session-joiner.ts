@@ -24,10 +24,7 @@ export interface SessionOpening {
   forgotten(): void;
 }
 
-/**
- * Connects to the one session that all nodes use for a session key of a server: goes on with it where a node has opened
- * it, else opens it, one node at a time.
- */
+/** Goes on with the session that all nodes use for a session key, or opens it, one node at a time. */
 export class SessionJoiner {
   readonly #sessions: SharedUpstreamSessions;
   readonly #owner: ConnectionsOwner<Connection>;

@@ -54,10 +54,7 @@ export function tenancyOf(client: ClientProfile, isolation: 'session' | 'princip
 
 const NO_CAPABILITIES = '{}';
 
-/**
- * The profile that is presented where there is no client: for starts ahead of the first client, with the capabilities of the one
- * that was here last, and for connections that all share, where no capability may be promised.
- */
+/** Presented where there is no client: for starts ahead of the first one, and on connections that all share. */
 export function placeholderClient(info: string | null, capabilities: string = NO_CAPABILITIES): ClientProfile {
   return {
     principal: ANONYMOUS,
@@ -77,10 +74,7 @@ export interface ConnectionKey {
   readonly session: string;
 }
 
-/**
- * The key as text, `server/session` (S1.2). A slash within a part, and the percent sign that stands for one, are
- * encoded, so that two keys are never one text.
- */
+/** The key as text, `server/session` (S1.2); slash and percent sign are encoded, so that no two keys are one text. */
 export function connectionKeyText({ server, session }: ConnectionKey): string {
   return `${encoded(server)}/${encoded(session)}`;
 }
@@ -104,10 +98,7 @@ const SHARED_KEYS: Readonly<Record<Era, string>> = { stateful: 'shared', statele
 /** Of a spare. */
 export const NO_SESSION = '';
 
-/**
- * The session key: which of a server's pooled connections a client's calls use. For the most common cases it costs
- * nothing.
- */
+/** The session key: which of a server's connections a client's calls use. In the common cases it costs nothing. */
 export function sessionKey(client: ClientProfile, isolation: Isolation, era: Era): string {
   if (isolation === 'shared') return replicaKey(era, 1);
   const key = callerKey(client, isolation);

@@ -16,10 +16,7 @@ export class SpokenEras {
   readonly #identity: string;
   #newest: Era | null;
   #also: Also | null;
-  /**
-   * A process that was slow to start answered `server/discover` as one of the stateless era, but not `initialize`, or ended
-   * on it: the next start sends `server/discover` only, and waits for its answer as long as a start may take.
-   */
+  /** It answered `server/discover` late and `initialize` not at all: the next start sends `server/discover` only. */
   ignoresInitialize = false;
 
   constructor(verdicts: EraVerdicts, identity: string) {
@@ -39,10 +36,7 @@ export class SpokenEras {
     return this.#also === 'stateful';
   }
 
-  /**
-   * The era of the connections that serve this client: its own where the server speaks it, else the one that the
-   * server speaks; null while that is not known. Who has no session is as well served in the newest.
-   */
+  /** The client's own era where the server speaks it, else the server's; null while unknown. */
   servedIn(client: ClientProfile): Era | null {
     if (this.#newest !== 'stateless' || client.sessionId === null) return this.#newest;
     if (this.#also === null) return null;
@@ -93,10 +87,7 @@ export function ownEra(client: ClientProfile): Era {
   return client.sessionId === null ? 'stateless' : 'stateful';
 }
 
-/**
- * What a server says of itself is the same for all its connections, nearly always: they have it together. Each of thousands
- * would otherwise keep its own, and with it all of the memory that it was read into, of which it is a small part.
- */
+/** Connections share an equal handshake result: thousands would each keep the memory that theirs was read into. */
 export class LastHandshake {
   #last: HandshakeResult | null = null;
 

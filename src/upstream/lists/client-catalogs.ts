@@ -34,10 +34,7 @@ export class ClientCatalogs {
     return catalogs.known(fingerprint, own === 'stateful' ? 'stateless' : 'stateful');
   }
 
-  /**
-   * What is known, at once, brought up to date behind it; else the first listing, waited for so long. `amongOthers` as
-   * in `Upstreams.catalog`.
-   */
+  /** What is known, at once; else the first listing, waited for so long. `amongOthers` as in `Upstreams.catalog`. */
   async get(client: ClientProfile, patienceMs: number, amongOthers = false): Promise<ServerCatalog | null> {
     const { eras, catalogs, supervisor } = this.#parts;
     if (amongOthers && !supervisor.up) return this.#amongOthers(client, patienceMs);
@@ -71,10 +68,7 @@ export class ClientCatalogs {
     }
   }
 
-  /**
-   * A list of many servers is no call to any of them (F01): a start that is due or under way is waited for, and none is
-   * made for it. Whatever comes of that start, this client's list is taken then.
-   */
+  /** A list of many servers waits for a start that is due or under way, and makes none (F01). */
   async #amongOthers(client: ClientProfile, patienceMs: number): Promise<ServerCatalog | null> {
     const listed = this.#parts.supervisor.begunFor(client).then((up) => (up ? this.get(client, patienceMs) : null));
     const known = this.known(client);

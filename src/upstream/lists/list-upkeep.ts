@@ -12,10 +12,7 @@ const REFRESH_EVERY_MS = 1_000;
 /** Changes come in groups (tools, prompts and resources of one event); they are waited for so long. */
 const GROUPING_MS = 20;
 
-/**
- * Gathers the `list_changed` notifications of one server. At most once a second it hands on, per connection, one
- * notification of each kind.
- */
+/** Hands on the `list_changed` of one server at most once a second, per connection one of each kind. */
 class ChangeGatherer {
   readonly #clock: Clock;
   readonly #act: (connection: Connection, messages: readonly Message[]) => void;

@@ -82,10 +82,7 @@ export async function listServer(
   return { catalog: listedOf, complaints, invalid, refused };
 }
 
-/**
- * What the server says of itself, and when it said so: the handshake's, or, where the server gave that a time to live
- * and it was not just now, asked for anew.
- */
+/** The handshake's result and its time, or, where the server gave that a time to live and it is older, a new one. */
 async function presentHandshake(
   connection: Connection,
   client: ClientProfile,

@@ -38,10 +38,7 @@ export function newShelf(profile: ClientProfile, era: Era, own: Connection | nul
 /** Where the processes of sessions list something else, a fresh one is listed again at most once in so long. */
 const DOUBT_EVERY_MS = 5_000;
 
-/**
- * What the processes of single sessions and principals list. Kept as long as the process lives, and only where it differs
- * from what a fresh process lists (the common lists); equal lists are one object.
- */
+/** What the processes of single sessions and principals list, where that differs from a fresh process. */
 export class OwnLists {
   readonly #context: ServerContext;
   readonly #pool: SessionPool;

@@ -114,10 +114,7 @@ export class ServerCatalogs {
     for (const shelves of Object.values(this.#shelves)) for (const shelf of shelves.values()) shelf.pausedUntil = 0;
   }
 
-  /**
-   * What is known, at once, brought up to date behind it. The first listing is waited for so long, and so is the one
-   * that follows when what is known has outlived the time that its server gave it.
-   */
+  /** What is known, at once. Waits for the first listing, and for that of lists whose time to live is over. */
   async get(profile: ClientProfile, era: Era, waitMs: number): Promise<ServerCatalog | null> {
     const shelf = this.#shelf(profile, era);
     const upToDate = shelf.listedIn === this.#run;
@@ -368,10 +365,7 @@ function toolsOf(catalog: ServerCatalog): ReadonlyMap<string, Buffer> {
   return tools;
 }
 
-/**
- * The upstream identity under which a catalogue is remembered: how the server is reached, in which era, and what was
- * presented to it. From the last part a start without any client takes the capabilities to present.
- */
+/** How the server is reached, in which era, with which capabilities; a start without a client presents these. */
 function identityOf(server: Server, profile: ClientProfile, era: Era): string {
   return `${server.connectionDigest} ${era} ${canonical(profile.capabilities)}`;
 }

@@ -20,10 +20,7 @@ import type { PoolParts } from './pooled-connections.ts';
 import { Replicas } from './replica-set.ts';
 import { SessionPool } from './session-pool.ts';
 
-/**
- * Client sessions that wait for a connection. A session can end while its server is still starting; what is opened for
- * it after that would have no owner and would stay for ever.
- */
+/** Sessions that wait for a connection. What is opened for one that ended meanwhile would have no owner, for ever. */
 export class WaitingSessions {
   readonly #waiting = new Map<string, { count: number; ended: boolean }>();
 
@@ -114,10 +111,7 @@ export class ClientConnections {
     });
   }
 
-  /**
-   * The key of a connection beside the one on which a question waits for its client: two calls that could ask must not
-   * share a pipe when it is unknown which of them does. The last one is shared all the same.
-   */
+  /** Calls that could ask must not share a pipe when it is unknown which of them does; only the last lane is shared. */
   #lane(key: string): string {
     for (let lane = 2; lane < MAX_LANES; lane++) {
       if (this.pool.ready(`${key} lane ${lane}`)?.engaged !== true) return `${key} lane ${lane}`;
@@ -141,10 +135,7 @@ export class ClientConnections {
     return live ?? this.pool.openWarm(profile, era);
   }
 
-  /**
-   * The first connection of a start: of this era where the server is known to speak it, else of the one that it turns
-   * out to speak. Whose it is may depend on that.
-   */
+  /** The first connection of a start, in this era where the server is known to speak it, else in the one it speaks. */
   async first(profile: ClientProfile, wish: Era | null, attempt: Attempt): Promise<Connection> {
     const { connector, eras } = this.#by;
     eras.restarted();

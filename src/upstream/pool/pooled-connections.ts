@@ -26,10 +26,7 @@ export interface PoolParts {
   readonly starts: StartQueue | null;
 }
 
-/**
- * The connections of one server that are open, being opened or being closed: which there are, how many processes that makes,
- * and which is ended when. `SessionPool` opens them.
- */
+/** Which connections a server has, what they count against the limits, and when they end. `SessionPool` opens them. */
 export class PooledConnections implements Yielding {
   protected readonly context: ServerContext;
   protected readonly by: PoolParts;
@@ -191,10 +188,7 @@ export class PooledConnections implements Yielding {
     void this.release(NO_SESSION);
   }
 
-  /**
-   * Another node has these (`lost`, by session key), or is to: they end, and so does what of them is ending already or is
-   * still being opened. Resolves when nothing is left of them.
-   */
+  /** Ends these (by session key), also while they open or close: another node has them. Resolves when they are gone. */
   async surrender(lost: (key: string) => boolean, how: CloseReason): Promise<void> {
     const left = [...this.opening].filter(({ key }) => lost(key)).map((slot) => this.end(slot, how));
     for (const connection of this.#closing) if (lost(connection.key)) left.push(connection.close(how));
@@ -206,10 +200,7 @@ export class PooledConnections implements Yielding {
     await Promise.all(left);
   }
 
-  /**
-   * Closes what one session or principal has not used for long, sooner where a process waits for a client that is gone, and
-   * whatever failed too often in a row (S1.7). A busy connection stays.
-   */
+  /** Closes what is idle for long, sooner where its client is gone, and what failed too often in a row (S1.7). */
   sweep(): void {
     const { deps, limits } = this.context;
     const { idleTimeoutMs, maxErrors } = limits.pool;

@@ -78,10 +78,7 @@ export class ProcessQuota {
     return this.#first()?.yieldOne() ?? false;
   }
 
-  /**
-   * Takes a place for the attempt, after those that wait already. While a call waits for the attempt, waits for a process to
-   * become idle. False: there is no place.
-   */
+  /** Takes a place, after earlier waiters; for a call, waits until a process is idle. False: there is no place. */
   place(attempt: Attempt, take: () => boolean): boolean | Promise<boolean> {
     this.#serve();
     if (take()) return true;

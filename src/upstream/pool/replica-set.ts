@@ -79,10 +79,7 @@ export class ReplicaSet {
     for (const replica of this.#replicas) this.#unbind(replica, cause);
   }
 
-  /**
-   * The connection under this key ended by itself, or was given up. Whether that is made up for here: not where it is
-   * none of ours, or the last that served. `answered`: it had served well before.
-   */
+  /** Whether the end of this connection is made up for here: not where it was the last that served. */
   crashed(key: string, error: GatewayError, answered: boolean): boolean {
     const replica = this.#replicas.find((one) => one.key === key);
     if (replica === undefined) return false;
@@ -242,10 +239,7 @@ function loadOf(connection: Connection): number {
 
 const ERAS: readonly Era[] = ['stateful', 'stateless'];
 
-/**
- * The replicas of one server by era, for a server that speaks both runs a process for each. There are none before
- * they are needed, and none where the server is not shared or one process is enough.
- */
+/** The replicas of a shared server by era, made when needed; none where one process is enough. */
 export class Replicas {
   readonly #context: ServerContext;
   readonly #pool: SessionPool;

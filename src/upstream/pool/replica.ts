@@ -106,10 +106,7 @@ interface Binding {
   talked: boolean;
 }
 
-/**
- * Who keeps to which replica: client sessions, and clients without one that name themselves by a handle. Others
- * have nothing by which a second call could be recognised as the same client's.
- */
+/** Which replica a session, or a client with a handle, keeps to. Others cannot be recognised. */
 export class Affinity {
   readonly #bindings = new Map<string, Binding>();
 

@@ -21,10 +21,7 @@ const LISTING_MS = 30_000;
  * ended for a new one; where all are in use, a call waits a moment for one that becomes idle, and is then refused.
  */
 export class SessionPool extends PooledConnections {
-  /**
-   * The connection under the key; opened, or the spare adopted, if there is none. `by`: the attempt that this is part of; it
-   * has no place in the queue of starts. Rejects with GatewayError.
-   */
+  /** The connection under the key, opened if need be. `by`: the attempt that it is part of. Rejects with GatewayError. */
   async acquire(want: WantedConnection, by: Attempt | null = null): Promise<Connection> {
     const known = this.slots.get(want.key);
     if (known?.connection?.ready === true) return known.connection;

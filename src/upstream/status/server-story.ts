@@ -14,10 +14,7 @@ interface Part extends StoryPart {
   reason: string | null;
 }
 
-/**
- * The steps of one server, over the running sides that stood for it one after the other: when a changed definition is
- * started beside the old one, only the steps of the one in force are reported, so that each begins where the last one ended.
- */
+/** The steps of a server over its running sides: only those of the one in force are reported. */
 export class ServerStory {
   readonly #server: string;
   readonly #news: ServerNews | null;
