@@ -229,7 +229,7 @@ export class UpstreamParts implements PartEvents, ConnectionsOwner<Connection>, 
     this.abandoned(connection);
     const error = closedError(context.name, reason, connection.transport.stderrTail());
     context.logger.warn('connection_ended', { reason: reason.kind, error: error.message });
-    this.catalogs.ended(connection);
+    this.catalogs.own.ended(connection);
     if (want.tenancy.kind !== 'spare') this.ended(want.key);
     // An HTTP session may outlive its connection: whether it did is known when it is resumed.
     if (connection.mcpSessionId === null || reason.kind === 'session_lost') {
@@ -268,7 +268,7 @@ export class UpstreamParts implements PartEvents, ConnectionsOwner<Connection>, 
     const { consecutiveErrors, lastError } = connection.use;
     logger.info('connection_swept', { connection: labelOf(want.tenancy), why, consecutiveErrors, lastError });
     if (want.tenancy.kind === 'spare') return;
-    this.catalogs.ended(connection);
+    this.catalogs.own.ended(connection);
     this.ended(want.key);
     if (resumable) return;
     const text =

@@ -160,7 +160,7 @@ export class Upstream {
   }
 
   ownLists(): Iterable<readonly [string, ServerCatalog]> {
-    return this.#parts.catalogs.ownLists();
+    return this.#parts.catalogs.own.byKey();
   }
 
   sessionKey(client: ClientProfile): string | null {

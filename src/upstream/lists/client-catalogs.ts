@@ -111,8 +111,8 @@ export class ClientCatalogs {
   /** What the client's own process lists; null where it has none, or that lists what a fresh one does. */
   #own(client: ClientProfile): ServerCatalog | null {
     const { catalogs, connections } = this.#parts;
-    const connection = catalogs.differ ? connections.ready(client) : null;
-    return connection === null ? null : catalogs.own(connection);
+    const connection = catalogs.own.differ ? connections.ready(client) : null;
+    return connection === null ? null : (catalogs.own.of(connection)?.catalog ?? null);
   }
 
   #listedAs(client: ClientProfile): ClientProfile {

@@ -68,6 +68,11 @@ export class OwnLists {
     return this.#shelves.values();
   }
 
+  /** By the key of their connection. */
+  *byKey(): Iterable<readonly [string, ServerCatalog]> {
+    for (const { own, catalog } of this.values()) if (own?.live && catalog !== null) yield [own.key, catalog];
+  }
+
   /** The connection serves a client from now on. Its shelf, where it is to be listed; null where it just was, or serves no single client. */
   add(connection: Connection): Shelf | null {
     if (!this.#isOwn(connection) || this.#shelves.has(connection)) return null;
@@ -84,9 +89,7 @@ export class OwnLists {
   /** Its client may have another one: until then it is shown what a fresh process lists. */
   ended(connection: Connection): void {
     const own = this.#drop(connection);
-    if (own == null || own.catalog === null) return;
-    const common = this.#common(own).catalog;
-    this.#tell(own, own.catalog, common);
+    if (own?.catalog != null) this.#tell(own, own.catalog, this.#common(own).catalog);
   }
 
   /** Takes what the process has listed. Resolves with the common shelf where that should be listed again, else with null. */

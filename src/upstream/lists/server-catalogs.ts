@@ -26,20 +26,17 @@ const MAX_CONNECTIONS = 3;
 const MAX_SHELVES = 64;
 
 /**
- * What one server offers, per kind of client: one catalogue per era and capability fingerprint, because a server that
- * speaks both eras may offer another thing in each. Remembered ones of an earlier process are served until the server
- * has been listed anew. Listing is single flight per kind and never waited for by whoever only wants to know what is
- * known.
- *
- * Of a server with a process per session these are the lists of a fresh process. What the process of one session lists is
- * kept beside them, as long as the process lives and only where it differs; equal lists are one object.
+ * What one server offers, per kind of client: one catalogue per era and capability fingerprint. Remembered ones of an
+ * earlier process are served until the server has been listed anew. Listing is single flight per kind. Of a server with a
+ * process per session these are the lists of a fresh process; what differs in one session's is kept beside them.
  */
 export class ServerCatalogs {
   readonly #context: ServerContext;
   readonly #supervisor: Supervisor;
   readonly #connections: ClientConnections;
   readonly #shelves: Readonly<Record<Era, Map<string, Shelf>>> = { stateful: new Map(), stateless: new Map() };
-  readonly #own: OwnLists;
+  /** Of single processes. */
+  readonly own: OwnLists;
   #latest: Shelf | null = null;
   #run = 1;
   /** The invalid items that were reported in this run, as text. */
@@ -54,7 +51,7 @@ export class ServerCatalogs {
     this.#context = context;
     this.#supervisor = supervisor;
     this.#connections = connections;
-    this.#own = new OwnLists(context, connections.pool, ({ profile, era }) => this.#shelf(profile, era));
+    this.own = new OwnLists(context, connections.pool, ({ profile, era }) => this.#shelf(profile, era));
     for (const { profile, catalog } of remembered) {
       const shelf = this.#shelf(profile, catalog.handshake.era);
       shelf.catalog = catalog;
@@ -72,7 +69,7 @@ export class ServerCatalogs {
     return this.#latest !== null && this.#latest.listedIn === 0;
   }
 
-  /** The kind of client that was served last: what a start without a client presents, and the era it begins with. */
+  /** What a start without a client presents, and the era it begins with. */
   get latestKind(): { readonly profile: ClientProfile; readonly era: Era } | null {
     return this.#latest;
   }
@@ -81,24 +78,18 @@ export class ServerCatalogs {
     return this.#shelves[era].get(fingerprint)?.catalog ?? null;
   }
 
-  /** Whether any process lists something else than a fresh one. */
-  get differ(): boolean {
-    return this.#own.differ;
-  }
-
-  /** What the process behind this connection lists; null where that is what a fresh one lists. */
-  own(connection: Connection): ServerCatalog | null {
-    return this.#own.of(connection)?.catalog ?? null;
-  }
-
-  /** The own lists of all processes, by the key of their connection. */
-  *ownLists(): Iterable<readonly [string, ServerCatalog]> {
-    for (const { own, catalog } of this.#own.values()) if (own?.live && catalog !== null) yield [own.key, catalog];
-  }
-
   /** The one that was listed last, whatever for; of this era where there is one. */
   ofOthers(era: Era): ServerCatalog | null {
-    return this.#latestOf(era) ?? this.latest;
+    let latest: ServerCatalog | null = null;
+    for (const { catalog } of this.#shelves[era].values()) {
+      if (catalog !== null && (latest === null || catalog.listedAt > latest.listedAt)) latest = catalog;
+    }
+    return latest ?? this.latest;
+  }
+
+  *#all(): Iterable<Shelf> {
+    yield* this.#shelves.stateful.values();
+    yield* this.#shelves.stateless.values();
   }
 
   tool(fingerprint: string, era: Era, name: string, own: ServerCatalog | null = null): Buffer | null {
@@ -111,7 +102,7 @@ export class ServerCatalogs {
     this.#run++;
     this.#reported.clear();
     // What failed was another run's.
-    for (const shelves of Object.values(this.#shelves)) for (const shelf of shelves.values()) shelf.pausedUntil = 0;
+    for (const shelf of this.#all()) shelf.pausedUntil = 0;
   }
 
   /** What is known, at once. Waits for the first listing, and for that of lists whose time to live is over. */
@@ -129,19 +120,14 @@ export class ServerCatalogs {
 
   /** Nothing is listed any more unasked. */
   close(): void {
-    for (const shelf of this.#own.values()) shelf.disarm();
-    for (const shelves of Object.values(this.#shelves)) for (const shelf of shelves.values()) shelf.disarm();
+    for (const shelf of this.own.values()) shelf.disarm();
+    for (const shelf of this.#all()) shelf.disarm();
   }
 
   /** The connection serves a client from now on. A process of its client's own is listed, unless it just was. */
   adopted(connection: Connection): void {
-    const own = this.#own.add(connection);
+    const own = this.own.add(connection);
     if (own !== null) void this.#relist(own, connection);
-  }
-
-  /** The connection has ended, and not by the doing of whose it was. */
-  ended(connection: Connection): void {
-    this.#own.ended(connection);
   }
 
   /** Lists for this kind of client, unless that was done in this run of the server. */
@@ -165,24 +151,19 @@ export class ServerCatalogs {
 
   /** Lists again for every kind of client that was listed in this run, or is about to be, over a connection that fits. */
   async refreshListed(era: Era): Promise<void> {
-    const listed = [...this.#shelves[era].values()].filter(
-      ({ listedIn, listing }) => listedIn === this.#run || listing !== null,
-    );
-    await Promise.all(
-      listed.map(async (shelf) => {
-        if (shelf.listing === null) return this.#relist(shelf, null);
-        shelf.again = true;
-        await shelf.listing;
-        await shelf.listing;
-      }),
-    );
+    const again = async (shelf: Shelf): Promise<void> => {
+      if (shelf.listing === null) return this.#relist(shelf, null);
+      shelf.again = true;
+      await shelf.listing;
+      await shelf.listing;
+    };
+    const listed = [...this.#shelves[era].values()].filter((one) => one.listedIn === this.#run || one.listing !== null);
+    await Promise.all(listed.map(again));
   }
 
   /** The kinds of client that something is known for. */
   *kinds(): Iterable<ClientProfile> {
-    for (const shelves of Object.values(this.#shelves)) {
-      for (const { profile, catalog } of shelves.values()) if (catalog !== null) yield profile;
-    }
+    for (const { profile, catalog } of this.#all()) if (catalog !== null) yield profile;
   }
 
   /** Lists now, on a connection that fits. Never rejects; later callers join it. */
@@ -192,22 +173,22 @@ export class ServerCatalogs {
 
   /** Lists now for the kind of client that this connection presents. */
   refreshOver(connection: Connection): Promise<void> {
-    return this.#relist(this.#own.of(connection) ?? this.#shelf(connection.profile, connection.era), connection);
+    return this.#relist(this.own.of(connection) ?? this.#shelf(connection.profile, connection.era), connection);
   }
 
   /** The listing under way of what such a client of this connection is shown; null for none. */
   listing(profile: ClientProfile, connection: Connection): Promise<void> | null {
-    return (this.#own.of(connection) ?? this.#shelf(profile, connection.era)).listing;
+    return (this.own.of(connection) ?? this.#shelf(profile, connection.era)).listing;
   }
 
   /** The connection is new: lists over it, unless the first listing of this run is under way and tells as much. */
   renewed(connection: Connection): Promise<void> {
-    const own = this.#own.of(connection);
+    const own = this.own.of(connection);
     const shelf = this.#shelf(connection.profile, connection.era);
-    if (own !== null && (own.listing !== null || shelf.over === connection)) {
+    if (own !== null) {
+      if (own.listing === null && shelf.over !== connection) return this.#relist(own, connection);
       return own.listing ?? shelf.listing ?? Promise.resolve();
     }
-    if (own !== null) return this.#relist(own, connection);
     return shelf.listing !== null && shelf.listedIn !== this.#run ? shelf.listing : this.#relist(shelf, connection);
   }
 
@@ -244,23 +225,29 @@ export class ServerCatalogs {
     try {
       if (shelf.own?.ready === false) return;
       shelf.over = given;
-      connection = shelf.own ?? (given?.ready === true ? given : await this.#listingConnection(shelf));
+      connection = shelf.own ?? given;
+      if (connection?.ready !== true) {
+        await this.#supervisor.readyFor(shelf.profile, shelf.era);
+        connection = await this.#connections.forListing(shelf.profile, shelf.era);
+      }
       shelf.over = connection;
       const run = this.#run;
       const before = shelf.catalog ?? (shelf.own === null ? null : this.#shelf(shelf.profile, shelf.era).catalog);
       const wall = clock.wall();
       const over = connection;
-      const listed = await over.during(() =>
+      const { catalog, complaints, invalid, refused } = await over.during(() =>
         listServer(over, server.name, shelf.profile, server.timeoutMs, before, wall),
       );
-      const { catalog, complaints, invalid, refused } = listed;
-      for (const complaint of complaints.slice(0, MAX_COMPLAINTS)) logger.warn('list_odd', { complaint });
-      this.#tellInvalid(invalid);
-      if (shelf.own !== null) {
+      const taken = (): void => {
         shelf.pausedUntil = refused ? clock.now() + FAILED_LIST_PAUSE_MS : 0;
         shelf.failures = 0;
         shelf.listedIn = run;
-        const doubtful = await this.#own.keep(shelf, catalog);
+      };
+      for (const complaint of complaints.slice(0, MAX_COMPLAINTS)) logger.warn('list_odd', { complaint });
+      this.#tellInvalid(invalid);
+      if (shelf.own !== null) {
+        taken();
+        const doubtful = await this.own.keep(shelf, catalog);
         if (doubtful !== null) void this.#refresh(doubtful, null);
         return;
       }
@@ -269,24 +256,27 @@ export class ServerCatalogs {
       const unchanged = before !== null && before.digest === catalog.digest && shelf.listedIn !== 0;
       // Of the same lists the one that was taken last is kept: their time to live has begun again.
       shelf.catalog = unchanged && shelf.era === 'stateful' ? before : catalog;
-      shelf.listedIn = run;
-      shelf.pausedUntil = refused ? clock.now() + FAILED_LIST_PAUSE_MS : 0;
-      shelf.failures = 0;
+      taken();
       this.#latest = shelf;
       if (!unchanged && server.temporary !== true)
         knownCatalogs.save(identityOf(server, shelf.profile, shelf.era), catalog);
-      if (!unchanged) this.#own.split(shelf, before);
+      if (!unchanged) this.own.split(shelf, before);
       this.#context.events.listed(shelf.profile.fingerprint, unchanged ? [] : differingLists(before, catalog), null);
     } catch (error) {
       // It was a client's, say, whose session has ended: that says nothing of the server.
       if (shelf.own?.live === false) return;
-      if (connection !== null && wasClosedByUs(connection) && left > 1 && this.#supervisor.up) {
-        return this.#list(shelf, null, left - 1);
-      }
+      const closedByUs = connection !== null && !connection.live && connection.ended === null;
+      if (closedByUs && left > 1 && this.#supervisor.up) return this.#list(shelf, null, left - 1);
       shelf.pausedUntil = clock.now() + FAILED_LIST_PAUSE_MS;
       shelf.failures++;
       logger.warn('list_failed', { error: error instanceof Error ? error.message : String(error) });
-      if (connection?.ready === true) this.#listLater(shelf, connection);
+      const over = connection;
+      if (over?.ready !== true) return;
+      // Of a connection that ended meanwhile the next one lists.
+      const pauseMs = FAILED_LIST_PAUSE_MS * Math.min(2 ** (shelf.failures - 1), MAX_PAUSES);
+      shelf.disarm = clock.after(pauseMs, () => {
+        if (over.ready && shelf.failures > 0 && shelf.listing === null) void this.#refresh(shelf, over);
+      });
     }
   }
 
@@ -302,51 +292,19 @@ export class ServerCatalogs {
     }
   }
 
-  async #listingConnection({ profile, era }: Shelf): Promise<Connection> {
-    await this.#supervisor.readyFor(profile, era);
-    return this.#connections.forListing(profile, era);
-  }
-
-  /** Of a connection that ended meanwhile the next one lists. */
-  #listLater(shelf: Shelf, connection: Connection): void {
-    const pauseMs = FAILED_LIST_PAUSE_MS * Math.min(2 ** (shelf.failures - 1), MAX_PAUSES);
-    shelf.disarm = this.#context.deps.clock.after(pauseMs, () => {
-      if (connection.ready && shelf.failures > 0 && shelf.listing === null) void this.#refresh(shelf, connection);
-    });
-  }
-
-  #latestOf(era: Era): ServerCatalog | null {
-    let latest: ServerCatalog | null = null;
-    for (const { catalog } of this.#shelves[era].values()) {
-      if (catalog !== null && (latest === null || catalog.listedAt > latest.listedAt)) latest = catalog;
-    }
-    return latest;
-  }
-
   #shelf(profile: ClientProfile, era: Era): Shelf {
     const shelves = this.#shelves[era];
-    let shelf = shelves.get(profile.fingerprint);
-    if (shelf === undefined) {
-      shelf = newShelf(profile, era, null);
-      shelves.set(profile.fingerprint, shelf);
-      if (shelves.size > MAX_SHELVES) this.#evict(shelf);
+    const known = shelves.get(profile.fingerprint);
+    if (known !== undefined) return known;
+    if (shelves.size >= MAX_SHELVES) {
+      const given = shelves.values().find((shelf) => shelf !== this.#latest && shelf.listing === null);
+      given?.disarm();
+      if (given !== undefined) shelves.delete(given.profile.fingerprint);
     }
+    const shelf = newShelf(profile, era, null);
+    shelves.set(profile.fingerprint, shelf);
     return shelf;
   }
-
-  #evict(added: Shelf): void {
-    const shelves = this.#shelves[added.era];
-    for (const [fingerprint, shelf] of shelves) {
-      if (shelf === added || shelf === this.#latest || shelf.listing !== null) continue;
-      shelf.disarm();
-      shelves.delete(fingerprint);
-      return;
-    }
-  }
-}
-
-function wasClosedByUs({ live, ended }: Connection): boolean {
-  return !live && ended === null;
 }
 
 export interface RememberedCatalog {
@@ -370,22 +328,15 @@ function identityOf(server: Server, profile: ClientProfile, era: Era): string {
   return `${server.connectionDigest} ${era} ${canonical(profile.capabilities)}`;
 }
 
-/** The capabilities of such an identity; null when it is of another definition of the server. */
-function capabilitiesOf(server: Server, era: Era, identity: string): string | null {
-  const prefix = `${server.connectionDigest} ${era} `;
-  return identity.startsWith(prefix) ? identity.slice(prefix.length) : null;
-}
-
-/** Those of a server as it is defined now, each with the kind of client that it was listed for. */
+/** Those of a server as it is defined now. */
 export function rememberedCatalogs(
   server: Server,
   known: readonly (ServerCatalog & { readonly identity: string })[],
   clientInfo: string | null,
 ): readonly RememberedCatalog[] {
-  const remembered: RememberedCatalog[] = [];
-  for (const catalog of known) {
-    const capabilities = capabilitiesOf(server, catalog.handshake.era, catalog.identity);
-    if (capabilities !== null) remembered.push({ profile: placeholderClient(clientInfo, capabilities), catalog });
-  }
-  return remembered;
+  return known.flatMap((catalog) => {
+    const prefix = `${server.connectionDigest} ${catalog.handshake.era} `;
+    if (!catalog.identity.startsWith(prefix)) return [];
+    return [{ profile: placeholderClient(clientInfo, catalog.identity.slice(prefix.length)), catalog }];
+  });
 }
