@@ -41,6 +41,8 @@ export class Call implements PendingRequest {
   wire = '';
   /** Attempts begun on a connection. */
   attempts = 0;
+  /** It has its outcome. */
+  done = false;
   /** Whether the list of tools was fetched anew because the server refused the headers made from it (-32020). */
   refreshed = false;
   /** Monotonic. */
@@ -58,7 +60,6 @@ export class Call implements PendingRequest {
   #disarm: (() => void) | null = null;
   #carrier: RequestCarrier | null = null;
   #id = 0;
-  #done = false;
 
   constructor(
     owner: CallOwner,
@@ -89,10 +90,6 @@ export class Call implements PendingRequest {
     exchange.onCancel = (reason) => this.#cancel(reason);
   }
 
-  get done(): boolean {
-    return this.#done;
-  }
-
   /** Until its deadline. */
   get leftMs(): number {
     const { timeoutMs } = this.#timing;
@@ -108,13 +105,13 @@ export class Call implements PendingRequest {
 
   answered(message: Message): void {
     this.#carrier = null;
-    if (!this.#done) this.#owner.answered(this, message);
+    if (!this.done) this.#owner.answered(this, message);
   }
 
   lost(error: GatewayError): void {
     const carrier = this.#carrier;
     this.#carrier = null;
-    if (!this.#done) this.#owner.lost(this, error, carrier);
+    if (!this.done) this.#owner.lost(this, error, carrier);
   }
 
   succeed(message: Message): void {
@@ -133,14 +130,14 @@ export class Call implements PendingRequest {
 
   /** The client is asked something, by this call: its time is not the server's. To be matched by `goesOn`. */
   waits(): void {
-    if (this.#questions++ > 0 || this.#done) return;
+    if (this.#questions++ > 0 || this.done) return;
     this.#askedAt = this.#clock.now();
     this.#disarm?.();
     this.#disarm = this.#clock.after(ASK_MS, () => this.#unanswered());
   }
 
   goesOn(): void {
-    if (--this.#questions > 0 || this.#done) return;
+    if (--this.#questions > 0 || this.done) return;
     const now = this.#clock.now();
     this.#thoughtMs += now - this.#askedAt;
     this.#heardAt = now;
@@ -197,8 +194,8 @@ export class Call implements PendingRequest {
   }
 
   #finish(outcome: Outcome): void {
-    if (this.#done) return;
-    this.#done = true;
+    if (this.done) return;
+    this.done = true;
     // First: nothing else would tell the caller, whatever the rest throws.
     this.#resolve(outcome);
     this.#disarm?.();

@@ -84,7 +84,7 @@ export class OwnRequest implements PendingRequest {
 /** The requests that one connection has in flight, by our ids, and who waits until there are none. */
 export class PendingRequests {
   readonly #clock: Clock;
-  readonly #pending = new ByNumber<PendingRequest>();
+  readonly byId = new ByNumber<PendingRequest>();
   readonly #idle = new Set<() => void>();
   /** Of these: streams that stay open and keep the server busy with nothing. */
   #listens = 0;
@@ -95,46 +95,38 @@ export class PendingRequests {
     this.#clock = clock;
   }
 
-  get byId(): PendingById {
-    return this.#pending;
-  }
-
   /** How much the server has to do, for comparison. */
   get load(): number {
-    return this.#pending.size - this.#listens;
+    return this.byId.size - this.#listens;
   }
 
   /** But for our own stream that listens for changes. */
   get inFlight(): number {
     let count = 0;
-    for (const { exchange, method } of this.#pending.values()) if (exchange !== null || method !== LISTEN) count++;
+    for (const { exchange, method } of this.byId.values()) if (exchange !== null || method !== LISTEN) count++;
     return count;
   }
 
   /** Whether some are of clients, not of the gateway's own. */
   get forClients(): boolean {
-    return this.#pending.values().some(({ exchange }) => exchange !== null);
+    return this.byId.values().some(({ exchange }) => exchange !== null);
   }
 
   /** Oldest first. */
   get ids(): readonly number[] {
-    return this.#pending.numbers();
-  }
-
-  get(id: number): PendingRequest | undefined {
-    return this.#pending.get(id);
+    return this.byId.numbers();
   }
 
   add(id: number, pending: PendingRequest): void {
-    this.#pending.set(id, pending);
+    this.byId.set(id, pending);
     if (pending.method === LISTEN) this.#listens++;
   }
 
   /** It is over, one way or the other. False when it was not in flight. */
   remove(id: number): boolean {
-    const pending = this.#pending.get(id);
+    const pending = this.byId.get(id);
     if (pending === undefined) return false;
-    this.#pending.delete(id);
+    this.byId.delete(id);
     if (pending.method === LISTEN) this.#listens--;
     this.#tellIdle();
     return true;
@@ -153,8 +145,8 @@ export class PendingRequests {
 
   /** All are over; `settle` resolves those who wait for that. */
   takeAll(): readonly PendingRequest[] {
-    const all = this.#pending.inOrder();
-    this.#pending.clear();
+    const all = this.byId.inOrder();
+    this.byId.clear();
     this.#listens = 0;
     return all;
   }
@@ -183,7 +175,7 @@ export class PendingRequests {
 
   #busy(): boolean {
     if (this.#works > 0) return true;
-    for (const pending of this.#pending.values()) if (pending.method !== LISTEN) return true;
+    for (const pending of this.byId.values()) if (pending.method !== LISTEN) return true;
     return false;
   }
 }

@@ -23,8 +23,12 @@ export class Attempt {
   #undo: ((how: CloseReason) => void) | null = null;
   #how: CloseReason | null = null;
   readonly #begun = Promise.withResolvers<void>();
-  #waiting = true;
-  readonly #calls = new Set<WaitingCall>();
+  /** Resolves when it begins. */
+  readonly begun = this.#begun.promise;
+  /** It waits for its place, and nothing of it has begun. */
+  waiting = true;
+  /** Those that wait for it. */
+  readonly calls = new Set<WaitingCall>();
   /** The first of the attempts that this one is made of. */
   #part: Attempt | null = null;
   /** Those that this one is a part of. */
@@ -41,46 +45,26 @@ export class Attempt {
     return this.#how ?? 'remove';
   }
 
-  /** It waits for its place, and nothing of it has begun. */
-  get waiting(): boolean {
-    return this.#waiting;
-  }
-
-  /** Resolves when it begins. */
-  get begun(): Promise<void> {
-    return this.#begun.promise;
-  }
-
-  /** A call waits for it. */
-  get prioritized(): boolean {
-    return this.#calls.size > 0;
-  }
-
-  /** The calls that wait for it. */
-  get calls(): ReadonlySet<WaitingCall> {
-    return this.#calls;
-  }
-
   /** Time limits run from now on. */
   begin(): void {
-    if (!this.#waiting) return;
-    this.#waiting = false;
+    if (!this.waiting) return;
+    this.waiting = false;
     this.#begun.resolve();
     for (const whole of this.#wholes) whole.begin();
   }
 
   /** A call waits for it: it comes before what starts in the background. */
   prioritize(call: WaitingCall): void {
-    if (this.#calls.has(call)) return;
-    this.#calls.add(call);
-    if (this.#calls.size === 1) this.place?.prioritize();
+    if (this.calls.has(call)) return;
+    this.calls.add(call);
+    if (this.calls.size === 1) this.place?.prioritize();
     this.#part?.prioritize(call);
   }
 
   /** It is made of this one, and maybe of others: it begins with the first that begins; a call needs only one of them. */
   follow(part: Attempt): void {
     this.#part ??= part;
-    if (this.#part === part) for (const call of this.#calls) part.prioritize(call);
+    if (this.#part === part) for (const call of this.calls) part.prioritize(call);
     if (part.waiting) part.#wholes.push(this);
     else this.begin();
   }

@@ -42,18 +42,20 @@ interface ConnectionDeps {
 }
 
 /**
- * One negotiated MCP connection over one transport. It keeps the requests in flight, under random integer ids of its own:
- * neither the client's ids nor its progress tokens ever reach a server, so two clients cannot collide on a shared
- * pipe, and an answer finds its call by exactly the lexeme that was sent. What belongs to no request is dropped and
- * counted.
- *
- * A connection is made by the handshake, which sets `hello`; until then only `ask` may be used.
+ * One MCP connection over one transport. It keeps the requests in flight, under random integer ids of its own: clients' ids and
+ * progress tokens never reach a server, so two clients cannot collide on a shared pipe, and an answer finds its call by
+ * exactly the lexeme that was sent. Until the handshake is done, only `ask` and `post` may be used.
  */
 export class Connection implements RequestCarrier, TransportReceiver {
   readonly transport: Transport;
+  readonly profile: ClientProfile;
   readonly createdAt: number;
+  readonly use: ConnectionUse;
   handshake: HandshakeResult | null = null;
-  #tenancy: Tenancy = WARM;
+  tenancy: Tenancy = WARM;
+  era: Era = 'stateful';
+  /** It has not ended, and was not closed. */
+  live = true;
   /** The session key it is pooled under; empty while it has no owner. */
   key = NO_SESSION;
   /** null where the server takes none. */
@@ -69,38 +71,24 @@ export class Connection implements RequestCarrier, TransportReceiver {
   readonly #unsent: DeferredLosses;
   readonly #messages: ServerMessages<Connection>;
   readonly #oneLine: boolean;
-  #era: Era = 'stateful';
   readonly #ids: RequestIds;
-  #open = true;
-  readonly #use: ConnectionUse;
 
   constructor(transport: Transport, deps: ConnectionDeps) {
     this.transport = transport;
     this.createdAt = deps.clock.wall();
-    this.#use = new ConnectionUse(deps.clock);
+    this.profile = deps.profile;
+    this.use = new ConnectionUse(deps.clock);
     this.#pending = new PendingRequests(deps.clock);
     this.#unsent = new DeferredLosses(deps.clock);
     this.#deps = deps;
-    this.#ids = new RequestIds(deps.random, this.#pending, deps.shortIds === true);
+    this.#ids = new RequestIds(deps.random, this.#pending.byId, deps.shortIds === true);
     this.#oneLine = !transport.streamPerRequest;
-    this.#messages = new ServerMessages(this, deps, this.#pending, this.#use);
-  }
-
-  get profile(): ClientProfile {
-    return this.#deps.profile;
-  }
-
-  get era(): Era {
-    return this.#era;
+    this.#messages = new ServerMessages(this, deps, this.#pending, this.use);
   }
 
   /** Whether calls may be sent: the handshake is done and the transport lives. */
   get ready(): boolean {
-    return this.#open && this.handshake !== null;
-  }
-
-  get live(): boolean {
-    return this.#open;
+    return this.live && this.handshake !== null;
   }
 
   /** Requests in flight, but for our own stream that listens for changes. */
@@ -115,7 +103,7 @@ export class Connection implements RequestCarrier, TransportReceiver {
 
   /** It is in use (S1.7): calls, tasks, questions of the server's, resources that are watched. */
   get busy(): boolean {
-    return this.occupied || this.#use.watching;
+    return this.occupied || this.use.watching;
   }
 
   /** Ending it would end something under way: a call, a list, a task, a question of the server's. */
@@ -125,11 +113,7 @@ export class Connection implements RequestCarrier, TransportReceiver {
 
   /** The same without lists and other requests of the gateway's own. */
   get serving(): boolean {
-    return this.#pending.forClients || this.#messages.asking || this.#use.working;
-  }
-
-  get use(): Readonly<ConnectionUse> {
-    return this.#use;
+    return this.#pending.forClients || this.#messages.asking || this.use.working;
   }
 
   get pid(): number | null {
@@ -164,16 +148,12 @@ export class Connection implements RequestCarrier, TransportReceiver {
   #speaks(handshake: HandshakeResult, resumeSessionId?: string): void {
     const { era, revision } = handshake;
     this.handshake = this.#deps.handshakes?.of(handshake) ?? handshake;
-    this.#era = era;
+    this.era = era;
     const facts = { era, revision, silent: this.#deps.silent };
     this.transport.negotiated(resumeSessionId === undefined ? facts : { ...facts, resumeSessionId });
     if (era === 'stateful' && takesLevel(handshake.capabilities)) {
       this.#level = new LogLevelSync(this, this.#pending.byId, this.#oneLine, () => this.joined !== null);
     }
-  }
-
-  get tenancy(): Tenancy {
-    return this.#tenancy;
   }
 
   /** The log level that was sent to the server last; null for none. */
@@ -183,7 +163,7 @@ export class Connection implements RequestCarrier, TransportReceiver {
 
   /** Says whose the connection is, and asks them what the server asked before the connection had an owner. */
   adopt(tenancy: Tenancy, key: string, logLevel: string | null = null): void {
-    this.#tenancy = tenancy;
+    this.tenancy = tenancy;
     this.key = key;
     if (tenancy.kind === 'session' && logLevel !== null) void this.#level?.before(logLevel);
     // On the first call they can be asked on its stream; not every client has another one open.
@@ -197,7 +177,7 @@ export class Connection implements RequestCarrier, TransportReceiver {
 
   /** A question is before one of the clients that share the connection: no other call of theirs should be on it. */
   get engaged(): boolean {
-    return !this.transport.streamPerRequest && !isOneClient(this.#tenancy) && this.#messages.engaged;
+    return !this.transport.streamPerRequest && !isOneClient(this.tenancy) && this.#messages.engaged;
   }
 
   /** Sends a client's request. Its end is reported to the call. */
@@ -207,16 +187,16 @@ export class Connection implements RequestCarrier, TransportReceiver {
   }
 
   #send(call: Call): void {
-    if (!this.#open) {
+    if (!this.live) {
       call.lost(this.#gone('NOT_SENT'));
       return;
     }
     const id = this.#ids.next();
     call.wire = this.#ids.wire(id);
     this.#pending.add(id, call);
-    this.#use.sent();
+    this.use.sent();
     call.place(this, id);
-    const wire = outgoing(call, this.#era, this.transport.streamPerRequest, this);
+    const wire = outgoing(call, this.era, this.transport.streamPerRequest, this);
     this.#write(wire.parts, id, call.method, wire.headers);
     if (this.#messages.holding) this.#messages.release();
   }
@@ -246,13 +226,13 @@ export class Connection implements RequestCarrier, TransportReceiver {
     const id = this.#ids.next();
     const pending = new OwnRequest(message.method);
     pending.answer.catch(() => {});
-    if (!this.#open) {
+    if (!this.live) {
       pending.lost(this.#gone('NOT_SENT'));
       return { id, pending };
     }
     pending.wire = this.#ids.wire(id);
     this.#pending.add(id, pending);
-    if (this.handshake === null) this.#era = message.era;
+    if (this.handshake === null) this.era = message.era;
     const own = request(message.method, pending.wire, message.bodyStart < 0 ? null : message.body, message.era);
     const mirrored = message.era === 'stateless' && this.transport.streamPerRequest;
     this.#write([own.bytes], id, message.method, headers ?? (mirrored ? ['Mcp-Method', message.method] : null));
@@ -261,25 +241,25 @@ export class Connection implements RequestCarrier, TransportReceiver {
 
   /** Sends a notification, or an answer to a request of the server's. */
   notify(message: Message): void {
-    if (this.#open) this.#write([message.bytes], 0, message.method, null);
+    if (this.live) this.#write([message.bytes], 0, message.method, null);
   }
 
   answer(parts: readonly Buffer[]): void {
-    if (this.#open) this.#write(parts, 0, '', null);
+    if (this.live) this.#write(parts, 0, '', null);
   }
 
   withdraw(id: number, why: 'timeout' | 'cancelled', reason: string): boolean {
-    const pending = this.#pending.get(id);
-    if (pending === undefined || !this.#open) return !this.#unsent.has(id);
+    const pending = this.#pending.byId.get(id);
+    if (pending === undefined || !this.live) return !this.#unsent.has(id);
     this.#pending.remove(id);
-    if (this.#era === 'stateful' || !this.transport.streamPerRequest) {
-      this.notify(cancellation(pending.wire, reason, this.#era));
+    if (this.era === 'stateful' || !this.transport.streamPerRequest) {
+      this.notify(cancellation(pending.wire, reason, this.era));
     }
-    this.#messages.withdrawn(id, pending, this.#era);
+    this.#messages.withdrawn(id, pending, this.era);
     this.transport.abandon(id);
     if (why === 'timeout') {
-      this.#use.timedOut(pending);
-      if (this.#use.timeouts === TIMEOUTS_TILL_PROBE) this.#deps.owner.unresponsive(this);
+      this.use.timedOut(pending);
+      if (this.use.timeouts === TIMEOUTS_TILL_PROBE) this.#deps.owner.unresponsive(this);
     }
     return true;
   }
@@ -289,14 +269,14 @@ export class Connection implements RequestCarrier, TransportReceiver {
   }
 
   lost(id: number, error: GatewayError): void {
-    const pending = this.#pending.get(id);
+    const pending = this.#pending.byId.get(id);
     if (pending === undefined) return;
     this.#pending.remove(id);
     try {
-      this.#use.failed(pending, error.message);
+      this.use.failed(pending, error.message);
       this.#messages.lost(pending);
     } finally {
-      if (this.#open && this.#oneLine && error.code === 'NOT_SENT') this.#unsent.hold(id, pending, error);
+      if (this.live && this.#oneLine && error.code === 'NOT_SENT') this.#unsent.hold(id, pending, error);
       else pending.lost(error);
     }
   }
@@ -310,8 +290,8 @@ export class Connection implements RequestCarrier, TransportReceiver {
   }
 
   closed(reason: ClosedReason): void {
-    if (!this.#open) return;
-    this.#open = false;
+    if (!this.live) return;
+    this.live = false;
     this.ended = reason;
     this.#loseAll();
     this.#deps.owner.closed(this, reason);
@@ -325,13 +305,13 @@ export class Connection implements RequestCarrier, TransportReceiver {
 
   /** Resolves when nothing is in flight but open subscriptions, at the latest after `deadlineMs`. */
   async drained(deadlineMs: number): Promise<void> {
-    if (this.#open) await this.#pending.drained(deadlineMs);
+    if (this.live) await this.#pending.drained(deadlineMs);
   }
 
   /** Ends it; what is in flight gets UNKNOWN. Resolves when nothing is left of it. */
   async close(how: CloseReason): Promise<void> {
-    if (this.#open) {
-      this.#open = false;
+    if (this.live) {
+      this.live = false;
       this.#loseAll();
       this.#unsent.releaseAll();
     }

@@ -157,12 +157,12 @@ export class ServerMessages<C extends MessageSource> {
     // An error without an id is the server's word on the one request whose own stream it came on.
     const id =
       idStart < 0 ? stream : namedRequest(this.#pending, bytes, idStart, idEnd) || this.#uncut(message, stream);
-    const pending = stream !== 0 && stream !== id ? undefined : this.#requests.get(id);
+    const pending = stream !== 0 && stream !== id ? undefined : this.#pending.get(id);
     if (pending === undefined) {
       this.#attribution.late(ownId(bytes, idStart, idEnd));
       owner.dropped('unmatched');
       // A request's own stream ends with its answer: after one to another id nothing more comes for the request.
-      if (this.#requests.get(stream) === undefined) return;
+      if (this.#pending.get(stream) === undefined) return;
       const text = `${server} answered the request with the id of another one; the request was sent and may have run`;
       this.#connection.lost(stream, new GatewayError('UPSTREAM_PROTOCOL', text, { server }));
       return;
@@ -195,7 +195,7 @@ export class ServerMessages<C extends MessageSource> {
   #malformed(stream: number, reason: string): void {
     const { server, owner } = this.#deps;
     owner.dropped('malformed');
-    if (this.#requests.get(stream) === undefined) return;
+    if (this.#pending.get(stream) === undefined) return;
     const text = `${server} sent something that is no JSON-RPC message: ${reason}`;
     this.#connection.lost(stream, new GatewayError('UPSTREAM_PROTOCOL', text, { server }));
   }

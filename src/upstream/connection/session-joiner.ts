@@ -30,20 +30,16 @@ export class SessionJoiner {
   readonly #owner: ConnectionsOwner<Connection>;
   /** The generation that the server disowned last, by session key, until there is another one. */
   readonly #gone = new Map<string, string>();
-  #sessionless = false;
+  /** The server gave no session when it was asked last, so there is nothing to share. */
+  sessionless = false;
 
   constructor(sessions: SharedUpstreamSessions, owner: ConnectionsOwner<Connection>) {
     this.#sessions = sessions;
     this.#owner = owner;
   }
 
-  /** The server gave no session when it was asked last, so there is nothing to share. */
-  get sessionless(): boolean {
-    return this.#sessionless;
-  }
-
   met(connection: Connection): void {
-    if (connection.era === 'stateful') this.#sessionless = connection.mcpSessionId === null;
+    if (connection.era === 'stateful') this.sessionless = connection.mcpSessionId === null;
   }
 
   known(place: SessionPlace): Promise<boolean> {

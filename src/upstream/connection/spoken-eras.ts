@@ -14,7 +14,8 @@ type Also = 'stateful' | 'none';
 export class SpokenEras {
   readonly #verdicts: EraVerdicts;
   readonly #identity: string;
-  #newest: Era | null;
+  /** null until the server was met. */
+  newest: Era | null;
   #also: Also | null;
   /** It answered `server/discover` late and `initialize` not at all: the next start sends `server/discover` only. */
   ignoresInitialize = false;
@@ -23,13 +24,8 @@ export class SpokenEras {
     this.#verdicts = verdicts;
     this.#identity = identity;
     const remembered = verdicts.get(identity);
-    this.#newest = remembered?.era ?? null;
+    this.newest = remembered?.era ?? null;
     this.#also = this.#known();
-  }
-
-  /** null until the server was met. */
-  get newest(): Era | null {
-    return this.#newest;
   }
 
   get both(): boolean {
@@ -38,15 +34,15 @@ export class SpokenEras {
 
   /** The client's own era where the server speaks it, else the server's; null while unknown. */
   servedIn(client: ClientProfile): Era | null {
-    if (this.#newest !== 'stateless' || client.sessionId === null) return this.#newest;
+    if (this.newest !== 'stateless' || client.sessionId === null) return this.newest;
     if (this.#also === null) return null;
     return this.#also === 'stateful' ? 'stateful' : 'stateless';
   }
 
   /** A handshake that began with `server/discover`, or found an old server, ended in this era. */
   found(era: Era): void {
-    if (era !== this.#newest || this.#also === null) this.#also = this.#known();
-    this.#newest = era;
+    if (era !== this.newest || this.#also === null) this.#also = this.#known();
+    this.newest = era;
   }
 
   /** A server of the stateless era took `initialize`. */

@@ -35,7 +35,7 @@ export class ProcessQuota {
   readonly #waiters = new Set<RoomWaiter>();
   #serving = false;
   #disarm: (() => void) | null = null;
-  #taken = 0;
+  taken = 0;
 
   constructor(limits: NodeLimits, clock: Clock) {
     this.#limits = limits;
@@ -46,21 +46,17 @@ export class ProcessQuota {
     return this.#limits.maxProcesses;
   }
 
-  get taken(): number {
-    return this.#taken;
-  }
-
   get full(): boolean {
-    return this.#taken >= this.#limits.maxProcesses;
+    return this.taken >= this.#limits.maxProcesses;
   }
 
   take(pool: Yielding): void {
-    this.#taken++;
+    this.taken++;
     this.#pools.add(pool);
   }
 
   release(): void {
-    this.#taken--;
+    this.taken--;
   }
 
   /** The pool has ended. */

@@ -76,7 +76,7 @@ export class StartQueue {
       },
     };
     attempt.place = place;
-    (attempt.prioritized ? this.#calls : this.#background).add(place);
+    (attempt.calls.size > 0 ? this.#calls : this.#background).add(place);
     this.#next();
     return promise;
   }
