@@ -80,6 +80,7 @@ export class UpstreamParts implements PartEvents, ConnectionsOwner<Connection>, 
   readonly phases: PhaseTimes | null;
   /** How the connections end when the server is halted. */
   closeReason: CloseReason = 'remove';
+  readonly #connector: Connector;
   /** null for what is started here, and is there when its start is over. */
   readonly #readiness: ReadinessWatch | null;
   /** Where processes wait for a place to start in; null for a server that is none. */
@@ -103,8 +104,9 @@ export class UpstreamParts implements PartEvents, ConnectionsOwner<Connection>, 
     const mark = deps.startMarks?.of(name, connectionDigest);
     this.supervisor = new Supervisor({ server: name, local, clock, random, times, misconfigured, mark }, this);
     this.eras = new SpokenEras(deps.eraVerdicts, connectionDigest);
+    this.#connector = new Connector(context, this.eras, this.phases, this);
     this.connections = new ClientConnections(context, {
-      connector: new Connector(context, this.eras, this.phases, this),
+      connector: this.#connector,
       eras: this.eras,
       supervisor: this.supervisor,
       quota: isOwnProcess(server) ? node.quota : null,
@@ -233,7 +235,7 @@ export class UpstreamParts implements PartEvents, ConnectionsOwner<Connection>, 
     if (want.tenancy.kind !== 'spare') this.ended(want.key);
     // An HTTP session may outlive its connection: whether it did is known when it is resumed.
     if (connection.mcpSessionId === null || reason.kind === 'session_lost') {
-      connections.disowned(want.key, connection);
+      this.#connector.disowned(want.key, connection);
       // For a session that all nodes use, the node that opens the next one reports it.
       if (connection.era === 'stateful' && connection.joined === null) this.stateLost(want);
     }
@@ -274,7 +276,7 @@ export class UpstreamParts implements PartEvents, ConnectionsOwner<Connection>, 
     const text =
       why === 'errors' ? `it failed ${consecutiveErrors} times in a row: ${lastError}` : 'its connection was closed';
     this.#replaced(want, connection, new GatewayError('NOT_SENT', text, { server }));
-    this.connections.forgetSession(want.key);
+    this.#connector.forget(want.key);
     if (connection.era === 'stateful') this.stateLost(want, why);
   }
 

@@ -54,24 +54,19 @@ export class OwnRequest implements PendingRequest {
   token: string | null = null;
   wire = '';
   onNotification: ((message: Message) => void) | null = null;
-  readonly answer: Promise<Message>;
-  #resolve!: (message: Message) => void;
-  #reject!: (error: GatewayError) => void;
+  readonly #answer = Promise.withResolvers<Message>();
+  readonly answer = this.#answer.promise;
 
   constructor(method: string) {
     this.method = method;
-    this.answer = new Promise((resolve, reject) => {
-      this.#resolve = resolve;
-      this.#reject = reject;
-    });
   }
 
   answered(message: Message): void {
-    this.#resolve(message);
+    this.#answer.resolve(message);
   }
 
   lost(error: GatewayError): void {
-    this.#reject(error);
+    this.#answer.reject(error);
   }
 
   progressed(): void {}

@@ -11,7 +11,7 @@ import {
   STATEFUL_REVISIONS,
 } from '../../model/message.ts';
 import type { UpstreamSessionRecord } from '../../model/ports.ts';
-import { WITHOUT_DISCOVERY } from '../../model/server.ts';
+import { type Server, WITHOUT_DISCOVERY } from '../../model/server.ts';
 import type { HandshakeResult } from '../../model/server-catalog.ts';
 import { bodyField, bodyString, errorCode } from '../../protocol/body.ts';
 import { request, result } from '../../protocol/compose.ts';
@@ -56,17 +56,16 @@ type Said = Message | GatewayError | 'silence';
 type First = 'discover' | 'initialize';
 
 /** A connection that is negotiated, or what to try next on a fresh transport. */
-type Step =
-  | { readonly kind: 'done'; readonly connection: Connection }
-  | { readonly kind: 'again'; readonly first: First; readonly wire: Transport['kind']; readonly why: GatewayError };
+type Step = Connection | { readonly first: First; readonly wire: Transport['kind']; readonly why: GatewayError };
 
 /**
- * Brings a connection to the point where calls can be sent, and finds out the server's era on the way: first
- * `server/discover`, then `initialize`. Servers of before 2026-07-28 answer the unknown first message with any
- * error, with silence, or by exiting; over HTTP with any status. What was found is remembered by the connection
- * digest and tried first the next time; when that fails it is forgotten and everything is probed anew.
+ * Negotiates a connection and finds out the server's era on the way: first `server/discover`, then `initialize`. Servers of
+ * before 2026-07-28 answer the unknown first message with any error, with silence, or by exiting; over HTTP with any
+ * status. What was found is tried first the next time; when that fails everything is probed anew.
  */
 export class Handshake {
+  readonly #context: ServerContext;
+  readonly #server: Server;
   readonly #deps: HandshakeDeps;
   readonly #profile: ClientProfile;
   readonly #attempt: Attempt;
@@ -75,6 +74,8 @@ export class Handshake {
   #refusedInitialize = false;
 
   constructor(deps: HandshakeDeps, profile: ClientProfile, attempt: Attempt) {
+    this.#context = deps.context;
+    this.#server = deps.context.server;
     this.#deps = deps;
     this.#profile = profile;
     this.#attempt = attempt;
@@ -82,20 +83,20 @@ export class Handshake {
 
   /** Rejects with GatewayError, nothing left behind. */
   async run(wire: Transport['kind']): Promise<Connection> {
-    const { server, deps } = this.#deps.context;
+    const { server, deps } = this.#context;
     const { eraVerdicts } = deps;
     let remembered = eraVerdicts.get(server.connectionDigest);
     const stateful = remembered?.era === 'stateful' || WITHOUT_DISCOVERY.has(wire);
     let next: { first: First; wire: Transport['kind'] } = { first: stateful ? 'initialize' : 'discover', wire };
     for (let i = 0; ; i++) {
       const step = await this.#step(next.first, next.wire);
-      if (step.kind === 'done') {
-        const { era, revision } = step.connection.handshake!;
+      if (!('why' in step)) {
+        const { era, revision } = step.handshake!;
         if (remembered?.era !== era || remembered.revision !== revision) {
           const refused = era === 'stateless' && this.#refusedInitialize;
           eraVerdicts.set(server.connectionDigest, refused ? { era, revision, also: 'none' } : { era, revision });
         }
-        return step.connection;
+        return step;
       }
       eraVerdicts.forget(server.connectionDigest);
       remembered = null;
@@ -112,10 +113,10 @@ export class Handshake {
     const connection = await this.#open(wire);
     connection.resumed(handshakeFromInitialize(result('1', record.hello, 'stateful')), record);
     try {
-      await connection.ask(request('ping', '0', null, 'stateful'), this.#deps.context.times.probeSilenceMs);
+      await connection.ask(request('ping', '0', null, 'stateful'), this.#context.times.probeSilenceMs);
     } catch (cause) {
       const gone = connection.ended?.kind === 'session_lost';
-      const error = this.#endedOr(connection, asGatewayError(cause, this.#deps.context.server.name));
+      const error = this.#endedOr(connection, asGatewayError(cause, this.#server.name));
       await connection.close('shutdown');
       if (gone) return null;
       throw error;
@@ -140,7 +141,7 @@ export class Handshake {
     const connection = await this.#open(wire);
     try {
       const { pending } = connection.post(initializeRequest('0', this.#profile, LATEST_STATEFUL));
-      const { probeSilenceMs, startupMs } = this.#deps.context.times;
+      const { probeSilenceMs, startupMs } = this.#context.times;
       let answer = await this.#within(pending.answer, probeSilenceMs, connection);
       if (answer === 'silence') {
         // It may be slow to start. A server that has started answers this, whatever it makes of the other.
@@ -148,9 +149,7 @@ export class Handshake {
         const late = () => this.#within(pending.answer, OTHER_ANSWER_MS, connection);
         answer = await this.#within(Promise.race([pending.answer, started.then(late, late)]), startupMs, connection);
       }
-      const handshake = this.#taken(connection, answer);
-      this.#done(connection, handshake);
-      return connection;
+      return this.#done(connection, this.#taken(connection, answer));
     } catch (error) {
       await connection.close('remove');
       throw error;
@@ -159,7 +158,7 @@ export class Handshake {
 
   /** What a fresh connection said to `initialize`. Only the server's own word is taken to last. */
   #taken(connection: Connection, answer: Said): HandshakeResult {
-    const { name } = this.#deps.context.server;
+    const { name } = this.#server;
     if (answer === 'silence') throw new EraUnspoken(name, 'it did not answer', false);
     if (answer instanceof GatewayError) {
       const { ended } = connection;
@@ -177,7 +176,7 @@ export class Handshake {
     const connection = await this.#open(wire);
     try {
       const step = first === 'discover' ? await this.#discover(connection) : await this.#initialize(connection, null);
-      if (step.kind === 'again') await connection.close('remove');
+      if ('why' in step) await connection.close('remove');
       return step;
     } catch (error) {
       this.#deps.owner.abandoned(connection);
@@ -203,7 +202,7 @@ export class Handshake {
     this.#tried.add('discover');
     const probe = this.#probe(connection);
     const { eras } = this.#deps;
-    const { startupMs, probeSilenceMs } = this.#deps.context.times;
+    const { startupMs, probeSilenceMs } = this.#context.times;
     const alone = eras.ignoresInitialize;
     // Another program may have replaced it: if a whole start passes without an answer, the next start sends both requests.
     if (alone && first) eras.ignoresInitialize = false;
@@ -246,8 +245,8 @@ export class Handshake {
     const { ended } = connection;
     if (ended?.kind === 'auth_required' || error.code === 'AUTH_REQUIRED') throw this.#unauthorized(connection, error);
     if (ended?.kind === 'exited' && !this.#tried.has('initialize')) {
-      const why = closedError(this.#deps.context.server.name, ended, connection.transport.stderrTail());
-      return { kind: 'again', first: 'initialize', wire: connection.transport.kind, why };
+      const why = closedError(this.#server.name, ended, connection.transport.stderrTail());
+      return { first: 'initialize', wire: connection.transport.kind, why };
     }
     if (connection.live && (error.outcome !== 'NOT_SENT' || refusalOf(error) !== null)) {
       return this.#initialize(connection, null);
@@ -263,7 +262,7 @@ export class Handshake {
   async #initialize(connection: Connection, late: Promise<Message> | null): Promise<Step> {
     this.#tried.add('initialize');
     const { pending } = connection.post(initializeRequest('0', this.#profile, LATEST_STATEFUL));
-    const { times, deps } = this.#deps.context;
+    const { times, deps } = this.#context;
     const { startupMs, probeSilenceMs } = times;
     const stateless = (said: Message) => (speaksStateless(said) ? said : null);
     const discovered = late?.then(stateless, () => null) ?? Promise.resolve(null);
@@ -295,7 +294,7 @@ export class Handshake {
       const answer = await this.#within(initialized, context.times.probeSilenceMs, connection);
       eras.ignoresInitialize = !isMessage(answer);
       if (answer instanceof GatewayError && connection.ended?.kind === 'exited')
-        return { kind: 'again', first: 'discover', wire: transport.kind, why: this.#endedOr(connection, answer) };
+        return { first: 'discover', wire: transport.kind, why: this.#endedOr(connection, answer) };
     }
     return this.#done(connection, handshakeFromDiscover(discovered));
   }
@@ -309,12 +308,11 @@ export class Handshake {
     const why = this.#endedOr(connection, error);
     const { kind } = connection.transport;
     // It may have started by now, and ended because of the request that it does not know.
-    if (afterProbe && connection.ended?.kind === 'exited')
-      return { kind: 'again', first: 'initialize', wire: kind, why };
+    if (afterProbe && connection.ended?.kind === 'exited') return { first: 'initialize', wire: kind, why };
     if (kind !== 'http' || status < 400 || status >= 500) throw why;
-    const { transport } = this.#deps.context.server;
+    const { transport } = this.#server;
     const fallback = transport.type === 'http' && transport.sseFallback === true;
-    if (fallback) return { kind: 'again', first: 'initialize', wire: 'sse', why };
+    if (fallback) return { first: 'initialize', wire: 'sse', why };
     const advice = 'if it speaks HTTP+SSE of 2024-11-05, set its "type" to "sse"';
     throw this.#failed(`it does not take MCP over Streamable HTTP (${error.message}); ${advice}`, why.code, error);
   }
@@ -323,22 +321,20 @@ export class Handshake {
     const why = this.#failed(`it refused initialize: ${reasonIn(answer)}`, 'UPSTREAM_PROTOCOL');
     const wire = connection.transport.kind;
     this.#refusedInitialize = true;
-    if (!this.#tried.has('discover') && !WITHOUT_DISCOVERY.has(wire)) {
-      return { kind: 'again', first: 'discover', wire, why };
-    }
-    throw why;
+    if (this.#tried.has('discover') || WITHOUT_DISCOVERY.has(wire)) throw why;
+    return { first: 'discover', wire, why };
   }
 
-  #done(connection: Connection, handshake: HandshakeResult): Step {
+  #done(connection: Connection, handshake: HandshakeResult): Connection {
     if (this.#attempt.cancelled) throw this.#failed('the start was called off');
     this.#attempt.undoBy(null);
     connection.negotiated(handshake);
-    return { kind: 'done', connection };
+    return connection;
   }
 
   async #within(answer: Promise<Said>, ms: number, connection: Connection): Promise<Said> {
     try {
-      return await within(this.#deps.context.deps.clock, ms, answer, () => 'silence' as const);
+      return await within(this.#context.deps.clock, ms, answer, () => 'silence' as const);
     } catch (error) {
       if (error instanceof GatewayError) return error;
       return this.#endedOr(connection, this.#failed(String(error)));
@@ -347,24 +343,21 @@ export class Handshake {
 
   #endedOr(connection: Connection, error: GatewayError): GatewayError {
     const { ended, transport } = connection;
-    if (ended !== null) return closedError(this.#deps.context.server.name, ended, transport.stderrTail());
+    if (ended !== null) return closedError(this.#server.name, ended, transport.stderrTail());
     return this.#failed(error.message, error.code, error);
   }
 
   #unauthorized({ ended }: Connection, error: GatewayError): GatewayError {
-    const { name } = this.#deps.context.server;
+    const { name } = this.#server;
     const cause = ended?.kind === 'auth_required' ? closedError(name, ended) : error;
     return new GatewayError('AUTH_REQUIRED', `${name} asks for credentials`, { server: name, cause });
   }
 
   /** Whatever goes wrong here, the call that waits for the connection was never sent. */
   #failed(text: string, code: GatewayError['code'] = 'NOT_SENT', cause?: GatewayError): GatewayError {
-    const { name } = this.#deps.context.server;
-    return new GatewayError(code, `${name} could not be started: ${text}`, {
-      server: name,
-      outcome: 'NOT_SENT',
-      cause,
-    });
+    const { name } = this.#server;
+    const data = { server: name, outcome: 'NOT_SENT', cause } as const;
+    return new GatewayError(code, `${name} could not be started: ${text}`, data);
   }
 }
 

@@ -18,16 +18,16 @@ interface Teller {
 }
 
 /**
- * The log level that the server of one stateful connection has: the least severe that a call in flight asks for,
- * sent before the call is. A level that was sent for a call that is over stays until another call asks:
- * what clients did not ask for is kept from them at their edge.
+ * The log level of the server of one stateful connection: the least severe that a call in flight asks for, sent before the
+ * call. It stays when the call is over; the gateway keeps from clients what they did not ask for.
  */
 export class LogLevelSync {
   readonly #teller: Teller;
   readonly #pending: PendingById;
   readonly #ordered: boolean;
   readonly #othersTell: () => boolean;
-  #sent: LogLevel | null = null;
+  /** The level that was sent last; null for none. */
+  sent: LogLevel | null = null;
   #telling: Promise<void> | null = null;
 
   /** `ordered`: what is sent first arrives first; `othersTell`: other nodes may have sent the server another level. */
@@ -38,50 +38,36 @@ export class LogLevelSync {
     this.#othersTell = othersTell;
   }
 
-  /** The level that was sent last; null for none. */
-  get sent(): LogLevel | null {
-    return this.#sent;
-  }
-
-  /** It was sent on an earlier connection. */
-  was(level: string): void {
-    if (isLogLevel(level)) this.#sent = level;
+  /** It was sent in another way: on an earlier connection, or by the client itself. */
+  was(level: string | null): void {
+    if (isLogLevel(level)) this.sent = level;
   }
 
   /** Whether the call, whose client asks for a level, has to wait for the server to agree; `go` sends it then. */
   holdsBack(call: Call, go: () => void): boolean {
     if (call.method === SET_LEVEL) {
-      this.#passing(call.request);
+      this.was(bodyString(call.request, 'level'));
       return false;
     }
     const { logLevel, sessionId } = call.exchange.client;
     // A session has one level at all nodes; what shares a connection may want another one with each call, at each of them.
-    const sent = sessionId === null && this.#othersTell() ? this.#again(logLevel) : this.before(logLevel);
-    if (sent === null) return false;
-    void sent.then(() => {
+    const agreed = this.before(logLevel, sessionId === null && this.#othersTell());
+    if (agreed === null) return false;
+    void agreed.then(() => {
       if (!call.done) go();
     });
     return true;
   }
 
-  /** Whether what asks for this level may go at once; else when it may. */
-  before(level: string | null): Promise<void> | null {
+  /** Whether what asks for this level may go at once; else when it may. `again`: sent also where it was sent last. */
+  before(level: string | null, again = false): Promise<void> | null {
     if (!isLogLevel(level)) return null;
-    if (level === this.#sent) return this.#telling;
+    if (!again && level === this.sent) return this.#telling;
     const lowest = this.#lowest(level);
-    return lowest === this.#sent ? this.#telling : this.#tell(lowest);
-  }
-
-  #again(level: string | null): Promise<void> | null {
-    return isLogLevel(level) ? this.#tell(this.#lowest(level)) : null;
-  }
-
-  #tell(level: LogLevel): Promise<void> | null {
-    this.#sent = level;
-    const agreed = this.#agree(level);
-    if (this.#ordered) return null;
-    this.#telling = agreed;
-    return agreed;
+    if (!again && lowest === this.sent) return this.#telling;
+    this.sent = lowest;
+    const agreed = this.#agree(lowest);
+    return this.#ordered ? null : (this.#telling = agreed);
   }
 
   /** Resolves when the server has answered, or had its time to. */
@@ -92,15 +78,9 @@ export class LogLevelSync {
     } catch (error) {
       // A server that does not answer in time has still got it.
       const silent = error instanceof GatewayError && error.code === 'TIMEOUT';
-      if (!silent && this.#sent === level) this.#sent = null;
+      if (!silent && this.sent === level) this.sent = null;
     }
-    if (this.#sent === level || this.#sent === null) this.#telling = null;
-  }
-
-  /** A client's own request passes that sets the level. */
-  #passing(message: Message): void {
-    const level = bodyString(message, 'level');
-    if (isLogLevel(level)) this.#sent = level;
+    if (this.sent === level || this.sent === null) this.#telling = null;
   }
 
   /** Of this level and those of the calls in flight. */

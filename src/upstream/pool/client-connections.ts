@@ -52,9 +52,8 @@ const END_AFTER_MS = 2_000;
 const MAX_LANES = 4;
 
 /**
- * Which connection of one server a client's messages use: one of the client's own era where the server speaks it, and
- * the isolation that the operator chose or that era needs, turned into keys of the session pool. Says nothing of
- * whether the server is up.
+ * Which connection of one server a client's messages use: one of the client's own era where the server speaks it, in the
+ * isolation that the operator chose or that era needs.
  */
 export class ClientConnections {
   readonly #waiting = new WaitingSessions();
@@ -146,18 +145,20 @@ export class ClientConnections {
       if (opened) return this.pool.acquire(want);
     }
     const presented = this.#context.server.isolation === 'shared' ? this.#context.neutral : profile;
-    const connection = await this.#firstOf(presented, known ? 'stateful' : null, attempt);
+    const connection = await this.pool.openWarm(presented, known ? 'stateful' : null, attempt).catch((error) => {
+      if (error instanceof EraUnspoken) return this.pool.openWarm(presented, null, attempt);
+      throw error;
+    });
     const { era } = connection;
-    if (isolationOf(this.#context.server, era) === 'shared') {
-      const shared = this.#wanted(profile, era);
-      if (!connector.joins(shared)) this.pool.promoteWarm(shared.key, shared.tenancy);
-      else {
-        const joined = await this.pool.acquire(shared);
-        this.pool.endWarm();
-        return joined;
-      }
+    if (isolationOf(this.#context.server, era) !== 'shared') return connection;
+    const shared = this.#wanted(profile, era);
+    if (!connector.joins(shared)) {
+      this.pool.promoteWarm(shared.key, shared.tenancy);
+      return connection;
     }
-    return connection;
+    const joined = await this.pool.acquire(shared);
+    this.pool.endWarm();
+    return joined;
   }
 
   /** Whose catalogue a client is shown: on a shared stateful connection no client's capabilities are presented. */
@@ -167,47 +168,33 @@ export class ClientConnections {
     return isolation === 'shared' && era !== 'stateless' ? this.#context.neutral : client;
   }
 
-  /** The key's session is not to be resumed any more. */
-  forgetSession(key: string): void {
-    this.#by.connector.forget(key);
-  }
-
-  /** The server does not know the session of the connection under this key. */
-  disowned(key: string, connection: Connection): void {
-    this.#by.connector.disowned(key, connection);
-  }
-
   /** Waits for the client's connection; a session that ends meanwhile does not get to keep one. */
   whileWaiting<T>(client: ClientProfile, work: () => Promise<T>): Promise<T> {
     return this.#waiting.during(client.sessionId, work, (sessionId) => this.release(sessionId));
   }
 
   release(sessionId: string): void {
+    const { connector } = this.#by;
+    const { neutral, deps } = this.#context;
     this.#waiting.ended(sessionId);
     this.replicas.release(sessionId);
     for (const key of keysOfSession(sessionId)) {
       const released = this.pool.release(key);
-      if (released === null && key === sessionId && this.#mayHaveSession) this.#endLater(key);
-      else this.forgetSession(key);
+      if (released === null && key === sessionId && this.#mayHaveSession) {
+        // There may be a session at the server all the same; nodes that have a connection on it end it before.
+        const end = (): void => void connector.end(key, neutral);
+        if (connector.sharing) deps.clock.after(END_AFTER_MS, end);
+        else end();
+      } else connector.forget(key);
     }
   }
 
   /** Sessions at this server may be one client session's. */
   get #mayHaveSession(): boolean {
     const { eras } = this.#by;
+    const { server } = this.#context;
     if (eras.newest === 'stateless' && !eras.both) return false;
-    return (
-      this.#context.server.transport.type === 'http' && isolationOf(this.#context.server, 'stateful') === 'session'
-    );
-  }
-
-  /** There may be a session at the server all the same; nodes that have a connection on it end it before. */
-  #endLater(key: string): void {
-    const { connector } = this.#by;
-    const { neutral, deps } = this.#context;
-    const end = (): void => void connector.end(key, neutral);
-    if (connector.sharing) deps.clock.after(END_AFTER_MS, end);
-    else end();
+    return server.transport.type === 'http' && isolationOf(server, 'stateful') === 'session';
   }
 
   /** Whether what is under a key serves this client, no client yet (`spare`), or (null) any client. */
@@ -221,9 +208,8 @@ export class ClientConnections {
   }
 
   /**
-   * Opens a connection in the client's era, once that is known. The first one that has to find out opens its own of
-   * the stateful era; those that come meanwhile wait for its outcome. When the server turns out not to take
-   * `initialize`, all are served in the era that it speaks.
+   * Opens a connection in the client's era. The first client whose era is unknown opens its own stateful one, others wait for
+   * its outcome. When the server does not take `initialize`, all are served in the era that it speaks.
    */
   async #inEra(client: ClientProfile, open: (era: Era) => Promise<Connection>): Promise<Connection> {
     for (;;) {
@@ -231,29 +217,18 @@ export class ClientConnections {
       const joined = era === null ? this.#asking : null;
       try {
         if (joined !== null) await joined;
-        else if (era === null) return await this.#ask(open('stateful'));
-        else return await open(era);
+        else if (era !== null) return await open(era);
+        else {
+          this.#asking = open('stateful').finally(() => {
+            this.#asking = null;
+          });
+          return await this.#asking;
+        }
       } catch (error) {
         if (error instanceof EraUnspoken && this.#by.eras.servedIn(client) === 'stateless') continue;
         const calledOff = error instanceof GatewayError && error.code === 'CANCELLED';
         if (joined === null || !calledOff) throw error;
       }
-    }
-  }
-
-  #ask(opening: Promise<Connection>): Promise<Connection> {
-    this.#asking = opening.finally(() => {
-      this.#asking = null;
-    });
-    return this.#asking;
-  }
-
-  async #firstOf(profile: ClientProfile, era: Era | null, attempt: Attempt): Promise<Connection> {
-    try {
-      return await this.pool.openWarm(profile, era, attempt);
-    } catch (error) {
-      if (!(error instanceof EraUnspoken)) throw error;
-      return this.pool.openWarm(profile, null, attempt);
     }
   }
 
