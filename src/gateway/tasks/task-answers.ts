@@ -18,6 +18,11 @@ export function isSettled(record: TaskRecord): boolean {
   return record.status === 'cancelled' || (isTerminal(record.status) && record.answer !== null);
 }
 
+/** Whether what the client is to see of the task comes on its server's `tasks/result` stream. */
+export function awaitsStream(record: TaskRecord): boolean {
+  return record.status === 'input_required' || (isTerminal(record.status) && !isSettled(record));
+}
+
 /**
  * The status in the words of an era: 2025-11-25 calls a tool's own error a failed task, 2026-07-28 a completed one and
  * keeps `failed` for JSON-RPC errors.

@@ -1,10 +1,12 @@
 import type { Clock } from '../../model/clock.ts';
+import { CATALOGUE } from '../../model/error-catalogue.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Era, Message } from '../../model/message.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import type { TaskRecord } from '../../model/ports.ts';
 import type { Random } from '../../model/random.ts';
+import { errorCode, withRelatedTask } from '../../protocol/body.ts';
 import { result } from '../../protocol/compose.ts';
 import { fieldAt, text } from '../../protocol/fields.ts';
 import { editMembers, spliceMessage } from '../../protocol/splice.ts';
@@ -13,10 +15,21 @@ import { inputOf } from '../../protocol/stateless/input-required.ts';
 import { toStateless } from '../../protocol/stateless/to-stateless.ts';
 import { declaringTasks } from '../../protocol/tasks/extension.ts';
 import type { Target } from '../target.ts';
-import { isToolError, ownMeta, statefulView, statelessView, withMeta } from './task-answers.ts';
+import type { Mappings } from './relayed-exchange.ts';
+import {
+  isSettled,
+  isToolError,
+  ownMeta,
+  plainOutcome,
+  statefulView,
+  statelessView,
+  withMeta,
+} from './task-answers.ts';
 import type { TaskCalls } from './task-calls.ts';
+import type { TaskFollowing } from './task-following.ts';
 import type { TaskNames } from './task-names.ts';
-import { createdTask, kept, type TaskReport } from './task-news.ts';
+import { createdTask, heardTask, kept, type TaskReport } from './task-news.ts';
+import type { TaskPolling } from './task-polling.ts';
 import type { NewTask, TaskTable } from './task-table.ts';
 
 /** How long the answer of a server that made no task is kept, where the client did not say and at the most. */
@@ -38,8 +51,10 @@ export interface TaskCreationDeps {
   readonly table: TaskTable;
   readonly names: TaskNames;
   readonly calls: TaskCalls;
-  /** A task of the server's was begun. */
-  readonly begun: (record: TaskRecord, call: ToolCall) => void;
+  readonly polling: TaskPolling;
+  readonly following: TaskFollowing;
+  /** The upper bound of any call. */
+  readonly maxTimeoutMs: () => number;
 }
 
 /** How calls become tasks, in each pairing of client and server (decision 017). */
@@ -92,9 +107,65 @@ export class TaskCreation {
   }
 
   /** A task that its client does not know of: only the caller that waits for it keeps it. */
-  unlisted(call: ToolCall, era: Era, created: TaskReport): TaskRecord {
+  #unlisted(call: ToolCall, era: Era, created: TaskReport): TaskRecord {
     const key = this.#deps.random.hex(16);
-    return { ...this.#task(call, era, created), key, startedAt: 0, expiresAt: Number.POSITIVE_INFINITY };
+    return { ...newTask(call, era, created, this.#deps.names), key, startedAt: 0, expiresAt: Number.POSITIVE_INFINITY };
+  }
+
+  /**
+   * A tool that can be had as a task only, for a client that knows no tasks: the gateway starts the task, waits for its end
+   * and gives the call its ordinary answer. When the call is given up, so is the task.
+   */
+  async awaitAtStateful(call: ToolCall): Promise<Outcome> {
+    const { calls } = this.#deps;
+    const { target, exchange } = call;
+    const asked = askingForTask(target.request);
+    if (asked instanceof GatewayError) return failure(asked);
+    const outcome = await calls.beginAndWait(target, exchange, asked, UNRELATED);
+    const created = outcome.kind === 'answer' ? createdTask(outcome.message) : null;
+    if (created === null) return outcome;
+    const record = this.#unlisted(call, 'stateful', created);
+    const answered = (given: Message) => withRelatedTask(given, record.taskId);
+    const ended = await calls.along(record, exchange, 'tasks/result', { ...UNRELATED, answered });
+    return plainOutcome(await this.#settled(call, record, ended));
+  }
+
+  async awaitAtStateless(call: ToolCall): Promise<Outcome> {
+    const { target, exchange } = call;
+    const asked = declaringTasks(toStateless(target.request, exchange.client));
+    return this.awaitEnd(call, await this.#deps.calls.begin(target, exchange, asked, {}));
+  }
+
+  /** The end of the task that a stateless server may have answered the call with. */
+  async awaitEnd(call: ToolCall, outcome: Outcome): Promise<Outcome> {
+    const { clock, polling, maxTimeoutMs } = this.#deps;
+    const created = outcome.kind === 'answer' ? createdTask(outcome.message) : null;
+    if (created === null) return outcome;
+    const record = this.#unlisted(call, 'stateless', created);
+    const until = clock.now() + maxTimeoutMs();
+    const ended = await polling.wait({ record, exchange: call.exchange, related: null, until });
+    return this.#settled(call, record, ended);
+  }
+
+  /** A task without a waiting caller must not run on. */
+  async #settled({ exchange }: ToolCall, record: TaskRecord, ended: Outcome): Promise<Outcome> {
+    const { calls, polling } = this.#deps;
+    polling.forget(record);
+    if (ended.kind !== 'failure') return (await this.#isLost(exchange, record, ended.message)) ? lost(record) : ended;
+    void calls.own(record, exchange.client.principal, 'tasks/cancel');
+    // What failed asked about the task; the call itself had been sent.
+    return failure(ended.error.begun());
+  }
+
+  /**
+   * A server that was started anew meanwhile knows nothing of the task, and says so in the words for bad parameters.
+   * Such an error may also be how the task ended, so the server is asked whether it knows the task at all.
+   */
+  async #isLost({ client }: Exchange, record: TaskRecord, ended: Message): Promise<boolean> {
+    if (ended.kind !== 'error' || isSettled(record)) return false;
+    if (errorCode(ended) !== CATALOGUE.INVALID_PARAMS.rpc) return false;
+    const outcome = await this.#deps.calls.own(record, client.principal, 'tasks/get');
+    return outcome.kind === 'failure' || heardTask(outcome.message) === null;
   }
 
   #call({ target, exchange, endpoint }: ToolCall, request: Message): Promise<Outcome> {
@@ -105,31 +176,9 @@ export class TaskCreation {
   }
 
   #begin(call: ToolCall, era: Era, created: TaskReport): TaskRecord {
-    const record = this.#deps.table.add(this.#task(call, era, created));
-    this.#deps.begun(record, call);
+    const record = this.#deps.table.add(newTask(call, era, created, this.#deps.names));
+    this.#deps.following.follow(record, call.exchange.client.principal);
     return record;
-  }
-
-  #task(call: ToolCall, era: Era | null, { state, news }: TaskReport): NewTask {
-    const { exchange, wraps } = call;
-    const { server } = call.target;
-    const { principal, sessionId, passing, revision, capabilities, fingerprint, info, handle } = exchange.client;
-    return {
-      server,
-      taskId: state.taskId,
-      sealedId: this.#deps.names.sealed(principal, { server, taskId: state.taskId }),
-      principal: principal.id,
-      sessionId,
-      ...(passing === true ? { passing } : {}),
-      client: { revision, capabilities, fingerprint, info, handle },
-      era,
-      wraps,
-      status: state.status,
-      description: news.description!,
-      ttlMs: state.ttlMs,
-      pollIntervalMs: state.pollIntervalMs,
-      answer: news.answer ?? null,
-    };
   }
 
   #mint(call: ToolCall, { era, body }: Message): TaskRecord {
@@ -141,12 +190,34 @@ export class TaskCreation {
     const description = Buffer.from(JSON.stringify({ taskId, status, createdAt: at, lastUpdatedAt: at, ttl: ttlMs }));
     const state = { taskId, status, ttlMs, pollIntervalMs: null } as const;
     const news = { description, answer: kept('result', era, body) };
-    return table.add(this.#task(call, null, { state, news }));
+    return table.add(newTask(call, null, { state, news }, this.#deps.names));
   }
 
   #exposed(record: TaskRecord, { exchange, endpoint }: ToolCall): string {
     return this.#deps.names.exposed(record, exchange.client.principal, endpoint);
   }
+}
+
+export function newTask(call: ToolCall, era: Era | null, { state, news }: TaskReport, names: TaskNames): NewTask {
+  const { exchange, wraps } = call;
+  const { server } = call.target;
+  const { principal, sessionId, passing, revision, capabilities, fingerprint, info, handle } = exchange.client;
+  return {
+    server,
+    taskId: state.taskId,
+    sealedId: names.sealed(principal, { server, taskId: state.taskId }),
+    principal: principal.id,
+    sessionId,
+    ...(passing === true ? { passing } : {}),
+    client: { revision, capabilities, fingerprint, info, handle },
+    era,
+    wraps,
+    status: state.status,
+    description: news.description!,
+    ttlMs: state.ttlMs,
+    pollIntervalMs: state.pollIntervalMs,
+    answer: news.answer ?? null,
+  };
 }
 
 /** The request in stateful words, its answer wanted as a task. */
@@ -170,3 +241,15 @@ function wantedTtl(request: Message): number {
 }
 
 const CLOSE = Buffer.from('}');
+
+function lost({ server }: TaskRecord): Outcome {
+  return failure(
+    new GatewayError('UNKNOWN', `${server} does not know the task any more that the call began`, { server }),
+  );
+}
+
+/** Messages of a task whose client knows of none. */
+const UNRELATED: Mappings = {
+  emitted: (notification) => withRelatedTask(notification, null),
+  asked: (question) => withRelatedTask(question, null),
+};

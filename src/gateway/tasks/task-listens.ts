@@ -1,10 +1,9 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { TaskRecord } from '../../model/ports.ts';
-import { isTerminal } from '../../model/task-status.ts';
 import { notification } from '../../protocol/compose.ts';
 import type { Listen } from '../subscriptions/listen.ts';
 import type { ResultStreams } from './result-streams.ts';
-import { isSettled, statelessView } from './task-answers.ts';
+import { awaitsStream, statelessView } from './task-answers.ts';
 import type { TaskNames } from './task-names.ts';
 import type { TaskTable } from './task-table.ts';
 
@@ -58,8 +57,8 @@ export class TaskListens {
 
   async #tell(listen: Listen, heard: TaskRecord, taskId: string): Promise<void> {
     let record = heard;
-    const waits = record.status === 'input_required' || (isTerminal(record.status) && !isSettled(record));
-    if (waits && record.era === 'stateful') record = await this.#streams.heard(record, listen.client.principal);
+    if (awaitsStream(record) && record.era === 'stateful')
+      record = await this.#streams.heard(record, listen.client.principal);
     const questions = this.#streams.of(record)?.questions ?? null;
     listen.send(notification('notifications/tasks', statelessView(record, taskId, questions, ''), 'stateless'));
   }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { agent, type Call, client, dispatchTo, ended, GatewayBench, MCP } from '../../../test/support/gateway-bench.ts';
+import { agent, type Call, client, ended, GatewayBench, MCP } from '../../../test/support/gateway-bench.ts';
 import { tool } from '../../../test/support/server-catalogs.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
@@ -8,8 +8,7 @@ import { systemRandom } from '../../model/random.ts';
 import { notification, request, result } from '../../protocol/compose.ts';
 import { Sealer } from '../sealer.ts';
 import { Target } from '../target.ts';
-import { TaskCalls } from './task-calls.ts';
-import { TaskCreation } from './task-creation.ts';
+import { newTask } from './task-creation.ts';
 import { TaskIds } from './task-ids.ts';
 import { TaskNames } from './task-names.ts';
 import { createdTask } from './task-news.ts';
@@ -148,15 +147,13 @@ test('a task whose id is longer than 1 KiB is not kept, and its server is said t
 
 test('a task knows whether the session it runs in ends with the process', () => {
   const bench = new GatewayBench(OFFERS);
-  const calls = new TaskCalls(dispatchTo(bench.upstreams));
   const table = new TaskTable({ clock: bench.clock, random: systemRandom, records: NO_RECORDS });
   const names = new TaskNames(new TaskIds(new Sealer(Buffer.alloc(32, 1))), table);
-  const deps = { clock: bench.clock, random: systemRandom, table, names, calls, begun: () => {} };
   const created = createdTask(result('1', '{"task":{"taskId":"t-1","status":"working","ttl":1}}', 'stateful'))!;
   for (const passing of [true, false]) {
     const exchange = bench.exchange('tools/call', '{}', { client: client('stateful', { passing }) });
     const target = new Target(exchange.client.principal, 'jobs', 'tool', exchange.request, null);
     const call = { target, exchange, endpoint: MCP, wraps: false };
-    assert.equal(new TaskCreation(deps).unlisted(call, 'stateful', created).passing === true, passing);
+    assert.equal(newTask(call, 'stateful', created, names).passing === true, passing);
   }
 });

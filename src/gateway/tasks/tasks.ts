@@ -20,10 +20,7 @@ import { sees } from '../policy/access.ts';
 import type { SharedListens } from '../subscriptions/shared-listens.ts';
 import type { Target } from '../target.ts';
 import { offersTasks } from './offers-tasks.ts';
-import { OnBehalf } from './on-behalf.ts';
 import { ResultStreams } from './result-streams.ts';
-import { StatefulRequests } from './stateful-requests.ts';
-import { StatelessRequests } from './stateless-requests.ts';
 import { isSettled, missingExtension, statefulView } from './task-answers.ts';
 import { starterOf, TaskCalls } from './task-calls.ts';
 import { TaskCreation, type ToolCall } from './task-creation.ts';
@@ -35,6 +32,7 @@ import { TaskListens } from './task-listens.ts';
 import { TaskNames, unknown } from './task-names.ts';
 import { heardTask } from './task-news.ts';
 import { TaskPolling } from './task-polling.ts';
+import { TaskRequests } from './task-requests.ts';
 import { TaskTable } from './task-table.ts';
 
 export interface TasksDeps {
@@ -66,9 +64,7 @@ export class Tasks {
   readonly #polling: TaskPolling;
   readonly #following: TaskFollowing;
   readonly #creation: TaskCreation;
-  readonly #onBehalf: OnBehalf;
-  readonly #stateful: StatefulRequests;
-  readonly #stateless: StatelessRequests;
+  readonly #requests: TaskRequests;
 
   constructor(deps: TasksDeps) {
     const { dispatch, sharedListens, clock, random, ids, records, maxTimeoutMs } = deps;
@@ -79,18 +75,15 @@ export class Tasks {
     const inputs = new TaskInputs(calls, random);
     const streams = new ResultStreams({ dispatch, clock, random, table });
     const polling = new TaskPolling({ clock, random, table, calls, inputs });
-    const begun = (record: TaskRecord, { exchange }: ToolCall) =>
-      this.#following.follow(record, exchange.client.principal);
     this.#deps = deps;
     this.#table = table;
     this.#names = names;
     this.#streams = streams;
     this.#polling = polling;
-    this.#following = new TaskFollowing({ sharedListens, clock, table });
-    this.#creation = new TaskCreation({ clock, random, table, names, calls, begun });
-    this.#onBehalf = new OnBehalf({ clock, calls, creation: this.#creation, polling, maxTimeoutMs });
-    this.#stateful = new StatefulRequests({ clock, table, names, calls, polling });
-    this.#stateless = new StatelessRequests({ table, names, calls, streams });
+    const following = new TaskFollowing({ sharedListens, clock, table });
+    this.#following = following;
+    this.#creation = new TaskCreation({ clock, random, table, names, calls, polling, following, maxTimeoutMs });
+    this.#requests = new TaskRequests({ clock, table, names, calls, streams, polling });
     this.listens = new TaskListens({ table, names, streams });
     table.changed = (record, before) => this.#changed(record, before);
     table.ended = (record) => this.#ended(record);
@@ -107,7 +100,7 @@ export class Tasks {
       const wanted = asksForTask(exchange.request);
       if (era === 'stateful') {
         if (wanted) return this.#creation.relay(call);
-        return required ? this.#onBehalf.atStateful(call) : dispatch.call(target, request, exchange);
+        return required ? this.#creation.awaitAtStateful(call) : dispatch.call(target, request, exchange);
       }
       return wanted ? this.#creation.atStateless(call) : this.#unlessMissed(call);
     }
@@ -116,7 +109,7 @@ export class Tasks {
       return takes ? this.#creation.relay(call) : dispatch.call(target, request, exchange);
     }
     if (!required) return dispatch.call(target, request, exchange);
-    return takes ? this.#creation.atStateful(call) : this.#onBehalf.atStateful(call);
+    return takes ? this.#creation.atStateful(call) : this.#creation.awaitAtStateful(call);
   }
 
   /** `tasks/get`, `tasks/result`, `tasks/update`, `tasks/cancel` and `tasks/list`. */
@@ -155,8 +148,9 @@ export class Tasks {
     }
     this.#following.follow(record, client.principal);
     const asked = { record, exchange, endpoint, taskId };
-    if (request.era === 'stateless') return this.#stateless.run(asked);
-    return this.#stateful.run(asked).then((outcome) => this.#keepAnswer(outcome, record, client.principal));
+    const outcome = this.#requests.run(asked);
+    if (request.era === 'stateless') return outcome;
+    return outcome.then((ended) => this.#keepAnswer(ended, record, client.principal));
   }
 
   /** A stateful server reported a task. What its own session gets of that is not decided here. */
@@ -203,8 +197,8 @@ export class Tasks {
     const { target, exchange } = call;
     const outcome = await this.#deps.dispatch.call(target, target.request, exchange);
     if (outcome.kind === 'failure' || exchange.cancelled !== null) return outcome;
-    if (missesTasks(outcome.message)) return this.#onBehalf.atStateless(call);
-    return this.#onBehalf.ended(call, outcome);
+    if (missesTasks(outcome.message)) return this.#creation.awaitAtStateless(call);
+    return this.#creation.awaitEnd(call, outcome);
   }
 
   /** A process of this machine takes its tasks along when it ends: their answers are fetched while it is there. */

@@ -1,0 +1,180 @@
+import type { Clock } from '../../model/clock.ts';
+import type { Endpoint, Exchange } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
+import { answer, failure, type Outcome } from '../../model/outcome.ts';
+import type { TaskRecord } from '../../model/ports.ts';
+import { isTerminal } from '../../model/task-status.ts';
+import { bodyField } from '../../protocol/body.ts';
+import { result } from '../../protocol/compose.ts';
+import { decodeString, entries } from '../../protocol/fields.ts';
+import { type NamedParam, withParam } from '../params.ts';
+import type { ResultStreams } from './result-streams.ts';
+import { awaitsStream, finalOutcome, isSettled, statefulView, statelessView, withMeta } from './task-answers.ts';
+import type { TaskCalls } from './task-calls.ts';
+import type { TaskNames } from './task-names.ts';
+import { endedBy, heardTask } from './task-news.ts';
+import { cancelled, type TaskPolling } from './task-polling.ts';
+import type { TaskTable } from './task-table.ts';
+
+/** A client that still wants its answer after so long asks again; a task without an end is not waited for without one. */
+const MAX_WAIT_MS = 24 * 60 * 60_000;
+
+export interface TaskRequestsDeps {
+  readonly clock: Clock;
+  readonly table: TaskTable;
+  readonly names: TaskNames;
+  readonly calls: TaskCalls;
+  readonly streams: ResultStreams;
+  readonly polling: TaskPolling;
+}
+
+/** One request about a task that was found. */
+export interface TaskRequest {
+  readonly record: TaskRecord;
+  readonly exchange: Exchange;
+  readonly endpoint: Endpoint;
+  readonly taskId: NamedParam;
+}
+
+/**
+ * Requests about tasks, of 2025-11-25 and of the extension of 2026-07-28. A server of the client's era gets the request
+ * itself, one of the other era is asked in its own words; what is settled is answered from the table.
+ */
+export class TaskRequests {
+  readonly #deps: TaskRequestsDeps;
+
+  constructor(deps: TaskRequestsDeps) {
+    this.#deps = deps;
+  }
+
+  async run(asked: TaskRequest): Promise<Outcome> {
+    const { record, exchange } = asked;
+    const { method, era } = exchange.request;
+    const relayed = record.era === era;
+    if (method === 'tasks/get') {
+      if (isSettled(record)) return this.#view(asked, record);
+      return relayed ? this.#relay(asked) : this.#get(asked);
+    }
+    if (method === 'tasks/cancel') {
+      if (era === 'stateful' && isTerminal(record.status)) return alreadyEnded(record);
+      return relayed ? this.#relay(asked) : this.#cancel(asked);
+    }
+    if (method === 'tasks/result' && era === 'stateful') return this.#result(asked);
+    if (method === 'tasks/update' && era === 'stateless') return relayed ? this.#relay(asked) : this.#update(asked);
+    return failure(new GatewayError('METHOD_NOT_FOUND', `Method not found: ${method}`));
+  }
+
+  /** A stateful server's questions and answer, which come on a stream of ours, are put into a stateless client's view. */
+  async #get(asked: TaskRequest): Promise<Outcome> {
+    const { exchange } = asked;
+    const { table, streams, polling } = this.#deps;
+    const outcome = await polling.poll(asked.record, exchange);
+    const heard = outcome.kind === 'answer' ? heardTask(outcome.message) : null;
+    if (outcome.kind === 'failure' || heard === null) return outcome;
+    let record = table.update(asked.record, heard.news);
+    if (record.era === 'stateful' && awaitsStream(record))
+      record = await streams.heard(record, exchange.client.principal);
+    return this.#view(asked, record, outcome.message);
+  }
+
+  /** Blocks till the task has ended, up to a day, however long a single request to the server may take. */
+  async #result(asked: TaskRequest): Promise<Outcome> {
+    const { exchange, taskId } = asked;
+    const { clock, table, polling } = this.#deps;
+    const until = clock.now() + MAX_WAIT_MS;
+    let { record } = asked;
+    if (record.era === 'stateless' && !isSettled(record)) {
+      return polling.wait({ record, exchange, related: taskId.value, until });
+    }
+    for (;;) {
+      if (isSettled(record)) return finalOutcome(record, taskId.value);
+      const outcome = await this.#relay({ ...asked, record });
+      const overdue = outcome.kind === 'failure' && outcome.error.code === 'TIMEOUT';
+      if (!overdue || clock.now() >= until) return outcome;
+      if (exchange.cancelled !== null) return cancelled(record, exchange.cancelled);
+      const now = table.get(record.key);
+      if (now === null) return outcome;
+      record = now;
+    }
+  }
+
+  /** Answers to requests that are not open are ignored, without an error (SEP-2663 §Task Update Requests). */
+  #update({ record, exchange }: TaskRequest): Outcome {
+    const { bytes } = exchange.request;
+    const responses = bodyField(exchange.request, 'inputResponses');
+    if (responses === null || bytes[responses.start] !== 0x7b) {
+      return failure(new GatewayError('INVALID_PARAMS', 'params.inputResponses must be an object'));
+    }
+    const stream = this.#deps.streams.of(record);
+    for (const { keyStart, keyEnd, valueStart, valueEnd } of entries(bytes, responses.start, responses.end)) {
+      const key = decodeString(bytes, keyStart, keyEnd);
+      if (key !== null) stream?.answer(key, Buffer.from(bytes.subarray(valueStart, valueEnd)));
+    }
+    return acknowledged();
+  }
+
+  /** At a server of the other era. The extension has no answer but an acknowledgement, also of a task that has ended. */
+  async #cancel(asked: TaskRequest): Promise<Outcome> {
+    const { record, exchange } = asked;
+    const { table, streams, polling, calls } = this.#deps;
+    const { principal } = exchange.client;
+    if (exchange.request.era === 'stateless') {
+      if (isTerminal(record.status)) return acknowledged();
+      const outcome = await calls.own(record, principal, 'tasks/cancel');
+      if (outcome.kind === 'failure') return outcome;
+      const heard = heardTask(outcome.message);
+      if (heard !== null) {
+        table.update(record, heard.news);
+        streams.close(record, 'the task was cancelled');
+      }
+      return acknowledged();
+    }
+    // The extension's server acknowledges whatever it is asked: whether there is still something to cancel is asked before.
+    const outcome = await polling.poll(record, exchange);
+    const heard = outcome.kind === 'answer' ? heardTask(outcome.message) : null;
+    if (outcome.kind === 'failure' || heard === null) return outcome;
+    const now = table.update(record, heard.news);
+    if (isTerminal(now.status)) return alreadyEnded(now);
+    const ended = await calls.own(record, principal, 'tasks/cancel');
+    if (ended.kind === 'failure' || ended.message.kind === 'error') return ended;
+    // From here on it is cancelled for its client, whatever its server still makes of it (§Task Cancellation).
+    return this.#view(asked, table.update(now, { status: 'cancelled' }));
+  }
+
+  async #relay({ record, exchange, endpoint, taskId }: TaskRequest): Promise<Outcome> {
+    const { table, names, calls } = this.#deps;
+    const { request, client } = exchange;
+    const { server } = record;
+    const mappings = names.mappings(server, client.principal, endpoint);
+    const outcome = await calls.relay(record, exchange, withParam(request, taskId, record.taskId), mappings);
+    if (outcome.kind === 'failure') return outcome;
+    const { message } = outcome;
+    if (request.method === 'tasks/result') {
+      const now = table.get(record.key) ?? record;
+      if (message.kind === 'result' || isTerminal(now.status)) table.update(now, endedBy(now, message));
+    } else {
+      const heard = heardTask(message);
+      if (heard !== null) table.update(record, heard.news);
+    }
+    return answer(names.outward(message, server, client.principal, endpoint));
+  }
+
+  /** `from`: the server's answer that it was made from. */
+  #view({ taskId, exchange }: TaskRequest, record: TaskRecord, from: Message | null = null): Outcome {
+    const { era } = exchange.request;
+    const view =
+      era === 'stateful'
+        ? statefulView(record, taskId.value)
+        : statelessView(record, taskId.value, this.#deps.streams.of(record)?.questions ?? null, 'complete');
+    return answer(result('0', from === null ? view : withMeta(view, from), era));
+  }
+}
+
+function acknowledged(): Outcome {
+  return answer(result('0', '{"resultType":"complete"}', 'stateless'));
+}
+
+function alreadyEnded({ status }: TaskRecord): Outcome {
+  return failure(new GatewayError('INVALID_PARAMS', `Cannot cancel task: already in terminal status '${status}'`));
+}
