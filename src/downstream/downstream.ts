@@ -1,4 +1,4 @@
-import { StateSealer } from '../gateway/state-sealer.ts';
+import { StateSealer } from '../gateway/sealer.ts';
 import type { RequestContext } from '../http/listener/request-context.ts';
 import type { RouteTable } from '../http/listener/route-table.ts';
 import { type ClientProfile, mayUse, type Principal } from '../model/client-profile.ts';

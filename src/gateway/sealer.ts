@@ -1,8 +1,13 @@
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync } from 'node:crypto';
+import type { Clock } from '../model/clock.ts';
+import type { Random } from '../model/random.ts';
 import type { Sealing } from '../model/sealing.ts';
 
 const NONCE = 12;
 const TAG = 16;
+const KEY_ID = 4;
+/** How long a key seals; for as long again it still opens. */
+const ROTATION_MS = 24 * 60 * 60_000;
 
 /**
  * Seals small texts that travel through clients (proto:S3): AES-256-GCM, bound to a context, so that what was
@@ -14,36 +19,101 @@ export class Sealer implements Sealing {
   readonly #nonces: Buffer;
 
   constructor(key: Buffer) {
-    this.#encryption = Buffer.from(hkdfSync('sha256', key, '', 'trunkline seal', 32));
-    this.#nonces = Buffer.from(hkdfSync('sha256', key, '', 'trunkline nonce', 32));
+    this.#encryption = derived(key, 'trunkline seal');
+    this.#nonces = derived(key, 'trunkline nonce');
   }
 
   seal(context: string, text: string): string {
     const aad = Buffer.from(context);
-    const plain = Buffer.from(text);
-    const nonce = createHmac('sha256', this.#nonces)
-      .update(`${aad.length}\0`)
-      .update(aad)
-      .update(plain)
-      .digest()
-      .subarray(0, NONCE);
-    const cipher = createCipheriv('aes-256-gcm', this.#encryption, nonce).setAAD(aad);
-    return Buffer.concat([nonce, cipher.update(plain), cipher.final(), cipher.getAuthTag()]).toString('base64url');
+    const hmac = createHmac('sha256', this.#nonces).update(`${aad.length}\0`).update(aad).update(text);
+    const nonce = hmac.digest().subarray(0, NONCE);
+    return Buffer.concat([nonce, ...encrypted(this.#encryption, nonce, aad, text)]).toString('base64url');
   }
 
-  /** null for whatever was not sealed with this key for this context. */
+  /** null for what was not sealed with this key for this context. */
   open(context: string, sealed: string): string | null {
-    const bytes = Buffer.from(sealed, 'base64url');
-    if (bytes.length < NONCE + TAG || bytes.toString('base64url') !== sealed) return null;
-    const end = bytes.length - TAG;
-    const decipher = createDecipheriv('aes-256-gcm', this.#encryption, bytes.subarray(0, NONCE), {
-      authTagLength: TAG,
-    });
-    decipher.setAAD(Buffer.from(context)).setAuthTag(bytes.subarray(end));
-    try {
-      return Buffer.concat([decipher.update(bytes.subarray(NONCE, end)), decipher.final()]).toString();
-    } catch {
-      return null;
+    const bytes = bytesOf(sealed, NONCE + TAG);
+    return bytes === null ? null : decrypted(this.#encryption, bytes, Buffer.from(context));
+  }
+}
+
+/** `key`: 32 random bytes of this installation. */
+export interface StateSealerDeps {
+  readonly key: Buffer;
+  readonly clock: Pick<Clock, 'wall'>;
+  readonly random: Random;
+}
+
+/**
+ * Seals state that a client carries and brings back (proto:S3): as above, under a random nonce and a key that rotates by the
+ * calendar. Each key is derived from the installation's and its number, which is in front of the seal, and opens for as long
+ * again as it sealed: a restart loses no key, and every sealed state ends by itself.
+ */
+export class StateSealer implements Sealing {
+  readonly #deps: StateSealerDeps;
+  readonly #keys = new Map<number, Buffer>();
+
+  constructor(deps: StateSealerDeps) {
+    this.#deps = deps;
+  }
+
+  seal(context: string, text: string): string {
+    const head = Buffer.alloc(KEY_ID);
+    const number = this.#current();
+    head.writeUInt32BE(number);
+    const nonce = Buffer.from(this.#deps.random.hex(NONCE), 'hex');
+    const aad = Buffer.concat([head, Buffer.from(context)]);
+    return Buffer.concat([head, nonce, ...encrypted(this.#key(number), nonce, aad, text)]).toString('base64url');
+  }
+
+  /** null for what was not sealed for this context, or under a key that is too old. */
+  open(context: string, sealed: string): string | null {
+    const bytes = bytesOf(sealed, KEY_ID + NONCE + TAG);
+    const number = bytes?.readUInt32BE() ?? 0;
+    const age = this.#current() - number;
+    if (bytes === null || (age !== 0 && age !== 1)) return null;
+    const aad = Buffer.concat([bytes.subarray(0, KEY_ID), Buffer.from(context)]);
+    return decrypted(this.#key(number), bytes.subarray(KEY_ID), aad);
+  }
+
+  #current(): number {
+    return Math.floor(this.#deps.clock.wall() / ROTATION_MS);
+  }
+
+  #key(number: number): Buffer {
+    let key = this.#keys.get(number);
+    if (key === undefined) {
+      key = derived(this.#deps.key, `trunkline state ${number}`);
+      for (const old of this.#keys.keys()) if (old < number - 1) this.#keys.delete(old);
+      this.#keys.set(number, key);
     }
+    return key;
+  }
+}
+
+function derived(key: Buffer, purpose: string): Buffer {
+  return Buffer.from(hkdfSync('sha256', key, '', purpose, 32));
+}
+
+/** Base64 has several spellings of the same bytes; only ours is taken. */
+function bytesOf(sealed: string, least: number): Buffer | null {
+  const bytes = Buffer.from(sealed, 'base64url');
+  return bytes.length >= least && bytes.toString('base64url') === sealed ? bytes : null;
+}
+
+function encrypted(key: Buffer, nonce: Buffer, aad: Buffer, text: string): readonly Buffer[] {
+  const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(aad);
+  return [cipher.update(text), cipher.final(), cipher.getAuthTag()];
+}
+
+/** `sealed`: nonce, text and tag. */
+function decrypted(key: Buffer, sealed: Buffer, aad: Buffer): string | null {
+  const end = sealed.length - TAG;
+  const decipher = createDecipheriv('aes-256-gcm', key, sealed.subarray(0, NONCE), { authTagLength: TAG });
+  decipher.setAAD(aad).setAuthTag(sealed.subarray(end));
+  try {
+    return Buffer.concat([decipher.update(sealed.subarray(NONCE, end)), decipher.final()]).toString();
+  } catch {
+    return null;
   }
 }

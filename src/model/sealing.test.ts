@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../test/support/fake-clock.ts';
-import { Sealer } from '../gateway/sealer.ts';
-import { StateSealer } from '../gateway/state-sealer.ts';
+import { Sealer, StateSealer } from '../gateway/sealer.ts';
 import { systemRandom } from './random.ts';
 import { sealingOf } from './sealing.ts';
 

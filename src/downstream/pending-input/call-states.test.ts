@@ -4,7 +4,7 @@ import { AskingRig, askedIn, DECLARED, form, KEY, retry } from '../../../test/su
 import { DownstreamRig, stateless } from '../../../test/support/downstream-rig.ts';
 import { settled } from '../../../test/support/fake-clock.ts';
 import type { Reply } from '../../../test/support/raw-http.ts';
-import { StateSealer } from '../../gateway/state-sealer.ts';
+import { StateSealer } from '../../gateway/sealer.ts';
 import { answer } from '../../model/outcome.ts';
 import { systemRandom } from '../../model/random.ts';
 import { errorAnswer, request, result } from '../../protocol/compose.ts';

@@ -4,7 +4,7 @@ import { AskingRig, askedIn, DECLARED, KEY, PAGE, retry } from '../../../test/su
 import { DownstreamRig, stateless } from '../../../test/support/downstream-rig.ts';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import { agent, client, MCP } from '../../../test/support/gateway-bench.ts';
-import { StateSealer } from '../../gateway/state-sealer.ts';
+import { StateSealer } from '../../gateway/sealer.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { answer, type Outcome } from '../../model/outcome.ts';
 import { systemRandom } from '../../model/random.ts';

@@ -8,7 +8,7 @@ import { answer, type Outcome } from '../../model/outcome.ts';
 import { systemRandom } from '../../model/random.ts';
 import { request, result } from '../../protocol/compose.ts';
 import { Policies } from '../policy/policies.ts';
-import { StateSealer } from '../state-sealer.ts';
+import { StateSealer } from '../sealer.ts';
 import { Dispatch } from './dispatch.ts';
 import { InputStates } from './input-states.ts';
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../test/support/fake-clock.ts';
 import { systemRandom } from '../model/random.ts';
-import { StateSealer } from './state-sealer.ts';
+import { StateSealer } from './sealer.ts';
 
 const DAY = 24 * 60 * 60_000;
 const KEY = Buffer.alloc(32, 1);
