@@ -68,6 +68,20 @@ export class ListenRelays {
     return { uris: honoured.flatMap(({ uris }) => uris), taskIds: [...tasks.here, ...relayed] };
   }
 
+  /** The first refusal of the resources that are named. */
+  async refusal(
+    { exchange, endpoint }: Listen,
+    { uris }: ListenFilter,
+    resolver: Resolver,
+  ): Promise<GatewayError | null> {
+    for (const uri of uris) {
+      const found = await resolver.resource(exchange, endpoint, uri);
+      const refused = found instanceof Target ? await this.#deps.dispatch.admit(found, exchange) : found;
+      if (refused instanceof GatewayError) return refused;
+    }
+    return null;
+  }
+
   async #shares(
     listen: Listen,
     filter: ListenFilter,

@@ -12,7 +12,7 @@ import { type ListChange, methodsDue } from './lists/list-changes.ts';
 import type { Resolver } from './resolve/resolver.ts';
 import { Listen } from './subscriptions/listen.ts';
 import { LIST_FLAGS, type ListenFilter, listenFilter } from './subscriptions/listen-filter.ts';
-import type { ListenMirror } from './subscriptions/listen-mirror.ts';
+import { type ListenMirrorDeps, mirrorListen } from './subscriptions/listen-mirror.ts';
 import { missingExtension } from './tasks/task-answers.ts';
 
 /** Resources and tasks one listen may name, and all of one principal. How many listens there may be is the edges' matter. */
@@ -25,7 +25,7 @@ export interface ListensDeps {
   readonly upstreams: KnownServers;
   readonly catalogs: Catalogs;
   readonly relays: ListenRelays;
-  readonly mirror: ListenMirror;
+  readonly mirror: ListenMirrorDeps;
 }
 
 interface Usage {
@@ -71,7 +71,7 @@ export class Listens {
     this.#open.add(listen);
     listen.onEnd(() => this.#forget(listen, filter));
     if (this.#draining) listen.complete();
-    else if (mirrored) this.#deps.mirror.open(listen, endpoint.server, filter);
+    else if (mirrored) await this.#mirror(listen, filter, resolver);
     else void this.#start(listen, filter, flags, resolver);
     return listen.ended;
   }
@@ -108,6 +108,13 @@ export class Listens {
     return upstreams.knownCatalog(server, client) ?? upstreams.catalog(server, client, CATALOG_WAIT_MS);
   }
 
+  /** The server gets the filter as it is, once the policies have let its resources through. */
+  async #mirror(listen: Listen, filter: ListenFilter, resolver: Resolver): Promise<void> {
+    const refused = await this.#deps.relays.refusal(listen, filter, resolver);
+    if (refused === null) mirrorListen(this.#deps.mirror, listen, listen.endpoint.server, filter);
+    else listen.endWith(failure(refused));
+  }
+
   async #start(listen: Listen, filter: ListenFilter, flags: readonly string[], resolver: Resolver): Promise<void> {
     const honoured: Record<string, unknown> = Object.fromEntries(flags.map((flag) => [flag, true]));
     try {
@@ -115,7 +122,7 @@ export class Listens {
       if (filter.uris.length > 0 && relayed.uris.length > 0) honoured['resourceSubscriptions'] = relayed.uris;
       if (filter.taskIds.length > 0 && relayed.taskIds.length > 0) honoured['taskIds'] = relayed.taskIds;
     } catch (cause) {
-      listen.end(failure(new GatewayError('INTERNAL', 'Internal error', { cause })));
+      listen.endWith(failure(new GatewayError('INTERNAL', 'Internal error', { cause })));
     }
     listen.acknowledge(JSON.stringify(honoured));
   }

@@ -29,7 +29,6 @@ import { LogLevels } from './resolve/log-levels.ts';
 import { SingleServer } from './resolve/single-server.ts';
 import { Sealer, StateSealer } from './sealer.ts';
 import { ServerEvents } from './server-events.ts';
-import { ListenMirror } from './subscriptions/listen-mirror.ts';
 import { ResourceWatches } from './subscriptions/resource-watches.ts';
 import { SharedListens } from './subscriptions/shared-listens.ts';
 import { Subscriptions, type SubscriptionsElsewhere } from './subscriptions/subscriptions.ts';
@@ -135,7 +134,7 @@ export function assemble(
     },
   });
   const relays = new ListenRelays({ upstreams, dispatch, watches, sharedListens, tasks: ids, listened: tasks.listens });
-  const listens = new Listens({ upstreams, catalogs, relays, mirror: new ListenMirror(dispatch, clock, missed) });
+  const listens = new Listens({ upstreams, catalogs, relays, mirror: { dispatch, clock, missed } });
   const announcer = new Announcer({ upstreams, clock, streams, catalogs, sessions, listens });
   const aggregate = new Aggregate({
     upstreams,

@@ -5,45 +5,35 @@ import { notification } from '../../protocol/compose.ts';
 import type { Dispatch } from '../dispatch/dispatch.ts';
 import type { Listen } from './listen.ts';
 import { LIST_FLAGS, type ListenFilter } from './listen-filter.ts';
-import { ServerListen } from './server-listen.ts';
+import { openListen } from './server-listen.ts';
 
 /** How long a server gets to acknowledge before the gateway acknowledges what the client asked for. */
 const ACK_WAIT_MS = 2_000;
+
+export interface ListenMirrorDeps {
+  readonly dispatch: Dispatch;
+  readonly clock: Clock;
+  /** Notifications of a server about its lists and resources may have been lost. */
+  readonly missed: (server: string) => void;
+}
 
 /**
  * A listen on the endpoint of one stateless server that asks for something only the server can make sense of: passed
  * through by itself and as it stands, filter, acknowledgement and notifications are the server's. The client's stream outlives
  * a break of the server's, which is opened again; what may have been missed meanwhile is told as changed lists.
  */
-export class ListenMirror {
-  readonly #dispatch: Dispatch;
-  readonly #clock: Clock;
-  readonly #missed: (server: string) => void;
-
-  /** `missed`: notifications of a server about its lists and resources may have been lost. */
-  constructor(dispatch: Dispatch, clock: Clock, missed: (server: string) => void) {
-    this.#dispatch = dispatch;
-    this.#clock = clock;
-    this.#missed = missed;
-  }
-
-  open(listen: Listen, server: string, filter: ListenFilter): void {
-    const asked = JSON.stringify(Object.fromEntries(filter.flags.map((flag) => [flag, true])));
-    listen.onEnd(this.#clock.after(ACK_WAIT_MS, () => listen.acknowledge(asked)));
-    const deps = { dispatch: this.#dispatch, clock: this.#clock };
-    new ServerListen(deps, listen, server, listen.exchange.request, {
-      acknowledged: (message) => {
-        if (!listen.acknowledged) {
-          listen.acknowledgeWith(message);
-          return;
-        }
-        this.#missed(server);
-        for (const method of acknowledgedLists(message, filter)) listen.send(notification(method, null, 'stateless'));
-      },
-      received: (message) => listen.send(message),
-      answered: (outcome) => listen.end(outcome),
-    });
-  }
+export function mirrorListen(deps: ListenMirrorDeps, listen: Listen, server: string, filter: ListenFilter): void {
+  const asked = JSON.stringify(Object.fromEntries(filter.flags.map((flag) => [flag, true])));
+  listen.onEnd(deps.clock.after(ACK_WAIT_MS, () => listen.acknowledge(asked)));
+  openListen(deps, listen, server, listen.exchange.request, {
+    acknowledged: (message) => {
+      if (!listen.acknowledged) return listen.acknowledgeWith(message);
+      deps.missed(server);
+      for (const method of acknowledgedLists(message, filter)) listen.send(notification(method, null, 'stateless'));
+    },
+    received: (message) => listen.send(message),
+    answered: (outcome) => listen.endWith(outcome),
+  });
 }
 
 function acknowledgedLists(message: Message, filter: ListenFilter): string[] {

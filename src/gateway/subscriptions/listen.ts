@@ -1,4 +1,5 @@
 import type { Catalog } from '../../catalog/catalog.ts';
+import { parseObject } from '../../catalog/catalog-member.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
@@ -11,16 +12,20 @@ import { spliceMessage, withBody } from '../../protocol/splice.ts';
 import type { Recipient } from '../lists/list-changes.ts';
 import { ownAnswer } from '../own-results.ts';
 import { sees } from '../policy/access.ts';
-import { EarlyNotifications } from './early-notifications.ts';
+import { LIST_FLAGS } from './listen-filter.ts';
 import type { Watcher } from './resource-watches.ts';
-import type { ListenOwner } from './server-listen.ts';
+import { ListenOwner } from './server-listen.ts';
+import { honouredBy } from './wanted.ts';
+
+const MAX_COUNT = 256;
+const MAX_BYTES = 256 * 1024;
 
 /**
  * One open `subscriptions/listen` of a stateless client. Everything sent on it carries the request's id as
  * subscription id (2026-07-28 basic/patterns/subscriptions); what arrives before the acknowledgement is held until
  * that is out, because it must come first. Ends exactly once: by the client, or gracefully by us.
  */
-export class Listen implements Recipient, ListenOwner, Watcher {
+export class Listen extends ListenOwner implements Recipient, Watcher {
   readonly exchange: Exchange;
   readonly endpoint: Endpoint;
   announced: Catalog | null;
@@ -31,11 +36,10 @@ export class Listen implements Recipient, ListenOwner, Watcher {
   readonly ended: Promise<Outcome>;
   #end!: (outcome: Outcome) => void;
   #early: EarlyNotifications | null = new EarlyNotifications();
-  #open = true;
-  readonly #cleanUp: (() => void)[] = [];
   readonly #id: string;
 
   constructor(exchange: Exchange, endpoint: Endpoint, methods: ReadonlySet<string>, announced: Catalog | null) {
+    super();
     this.exchange = exchange;
     this.endpoint = endpoint;
     this.methods = methods;
@@ -44,7 +48,7 @@ export class Listen implements Recipient, ListenOwner, Watcher {
     this.ended = new Promise((resolve) => {
       this.#end = resolve;
     });
-    exchange.onCancel = (reason) => this.end(failure(new GatewayError('CANCELLED', reason)));
+    exchange.onCancel = (reason) => this.endWith(failure(new GatewayError('CANCELLED', reason)));
     if (exchange.cancelled !== null) exchange.onCancel(exchange.cancelled);
   }
 
@@ -56,16 +60,6 @@ export class Listen implements Recipient, ListenOwner, Watcher {
     return this.exchange.client;
   }
 
-  get open(): boolean {
-    return this.#open;
-  }
-
-  /** Runs when the listen ends, at once if it has. */
-  onEnd(cleanUp: () => void): void {
-    if (this.#open) this.#cleanUp.push(cleanUp);
-    else cleanUp();
-  }
-
   /** Says what is honoured; after that notifications flow. `filter` is the JSON of the honoured filter. */
   acknowledge(filter: string): void {
     const params = `{"notifications":${filter}}`;
@@ -74,7 +68,7 @@ export class Listen implements Recipient, ListenOwner, Watcher {
 
   acknowledgeWith(acknowledgement: Message): void {
     const early = this.#early;
-    if (!this.#open || early === null) return;
+    if (!this.open || early === null) return;
     this.#early = null;
     this.#emit(acknowledgement);
     for (const message of early.after(acknowledgement)) this.#emit(message);
@@ -86,7 +80,7 @@ export class Listen implements Recipient, ListenOwner, Watcher {
 
   /** Sends a notification, whatever its era, under this subscription's id. */
   send(message: Message): void {
-    if (!this.#open) return;
+    if (!this.open) return;
     if (this.#early === null) this.#emit(message);
     else this.#early.add(message);
   }
@@ -98,20 +92,54 @@ export class Listen implements Recipient, ListenOwner, Watcher {
 
   /** The graceful end (§Graceful Closure). */
   complete(): void {
-    this.end(ownAnswer('stateless', `"_meta":{"${SUBSCRIPTION_ID_KEY}":${this.#id}}`));
+    this.endWith(ownAnswer('stateless', `"_meta":{"${SUBSCRIPTION_ID_KEY}":${this.#id}}`));
   }
 
-  end(outcome: Outcome): void {
-    if (!this.#open) return;
-    this.#open = false;
+  endWith(outcome: Outcome): void {
+    if (!this.open) return;
     this.exchange.onCancel = null;
-    for (const cleanUp of this.#cleanUp) cleanUp();
+    this.end();
     this.#end(outcome);
   }
 
   #emit(message: Message): void {
     this.exchange.emit(tagged(message, this.#id));
   }
+}
+
+/**
+ * What came on a listen before its acknowledgement. Where it becomes too much, only that is kept: then everything the
+ * acknowledgement honours may have changed, and is told of once. The states of tasks are not made up; they can be asked.
+ */
+class EarlyNotifications {
+  #held: Message[] | null = [];
+  #bytes = 0;
+
+  add(message: Message): void {
+    if (this.#held === null) return;
+    this.#bytes += message.bytes.length;
+    if (this.#held.length >= MAX_COUNT || this.#bytes > MAX_BYTES) this.#held = null;
+    else this.#held.push(message);
+  }
+
+  /** What is to be sent after this acknowledgement. */
+  after(acknowledgement: Message): readonly Message[] {
+    return this.#held ?? allOf(acknowledgement);
+  }
+}
+
+function allOf(acknowledgement: Message): Message[] {
+  const honoured = parseObject(acknowledgement.body.toString())?.['notifications'] as
+    | Record<string, unknown>
+    | undefined;
+  const all: Message[] = [];
+  for (const [flag, method] of LIST_FLAGS) {
+    if (honoured?.[flag] === true) all.push(notification(method, null, 'stateless'));
+  }
+  for (const uri of honouredBy(acknowledgement).uris) {
+    all.push(notification('notifications/resources/updated', JSON.stringify({ uri }), 'stateless'));
+  }
+  return all;
 }
 
 /** The id's lexeme as text: it goes into JSON that is encoded anew. */

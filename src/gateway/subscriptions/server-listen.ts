@@ -8,13 +8,27 @@ import { OwnExchange } from '../own-exchange.ts';
 const REOPEN_MIN_MS = 1_000;
 const REOPEN_MAX_MS = 30_000;
 
-/** The client's stream that it is opened for. */
-export interface ListenOwner {
-  readonly id: string;
-  readonly client: ClientProfile;
-  readonly open: boolean;
+/** What a listen at a server is opened for; the listen lives as long. */
+export abstract class ListenOwner {
+  abstract readonly id: string;
+  abstract readonly client: ClientProfile;
+  #open = true;
+  readonly #cleanUp: (() => void)[] = [];
+
+  get open(): boolean {
+    return this.#open;
+  }
+
   /** Runs when the owner ends, at once if it has. */
-  onEnd(cleanUp: () => void): void;
+  onEnd(cleanUp: () => void): void {
+    if (this.#open) this.#cleanUp.push(cleanUp);
+    else cleanUp();
+  }
+
+  end(): void {
+    this.#open = false;
+    for (const cleanUp of this.#cleanUp.splice(0)) cleanUp();
+  }
 }
 
 export interface ServerListenHandlers {
@@ -27,60 +41,37 @@ export interface ServerListenHandlers {
 }
 
 /**
- * A `subscriptions/listen` of ours at one stateless server, on behalf of a client. It lives as long as its owner:
- * when the stream breaks it is opened again, with growing pauses.
+ * Keeps a `subscriptions/listen` open at one stateless server for as long as its owner lives: when the stream breaks it is
+ * opened again, with growing pauses. `request` has the id of the client's own listen, if there is one, so that what comes
+ * back is tagged with that.
  */
-export class ServerListen {
-  readonly #dispatch: Dispatch;
-  readonly #clock: Clock;
-  readonly #owner: ListenOwner;
-  readonly #server: string;
-  readonly #request: Message;
-  readonly #handlers: ServerListenHandlers;
-  #exchange: OwnExchange | null = null;
-  #disarm: (() => void) | null = null;
-  #pauseMs = REOPEN_MIN_MS;
-
-  /** `request` bears the id of the client's own listen, if it has one, so that what comes back is tagged with that. */
-  constructor(
-    deps: { readonly dispatch: Dispatch; readonly clock: Clock },
-    owner: ListenOwner,
-    server: string,
-    request: Message,
-    handlers: ServerListenHandlers,
-  ) {
-    this.#dispatch = deps.dispatch;
-    this.#clock = deps.clock;
-    this.#owner = owner;
-    this.#server = server;
-    this.#request = request;
-    this.#handlers = handlers;
-    owner.onEnd(() => {
-      this.#disarm?.();
-      this.#exchange?.cancel('the subscription has ended');
+export function openListen(
+  { dispatch, clock }: { readonly dispatch: Dispatch; readonly clock: Clock },
+  owner: ListenOwner,
+  server: string,
+  request: Message,
+  handlers: ServerListenHandlers,
+): void {
+  let exchange: OwnExchange | null = null;
+  let disarm: (() => void) | null = null;
+  let pauseMs = REOPEN_MIN_MS;
+  const open = (): void => {
+    exchange = new OwnExchange(owner.id, request, owner.client, (message) => {
+      if (message.method !== 'notifications/subscriptions/acknowledged') return handlers.received(message);
+      pauseMs = REOPEN_MIN_MS;
+      handlers.acknowledged(message);
     });
-    if (owner.open) this.#open();
-  }
-
-  #open(): void {
-    const { id, client } = this.#owner;
-    this.#exchange = new OwnExchange(id, this.#request, client, (message) => {
-      if (message.method !== 'notifications/subscriptions/acknowledged') {
-        this.#handlers.received(message);
-        return;
-      }
-      this.#pauseMs = REOPEN_MIN_MS;
-      this.#handlers.acknowledged(message);
+    void dispatch.callServer(server, request, exchange).then((outcome) => {
+      exchange = null;
+      if (!owner.open) return;
+      if (outcome.kind === 'answer') return handlers.answered(outcome);
+      disarm = clock.after(pauseMs, open);
+      pauseMs = Math.min(pauseMs * 2, REOPEN_MAX_MS);
     });
-    void this.#dispatch.callServer(this.#server, this.#request, this.#exchange).then((outcome) => {
-      this.#exchange = null;
-      if (!this.#owner.open) return;
-      if (outcome.kind === 'answer') {
-        this.#handlers.answered(outcome);
-        return;
-      }
-      this.#disarm = this.#clock.after(this.#pauseMs, () => this.#open());
-      this.#pauseMs = Math.min(this.#pauseMs * 2, REOPEN_MAX_MS);
-    });
-  }
+  };
+  owner.onEnd(() => {
+    disarm?.();
+    exchange?.cancel('the subscription has ended');
+  });
+  if (owner.open) open();
 }

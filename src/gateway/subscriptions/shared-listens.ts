@@ -1,6 +1,50 @@
-import { SharedListen, type SharedListenDeps, type Subscriber } from './shared-listen.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
+import type { Clock } from '../../model/clock.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
+import { failure, type Outcome } from '../../model/outcome.ts';
+import { bodyString } from '../../protocol/body.ts';
+import { notification, request } from '../../protocol/compose.ts';
+import { LISTEN } from '../../protocol/methods.ts';
+import { withTasksExtension } from '../../protocol/tasks/extension.ts';
+import type { Dispatch } from '../dispatch/dispatch.ts';
+import type { KnownServers } from '../known-servers.ts';
+import { updatedUri } from './exposed-update.ts';
+import { ListenOwner, openListen } from './server-listen.ts';
+import { commonOf, covers, filterOf, honouredBy, isWithin, NOTHING_WANTED, unionOf, type Wanted } from './wanted.ts';
 
-/** The feeds of all stateless servers: one for the clients that share a connection and a principal. */
+/** How long an acknowledgement is waited for before the server is taken at its silence. */
+const ACK_WAIT_MS = 2_000;
+/** How long the old listen goes on beside its successor: what is under way on it still arrives. */
+const OVERLAP_MS = 250;
+/** The delay after which unwanted subscriptions are ended, all at once. */
+const SHRINK_MS = 1_000;
+/** A listen that the server ended is asked for again so much later; ever later where the server holds none for long. */
+const ASK_AGAIN_MS = 2_000;
+const ASK_AGAIN_MAX_MS = 120_000;
+const HELD_LONG_MS = 60_000;
+/** Updates of one overlap that are remembered; beyond that some are sent twice, which is harmless. */
+const MAX_SEEN = 1_000;
+
+/** A client's stream that gets news of a server through the shared listen stream. */
+export interface Subscriber {
+  readonly client: ClientProfile;
+  readonly wanted: Wanted;
+  /** Once: what of it the server honours. With a `refusal` nothing, and the subscriber is out. */
+  settled(honoured: Wanted, refusal: Outcome | null): void;
+  /** Something that concerns it, in the server's words and names. */
+  received(message: Message): void;
+}
+
+export interface SharedListenDeps {
+  readonly upstreams: KnownServers;
+  readonly dispatch: Dispatch;
+  readonly clock: Clock;
+  /** Updates of the server's resources may have been missed. */
+  readonly missed: (server: string) => void;
+}
+
+/** The shared listen streams of all stateless servers: one for the clients that share a connection and a principal. */
 export class SharedListens {
   readonly #deps: SharedListenDeps;
   readonly #sharedListens = new Map<string, SharedListen>();
@@ -26,5 +70,259 @@ export class SharedListens {
 
   close(): void {
     for (const shared of [...this.#sharedListens.values()]) shared.close();
+  }
+}
+
+/**
+ * The gateway's one `subscriptions/listen` at a stateless server for all clients that share a connection to it and a
+ * principal: however many there are, the server holds one subscription (decision 015). It asks for what any of them
+ * wants; each hears what it wanted itself. When that becomes more or less, the new listen is opened and acknowledged
+ * before the old one is closed, so that nothing is missed in between; an update may then be told twice. After a break
+ * every resource is told of as updated, because nobody knows what was missed.
+ */
+class SharedListen {
+  readonly #deps: SharedListenDeps;
+  readonly #server: string;
+  readonly #emptied: () => void;
+  readonly #subscribers = new Set<Subscriber>();
+  /** Subscribers that do not know yet what is honoured. */
+  readonly #waiting = new Set<Subscriber>();
+  #current: UpstreamListen | null = null;
+  #next: UpstreamListen | null = null;
+  #retiring: UpstreamListen | null = null;
+  #oneByOne = false;
+  /** There was a time without any listen since the subscribers learned what is honoured. */
+  #gap = false;
+  #disarm: (() => void) | null = null;
+  #opened = 0;
+  #askAgainMs = ASK_AGAIN_MS;
+  /** When there was no listen last, before the present one. */
+  #heldSince = 0;
+
+  constructor(deps: SharedListenDeps, server: string, emptied: () => void) {
+    this.#deps = deps;
+    this.#server = server;
+    this.#emptied = emptied;
+  }
+
+  join(subscriber: Subscriber): void {
+    this.#subscribers.add(subscriber);
+    const { honoured = null, wanted = NOTHING_WANTED } = this.#current ?? {};
+    if (honoured !== null && covers(wanted, subscriber.wanted)) {
+      subscriber.settled(commonOf(honoured, subscriber.wanted), null);
+      return;
+    }
+    this.#waiting.add(subscriber);
+    this.#refresh();
+  }
+
+  leave(subscriber: Subscriber): void {
+    this.#waiting.delete(subscriber);
+    if (!this.#subscribers.delete(subscriber)) return;
+    if (this.#subscribers.size === 0) this.close();
+    else this.#later(SHRINK_MS);
+  }
+
+  close(): void {
+    this.#disarm?.();
+    this.#disarm = null;
+    for (const listen of [this.#retiring, this.#current, this.#next]) listen?.end();
+    this.#retiring = this.#current = this.#next = null;
+    this.#emptied();
+  }
+
+  #askAgain(): void {
+    this.#later(this.#askAgainMs);
+    this.#askAgainMs = Math.min(2 * this.#askAgainMs, ASK_AGAIN_MAX_MS);
+  }
+
+  #later(delayMs: number): void {
+    this.#disarm ??= this.#deps.clock.after(delayMs, () => {
+      this.#disarm = null;
+      this.#refresh();
+    });
+  }
+
+  /** Opens a listen for what is wanted now, if the present one is for something else. */
+  #refresh(): void {
+    if (this.#next !== null || this.#subscribers.size === 0) return;
+    const wanted = this.#wanted();
+    const current = this.#current;
+    if (current === null || !covers(current.wanted, wanted) || !covers(wanted, current.wanted)) this.#open(wanted);
+  }
+
+  #wanted(): Wanted {
+    if (!this.#oneByOne || this.#waiting.size === 0) return unionOf(this.#wantedBy(this.#subscribers));
+    const settled = this.#subscribers.difference(this.#waiting);
+    const [first] = this.#waiting;
+    return unionOf([...this.#wantedBy(settled), first!.wanted]);
+  }
+
+  *#wantedBy(subscribers: Iterable<Subscriber>): Iterable<Wanted> {
+    for (const { wanted } of subscribers) yield wanted;
+  }
+
+  #open(wanted: Wanted): void {
+    const { clock } = this.#deps;
+    const [newest] = this.#waiting.size > 0 ? this.#waiting : this.#subscribers;
+    // A client that wants task notifications declares that it takes tasks (SEP-2663 §Task Status Notifications).
+    const client = wanted.taskIds.size === 0 ? newest!.client : takingTasks(newest!.client);
+    const listen = new UpstreamListen(`feed:${this.#server}:${++this.#opened}`, client, wanted);
+    this.#next = listen;
+    const params = `{"notifications":${filterOf(wanted)}}`;
+    listen.onEnd(
+      clock.after(ACK_WAIT_MS, () => {
+        listen.honoured ??= wanted;
+        this.#accepted(listen);
+      }),
+    );
+    // Upstream puts it in the server's words, with what this client said of itself.
+    openListen(this.#deps, listen, this.#server, request(LISTEN, '0', params, 'stateful'), {
+      acknowledged: (message) => {
+        const again = listen.honoured !== null;
+        listen.honoured = honouredBy(message);
+        if (again) this.#tellMissed(listen.honoured);
+        else this.#accepted(listen);
+      },
+      received: (message) => this.#received(listen, message),
+      answered: (outcome) => this.#ended(listen, outcome),
+    });
+  }
+
+  /** It takes the place of the one before. */
+  #accepted(listen: UpstreamListen): void {
+    if (listen !== this.#next) return;
+    this.#next = null;
+    if (this.#current !== null) this.#retire(this.#current, listen);
+    else this.#heldSince = this.#deps.clock.now();
+    this.#current = listen;
+    const honoured = listen.honoured!;
+    if (this.#gap) this.#tellMissed(honoured);
+    this.#gap = false;
+    for (const subscriber of this.#waiting) {
+      if (!covers(listen.wanted, subscriber.wanted)) continue;
+      this.#waiting.delete(subscriber);
+      subscriber.settled(commonOf(honoured, subscriber.wanted), null);
+    }
+    if (this.#waiting.size === 0) this.#oneByOne = false;
+    this.#refresh();
+  }
+
+  #retire(old: UpstreamListen, successor: UpstreamListen): void {
+    this.#retiring?.end();
+    this.#retiring = old;
+    successor.overlaps();
+    old.onEnd(
+      this.#deps.clock.after(OVERLAP_MS, () => {
+        successor.alone();
+        old.end();
+        if (this.#retiring === old) this.#retiring = null;
+      }),
+    );
+  }
+
+  /** The server refused it, or ended it. */
+  #ended(listen: UpstreamListen, outcome: Outcome): void {
+    listen.end();
+    if (listen === this.#current) {
+      this.#current = null;
+      this.#gap = true;
+      if (this.#deps.clock.now() - this.#heldSince >= HELD_LONG_MS) this.#askAgainMs = ASK_AGAIN_MS;
+      this.#askAgain();
+    } else if (listen === this.#next) {
+      this.#next = null;
+      this.#refused(listen, outcome);
+    }
+  }
+
+  #refused(listen: UpstreamListen, outcome: Outcome): void {
+    if (this.#waiting.size > 1 && !this.#oneByOne) {
+      // One of them asks for what the server does not give; the others must not go without for that.
+      this.#oneByOne = true;
+      this.#refresh();
+      return;
+    }
+    const refusal = outcome.kind === 'answer' && outcome.message.kind === 'error' ? outcome : failure(notTaken());
+    for (const subscriber of this.#waiting) {
+      if (!covers(listen.wanted, subscriber.wanted)) continue;
+      this.#waiting.delete(subscriber);
+      this.#subscribers.delete(subscriber);
+      subscriber.settled(NOTHING_WANTED, refusal);
+    }
+    if (this.#subscribers.size === 0) this.close();
+    else if (this.#waiting.size > 0) this.#refresh();
+    else if (this.#current === null) this.#askAgain();
+  }
+
+  #received(listen: UpstreamListen, message: Message): void {
+    if (listen !== this.#current) {
+      if (this.#current?.hasSeen(message) === true) return;
+    } else listen.saw(message);
+    this.#tell(message);
+  }
+
+  #tellMissed({ uris }: Wanted): void {
+    this.#deps.missed(this.#server);
+    for (const uri of uris) {
+      this.#tell(notification('notifications/resources/updated', JSON.stringify({ uri }), 'stateless'));
+    }
+  }
+
+  #tell(message: Message): void {
+    if (message.method === 'notifications/resources/updated') {
+      const uri = updatedUri(message)?.uri;
+      if (uri === undefined) return;
+      for (const subscriber of this.#subscribers) {
+        const { uris } = subscriber.wanted;
+        if (uris.has(uri) || uris.values().some((subscribed) => isWithin(uri, subscribed)))
+          subscriber.received(message);
+      }
+      return;
+    }
+    const taskId = bodyString(message, 'taskId');
+    if (taskId === null) return;
+    for (const subscriber of this.#subscribers) if (subscriber.wanted.taskIds.has(taskId)) subscriber.received(message);
+  }
+}
+
+function takingTasks(client: ClientProfile): ClientProfile {
+  return { ...client, capabilities: withTasksExtension(client.capabilities) };
+}
+
+function notTaken(): GatewayError {
+  return new GatewayError('INVALID_PARAMS', 'The server ended the subscription');
+}
+
+/** One `subscriptions/listen` at the server, from its opening to the one that takes its place. */
+class UpstreamListen extends ListenOwner {
+  readonly id: string;
+  readonly client: ClientProfile;
+  readonly wanted: Wanted;
+  /** null until the server has acknowledged, or has had its time to. */
+  honoured: Wanted | null = null;
+  /** Bodies that came while its predecessor was still open; null when it is alone. */
+  #seen: Set<string> | null = null;
+
+  constructor(id: string, client: ClientProfile, wanted: Wanted) {
+    super();
+    this.id = id;
+    this.client = client;
+    this.wanted = wanted;
+  }
+
+  overlaps(): void {
+    this.#seen = new Set();
+  }
+
+  alone(): void {
+    this.#seen = null;
+  }
+
+  saw(message: Message): void {
+    if (this.#seen !== null && this.#seen.size < MAX_SEEN) this.#seen.add(message.body.toString('latin1'));
+  }
+
+  hasSeen(message: Message): boolean {
+    return this.#seen?.has(message.body.toString('latin1')) === true;
   }
 }

@@ -15,10 +15,7 @@ import { sees } from '../policy/access.ts';
 import { Target } from '../target.ts';
 import { exposedUpdate } from './exposed-update.ts';
 import type { ResourceWatches, Watched, Watcher } from './resource-watches.ts';
-import { SessionSubscriptions } from './session-subscriptions.ts';
-import type { Subscriber } from './shared-listen.ts';
-import type { SharedListens } from './shared-listens.ts';
-import { SubscriptionCounts } from './subscription-counts.ts';
+import type { SharedListens, Subscriber } from './shared-listens.ts';
 import type { Wanted } from './wanted.ts';
 
 /** Resources one session may be subscribed to, and all of one principal: half of what nodes share of everybody's. */
@@ -50,10 +47,14 @@ export interface SubscriptionsDeps {
   readonly elsewhere: SubscriptionsElsewhere | null;
 }
 
-/** One session's part in the watches of stateful servers. */
-class SessionWatcher implements Watcher {
+/** What one session is subscribed to by way of this node; its part in the subscriptions at stateful servers. */
+class SubscribedSession implements Watcher {
   client: ClientProfile;
   readonly updated: (server: string, message: Message) => void;
+  /** By server and URI, what gives it up again. */
+  readonly leave = new Map<string, () => void>();
+  /** Further ones that a server is being asked for. */
+  asking = 0;
 
   constructor(client: ClientProfile, updated: (server: string, message: Message) => void) {
     this.client = client;
@@ -61,20 +62,15 @@ class SessionWatcher implements Watcher {
   }
 }
 
-interface SubscribedSession {
-  readonly watcher: SessionWatcher;
-  /** By server and URI. */
-  readonly subscriptions: SessionSubscriptions;
-}
-
 /**
  * `resources/subscribe` of stateful sessions: passed on to stateful servers, where it is one for all that share a
- * connection; at stateless ones a part in the feed. Updates go to the session's own stream.
+ * connection; at stateless ones a part in the shared listen stream. Updates go to the session's own stream.
  */
 export class Subscriptions {
   readonly #deps: SubscriptionsDeps;
   readonly #sessions = new Map<string, SubscribedSession>();
-  readonly #counts = new SubscriptionCounts();
+  /** By principal, how many its sessions are subscribed to here, or are about to be. */
+  readonly #counts = new Map<string, number>();
 
   constructor(deps: SubscriptionsDeps) {
     this.#deps = deps;
@@ -95,19 +91,19 @@ export class Subscriptions {
     const name = `${server}\0${uri}`;
     if (exchange.request.method === 'resources/unsubscribe') {
       const session = this.#sessions.get(client.sessionId);
-      const leave = session?.subscriptions.take(name);
+      const leave = this.#take(session, name);
       if (this.#deps.elsewhere !== null) {
         this.#deps.elsewhere.givenUp(client.sessionId, server, uri);
         // It is in the books of another node; what others want here is not taken from them.
-        if (leave === undefined && watches.wanted(server, uri, client)) return ownAnswer('stateful', '');
+        if (leave === null && watches.wanted(server, uri, client)) return ownAnswer('stateful', '');
       }
-      if (!stateless) return session === undefined ? pass() : watches.unwatch(session.watcher, resource, pass);
+      if (!stateless) return session === undefined ? pass() : watches.unwatch(session, resource, pass);
       leave?.();
       return ownAnswer('stateful', '');
     }
     const outcome = await this.#subscribe(client, client.sessionId, resource, stateless, pass);
     // A session of a single connection ends with its node; one that has ended meanwhile is subscribed to nothing.
-    const kept = this.#sessions.get(client.sessionId)?.subscriptions.has(name) === true;
+    const kept = this.#sessions.get(client.sessionId)?.leave.has(name) === true;
     if (kept && isAgreed(outcome) && client.passing !== true) this.#deps.elsewhere?.subscribed(client, resource);
     return outcome;
   }
@@ -144,60 +140,62 @@ export class Subscriptions {
     const { server, uri } = resource;
     const name = `${server}\0${uri}`;
     const session = this.#session(client, sessionId);
-    const further = session.subscriptions.has(name) ? 0 : 1;
-    const refused = further === 0 ? null : this.#refusal(session, client.principal.id);
+    const further = session.leave.has(name) ? 0 : 1;
+    const refused = further === 0 ? null : this.#refusal(session);
     if (refused !== null) return failure(refused);
     if (stateless) return this.#joinSharedListen(session, name, resource);
-    return session.subscriptions.whileAsking(further, async () => {
-      const outcome = await watches.watch(session.watcher, resource, pass);
-      if (isAgreed(outcome)) {
-        this.#keep(session, name, () => watches.leave(session.watcher, resource));
-      }
+    session.asking += further;
+    this.#count(session, further);
+    try {
+      const outcome = await watches.watch(session, resource, pass);
+      if (isAgreed(outcome)) this.#keep(session, name, () => watches.leave(session, resource));
       return outcome;
-    });
+    } finally {
+      session.asking -= further;
+      this.#count(session, -further);
+    }
   }
 
   /** null where the session may subscribe to one more. */
-  #refusal({ subscriptions }: SubscribedSession, principal: string): GatewayError | null {
-    const elsewhere = this.#deps.elsewhere?.subscribedElsewhere(principal) ?? 0;
-    if (subscriptions.size >= MAX_RESOURCES) {
+  #refusal({ client, leave, asking }: SubscribedSession): GatewayError | null {
+    const { id } = client.principal;
+    if (leave.size + asking >= MAX_RESOURCES) {
       const text = `No more than ${MAX_RESOURCES} resources may be subscribed to in one session: give up others first`;
       return new GatewayError('OVERLOADED', text);
     }
-    if (this.#counts.of(principal) + elsewhere < MAX_OF_PRINCIPAL) return null;
+    const all = (this.#counts.get(id) ?? 0) + (this.#deps.elsewhere?.subscribedElsewhere(id) ?? 0);
+    if (all < MAX_OF_PRINCIPAL) return null;
     const text = `No more than ${MAX_OF_PRINCIPAL} resources may be subscribed to at once in all sessions of one caller: give up others first, or end sessions`;
     return new GatewayError('OVERLOADED', text);
   }
 
   /** By way of another node. */
   givenUp(sessionId: string, server: string, uri: string): void {
-    const session = this.#sessions.get(sessionId);
-    const name = `${server}\0${uri}`;
-    session?.subscriptions.take(name)?.();
+    this.#take(this.#sessions.get(sessionId), `${server}\0${uri}`)?.();
   }
 
   deleteSession(sessionId: string): void {
     const session = this.#sessions.get(sessionId);
     this.#sessions.delete(sessionId);
-    for (const leave of session?.subscriptions.takeAll() ?? []) leave();
+    for (const name of [...(session?.leave.keys() ?? [])]) this.#take(session, name)?.();
   }
 
   #joinSharedListen(session: SubscribedSession, name: string, resource: Watched): Promise<Outcome> {
     const { server, uri, exposed } = resource;
-    if (session.subscriptions.has(name)) return Promise.resolve(ownAnswer('stateful', ''));
+    if (session.leave.has(name)) return Promise.resolve(ownAnswer('stateful', ''));
     return new Promise((resolve) => {
       const subscriber: Subscriber = {
-        client: session.watcher.client,
+        client: session.client,
         wanted: { uris: new Set([uri]), taskIds: new Set() },
         settled: (honoured: Wanted, refusal) => {
           if (honoured.uris.size > 0) return resolve(ownAnswer('stateful', ''));
           resolve(refusal ?? failure(notHonoured(exposed)));
-          session.subscriptions.take(name)?.();
+          this.#take(session, name)?.();
         },
         received: (update) => {
           const stateful = notificationToStateful(update);
           if (stateful === null) return;
-          session.watcher.updated(
+          session.updated(
             server,
             exposedUpdate(stateful, (own) => (own === uri ? exposed : own)),
           );
@@ -217,21 +215,36 @@ export class Subscriptions {
 
   /** A session that ended meanwhile keeps nothing. */
   #keep(session: SubscribedSession, name: string, leave: () => void): void {
-    if (this.#sessions.get(session.watcher.client.sessionId!) === session) session.subscriptions.keep(name, leave);
-    else leave();
+    if (this.#sessions.get(session.client.sessionId!) === session) {
+      if (!session.leave.has(name)) this.#count(session, 1);
+      session.leave.set(name, leave);
+    } else leave();
+  }
+
+  /** It is not subscribed to any more; what is to be done then, where it was. */
+  #take(session: SubscribedSession | undefined, name: string): (() => void) | null {
+    const leave = session?.leave.get(name) ?? null;
+    if (session?.leave.delete(name) === true) this.#count(session, -1);
+    return leave;
+  }
+
+  #count({ client }: SubscribedSession, change: number): void {
+    const { id } = client.principal;
+    const count = (this.#counts.get(id) ?? 0) + change;
+    if (count > 0) this.#counts.set(id, count);
+    else this.#counts.delete(id);
   }
 
   #session(client: ClientProfile, sessionId: string): SubscribedSession {
     let session = this.#sessions.get(sessionId);
     if (session === undefined) {
-      const watcher = new SessionWatcher(client, (server, message) => {
-        const { principal } = this.#deps.sessions.get(sessionId)?.client ?? watcher.client;
+      const made = new SubscribedSession(client, (server, message) => {
+        const { principal } = this.#deps.sessions.get(sessionId)?.client ?? made.client;
         if (sees(principal, server)) this.#deps.streams.deliver(sessionId, message);
       });
-      session = { watcher, subscriptions: new SessionSubscriptions(this.#counts, client.principal.id) };
-      this.#sessions.set(sessionId, session);
+      this.#sessions.set(sessionId, (session = made));
     }
-    session.watcher.client = client;
+    session.client = client;
     return session;
   }
 }
