@@ -10,15 +10,8 @@ export interface GatewayErrorData {
   readonly attempts?: number;
 }
 
-export interface GatewayErrorOptions {
-  /** Defaults to the catalogue's outcome of the code; TIMEOUT and UPSTREAM_PROTOCOL depend on whether bytes went out. */
-  readonly outcome?: FailureOutcome;
-  readonly retryable?: boolean;
-  readonly retryAfterMs?: number;
-  readonly server?: string;
-  /** Where it happened, if that was another node. */
-  readonly node?: string;
-  readonly attempts?: number;
+/** `outcome` defaults to the catalogue's; TIMEOUT and UPSTREAM_PROTOCOL depend on whether bytes went out. */
+export interface GatewayErrorOptions extends Partial<Omit<GatewayErrorData, 'sent'>> {
   readonly cause?: unknown;
   /** The message for callers in place of the message, which is for the operator; holds for all that have it as cause. */
   readonly forCallers?: string;

@@ -75,23 +75,20 @@ export function classify(
   const claim = keys[0];
   if (claim !== null && claim !== undefined) {
     const claimed = stringValue(message.bytes, claim);
-    if (claimed === null)
-      return reject(400, 'INVALID_PARAMS', message, `_meta["${PROTOCOL_VERSION_KEY}"] is not a string`);
+    if (claimed === null) return rejectMeta(message, PROTOCOL_VERSION_KEY, 'is not a string');
     if (version !== null && version !== claimed) {
       return mismatch(message, 'MCP-Protocol-Version', `names ${version}, but the body names ${claimed}`);
     }
     // A session's client may name its revision too; it still is the session's traffic.
-    const ofSession = message.method === 'initialize' || headerValue(headers, SESSION_HEADER) !== null;
-    if (isStateful(claimed) && ofSession) return stateful(headers, claimed, message, supported);
+    const inSession = message.method === 'initialize' || headerValue(headers, SESSION_HEADER) !== null;
+    if (isStateful(claimed) && inSession) return stateful(headers, claimed, message, supported);
     if (!isStateless(claimed)) return unsupported(message, claimed, supported);
     return inStateless(headers, version, message, keys, claimed);
   }
   if (message.method === 'initialize') return stateful(headers, null, message, supported);
   const mustBeStateless = stateless || (message.method === 'server/discover' && !isStateful(version));
   if (!mustBeStateless) return stateful(headers, version, message, supported);
-  if (message.kind === 'request') {
-    return reject(400, 'INVALID_PARAMS', message, `_meta["${PROTOCOL_VERSION_KEY}"] is missing`);
-  }
+  if (message.kind === 'request') return rejectMeta(message, PROTOCOL_VERSION_KEY, 'is missing');
   return inStateless(headers, version, message, keys, version ?? STATELESS_REVISIONS[0]!);
 }
 
@@ -102,7 +99,12 @@ export function classifyBodyless(headers: WireHeaders): Omit<StatefulInbound, 'm
     return reject(405, 'INVALID_REQUEST', null, 'this revision knows POST only');
   }
   if (version !== null && !isStateful(version)) return unsupported(null, version, STATEFUL_REVISIONS);
-  return { era: 'stateful', revision: known(version), sessionId: headerValue(headers, SESSION_HEADER) };
+  return ofSession(headers, version);
+}
+
+function ofSession(headers: WireHeaders, version: string | null): Omit<StatefulInbound, 'message'> {
+  const revision = version !== null && isRevision(version) ? version : null;
+  return { era: 'stateful', revision, sessionId: headerValue(headers, SESSION_HEADER) };
 }
 
 export function rejectScan(headers: WireHeaders, failure: ScanFailure): Rejection {
@@ -132,16 +134,11 @@ function inStateless(
   const isRequest = message.kind === 'request';
   if (isRequest && version === null) return mismatch(message, 'MCP-Protocol-Version', 'is missing');
   if (capabilities === null ? isRequest : bytes[capabilities.start] !== 0x7b) {
-    const fault = capabilities === null ? 'is missing' : 'is not an object';
-    return reject(400, 'INVALID_PARAMS', message, `_meta["${CLIENT_CAPABILITIES_KEY}"] ${fault}`);
+    return rejectMeta(message, CLIENT_CAPABILITIES_KEY, capabilities === null ? 'is missing' : 'is not an object');
   }
-  if (info !== null && bytes[info.start] !== 0x7b) {
-    return reject(400, 'INVALID_PARAMS', message, `_meta["${CLIENT_INFO_KEY}"] is not an object`);
-  }
+  if (info !== null && bytes[info.start] !== 0x7b) return rejectMeta(message, CLIENT_INFO_KEY, 'is not an object');
   const logLevel = stringValue(bytes, level);
-  if (level !== null && !isLogLevel(logLevel)) {
-    return reject(400, 'INVALID_PARAMS', message, `_meta["${LOG_LEVEL_KEY}"] is not a log level`);
-  }
+  if (level !== null && !isLogLevel(logLevel)) return rejectMeta(message, LOG_LEVEL_KEY, 'is not a log level');
   const fault = standardHeadersFault(headers, message);
   if (fault !== null) return reject(400, 'HEADER_MISMATCH', message, fault);
   if (isRequest && isRemoved(message.method)) {
@@ -183,12 +180,7 @@ function stateful(
   supported: readonly string[],
 ): StatefulInbound | Rejection {
   if (version !== null && !isStateful(version)) return unsupported(message, version, supported);
-  return {
-    era: 'stateful',
-    message: inEra(message, 'stateful'),
-    revision: known(version),
-    sessionId: headerValue(headers, SESSION_HEADER),
-  };
+  return { message: inEra(message, 'stateful'), ...ofSession(headers, version) };
 }
 
 function isStateless(version: string): boolean {
@@ -197,10 +189,6 @@ function isStateless(version: string): boolean {
 
 function isStateful(version: string | null): boolean {
   return version !== null && (STATEFUL_REVISIONS as readonly string[]).includes(version);
-}
-
-function known(version: string | null): Revision | null {
-  return version !== null && isRevision(version) ? version : null;
 }
 
 function inEra(message: Message, era: Message['era']): Message {
@@ -213,14 +201,13 @@ function mismatch(message: Message, header: string, fault: string): Rejection {
   return reject(400, 'HEADER_MISMATCH', message, `the header ${header} ${fault}`);
 }
 
+function rejectMeta(message: Message, key: string, fault: string): Rejection {
+  return reject(400, 'INVALID_PARAMS', message, `_meta["${key}"] ${fault}`);
+}
+
 function unsupported(message: Message | null, requested: string, supported: readonly string[]): Rejection {
-  return reject(
-    400,
-    'UNSUPPORTED_VERSION',
-    message,
-    'Unsupported protocol version',
-    JSON.stringify({ supported, requested: requested.slice(0, MAX_ECHO) }),
-  );
+  const data = JSON.stringify({ supported, requested: requested.slice(0, MAX_ECHO) });
+  return reject(400, 'UNSUPPORTED_VERSION', message, 'Unsupported protocol version', data);
 }
 
 function reject(

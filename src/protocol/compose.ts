@@ -36,14 +36,8 @@ export function errorAnswer(
   era: Era,
 ): Message {
   const data = dataJson === null ? '' : `,"data":${dataJson}`;
-  return compose(
-    'error',
-    era,
-    '',
-    idLexeme,
-    'error',
-    `{"code":${code},"message":${JSON.stringify(bounded(message))}${data}}`,
-  );
+  const error = `{"code":${code},"message":${JSON.stringify(bounded(message))}${data}}`;
+  return compose('error', era, '', idLexeme, 'error', error);
 }
 
 /** An error that another program wrote, as it is. */
@@ -61,7 +55,8 @@ export function failureAnswer(idLexeme: string, error: GatewayError, era: Era, d
 /** The failure as a tool result that a model can read (S2.31), with its data under `_meta["trunkline/error"]`. */
 export function toolFailure(idLexeme: string, error: GatewayError, text: string, era: Era = 'stateful'): Message {
   const type = era === 'stateless' ? '"resultType":"complete",' : '';
-  const content = `"content":[{"type":"text","text":${JSON.stringify(withoutPlaces(error.code, bounded(text)))}}],"isError":true`;
+  const words = JSON.stringify(withoutPlaces(error.code, bounded(text)));
+  const content = `"content":[{"type":"text","text":${words}}],"isError":true`;
   const meta = JSON.stringify({ code: error.code, ...error.data });
   return result(idLexeme, `{${type}${content},"_meta":{"trunkline/error":${meta}}}`, era);
 }

@@ -45,10 +45,8 @@ export function field(bytes: Buffer, start: number, end: number, key: string): R
   let at = firstMember(bytes, start, end);
   while (at >= 0) {
     const keyEnd = skipString(bytes, at, end);
-    if (keyEnd < 0) return null;
-    const value = valueAfter(bytes, keyEnd, end);
-    if (value < 0) return null;
-    const valueEnd = skipValue(bytes, value, end);
+    const value = keyEnd < 0 ? -1 : valueAfter(bytes, keyEnd, end);
+    const valueEnd = value < 0 ? -1 : skipValue(bytes, value, end);
     if (valueEnd < 0) return null;
     if (keyIs(bytes, at, keyEnd, key)) return { start: value, end: valueEnd };
     at = nextMember(bytes, valueEnd, end);

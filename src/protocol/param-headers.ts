@@ -38,9 +38,10 @@ export function scanHeaderParams(tool: Buffer): HeaderParams {
   const declared: HeaderParam[] = [];
   try {
     const schema: unknown = JSON.parse(tool.toString('utf8', range.start, range.end));
-    const reason = visit(schema, [], true, 0, declared);
-    return reason === null ? { ok: true, declared } : { ok: false, reason };
-  } catch {
+    visit(schema, [], true, 0, declared);
+    return { ok: true, declared };
+  } catch (error) {
+    if (error instanceof InvalidDeclaration) return { ok: false, reason: error.message };
     return { ok: false, reason: 'inputSchema is not JSON, or nested beyond measure' };
   }
 }
@@ -125,42 +126,30 @@ function find(param: HeaderParam, bytes: Buffer, args: Range): Range | null {
 
 const TWICE: Range = { start: -1, end: -1 };
 
-/** Returns why the schema is invalid, else null. `reachable`: only `properties` keys lead here from the root. */
-function visit(
-  node: unknown,
-  path: readonly string[],
-  reachable: boolean,
-  depth: number,
-  found: HeaderParam[],
-): string | null {
-  if (node === null || typeof node !== 'object') return null;
-  if (depth > MAX_SCHEMA_DEPTH)
-    return JSON.stringify(node).includes(HEADER_ANNOTATION) ? 'an annotation lies too deep' : null;
+class InvalidDeclaration extends Error {}
+
+/** Throws InvalidDeclaration. `reachable`: only `properties` keys lead here from the root. */
+function visit(node: unknown, path: readonly string[], reachable: boolean, depth: number, found: HeaderParam[]): void {
+  if (node === null || typeof node !== 'object') return;
+  if (depth > MAX_SCHEMA_DEPTH) {
+    if (JSON.stringify(node).includes(HEADER_ANNOTATION)) throw new InvalidDeclaration('an annotation lies too deep');
+    return;
+  }
   if (Array.isArray(node)) {
-    for (const item of node) {
-      const reason = visit(item, path, false, depth + 1, found);
-      if (reason !== null) return reason;
-    }
-    return null;
+    for (const item of node) visit(item, path, false, depth + 1, found);
+    return;
   }
   const schema = node as Record<string, unknown>;
-  if (Object.hasOwn(schema, HEADER_ANNOTATION)) {
-    const reason = declare(schema, path, reachable, found);
-    if (reason !== null) return reason;
-  }
+  if (Object.hasOwn(schema, HEADER_ANNOTATION)) declare(schema, path, reachable, found);
   for (const [key, value] of Object.entries(schema)) {
     if (NO_SCHEMA.has(key)) continue;
     if (!NAMED_SCHEMAS.has(key) || value === null || typeof value !== 'object') {
-      const reason = visit(value, path, false, depth + 1, found);
-      if (reason !== null) return reason;
+      visit(value, path, false, depth + 1, found);
       continue;
     }
-    for (const [name, child] of Object.entries(value)) {
-      const reason = visit(child, [...path, name], reachable && key === 'properties', depth + 1, found);
-      if (reason !== null) return reason;
-    }
+    const named = reachable && key === 'properties';
+    for (const [name, child] of Object.entries(value)) visit(child, [...path, name], named, depth + 1, found);
   }
-  return null;
 }
 
 function declare(
@@ -168,21 +157,22 @@ function declare(
   path: readonly string[],
   reachable: boolean,
   found: HeaderParam[],
-): string | null {
-  const where = path.join('.') || 'the root';
-  if (!reachable || path.length === 0) return `${where}: not a property that "properties" alone lead to`;
-  const header = schema[HEADER_ANNOTATION];
-  if (typeof header !== 'string' || !TOKEN.test(header)) return `${where}: the header name is no HTTP token`;
-  const type = schema['type'];
+): void {
+  if (!reachable || path.length === 0) refuse(path, 'not a property that "properties" alone lead to');
+  const { [HEADER_ANNOTATION]: header, type } = schema;
+  if (typeof header !== 'string' || !TOKEN.test(header)) refuse(path, 'the header name is no HTTP token');
   if (type !== 'string' && type !== 'integer' && type !== 'boolean') {
-    return `${where}: only strings, integers and booleans have headers`;
+    refuse(path, 'only strings, integers and booleans have headers');
   }
   if (found.reduce((steps, other) => steps + other.path.length, path.length) > MAX_STEPS) {
-    return `${where}: the parameters with headers are too many or too deep`;
+    refuse(path, 'the parameters with headers are too many or too deep');
   }
   if (found.some((other) => other.header.toLowerCase() === header.toLowerCase())) {
-    return `${where}: the header name "${header}" is used twice`;
+    refuse(path, `the header name "${header}" is used twice`);
   }
   found.push({ header, path, type });
-  return null;
+}
+
+function refuse(path: readonly string[], reason: string): never {
+  throw new InvalidDeclaration(`${path.join('.') || 'the root'}: ${reason}`);
 }

@@ -140,16 +140,8 @@ export function scanMessage(bytes: Buffer, era: Era, mode: ScanMode): Message | 
     if (!anonymous && (seen & ID) === 0) return invalid('an answer without an id', id);
     if (!anonymous && idFault !== '') return invalid(idFault, id);
     const kind: MessageKind = outcome === RESULT ? 'result' : 'error';
-    return new Message(
-      bytes,
-      kind,
-      era,
-      '',
-      anonymous ? -1 : idStart,
-      anonymous ? -1 : idEnd,
-      outcomeStart,
-      outcomeEnd,
-    );
+    if (anonymous) idStart = idEnd = -1;
+    return new Message(bytes, kind, era, '', idStart, idEnd, outcomeStart, outcomeEnd);
   }
 
   if (idFault !== '') return invalid(idFault, id);
@@ -169,16 +161,8 @@ export function scanMessage(bytes: Buffer, era: Era, mode: ScanMode): Message | 
     const wrong = faultOfCall();
     if (wrong !== '') return { code: 'INVALID_PARAMS', reason: wrong, id };
   }
-  return new Message(
-    bytes,
-    idStart < 0 ? 'notification' : 'request',
-    era,
-    method,
-    idStart,
-    idEnd,
-    paramsStart,
-    paramsEnd,
-  );
+  const kind: MessageKind = idStart < 0 ? 'notification' : 'request';
+  return new Message(bytes, kind, era, method, idStart, idEnd, paramsStart, paramsEnd);
 }
 
 /** Whether the document is an array: a JSON-RPC batch, known to revision 2025-03-26 only. */

@@ -153,12 +153,8 @@ export function editMembers(
     });
     if (!found && json !== null) added.push(Buffer.from(`${JSON.stringify(key)}:`), toBuffer(json), COMMA);
   }
-  edits.push(
-    ...cuts(
-      members.map(({ keyStart, valueEnd }) => ({ start: keyStart, end: valueEnd })),
-      removed,
-    ),
-  );
+  const places = members.map(({ keyStart, valueEnd }) => ({ start: keyStart, end: valueEnd }));
+  edits.push(...cuts(places, removed));
   if (added.length > 0) {
     if (removed.every(Boolean)) added.pop();
     edits.push({ start: object.start + 1, end: object.start + 1, insert: Buffer.concat(added) });

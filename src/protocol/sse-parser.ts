@@ -33,7 +33,6 @@ export class SseParser {
   /** The event's data while it is one line, and all of it once it is more. */
   #data: Buffer | null = null;
   readonly #lines = new ByteGatherer();
-  #hasLines = false;
   /** Bytes of the event so far, finished lines only. */
   #eventBytes = 0;
   #id: string | null = null;
@@ -142,40 +141,26 @@ export class SseParser {
     if (colon < end && line[colon] !== COLON) return;
     let value = Math.min(colon + 1, end);
     if (line[value] === 0x20 && value < end) value++;
-    switch (line.toString('latin1', start, colon)) {
-      case 'data':
-        this.#addData(line.subarray(value, end));
-        this.#hasFields = true;
-        break;
-      case 'id': {
-        const id = line.toString('utf8', value, end);
-        if (id.includes('\0')) break;
-        this.#id = id;
-        this.#hasFields = true;
-        break;
-      }
-      case 'event':
-        this.#event = line.toString('utf8', value, end);
-        this.#hasFields = true;
-        break;
-      case 'retry': {
-        const digits = line.toString('latin1', value, end);
-        if (!/^[0-9]{1,15}$/.test(digits)) break;
-        this.#retryMs = Number(digits);
-        this.#hasFields = true;
-      }
+    const name = line.toString('latin1', start, colon);
+    if (name === 'data') this.#addData(line.subarray(value, end));
+    else {
+      const text = line.toString('utf8', value, end);
+      if (name === 'event') this.#event = text;
+      else if (name === 'id' && !text.includes('\0')) this.#id = text;
+      else if (name === 'retry' && /^[0-9]{1,15}$/.test(text)) this.#retryMs = Number(text);
+      else return;
     }
+    this.#hasFields = true;
   }
 
   #addData(line: Buffer): void {
-    if (this.#data === null && !this.#hasLines) {
-      this.#data = line;
-      return;
-    }
-    if (this.#data !== null) {
+    if (this.#lines.length === 0) {
+      if (this.#data === null) {
+        this.#data = line;
+        return;
+      }
       this.#lines.add(this.#data);
       this.#data = null;
-      this.#hasLines = true;
     }
     this.#lines.add(NEWLINE);
     this.#lines.add(line);
@@ -184,12 +169,11 @@ export class SseParser {
   #clearData(): void {
     this.#data = null;
     this.#lines.clear();
-    this.#hasLines = false;
   }
 
   #dispatch(onEvent: (event: SseEvent) => void): void {
     this.#atStart = false;
-    const data = this.#hasLines ? this.#lines.take() : (this.#data ?? EMPTY);
+    const data = this.#lines.length > 0 ? this.#lines.take() : (this.#data ?? EMPTY);
     const event: SseEvent = { id: this.#id, event: this.#event, data, retryMs: this.#retryMs };
     const given = this.#hasFields && !this.#oversize;
     this.#clearData();

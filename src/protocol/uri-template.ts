@@ -78,20 +78,13 @@ function step(part: Part, uri: string, at: Uint8Array, next: Uint8Array): boolea
   let open = false;
   for (let i = 0; i <= length; i++) {
     const here = at[i] === 1;
-    if (part.kind === 'optional') {
-      if (here || open) {
-        next[i] = 1;
-        found = true;
-      }
-      open ||= here && i < length && part.leads.includes(uri[i]!);
-      continue;
-    }
-    open ||= here;
-    if (open) {
+    const ends: boolean = here || open;
+    if (ends) {
       next[i] = 1;
       found = true;
     }
-    if (part.kind === 'plain' && i < length && STOPS.includes(uri[i]!)) open = false;
+    if (part.kind === 'optional') open ||= here && i < length && part.leads.includes(uri[i]!);
+    else open = ends && !(part.kind === 'plain' && i < length && STOPS.includes(uri[i]!));
   }
   return found;
 }
@@ -155,18 +148,9 @@ function literal(text: string): Part {
 }
 
 function expression(body: string): Part {
-  switch (body[0]) {
-    case '+':
-      return { kind: 'any' };
-    case '#':
-    case '.':
-    case '/':
-    case ';':
-    case '?':
-    case '&':
-      return { kind: 'optional', leads: body[0] };
-    default:
-      // Several variables and exploded ones expand with commas between: still one run without stops.
-      return { kind: 'plain' };
-  }
+  const lead = body.charAt(0);
+  if (lead === '+') return { kind: 'any' };
+  if (lead !== '' && '#./;?&'.includes(lead)) return { kind: 'optional', leads: lead };
+  // Several variables and exploded ones expand with commas between: still one run without stops.
+  return { kind: 'plain' };
 }

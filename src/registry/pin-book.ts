@@ -4,6 +4,7 @@ import {
   type Definition,
   type DefinitionName,
   type DriftEvent,
+  type DriftEventKind,
   type DriftRecord,
   noPins,
   type Pin,
@@ -103,7 +104,7 @@ export class PinBook implements Pins {
       this.#deps.marks.add(server);
       await this.#makeRoom();
       const at = this.#deps.clock.wall();
-      const pins = pinnable(definitions).map((one) => this.#approved(before, one, 'first use', at));
+      const pins = pinnable(definitions).map((one) => withOne(pinIn(before, one), one, 'first use', at));
       const event: DriftEvent = { ...NOTHING, at, kind: 'trusted', text };
       const change = { trustedAt: at, pins, removed: [], events: [event] };
       try {
@@ -133,20 +134,12 @@ export class PinBook implements Pins {
     return this.#changed(server, (before, at) => ({
       ...(before.trustedAt === null ? { trustedAt: at } : {}),
       pins: [...groups(pinnable(approved))].map((some) =>
-        some.reduce((pin, one) => this.#withOne(pin, one, by, at), pinIn(before, some[0]!)),
+        some.reduce((pin, one) => withOne(pin, one, by, at), pinIn(before, some[0]!)),
       ),
       removed: gone.filter((name) => before.pins.has(pinKey(name))),
       events: [
-        ...approved.map(
-          (one): DriftEvent => ({ ...event(at, 'approved', one, by), digest: one.digest, before: latest(before, one) }),
-        ),
-        ...gone.map(
-          (name): DriftEvent => ({
-            ...event(at, 'approved', name, by),
-            before: latest(before, name),
-            text: 'its removal',
-          }),
-        ),
+        ...approved.map((one) => ({ ...event(before, at, 'approved', one, by), digest: one.digest })),
+        ...gone.map((name) => ({ ...event(before, at, 'approved', name, by), text: 'its removal' })),
       ],
     }));
   }
@@ -155,7 +148,7 @@ export class PinBook implements Pins {
     return this.#changed(server, (before, at) => ({
       pins: names.map((name) => ({ ...pinIn(before, name), blocked: { at, by } })),
       removed: [],
-      events: names.map((name): DriftEvent => ({ ...event(at, 'blocked', name, by), before: latest(before, name) })),
+      events: names.map((name) => event(before, at, 'blocked', name, by)),
     }));
   }
 
@@ -182,21 +175,13 @@ export class PinBook implements Pins {
 
   /** With what of this server was trusted and is not saved yet. */
   async #saved(server: string, change: PinsChange): Promise<boolean> {
-    const { trustedAt, pins } = this.of(server);
-    const late = this.#unsaved.has(server)
-      ? [...pins.values()].filter((pin) => !change.pins.some((one) => pinKey(one) === pinKey(pin)))
-      : [];
-    const whole: PinsChange =
-      late.length === 0 && !this.#unsaved.has(server)
-        ? change
-        : {
-            ...change,
-            ...(trustedAt === null ? {} : { trustedAt }),
-            pins: [
-              ...change.pins,
-              ...late.filter((pin) => !change.removed.some((name) => pinKey(name) === pinKey(pin))),
-            ],
-          };
+    let whole = change;
+    if (this.#unsaved.has(server)) {
+      const { trustedAt, pins } = this.of(server);
+      const changed = new Set([...change.pins, ...change.removed].map(pinKey));
+      const late = [...pins.values()].filter((pin) => !changed.has(pinKey(pin)));
+      whole = { ...change, ...(trustedAt === null ? {} : { trustedAt }), pins: [...change.pins, ...late] };
+    }
     const saved = await this.#deps.records.save(server, whole);
     if (saved) {
       this.#unsaved.delete(server);
@@ -211,17 +196,6 @@ export class PinBook implements Pins {
     for (const name of change.removed) pins.delete(pinKey(name));
     for (const pin of change.pins) pins.set(pinKey(pin), pin);
     this.#servers.set(server, { server, trustedAt: change.trustedAt ?? before.trustedAt, pins });
-  }
-
-  #approved(before: ServerPins, one: Definition, by: string, at: number): Pin {
-    return this.#withOne(pinIn(before, one), one, by, at);
-  }
-
-  #withOne(pin: Pin, one: Definition, by: string, at: number): Pin {
-    // A copy: what a server sent is a view of something larger.
-    const approval: ApprovedDefinition = { digest: one.digest, definition: Buffer.from(one.bytes), at, by };
-    const others = pin.approved.filter(({ digest }) => digest !== one.digest);
-    return { list: pin.list, key: pin.key, approved: [...others, approval].slice(-MAX_APPROVED), blocked: null };
   }
 
   async #load(): Promise<void> {
@@ -268,8 +242,17 @@ export class PinBook implements Pins {
 
 const NOTHING = { name: null, digest: null, before: null, severity: null, by: null } as const;
 
-function event(at: number, kind: DriftEvent['kind'], { list, key }: DefinitionName, by: string): DriftEvent {
-  return { ...NOTHING, at, kind, name: { list, key }, by, text: '' };
+function event(before: ServerPins, at: number, kind: DriftEventKind, name: DefinitionName, by: string): DriftEvent {
+  const { list, key } = name;
+  const digest = before.pins.get(pinKey(name))?.approved.at(-1)?.digest ?? null;
+  return { ...NOTHING, at, kind, name: { list, key }, before: digest, by, text: '' };
+}
+
+function withOne({ list, key, approved }: Pin, one: Definition, by: string, at: number): Pin {
+  // A copy: what a server sent is a view of something larger.
+  const approval: ApprovedDefinition = { digest: one.digest, definition: Buffer.from(one.bytes), at, by };
+  const others = approved.filter(({ digest }) => digest !== one.digest);
+  return { list, key, approved: [...others, approval].slice(-MAX_APPROVED), blocked: null };
 }
 
 function pinIn({ pins }: ServerPins, { list, key }: DefinitionName): Pin {
@@ -278,10 +261,6 @@ function pinIn({ pins }: ServerPins, { list, key }: DefinitionName): Pin {
 
 function pinnable(definitions: readonly Definition[]): readonly Definition[] {
   return definitions.filter(({ key }) => key.length <= MAX_KEY).slice(0, MAX_PINS);
-}
-
-function latest({ pins }: ServerPins, name: DefinitionName): string | null {
-  return pins.get(pinKey(name))?.approved.at(-1)?.digest ?? null;
 }
 
 /** By name: a server may offer another definition to each kind of client. */

@@ -30,7 +30,7 @@ const READ_MS = 10_000;
 export class Reconciler {
   readonly #deps: ReconcilerDeps;
   readonly #alarms = new Map<string, string>();
-  readonly #unread: (source: string) => Series;
+  readonly #unread: ReturnType<Metrics['gauge']>;
   readonly #repaired: Series;
   readonly #readings = new Map<string, Promise<void>>();
   #cancel: () => void = () => {};
@@ -39,13 +39,12 @@ export class Reconciler {
 
   constructor(deps: ReconcilerDeps) {
     this.#deps = deps;
-    const unread = deps.metrics.gauge(
+    this.#unread = deps.metrics.gauge(
       'trunkline_desired_state_unread',
       'Whether the last reading of the desired state failed, by source.',
       ['source'],
     );
-    this.#unread = (source) => unread.of(source);
-    for (const { name } of deps.sources) this.#unread(name).set(0);
+    for (const { name } of deps.sources) this.#unread.of(name).set(0);
     this.#repaired = deps.metrics
       .counter('trunkline_servers_repaired_total', 'Servers found to run otherwise than desired, and put right.')
       .of();
@@ -53,9 +52,8 @@ export class Reconciler {
 
   /** Why what should run could not be read, by source; empty while it can. */
   get alarms(): readonly string[] {
-    return [...this.#alarms].map(
-      ([source, reason]) => `what should run could not be read from the ${source}: ${reason}`,
-    );
+    const said = 'what should run could not be read from the';
+    return [...this.#alarms].map(([source, reason]) => `${said} ${source}: ${reason}`);
   }
 
   start(): void {
@@ -77,15 +75,17 @@ export class Reconciler {
 
   #later(): void {
     if (this.#closed) return;
-    this.#cancel = this.#deps.clock.after(
-      this.#deps.everyMs ?? EVERY_MS,
-      () => void this.run().then(() => this.#later()),
-    );
+    const { clock, everyMs = EVERY_MS } = this.#deps;
+    this.#cancel = clock.after(everyMs, () => void this.run().then(() => this.#later()));
   }
 
   async #run(): Promise<void> {
-    const { sources, logger } = this.#deps;
-    for (const source of sources) await this.#within(this.#reading(source), source.name);
+    const { clock, sources, logger } = this.#deps;
+    for (const source of sources) {
+      await within(clock, READ_MS, this.#reading(source), () =>
+        this.#failed(source.name, new Error(`no answer within ${READ_MS / 1_000} s`)),
+      );
+    }
     if (this.#closed) return;
     try {
       const repaired = this.#deps.repair();
@@ -99,23 +99,18 @@ export class Reconciler {
 
   /** Never rejects; resolves when the reading has come to its end, whenever that is. */
   #reading(source: DesiredSource): Promise<void> {
-    let reading = this.#readings.get(source.name);
-    if (reading !== undefined) return reading;
-    reading = source
+    const { name } = source;
+    const known = this.#readings.get(name);
+    if (known !== undefined) return known;
+    const reading = source
       .read()
       .then(
-        () => this.#read(source.name),
-        (error: unknown) => this.#failed(source.name, error),
+        () => this.#read(name),
+        (error: unknown) => this.#failed(name, error),
       )
-      .finally(() => this.#readings.delete(source.name));
-    this.#readings.set(source.name, reading);
+      .finally(() => this.#readings.delete(name));
+    this.#readings.set(name, reading);
     return reading;
-  }
-
-  #within(reading: Promise<void>, source: string): Promise<void> {
-    return within(this.#deps.clock, READ_MS, reading, () =>
-      this.#failed(source, new Error(`no answer within ${READ_MS / 1_000} s`)),
-    );
   }
 
   #failed(source: string, error: unknown): void {
@@ -125,11 +120,11 @@ export class Reconciler {
       this.#deps.logger.error('desired_state_unread', { source, reason, effect: 'what was desired before holds' });
     }
     this.#alarms.set(source, reason);
-    this.#unread(source).set(1);
+    this.#unread.of(source).set(1);
   }
 
   #read(source: string): void {
-    this.#unread(source).set(0);
+    this.#unread.of(source).set(0);
     if (this.#alarms.delete(source)) this.#deps.logger.info('desired_state_read_again', { source });
   }
 }

@@ -82,11 +82,9 @@ export class Registry {
     if (this.#reporting) return;
     this.#reporting = true;
     const failures: unknown[] = [];
-    for (
-      let diff = differences(this.#reported, this.#state);
-      isChange(diff);
-      diff = differences(this.#reported, this.#state)
-    ) {
+    for (;;) {
+      const diff = differences(this.#reported, this.#state);
+      if (!isChange(diff)) break;
       const change = { version: this.#version, state: this.#state, ...diff };
       this.#reported = this.#state;
       for (const listener of [...this.#listeners]) {

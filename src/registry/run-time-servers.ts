@@ -33,10 +33,7 @@ interface DefinitionInput {
   readonly folder: string | null;
 }
 
-interface WrittenServer {
-  readonly server: Server;
-  readonly warnings: readonly ConfigProblem[];
-}
+type WrittenServer = { readonly server: Server; readonly warnings: readonly ConfigProblem[] };
 
 const MAX_STORED = 2_000;
 const MAX_TEMPORARY = 100;
@@ -110,11 +107,8 @@ export class RunTimeServers {
         this.#refuseMore(this.#state.definitions.entries.size, MAX_STORED, 'servers added at run time');
         const at = this.#deps.clock.wall();
         const stored = { name: server.name, text, folder, ...rights, addedAt: at, changedAt: at };
-        const revision = this.#state.written(
-          await this.#store((store) => store.add(stored)),
-          'name_taken',
-          server.name,
-        );
+        const added = await this.#store((store) => store.add(stored));
+        const revision = this.#state.written(added, 'name_taken', server.name);
         this.#state.definitions.put({ ...stored, revision }, result);
       }
       this.#onChange();
@@ -141,10 +135,8 @@ export class RunTimeServers {
         const { addedAt, revision: found } = entry.stored;
         const stored = { name, text, folder, ...rights, addedAt, changedAt: this.#deps.clock.wall() };
         const applied = await this.#store((store) => store.change(stored, found));
-        this.#state.definitions.put(
-          { ...stored, revision: this.#state.written(applied, 'revision_changed', name) },
-          result,
-        );
+        const now = this.#state.written(applied, 'revision_changed', name);
+        this.#state.definitions.put({ ...stored, revision: now }, result);
       } else if (this.#state.temporary.get(name) !== undefined) {
         this.#state.temporary.set(name, asTemporary(server, text, temporary!), temporary!, temporary!.suspended);
       } else throw noServer(name);
@@ -176,11 +168,8 @@ export class RunTimeServers {
       if (temporary !== undefined) this.#state.temporary.set(name, temporary.server, temporary, true);
       else if (!this.#state.suspended.has(name)) {
         this.#refuseMore(this.#state.suspended.size, MAX_SUSPENDED, 'suspended servers');
-        this.#state.written(
-          await this.#store((store) => store.suspend(name, this.#deps.clock.wall())),
-          'revision_changed',
-          name,
-        );
+        const suspended = await this.#store((store) => store.suspend(name, this.#deps.clock.wall()));
+        this.#state.written(suspended, 'revision_changed', name);
         this.#state.suspend(name);
       }
       this.#onChange();
@@ -200,11 +189,8 @@ export class RunTimeServers {
       this.#onChange();
       const server = this.#deps.desired.state.servers.get(name);
       if (server === undefined || server.enabled) return;
-      const where = placeOf(server);
-      throw new RunTimeProblem(
-        'disabled_by_definition',
-        `${name} is disabled by its definition (${where}); enable it there`,
-      );
+      const message = `${name} is disabled by its definition (${placeOf(server)}); enable it there`;
+      throw new RunTimeProblem('disabled_by_definition', message);
     });
   }
 

@@ -69,7 +69,8 @@ export class RunTimeState {
   /** Puts it over what the files say. */
   over(files: DesiredState): DesiredState {
     this.#files = files;
-    const { state, shadowed } = mergeDesired(files, this.#added(), (name) => this.#isSuspended(name));
+    const added = [...this.definitions.entries.values(), ...this.temporary.values()].map(({ server }) => server);
+    const { state, shadowed } = mergeDesired(files, added, (name) => this.#isSuspended(name));
     for (const { name, by } of shadowed) {
       if (this.#shadowed.some((known) => known.name === name && known.by === by)) continue;
       this.#deps.logger.warn('server_shadowed', { server: name, reason: whose(name, by) });
@@ -80,16 +81,15 @@ export class RunTimeState {
 
   provenance(name: string): Provenance | null {
     const temporary = this.temporary.get(name);
-    const suspended = this.#isSuspended(name);
-    const none = { revision: null, expiresAt: null, sessionId: null };
-    if (this.isOfFile(name)) return { source: 'file', suspended, ...none };
+    const none = { suspended: this.#isSuspended(name), revision: null, expiresAt: null, sessionId: null };
+    if (this.isOfFile(name)) return { source: 'file', ...none };
     if (temporary !== undefined) {
       const { expiresAt, sessionId } = temporary;
-      return { source: 'temporary', suspended, revision: null, expiresAt, sessionId };
+      return { source: 'temporary', ...none, expiresAt, sessionId };
     }
     const entry = this.definitions.entries.get(name);
-    if (entry !== undefined) return { source: 'store', suspended, ...none, revision: entry.stored.revision };
-    return this.#deps.desired.state.servers.has(name) ? { source: 'program', suspended, ...none } : null;
+    if (entry !== undefined) return { source: 'store', ...none, revision: entry.stored.revision };
+    return this.#deps.desired.state.servers.has(name) ? { source: 'program', ...none } : null;
   }
 
   isOfFile(name: string): boolean {
@@ -122,10 +122,8 @@ export class RunTimeState {
     if (entry === undefined) {
       const server = this.#deps.desired.state.servers.get(name);
       if (server === undefined) throw this.unknown(name);
-      throw new RunTimeProblem(
-        'not_added_here',
-        `${name} was not added at run time: it is in ${placeOf(server)}; change it there`,
-      );
+      const message = `${name} was not added at run time: it is in ${placeOf(server)}; change it there`;
+      throw new RunTimeProblem('not_added_here', message);
     }
     if (revision !== null && revision !== entry.stored.revision) throw revisionChanged(name, entry.stored.revision);
     return entry;
@@ -151,12 +149,10 @@ export class RunTimeState {
 
   /** The revision of what was written; throws RunTimeProblem where nothing was. */
   written(applied: Applied, code: 'name_taken' | 'revision_changed', name: string): number {
-    if (applied.ok) {
-      this.#revision = Math.max(this.#revision, applied.revision);
-      return applied.revision;
-    }
-    if (code === 'name_taken') throw new RunTimeProblem('name_taken', `the server ${name} exists already`);
-    throw revisionChanged(name, applied.found);
+    if (!applied.ok && code === 'name_taken') throw new RunTimeProblem(code, `the server ${name} exists already`);
+    if (!applied.ok) throw revisionChanged(name, applied.found);
+    this.#revision = Math.max(this.#revision, applied.revision);
+    return applied.revision;
   }
 
   /** Takes over what the store has. True when something else is desired. Rejects with StoreError, and changes nothing then. */
@@ -171,11 +167,6 @@ export class RunTimeState {
     this.#suspended = desire.suspended;
     this.#revision = desire.revision;
     return this.#fingerprint() !== before;
-  }
-
-  *#added(): Iterable<Server> {
-    for (const { server } of this.definitions.entries.values()) yield server;
-    for (const { server } of this.temporary.values()) yield server;
   }
 
   #isSuspended(name: string): boolean {
@@ -219,16 +210,11 @@ interface Shadowed {
   readonly by: string;
 }
 
-interface Merged {
-  readonly state: DesiredState;
-  readonly shadowed: readonly Shadowed[];
-}
-
 /**
  * Files, servers added at run time and suspensions merged. Of two that clients would confuse the file's runs, and the
  * other is reported. Pure.
  */
-function mergeDesired(files: DesiredState, added: Iterable<Server>, suspended: (name: string) => boolean): Merged {
+function mergeDesired(files: DesiredState, added: Iterable<Server>, suspended: (name: string) => boolean) {
   const servers = new Map(files.servers);
   const taken = new Map([...servers.keys()].map((name) => [foldedName(name), name]));
   const shadowed: Shadowed[] = [];

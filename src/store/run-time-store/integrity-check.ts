@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { storedRowSum } from '../row-sum.ts';
-import { StoreError, type StoreWrite } from './run-time-store.ts';
+import { StoreError, type StoreRecord, type StoreWrite } from './run-time-store.ts';
 
 /**
  * Steps of the schema of `truth.db`: step n makes version n + 1. A released step never changes; a new concern takes a
@@ -74,6 +74,15 @@ export function readWhole(db: DatabaseSync): Whole {
   return row;
 }
 
+/** The columns of a record, in either database. */
+export const COLUMNS = 'collection, key, value, revision, sum';
+
+/** Throws StoreError where the row is not as it was written. */
+export function recordOf(row: StoredRow): StoreRecord {
+  const { key, value, revision } = believed(row);
+  return { key, value, revision };
+}
+
 export function believed(row: StoredRow): StoredRow {
   const { collection, key, value, revision, sum } = row;
   if (typeof value !== 'string' || sum !== storedRowSum(collection, key, value, revision)) {
@@ -86,21 +95,18 @@ export function believed(row: StoredRow): StoredRow {
 export function checkWhole(db: DatabaseSync): Whole {
   return atOneInstant(db, () => {
     const steps = checkedWhole(db);
-    for (;;) {
-      const { done, value } = steps.next();
-      if (done === true) return value;
-    }
+    let step = steps.next();
+    while (step.done !== true) step = steps.next();
+    return step.value;
   });
 }
 
 /** The same of a file that only this code has open, a few records at a time: what runs beside it is not held up. */
 export async function checkWholeInSlices(db: DatabaseSync): Promise<Whole> {
   const steps = checkedWhole(db);
-  for (;;) {
-    const { done, value } = steps.next();
-    if (done === true) return value;
-    await new Promise((next) => setImmediate(next));
-  }
+  let step = steps.next();
+  for (; step.done !== true; step = steps.next()) await new Promise((next) => setImmediate(next));
+  return step.value;
 }
 
 /** Another process may change the file meanwhile: what is read in here belongs together all the same. */

@@ -2,7 +2,16 @@ import { statSync } from 'node:fs';
 import type { StatementSync } from 'node:sqlite';
 import type { Clock } from '../../model/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import { atOneInstant, believed, planChange, readWhole, type StoredRow, wholeSum } from './integrity-check.ts';
+import {
+  atOneInstant,
+  believed,
+  COLUMNS,
+  planChange,
+  readWhole,
+  recordOf,
+  type StoredRow,
+  wholeSum,
+} from './integrity-check.ts';
 import {
   type Applied,
   checkBounds,
@@ -25,14 +34,7 @@ interface SqliteRunTimeStoreOptions {
   readonly logger: Logger;
 }
 
-interface Statements {
-  readonly all: StatementSync;
-  readonly one: StatementSync;
-  readonly page: StatementSync;
-  readonly put: StatementSync;
-  readonly drop: StatementSync;
-  readonly whole: StatementSync;
-}
+type Statements = Readonly<Record<'all' | 'one' | 'page' | 'put' | 'drop' | 'whole', StatementSync>>;
 
 /**
  * `truth.db`: a change is on the disk when it resolves, and a damaged file stops the start (StoreUnusable). The first
@@ -64,40 +66,28 @@ export class SqliteRunTimeStore implements RunTimeStore {
   }
 
   async read(collections: readonly string[]): Promise<StoreSnapshot> {
-    return this.#reading(
-      (statements, { db }) => {
-        return atOneInstant(db, () => {
-          const { revision } = readWhole(db);
-          const records = new Map<string, ReadonlyMap<string, StoreRecord>>();
-          for (const collection of collections) {
-            const rows = statements.all.all(collection) as unknown as StoredRow[];
-            records.set(collection, new Map(rows.map((row) => [row.key, record(row)])));
-          }
-          return { revision, records };
-        });
-      },
-      () => ({ revision: 0, records: noRecords(collections) }),
+    const nothing = new Map(collections.map((collection) => [collection, new Map<string, StoreRecord>()]));
+    return this.#reading({ revision: 0, records: nothing }, ({ all }, { db }) =>
+      atOneInstant(db, () => {
+        const { revision } = readWhole(db);
+        const recordsOf = (collection: string) =>
+          rows(all.all(collection)).map((row) => [row.key, recordOf(row)] as const);
+        return { revision, records: new Map(collections.map((name) => [name, new Map(recordsOf(name))])) };
+      }),
     );
   }
 
   async get(collection: string, key: string): Promise<StoreRecord | null> {
-    return this.#reading(
-      (statements) => {
-        const row = statements.one.get(collection, key) as StoredRow | undefined;
-        return row === undefined ? null : record(row);
-      },
-      () => null,
+    return this.#reading<StoreRecord | null>(
+      null,
+      ({ one }) => rows(one.all(collection, key)).map(recordOf)[0] ?? null,
     );
   }
 
   async list(collection: string, options: ListOptions = {}): Promise<readonly StoreRecord[]> {
     const { prefix = '', after = '', limit = LIST_LIMIT } = options;
-    return this.#reading(
-      (statements) => {
-        const rows = statements.page.all(collection, prefix, after, prefix, prefix, limit);
-        return (rows as unknown as StoredRow[]).map(record);
-      },
-      () => [],
+    return this.#reading<readonly StoreRecord[]>([], ({ page }) =>
+      rows(page.all(collection, prefix, after, prefix, prefix, limit)).map(recordOf),
     );
   }
 
@@ -138,8 +128,8 @@ export class SqliteRunTimeStore implements RunTimeStore {
     db.exec('BEGIN IMMEDIATE');
     try {
       const before = readWhole(db);
-      const rows = writes.map(({ collection, key }) => one.get(collection, key) as StoredRow | undefined);
-      const plan = planChange(before, rows.filter((row) => row !== undefined).map(believed), writes);
+      const found = writes.flatMap(({ collection, key }) => rows(one.all(collection, key)));
+      const plan = planChange(before, found.map(believed), writes);
       if (!plan.ok || plan.whole === null) {
         db.exec('ROLLBACK');
         return plan.ok ? { ok: true, revision: before.revision } : plan;
@@ -156,12 +146,12 @@ export class SqliteRunTimeStore implements RunTimeStore {
     }
   }
 
-  #reading<T>(run: (statements: Statements, opened: OpenedFile) => T, nothing: () => T): T {
+  #reading<T>(nothing: T, run: (statements: Statements, opened: OpenedFile) => T): T {
     if (this.#closed) throw new StoreError('unavailable', 'the store of run-time changes is closed');
     try {
       // Another process of the data folder may have made it meanwhile.
       this.#opened ??= openStoreFile(this.#path);
-      if (this.#opened === null) return nothing();
+      if (this.#opened === null) return nothing;
       this.#refuseLost(this.#opened);
       return run(this.#prepared(this.#opened), this.#opened);
     } catch (error) {
@@ -179,15 +169,14 @@ export class SqliteRunTimeStore implements RunTimeStore {
   }
 
   #prepared({ db }: OpenedFile): Statements {
-    const columns = 'collection, key, value, revision, sum';
     this.#statements ??= {
-      all: db.prepare(`SELECT ${columns} FROM records WHERE collection = ? ORDER BY key`),
-      one: db.prepare(`SELECT ${columns} FROM records WHERE collection = ? AND key = ?`),
+      all: db.prepare(`SELECT ${COLUMNS} FROM records WHERE collection = ? ORDER BY key`),
+      one: db.prepare(`SELECT ${COLUMNS} FROM records WHERE collection = ? AND key = ?`),
       page: db.prepare(
-        `SELECT ${columns} FROM records WHERE collection = ? AND key >= ? AND key > ? AND substr(key, 1, length(?)) = ? ORDER BY key LIMIT ?`,
+        `SELECT ${COLUMNS} FROM records WHERE collection = ? AND key >= ? AND key > ? AND substr(key, 1, length(?)) = ? ORDER BY key LIMIT ?`,
       ),
       put: db.prepare(
-        `INSERT INTO records (${columns}) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value, revision = excluded.revision, sum = excluded.sum`,
+        `INSERT INTO records (${COLUMNS}) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value, revision = excluded.revision, sum = excluded.sum`,
       ),
       drop: db.prepare('DELETE FROM records WHERE collection = ? AND key = ?'),
       whole: db.prepare('UPDATE whole SET revision = ?, count = ?, tally = ?, sum = ? WHERE id = 1'),
@@ -217,13 +206,8 @@ export class SqliteRunTimeStore implements RunTimeStore {
   }
 }
 
-function noRecords(collections: readonly string[]): StoreSnapshot['records'] {
-  return new Map(collections.map((collection) => [collection, new Map()]));
-}
-
-function record(row: StoredRow): StoreRecord {
-  const { key, value, revision } = believed(row);
-  return { key, value, revision };
+function rows(found: readonly unknown[]): readonly StoredRow[] {
+  return found as readonly StoredRow[];
 }
 
 function translated(error: unknown, path: string): StoreError {

@@ -1,5 +1,14 @@
 import type { ClientBase } from 'pg';
-import { believed, damaged, planChange, type StoredRow, type Whole, wholeSum } from '../integrity-check.ts';
+import {
+  believed,
+  COLUMNS,
+  damaged,
+  planChange,
+  recordOf,
+  type StoredRow,
+  type Whole,
+  wholeSum,
+} from '../integrity-check.ts';
 import {
   type Applied,
   checkBounds,
@@ -17,7 +26,8 @@ import { type PostgresOptions, PostgresPool } from './postgres-pool.ts';
 /** As they come: PostgreSQL's 64-bit numbers are text. */
 type Row = Readonly<Record<string, string>>;
 
-const COLUMNS = 'collection, key, value, revision, sum';
+/** `$1` and `$2` are the collections and the keys of some records. */
+const OF_KEYS = '(collection, key) IN (SELECT * FROM unnest($1::text[], $2::text[]))';
 
 /**
  * The truth of a cluster, in PostgreSQL: what one node acknowledged, every other one finds. Changes of all nodes are one
@@ -54,10 +64,8 @@ export class PostgresRunTimeStore implements RunTimeStore {
   async get(collection: string, key: string): Promise<StoreRecord | null> {
     return this.#run(async (connection) => {
       const where = 'collection = $1 AND key = $2';
-      const {
-        rows: [row],
-      } = await connection.query<Row>(`SELECT ${COLUMNS} FROM records WHERE ${where}`, [collection, key]);
-      return row === undefined ? null : record(row);
+      const found = await connection.query<Row>(`SELECT ${COLUMNS} FROM records WHERE ${where}`, [collection, key]);
+      return found.rows.map(record)[0] ?? null;
     });
   }
 
@@ -135,42 +143,33 @@ async function change(
 ): Promise<Applied> {
   await connection.query('BEGIN');
   const before = await readWhole(connection, 'FOR UPDATE');
-  const keys = [writes.map(({ collection }) => collection), writes.map(({ key }) => key)];
   const { rows: found } = await connection.query<Row>(
-    `SELECT ${COLUMNS} FROM records WHERE (collection, key) IN (SELECT * FROM unnest($1::text[], $2::text[]))`,
-    keys,
+    `SELECT ${COLUMNS} FROM records WHERE ${OF_KEYS}`,
+    keysOf(writes),
   );
-  const plan = planChange(before, found.map(storedRow), writes);
+  const plan = planChange(before, found.map(storedRow).map(believed), writes);
   if (!plan.ok || plan.whole === null) {
     await connection.query('ROLLBACK');
     return plan.ok ? { ok: true, revision: before.revision } : plan;
   }
   const { whole, puts, drops } = plan;
-  if (drops.length > 0) {
-    await connection.query(
-      'DELETE FROM records WHERE (collection, key) IN (SELECT * FROM unnest($1::text[], $2::text[]))',
-      [drops.map(({ collection }) => collection), drops.map(({ key }) => key)],
-    );
-  }
+  if (drops.length > 0) await connection.query(`DELETE FROM records WHERE ${OF_KEYS}`, keysOf(drops));
   if (puts.length > 0) {
     await connection.query(
       `INSERT INTO records (${COLUMNS}) SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[]) ON CONFLICT (collection, key) DO UPDATE SET value = excluded.value, revision = excluded.revision, sum = excluded.sum`,
       [
-        puts.map(({ collection }) => collection),
-        puts.map(({ key }) => key),
+        ...keysOf(puts),
         puts.map(({ value }) => value),
         puts.map(({ revision }) => String(revision)),
         puts.map(({ sum }) => String(sum)),
       ],
     );
   }
-  const {
-    rows: [row],
-  } = await connection.query<Row>(
+  const { rows } = await connection.query<Row>(
     'UPDATE whole SET revision = $1, count = $2, tally = $3, sum = $4 WHERE id = 1 RETURNING pg_current_xact_id()::text AS id',
     [whole.revision, whole.count, whole.tally, wholeSum(whole)].map(String),
   );
-  committing(`${row!['id']} ${whole.revision}`);
+  committing(`${rows[0]!['id']} ${whole.revision}`);
   await connection.query('COMMIT');
   return { ok: true, revision: whole.revision };
 }
@@ -189,9 +188,8 @@ async function readPage(
 }
 
 async function readWhole(connection: ClientBase, lock: '' | 'FOR UPDATE'): Promise<Whole> {
-  const {
-    rows: [row],
-  } = await connection.query<Row>(`SELECT revision, count, tally, sum FROM whole WHERE id = 1 ${lock}`);
+  const { rows } = await connection.query<Row>(`SELECT revision, count, tally, sum FROM whole WHERE id = 1 ${lock}`);
+  const row = rows[0];
   if (row === undefined) throw damaged('what it says of all its records is gone');
   const whole = { revision: Number(row['revision']), count: Number(row['count']), tally: Number(row['tally']) };
   if (Number(row['sum']) !== wholeSum(whole)) throw damaged('what it says of all its records is damaged');
@@ -200,12 +198,15 @@ async function readWhole(connection: ClientBase, lock: '' | 'FOR UPDATE'): Promi
 
 function storedRow(row: Row): StoredRow {
   const { collection, key, value, revision, sum } = row as Readonly<Record<keyof StoredRow, string>>;
-  return believed({ collection, key, value, revision: Number(revision), sum: Number(sum) });
+  return { collection, key, value, revision: Number(revision), sum: Number(sum) };
 }
 
 function record(row: Row): StoreRecord {
-  const { key, value, revision } = storedRow(row);
-  return { key, value, revision };
+  return recordOf(storedRow(row));
+}
+
+function keysOf(records: readonly { readonly collection: string; readonly key: string }[]): string[][] {
+  return [records.map(({ collection }) => collection), records.map(({ key }) => key)];
 }
 
 /** The server said no, and its session goes on: nothing was committed. */
