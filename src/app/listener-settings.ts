@@ -6,17 +6,8 @@ export function listenerSettings(
   { listen }: DesiredState,
   address?: { readonly host: string; readonly port: number },
 ): ListenerSettings {
-  const { host, port, tls, trustedProxies, allowedHosts, allowedOrigins, maxBodyBytes, maxConnections } = listen;
-  if (address === undefined)
-    return { host, port, tls, trustedProxies, allowedHosts, allowedOrigins, maxBodyBytes, maxConnections };
+  const { insecure: _, ...settings } = listen;
+  if (address === undefined) return settings;
   // Names and origins that may reach the tools may not for that reason reach the controls.
-  return {
-    ...address,
-    tls: null,
-    trustedProxies: [],
-    allowedHosts: [],
-    allowedOrigins: [],
-    maxBodyBytes,
-    maxConnections,
-  };
+  return { ...settings, ...address, tls: null, trustedProxies: [], allowedHosts: [], allowedOrigins: [] };
 }

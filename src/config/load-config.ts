@@ -126,20 +126,18 @@ class Load {
   result(): ConfigResult {
     const problems = this.#problems;
     const { agents, keys } = readAgents(this.#settings.get('agents'), this.#definedNames, problems);
-    const longest = [...this.#servers.values()].flatMap(({ timeoutMs, toolTimeoutMs }) => [
-      timeoutMs,
-      ...toolTimeoutMs.values(),
-    ]);
-    const settings = new SettingsReader(this.#settings, problems).read(
-      this.#options.overrides ?? {},
-      agents.size > 0,
-      longest.reduce((a, b) => Math.max(a, b), 0),
+    const { overrides = {}, env } = this.#options;
+    const longest = [...this.#servers.values()].reduce(
+      (most, { timeoutMs, toolTimeoutMs }) =>
+        [timeoutMs, ...toolTimeoutMs.values()].reduce((a, b) => Math.max(a, b), most),
+      0,
     );
+    const settings = new SettingsReader(this.#settings, problems).read(overrides, agents.size > 0, longest);
     const { cluster, secrets: clusterSecrets } = readCluster({
       setting: this.#settings.get('cluster'),
-      nats: this.#options.overrides?.nats,
-      env: this.#options.env,
-      agents: new Set(agents.keys()),
+      nats: overrides.nats,
+      env,
+      agents,
       problems,
     });
     const expanded = this.#expanders.flatMap(({ secrets }) => [...secrets]);

@@ -117,9 +117,6 @@ function loadOptions(options: GatewayOptions, servers: Readonly<Record<string, C
     cwd: options.cwd ?? process.cwd(),
     env: options.env ?? process.env,
     strict: options.strict ?? false,
-    overrides: {
-      ...(dataDir === undefined ? {} : { dataDir }),
-      ...(logLevel === undefined ? {} : { logLevel }),
-    },
+    overrides: { dataDir, logLevel },
   };
 }

@@ -30,6 +30,15 @@ export interface ScalarNode {
   readonly text: string;
 }
 
+/** `written`: as the document has it. */
+export function scalar(value: unknown, span: TextSpan, written: string): ScalarNode {
+  if (typeof value === 'string') return { kind: 'string', span, value, text: value };
+  if (typeof value === 'number') return { kind: 'number', span, value, text: written };
+  if (typeof value === 'bigint') return { kind: 'number', span, value: Number(value), text: written };
+  if (typeof value === 'boolean') return { kind: 'boolean', span, value, text: written };
+  return { kind: 'null', span, value: null, text: written };
+}
+
 export function member(node: ObjectNode, key: string): Member | undefined {
   return node.members.find((candidate) => candidate.key === key);
 }

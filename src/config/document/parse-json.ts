@@ -1,6 +1,6 @@
 import { createScanner, type Node as JsonNode, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser';
 import { type Problems, reportDuplicate, type Source, type TextSpan } from '../problem/problem.ts';
-import { MAX_DEPTH, MAX_PARTS, type Member, type Node } from './node.ts';
+import { MAX_DEPTH, MAX_PARTS, type Member, type Node, scalar } from './node.ts';
 
 /** By the names of jsonc-parser's error codes. */
 const EXPLAINED: Readonly<Record<string, string>> = {
@@ -76,11 +76,7 @@ function convert(node: JsonNode, source: Source, problems: Problems): Node {
     }
     return { kind: 'object', span, members: [...members.values()] };
   }
-  const written = source.text.slice(span.start, span.end);
-  if (node.type === 'string') return { kind: 'string', span, value: node.value as string, text: node.value as string };
-  if (node.type === 'number') return { kind: 'number', span, value: node.value as number, text: written };
-  if (node.type === 'boolean') return { kind: 'boolean', span, value: node.value as boolean, text: written };
-  return { kind: 'null', span, value: null, text: written };
+  return scalar(node.value, span, source.text.slice(span.start, span.end));
 }
 
 function spanOf(node: JsonNode): TextSpan {

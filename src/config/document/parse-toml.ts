@@ -1,6 +1,6 @@
 import { parse, TomlError } from 'smol-toml';
 import type { Problems, Source, TextSpan } from '../problem/problem.ts';
-import { MAX_DEPTH, MAX_PARTS, type Member, type Node } from './node.ts';
+import { MAX_DEPTH, MAX_PARTS, type Member, type Node, scalar } from './node.ts';
 
 /** Lines, commas and dots: fewer than of other syntaxes, because values and places are kept apart until the end. */
 const MAX_TOML_PARTS = MAX_PARTS / 4;
@@ -75,12 +75,8 @@ function build(
     });
     return { kind: 'object', span, members };
   }
-  if (typeof value === 'string') return { kind: 'string', span, value, text: value };
   const written = source.text.slice(span.start, span.end);
-  if (typeof value === 'number') return { kind: 'number', span, value, text: written };
-  if (typeof value === 'bigint') return { kind: 'number', span, value: Number(value), text: written };
-  if (typeof value === 'boolean') return { kind: 'boolean', span, value, text: written };
-  return { kind: 'string', span, value: written, text: written };
+  return scalar(value instanceof Date ? written : value, span, written);
 }
 
 interface TomlPlace {

@@ -1,6 +1,6 @@
 import { Composer, type Document, isAlias, isMap, isScalar, isSeq, Lexer, Parser, type Node as YamlNode } from 'yaml';
 import { type Problems, reportDuplicate, type Source, type TextSpan } from '../problem/problem.ts';
-import { MAX_DEPTH, MAX_PARTS, type Member, type Node, type ScalarNode } from './node.ts';
+import { MAX_DEPTH, MAX_PARTS, type Member, type Node, scalar } from './node.ts';
 
 const PLAIN_TAGS = /^(?:tag:yaml\.org,2002:|!!)(?:str|int|float|bool|null|map|seq)$/;
 
@@ -18,7 +18,7 @@ export function parseYaml(source: Source, problems: Problems): Node | null {
       break;
     }
     const code = message.includes('tag') ? 'TL1104' : message.includes('alias') ? 'TL1105' : 'TL1101';
-    problems.error(code, source, span, firstLine(message));
+    problems.error(code, source, span, message.split('\n', 1)[0]!);
   }
   if (document.errors.length > 0 || document.contents === null) return null;
   const builder = new Builder(source, problems);
@@ -162,19 +162,7 @@ class Builder {
   }
 }
 
-function scalar(value: unknown, span: TextSpan, written: string): ScalarNode {
-  if (typeof value === 'string') return { kind: 'string', span, value, text: value };
-  if (typeof value === 'number') return { kind: 'number', span, value, text: written };
-  if (typeof value === 'bigint') return { kind: 'number', span, value: Number(value), text: written };
-  if (typeof value === 'boolean') return { kind: 'boolean', span, value, text: written };
-  return { kind: 'null', span, value: null, text: written };
-}
-
 function spanOf(node: YamlNode | null): TextSpan {
   const [start, end] = node?.range ?? [0, 0];
   return { start, end: Math.max(end, start) };
-}
-
-function firstLine(message: string): string {
-  return message.split('\n', 1)[0]!;
 }

@@ -18,15 +18,9 @@ export type Need =
   /** Talks to this machine, its network, or a name that only they know. */
   | { readonly kind: 'address'; readonly host: string };
 
-const READING_KEYS = new Set([
-  'envFile',
-  'env_http_headers',
-  'bearer_token_env_var',
-  'tls',
-  'inheritEnv',
-  'env_vars',
-  'env_keys',
-]);
+const READING_KEYS = new Set(
+  'envFile env_http_headers bearer_token_env_var tls inheritEnv env_vars env_keys'.split(' '),
+);
 
 /** Variables of loaders, shells and interpreters. */
 const STEERING =

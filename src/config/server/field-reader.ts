@@ -61,24 +61,27 @@ export class FieldReader {
     return isString(node) ? this.expander.expand(node, `${this.path}.${key}`) : null;
   }
 
-  /** A list of words with their references replaced; null where it is absent, or after a problem. */
-  words(key: string): string[] | null {
+  /** As `text`; undefined where it is absent, null after a problem. */
+  given(key: string): string | null | undefined {
+    return this.has(key) ? this.text(key) : undefined;
+  }
+
+  /** A list of words with references replaced, or one text where that may be; null where it is absent, or after a problem. */
+  words(key: string, orText = false): string[] | null {
     const node = child(this.node, key);
+    if (orText && isString(node)) {
+      const text = this.text(key);
+      return text === null ? null : [text];
+    }
     if (node?.kind !== 'array') return null;
     const words = node.items.map((item, index) => (isWord(item) ? this.word(item, `${key}[${index}]`) : null));
     return words.every((word) => word !== null) ? words : null;
   }
 
-  /** As `text`, with references to what may be secret as they are written. */
-  writtenText(key: string): string | null {
-    const node = child(this.node, key);
-    return isString(node) ? this.expander.written(node) : null;
-  }
-
-  /** As `words`, likewise. */
+  /** As `words`, with references to what may be secret as they are written. */
   writtenWords(key: string): string[] {
     const node = child(this.node, key);
-    const words = node?.kind === 'array' ? node.items.filter(isWord) : [];
+    const words = isString(node) ? [node] : node?.kind === 'array' ? node.items.filter(isWord) : [];
     return words.map((word) => (isString(word) ? this.expander.written(word) : word.text));
   }
 

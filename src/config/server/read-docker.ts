@@ -21,11 +21,11 @@ export function readDocker(fields: FieldReader, values: Values, context: StdioCo
   if (node === undefined) return null;
   const { source, problems, expander, path } = fields;
   const inner = new FieldReader(source, problems, expander, node, `${path}.docker`);
-  const container = inner.has('container') ? inner.text('container') : undefined;
-  const image = inner.has('image') ? inner.text('image') : undefined;
-  const engine = inner.has('engine') ? inner.text('engine') : null;
+  const container = inner.given('container');
+  const image = inner.given('image');
+  const engine = inner.given('engine');
   const env = readEnv(fields, context);
-  if (container === null || image === null || env === null || (engine === null && inner.has('engine'))) return null;
+  if (container === null || image === null || engine === null || env === null) return null;
   if ((container === undefined) === (image === undefined)) {
     const what = container === undefined ? 'neither "container" nor "image"' : 'both "container" and "image"';
     return complain(inner, `names ${what}`);
@@ -33,10 +33,10 @@ export function readDocker(fields: FieldReader, values: Values, context: StdioCo
   if (container !== undefined) {
     warnUseless(fields, inner);
     if (!CONTAINER.test(container)) return complain(inner, `${JSON.stringify(container)} cannot be a container`);
-    return { type: 'docker', target: { container }, env: {}, engine };
+    return { type: 'docker', target: { container }, env: {}, engine: engine ?? null };
   }
   const spec = readImage(fields, inner, image!, values, context);
-  return spec === null ? null : { type: 'docker', target: { image: spec }, env, engine };
+  return spec === null ? null : { type: 'docker', target: { image: spec }, env, engine: engine ?? null };
 }
 
 function readImage(
@@ -49,17 +49,10 @@ function readImage(
   if (!REFERENCE.test(name)) return complain(inner, `${JSON.stringify(name)} cannot be an image`);
   const command = fields.has('args') ? fields.words('args') : [];
   const program = fields.first('command', 'cmd');
-  const entrypoint =
-    program === null ? null : program.node.kind === 'array' ? fields.words(program.key) : one(fields.text(program.key));
-  const cwd = fields.has('cwd') ? fields.text('cwd') : null;
+  const entrypoint = program === null ? undefined : fields.words(program.key, true);
+  const cwd = fields.given('cwd');
   const volumes = inner.has('volumes') ? inner.words('volumes') : [];
-  if (
-    command === null ||
-    (program !== null && entrypoint === null) ||
-    (fields.has('cwd') && cwd === null) ||
-    volumes === null
-  )
-    return null;
+  if (command === null || entrypoint === null || cwd === null || volumes === null) return null;
   const mounts = volumes.map((volume) => mountOf(volume, context));
   const bad = mounts.indexOf(null);
   if (bad >= 0) return complain(inner, `the volume ${JSON.stringify(volumes[bad])} is not source:/target[:ro]`);
@@ -68,8 +61,8 @@ function readImage(
   return {
     name,
     command,
-    entrypoint,
-    cwd,
+    entrypoint: entrypoint ?? null,
+    cwd: cwd ?? null,
     user: values.user ?? null,
     network: values.network ?? null,
     volumes: mounts as string[],
@@ -104,8 +97,4 @@ function warnUseless(fields: FieldReader, inner: FieldReader): void {
 function complain(inner: FieldReader, what: string): null {
   inner.error('TL1413', inner.node, `${inner.path} ${what}`);
   return null;
-}
-
-function one(text: string | null): string[] | null {
-  return text === null ? null : [text];
 }

@@ -11,18 +11,7 @@ export interface HttpFieldsContext {
 }
 
 export const URL_KEYS = ['url', 'httpUrl', 'serverUrl', 'uri'] as const;
-const LOCAL_KEYS = [
-  'args',
-  'env',
-  'environment',
-  'envs',
-  'envFile',
-  'env_vars',
-  'env_keys',
-  'cwd',
-  'inheritEnv',
-  'ssh',
-];
+const LOCAL_KEYS = 'args env environment envs envFile env_vars env_keys cwd inheritEnv ssh'.split(' ');
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 /** Headers that are the wire's own: a fixed value could only break it. */
 const RESERVED =
@@ -53,7 +42,7 @@ function readUrl(fields: FieldReader): Pick<HttpSpec, 'url' | 'writtenUrl'> | nu
     fields.error('TL1408', found.node, `${fields.path}.${found.key} ${checked.complaint}`, checked.fix);
     return null;
   }
-  const written = fields.writtenText(found.key)!;
+  const [written = ''] = fields.writtenWords(found.key);
   return { url: checked.url, ...(written === text ? {} : { writtenUrl: written }) };
 }
 

@@ -72,7 +72,7 @@ export function readServer(definition: WrittenDefinition, name: string, context:
       type === null
         ? null
         : type.type === 'stdio'
-          ? readStdio(fields, context)
+          ? readStdio(fields, values, context)
           : type.type === 'docker'
             ? readDocker(fields, values.docker, context)
             : readHttp(fields, type.type, type.sseFallback, context);

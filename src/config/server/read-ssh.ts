@@ -1,5 +1,7 @@
 import type { SshSpec } from '../../model/server.ts';
+import type { ServerInput } from '../config-input.ts';
 import { objectAt } from '../document/node.ts';
+import type { Filled } from '../document/shape.ts';
 import { FieldReader, type PlaceContext, placed } from './field-reader.ts';
 
 const PORT = 22;
@@ -9,22 +11,20 @@ const USER = /^[A-Za-z0-9_][A-Za-z0-9_.+@\\-]{0,254}$/;
 /** `user@host:port`; an IPv6 address is in brackets. */
 const SHORT = /^(?:(.+)@)?(?:\[([^\]]+)\]|([^@[\]:]+))(?::(\d{1,5}))?$/;
 
+type Values = Filled<NonNullable<ServerInput['ssh']>>;
+
 /** Where a server of the user's runs, as `"user@host:port"` or as an object; undefined after a problem (S2.22, S2.23). */
-export function readSsh(fields: FieldReader, context: PlaceContext): SshSpec | null | undefined {
+export function readSsh(fields: FieldReader, values: Values, context: PlaceContext): SshSpec | null | undefined {
   const found = fields.first('ssh');
   if (found === null) return null;
   const { node } = found;
   const inner = objectAt(fields.node, 'ssh');
-  const spec = inner === undefined ? shortForm(fields) : longForm(fieldsOf(fields, inner), context);
+  const spec = inner === undefined ? shortForm(fields) : longForm(fields, inner, values, context);
   if (spec === null) return undefined;
   const fault = faultOf(spec);
   if (fault === null) return spec;
   fields.error('TL1412', node, `${fields.path}.ssh: ${fault}`);
   return undefined;
-}
-
-function fieldsOf({ source, problems, expander, path }: FieldReader, node: FieldReader['node']): FieldReader {
-  return new FieldReader(source, problems, expander, node, `${path}.ssh`);
 }
 
 function shortForm(fields: FieldReader): SshSpec | null {
@@ -43,21 +43,26 @@ function shortForm(fields: FieldReader): SshSpec | null {
   };
 }
 
-function longForm(fields: FieldReader, context: PlaceContext): SshSpec | null {
-  const texts = ['host', 'user', 'identityFile', 'knownHostsFile'].map((key) =>
-    fields.has(key) ? fields.text(key) : '',
-  );
+function longForm(
+  { source, problems, expander, path }: FieldReader,
+  node: FieldReader['node'],
+  values: Values,
+  context: PlaceContext,
+): SshSpec | null {
+  const fields = new FieldReader(source, problems, expander, node, `${path}.ssh`);
+  const texts = ['host', 'user', 'identityFile', 'knownHostsFile'].map((key) => fields.given(key));
   if (texts.includes(null)) return null;
-  const [host = '', user, identityFile, knownHostsFile] = texts as string[];
+  const [host = '', user, identityFile, knownHostsFile] = texts as (string | undefined)[];
+  const { port = PORT, hostKeys, controlMaster = false } = typeof values === 'object' ? values : {};
   const file = (path: string | undefined): string | null => (path ? placed(path, context) : null);
   return {
     host,
     user: user || null,
-    port: fields.number('port') ?? PORT,
+    port,
     identityFile: file(identityFile),
     knownHostsFile: file(knownHostsFile),
-    hostKeys: fields.literal('hostKeys') === 'yes' ? 'yes' : 'accept-new',
-    controlMaster: fields.boolean('controlMaster') ?? false,
+    hostKeys: hostKeys === 'yes' ? 'yes' : 'accept-new',
+    controlMaster,
   };
 }
 

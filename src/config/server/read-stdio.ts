@@ -2,8 +2,10 @@ import { basename } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { Secret } from '../../model/secret.ts';
 import type { RunAs, StdioSpec } from '../../model/server.ts';
-import { child, isString, objectAt } from '../document/node.ts';
+import type { ServerInput } from '../config-input.ts';
+import { isString, objectAt } from '../document/node.ts';
 import { isReadFailure, readBytes } from '../document/read-source.ts';
+import type { Filled } from '../document/shape.ts';
 import { type Problems, Source, type TextSpan } from '../problem/problem.ts';
 import { type FieldReader, isWord, type PlaceContext, placed, placedCommand } from './field-reader.ts';
 import { readSsh } from './read-ssh.ts';
@@ -13,12 +15,18 @@ export interface StdioContext extends PlaceContext {
   readonly files: Set<string>;
 }
 
+type RunAsInput = Filled<NonNullable<ServerInput['runAs']>>;
+
 const ENVIRONMENT_NAME = /^[^=\u0000]+$/;
 /** What a shell on another host takes as the name of a variable. */
 const SHELL_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 /** The process a definition describes; null after a problem. */
-export function readStdio(fields: FieldReader, context: StdioContext): StdioSpec | null {
+export function readStdio(
+  fields: FieldReader,
+  { ssh: sshValues, runAs: runAsValues }: Pick<Filled<ServerInput>, 'ssh' | 'runAs'>,
+  context: StdioContext,
+): StdioSpec | null {
   fields.warnUseless(
     ['headers', 'http_headers', 'env_http_headers', 'bearer_token_env_var', 'tls'],
     'on a stdio server',
@@ -26,8 +34,8 @@ export function readStdio(fields: FieldReader, context: StdioContext): StdioSpec
   const program = readProgram(fields);
   const args = fields.has('args') ? fields.words('args') : [];
   const env = readEnv(fields, context);
-  const ssh = readSsh(fields, context);
-  const runAs = readRunAs(fields);
+  const ssh = readSsh(fields, sshValues, context);
+  const runAs = readRunAs(fields, runAsValues);
   const cwd = fields.has('cwd') ? fields.text('cwd') : ssh === null ? context.folder : '';
   if (program === null || args === null || env === null || cwd === null || ssh === undefined) return null;
   const all = [...program.words.slice(1), ...args];
@@ -84,9 +92,9 @@ function readProgram(fields: FieldReader): Program | null {
   const found = fields.first('command', 'cmd');
   if (found === null) return null;
   const { key, node } = found;
-  const words = node.kind === 'array' ? fields.words(key) : isString(node) ? one(fields.text(key)) : null;
+  const words = fields.words(key, true);
   if (words === null) return null;
-  const written = node.kind === 'array' ? fields.writtenWords(key) : [fields.writtenText(key)!];
+  const written = fields.writtenWords(key);
   const [command = ''] = words;
   if (command.trim() === '') {
     fields.error('TL1406', node, `${fields.path}.${key} is empty`);
@@ -100,10 +108,6 @@ function readProgram(fields: FieldReader): Program | null {
   const message = `${fields.path}.${key} holds arguments: read as ${JSON.stringify(parts[0])} with ${parts.length - 1} of them`;
   fields.problems.warn('TL1309', fields.source, node.span, message);
   return { words: parts, written: written[0] === command ? parts : written };
-}
-
-function one(text: string | null): string[] | null {
-  return text === null ? null : [text];
 }
 
 /** The variables a definition declares; null after a problem. */
@@ -195,18 +199,9 @@ function unquoted(behind: string): string {
 const ESCAPES: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t' };
 
 /** Whose process a local server's is (F41). */
-function readRunAs(fields: FieldReader): RunAs | null {
-  const found = fields.first('runAs');
-  const node = found === null ? undefined : objectAt(fields.node, 'runAs');
-  if (found === null || node === undefined) return null;
-  if (fields.has('ssh')) {
-    fields.warnUseless(['runAs'], 'beside "ssh", which names the user');
-    return null;
-  }
-  const user = child(node, 'user');
-  const processes = child(node, 'processes');
-  return {
-    user: user?.kind === 'string' ? user.text : user?.kind === 'number' ? String(user.value) : '',
-    processes: processes?.kind === 'number' ? (processes.value as number) : null,
-  };
+function readRunAs(fields: FieldReader, { user = '', processes }: Partial<RunAsInput>): RunAs | null {
+  if (objectAt(fields.node, 'runAs') === undefined) return null;
+  if (!fields.has('ssh')) return { user: String(user), processes: processes ?? null };
+  fields.warnUseless(['runAs'], 'beside "ssh", which names the user');
+  return null;
 }

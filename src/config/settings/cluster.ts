@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { ClusterSettings, NatsCredentials } from '../../model/desired-state.ts';
 import { Secret } from '../../model/secret.ts';
-import { child, isString, type ObjectNode, plain, type ScalarNode } from '../document/node.ts';
-import { type Problems, Source, type TextSpan } from '../problem/problem.ts';
+import { child, isString, type ObjectNode, objectAt, type ScalarNode } from '../document/node.ts';
+import { type Problems, Source } from '../problem/problem.ts';
 import type { ProblemCode } from '../problem/problem-catalogue.ts';
 import {
   type BadAddress,
@@ -21,13 +21,14 @@ const SECRET_FILE_VARIABLE = 'TRUNKLINE_CLUSTER_SECRET_FILE';
 const SHORTEST_SECRET_BYTES = 32;
 const MAX_FILE_BYTES = 64 * 1024;
 const NOWHERE = new Source('<command line>', '');
+const NO_KEYS: ObjectNode = { kind: 'object', span: { start: 0, end: 0 }, members: [] };
 
 interface ClusterReading {
   readonly setting: Setting | undefined;
   /** `--nats`, stronger than the file. */
   readonly nats: string | undefined;
   readonly env: Readonly<Record<string, string | undefined>>;
-  readonly agents: ReadonlySet<string>;
+  readonly agents: Pick<ReadonlySet<string>, 'has'>;
   readonly problems: Problems;
 }
 
@@ -46,46 +47,43 @@ export function readCluster(reading: ClusterReading): {
 class ClusterReader {
   readonly secrets = new Set<string>();
   readonly #reading: ClusterReading;
-  readonly #root: ObjectNode | null;
+  /** Has no keys where only `--nats` wants a cluster. */
+  readonly #root: ObjectNode;
 
   constructor(reading: ClusterReading) {
     this.#reading = reading;
     const node = reading.setting?.member.value;
-    this.#root = node?.kind === 'object' ? node : null;
-    // Before anything is said of these lines.
-    const store = this.#root === null ? undefined : child(this.#root, 'store');
-    for (const address of [...this.#written(), store]) {
+    this.#root = node?.kind === 'object' ? node : NO_KEYS;
+    // Before any problem shows these lines.
+    for (const address of [...this.#written(), child(this.#root, 'store')]) {
       if (isString(address)) maskAddress(reading.setting!.source, address);
     }
   }
 
   read(): ClusterSettings {
     const addresses = this.#addresses();
-    const servers = addresses.map(({ server }) => server);
+    const publicSubjects = child(this.#root, 'publicSubjects');
     const publicPrincipal = this.#text('publicPrincipal');
     if (publicPrincipal !== null && !this.#reading.agents.has(publicPrincipal)) {
-      this.#error(
-        'TL1703',
-        'publicPrincipal',
-        `cluster.publicPrincipal ${JSON.stringify(publicPrincipal)} is no agent here`,
-      );
+      const message = `cluster.publicPrincipal ${JSON.stringify(publicPrincipal)} is no agent here`;
+      this.#error('TL1703', 'publicPrincipal', message);
     }
     return {
-      servers,
+      servers: addresses.map(({ server }) => server),
       node: this.#text('node'),
       secrets: this.#secretsOfCluster(),
       credentials: this.#credentials(addresses),
       tls: this.#tls(),
       onBusLoss: this.#text('onBusLoss') === 'serve' ? 'serve' : 'fence',
       store: this.#store(),
-      publicSubjects: this.#root !== null && flag(this.#root, 'publicSubjects'),
+      publicSubjects: publicSubjects?.kind === 'boolean' && publicSubjects.value === true,
       publicPrincipal,
     };
   }
 
   /** `cluster.nats` as it is written in the file. */
   #written(): readonly ScalarNode[] {
-    const node = this.#root === null ? undefined : child(this.#root, 'nats');
+    const node = child(this.#root, 'nats');
     return node?.kind === 'array' ? node.items.filter(isString) : isString(node) ? [node] : [];
   }
 
@@ -94,13 +92,7 @@ class ClusterReader {
     const written = this.#written().map((item) => setting?.expander.expand(item, 'cluster.nats') ?? '');
     const addresses = nats === undefined ? written : nats.split(',').map((part) => part.trim());
     if (addresses.length === 0) this.#error('TL1702', 'nats', 'cluster.nats says no server of NATS');
-    return addresses.flatMap((address) => {
-      const read = readNatsAddress(address);
-      for (const secret of read.secrets) this.secrets.add(secret);
-      if (!('why' in read)) return [read];
-      this.#refuse('TL1702', 'nats', address, read);
-      return [];
-    });
+    return addresses.flatMap((address) => this.#usable('TL1702', 'nats', address, readNatsAddress(address)) ?? []);
   }
 
   /** What the addresses say of who this node is. A connection may be made to any of them, and shows all of them the same. */
@@ -109,13 +101,9 @@ class ClusterReader {
       ({ user, password }) => user !== '' || password !== '',
     );
     if (others.some(({ user, password }) => user !== first.user || password !== first.password)) {
+      const message = 'the addresses of cluster.nats show NATS different users, passwords or tokens';
       const fix = 'write the same user and password, or token, in all of them, or in one only';
-      this.#error(
-        'TL1702',
-        'nats',
-        'the addresses of cluster.nats show NATS different users, passwords or tokens',
-        fix,
-      );
+      this.#error('TL1702', 'nats', message, fix);
     }
     return first;
   }
@@ -135,9 +123,8 @@ class ClusterReader {
       this.secrets.add(text);
       const bytes = Buffer.byteLength(text);
       const key = at === 0 ? 'secret' : 'previousSecret';
-      if (bytes < SHORTEST_SECRET_BYTES) {
-        this.#error('TL1701', key, `cluster.${key} has ${bytes} bytes; ${SHORTEST_SECRET_BYTES} are the least`);
-      }
+      if (bytes >= SHORTEST_SECRET_BYTES) continue;
+      this.#error('TL1701', key, `cluster.${key} has ${bytes} bytes; ${SHORTEST_SECRET_BYTES} are the least`);
     }
     return texts.map((text) => new Secret(text));
   }
@@ -168,20 +155,15 @@ class ClusterReader {
   #store(): Secret | null {
     const address = this.#text('store');
     if (address === null) return null;
-    const read = readStoreAddress(address);
-    for (const secret of read.secrets) this.secrets.add(secret);
-    if (!('why' in read)) return new Secret(read.url);
-    this.#refuse('TL1704', 'store', address, read);
-    return null;
+    const read = this.#usable('TL1704', 'store', address, readStoreAddress(address));
+    return read === null ? null : new Secret(read.url);
   }
 
   #tls(): ClusterSettings['tls'] {
-    const node = this.#root === null ? undefined : child(this.#root, 'tls');
-    if (node?.kind !== 'object') return null;
+    const node = objectAt(this.#root, 'tls');
+    if (node === undefined) return null;
     const file = (key: string): string | null => {
-      const item = child(node, key);
-      if (!isString(item)) return null;
-      const path = this.#reading.setting!.expander.expand(item, `cluster.tls.${key}`);
+      const path = this.#text(`tls.${key}`, child(node, key));
       return path === null ? null : resolve(this.#reading.setting!.folder, path);
     };
     return { caFile: file('ca'), certFile: file('cert'), keyFile: file('key') };
@@ -198,8 +180,7 @@ class ClusterReader {
     return null;
   }
 
-  #text(key: string): string | null {
-    const node = this.#root === null ? undefined : child(this.#root, key);
+  #text(key: string, node = child(this.#root, key)): string | null {
     return isString(node) ? this.#reading.setting!.expander.expand(node, `cluster.${key}`) : null;
   }
 
@@ -213,19 +194,21 @@ class ClusterReader {
     return new Secret(text);
   }
 
-  #refuse(code: ProblemCode, key: string, address: string, { why }: BadAddress): void {
-    this.#error(code, key, `cluster.${key}: ${JSON.stringify(shownAddress(address))} ${why}`);
+  #usable<T extends { readonly secrets: readonly string[] }>(
+    code: ProblemCode,
+    key: string,
+    address: string,
+    read: T | BadAddress,
+  ): T | null {
+    for (const secret of read.secrets) this.secrets.add(secret);
+    if (!('why' in read)) return read;
+    this.#error(code, key, `cluster.${key}: ${JSON.stringify(shownAddress(address))} ${read.why}`);
+    return null;
   }
 
   #error(code: ProblemCode, key: string, message: string, fix?: string): void {
     const { setting, problems } = this.#reading;
-    const node = this.#root === null ? undefined : (child(this.#root, key) ?? this.#root);
-    const span: TextSpan | null = node?.span ?? null;
-    problems.error(code, setting?.source ?? NOWHERE, span, message, fix);
+    const node = child(this.#root, key) ?? this.#root;
+    problems.error(code, setting?.source ?? NOWHERE, node === NO_KEYS ? null : node.span, message, fix);
   }
-}
-
-function flag(root: ObjectNode, key: string): boolean {
-  const node = child(root, key);
-  return node !== undefined && plain(node) === true;
 }

@@ -11,15 +11,15 @@ import { configJsonSchema } from '../schema-json.ts';
 
 /** What the command line or environment says, stronger than any file. */
 export interface Overrides {
-  readonly host?: string;
-  readonly port?: number;
-  readonly controlHost?: string;
-  readonly controlPort?: number;
-  readonly dataDir?: string;
-  readonly logLevel?: DesiredState['logLevel'];
-  readonly insecure?: boolean;
+  readonly host?: string | undefined;
+  readonly port?: number | undefined;
+  readonly controlHost?: string | undefined;
+  readonly controlPort?: number | undefined;
+  readonly dataDir?: string | undefined;
+  readonly logLevel?: DesiredState['logLevel'] | undefined;
+  readonly insecure?: boolean | undefined;
   /** Servers of NATS with commas between them: joins a cluster. */
-  readonly nats?: string;
+  readonly nats?: string | undefined;
 }
 
 /** One of our keys at the top of a file, with that file. */
