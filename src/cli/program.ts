@@ -1,9 +1,9 @@
 import { Command, CommanderError, Option } from 'commander';
+import type { CommandInput } from './command-input.ts';
 import type { CommandParts } from './command-parts.ts';
 import { addDriftCommands } from './drift/drift-commands.ts';
 import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
 import { CONFIG_OPTION, GATEWAY_OPTIONS, type GatewayFlags, JSON_OPTION, KEY_OPTION } from './flags.ts';
-import { addNodeCommands } from './node-commands.ts';
 import { addServerCommands } from './servers/server-commands.ts';
 import type { Terminal } from './terminal.ts';
 import { addWatchingCommands } from './watching-commands.ts';
@@ -41,7 +41,6 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
   const program = new Command('trunkline')
     .description('One endpoint for all your MCP servers. Without a command: start the gateway.')
     .usage('[options] [file]   |   trunkline [options] -- command …   |   trunkline <command> …')
-    .argument('[file]', 'configuration file (default: the nearest one)')
     .version(terminal.version, '--version', 'print the version')
     .helpOption('--help', 'print this help')
     .enablePositionalOptions()
@@ -51,27 +50,20 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
   /** Flags before a command's name count as well as flags behind it. */
   const merged = (flags: object): GatewayFlags => ({ ...program.opts<GatewayFlags>(), ...flags });
 
-  addOptions(program).action(async (file: string | undefined, flags: GatewayFlags) => {
-    const { serve } = await import('./serve.ts');
-    done(await serve({ file, serverCommand, flags: merged(flags), terminal }));
-  });
-
-  addOptions(
-    program.command('stdio').description('serve MCP on standard input and output, for clients that spawn commands'),
-  )
-    .addOption(KEY_OPTION)
-    .argument('[file]', 'configuration file (default: the nearest one)')
-    .action(async (file: string | undefined, flags: GatewayFlags) => {
-      const { stdio } = await import('./stdio.ts');
-      done(await stdio({ file, serverCommand, flags: merged(flags), terminal }));
-    });
-
-  addOptions(program.command('check').description('print all problems of a configuration; exit code 0 or 1'))
-    .argument('[file]', 'configuration file (default: the nearest one)')
-    .action(async (file: string | undefined, flags: GatewayFlags) => {
-      const { check } = await import('./check.ts');
-      done(await check({ file, serverCommand, flags: merged(flags), terminal }));
-    });
+  const onFile = (command: Command, load: () => Promise<(input: CommandInput) => Promise<ExitCode>>): Command =>
+    command
+      .argument('[file]', 'configuration file (default: the nearest one)')
+      .action(async (file: string | undefined, flags: GatewayFlags) => {
+        const run = await load();
+        done(await run({ file, serverCommand, flags: merged(flags), terminal }));
+      });
+  onFile(addOptions(program), async () => (await import('./serve.ts')).serve);
+  const stdio = program
+    .command('stdio')
+    .description('serve MCP on standard input and output, for clients that spawn commands');
+  onFile(addOptions(stdio).addOption(KEY_OPTION), async () => (await import('./stdio.ts')).stdio);
+  const check = program.command('check').description('print all problems of a configuration; exit code 0 or 1');
+  onFile(addOptions(check), async () => (await import('./check.ts')).check);
 
   const parts: CommandParts = {
     command: (name, description, parent = program) =>
@@ -80,7 +72,6 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
     done,
   };
   addWatchingCommands(parts);
-  addNodeCommands(parts);
 
   parts
     .command('tools', 'list tools as TypeScript-like signatures')

@@ -17,15 +17,7 @@ export function loadOptions(input: CommandInput, mayLack = false): LoadOptions {
     env: terminal.env,
     strict: strict === true,
     ...(terminal.ask === null ? {} : { inputs: rememberInputs(terminal.ask) }),
-    overrides: {
-      ...(host === undefined ? {} : { host }),
-      ...(port === undefined ? {} : { port }),
-      ...(controlPort === undefined ? {} : { controlPort }),
-      ...(dataDir === undefined ? {} : { dataDir }),
-      ...(logLevel === undefined ? {} : { logLevel }),
-      ...(insecure === undefined ? {} : { insecure }),
-      ...(nats === undefined ? {} : { nats }),
-    },
+    overrides: { host, port, controlPort, dataDir, logLevel, insecure, nats },
   };
   if (serverCommand.length > 0) {
     return { ...base, ...(file === undefined ? {} : { files: [file] }), argvCommand: serverCommand };
