@@ -13,13 +13,14 @@ import { Attempt } from './connection/attempt.ts';
 import { catchDefects, worksForServer } from './error-boundary.ts';
 import { type RememberedCatalog, rememberedCatalogs } from './lists/server-catalogs.ts';
 import { ProcessQuota } from './pool/process-quota.ts';
-import { type NodeLimits, UPSTREAM_TIMES, type UpstreamSetDeps, type UpstreamTimes } from './server-context.ts';
+import { type NodeLimits, UPSTREAM_TIMES, type UpstreamSetDeps } from './server-context.ts';
 import { ServerStory } from './status/server-story.ts';
 import { type Plan, planChanges } from './supervision/plan.ts';
 import { StartQueue } from './supervision/start-queue.ts';
 import { tracedCall } from './traced-call.ts';
 import type { CloseReason } from './transport/transport.ts';
 import { Upstream } from './upstream.ts';
+import type { NodeShared } from './upstream-parts.ts';
 
 /** Processes take the machine's time while they start, and what is reached by a URL takes none. */
 const STARTS = { own: { forCalls: 1, patienceMs: 20_000 }, remote: { width: 64, forCalls: 0, patienceMs: 500 } };
@@ -30,10 +31,8 @@ type CatalogsByServer = Map<string, (ServerCatalog & { readonly identity: string
 /** All servers of this node. `apply` starts what is new before it stops what it replaces; the rest goes on. */
 export class UpstreamSet implements Upstreams {
   readonly #deps: UpstreamSetDeps;
-  readonly #times: UpstreamTimes;
-  readonly #limits: NodeLimits;
-  readonly #quota: ProcessQuota;
-  readonly #starts: { readonly own: StartQueue; readonly remote: StartQueue };
+  readonly #node: NodeShared;
+  readonly #remoteStarts: StartQueue;
   readonly #upstreams = new Map<string, Upstream>();
   readonly #stories = new Map<string, ServerStory>();
   /** Replaced or removed, still finishing what is in flight. */
@@ -49,21 +48,19 @@ export class UpstreamSet implements Upstreams {
 
   constructor(deps: UpstreamSetDeps) {
     this.#deps = deps;
-    this.#times = { ...UPSTREAM_TIMES, ...deps.times };
-    const { maxProcesses, maxTimeoutMs = 10 * 60_000, pool = POOL_DEFAULTS } = deps;
+    const { clock, maxProcesses, maxTimeoutMs = 10 * 60_000, pool = POOL_DEFAULTS } = deps;
     const width = deps.startsAtOnce ?? availableParallelism() + 2 + STARTS.own.forCalls;
-    this.#limits = { maxProcesses, maxTimeoutMs, pool };
-    this.#quota = new ProcessQuota(this.#limits, deps.clock);
-    this.#starts = {
-      own: new StartQueue({ width, ...STARTS.own }, deps.clock),
-      remote: new StartQueue(STARTS.remote, deps.clock),
-    };
+    const limits = { maxProcesses, maxTimeoutMs, pool };
+    const times = { ...UPSTREAM_TIMES, ...deps.times };
+    const starts = new StartQueue({ width, ...STARTS.own }, clock);
+    this.#node = { deps, times, limits, quota: new ProcessQuota(limits, clock), starts };
+    this.#remoteStarts = new StartQueue(STARTS.remote, clock);
   }
 
   /** Changes limits of the node; what runs already goes on. */
   limit(limits: NodeLimits): void {
-    const { sweepMs } = this.#limits.pool;
-    Object.assign(this.#limits, limits);
+    const { sweepMs } = this.#node.limits.pool;
+    Object.assign(this.#node.limits, limits);
     if (!this.#started || this.#closing !== null || limits.pool.sweepMs === sweepMs) return;
     this.#stopSweeping();
     this.#sweepLater();
@@ -106,8 +103,15 @@ export class UpstreamSet implements Upstreams {
 
   async #carryOut(plan: Plan): Promise<void> {
     const left: Promise<void>[] = [];
+    // Whatever the change of one server throws, the others' go on.
     const each = (servers: readonly Server[], change: (server: Server) => Promise<void> | void): void => {
-      for (const server of servers) left.push(this.#apart(server, change));
+      for (const server of servers) {
+        const changed = Promise.try(change, server).catch((error: unknown) => {
+          const stack = error instanceof Error ? error.stack : String(error);
+          this.#deps.logger.error('server_defect', { server: server.name, stack });
+        });
+        left.push(changed);
+      }
     };
     each(plan.stop, ({ name }) => this.#remove(name));
     const known = this.#knownCatalogs(plan);
@@ -117,16 +121,6 @@ export class UpstreamSet implements Upstreams {
     each(plan.replace, (server) => this.#replace(server, known));
     // Others may begin what has ended here, and hear of it when all of it has ended.
     await Promise.all(left);
-  }
-
-  /** One server's change. Whatever it throws, the others' go on. */
-  async #apart(server: Server, change: (server: Server) => Promise<void> | void): Promise<void> {
-    try {
-      await change(server);
-    } catch (error) {
-      const stack = error instanceof Error ? error.stack : String(error);
-      this.#deps.logger.error('server_defect', { server: server.name, stack });
-    }
   }
 
   servers(): readonly Server[] {
@@ -184,7 +178,8 @@ export class UpstreamSet implements Upstreams {
 
   /** Child processes of all servers, and how many there may be. */
   get processes(): { readonly running: number; readonly limit: number } {
-    return { running: this.#quota.taken, limit: this.#quota.max };
+    const { quota, limits } = this.#node;
+    return { running: quota.taken, limit: limits.maxProcesses };
   }
 
   status(server: string): ServerStatus | null {
@@ -246,7 +241,7 @@ export class UpstreamSet implements Upstreams {
   }
 
   /** Resolves when no call is in flight, at the latest after `deadlineMs`. The caller sends no new ones. */
-  async drain(deadlineMs: number = this.#times.drainMs): Promise<void> {
+  async drain(deadlineMs: number = this.#node.times.drainMs): Promise<void> {
     await Promise.all([...this.#upstreams.values()].map((upstream) => upstream.drained(deadlineMs)));
   }
 
@@ -272,14 +267,8 @@ export class UpstreamSet implements Upstreams {
 
   /** Read once for all that the plan may have to make: reading them is most of the cost of a start. */
   #knownCatalogs({ start, suspend, replace }: Plan): CatalogsByServer {
-    const known: CatalogsByServer = new Map();
-    if (start.length + suspend.length + replace.length === 0) return known;
-    for (const catalog of this.#deps.knownCatalogs.load()) {
-      const ofServer = known.get(catalog.server);
-      if (ofServer === undefined) known.set(catalog.server, [catalog]);
-      else ofServer.push(catalog);
-    }
-    return known;
+    const needed = start.length + suspend.length + replace.length > 0;
+    return Map.groupBy(needed ? this.#deps.knownCatalogs.load() : [], ({ server }) => server);
   }
 
   #begin(upstream: Upstream): void {
@@ -295,7 +284,7 @@ export class UpstreamSet implements Upstreams {
     if (isOwnProcess(upstream.server)) return upstream.start();
     upstream.due();
     const attempt = new Attempt();
-    await this.#starts.remote.take(attempt);
+    await this.#remoteStarts.take(attempt);
     const { name, enabled } = upstream.server;
     // It may have been removed, replaced or suspended while it waited.
     if (enabled && this.#closing === null && this.#upstreams.get(name) === upstream) await upstream.start();
@@ -305,9 +294,7 @@ export class UpstreamSet implements Upstreams {
   #make(server: Server, known: CatalogsByServer): Upstream {
     const story = this.#stories.get(server.name) ?? new ServerStory(server.name, this.#deps.news ?? null);
     this.#stories.set(server.name, story);
-    const starts = this.#starts.own;
-    const node = { deps: this.#deps, times: this.#times, limits: this.#limits, quota: this.#quota, starts };
-    const make = (remembered: readonly RememberedCatalog[]) => new Upstream(server, node, story, remembered);
+    const make = (remembered: readonly RememberedCatalog[]) => new Upstream(server, this.#node, story, remembered);
     try {
       return make(rememberedCatalogs(server, known.get(server.name) ?? [], this.#deps.clientInfo ?? null));
     } catch (error) {
@@ -379,13 +366,13 @@ export class UpstreamSet implements Upstreams {
 
   /** Lets what is in flight finish, then ends it. */
   async #leave(upstream: Upstream, why: StateLoss): Promise<void> {
-    const left = upstream.drained(this.#times.drainMs).then(() => upstream.close('remove', why));
+    const left = upstream.drained(this.#node.times.drainMs).then(() => upstream.close('remove', why));
     this.#leaving.set(upstream, left);
     await left.finally(() => this.#leaving.delete(upstream));
   }
 
   #sweepLater(): void {
-    this.#stopSweeping = this.#deps.clock.after(this.#limits.pool.sweepMs, () => {
+    this.#stopSweeping = this.#deps.clock.after(this.#node.limits.pool.sweepMs, () => {
       for (const upstream of this.#upstreams.values()) upstream.sweep();
       this.#sweepLater();
     });

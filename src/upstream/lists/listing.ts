@@ -47,8 +47,9 @@ interface Listed {
 }
 
 /**
- * Lists all that a server offers to one kind of client, every page of every list that it declares to have. The bytes
- * stay as they came, without items that would spoil the list for clients. A list that the server refuses keeps what `before` knew of it; a lost connection fails the whole.
+ * Lists all that a server offers to one kind of client, every page of every list that it declares to have. The bytes stay
+ * as they came, without items that would spoil the list for clients. A list that the server refuses keeps what `before`
+ * knew of it; a lost connection fails the whole.
  */
 export async function listServer(
   connection: Connection,
@@ -59,27 +60,23 @@ export async function listServer(
   listedAt: number,
 ): Promise<Listed> {
   const { handshake, saidAt } = await presentHandshake(connection, client, timeoutMs, listedAt);
-  const complaints: string[] = [];
-  const invalid: InvalidItem[] = [];
-  const lists: Record<ListKind, CachedList> = {
-    tools: NO_LIST,
-    prompts: NO_LIST,
-    resources: NO_LIST,
-    resourceTemplates: NO_LIST,
-  };
   const mirrored = handshake.era === 'stateless' && connection.transport.streamPerRequest;
+  const listing = new Listing(mirrored, (list, cursor) =>
+    connection.ask(pageRequest(list, cursor, client, handshake), timeoutMs),
+  );
+  const lists = { tools: NO_LIST, prompts: NO_LIST, resources: NO_LIST, resourceTemplates: NO_LIST };
   let refused = false;
   for (const kind of LIST_KINDS) {
     const list = listOf(kind);
     if (!declares(handshake, list.capability)) continue;
-    const ask = (cursor: Buffer | null) => connection.ask(pageRequest(list, cursor, client, handshake), timeoutMs);
-    const pages = await allPages(list, ask, mirrored, complaints, invalid);
+    const pages = await listing.allPages(list);
     refused ||= pages === null;
     lists[kind] = pages ?? before?.lists[kind] ?? NO_LIST;
   }
+  const { complaints, invalid } = listing;
   const digest = digestOf(handshake, lists);
-  const listedOf = { server, fingerprint: client.fingerprint, digest, handshake, lists, listedAt: saidAt };
-  return { catalog: listedOf, complaints, invalid, refused };
+  const catalog = { server, fingerprint: client.fingerprint, digest, handshake, lists, listedAt: saidAt };
+  return { catalog, complaints, invalid, refused };
 }
 
 /** The handshake's result and its time, or, where the server gave that a time to live and it is older, a new one. */
@@ -123,105 +120,102 @@ function pageRequest(
   return handshake.era === 'stateless' ? toStateless(message, client) : message;
 }
 
-/** null when the server refuses the list. */
-async function allPages(
-  list: ListMethod,
-  ask: (cursor: Buffer | null) => Promise<Message>,
-  mirrored: boolean,
-  complaints: string[],
-  invalid: InvalidItem[],
-): Promise<CachedList | null> {
-  const items: Capability[] = [];
-  const pages: Buffer[] = [];
-  const cursors = new Set<string>();
-  let cursor: Buffer | null = null;
-  let ttlMs = Number.POSITIVE_INFINITY;
-  let shared = true;
-  let bytes = 0;
-  for (;;) {
-    const answer = await ask(cursor);
-    if (answer.kind === 'error') {
-      if (errorCode(answer) === CATALOGUE.METHOD_NOT_FOUND.rpc) return NO_LIST;
-      complaints.push(`${list.method} was refused: ${answer.body.toString('utf8', 0, 300)}`);
-      return null;
-    }
-    const sound = soundPage(list, answer.body, answer.era);
-    const { page, cut } = sound;
-    if (cut)
-      complaints.unshift(`${list.method}: a page has more than ${MAX_PAGE_ITEMS} items, the rest is not offered`);
-    for (const one of sound.invalid.slice(0, MAX_COMPLAINTS - invalid.length)) {
-      invalid.push({ list: list.method, page: pages.length, ...one });
-    }
-    const [array, next] = fields(page, 0, page.length, [list.resultKey, 'nextCursor']);
-    // In the stateful revisions members of these names are no hints.
-    const hints = answer.era === 'stateless' ? cacheHints(page, 0, page.length) : NO_LIST;
-    pages.push(page);
-    bytes += page.length;
-    if (array) collect(list, page, array, mirrored, items, complaints, invalid, pages.length - 1);
-    ttlMs = Math.min(ttlMs, hints.ttlMs);
-    shared &&= hints.cacheScope === 'public';
-    if (!next || page[next.start] !== 0x22) break;
-    if (items.length === MAX_ITEMS || bytes >= MAX_BYTES) {
-      complaints.unshift(
-        `${list.method}: stopped after ${items.length} items in ${bytes} bytes, the rest is not offered`,
-      );
-      break;
-    }
-    cursor = page.subarray(next.start, next.end);
-    const lexeme = cursor.toString('latin1');
-    if (cursors.has(lexeme) || pages.length === MAX_PAGES) {
-      complaints.push(`${list.method}: stopped after ${pages.length} pages, the cursors go in circles`);
-      break;
-    }
-    cursors.add(lexeme);
-  }
-  if (list.kind === 'resourceTemplates') {
-    const left = items.length - matchableTemplates(items.map(({ key }) => key)).length;
-    if (left > 0)
-      complaints.unshift(`${list.method}: ${left} templates are too many or too long to match URIs against`);
-  }
-  return { items, pages, ttlMs, cacheScope: shared ? 'public' : 'private' };
-}
+class Listing {
+  readonly complaints: string[] = [];
+  readonly invalid: InvalidItem[] = [];
+  /** Calls over this wire mirror parameters into headers, so a tool that declares that wrongly is no use (H6). */
+  readonly #mirrored: boolean;
+  readonly #ask: (list: ListMethod, cursor: Buffer | null) => Promise<Message>;
 
-/** `mirrored`: calls over this wire mirror parameters into headers, so a tool that declares that wrongly is no use (H6). */
-function collect(
-  list: ListMethod,
-  page: Buffer,
-  array: Range,
-  mirrored: boolean,
-  items: Capability[],
-  complaints: string[],
-  invalid: InvalidItem[],
-  pages: number,
-): void {
-  let index = -1;
-  for (const item of elements(page, array.start, array.end)) {
-    if (items.length === MAX_ITEMS) {
-      complaints.unshift(`${list.method}: a page has more than ${MAX_ITEMS} items, the rest is not offered`);
-      return;
-    }
-    index++;
-    const key = stringValue(page, field(page, item.start, item.end, list.itemKey))!;
-    if (list.kind === 'tools' && !TOOL_NAME.test(key)) {
-      complain(complaints, `${list.method}: ${JSON.stringify(key.slice(0, 200))} is no tool name and is not offered`);
-    }
-    const bytes = page.subarray(item.start, item.end);
-    // Its own endpoint shows it all the same: it is JSON, and spoils no other list there.
-    const reason = hardToRead(bytes);
-    if (reason !== '') {
-      const place = { list: list.method, page: pages, index, item: key.slice(0, 200).toWellFormed() };
-      if (invalid.length < MAX_COMPLAINTS) invalid.push({ ...place, reason });
-      continue;
-    }
-    const params = list.kind === 'tools' && mirrored ? scanHeaderParams(bytes) : null;
-    if (params !== null && !params.ok)
-      complain(complaints, `the tool ${key.slice(0, 200)} is not offered: ${params.reason}`);
-    else items.push({ key, bytes });
+  constructor(mirrored: boolean, ask: (list: ListMethod, cursor: Buffer | null) => Promise<Message>) {
+    this.#mirrored = mirrored;
+    this.#ask = ask;
   }
-}
 
-function complain(complaints: string[], complaint: string): void {
-  if (complaints.length < MAX_COMPLAINTS) complaints.push(complaint);
+  /** null when the server refuses the list. */
+  async allPages(list: ListMethod): Promise<CachedList | null> {
+    const { complaints } = this;
+    const items: Capability[] = [];
+    const pages: Buffer[] = [];
+    const cursors = new Set<string>();
+    let cursor: Buffer | null = null;
+    let ttlMs = Number.POSITIVE_INFINITY;
+    let shared = true;
+    let bytes = 0;
+    for (;;) {
+      const answer = await this.#ask(list, cursor);
+      if (answer.kind === 'error') {
+        if (errorCode(answer) === CATALOGUE.METHOD_NOT_FOUND.rpc) return NO_LIST;
+        complaints.push(`${list.method} was refused: ${answer.body.toString('utf8', 0, 300)}`);
+        return null;
+      }
+      const { page, cut, invalid } = soundPage(list, answer.body, answer.era);
+      if (cut)
+        complaints.unshift(`${list.method}: a page has more than ${MAX_PAGE_ITEMS} items, the rest is not offered`);
+      for (const one of invalid) this.#leaveOut({ list: list.method, page: pages.length, ...one });
+      const [array, next] = fields(page, 0, page.length, [list.resultKey, 'nextCursor']);
+      // In the stateful revisions members of these names are no hints.
+      const hints = answer.era === 'stateless' ? cacheHints(page, 0, page.length) : NO_LIST;
+      if (array) this.#collect(list, page, array, items, pages.length);
+      pages.push(page);
+      bytes += page.length;
+      ttlMs = Math.min(ttlMs, hints.ttlMs);
+      shared &&= hints.cacheScope === 'public';
+      if (!next || page[next.start] !== 0x22) break;
+      if (items.length === MAX_ITEMS || bytes >= MAX_BYTES) {
+        const taken = `${items.length} items in ${bytes} bytes`;
+        complaints.unshift(`${list.method}: stopped after ${taken}, the rest is not offered`);
+        break;
+      }
+      cursor = page.subarray(next.start, next.end);
+      const lexeme = cursor.toString('latin1');
+      if (cursors.has(lexeme) || pages.length === MAX_PAGES) {
+        complaints.push(`${list.method}: stopped after ${pages.length} pages, the cursors go in circles`);
+        break;
+      }
+      cursors.add(lexeme);
+    }
+    if (list.kind === 'resourceTemplates') {
+      const left = items.length - matchableTemplates(items.map(({ key }) => key)).length;
+      if (left > 0)
+        complaints.unshift(`${list.method}: ${left} templates are too many or too long to match URIs against`);
+    }
+    return { items, pages, ttlMs, cacheScope: shared ? 'public' : 'private' };
+  }
+
+  #collect(list: ListMethod, page: Buffer, array: Range, items: Capability[], pageNumber: number): void {
+    const { method, kind, itemKey } = list;
+    let index = -1;
+    for (const item of elements(page, array.start, array.end)) {
+      if (items.length === MAX_ITEMS) {
+        this.complaints.unshift(`${method}: a page has more than ${MAX_ITEMS} items, the rest is not offered`);
+        return;
+      }
+      index++;
+      const key = stringValue(page, field(page, item.start, item.end, itemKey))!;
+      if (kind === 'tools' && !TOOL_NAME.test(key))
+        this.#complain(`${method}: ${JSON.stringify(key.slice(0, 200))} is no tool name and is not offered`);
+      const bytes = page.subarray(item.start, item.end);
+      // Its own endpoint shows it all the same: it is JSON, and spoils no other list there.
+      const reason = hardToRead(bytes);
+      if (reason !== '') {
+        const name = key.slice(0, 200).toWellFormed();
+        this.#leaveOut({ list: method, page: pageNumber, index, item: name, reason });
+        continue;
+      }
+      const params = kind === 'tools' && this.#mirrored ? scanHeaderParams(bytes) : null;
+      if (params?.ok === false) this.#complain(`the tool ${key.slice(0, 200)} is not offered: ${params.reason}`);
+      else items.push({ key, bytes });
+    }
+  }
+
+  #complain(complaint: string): void {
+    if (this.complaints.length < MAX_COMPLAINTS) this.complaints.push(complaint);
+  }
+
+  #leaveOut(item: InvalidItem): void {
+    if (this.invalid.length < MAX_COMPLAINTS) this.invalid.push(item);
+  }
 }
 
 function digestOf(handshake: HandshakeResult, lists: Readonly<Record<ListKind, CachedList>>): string {

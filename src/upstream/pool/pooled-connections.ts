@@ -122,7 +122,7 @@ export class PooledConnections implements Yielding {
     const { name, server } = this.context;
     const text = this.serverFull
       ? `${name} runs ${server.limits.maxProcesses} processes, its limit (limits.maxProcesses), and all are in use; try again or raise it`
-      : `this node runs ${this.by.quota?.max} server processes, its limit (maxProcesses), and all are in use; try again or raise it`;
+      : `this node runs ${this.context.limits.maxProcesses} server processes, its limit (maxProcesses), and all are in use; try again or raise it`;
     return new NoRoom(name, text);
   }
 

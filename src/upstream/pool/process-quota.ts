@@ -42,10 +42,6 @@ export class ProcessQuota {
     this.#clock = clock;
   }
 
-  get max(): number {
-    return this.#limits.maxProcesses;
-  }
-
   get full(): boolean {
     return this.taken >= this.#limits.maxProcesses;
   }
