@@ -57,7 +57,7 @@ export function exposeNames(items: readonly NamedCapability[]): ExposedNames {
     candidates.push({ at, item, plain, folded: fold(plain), exact: plain === full });
   });
   const taken = new Set<string>();
-  const contested: { candidate: Candidate; others: readonly Candidate[] }[] = [];
+  const contested: { candidate: Candidate; hashed: string; met: NamedCapability }[] = [];
   for (const group of Map.groupBy(candidates, ({ folded }) => folded).values()) {
     const keeper = group.length === 1 ? group[0] : soleExact(group);
     if (keeper !== undefined) {
@@ -65,33 +65,22 @@ export function exposeNames(items: readonly NamedCapability[]): ExposedNames {
       names[keeper.at] = keeper.plain;
       if (!keeper.exact) notices.push({ ...keeper.item, exposed: keeper.plain, reason: whyChanged(keeper) });
     }
-    for (const candidate of group) if (candidate !== keeper) contested.push({ candidate, others: group });
-  }
-  settle(contested, taken, names, notices);
-  return { names, notices: notices.sort(byItem) };
-}
-
-/** Hashed names of those that met others. Two that still meet, or meet a plain name, are both not offered. */
-function settle(
-  contested: readonly { candidate: Candidate; others: readonly Candidate[] }[],
-  taken: ReadonlySet<string>,
-  names: (string | null)[],
-  notices: NameNotice[],
-): void {
-  const hashed = contested.map(({ candidate }) => withHash(candidate.plain, candidate.item));
-  const count = new Map<string, number>();
-  for (const name of hashed) count.set(fold(name), (count.get(fold(name)) ?? 0) + 1);
-  contested.forEach(({ candidate, others }, i) => {
-    const name = hashed[i]!;
-    const met = others.find((other) => other !== candidate)!.item;
-    const rival = `'${met.server}${TOOL_NAME_DELIMITER}${met.name}'`;
-    if (taken.has(fold(name)) || count.get(fold(name)) !== 1) {
-      notices.push({ ...candidate.item, exposed: null, reason: `cannot be distinguished from ${rival}` });
-      return;
+    for (const candidate of group) {
+      if (candidate === keeper) continue;
+      const hashed = withHash(candidate.plain, candidate.item);
+      contested.push({ candidate, hashed, met: group.find((other) => other !== candidate)!.item });
     }
-    names[candidate.at] = name;
-    notices.push({ ...candidate.item, exposed: name, reason: `would read the same as ${rival} to some clients` });
-  });
+  }
+  // Two hashed names that still meet, or meet a plain name, are both not offered.
+  const alike = Map.groupBy(contested, ({ hashed }) => fold(hashed));
+  for (const { candidate, hashed, met } of contested) {
+    const rival = `'${met.server}${TOOL_NAME_DELIMITER}${met.name}'`;
+    const clear = !taken.has(fold(hashed)) && alike.get(fold(hashed))!.length === 1;
+    const reason = clear ? `would read the same as ${rival} to some clients` : `cannot be distinguished from ${rival}`;
+    notices.push({ ...candidate.item, exposed: clear ? hashed : null, reason });
+    if (clear) names[candidate.at] = hashed;
+  }
+  return { names, notices: notices.sort(byItem) };
 }
 
 /** Names that clients may take for each other are one: Codex rewrites `-` to `_`. */

@@ -107,7 +107,7 @@ export class RunTimeServers {
         this.#refuseMore(this.#state.definitions.entries.size, MAX_STORED, 'servers added at run time');
         const at = this.#deps.clock.wall();
         const stored = { name: server.name, text, folder, ...rights, addedAt: at, changedAt: at };
-        const added = await this.#store((store) => store.add(stored));
+        const added = await this.#store((store) => store.put(stored, null));
         const revision = this.#state.written(added, 'name_taken', server.name);
         this.#state.definitions.put({ ...stored, revision }, result);
       }
@@ -134,7 +134,7 @@ export class RunTimeServers {
       if (entry !== null) {
         const { addedAt, revision: found } = entry.stored;
         const stored = { name, text, folder, ...rights, addedAt, changedAt: this.#deps.clock.wall() };
-        const applied = await this.#store((store) => store.change(stored, found));
+        const applied = await this.#store((store) => store.put(stored, found));
         const now = this.#state.written(applied, 'revision_changed', name);
         this.#state.definitions.put({ ...stored, revision: now }, result);
       } else if (this.#state.temporary.get(name) !== undefined) {

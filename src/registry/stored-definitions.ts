@@ -48,14 +48,11 @@ export class StoredServers {
     return { revision, servers, suspended: new Set(records.get(SUSPENDED)!.keys()) };
   }
 
-  /** Not applied where there is one of that name. */
-  add(server: StoredRecord): Promise<Applied> {
-    return this.#put(server, null);
-  }
-
-  /** Not applied where it is not what it was at `revision`. */
-  change(server: StoredRecord, revision: number): Promise<Applied> {
-    return this.#put(server, revision);
+  /** Not applied where its revision is not the expected one; null: where there is one of that name. */
+  put({ name, ...rest }: StoredRecord, expected: number | null): Promise<Applied> {
+    return this.#runTimeStore.apply([
+      { kind: 'put', collection: SERVERS, key: name, value: JSON.stringify(rest), expected },
+    ]);
   }
 
   /** With its suspension, a later one of its name begins anew; `keepsSuspension` where a file has one of that name. */
@@ -71,12 +68,6 @@ export class StoredServers {
 
   resume(name: string): Promise<Applied> {
     return this.#runTimeStore.apply([{ kind: 'delete', collection: SUSPENDED, key: name }]);
-  }
-
-  #put({ name, ...rest }: StoredRecord, expected: number | null): Promise<Applied> {
-    return this.#runTimeStore.apply([
-      { kind: 'put', collection: SERVERS, key: name, value: JSON.stringify(rest), expected },
-    ]);
   }
 }
 

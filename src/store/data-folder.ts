@@ -123,7 +123,6 @@ export class DataFolder {
     const refuse = (why: string, remedy: string): never => {
       throw new FolderUnusable(`${what} ${path} ${why}`, remedy, { untrusted: true });
     };
-    const look = `look what is in it, then run: ${chmod} ${path}`;
     if ((mode & constants.S_IFMT) === constants.S_IFLNK)
       refuse('is a symbolic link', 'remove it, or put a file in its place');
     if (uid !== own && uid !== 0) {
@@ -132,7 +131,8 @@ export class DataFolder {
         `start as that user, or run: chown ${own} ${path}`,
       );
     }
-    if ((mode & WRITE_BY_OTHERS) !== 0) refuse('can be written by other users', look);
+    if ((mode & WRITE_BY_OTHERS) === 0) return;
+    refuse('can be written by other users', `look what is in it, then run: ${chmod} ${path}`);
   }
 
   #failed(error: unknown, code = (error as NodeJS.ErrnoException).code ?? ''): FolderUnusable {

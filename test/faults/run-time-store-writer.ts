@@ -19,9 +19,9 @@ for (let i = Number(begin); i < STEPS; i++) {
   const revision = (await store.read()).servers.get(name)?.revision ?? 0;
   const applied =
     step.kind === 'add'
-      ? await store.add(server)
+      ? await store.put(server, null)
       : step.kind === 'change'
-        ? await store.change(server, revision)
+        ? await store.put(server, revision)
         : step.kind === 'remove'
           ? await store.remove(name, revision)
           : await store.suspend(name, i);

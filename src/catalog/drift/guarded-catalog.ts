@@ -74,11 +74,7 @@ const LISTS: readonly PinnedKind[] = ['tools', 'prompts', 'resourceTemplates'];
 export function guardedCatalog(raw: ServerCatalog, guard: Guard): ServerCatalog {
   const { policy, pins } = guard;
   const closed = (policy === 'hold' || policy === 'block') && pins.trustedAt !== null;
-  const withheld: Record<PinnedKind, Map<string, string>> = {
-    tools: new Map(),
-    prompts: new Map(),
-    resourceTemplates: new Map(),
-  };
+  const withheld = ofEachKind(() => new Map<string, string>());
   const lists: Record<ListKind, CachedList> = { ...raw.lists };
   const blocked = blockedNames(guard);
   for (const { list, key } of blocked) withheld[list].set(key, whyWithheld('blocked'));
@@ -107,28 +103,20 @@ export function guardedCatalog(raw: ServerCatalog, guard: Guard): ServerCatalog 
   }
   if (same && !closed && blocked.length === 0) return raw;
   const digest = same ? raw.digest : differs.update(raw.digest).digest('hex').slice(0, 32);
-  const only = closed
-    ? {
-        tools: namesOf(lists.tools),
-        prompts: namesOf(lists.prompts),
-        resourceTemplates: namesOf(lists.resourceTemplates),
-      }
-    : null;
+  const only = closed ? ofEachKind((list) => new Set(lists[list].items.map(({ key }) => key))) : null;
   return { ...raw, digest, handshake, lists: same ? raw.lists : lists, withheld: { ...withheld, only } };
 }
 
 /** Calls of these are refused whether or not the server lists them at present. */
 function blockedNames({ policy, pins }: Guard): readonly { readonly list: PinnedKind; readonly key: string }[] {
   if (policy === 'off') return [];
-  const found: { list: PinnedKind; key: string }[] = [];
-  for (const { list, key, blocked } of pins.pins.values()) {
-    if (blocked !== null && list !== 'instructions') found.push({ list, key });
-  }
-  return found;
+  return [...pins.pins.values()].flatMap(({ list, key, blocked }) =>
+    blocked === null || list === 'instructions' ? [] : [{ list, key }],
+  );
 }
 
-function namesOf({ items }: CachedList): ReadonlySet<string> {
-  return new Set(items.map(({ key }) => key));
+function ofEachKind<T>(of: (list: PinnedKind) => T): Readonly<Record<PinnedKind, T>> {
+  return { tools: of('tools'), prompts: of('prompts'), resourceTemplates: of('resourceTemplates') };
 }
 
 function guardedHandshake(raw: ServerCatalog, guard: Guard): HandshakeResult {
@@ -164,13 +152,10 @@ export function pageItems(kind: ListKind, bytes: Buffer, start: number, end: num
 /** The edits that leave of these items what is offered under the guard; every other byte of the page stays. */
 export function guardedPage(list: PinnedKind, items: readonly PageItem[], guard: Guard): readonly Edit[] {
   const offered = items.map((item) => offeredFor(list, item, guard));
-  const edits = cuts(
-    items,
-    offered.map((bytes) => bytes === null),
-  );
-  items.forEach((item, i) => {
-    const bytes = offered[i]!;
-    if (bytes !== null && bytes !== item.bytes) edits.push({ start: item.start, end: item.end, insert: bytes });
+  const withheld = offered.map((bytes) => bytes === null);
+  const replaced = items.flatMap(({ start, end, bytes }, i) => {
+    const insert = offered[i]!;
+    return insert === null || insert === bytes ? [] : [{ start, end, insert }];
   });
-  return edits;
+  return [...cuts(items, withheld), ...replaced];
 }

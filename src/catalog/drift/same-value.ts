@@ -26,7 +26,7 @@ export function sameValue(a: unknown, b: unknown, depth = 0, budget: { left: num
 export function valueText(value: unknown): string {
   return (
     JSON.stringify(value, (_key, member: unknown) => {
-      if (typeof member !== 'object' || member === null || Array.isArray(member)) return member;
+      if (!isObject(member)) return member;
       return Object.entries(member).sort(([x], [y]) => (x < y ? -1 : 1));
     }) ?? ''
   );
@@ -56,7 +56,7 @@ export function comparable(json: string): string | null {
 /** Applied from the leaves up: members sorted, numbers that would be rounded kept as their digits. */
 function exactly(_key: string, value: unknown, context?: { readonly source?: string }): unknown {
   if (typeof value === 'number') return exactNumber(value, context?.source ?? String(value));
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
+  if (!isObject(value)) return value;
   // A list of pairs, because member names such as "__proto__" and "1" have a life of their own in objects.
   const pairs = Object.entries(value).sort(([x], [y]) => (x < y ? -1 : 1));
   return { members: pairs };
@@ -69,4 +69,8 @@ function exactNumber(value: number, lexeme: string): unknown {
     .replace(/^0+/, '');
   if (Number.isFinite(value) && digits.length <= SAFE_DIGITS) return value === 0 ? 0 : value;
   return { digits: lexeme };
+}
+
+export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

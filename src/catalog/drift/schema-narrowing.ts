@@ -1,4 +1,4 @@
-import { sameValue, valueText } from './same-value.ts';
+import { isObject, sameValue, valueText } from './same-value.ts';
 
 /** A parsed schema. */
 type Keywords = Readonly<Record<string, unknown>>;
@@ -157,8 +157,7 @@ class Comparison {
 }
 
 function schemaOf(value: unknown): Schema | null {
-  if (typeof value === 'boolean') return value;
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Schema) : null;
+  return typeof value === 'boolean' || isObject(value) ? value : null;
 }
 
 function typesOf(type: unknown): readonly string[] | null {
@@ -174,8 +173,7 @@ function valuesOf(schema: Keywords): ReadonlyMap<string, string> | null {
 }
 
 function mapOf(value: unknown): ReadonlyMap<string, unknown> {
-  const isMap = typeof value === 'object' && value !== null && !Array.isArray(value);
-  return new Map(isMap ? Object.entries(value) : []);
+  return new Map(isObject(value) ? Object.entries(value) : []);
 }
 
 function namesOf(value: unknown): readonly string[] {

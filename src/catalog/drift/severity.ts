@@ -1,5 +1,5 @@
 import type { PinnedList, Severity } from '../../model/drift.ts';
-import { sameValue } from './same-value.ts';
+import { isObject, sameValue } from './same-value.ts';
 import { narrowings } from './schema-narrowing.ts';
 
 interface Judged {
@@ -77,7 +77,7 @@ function definitionOf(bytes: Buffer): Fields | null {
   if (bytes.length > MAX_BYTES) return null;
   try {
     const value: unknown = JSON.parse(bytes.toString(), exactly);
-    return isFields(value) ? value : null;
+    return isObject(value) ? value : null;
   } catch {
     return null;
   }
@@ -91,7 +91,7 @@ function exactly(_key: string, value: unknown, context?: { readonly source?: str
 
 function argumentsOf(prompt: Fields): ReadonlyMap<string, boolean> {
   const list = Array.isArray(prompt['arguments']) ? prompt['arguments'] : [];
-  return new Map(list.filter(isFields).map((one) => [String(one['name']), one['required'] === true]));
+  return new Map(list.filter(isObject).map((one) => [String(one['name']), one['required'] === true]));
 }
 
 function taskSupport(tool: Fields): unknown {
@@ -102,7 +102,7 @@ function taskSupport(tool: Fields): unknown {
 function headersOf(tool: Fields): string {
   const declared: string[] = [];
   const walk = (value: unknown, at: string): void => {
-    if (!isFields(value)) return;
+    if (!isObject(value)) return;
     if (value[PARAM_HEADER] !== undefined) declared.push(`${at} ${JSON.stringify(value[PARAM_HEADER])}`);
     for (const [key, below] of Object.entries(value)) walk(below, `${at}/${key}`);
   };
@@ -118,9 +118,5 @@ function onlyWords(old: unknown, now: unknown): boolean {
 }
 
 function fieldsOf(value: unknown): Fields {
-  return isFields(value) ? value : {};
-}
-
-function isFields(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+  return isObject(value) ? value : {};
 }
