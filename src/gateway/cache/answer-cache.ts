@@ -10,12 +10,9 @@ import type { Dispatch } from '../dispatch/dispatch.ts';
 import type { KnownServers } from '../known-servers.ts';
 import type { Policies } from '../policy/policies.ts';
 import type { Target } from '../target.ts';
-import { AnswerStore } from './answer-store.ts';
-import { type CacheKey, cacheKey } from './cache-key.ts';
+import { AnswerStore, CachedAnswer, outdated } from './answer-store.ts';
+import { type CacheKey, cacheKey, concernedBy, type Subject } from './cache-key.ts';
 import { CacheMeter } from './cache-meter.ts';
-import { CachedAnswer, outdated } from './cached-answer.ts';
-import { concernedBy } from './concerned.ts';
-import { Fills } from './fills.ts';
 import { SingleFlight } from './single-flight.ts';
 
 /** How long after its time an answer may still be shown when the server cannot be asked (C7). */
@@ -29,6 +26,14 @@ export interface AnswerCacheDeps {
   readonly metrics: Metrics | undefined;
 }
 
+/** A request in flight whose answer may be kept, unless what it asks for has changed since it began. */
+interface Fill {
+  readonly subject: Subject;
+  /** It is out of date: no caller may wait for it from now on. */
+  readonly closed: () => void;
+  outdated: boolean;
+}
+
 /**
  * Answers of stateless servers, kept and shared as far as the server said so (2026-07-28, server/utilities/caching;
  * proto:C1 to proto:C9), and one request to the server for all callers who want the same at the same time. Only a target
@@ -37,7 +42,7 @@ export interface AnswerCacheDeps {
 export class AnswerCache {
   readonly #deps: AnswerCacheDeps;
   readonly #store = new AnswerStore();
-  readonly #fills = new Fills();
+  readonly #fills = new Set<Fill>();
   /** Requests in flight that others may join, by their callers' own key. */
   readonly #flights = new Map<string, SingleFlight>();
   readonly #meter: CacheMeter;
@@ -73,9 +78,9 @@ export class AnswerCache {
   /** The server says that something it has answered is out of date; null: it may have said so, and was not heard. */
   outdated(server: string, notification: Message | null): void {
     let count = 0;
-    for (const concern of concernedBy(notification)) {
-      count += this.#store.deleteAll(server, concern.method, concern.of);
-      this.#fills.outdated(server, concern);
+    for (const { method, of } of concernedBy(notification)) {
+      count += this.#store.deleteAll(server, method, of);
+      this.#outdate((subject) => subject.server === server && subject.method === method && of(subject));
     }
     this.#meter.invalidated(server, count);
   }
@@ -88,7 +93,16 @@ export class AnswerCache {
   /** Definitions or rights are others: what was kept under the old ones is forgotten. */
   clear(): void {
     this.#store.clear();
-    this.#fills.allOutdated();
+    this.#outdate(() => true);
+  }
+
+  /** A notification reaches what is being fetched before it has come (C6). */
+  #outdate(concerns: (subject: Subject) => boolean): void {
+    for (const fill of this.#fills) {
+      if (fill.outdated || !concerns(fill.subject)) continue;
+      fill.outdated = true;
+      fill.closed();
+    }
   }
 
   /** Null where answers are not kept: what speaks no cache hints, and where the operator wants none. */
@@ -137,13 +151,14 @@ export class AnswerCache {
     exchange: Exchange,
     closed = () => {},
   ): Promise<Outcome> {
-    const fill = this.#fills.begin(key.subject, closed);
+    const fill: Fill = { subject: key.subject, closed, outdated: false };
+    this.#fills.add(fill);
     try {
       const outcome = await this.#deps.dispatch.call(target, request, exchange);
       if (outcome.kind === 'failure') return this.#instead(key, outcome);
       return this.#answered(key, outcome.message, fill.outdated) ?? outcome;
     } finally {
-      this.#fills.end(fill);
+      this.#fills.delete(fill);
     }
   }
 

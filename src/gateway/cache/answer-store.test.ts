@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { result } from '../../protocol/compose.ts';
-import { AnswerStore } from './answer-store.ts';
-import { CachedAnswer } from './cached-answer.ts';
+import { AnswerStore, CachedAnswer } from './answer-store.ts';
 
 function kept(bytes: number, server = 's', method = 'resources/read', uri = 'u'): CachedAnswer {
   const head = result('0', '{"ttlMs":1,"x":""}', 'stateless').bytes.length;
