@@ -17,7 +17,6 @@ import { GuardedUpstreams } from './drift/guarded-upstreams.ts';
 import type { KnownServers } from './known-servers.ts';
 import { ListenRelays } from './listen-relays.ts';
 import { Listens } from './listens.ts';
-import { AggregateLists } from './lists/aggregate-lists.ts';
 import { Catalogs } from './lists/catalogs.ts';
 import { SeenSessions } from './lists/seen-sessions.ts';
 import type { RequestEnded } from './operation-meter.ts';
@@ -141,7 +140,8 @@ export function assemble(
     policies,
     catalogs,
     sessions,
-    lists: new AggregateLists({ catalogs, sessions, cursors, clock, firstListWaitMs }),
+    cursors,
+    clock,
     extensions: new AggregateExtensions({ upstreams, dispatch, catalogs, clock, firstListWaitMs }),
     logLevels,
     serverInfo,

@@ -1,12 +1,15 @@
 import { declaredBy } from '../catalog/catalog-member.ts';
+import { toolFacts } from '../catalog/exposed-items.ts';
 import { CATALOGUE } from '../model/error-catalogue.ts';
 import type { Endpoint, Exchange } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
-import { failure, type Outcome } from '../model/outcome.ts';
+import { answer, failure, inPlaceOf, type Outcome } from '../model/outcome.ts';
+import type { Capability } from '../model/server-catalog.ts';
 import { bodyField, errorCode } from '../protocol/body.ts';
 import { field, stringValue } from '../protocol/fields.ts';
 import { LISTEN, listMethod } from '../protocol/methods.ts';
+import { resultToStateful } from '../protocol/stateful/to-stateful.ts';
 import type { AnswerCache } from './cache/answer-cache.ts';
 import type { Dispatch } from './dispatch/dispatch.ts';
 import { isDown, type KnownServers } from './known-servers.ts';
@@ -15,7 +18,6 @@ import { noCompletion, ownAnswer } from './own-results.ts';
 import { namedParam } from './params.ts';
 import { keptPrivate, seesLikeAll } from './policy/cache-scope.ts';
 import type { Found, Resolver } from './resolve/resolver.ts';
-import { toolResult } from './resolve/tool-results.ts';
 import type { Subscriptions } from './subscriptions/subscriptions.ts';
 import type { Target } from './target.ts';
 import { mayBeTask, mayMissTask, missedTask, offersTasks } from './tasks/offers-tasks.ts';
@@ -146,7 +148,7 @@ export class Requests {
       : dispatch.call(target, target.request, exchange);
     if (exchange.request.era === 'stateless' || era === 'stateful') return outcome;
     const tool = target.definition;
-    return tool === null ? outcome : toolResult(outcome, exchange.request, era, tool);
+    return tool === null ? outcome : toolResult(outcome, tool);
   }
 
   async #callListed(target: Target, exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
@@ -228,4 +230,17 @@ function completes({ catalog }: Target): boolean {
 
 function saysAbsent(error: Message): boolean {
   return ABSENT.has(errorCode(error));
+}
+
+/**
+ * A tool's result in stateful words where its server is stateless. The edge could not do it alone: whether the
+ * structured content is wrapped depends on the tool's schema.
+ */
+function toolResult(outcome: Promise<Outcome>, tool: Capability): Promise<Outcome> {
+  const { wrapped } = toolFacts(tool);
+  return outcome.then((ended) => {
+    if (ended.kind !== 'answer' || ended.message.kind !== 'result') return ended;
+    const translated = resultToStateful(ended.message, 'tools/call', wrapped, true);
+    return answer(inPlaceOf(ended.message, translated, 'tools/call'));
+  });
 }

@@ -1,20 +1,21 @@
 import { aggregateCapabilities, aggregateInstructions } from '../../catalog/aggregate-handshake.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
+import type { CursorCodec } from '../../catalog/cursor.ts';
 import { isWrapped, unwrapUri } from '../../catalog/exposed-uris.ts';
 import type { NamedItem } from '../../catalog/name-table.ts';
 import type { ResourceTarget } from '../../catalog/resource-table.ts';
 import type { ClientProfile, Principal } from '../../model/client-profile.ts';
+import type { Clock } from '../../model/clock.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { calledOff, GatewayError } from '../../model/gateway-error.ts';
 import { eraOf } from '../../model/message.ts';
-import type { Outcome } from '../../model/outcome.ts';
+import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import type { ListMethod } from '../../protocol/methods.ts';
 import type { HandshakeView } from '../handshake-view.ts';
 import type { KnownServers } from '../known-servers.ts';
-import type { AggregateLists } from '../lists/aggregate-lists.ts';
 import type { Catalogs } from '../lists/catalogs.ts';
 import type { SeenSessions } from '../lists/seen-sessions.ts';
-import { type NamedParam, namedParam, withParam } from '../params.ts';
+import { cursorParam, type NamedParam, namedParam, withParam } from '../params.ts';
 import { refuseAccess } from '../policy/access.ts';
 import type { Policies } from '../policy/policies.ts';
 import { Target } from '../target.ts';
@@ -29,7 +30,8 @@ export interface AggregateDeps {
   readonly policies: Policies;
   readonly catalogs: Catalogs;
   readonly sessions: SeenSessions;
-  readonly lists: AggregateLists;
+  readonly cursors: CursorCodec;
+  readonly clock: Clock;
   readonly extensions: AggregateExtensions;
   readonly logLevels: LogLevels;
   /** `Implementation` object of the gateway, as JSON text. */
@@ -106,8 +108,27 @@ export class Aggregate implements Resolver {
     );
   }
 
-  list(exchange: Exchange, _endpoint: Endpoint, { kind }: ListMethod): Promise<Outcome> {
-    return this.#deps.lists.list(exchange, kind);
+  /**
+   * From what is known (S2.30, S2.19). Only a server that was never listed holds a list back, and only for a while; a list
+   * that was begun is continued from the catalogue it was begun with.
+   */
+  async list({ client, request }: Exchange, _endpoint: Endpoint, { kind }: ListMethod): Promise<Outcome> {
+    const { catalogs, sessions, cursors, clock, firstListWaitMs } = this.#deps;
+    const cursor = cursorParam(request);
+    if (cursor instanceof GatewayError) return failure(cursor);
+    if (cursor === null) {
+      const catalog = await catalogs.fresh(client, kind, firstListWaitMs());
+      sessions.took(client, kind, catalog);
+      return answer(catalog.page(kind, request.era, 0, clock.wall())!);
+    }
+    const content = cursors.read(cursor);
+    if (content === null || content.kind !== kind) {
+      return failure(new GatewayError('INVALID_PARAMS', 'params.cursor is not a cursor of this list'));
+    }
+    const catalog = catalogs.version(content.version, client);
+    const page = catalog?.page(kind, request.era, content.page, clock.wall()) ?? null;
+    if (page !== null) return answer(page);
+    return failure(new GatewayError('INVALID_PARAMS', 'the list has changed since; start again without a cursor'));
   }
 
   setLevel(exchange: Exchange): Promise<Outcome> {
