@@ -4,50 +4,40 @@
  * `shared-state.contract.ts` holds for every implementation.
  */
 export interface SharedState {
-  /** Opens a bucket, made on first use. The settings of one that exists are brought in line with these. */
+  /** Creates it if needed; updates its settings. */
   bucket(name: string, options: BucketOptions): Promise<Bucket>;
 }
 
 export interface BucketOptions {
-  /** A record that was not written for this long is gone. 0: it stays. All records of a bucket have the same. */
+  /** Records expire this long after the last write. 0: never. */
   readonly ttlMs: number;
-  /** Longest value. Default 64 KiB. */
+  /** Default 64 KiB. */
   readonly maxValueBytes?: number;
 }
 
 /**
- * Keys are words of `[A-Za-z0-9_=-]` with dots between them. Every operation rejects with GatewayError NOT_SENT when it
- * certainly has not happened, UNKNOWN when that is not known (no answer, lost connection): then read again.
+ * Keys are words of `[A-Za-z0-9_=-]` with dots between them. Operations reject with GatewayError NOT_SENT if they certainly did
+ * not happen, UNKNOWN otherwise: then read again.
  */
 export interface Bucket {
   readonly name: string;
-  /**
-   * Which making of the bucket this is; it changes when the bucket was lost and made anew, with revisions that may begin
-   * again. A fencing token is this and a revision together.
-   */
+  /** Changes when the bucket was lost and created again; revisions may begin again. With a revision it is a fencing token. */
   readonly incarnation: string;
   get(key: string): Promise<StateRecord | null>;
-  /**
-   * As `get`, but `deleted` where it was deleted and that is still kept. Null then: there never was such a record, or
-   * it ran out of time, or the store has lost it.
-   */
+  /** `deleted` while a marker is kept. Null: it never existed, expired, or was lost. */
   look(key: string): Promise<StateRecord | 'deleted' | null>;
-  /** The revision, or null when there is such a record already. */
+  /** Null if it exists. */
   create(key: string, value: Buffer): Promise<number | null>;
-  /**
-   * Writes a record that the store has lost: as `create`, but never where it was deleted and that is still kept. Null
-   * there, and where there is such a record.
-   */
+  /** As `create`, for a lost record: null also while a marker of its deletion is kept. */
   restore(key: string, value: Buffer): Promise<number | null>;
-  /** The new revision, or null when the record has another revision by now, or is gone. */
+  /** Null if the revision differs or the record is gone. */
   update(key: string, value: Buffer, revision: number): Promise<number | null>;
   /**
-   * False when the record has another revision by now. Without a revision: whatever it is, and also where there is none. It is
-   * kept that it was deleted, for as long as records are; where those stay, with the revision that `gone` had,
-   * it is not kept any more. False when there is a new record by then, or nothing was kept.
+   * False if the revision differs. Without a revision: unconditional. Leaves a marker for the TTL; without a TTL, `delete` with
+   * the marker's revision removes that: false if there is a new record or no marker.
    */
   delete(key: string, revision?: number): Promise<boolean>;
-  /** Keys that match a pattern (`*`, `>`) and are not gone. */
+  /** Matching keys (`*`, `>`) without deleted ones. */
   keys(pattern?: string): Promise<readonly string[]>;
   /**
    * `onBegin`, then everything there is that matches, as `put`s, and what is kept of deleted ones, as `gone`s, then
@@ -61,7 +51,7 @@ export interface Bucket {
 export interface StateRecord {
   readonly key: string;
   readonly value: Buffer;
-  /** Grows with every change of any record of the bucket. */
+  /** Grows with every change in the bucket. */
   readonly revision: number;
 }
 
@@ -69,8 +59,8 @@ export interface StateRecord {
 export interface StateWatcher {
   put(record: StateRecord): void;
   gone(key: string, revision: number): void;
-  /** Everything there is comes now, for the first time or again. */
+  /** The listing begins, for the first time or again. */
   onBegin?(): void;
-  /** Everything that there was has been listed. `incarnation`: of which making of the bucket that was. */
+  /** The listing is complete, of this incarnation. */
   onReady?(incarnation: string): void;
 }

@@ -35,16 +35,16 @@ interface SignedBusDeps {
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: Logger;
-  /** Longest payload of a call, in either direction. Default 64 MiB. */
+  /** Default 64 MiB. */
   readonly maxPayloadBytes?: number;
 }
 
 const CHUNK_BYTES = 512 * 1024;
 const MAX_PAYLOAD_BYTES = 64 * 1024 * 1024;
-/** Calls under way live through an outage of this length. Their servers count as lost after as long without heartbeats. */
+/** Calls survive an outage this long; their servers count as lost after as long without heartbeats. */
 const OUTAGE_MS = 1_500;
 
-/** The bus on any messaging system: what comes is checked, and goes to the end of a call or to a subscriber. See `Bus`. */
+/** Verifies what arrives and passes it to a call or subscriber. See `Bus`. */
 export class SignedBus implements Bus {
   readonly peer: string;
   readonly #deps: SignedBusDeps;
@@ -57,7 +57,6 @@ export class SignedBus implements Bus {
   readonly #post: FramePost;
   readonly #noResponders: NoResponders;
   readonly #refused: Refused;
-  /** What is addressed to this peer comes by these. */
   readonly #own: readonly { close(): Promise<void> }[];
   readonly #startedAt: number;
   #stopTick: (() => void) | null = null;
@@ -151,8 +150,8 @@ export class SignedBus implements Bus {
       const signed = this.#open(message, seen);
       const request = signed === null ? null : readRequest(framed(signed.frame), signed.frame.length);
       if (request === null) return;
-      // A recorded request could be sent to a member of the group that has not seen it, or to a process that
-      // has just started: those are asked after. Where the subject names us, it can have been meant for no other peer.
+      // A recorded request could be replayed to a member that has not seen it, or to a new process: the caller must confirm. A
+      // subject that names this peer was meant for no other.
       const young = this.#deps.clock.now() - this.#startedAt < 2 * MAX_SKEW_MS;
       const handshake = request.offered || queue !== undefined || (young && !message.subject.includes(this.peer));
       this.#incoming.request(message.subject, signed!.from, request, served, handshake);
@@ -190,7 +189,7 @@ export class SignedBus implements Bus {
     this.#stopOutage?.();
     this.#outgoing.lost('this node leaves the bus');
     this.#incoming.leave('the node that served the call leaves the bus');
-    // What had left before others knew arrives yet, and is answered.
+    // What was sent before others knew still arrives and is answered.
     await Promise.all(this.#own.map((subscription) => subscription.close()));
     this.#post.flush();
     await this.#deps.wire.close();
@@ -260,7 +259,6 @@ export class SignedBus implements Bus {
     for (const listener of this.#listeners) listener(event);
   }
 
-  /** Runs while there are calls. */
   #tickLater(): void {
     this.#stopTick ??= this.#deps.clock.after(TICK_MS, () => {
       this.#stopTick = null;
@@ -271,10 +269,9 @@ export class SignedBus implements Bus {
   }
 }
 
-/** What is refused is counted, and reported once in this time. */
 const EVERY_MS = 1_000;
 
-/** Messages that were not believed, or could not be read. */
+/** Messages that were not accepted. */
 export class Refused {
   readonly #clock: Clock;
   readonly #tell: (subject: string, reason: string) => void;

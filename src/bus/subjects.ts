@@ -1,19 +1,17 @@
-/** Everything between nodes is below this, and signed. */
 export const INTERNAL = 'trunkline';
 
-/** Where bundles of frames go that are for one peer. */
 export function bundleSubject(peer: string): string {
   return `${INTERNAL}.call.${peer}`;
 }
 
-/** Where single frames of calls go: to the caller's end (`c`) or to the serving end (`s`) at a peer. */
+/** `c`: the caller's end; `s`: the serving end. */
 export function callSubject(peer: string, end: 'c' | 's', call: string): string {
   return `${INTERNAL}.call.${peer}.${end}.${call}`;
 }
 
 /**
- * Where the messaging system itself says that a request has no subscriber: of one that goes alone (`c`) under its call, of
- * those in a bundle (`b`) under its number. No client needs to publish there.
+ * Where the messaging system reports that a request has no subscriber: a single one (`c`) by its call, a bundle (`b`) by its
+ * number. Clients need not publish there.
  */
 export function noResponderSubject(peer: string, what: 'c' | 'b', id: string): string {
   return `${INTERNAL}.unheard.${peer}.${what}.${id}`;
@@ -23,12 +21,11 @@ export function noResponderSubjects(peer: string): string {
   return `${INTERNAL}.unheard.${peer}.*.*`;
 }
 
-/** All of them at a peer. */
 export function callSubjects(peer: string): string {
   return `${INTERNAL}.call.${peer}.*.*`;
 }
 
-/** Any text as one word of a subject: bytes outside `[A-Za-z0-9_-]` as `=XX` of their UTF-8. Reversible. */
+/** Bytes outside `[A-Za-z0-9_-]` as `=XX` of UTF-8. Reversible. */
 export function subjectWord(text: string): string {
   if (PLAIN.test(text)) return text;
   let word = '';
@@ -41,7 +38,6 @@ export function subjectWord(text: string): string {
 
 const PLAIN = /^[A-Za-z0-9_-]+$/;
 
-/** Whether a subject that was subscribed to takes in this one. */
 export function subjectMatches(pattern: string, subject: string): boolean {
   const wanted = pattern.split('.');
   const words = subject.split('.');

@@ -9,10 +9,7 @@ interface QueuedMessage {
   readonly subject: string;
 }
 
-/**
- * What came for one subscriber and waits for it: in order, bounded. A subscriber that does not keep up loses what waited,
- * and only hears how much that was: hints that come too late are worth nothing.
- */
+/** The bounded queue of one subscriber, in order. A slow one loses what waits and gets the count: late hints are worthless. */
 export class SubscriptionQueue {
   readonly #subscriber: Subscriber;
   readonly #dropped: (count: number) => void;

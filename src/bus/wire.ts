@@ -1,27 +1,19 @@
-/**
- * Inner port: what a messaging system must do so that a `Bus` can be built on it. Delivery is at most once, in the order of
- * publication per publisher and subject; whatever is lost is noticed above. `memory-wire.ts` and `nats/nats-wire.ts`.
- */
+/** Inner port: the messaging system under a `Bus`. At most once, in order per publisher and subject; losses are noticed above. */
 export interface Wire {
   readonly status: WireStatus;
-  /** As `status` says, and cheap. */
+  /** Cheap. */
   readonly connected: boolean;
-  /** The longest payload it takes. */
   readonly maxPayload: number;
-  /** Never blocks and never throws; dropped while there is no connection. */
+  /** Never blocks or throws; dropped without a connection. */
   publish(subject: string, payload: Buffer, options?: WirePublishOptions): void;
-  /** Resolves when all that was published before has arrived; rejects, or never settles, where the connection is lost. */
+  /** Resolves when all that was published before has arrived; rejects or never settles if the connection is lost. */
   flush(): Promise<void>;
-  /**
-   * `*` and `>` as in NATS. `deliver` neither blocks nor throws. `close` resolves when nothing more comes: what was under
-   * way to this subscriber is delivered until then, for no other subscriber will get it.
-   */
+  /** `*` and `>` as in NATS. `deliver` neither blocks nor throws. `close` resolves when nothing more comes. */
   subscribe(subject: string, deliver: (message: WireMessage) => void, queue?: string): { close(): Promise<void> };
-  /** The returned function ends it. */
   onChange(listener: (change: WireChange) => void): () => void;
-  /** What went over the connection since it was made; null without one. Absent where it is not counted. */
+  /** Since the connection was made; null without one; absent if not counted. */
   traffic?(): WireTraffic | null;
-  /** What was published is sent, then the connection ends. Idempotent. */
+  /** Sends what was published. Idempotent. */
   close(): Promise<void>;
 }
 
@@ -33,7 +25,7 @@ export interface WireTraffic {
 }
 
 export interface WirePublishOptions {
-  /** Where an answer goes; when the subject has no subscriber, a message without responders comes there at once. */
+  /** Without a subscriber a message without responders arrives there. */
   readonly reply?: string;
   readonly headers?: Readonly<Record<string, string>>;
 }
@@ -41,11 +33,9 @@ export interface WirePublishOptions {
 export interface WireMessage {
   readonly subject: string;
   readonly payload: Buffer;
-  /** Empty when no answer is wanted. */
   readonly reply: string;
-  /** Sent by the messaging system: the message with this reply subject had no subscriber. */
+  /** Sent by the messaging system. */
   readonly noResponders: boolean;
-  /** The value of a header; null without it. */
   header(name: string): string | null;
 }
 

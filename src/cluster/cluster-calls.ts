@@ -23,29 +23,25 @@ import { notStarted, Owners } from './ownership/owners.ts';
 import { affinity, claimKey, SINGLETON, spread } from './ownership/placement.ts';
 import { concernsAll, SharedWatches } from './streams/shared-watches.ts';
 
-/** A call that has not begun is tried for so long; a lease ends, and is taken over, within that time. */
+/** Longer than a lease needs to expire and be taken over. */
 const PLACE_MS = 5_000;
 const PAUSE_MS = 100;
 const ENDING = 'its process at this node has not ended yet';
 
-/**
- * Brings each call to the node that it belongs to. What this node can serve it serves itself, without a detour; what another
- * node owns goes there. A call that has not begun is tried elsewhere; one that may have run ends in UNKNOWN.
- */
+/** Sends each call to the node that serves it. A call that has not begun is tried elsewhere; one that may have run is UNKNOWN. */
 export class ClusterCalls {
   readonly #deps: ClusterDeps;
   readonly #self: OwnNode;
   readonly #known: KnownServers;
   readonly #servers: OwnServers;
   readonly #catalogs: Pick<ForeignCatalogs, 'learn'>;
-  /** What is known of servers decides what their calls need. */
   readonly #lists: Pick<Upstreams, 'knownCatalog'>;
   readonly #watches: SharedWatches;
   readonly #instances = new Instances();
   readonly #remote: RemoteCalls;
   readonly #owners: Owners;
   #sentElsewhere = 0;
-  /** A node that leaves begins nothing any more: what did not begin here may begin elsewhere. */
+  /** What did not begin at a leaving node may begin elsewhere. */
   readonly #unlessLeaving = (served: Served): Served => {
     const unbegun = served.kind === 'failure' && served.error.outcome === 'NOT_SENT';
     return unbegun && this.#self.draining ? elsewhere(served.error.message) : served;
@@ -71,12 +67,10 @@ export class ClusterCalls {
     this.#watches = new SharedWatches(deps, events, known);
   }
 
-  /** Calls that went to other nodes, since the start. */
   get sentElsewhere(): number {
     return this.#sentElsewhere;
   }
 
-  /** Whether there is a way to the other nodes. */
   get reached(): boolean {
     return this.#deps.bus.status.state === 'connected';
   }
@@ -96,7 +90,7 @@ export class ClusterCalls {
     return this.#callSomewhere(server, request, exchange);
   }
 
-  /** A call that another node sent here. Never goes on to a third. */
+  /** A call of another node; never forwarded to a third. */
   serve(server: string, request: Message, exchange: Exchange, epoch: string | null, by: string): Promise<Served> {
     return this.#serveHere(server, request, exchange, epoch, by).then(this.#unlessLeaving);
   }
@@ -130,7 +124,7 @@ export class ClusterCalls {
 
   #serveUnowned(place: Place, request: Message, exchange: Exchange, by: string): Promise<Served> {
     const here = this.#callHere(place, request, exchange, by);
-    // What was begun by this process's own word can only be gone on with here.
+    // Only the process that issued the state can continue it.
     if (place.process && nodeOfState(request) === this.#deps.bus.peer) return here;
     const { name } = place.server;
     return here.then((outcome) =>
@@ -138,7 +132,7 @@ export class ClusterCalls {
     );
   }
 
-  /** The other node that serves this client; null where it is this one, or not known. */
+  /** Null if that is this node, or unknown. */
   peerOf(place: Place, client: ClientProfile): string | null {
     const key = claimKey(place, client, this.#lists);
     if (key === null && place.here) return null;
@@ -146,23 +140,21 @@ export class ClusterCalls {
     return own === null ? null : (this.#instances.known(place, own)?.instance.node.peer ?? null);
   }
 
-  /** The instance whose node has claimed what the client's calls need; null where they need nothing of their own. */
+  /** Null if the client's calls need no owner. */
   async ownerElsewhere(place: Place, client: ClientProfile): Promise<RemoteInstance | null> {
     const key = claimKey(place, client, this.#lists);
     return key === null || key === SINGLETON ? null : this.#owners.instanceOfOwner(place, key);
   }
 
-  /** The nodes that its calls went to. */
+  /** Returns the nodes that its calls went to. */
   forgetSession(sessionId: string): ReadonlySet<string> {
     return this.#instances.forgetSession(sessionId);
   }
 
-  /** A node is gone. */
   gone(peer: string): void {
     this.#watches.forgetPeer(peer);
   }
 
-  /** Others may have taken this node for gone, and it is back. */
   renew(): void {
     this.#watches.renew();
   }
@@ -175,19 +167,18 @@ export class ClusterCalls {
     return this.#known.routingTable.places.get(server);
   }
 
-  /** Of what needs no owner: without a detour, but for what only another node can serve at the moment. */
   #servesHere(place: Place, request: Message): boolean {
     if (!place.here || this.#instanceOfState(place, request) !== null) return false;
     return instancesInstead(place, this.#deps.local).length === 0;
   }
 
-  /** The place with only those other instances that run, while this node cannot start it. */
+  /** Without instances that do not run, while this node cannot start the server. */
   #instead(place: Place): Place {
     const instead = instancesInstead(place, this.#deps.local);
     return instead.length > 0 ? { ...place, otherInstances: instead } : place;
   }
 
-  /** What found out that its server cannot be started here, and so has not begun, goes where it runs. */
+  /** A call that did not begin because the server does not start here goes where it runs. */
   #orInstead(server: string, tried: Promise<Outcome>, request: Message, exchange: Exchange): Promise<Outcome> {
     const since = this.#deps.clock.now();
     return tried.then((outcome) => {
@@ -197,14 +188,13 @@ export class ClusterCalls {
     });
   }
 
-  /** What other nodes run is looked up when it has failed: a start takes its time. */
+  /** The other instances are looked up after the failure: a start takes time. */
   #goesInstead(server: string, outcome: Outcome, exchange: Exchange, triedFor: ClientProfile | null = null): boolean {
     if (exchange.cancelled !== null || !isUnbegun(outcome)) return false;
     const place = this.#place(server);
     return place !== undefined && instancesInstead(place, this.#deps.local, triedFor).length > 0;
   }
 
-  /** As `#orInstead`, of what this node owns and nothing runs of. */
   #callMine(claim: Claim, request: Message, exchange: Exchange): Promise<Outcome> {
     const called = this.#callOwned(claim, request, exchange);
     if (claim.serving > 0) return called;
@@ -216,21 +206,19 @@ export class ClusterCalls {
     });
   }
 
-  /** The same for another node, which finds the instance that runs. */
   #serveMine(claim: Claim, request: Message, exchange: Exchange): Promise<Served> {
     const called = this.#callOwned(claim, request, exchange);
     if (claim.serving > 0) return called;
     return called.then(async (outcome) => {
-      // Where it cannot be started for this client alone, the reason says more than another try elsewhere, which may be the
-      // second.
+      // If it cannot be started for this client, the reason helps more than a second try elsewhere.
       const why = await this.#letGo(claim, outcome, exchange, null);
       return why === null ? outcome : elsewhere(why);
     });
   }
 
   /**
-   * Lets the claim go for whose process the call could not be begun, and says why; null where it stays. With `triedFor`
-   * also where it could not be started for that client alone.
+   * Gives the claim up if its process could not be started, and returns the reason; null if it stays. With `triedFor` also if it
+   * could not be started for that client alone.
    */
   async #letGo(
     claim: Claim,
@@ -245,22 +233,21 @@ export class ClusterCalls {
     const { server, client, processes } = claim;
     if (!claims.still(claim) || handingOver.isBarred(claim))
       return `what it owned of ${server} is to be another node's`;
-    // Only its node decides on a singleton, which is no client's.
+    // Only the node of a singleton decides on it.
     if (client === null || processes > 0) return null;
-    // Another node has room for it or has none, for any client.
+    // Room does not depend on the client.
     const tried = isRoomless(outcome) ? client : triedFor;
     if (!this.#goesInstead(server, outcome, exchange, tried)) return null;
     await claims.giveUp(claim, local.handOver(server, client));
     return notStarted(server).message;
   }
 
-  /** A node has tried it since then, and has not begun it: its deadline counts on, and no node was looked for meanwhile. */
+  /** The deadline counts on while a node tried it. */
   #wasTried(exchange: Exchange, since: number): void {
     exchange.begunAt ??= since;
     exchange.triedMs = (exchange.triedMs ?? 0) + this.#deps.clock.now() - since;
   }
 
-  /** What needs no owner, for clients of this node or of the one named. */
   #callHere(place: Place, request: Message, exchange: Exchange, by = this.#deps.bus.peer): Promise<Outcome> {
     const { local, bus } = this.#deps;
     const server = place.server.name;
@@ -283,7 +270,6 @@ export class ClusterCalls {
     return this.#try(server, request, exchange);
   }
 
-  /** Where it belongs at the moment, and once more as long as it has not begun. */
   #try(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
     try {
       return this.#passOn(server, request, exchange);
@@ -312,12 +298,11 @@ export class ClusterCalls {
 
   async #tryAgain(server: string, request: Message, exchange: Exchange, why: string): Promise<Outcome> {
     const { clock } = this.#deps;
-    // Nor does it wait for longer than it may take altogether.
     const place = this.#place(server);
     const timeoutMs = deadlineOf(place, request, exchange);
     const now = clock.now();
     exchange.begunAt ??= now;
-    // What has no deadline is not tried without end by instances that each take their time.
+    // A call without a deadline is not tried by slow instances without end.
     const triedMs = timeoutMs > 0 ? (exchange.triedMs ?? 0) : 0;
     const soughtMs = now - Math.min(exchange.begunAt + triedMs, this.#awaitedSince(place));
     const late = timeoutMs > 0 && Math.max(soughtMs, now - exchange.begunAt) >= timeoutMs;
@@ -327,7 +312,6 @@ export class ClusterCalls {
     return this.#try(server, request, exchange);
   }
 
-  /** A node that was waited for long enough, or cannot be reached, is not waited for any more. */
   #awaitedSince(place: Place | undefined): number {
     const lost = place?.lost ?? null;
     if (lost === null) return Number.POSITIVE_INFINITY;
@@ -345,7 +329,7 @@ export class ClusterCalls {
     }
   }
 
-  /** Sends it to the instance that the key belongs to, or, where it belongs to none yet, to one that has room. */
+  /** To the instance that has the key, otherwise to one with room. */
   #callForeign(
     place: Place,
     key: string | null,
@@ -366,7 +350,7 @@ export class ClusterCalls {
       return this.#tryAgain(name, request, exchange, `its owner ${theirs.node} is gone, and its lease not over yet`);
     } else {
       const known = key === null ? null : this.#instances.known(place, key);
-      // Where a dead node owned it, the instance that is asked takes it over.
+      // The instance takes the key over if its owner is dead.
       instance =
         this.#instanceOfState(place, request) ??
         known?.instance ??
@@ -390,7 +374,6 @@ export class ClusterCalls {
     });
   }
 
-  /** The other node whose process alone may understand what the request holds. */
   #instanceOfState(place: Place, request: Message): RemoteInstance | null {
     const peer = place.process ? nodeOfState(request) : null;
     return peer === null ? null : (place.otherInstances.find(({ node }) => node.peer === peer) ?? null);

@@ -30,11 +30,10 @@ import { affinity } from './ownership/placement.ts';
 import type { SideMessages } from './streams/side-messages.ts';
 
 /**
- * The upstreams of the whole cluster. What another node lists is known from that node; whatever concerns a client goes to
- * where its calls go.
+ * The upstreams of the whole cluster: catalogs of other nodes' servers come from there; calls go to the node that serves the
+ * client.
  */
 export class ClusterUpstreams implements Upstreams, ShownCatalogs {
-  /** Where they go, of clients here and of other nodes'. */
   readonly calls: ClusterCalls;
   readonly #deps: ClusterDeps;
   readonly #events: UpstreamEvents;
@@ -45,7 +44,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
   readonly #catalogs: ForeignCatalogs;
   readonly #lists: ListsElsewhere;
 
-  /** `events`: for the clients of all nodes. */
+  /** `events` reaches the clients of all nodes. */
   constructor(
     deps: ClusterDeps,
     events: UpstreamEvents,
@@ -129,10 +128,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     return this.#catalogs.owns(server, client);
   }
 
-  /**
-   * The calls of a client to its process go to one node, wherever they arrive; so do its lists, before the first of them
-   * too.
-   */
+  /** A client's calls to its process go to one node, and so do its lists, also before its first call. */
   async ownsConnectionElsewhere(server: string, client: ClientProfile): Promise<boolean> {
     const place = this.#place(server);
     const instance = place === undefined ? null : await this.calls.ownerElsewhere(place, client);
@@ -164,10 +160,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     return [...all.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
-  /**
-   * Wherever it runs: one gateway, one restart. Those that can are restarted, also where another one fails. Then its status
-   * here is what they say of it after that.
-   */
+  /** Restarts every instance, also if one fails; afterwards the status here is the one that the nodes report. */
   async restart(server: string): Promise<void> {
     const { local } = this.#deps;
     const place = this.#place(server);
@@ -180,7 +173,6 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
       at: `node ${node.id}`,
       done: this.#messages.restart(node.peer, server),
     }));
-    // Where it runs nowhere, this node says so.
     if (this.#listedHere(place) || restarts.length === 0) {
       restarts.push({ at: 'this node', done: local.restart(server) });
     }
@@ -194,20 +186,19 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     this.#catalogs.forgetSession(sessionId);
   }
 
-  /** A client's session at another node has ended, and that node had its calls served here. */
   released(sessionId: string): void {
     this.#deps.local.releaseSession(sessionId);
     this.#servers.owned.claims.releaseSession(sessionId);
   }
 
-  /** Which instance a catalog is read from. */
+  /** The instance whose catalog clients see. */
   instanceOf(server: string): RemoteInstance | null {
     const place = this.#place(server);
     if (place === undefined) return null;
     return this.#listedHere(place) ? null : instanceToRead(place);
   }
 
-  /** The node is silent: clients that it served get nothing of what was set up there, and have to set it up anew. */
+  /** Clients that the node served lose what was set up there. */
   nodeSilent(peer: string): void {
     const { places } = this.#known.routingTable;
     const had = ({ otherInstances }: Place): boolean => otherInstances.some(({ node }) => node.peer === peer);
@@ -220,7 +211,6 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     });
   }
 
-  /** The routing table has changed. */
   refresh(): void {
     this.#lists.look(this.#known.routingTable.places);
     this.#catalogs.refresh((server) => this.#known.isLost(server));
@@ -235,7 +225,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     return this.#known.routingTable.places.get(server);
   }
 
-  /** Whether this node lists the server itself. A singleton is listed where it runs. */
+  /** A singleton is listed where it runs. */
   #listedHere(place: Place): boolean {
     if (!place.here) return false;
     return !runsOnce(place) || this.#deps.local.status(place.server.name) !== null;

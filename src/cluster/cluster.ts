@@ -34,27 +34,22 @@ const NONE_YET = null as unknown as LocalUpstreams;
 const LEASES = 'trunkline_leases';
 const CLAIMS = 'trunkline_claims';
 
-/** What this node does and has in its cluster, in numbers. Counts are since its start. */
+/** Counts are since the start. */
 export interface ClusterFigures {
-  /** Since the sending of the last renewal that was acknowledged; null without a lease. */
+  /** Since the sending of the last acknowledged renewal; null without a lease. */
   readonly leaseAgeMs: number | null;
-  /** What only one node may own, and this one does. */
   readonly owned: number;
-  /** Taken over from nodes that were gone. */
   readonly takenOver: number;
-  /** Calls of other nodes that were served here. */
   readonly servedForOthers: number;
-  /** Calls of clients here that went to other nodes. */
   readonly servedByOthers: number;
 }
 
-/** A node of the cluster as operators see it. */
 interface NodeReport extends NodeView {
   readonly here: boolean;
   readonly servers: readonly string[];
 }
 
-/** This node's part in the cluster: what it knows of the others, what it owns, what it does for them. */
+/** This node's part in the cluster. */
 export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   readonly upstreams: Upstreams;
   readonly events: UpstreamEvents;
@@ -135,12 +130,11 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     return this.#self.state;
   }
 
-  /** Why this node should get no new calls from outside; null when it may. */
+  /** Null if it may get new calls. */
   get notReady(): string | null {
     return this.#self.notReady;
   }
 
-  /** The definitions of this node's own files. */
   async apply(servers: ReadonlyMap<string, Server>): Promise<void> {
     this.#own.replace(servers.values());
     const replaced = this.#servers.replace(servers);
@@ -155,12 +149,12 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#idleClaims.start();
   }
 
-  /** Resolves when this node has its lease, at the latest after `waitMs`. */
+  /** Waits at most `waitMs` for the lease. */
   joined(waitMs: number): Promise<void> {
     return this.#self.joined(waitMs);
   }
 
-  /** Takes nothing new from now on; what is owned is served until it is handed over, or until `close`. */
+  /** Accepts nothing new; what is owned is served until it is handed over, or until `close`. */
   drain(): void {
     if (this.#self.draining) return;
     this.#self.drain();
@@ -168,17 +162,15 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.peers.tell();
   }
 
-  /** Calls of other nodes that run here, and claims that are between this node and the others. */
+  /** Calls of other nodes, and claims being handed over. */
   get inFlight(): number {
     return this.#served.inFlight + this.#servers.handingOver.inFlight;
   }
 
-  /** Hands what this node owns over to the others, claim by claim. */
   handOver(): void {
     this.#servers.handingOver.begin();
   }
 
-  /** All nodes as this one knows them, by name. */
   nodes(): readonly NodeReport[] {
     const names = (servers: Iterable<string>): string[] => [...servers].sort();
     const own = { ...this.view, here: true, servers: names(this.#own.servers.map(({ name }) => name)) };
@@ -201,13 +193,13 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     };
   }
 
-  /** To all other nodes: one of them may have in hand what the client means. */
+  /** To all other nodes: one of them may have the call or input request that the message is for. */
   forward(sessionId: string, message: Message): void {
     const side: Side = { kind: 'client', sessionId, message: headOf(message) };
     for (const { peer } of this.peers.others()) this.#messages.tell(peer, side, message);
   }
 
-  /** By its name, or by what it is called on the bus. False when there is none. Rejects with GatewayError when it is silent. */
+  /** By name or peer. False if there is none. Rejects with GatewayError if it does not answer. */
   async drainNode(id: string): Promise<boolean> {
     const node = this.peers.get(id) ?? this.peers.named(id);
     if (id === this.#deps.node || id === this.#deps.bus.peer) this.onDrainAsked?.();
@@ -220,7 +212,6 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     return this.#known.routingTable.conflicts;
   }
 
-  /** What other nodes have. */
   get known(): Pick<KnownServers, 'server' | 'against' | 'instances'> {
     return this.#known;
   }
@@ -256,8 +247,8 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   }
 
   /**
-   * After a pause of this process others have taken what it owned long ago: everything of that ends. When only the store
-   * cannot be reached the processes are kept, silent, in case no other node has taken them.
+   * After a pause of this process other nodes own everything: it ends. If only the store is unreachable, processes are kept
+   * without calls.
    */
   leaseOver(): void {
     const { claims } = this.#owned;
@@ -284,7 +275,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   nodeGone(gone: NodeView, left: boolean): void {
     const { peer } = gone;
     this.#lost.add(gone, this.#advertisements.of(peer), left);
-    // Before anything else forgets the node: this asks who was served there.
+    // First, because it asks which clients the node served.
     if (!left) this.#router.nodeSilent(peer);
     this.#users.forgetPeer(peer);
     this.streams.gone(peer);

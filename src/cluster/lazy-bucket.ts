@@ -3,14 +3,13 @@ import type { Bucket, BucketOptions, SharedState, StateRecord, StateWatcher } fr
 const PUT_ATTEMPTS = 5;
 
 /**
- * A bucket that is opened when it is first used, and again after a failure: a node starts, and lives on, while the store
- * of its cluster cannot be reached. Every operation rejects as those of `Bucket` do.
+ * Opens the bucket on first use and again after a failure, so that a node runs without the store. Operations reject as those of
+ * `Bucket`.
  */
 export class LazyBucket {
   readonly #open: () => Promise<Bucket>;
   #bucket: Promise<Bucket> | null = null;
   #opened: Bucket | null = null;
-  /** An incarnation, and what it is called here. */
   #long = '';
   #short = '';
 
@@ -18,7 +17,7 @@ export class LazyBucket {
     this.#open = () => state.bucket(name, options);
   }
 
-  /** Which making of the bucket this is, as last seen; empty before. Every call of another node asks for it. */
+  /** The incarnation last seen; empty before. Every call of another node asks for it. */
   get incarnation(): string {
     if (this.#opened === null) return '';
     const { incarnation } = this.#opened;
@@ -26,9 +25,8 @@ export class LazyBucket {
     return this.#short;
   }
 
-  /** The same, asked now. */
   async readIncarnation(): Promise<string> {
-    // Another node may have made it anew, which no read shows.
+    // A read does not show that another node has created it again.
     this.#bucket = null;
     await this.#with(async () => {});
     return this.incarnation;
@@ -54,7 +52,7 @@ export class LazyBucket {
     return this.#with((bucket) => bucket.update(key, value, revision));
   }
 
-  /** Writes it whatever is there; in which revision. */
+  /** Overwrites; returns the revision. */
   async put(key: string, value: Buffer): Promise<number> {
     let there = 0;
     for (let attempt = 0; attempt < PUT_ATTEMPTS; attempt++) {
@@ -91,14 +89,11 @@ export class LazyBucket {
   }
 }
 
-/** A point in time is as good a name in milliseconds, and has no dots. */
 function shortened(incarnation: string): string {
   return /^\d{4}-\d\d-\d\dT/.test(incarnation) ? String(Date.parse(incarnation)) : incarnation;
 }
 
-/**
- * Orders the owners of a claim: the making of the store, whose revisions may begin again when it was lost, and a revision.
- */
+/** Orders the owners of a claim: incarnation of the store and revision. */
 export function fencingToken(incarnation: string, revision: number): string {
   return `${incarnation}.${revision}`;
 }

@@ -1,13 +1,13 @@
 /**
- * A map that forgets what was not used for longest, in two halves: what is found in the older one moves to the younger, and
- * when that is full, what is still in the older one is forgotten. So finding what is often used costs no more than in a map.
+ * An LRU map in two halves: a hit in the older half moves to the younger; when that is full, the older half is dropped. A look-up
+ * costs no more than in a `Map`.
  */
 export class LruMap<Value, Key = string> {
   readonly #max: number;
   #young = new Map<Key, Value>();
   #old = new Map<Key, Value>();
 
-  /** The last `max` that were used are not forgotten; no more than twice as many are kept. */
+  /** Keeps the last `max` used entries, and at most twice as many. */
   constructor(max: number) {
     this.#max = max;
   }
@@ -25,7 +25,7 @@ export class LruMap<Value, Key = string> {
     return value;
   }
 
-  /** As `get`, and no use. */
+  /** Does not count as use. */
   peek(key: Key): Value | undefined {
     return this.#young.get(key) ?? this.#old.get(key);
   }

@@ -3,10 +3,9 @@ import type { Clock } from '../model/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { LazyBucket } from './lazy-bucket.ts';
 
-/** Nodes that seal with the other secret may still be there, and write; the last of them to be restarted looks then. */
+/** Long, because nodes with the other secret may still write; the last one restarted finds the rest. */
 const LOOK_MS = 600_000;
 const AGAIN_MS = 10_000;
-/** At once. */
 const MAX_READS = 32;
 
 interface ResealingDeps {
@@ -14,14 +13,13 @@ interface ResealingDeps {
   readonly name: string;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The record as it is to be, where another secret than the one in force has sealed it; null where it may stay. */
+  /** Null if the secret in force sealed it. */
   readonly reseal: (record: StateRecord) => Buffer | null;
 }
 
 /**
- * While the secret of the cluster is being changed: seals with the one in force what the other one has sealed, so that it
- * can be opened when that is gone, and says when nothing of it is left. Nodes of which each has another one in force undo
- * each other's work, which all of them can read; the last that is restarted has the last word.
+ * Seals all records with the secret in force while it changes, and logs when none of the old one is left. Nodes with different
+ * secrets in force undo each other's work, which all can read.
  */
 export class Resealing {
   readonly #deps: ResealingDeps;
@@ -55,7 +53,7 @@ export class Resealing {
     if (!this.#closed) this.#stop = clock.after(over ? LOOK_MS : AGAIN_MS, () => void this.#look());
   }
 
-  /** `left`: another node has written them meanwhile; they are to be looked at again. */
+  /** `left`: changed by another node meanwhile. */
   async #sealAll(keys: readonly string[]): Promise<{ sealed: number; left: number }> {
     let sealed = 0;
     let left = 0;

@@ -1,13 +1,10 @@
 import { ByNumber } from '../../model/by-number.ts';
 import type { CallId } from './frames.ts';
 
-/** Families are kept while they have no calls, because they soon have: as many as a cluster has nodes. */
+/** As many as a cluster has nodes: a family without calls soon has some. */
 const KEPT_FAMILIES = 64;
 
-/**
- * Calls that have not ended, of one peer or of many, by their ids. A peer may count from 0, which is no number for a place:
- * each call has the next one.
- */
+/** Open calls by id. */
 export class CallTable<Call extends CallId> {
   readonly #families = new Map<number, ByNumber<Call>>();
   #size = 0;
@@ -20,7 +17,7 @@ export class CallTable<Call extends CallId> {
     return this.#families.get(family)?.get(number + 1);
   }
 
-  /** There must be none with its id. */
+  /** Its id must be new. */
   add(call: Call): void {
     let calls = this.#families.get(call.family);
     if (calls === undefined) this.#families.set(call.family, (calls = new ByNumber()));
@@ -28,7 +25,7 @@ export class CallTable<Call extends CallId> {
     this.#size++;
   }
 
-  /** No-op for what is not in it. */
+  /** No-op for unknown ids. */
   delete({ family, number }: CallId): void {
     const calls = this.#families.get(family);
     if (calls?.delete(number + 1) !== true) return;
@@ -36,7 +33,7 @@ export class CallTable<Call extends CallId> {
     if (calls.size === 0 && this.#families.size > KEPT_FAMILIES) this.#families.delete(family);
   }
 
-  /** As they are now. */
+  /** A copy. */
   values(): Call[] {
     return [...this.#families.values()].flatMap((calls) => calls.inOrder());
   }

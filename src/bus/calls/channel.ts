@@ -1,27 +1,23 @@
 import type { Payload } from '../bus.ts';
 import { type AckFrame, ackFrame, type DataFrame, dataFrame, PART, type Part, Pieces } from './frames.ts';
 
-/** Frames sent and not acknowledged; and chunks of which so many bytes may be. */
 const WINDOW_FRAMES = 256;
 const WINDOW_CHUNKS = 4;
-/** So many frames are taken without a word; with larger ones, every `chunkBytes`. */
+/** Larger frames are acknowledged every `chunkBytes`. */
 const ACK_FRAMES = 64;
-/** Acknowledgements come every second; without one for so many, frames are taken for lost. */
+/** Without an acknowledgement this long, frames count as lost. */
 const SILENT_TICKS = 3;
-/** Above this, `send` says that it is enough. */
+/** Above it `send` returns false. */
 const HIGH_BYTES = 1024 * 1024;
-/** Who still emits or asks above this, has the call cut: the other side does not read. */
+/** Above it the call is cut: the other side does not read. */
 const HARD_BYTES = 4 * 1024 * 1024;
 const HARD_FRAMES = 16_384;
 
 export interface ChannelEnds {
-  /** Signs and publishes a frame. */
   transmit(frame: Buffer): void;
-  /** A whole payload has come. */
   received(part: Part, ref: number, payload: Buffer): void;
-  /** There is room again after `send` has returned false. */
   drained(): void;
-  /** It cannot go on: the other side does not keep up, or breaks the rules. */
+  /** The other side is slow, or breaks the protocol. */
   broken(reason: string, slow: boolean): void;
 }
 
@@ -31,18 +27,15 @@ interface Queued {
 }
 
 /**
- * Both directions of one call, at one of its ends: payloads in order and each once, over messages that may get lost.
- * Large ones go in chunks; no more is under way than a window, and what was lost is sent again when the other side asks
- * for it (a gap, a new connection).
+ * One end of a call, both directions: payloads in order and once over a lossy bus. Large ones go in chunks within a window; lost
+ * frames are sent again on request.
  */
 export class Channel {
   readonly #ends: ChannelEnds;
   readonly #chunkBytes: number;
   readonly #maxBytes: number;
-  /** Built and not sent. */
   readonly #queue: Queued[] = [];
   #queuedBytes = 0;
-  /** Sent and not acknowledged. */
   readonly #unacked: Queued[] = [];
   #unackedBytes = 0;
   #nextSeq = 1;
@@ -56,39 +49,35 @@ export class Channel {
   #askedFor = 0;
   #silentTicks = 0;
   #paused = false;
-  /** Frames that came while paused; no more than a window. */
   readonly #waiting: DataFrame[] = [];
 
-  /** `maxBytes`: the longest payload taken. Nothing is sent before `open`. */
+  /** Nothing is sent before `open`. */
   constructor(ends: ChannelEnds, chunkBytes: number, maxBytes: number) {
     this.#ends = ends;
     this.#chunkBytes = chunkBytes;
     this.#maxBytes = maxBytes;
   }
 
-  /** Everything was sent and acknowledged. */
   get settled(): boolean {
     return this.#queue.length === 0 && this.#unacked.length === 0;
   }
 
-  /** Everything has left at least once. */
   get sent(): boolean {
     return this.#queue.length === 0;
   }
 
-  /** Frames that wait or are under way. */
   get size(): number {
     return this.#queue.length + this.#unacked.length;
   }
 
-  /** The other side is there and knows the call. */
+  /** The other side knows the call. */
   open(): void {
     if (this.#open) return;
     this.#open = true;
     this.#push();
   }
 
-  /** False: enough for now, `drained` follows. */
+  /** False: wait for `drained`. */
   send(part: Part, ref: number, payload: Payload | Pieces): boolean {
     const pieces = payload instanceof Pieces ? payload : new Pieces(payload);
     const last = part !== PART.emit && part !== PART.ask;
@@ -109,11 +98,11 @@ export class Channel {
   data(frame: DataFrame): void {
     if (frame.seq !== this.#expected + this.#waiting.length) {
       if (frame.seq < this.#expected + this.#waiting.length) {
-        // It came before, so that what was said of it must have been lost.
+        // Received before: its acknowledgement was lost.
         this.#sinceAckFrames++;
         return;
       }
-      // Something is missing. Asked for once: what follows the gap is dropped, and comes again with it.
+      // A gap: requested once; what follows is dropped and comes again.
       if (this.#askedFor !== this.#expected) this.#ends.transmit(ackFrame(this.#expected, true));
       this.#askedFor = this.#expected;
       return;
@@ -137,12 +126,11 @@ export class Channel {
     }
   }
 
-  /** Sends what was not acknowledged once more. */
   repeat(): void {
     for (const { frame } of this.#unacked) this.#ends.transmit(Buffer.from(frame));
   }
 
-  /** Says how far everything has come, and with `resync` that the rest may have been lost. */
+  /** `resync`: the rest may be lost. */
   acknowledge(resync: boolean): void {
     this.#sinceAckBytes = 0;
     this.#sinceAckFrames = 0;
@@ -150,10 +138,7 @@ export class Channel {
     this.#ends.transmit(ackFrame(this.#expected, resync));
   }
 
-  /**
-   * Called every second while the call lasts: says how far it has come, though nothing made it necessary, and sends again
-   * what has not been acknowledged for a while.
-   */
+  /** Every second: acknowledges again, and repeats what is unacknowledged for long. */
   tick(): void {
     if (!this.#open) return;
     if (this.#sinceAckFrames > 0 || this.#waiting.length > 0 || this.#askedFor > 0)

@@ -1,23 +1,20 @@
 import type { Clock } from '../../model/clock.ts';
 
-/** What may wait in a queue, one at a time; the places belong to the queue. */
 export interface DueItem<Item> {
-  /** 0: it waits in none. */
+  /** 0: in no queue. */
   dueAt: number;
   earlier: Item | null;
   later: Item | null;
 }
 
 /**
- * What falls due the same time after it was added, all on one timer: most of it is taken out long before. Each knows its
- * neighbours, so that nothing is made for it and nothing of it stays; a `Map` would keep what is gone from the collector
- * (`ByNumber`).
+ * Items that fall due the same time after they were added, on one timer. Linked, because most are removed early and a `Map` would
+ * keep them from the collector (`ByNumber`).
  */
 export class DueQueue<Item extends DueItem<Item>> {
   readonly #clock: Clock;
   readonly #delayMs: number;
   readonly #due: (item: Item) => void;
-  /** They fall due in the order in which they came. */
   #first: Item | null = null;
   #last: Item | null = null;
   #armed = false;
@@ -28,7 +25,7 @@ export class DueQueue<Item extends DueItem<Item>> {
     this.#due = due;
   }
 
-  /** It must not wait already. */
+  /** It must be in no queue. */
   add(item: Item): void {
     item.dueAt = this.#clock.now() + this.#delayMs;
     item.earlier = this.#last;
@@ -38,7 +35,7 @@ export class DueQueue<Item extends DueItem<Item>> {
     this.#arm(this.#delayMs);
   }
 
-  /** No-op for what does not wait. */
+  /** No-op if it is in none. */
   delete(item: Item): void {
     if (item.dueAt === 0) return;
     const { earlier, later } = item;
@@ -51,7 +48,7 @@ export class DueQueue<Item extends DueItem<Item>> {
     item.later = null;
   }
 
-  /** The timer is not called off for what is taken out: the next one that comes needs it. */
+  /** The timer stays for the next item. */
   #arm(delayMs: number): void {
     if (this.#armed) return;
     this.#armed = true;

@@ -12,7 +12,6 @@ interface FailureJson {
   readonly forCallers?: string;
 }
 
-/** A failure as it goes from node to node. */
 export function failureJson(error: GatewayError): Buffer {
   const { outcome, retryable, retryAfterMs, server, attempts } = error.data;
   const { forCallers } = error;
@@ -31,7 +30,7 @@ export function failureJson(error: GatewayError): Buffer {
 
 const OUTCOMES: readonly string[] = ['NOT_SENT', 'UNKNOWN', 'REFUSED'] satisfies readonly FailureOutcome[];
 
-/** The same again. A code that this version does not know becomes the word it ended with; nonsense is UNKNOWN. */
+/** An unknown code becomes its outcome; a malformed failure is UNKNOWN. */
 export function readFailure(bytes: Buffer): GatewayError {
   let json: FailureJson;
   try {

@@ -20,15 +20,14 @@ import {
   writeRequest,
 } from './frames.ts';
 
-/** A forgotten peer shows it again with its next message. */
+/** A forgotten peer shows it again. */
 const MAX_READERS = 4096;
 
-/** All that leaves a bus, signed: frames for a peer in bundles where that reads them, everything else as it comes. */
+/** Everything that leaves a bus, signed; frames for one peer in bundles if it reads them. */
 export class FramePost {
   readonly #wire: Wire;
   readonly #signer: Signer;
   readonly #bundles: Bundles;
-  /** Peers that have shown that they read bundles. Others get their frames one by one. */
   readonly #readers = new Set<string>();
 
   constructor(wire: Wire, signer: Signer) {
@@ -40,14 +39,12 @@ export class FramePost {
     });
   }
 
-  /** The peer reads bundles. */
   reads(peer: string): void {
     if (this.#readers.has(peer)) return;
     if (this.#readers.size >= MAX_READERS) this.#readers.clear();
     this.#readers.add(peer);
   }
 
-  /** The peer is gone. */
   forget(peer: string): void {
     this.#readers.delete(peer);
   }
@@ -58,7 +55,6 @@ export class FramePost {
     else this.publish(callSubject(peer, end === 'caller' ? 'c' : 's', callText(call)), aloneMessage(frame));
   }
 
-  /** All that is said to the caller of a short call, in one frame. */
   answer(peer: string, call: CallId, part: Part, pieces: Pieces): void {
     if (!this.#wire.connected) return;
     const length = dataLength(pieces.left);
@@ -67,7 +63,7 @@ export class FramePost {
     else writeData(room.bytes, room.at, 1, part, 0, pieces, pieces.left);
   }
 
-  /** With so much of the payload. The number of the bundle; 0 where the request goes alone. */
+  /** Returns the number of the bundle; 0 if the request goes alone. */
   request(
     peer: string | null,
     subject: string,
@@ -90,7 +86,7 @@ export class FramePost {
     return 0;
   }
 
-  /** A message that goes past the bundles, behind everything that came before it. */
+  /** After everything queued before it. */
   publish(subject: string, message: Buffer, reply?: string): void {
     if (!this.#wire.connected) return;
     this.#bundles.flush();
@@ -98,12 +94,10 @@ export class FramePost {
     this.#wire.publish(subject, message, reply === undefined ? {} : { reply });
   }
 
-  /** What waits leaves now. */
   flush(): void {
     this.#bundles.flush();
   }
 
-  /** The connection is lost, and what waits with it: the numbers of the bundles that never left. */
   lost(): ReadonlySet<number> {
     return this.#bundles.clear();
   }
@@ -116,27 +110,26 @@ export class FramePost {
   }
 }
 
-/** What one message holds at the most; a frame that is longer goes alone. */
+/** A longer frame goes alone. */
 const BUNDLE_BYTES = 64 * 1024;
-/** Of so many peers, those for whom nothing waits are forgotten. */
+/** Beyond it, idle peers are forgotten. */
 const MANY_PEERS = 256;
 
-/** Memory that a bundle begins with: what the last one had, within these. */
+/** The initial memory of a bundle is the size of the last one, within these. */
 const LEAST_BYTES = 1024;
 const MOST_BYTES = 3 * 1024;
 
-/** What waits for one peer, written as it will leave; it is used again for what waits afterwards. */
+/** The queue of one peer, written as it will leave; its memory is reused. */
 class Bundle implements Room {
   bytes: Buffer = EMPTY;
   at = 0;
-  /** 0: nothing waits. */
+  /** 0: empty. */
   end = 0;
   number = 0;
-  /** A call begins in it, so that it matters whether it has a subscriber. */
+  /** A call begins in it: a missing subscriber matters. */
   begins = false;
   #usual = LEAST_BYTES;
 
-  /** Makes room for so many bytes more. */
   grow(more: number): void {
     const needed = this.end + more;
     if (needed <= this.bytes.length) return;
@@ -145,7 +138,7 @@ class Bundle implements Room {
     this.bytes = grown;
   }
 
-  /** All of it; the bundle keeps no reference. */
+  /** The bundle keeps no reference. */
   take(): Buffer {
     const message = this.bytes.subarray(0, this.end);
     this.#usual = Math.min(Math.max(this.end, LEAST_BYTES), MOST_BYTES);
@@ -158,25 +151,19 @@ class Bundle implements Room {
 
 const EMPTY = Buffer.alloc(0);
 
-/** Where a frame is to be written, at once. */
 export interface Room {
   readonly bytes: Buffer;
   readonly at: number;
-  /** Of the message that it will leave in. */
   readonly number: number;
 }
 
 interface BundlesDeps {
-  /** No message is longer. */
   readonly maxPayload: () => number;
-  /** Signs the message, which has room for that at its front, and sends it. `begins`: its number, else null. */
+  /** Signs into the room at its front and sends. `begins`: its number, else null. */
   readonly send: (peer: string, message: Buffer, begins: number | null) => void;
 }
 
-/**
- * What goes to one peer within one turn of the loop leaves as one message: one signature, one subject and one write to
- * the connection for all calls that move at the same time. Frames are in order, whatever they belong to.
- */
+/** Frames to one peer within one turn of the loop leave as one message: one signature, subject and write for all. In order. */
 export class Bundles {
   readonly #deps: BundlesDeps;
   readonly #waiting = new Map<string, Bundle>();
@@ -188,7 +175,6 @@ export class Bundles {
     this.#deps = deps;
   }
 
-  /** Room for a frame of so many bytes; null where it is too long to have company. */
   room(peer: string, end: End, call: CallId, length: number): Room | null {
     const bytes = ENTRY_HEAD + length;
     const limit = Math.min(BUNDLE_BYTES, this.#deps.maxPayload() - ENTRY_AT);
@@ -208,7 +194,7 @@ export class Bundles {
     return bundle;
   }
 
-  /** The number of the message that the frame leaves in: with company, or alone and at once, behind what waits. */
+  /** Its message, bundled or alone. */
   add(peer: string, end: End, call: CallId, frame: Buffer): number {
     const room = this.room(peer, end, call, frame.length - FRAME_AT);
     if (room !== null) {
@@ -223,13 +209,12 @@ export class Bundles {
     return number;
   }
 
-  /** Everything leaves now. */
   flush(): void {
     this.#scheduled = false;
     for (const [peer, bundle] of this.#waiting) if (bundle.end > 0) this.#send(peer, bundle);
   }
 
-  /** What waits is lost: the numbers of the messages that it would have left in. */
+  /** Returns the numbers of the lost messages. */
   clear(): ReadonlySet<number> {
     const waiting = [...this.#waiting.values()].filter(({ end }) => end > 0);
     const lost = new Set(waiting.map(({ number }) => number));
@@ -249,7 +234,7 @@ export class Bundles {
   #schedule(): void {
     if (this.#scheduled) return;
     this.#scheduled = true;
-    // After everything that has come in has been looked at, from all connections, and before the loop waits.
+    // After all input of this turn, before the loop waits.
     setImmediate(this.#flush);
   }
 

@@ -1,44 +1,39 @@
 import type { Payload } from '../bus.ts';
 import { SIGNATURE_BYTES } from '../trust/signer.ts';
 
-/** What a frame of a call is. The numbers are the wire between nodes: never given another meaning. */
+/** On the wire: never change a meaning. */
 export const FRAME = { request: 1, accept: 2, ack: 3, data: 4, cancel: 5, gone: 6, hint: 7, unserved: 8 } as const;
 
-/** What a data frame carries a part of. */
 export const PART = { request: 1, emit: 2, ask: 3, answer: 4, askFailure: 5, result: 6, failure: 7 } as const;
 export type Part = (typeof PART)[keyof typeof PART];
 
-/** The version of these frames. A peer that cannot read a request in a bundle says so (`unserved`). */
+/** A peer that cannot read a request in a bundle answers `unserved`. */
 const FRAMES_VERSION = 1;
 
 /**
- * Frames for a peer that reads bundles leave several in a message, one entry each: how many bytes follow, which end of a
- * call the frame is for, the call, the frame. Every frame has room for that, and for the signature, at its front; behind
- * a request is the subject that it calls, and the length of that.
+ * A bundle has one entry per frame: length, end of the call, call id, frame. Every frame leaves room for that and for the
+ * signature at its front; a request is followed by its subject and the length of that.
  */
 export const ENTRY_AT = SIGNATURE_BYTES;
 export const ENTRY_HEAD = 4 + 1 + 8;
-/** Where the frame itself begins. */
 export const FRAME_AT = ENTRY_AT + ENTRY_HEAD;
 
-/** For which end of a call a frame is; `new`: the serving one, and it begins it. */
+/** `new`: begins the serving end. */
 export const ENDS = ['new', 'caller', 'serving'] as const;
 export type End = (typeof ENDS)[number];
 
 const REQUEST_HEAD = 1 + 1 + 8 + 4 + 4 + 1;
-/** Bytes of the subject that is called. */
 const MAX_SUBJECT = 255;
 const DATA_HEAD = 1 + 4 + 1 + 4 + 1;
 const ACK_HEAD = 1 + 4 + 1;
 
-/** What every frame costs beside its payload. */
 export const FRAME_OVERHEAD = FRAME_AT + REQUEST_HEAD + MAX_SUBJECT + 1;
 
 export interface RequestFrame extends CallId {
   readonly deadlineMs: number;
-  /** Bytes of the whole payload, of which the first are here. */
+  /** Bytes of the whole payload; the first are here. */
   readonly total: number;
-  /** The call is handed over by an `ack` after `accept`, not by this frame. */
+  /** The call is handed over by an `ack` after `accept`. */
   readonly offered: boolean;
   readonly first: Buffer;
 }
@@ -46,29 +41,26 @@ export interface RequestFrame extends CallId {
 export interface DataFrame {
   readonly seq: number;
   readonly part: Part;
-  /** Which question it belongs to; 0 for what belongs to none. */
+  /** The ask that it belongs to; 0: none. */
   readonly ref: number;
-  /** The next data frame goes on with the same payload. */
   readonly more: boolean;
   readonly bytes: Buffer;
 }
 
-/** `seq`: every data frame before this one has come. `resync`: what follows is to be sent again. */
+/** `seq`: all data frames before it have arrived. `resync`: send the following again. */
 export interface AckFrame {
   readonly seq: number;
   readonly resync: boolean;
 }
 
-/** What a request says of its call beside the id. */
 export type RequestHead = Omit<RequestFrame, 'first' | keyof CallId>;
 
-/** How long a request with so much of its payload is. Throws RangeError for a subject that is too long. */
+/** Throws RangeError for a subject that is too long. */
 export function requestLength(subject: string, bytes: number): number {
   if (subject.length > MAX_SUBJECT) throw new RangeError(`a subject of ${subject.length} characters`);
   return REQUEST_HEAD + bytes + subject.length + 1;
 }
 
-/** Writes it where there is room for it. */
 export function writeRequest(
   to: Buffer,
   at: number,
@@ -91,19 +83,17 @@ export function writeRequest(
   to[subjectAt + subject.length] = subject.length;
 }
 
-/** A frame among other bytes, from here to there. */
 export interface Framed {
   readonly bytes: Buffer;
   readonly from: number;
   readonly to: number;
 }
 
-/** A frame that came alone. */
 export function framed(bytes: Buffer): Framed {
   return { bytes, from: 0, to: bytes.length };
 }
 
-/** Where it ends may be before its subject. */
+/** `to`: its subject may follow. */
 export function readRequest({ bytes, from }: Framed, to: number): RequestFrame | null {
   if (to - from < REQUEST_HEAD || bytes[from] !== FRAME.request || bytes[from + 1] !== FRAMES_VERSION) return null;
   return {
@@ -116,22 +106,20 @@ export function readRequest({ bytes, from }: Framed, to: number): RequestFrame |
   };
 }
 
-/** Where the subject behind a request begins, and so where the request ends. */
+/** Where the request ends. */
 export function subjectAt({ bytes, from, to }: Framed): number {
   return Math.max(from, to - 1 - (bytes[to - 1] ?? 0));
 }
 
-/** The subject that a request of a bundle calls. */
 export function subjectOf(request: Framed): string {
   return request.bytes.toString('latin1', subjectAt(request), request.to - 1);
 }
 
-/** The text of a frame that has only a kind and a text. */
 export function wordsOf({ bytes, from, to }: Framed): string {
   return bytes.toString('utf8', from + 1, to);
 }
 
-/** The message of a frame that goes without company: to a subject, or to a peer that reads no bundles. */
+/** For a peer that reads no bundles, or a subject. */
 export function aloneMessage(frame: Buffer): Buffer {
   const end = frame[FRAME_AT] === FRAME.request ? subjectAt(framed(frame)) : frame.length;
   return frame.subarray(FRAME_AT - SIGNATURE_BYTES, end);
@@ -143,12 +131,10 @@ export function dataFrame(seq: number, part: Part, ref: number, pieces: Pieces, 
   return frame;
 }
 
-/** How long a data frame with so many bytes is. */
 export function dataLength(bytes: number): number {
   return DATA_HEAD + bytes;
 }
 
-/** Writes it where there is room for it. */
 export function writeData(
   to: Buffer,
   at: number,
@@ -191,7 +177,6 @@ export function readAck({ bytes, from, to }: Framed): AckFrame | null {
   return to - from < ACK_HEAD ? null : { seq: bytes.readUInt32BE(from + 1), resync: bytes[from + 5] === 1 };
 }
 
-/** Writes the head of an entry, before a frame of so many bytes. */
 export function writeEntry(to: Buffer, at: number, end: End, { family, number }: CallId, length: number): void {
   to.writeUInt32BE(ENTRY_HEAD - 4 + length, at);
   to[at + 4] = ENDS.indexOf(end);
@@ -199,12 +184,12 @@ export function writeEntry(to: Buffer, at: number, end: End, { family, number }:
   to.writeUInt32BE(number, at + 9);
 }
 
-/** `accept`, `cancel`, `gone`, `unserved`: a kind and its bytes. */
+/** `accept`, `cancel`, `gone`, `unserved`. */
 export function plainFrame(kind: number, bytes: Buffer = EMPTY): Buffer {
   return kindAndBytes(FRAME_AT, kind, bytes);
 }
 
-/** A publication, which is a message of its own and no entry in one. */
+/** A publication: a message of its own. */
 export function hintMessage(payload: Payload): Buffer {
   return kindAndBytes(ENTRY_AT, FRAME.hint, payload);
 }
@@ -219,18 +204,17 @@ function kindAndBytes(at: number, kind: number, bytes: Payload): Buffer {
 
 const EMPTY = Buffer.alloc(0);
 
-/** Which call. Numbers, because every frame has one: the family is random and its caller's own, the number counts its calls. */
+/** Numbers, because every frame has one: a random family of the caller, and its count. */
 export interface CallId {
   readonly family: number;
   readonly number: number;
 }
 
-/** As in subjects: sixteen hexadecimal digits. */
+/** Sixteen hexadecimal digits. */
 export function callText({ family, number }: CallId): string {
   return hex(family) + hex(number);
 }
 
-/** Null where the text is not one of those. */
 export function callOf(text: string): CallId | null {
   if (!CALL.test(text)) return null;
   return { family: Number.parseInt(text.slice(0, 8), 16), number: Number.parseInt(text.slice(8), 16) };
@@ -242,7 +226,6 @@ function hex(number: number): string {
   return number.toString(16).padStart(8, '0');
 }
 
-/** A payload of one or several buffers, copied out from its beginning to its end. */
 export class Pieces {
   readonly #buffers: readonly Buffer[];
   #at = 0;
@@ -254,7 +237,7 @@ export class Pieces {
     for (const buffer of this.#buffers) this.left += buffer.length;
   }
 
-  /** The next bytes; there must be so many left. */
+  /** There must be that many left. */
   copy(target: Buffer, at: number, bytes: number): void {
     this.left -= bytes;
     while (bytes > 0) {
@@ -272,10 +255,7 @@ export class Pieces {
   }
 }
 
-/**
- * The entries of a bundle, one after the other: what it says is of the one that `next` has come to, so that nothing has to be
- * made for each. A frame is where it came, among the others.
- */
+/** The entries of a bundle. Its members describe the current one, so that no object is made for each. */
 export class Entries implements CallId, Framed {
   readonly bytes: Buffer;
   end: End = 'new';
@@ -288,7 +268,7 @@ export class Entries implements CallId, Framed {
     this.bytes = bytes;
   }
 
-  /** False behind the last one, and where the message is cut otherwise than it says. */
+  /** False after the last one, or if the lengths are wrong. */
   next(): boolean {
     const { bytes, to: at } = this;
     if (at + ENTRY_HEAD >= bytes.length) return false;
@@ -303,7 +283,7 @@ export class Entries implements CallId, Framed {
     return true;
   }
 
-  /** Behind the last one: whether the message was cut as it says. */
+  /** After the last one: the lengths were right. */
   get whole(): boolean {
     return this.to === this.bytes.length;
   }

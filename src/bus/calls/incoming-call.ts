@@ -15,11 +15,11 @@ import {
   type RequestFrame,
 } from './frames.ts';
 
-/** A call that is answered sooner than this costs two messages; of others the caller hears that they were taken. */
+/** An answer within this time costs two messages; later ones are preceded by an acceptance. */
 export const QUIET_MS = 20;
-/** So long a caller that was offered help may think about it. */
+/** How long a caller may take to hand a call over. */
 const OFFER_MS = 5_000;
-/** So long an answer is kept for a caller that does not acknowledge it. */
+/** How long an answer is kept for a caller that does not acknowledge it. */
 const KEEP_MS = 30_000;
 
 interface PendingAnswer {
@@ -28,20 +28,19 @@ interface PendingAnswer {
 }
 
 export interface IncomingEnds {
-  /** The whole request is here, and it is ours to serve. */
+  /** The whole request has arrived, and this peer serves it. */
   begin(call: IncomingCall): void;
-  /** It has ended and nothing more is owed to the caller. */
   ended(call: IncomingCall): void;
 }
 
-/** The serving end of a call: the request while it comes, the call while it runs, its answer until the caller has it. */
+/** The serving end of a call, until the caller has the answer. */
 export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
   readonly family: number;
   readonly number: number;
   dueAt = 0;
   earlier: Quiet | null = null;
   later: Quiet | null = null;
-  /** It is one of those that are served at once, of which there may be so many. */
+  /** It counts towards the concurrency limit. */
   counts = false;
   readonly subject: string;
   readonly from: string;
@@ -52,23 +51,21 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
   onDrain: (() => void) | null = null;
   readonly #ground: CallGround;
   readonly #ends: IncomingEnds;
-  /** Only for what is more than one request and one short answer. */
+  /** Only for more than one request and one short answer. */
   #made: Channel | null = null;
   #asks: Map<number, PendingAnswer> | null = null;
   readonly #total: number;
   #lastAsk = 0;
   readonly #deadline: Deadline;
   #stopTimer: (() => void) | null = null;
-  /** The caller knows who we are. */
   #acceptedIt = false;
   #needsWord: boolean;
   #whole: boolean;
   #began = false;
-  /** The last word was said. */
   #answered = false;
   #over = false;
 
-  /** `handshake`: the caller has to say that we may begin. */
+  /** `handshake`: the caller has to confirm before it begins. */
   constructor(
     ground: CallGround,
     subject: string,
@@ -96,7 +93,7 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
     this.#whole = whole;
   }
 
-  /** To be called once, after it can be found by its id. */
+  /** Once, after it can be found by its id. */
   start(): void {
     this.#tryBegin();
   }
@@ -105,7 +102,7 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
     return this.#over;
   }
 
-  /** The answer was sent, or is not wanted any more. */
+  /** Sent, or not wanted. */
   get answered(): boolean {
     return this.#answered || this.#over;
   }
@@ -144,14 +141,13 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
   }
 
   ack(frame: AckFrame): void {
-    // The caller's first word after ours: it is ours to serve.
+    // The caller confirms.
     this.#needsWord = false;
     this.#channel.ack(frame);
     if (this.#answered && this.#channel.settled) this.#end();
     else this.#tryBegin();
   }
 
-  /** The caller does not wait for the answer any more. */
   cancel(reason: string, callerLost = false): void {
     if (this.#over || this.cancelled !== null) return;
     this.cancelled = reason;
@@ -161,14 +157,13 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
     if (begun) this.onCancel?.(reason, callerLost);
   }
 
-  /** Given up by this node, which may be about to go: the caller gets the reason, and does not wait. */
+  /** This node gives it up: the caller gets the reason. */
   leave(reason: string, callerLost = false): void {
     if (this.#over) return;
     this.transmit(plainFrame(FRAME.gone, Buffer.from(reason)));
     this.cancel(reason, callerLost);
   }
 
-  /** The connection is back. */
   resync(): void {
     if (this.#over) return;
     this.transmit(plainFrame(FRAME.accept));
@@ -186,7 +181,6 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
     this.#made?.tick();
   }
 
-  /** The caller hears that we have it. */
   accept(): void {
     if (this.#acceptedIt || this.#over) return;
     this.#acceptedIt = true;
@@ -198,7 +192,7 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
   #tryBegin(): void {
     if (this.#began || this.#needsWord || !this.#whole || this.#over) return;
     this.#began = true;
-    // An accepted call needs no timer; of the others the caller hears when they take long.
+    // An accepted call needs no timer.
     if (this.#acceptedIt) this.#stopTimer?.();
     this.#ends.begin(this);
   }
@@ -242,7 +236,7 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
     const pieces = new Pieces(payload);
     const { chunkBytes, connected, clock } = this.#ground;
     if (!this.#acceptedIt && this.#made === null && pieces.left <= chunkBytes && connected) {
-      // A caller without an acceptance gets the answer in this one message, or never asks for it again.
+      // Without an acceptance this message is the whole answer, and never repeated.
       this.#ground.answer(this.from, this, part, pieces);
       this.#end();
       return;

@@ -20,15 +20,13 @@ import { IncomingCall, type IncomingEnds } from './incoming-call.ts';
 
 const CONCURRENCY = 256;
 
-/** A subject that this peer serves. */
 interface ServedSubject {
   readonly ends: IncomingEnds;
   readonly concurrency: number;
-  /** Calls of it that are being served. */
   running: number;
 }
 
-/** The serving ends of all calls that come to this peer, and the subjects by which they may come. */
+/** The serving ends of all calls to this peer. */
 export class IncomingCalls {
   readonly #ground: CallGround;
   readonly #logger: Logger;
@@ -37,7 +35,7 @@ export class IncomingCalls {
   readonly #subjects = new Map<string, ServedSubject>();
   #leaving = false;
 
-  /** `began`: there is a call, and calls have to be ticked. */
+  /** `began`: calls must be ticked. */
   constructor(ground: CallGround, logger: Logger, began: () => void) {
     this.#ground = ground;
     this.#logger = logger;
@@ -48,7 +46,7 @@ export class IncomingCalls {
     return this.#calls.size;
   }
 
-  /** Requests in bundles go to the first that serves their subject. */
+  /** A bundled request goes to the first that serves its subject. */
   serve(subject: string, handler: ServingHandler, concurrency = CONCURRENCY): ServedSubject {
     const ends: IncomingEnds = {
       begin: (call) => this.#begin(call, handler),
@@ -62,12 +60,11 @@ export class IncomingCalls {
     return served;
   }
 
-  /** Calls of it that are under way go on. */
+  /** Running calls continue. */
   withdraw(subject: string, served: ServedSubject): void {
     if (this.#subjects.get(subject) === served) this.#subjects.delete(subject);
   }
 
-  /** A request that came to this peer, and to no subject's subscribers. */
   addressed(entry: Framed & CallId, from: string): void {
     const subject = subjectOf(entry);
     const request = readRequest(entry, subjectAt(entry));
@@ -77,7 +74,7 @@ export class IncomingCalls {
     else this.#unserved(request, from, 'no node serves what was called');
   }
 
-  /** `handshake`: the caller has to say that we may begin. */
+  /** `handshake`: the caller has to confirm before it begins. */
   request(subject: string, from: string, request: RequestFrame, served: ServedSubject, handshake: boolean): void {
     if (this.#calls.get(request.family, request.number) !== undefined) return;
     if (this.#leaving) {
@@ -98,7 +95,6 @@ export class IncomingCalls {
     }
   }
 
-  /** A frame for the serving end of a call. */
   take(id: CallId, from: string, frame: Framed): void {
     const call = this.#calls.get(id.family, id.number);
     const kind = frame.bytes[frame.from];
@@ -115,18 +111,17 @@ export class IncomingCalls {
   }
 
   peerLost(peer: string, reason: string): void {
-    // Where only the way from it to here is cut it lives, hears us, and would wait for ever.
+    // If only its way to us is cut, it receives us and would wait for ever.
     const givenUp = `the node that served the call gave it up: ${reason}`;
     for (const call of this.#calls.values()) if (call.from === peer) call.leave(givenUp, true);
   }
 
-  /** Calls under way are given up, and later calls are answered as not served. */
+  /** Later calls are answered as not served. */
   leave(reason: string): void {
     this.#leaving = true;
     for (const call of this.#calls.values()) call.leave(reason);
   }
 
-  /** The connection is back. */
   resync(): void {
     for (const call of this.#calls.values()) call.resync();
   }
@@ -142,7 +137,7 @@ export class IncomingCalls {
     };
     try {
       handler(call)?.then(() => {
-        // An error costs more to make than a short call.
+        // An error costs more than a short call.
         if (!call.answered) failed(new GatewayError('INTERNAL', 'the handler ended without an answer'));
       }, failed);
     } catch (error) {

@@ -5,10 +5,9 @@ import { Channel, type ChannelEnds } from './channel.ts';
 import { failureJson, readFailure } from './failure-json.ts';
 import { type AckFrame, type CallId, type DataFrame, FRAME, PART, type Part, Pieces, plainFrame } from './frames.ts';
 
-/** A call that is not taken by then has failed: as with heartbeats, a peer that is silent for this time counts as gone. */
+/** A call not taken by then has failed: a silent peer counts as gone. */
 export const TAKE_MS = 1_500;
 
-/** The caller's end of a call, until its outcome. */
 export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
   readonly family: number;
   readonly number: number;
@@ -16,15 +15,15 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
   earlier: Untaken | null = null;
   later: Untaken | null = null;
   readonly outcome: Promise<BusOutcome>;
-  /** The peer it is addressed to; null: the first of the queue group. */
+  /** Null: the first of the queue group. */
   readonly to: string | null;
   takenBy: string | null = null;
-  /** The bundle that the request leaves in; 0 where it leaves alone, or never. */
+  /** 0: alone, or never. */
   bundle = 0;
   readonly #ground: CallGround;
   readonly #subject: string;
   readonly #options: BusCallOptions;
-  /** Only for what is more than one request and one short answer. */
+  /** Only for more than one request and one short answer. */
   #made: Channel | null = null;
   readonly #deadlineMs: number;
   readonly #deadline: Deadline;
@@ -34,11 +33,11 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
   #paused = false;
   readonly #ended: (call: OutgoingCall) => void;
   #settle: ((outcome: BusOutcome) => void) | null = null;
-  /** A peer that comes forward is given the call; before that none can have begun. */
+  /** Before it is given to a peer, none can have begun. */
   #given: boolean;
   #rest: Pieces | null = null;
   #restSent = false;
-  /** The serving side has said something that only a call under way says. */
+  /** The serving side has sent what only a running call sends. */
   #begun = false;
 
   constructor(
@@ -67,7 +66,6 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
     ground.untaken.add(this);
   }
 
-  /** Sends the request, or as much of it as goes before it is taken. */
   start(payload: Payload): void {
     const pieces = new Pieces(payload);
     const { chunkBytes, maxBytes, connected } = this.#ground;
@@ -104,17 +102,17 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
     this.#heard();
   }
 
-  /** A peer has come forward, or has begun. */
+  /** A peer offers to serve it, or has begun. */
   accepted(by: string): void {
     if (this.takenBy !== null) {
-      // Two of them: the first has it. The other one is not given it and forgets it by itself.
+      // The first one has it; the other is not given it.
       if (this.takenBy === by) this.#channel.acknowledge(true);
       return;
     }
     this.takenBy = by;
     this.#ground.untaken.delete(this);
     const channel = this.#channel;
-    // A peer that is addressed in a bundle, and has all of the request, has begun: it does not wait for an acknowledgement.
+    // An addressed peer with the whole request has begun without an acknowledgement.
     if (this.bundle === 0 || this.#rest !== null) channel.acknowledge(false);
     this.#given = true;
     if (this.#rest !== null) channel.send(PART.request, 0, this.#rest);
@@ -125,7 +123,7 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
 
   data(frame: DataFrame, from: string): void {
     if (this.takenBy !== null && this.takenBy !== from) return;
-    // Short answers come without a word before.
+    // Short answers come without an acceptance.
     const { part, seq, more } = frame;
     const short = this.takenBy === null && this.#made === null && seq === 1 && !more;
     if (short && (part === PART.result || part === PART.failure)) this.received(part, 0, frame.bytes);
@@ -138,7 +136,7 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
   ack(frame: AckFrame, from: string): void {
     if (this.takenBy !== from) return;
     this.#channel.ack(frame);
-    // What it takes of a long request; the word that it has something under way says nothing of the call.
+    // Taking parts of a long request says nothing about the call.
     if (this.#rest !== null || !this.#channel.sent) this.#heard();
   }
 
@@ -147,22 +145,21 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
     this.#deadline.move(this.#questions > 0 || this.#paused ? Number.POSITIVE_INFINITY : this.#quietMs);
   }
 
-  /** It cannot have reached a peer: the subject is not served, or there is no connection. */
+  /** It cannot have reached a peer. */
   notSent(reason: string, retryable = true): void {
     if (this.takenBy === null) this.#end(new GatewayError('NOT_SENT', reason, { retryable }));
   }
 
-  /** Its server knows nothing of it, or has given it up. */
+  /** The serving side does not know it, or gave it up. */
   gone(reason: string): void {
     this.lost(reason === '' ? 'the node that served the call does not know it any more' : reason);
   }
 
-  /** The connection is lost. A call that was taken may go on when it is back. */
+  /** A call that was taken may continue after a reconnect. */
   disconnected(): void {
     if (this.takenBy === null) this.lost('the bus lost its connection before the call was taken');
   }
 
-  /** The connection is back: what was lost meanwhile is asked for and sent again. */
   resync(): void {
     if (this.takenBy === null) return;
     this.#channel.acknowledge(true);
@@ -180,7 +177,6 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
     this.#made?.tick();
   }
 
-  /** Whether the serving side may have begun, in one word. */
   get #word(): 'NOT_SENT' | 'UNKNOWN' {
     const complete = this.#begun || (this.#given && this.#rest === null && (!this.#restSent || this.#channel.sent));
     return complete ? 'UNKNOWN' : 'NOT_SENT';
@@ -199,7 +195,6 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
     if (this.takenBy !== null) this.#ground.transmit(this.takenBy, 'serving', this, frame);
   }
 
-  /** Cancels it at the serving side, where that is known. */
   #tell(reason: string): void {
     const at = this.takenBy ?? this.to;
     if (at === null) return;
@@ -268,7 +263,7 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
   }
 }
 
-/** What is left of a payload, in memory of our own: the caller's is free again when `call` returns. */
+/** In own memory: the caller's is free when `call` returns. */
 function copied(pieces: Pieces): Pieces {
   const rest = Buffer.allocUnsafe(pieces.left);
   pieces.copy(rest, 0, rest.length);

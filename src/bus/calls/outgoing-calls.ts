@@ -7,18 +7,16 @@ import { CallTable } from './call-table.ts';
 import { type CallId, callOf, FRAME, type Framed, plainFrame, readAck, readData, wordsOf } from './frames.ts';
 import { OutgoingCall } from './outgoing-call.ts';
 
-/** The caller's ends of all calls that this peer has made. */
 export class OutgoingCalls {
-  /** Those that have not ended. */
   readonly table = new CallTable<OutgoingCall>();
   readonly #ground: CallGround;
-  /** Of the calls of this peer: no two peers' begin alike. */
+  /** Random. */
   readonly #family: number;
   #lastNumber: number;
   readonly #began: () => void;
   readonly #ended = (call: OutgoingCall): void => this.table.delete(call);
 
-  /** `began`: there is a call, and calls have to be ticked. */
+  /** `began`: calls must be ticked. */
   constructor(ground: CallGround, random: Random, began: () => void) {
     this.#ground = ground;
     this.#family = Number.parseInt(random.hex(4), 16);
@@ -31,7 +29,7 @@ export class OutgoingCalls {
   }
 
   begin(subject: string, payload: Payload, options: BusCallOptions): OutgoingCall {
-    // Above 0, and of four bytes.
+    // Four bytes, not 0.
     this.#lastNumber = (this.#lastNumber + 1) >>> 0 || 1;
     const call = new OutgoingCall(this.#ground, this.#family, this.#lastNumber, subject, options, this.#ended);
     this.table.add(call);
@@ -40,12 +38,10 @@ export class OutgoingCalls {
     return call;
   }
 
-  /** A frame for the caller's end of a call. */
   take(id: CallId, from: string, frame: Framed): void {
     const call = this.table.get(id.family, id.number);
     const kind = frame.bytes[frame.from];
     if (call === undefined) {
-      // The serving side is to stop.
       if (kind !== FRAME.gone && kind !== FRAME.cancel && kind !== FRAME.unserved)
         this.#ground.transmit(from, 'serving', id, plainFrame(FRAME.cancel, Buffer.from('the caller has left')));
     } else if (kind === FRAME.data) {
@@ -59,7 +55,7 @@ export class OutgoingCalls {
     else if (kind === FRAME.gone && (call.takenBy ?? from) === from) call.gone(wordsOf(frame));
   }
 
-  /** `left`: it said so itself, and calls that it has not taken end as not served. */
+  /** `left`: it announced that; calls that it has not taken end as not served. */
   peerLost(peer: string, reason: string, left: boolean): void {
     for (const call of this.table.values()) {
       if ((left ? call.takenBy : (call.takenBy ?? call.to)) === peer) call.lost(reason);
@@ -70,7 +66,6 @@ export class OutgoingCalls {
     for (const call of this.table.values()) call.lost(reason);
   }
 
-  /** The connection is back. */
   resync(): void {
     for (const call of this.table.values()) call.resync();
   }
@@ -81,9 +76,8 @@ export class OutgoingCalls {
 }
 
 /**
- * Requests of which it is certain that no peer has received them. The messaging system says so itself, and signs nothing; it
- * says it where no client needs to publish, so that permissions can forbid it to all (docs/cluster.md). What looks the same
- * and comes elsewhere is not believed.
+ * Requests that certainly reached no peer. The messaging system reports them unsigned, on subjects that no client may publish to
+ * (docs/cluster.md); the same elsewhere is not believed.
  */
 export class NoResponders {
   readonly #calls: CallTable<OutgoingCall>;
@@ -94,7 +88,7 @@ export class NoResponders {
     this.#subscription = wire.subscribe(noResponderSubjects(peer), (message) => this.#said(message));
   }
 
-  /** The connection is lost; the bundles with these numbers never left. */
+  /** The bundles with these numbers never left. */
   lost(unsent: ReadonlySet<number>): void {
     for (const call of this.#calls.values()) {
       if (unsent.has(call.bundle)) call.notSent('the bus lost its connection before the call was sent');

@@ -4,10 +4,10 @@ import type { LogReading, SharedLog } from '../shared-log.ts';
 const MAX_ENTRY_BYTES = 1024 * 1024 - 1024;
 const MAX_ENTRIES = 1_024;
 
-/** A shared log in the memory of one process, for nodes that share it: tests. Nothing runs out of time in it. */
+/** Nothing expires. */
 export class MemorySharedLog implements SharedLog {
   readonly maxEntryBytes = MAX_ENTRY_BYTES;
-  /** Nothing reaches it while this is set. */
+  /** Simulates an outage. */
   away = false;
   readonly #lists = new Map<string, { readonly entries: Buffer[]; position: number }>();
   #position = 0;

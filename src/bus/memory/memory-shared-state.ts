@@ -36,7 +36,7 @@ class MemoryBucket implements Bucket {
   options: BucketOptions = { ttlMs: 0 };
   readonly #clock: Clock;
   readonly #records = new Map<string, MemoryRecord>();
-  /** Under which revisions records were deleted. */
+  /** Revisions of deletions. */
   readonly #deletions = new Map<string, number>();
   readonly #watches = new Set<{ readonly pattern: string; readonly watcher: StateWatcher }>();
   #revision = 0;

@@ -29,7 +29,6 @@ export class MemoryHub {
     this.#subscriptions.add(subscription);
   }
 
-  /** Nothing more is sent there; what is under way arrives. */
   forget(subscription: MemorySubscription): void {
     this.#subscriptions.delete(subscription);
   }
@@ -39,7 +38,6 @@ export class MemoryHub {
     this.forget(subscription);
   }
 
-  /** The subscribers of this moment get it, soon and in order. */
   publish(from: MemoryWire, subject: string, payload: Buffer, options: WirePublishOptions): void {
     const groups = new Map<string, MemorySubscription[]>();
     let heard = false;
@@ -65,7 +63,7 @@ export class MemoryHub {
   }
 }
 
-/** One node's connection to a hub. It can be cut and restored, as a network would. */
+/** Can be cut and restored. */
 export class MemoryWire implements Wire {
   readonly #hub: MemoryHub;
   readonly #own = new Set<MemorySubscription>();
@@ -82,7 +80,6 @@ export class MemoryWire implements Wire {
     return this.#state === 'connected';
   }
 
-  /** Whether anything gets through. */
   get reaches(): boolean {
     return this.connected && !this.#dead;
   }
@@ -123,14 +120,14 @@ export class MemoryWire implements Wire {
     return () => this.#listeners.delete(listener);
   }
 
-  /** From now on nothing goes in or out, and what was on its way is lost. */
+  /** What is on its way is lost. */
   cut(): void {
     if (this.#state !== 'connected') return;
     this.#state = 'disconnected';
     this.#tell({ type: 'disconnected', reason: 'cut' });
   }
 
-  /** Nothing goes in or out, as with `cut`, and this end does not notice until it is cut. */
+  /** As `cut`, but this end does not notice. */
   die(): void {
     this.#dead = true;
   }

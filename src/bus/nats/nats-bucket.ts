@@ -14,7 +14,7 @@ import { isRemoval, NatsWatch, OPERATION, type WatchedBucket } from './nats-watc
 
 const MAX_VALUE_BYTES = 64 * 1024;
 
-/** One key-value bucket of JetStream. A bucket that was lost is made again by the next operation on it. */
+/** A lost bucket is created again by the next operation. */
 export class NatsBucket implements Bucket, WatchedBucket {
   readonly name: string;
   readonly #state: StreamMaker;
@@ -58,11 +58,10 @@ export class NatsBucket implements Bucket, WatchedBucket {
   async create(key: string, value: Buffer): Promise<number | null> {
     const revision = await this.restore(key, value);
     if (revision !== null) return revision;
-    // What was deleted leaves a mark, whose revision is the one to follow on.
+    // A deletion leaves a marker, whose revision must be followed.
     const stored = await this.#last(key);
     if (stored !== null && !stored.removed) return null;
     const after = stored === null ? null : await this.#write(key, value, stored.revision);
-    // Or the mark has gone as well by now.
     return after ?? this.restore(key, value);
   }
 
@@ -75,7 +74,7 @@ export class NatsBucket implements Bucket, WatchedBucket {
   }
 
   async delete(key: string, revision?: number): Promise<boolean> {
-    // Marks run out of time as records do, in a bucket where those do.
+    // Markers expire like records if the bucket has a TTL.
     if (revision !== undefined && this.#options.ttlMs === 0) {
       const stored = await this.#last(key);
       if (stored?.revision !== revision) return false;
@@ -110,7 +109,7 @@ export class NatsBucket implements Bucket, WatchedBucket {
     return this.#state.deps;
   }
 
-  /** Runs an operation; where the bucket is gone, makes it again first. */
+  /** Creates a lost bucket and repeats. */
   async withStream<T>(doing: 'read' | 'write', run: (reach: Reach) => Promise<T>): Promise<T> {
     try {
       return await run(await this.#state.reach());
@@ -125,7 +124,7 @@ export class NatsBucket implements Bucket, WatchedBucket {
     }
   }
 
-  /** The subjects of a bucket that is gone have no subscriber. */
+  /** Subjects of a lost bucket have no subscriber. */
   #gone(error: unknown): boolean {
     return apiCode(error) === NO_STREAM || (error instanceof Error && error.name === 'JetStreamNotEnabled');
   }
@@ -144,7 +143,7 @@ export class NatsBucket implements Bucket, WatchedBucket {
     });
   }
 
-  /** By its number in the stream, which nothing that is written meanwhile has. The numbers go on. */
+  /** By its sequence number in the stream, which stays unique. */
   async #deleteMark(revision: number): Promise<boolean> {
     return this.withStream('write', async ({ manager }) => {
       try {
@@ -156,7 +155,7 @@ export class NatsBucket implements Bucket, WatchedBucket {
     });
   }
 
-  /** Null when the record has another revision. `expected` null: whatever it has. */
+  /** Null if the revision differs. `expected` null: any. */
   async #write(key: string, value: Buffer, expected: number | null, operation?: 'DEL'): Promise<number | null> {
     const most = this.#options.maxValueBytes ?? MAX_VALUE_BYTES;
     if (value.length > most) {

@@ -7,25 +7,20 @@ import { PendingRecords } from './pending-records.ts';
 const STREAM = 'trunkline_logs';
 const SUBJECT = 'trunkline.logs';
 const MAX_AGE_MS = 5 * 60_000;
-/** Of all logs together, in the memory of the server. */
 const MAX_BYTES = 64 * 1024 * 1024;
 const MAX_ENTRIES = 1_024;
-/** A payload has a head of its own on the wire, and another one in the store. */
 const ROOM_BYTES = 1_024;
 const NANOS = 1_000_000;
 const READ_MS = 5_000;
 const RETRY_MS = 1_000;
-/** What may be on its way to the server; whatever comes beyond that is dropped. */
+/** Beyond it entries are dropped. */
 const MAX_UNSENT_BYTES = 8 * 1024 * 1024;
 
 export interface NatsSharedLogDeps extends Pick<NatsStateDeps, 'wire' | 'clock'> {
   readonly reach: () => Promise<Reach>;
 }
 
-/**
- * All shared logs are one stream of JetStream, a subject each, in memory: what was appended is wanted only when a node has
- * died, within minutes. Appending is plain publishing, without an acknowledgement.
- */
+/** All shared logs are one JetStream stream in memory, a subject each. Appending is plain publishing without acknowledgement. */
 export class NatsSharedLog implements SharedLog {
   readonly #deps: NatsSharedLogDeps;
   readonly #unfollow: () => void;
@@ -36,7 +31,7 @@ export class NatsSharedLog implements SharedLog {
 
   constructor(deps: NatsSharedLogDeps) {
     this.#deps = deps;
-    // Also after an outage: a server that was restarted has lost what was in its memory.
+    // A restarted server has lost what was in memory.
     this.#unfollow = deps.wire.onChange(({ type }) => {
       if (type === 'connected') void this.#make();
     });
@@ -119,13 +114,13 @@ export class NatsSharedLog implements SharedLog {
     }
   }
 
-  /** Counts what has left; one question at a time tells of everything before it. */
+  /** One flush at a time covers everything before it. */
   async #sent(): Promise<void> {
     if (this.#flushing) return;
     this.#flushing = true;
     while (this.#unsent > 0) {
       const asked = this.#unsent;
-      // A connection that is gone has dropped what was waiting.
+      // A lost connection has dropped what waited.
       await this.#deps.wire.connection?.flush().catch(() => {});
       this.#unsent -= asked;
     }

@@ -7,16 +7,13 @@ import { StreamReplicas } from './stream-replicas.ts';
 
 const REQUEST_MS = 2_000;
 const MAX_VALUE_BYTES = 64 * 1024;
-/** What JetStream wants in a header; the value must leave room for it. */
+/** For JetStream's header. */
 const HEADER_BYTES = 512;
 const NANOS = 1_000_000;
-/** Until when JetStream knows a message twice sent by its id. We send none. It may not be longer than records live. */
+/** Deduplication window; must not exceed the TTL. */
 const DUPLICATES_MS = 120_000;
 
-/**
- * Shared records in JetStream, laid out as its own key-value buckets, so that its tools show them. Reads ask the leader of
- * a bucket, never a copy that may be behind: leases depend on it.
- */
+/** Buckets in JetStream's own key-value layout. Reads ask the leader, never a replica that may be behind: leases depend on it. */
 export class NatsSharedState implements SharedState, StreamMaker {
   readonly deps: NatsStateDeps;
   readonly #replicas: StreamReplicas;
@@ -27,26 +24,26 @@ export class NatsSharedState implements SharedState, StreamMaker {
     this.#replicas = new StreamReplicas({ ...deps, reach: () => this.reach() });
   }
 
-  /** Asked of the server every time: another node may have made it anew since. */
+  /** Asks the server each time: another node may have created it again. */
   bucket(name: string, options: BucketOptions): Promise<Bucket> {
     return NatsBucket.open(this, name, options);
   }
 
-  /** Rejects with GatewayError NOT_SENT when nothing can be asked. */
+  /** Rejects with GatewayError NOT_SENT. */
   async reach(): Promise<Reach> {
     const { wire, jetStream, clock } = this.deps;
     const { connection } = wire;
     if (connection === null || !wire.connected) throw new GatewayError('NOT_SENT', 'the bus is not connected');
     if (this.#reach?.connection === connection) return this.#reach;
     const options = { timeout: REQUEST_MS };
-    // The check asks for what an account may do; without the permission, the next operation fails with the reason.
+    // The check asks for account limits; without that permission the next operation reports the reason.
     const manager = await jetStream.jetstreamManager(connection, { ...options, checkAPI: false });
     const client = jetStream.jetstream(connection, options);
     this.#reach = { connection, client, manager, replicas: this.#replicas, clock };
     return this.#reach;
   }
 
-  /** What keeps this node from JetStream, for operators; null for nothing, and while that is not known. */
+  /** For operators; null if nothing, or unknown. */
   async lack(): Promise<string | null> {
     try {
       return await askForLack((await this.reach()).manager);
@@ -55,7 +52,6 @@ export class NatsSharedState implements SharedState, StreamMaker {
     }
   }
 
-  /** Makes the stream behind a bucket, or brings its settings in line. Returns which making of it this is. */
   async makeStream(name: string, options: BucketOptions): Promise<string> {
     const wanted = streamConfig(name, options);
     const same = ({ max_age, max_msg_size }: StreamConfig): boolean =>

@@ -5,15 +5,13 @@ import { PendingRecords } from './pending-records.ts';
 
 const RETRY_MS = 500;
 
-/** The header in which JetStream's key-value stores mark records that are gone. */
+/** Marks deleted records. */
 export const OPERATION = 'KV-Operation';
 
-/** What a watch needs of its bucket. */
 export interface WatchedBucket {
   readonly deps: NatsStateDeps;
   readonly stream: string;
   subject(key: string): string;
-  /** Runs an operation; where the bucket is gone, makes it again first. */
   withStream<T>(doing: 'read' | 'write', run: (reach: Reach) => Promise<T>): Promise<T>;
 }
 
@@ -23,7 +21,7 @@ interface Running {
   readonly first: PendingRecords;
 }
 
-/** One watch of a bucket. It begins anew whenever the connection was lost: what it missed cannot be known otherwise. */
+/** Begins anew after every lost connection: what it missed is unknown. */
 export class NatsWatch {
   readonly #bucket: WatchedBucket;
   readonly #pattern: string;
@@ -42,7 +40,7 @@ export class NatsWatch {
     this.#watcher = watcher;
   }
 
-  /** Rejects with GatewayError when it cannot begin; later it is tried until it is closed. */
+  /** Rejects with GatewayError if it cannot begin; later it retries until closed. */
   async start(): Promise<void> {
     await this.#begin();
     if (this.#closed) return;
@@ -72,11 +70,11 @@ export class NatsWatch {
     const live = (): boolean => !this.#closed && round === this.#round;
     await this.#bucket.withStream('read', async (reach) => {
       const { client, manager } = reach;
-      // Another node may have made it anew: what is listed now is of this making.
+      // Another node may have created it again.
       const { created } = await onceMade(reach, await manager.streams.info(this.#bucket.stream));
       const consumer = await client.consumers.getPushConsumer(this.#bucket.stream, {
         deliver_policy: 'last_per_subject',
-        // In a list it would need a server of 2.10.
+        // A list would need NATS 2.10.
         filter_subjects: this.#bucket.subject(this.#pattern),
         headers_only: this.#headersOnly,
       });
@@ -110,14 +108,13 @@ export class NatsWatch {
   }
 
   #tell(message: JsMsg): void {
-    // A part of a text keeps all of it; keys are kept, and there are many.
+    // Copied: a slice would keep the whole text, and keys are kept.
     const key = Buffer.from(message.subject.slice(this.#bucket.subject('').length)).toString();
     if (isRemoval(message.headers?.get(OPERATION))) this.#watcher.gone(key, message.seq);
     else this.#watcher.put({ key, value: Buffer.from(message.data), revision: message.seq });
   }
 }
 
-/** Whether an operation header marks a record that is gone. */
 export function isRemoval(operation: string | undefined): boolean {
   return operation === 'DEL' || operation === 'PURGE';
 }

@@ -13,14 +13,13 @@ import type { NatsCredentials, NatsTls } from '../../model/desired-state.ts';
 import type { Wire, WireChange, WireMessage, WirePublishOptions, WireStatus, WireTraffic } from '../wire.ts';
 import { unlinkRequests } from './unlinked-requests.ts';
 
-/** Of a server that does not say. */
 const MAX_PAYLOAD = 1024 * 1024;
 const CONNECT_MS = 5_000;
-/** A server that does not answer for so long has nothing more for a subscriber who leaves. */
+/** How long leaving a subscription waits for the server. */
 const DRAIN_MS = 1_000;
 const RETRY_MS = 250;
 const MAX_RETRY_MS = 5_000;
-/** A connection that is dead without saying so is found out by two of these without an answer. */
+/** Two unanswered ones end a dead connection. */
 const PING_MS = 2_000;
 
 interface Registered {
@@ -30,14 +29,14 @@ interface Registered {
   live: Subscription | null;
 }
 
-/** A connection to NATS that is looked for until it is there and again whenever it is lost, for as long as it is open. */
+/** Connects and reconnects until closed. */
 export class NatsWire implements Wire {
   readonly #core: NatsCore;
   readonly #options: NatsOptions;
   readonly #clock: Clock;
   readonly #registered = new Set<Registered>();
   readonly #listeners = new Set<(change: WireChange) => void>();
-  /** Resolves when the first attempt has succeeded or failed: `status` tells. */
+  /** Resolves after the first attempt; see `status`. */
   readonly firstAttempt: Promise<void>;
   #connection: NatsConnection | null = null;
   #state: WireStatus['state'] = 'connecting';
@@ -57,7 +56,7 @@ export class NatsWire implements Wire {
     return this.#connection?.info?.max_payload ?? MAX_PAYLOAD;
   }
 
-  /** The client's own connection, for JetStream; null before the first. */
+  /** Null before the first. */
   get connection(): NatsConnection | null {
     return this.#connection;
   }
@@ -135,7 +134,6 @@ export class NatsWire implements Wire {
     this.#registered.clear();
     const connection = this.#connection;
     if (connection === null || connection.isClosed()) return;
-    // What was published leaves, if it leaves soon.
     if (connected)
       await Promise.race([connection.flush().catch(() => {}), new Promise((go) => setTimeout(go, 500).unref())]);
     await connection.close();
@@ -187,7 +185,7 @@ export class NatsWire implements Wire {
         if (/slow consumer/i.test(this.#lastError)) this.#tell({ type: 'slow_consumer', subject: '>' });
       }
     }
-    // The client gives up by itself, for instance when its credentials are refused all of a sudden.
+    // The client gives up by itself, for instance when its credentials are refused.
     if (this.#connection !== connection || this.#state === 'closed') return;
     const error = await connection.closed();
     if (error instanceof Error) this.#lastError = reasonOf(error);
@@ -225,7 +223,7 @@ export class NatsWire implements Wire {
       maxReconnectAttempts: -1,
       reconnectTimeWait: RETRY_MS,
       reconnectJitter: RETRY_MS / 2,
-      // Else an error with its stack is made of every request, for the case that it fails.
+      // Otherwise every request makes an error with a stack in advance.
       noAsyncTraces: true,
       pingInterval: PING_MS,
       maxPingOut: 2,
@@ -256,7 +254,6 @@ function present(files: Readonly<Record<string, string | null>>): Record<string,
   return Object.fromEntries(Object.entries(files).filter((entry): entry is [string, string] => entry[1] !== null));
 }
 
-/** What went wrong, with what lies behind it. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const { cause } = error;
@@ -265,13 +262,13 @@ function reasonOf(error: unknown): string {
     : error.message;
 }
 
-/** A message of NATS. The client reads texts from bytes each time it makes one: only what is asked for is read. */
+/** The client decodes texts at each access: only what is needed is read. */
 class NatsMessage implements WireMessage {
   readonly payload: Buffer;
   readonly #message: Msg;
   readonly #subject: string | null;
 
-  /** `subject`: what was subscribed to, where only that comes; else null. */
+  /** `subject`: if the subscription has no wildcard; else null. */
   constructor(message: Msg, subject: string | null) {
     const { data } = message;
     this.payload = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
@@ -297,19 +294,17 @@ class NatsMessage implements WireMessage {
   }
 }
 
-/** Where the servers of NATS are, and how this node shows who it is. */
 export interface NatsOptions {
-  /** `nats://host:4222`, `tls://…`; further servers of the same cluster, of which any will do. Without credentials. */
+  /** Servers of one cluster, without credentials. */
   readonly servers: readonly string[];
-  /** Shown in NATS' own lists of connections. */
   readonly name: string;
   readonly credentials: NatsCredentials | null;
   readonly tls: NatsTls | null;
 }
 
 /**
- * Whose certificate a server of NATS may have. The client tells TLS no name for a server that is known by its address, and
- * the check then asks for `localhost`: for those, the certificate has to be of one of the addresses that were configured.
+ * For servers addressed by IP, the client gives TLS no name and the check would ask for `localhost`: the certificate must match
+ * one of the configured addresses.
  */
 function natsIdentity(servers: readonly string[]): (host: string, cert: PeerCertificate) => Error | undefined {
   const addresses = servers
@@ -322,10 +317,10 @@ function natsIdentity(servers: readonly string[]): (host: string, cert: PeerCert
   };
 }
 
-/** The oldest nats-server that this was tried with. */
+/** The oldest version tested. */
 const OLDEST = [2, 9] as const;
 
-/** What a NATS server does not have of what a cluster needs, for operators, as far as it says so itself. */
+/** For operators, by what the server announces. */
 export function serverLacks(info: ServerInfo): readonly string[] {
   const lacks: string[] = [];
   const [major = 0, minor = 0] = info.version.split('.').map((part) => Number.parseInt(part, 10));
@@ -339,7 +334,7 @@ export function serverLacks(info: ServerInfo): readonly string[] {
 export type NatsCore = typeof import('@nats-io/transport-node');
 export type NatsJetStream = typeof import('@nats-io/jetstream');
 
-/** The NATS client is loaded only to join a cluster: else every start would pay for it. */
+/** Loaded only in a cluster, because it costs start time. */
 export async function loadNats(): Promise<{ readonly core: NatsCore; readonly jetStream: NatsJetStream }> {
   const [core, jetStream] = await Promise.all([import('@nats-io/transport-node'), import('@nats-io/jetstream')]);
   return { core, jetStream };

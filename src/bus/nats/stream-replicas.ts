@@ -8,14 +8,12 @@ interface StreamReplicasDeps extends Pick<NatsStateDeps, 'wire' | 'clock' | 'log
 }
 
 /**
- * Streams that fewer servers of the NATS cluster have than should. When nodes and servers start together, JetStream may not
- * have met all servers yet; a stream that one server has is gone while that one is. So they are given more as soon as
- * there are more: when they are looked at, with every new connection, and every minute.
+ * Raises streams with fewer replicas than intended: JetStream may not have met all servers at the start. Looks at each reading,
+ * connection and minute.
  */
 export class StreamReplicas {
   readonly #deps: StreamReplicasDeps;
   readonly #few = new Set<string>();
-  /** Those that a warning was logged of. */
   readonly #warned = new Set<string>();
   #raising = false;
   #stopRetry: () => void = () => {};
@@ -27,7 +25,7 @@ export class StreamReplicas {
     });
   }
 
-  /** To be called with each stream that was just read; replicas are raised in the background. */
+  /** In the background. */
   look({ connection }: Reach, { config }: StreamInfo): void {
     if (config.num_replicas >= REPLICAS || connection.info?.cluster === undefined) {
       this.#few.delete(config.name);
@@ -37,7 +35,7 @@ export class StreamReplicas {
     void this.#raiseAll();
   }
 
-  /** One after the other: a stream has no leader for a moment when it gets more replicas. */
+  /** One by one: a stream has no leader for a moment. */
   async #raiseAll(): Promise<void> {
     const { wire, clock } = this.#deps;
     if (this.#raising) return;

@@ -1,12 +1,10 @@
-/** What the client of NATS keeps of its requests, as far as it is meant here. */
 interface Mux {
   reqs: Map<string, unknown>;
 }
 
 /**
- * The requests that wait for their replies, in a plain object instead of the client's `Map`. Of that the old tables point on to
- * the new ones, so that once one of them is old, all requests outlive young collections with everything they hold: of each
- * session that was opened at a node tens of KiB (decision 009).
+ * Replaces the `Map` of the NATS client for its requests: a Map's old tables link to the new ones, so that requests outlive young
+ * collections, tens of KiB per session (decision 009).
  */
 class UnlinkedRequests {
   #size = 0;
@@ -41,7 +39,7 @@ class UnlinkedRequests {
   }
 }
 
-/** The connection is new. A client that keeps its requests in another way is left as it is. */
+/** A client with another layout stays as it is. */
 export function unlinkRequests(connection: object): void {
   const { protocol } = connection as { protocol?: { muxSubscriptions?: Mux } };
   const mux = protocol?.muxSubscriptions;

@@ -11,13 +11,11 @@ const TAG_BYTES = 16;
 const NONCE_BYTES = 12;
 const KEY_BYTES = 32;
 const VERSION = 1;
-/** Keys of other nodes that are kept at hand. */
 const MAX_KEYS = 256;
 
 /**
- * What clients are sent is in a store outside the cluster for minutes, so it is sealed: AES-256-GCM, bound to the name it is
- * appended under. Each process seals with a key of its own, which follows from the cluster's secret and its name on the
- * bus, new with every start: so a counter is a nonce that never comes twice. What cannot be opened is not there.
+ * Seals entries (AES-256-GCM, bound to their name), because they leave the cluster. Each process has its own key from the secret
+ * and its peer name, so that a counter is a unique nonce. What cannot be opened does not exist.
  */
 export class SealedLog implements SharedLog {
   readonly maxEntryBytes: number;
@@ -28,7 +26,7 @@ export class SealedLog implements SharedLog {
   readonly #keys = new Map<string, Buffer>();
   #counter = 0;
 
-  /** `peer`: 16 hexadecimal digits, never used before. */
+  /** `peer`: 16 hexadecimal digits, never reused. */
   constructor(log: SharedLog, ring: KeyRing, peer: string) {
     const keys = ring.keys('log-sealing');
     this.#log = log;

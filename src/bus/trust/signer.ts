@@ -2,9 +2,9 @@ import { createHmac, createSecretKey, hash, type KeyObject, timingSafeEqual } fr
 import type { Clock } from '../../model/clock.ts';
 import type { KeyRing } from './key-ring.ts';
 
-/** Counters this far behind the highest one of their sender are too old to be distinguished from replays. */
+/** Counters this far behind are indistinguishable from replays. */
 const WIDTH = 4096;
-/** Senders remembered at once. A sender is forgotten when everything it may have signed is too old anyway. */
+/** Evicted when all that it may have signed is too old. */
 const MAX_SENDERS = 4096;
 
 interface Sender {
@@ -13,7 +13,7 @@ interface Sender {
   readonly seen: Uint8Array;
 }
 
-/** Which messages of which sender came already: each is taken once. Senders count their messages. */
+/** Accepts each numbered message of a sender once. */
 export class ReplayWindow {
   readonly #senders = new Map<string, Sender>();
   readonly #rememberMs: number;
@@ -22,7 +22,6 @@ export class ReplayWindow {
     this.#rememberMs = rememberMs;
   }
 
-  /** Whether the message with this number is new; it is not from then on. */
   take(from: string, counter: number, nowMs: number): boolean {
     let sender = this.#senders.get(from);
     if (sender === undefined) {
@@ -65,21 +64,19 @@ function marked(seen: Uint8Array, counter: number): boolean {
 
 const BLOCK = 64;
 export const MAC_BYTES = 32;
-/** Longer messages are rare, and what their copy would cost is more than what it saves. */
+/** Copying longer ones costs more than it saves. */
 const SHORT_BYTES = 16 * 1024;
 
 /**
- * HMAC-SHA-256 (RFC 2104) with one key. Of short messages from two hashes over memory that is kept: Node's own HMAC makes an
- * object with a stream around it each time, which costs three times as much and, through the collector, once more afterwards.
+ * HMAC-SHA-256 (RFC 2104). Short messages use two hashes over kept memory: Node's HMAC makes a stream object each time and costs
+ * three times as much.
  */
 export class Mac {
-  /** The key, padded as the inner hash wants it, and room for a message behind it. */
   readonly #inner = Buffer.allocUnsafeSlow(BLOCK + SHORT_BYTES);
-  /** The key, padded as the outer hash wants it, and room for the inner hash. */
   readonly #outer = Buffer.allocUnsafeSlow(BLOCK + MAC_BYTES);
   readonly #key: KeyObject;
 
-  /** Throws RangeError for a key that is longer than a block of the hash. */
+  /** Throws RangeError for a key longer than a block. */
   constructor(key: Buffer) {
     if (key.length > BLOCK) throw new RangeError(`a key of ${key.length} bytes`);
     this.#key = createSecretKey(key);
@@ -90,12 +87,9 @@ export class Mac {
     }
   }
 
-  /**
-   * Of the text, a zero, and the bytes without those from `gapAt` to `gapEnd`: as many characters of latin1 as it has
-   * bytes.
-   */
+  /** Of the text, a zero, and the bytes without those from `gapAt` to `gapEnd`; as latin1. */
   of(text: string, bytes: Buffer, gapAt: number, gapEnd: number): string {
-    // No text has more than three bytes for each unit of it.
+    // At most three bytes per UTF-16 unit.
     if (text.length * 3 + 1 + bytes.length > SHORT_BYTES) {
       const long = createHmac('sha256', this.#key).update(`${text}\0`).update(bytes.subarray(0, gapAt));
       return long.update(bytes.subarray(gapEnd)).digest('binary');
@@ -117,29 +111,20 @@ const COUNTER_AT = 13;
 const TIME_AT = 19;
 const MAC_AT = 25;
 const VERSION = 1;
-/**
- * Counters of peers that read bundles begin here: it is the one field in which a peer can say so that those of before, who
- * read none, do not mind.
- */
+/** Counters of peers that read bundles begin here: the one field that older peers ignore. */
 const READS_BUNDLES = 2 ** 47;
 
-/** Room that a message leaves at its front for its signature. */
 export const SIGNATURE_BYTES = MAC_AT + MAC_BYTES;
-/** How much clocks of nodes may differ, and so how long a message may be replayed to a peer that has not seen it. */
+/** How far clocks may differ, and how long a message may be replayed to a peer that has not seen it. */
 export const MAX_SKEW_MS = 60_000;
 
 interface Signed {
   readonly from: string;
-  /** The signer reads messages with several frames. */
   readonly readsBundles: boolean;
-  /** Everything behind the signature. */
   readonly frame: Buffer;
 }
 
-/**
- * Signs what leaves and checks what comes: by whom of the cluster, for which subject, when, and that it comes for the
- * first time. Nothing is encrypted: that is TLS.
- */
+/** Signs and verifies: sender, subject, time and first arrival. Does not encrypt: that is TLS. */
 export class Signer {
   readonly peer: string;
   readonly #clock: Clock;
@@ -147,11 +132,10 @@ export class Signer {
   readonly #signing: Mac;
   readonly #signingId: number;
   readonly #peer: Buffer;
-  /** What a signature has to be, while it is compared. */
   readonly #expected = Buffer.allocUnsafeSlow(MAC_BYTES);
   #counter = READS_BUNDLES;
 
-  /** `peer`: 16 hexadecimal digits, never used before. */
+  /** `peer`: 16 hexadecimal digits, never reused. */
   constructor(peer: string, ring: KeyRing, clock: Clock) {
     const keys = ring.keys('bus-signing');
     this.peer = peer;
@@ -162,7 +146,6 @@ export class Signer {
     this.#signing = this.#keys.get(this.#signingId)!;
   }
 
-  /** Fills the room at the front of a message. */
   sign(frame: Buffer, subject: string): void {
     frame[0] = VERSION;
     frame.writeUInt32BE(this.#signingId, KEY_AT);
@@ -172,10 +155,7 @@ export class Signer {
     frame.write(this.#signing.of(subject, frame, MAC_AT, SIGNATURE_BYTES), MAC_AT, 'latin1');
   }
 
-  /**
-   * What it says and who says so; a text why it is not believed. `seen` belongs to one subscription: a message comes once
-   * to each of them.
-   */
+  /** Returns a text with the reason if it is not accepted. `seen` belongs to one subscription. */
   open(bytes: Buffer, subject: string, seen: ReplayWindow): Signed | string {
     if (bytes.length < SIGNATURE_BYTES || bytes[0] !== VERSION) return 'it is not signed';
     const key = this.#keys.get(bytes.readUInt32BE(KEY_AT));

@@ -6,10 +6,8 @@ import { timeoutOf } from '../../protocol/body.ts';
 import { LISTEN } from '../../protocol/methods.ts';
 import type { Place } from '../nodes/routing-table.ts';
 
-/** What becomes of a call that another node sent here: its outcome, or why this node is not the one to ask. */
 export type Served = Outcome | { readonly kind: 'elsewhere'; readonly reason: string };
 
-/** This node is not the one to ask, and did nothing. */
 export function elsewhere(reason: string): Served {
   return { kind: 'elsewhere', reason };
 }
@@ -19,33 +17,27 @@ export function notHere(reason: string): Promise<Served> {
   return Promise.resolve(elsewhere(reason));
 }
 
-/** It has not begun, and there is time left for it. */
 export function isUnbegun(outcome: Outcome): boolean {
   if (outcome.kind === 'answer') return false;
   const { outcome: word, code } = outcome.error;
   return isRoomless(outcome) || (word === 'NOT_SENT' && code !== 'TIMEOUT' && code !== 'OVERLOADED');
 }
 
-/** This node has no room for the process that it takes. */
 export function isRoomless(outcome: Outcome): boolean {
   return outcome.kind === 'failure' && outcome.error instanceof NoRoom;
 }
 
-/** What went wrong on the way to another node; rejects with errors that are no outcome of a call. */
+/** Errors on the way to another node; rejects with errors that are no outcome of a call. */
 export function notPassedOn(error: unknown): Promise<Outcome> {
   if (error instanceof GatewayError && error.outcome !== 'UNKNOWN') return Promise.resolve(failure(error));
   return Promise.reject(error);
 }
 
-/** A stream: it goes on until it is cancelled. */
 export function isListen({ method }: Message): boolean {
   return method === LISTEN;
 }
 
-/**
- * How long a call to the server may take, as its node keeps it. 0 for what has none, or one that only its node knows:
- * streams, and what waits for a task.
- */
+/** The deadline as the serving node keeps it; 0 for streams, waits for a task, and what only its node knows. */
 export function deadlineOf(place: Place | undefined, request: Message, exchange: Exchange): number {
   const { method } = request;
   if (isListen(request) || method === 'tasks/result' || exchange.waitsForTask === true) return 0;

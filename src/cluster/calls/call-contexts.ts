@@ -4,12 +4,11 @@ import { type ClientText, clientOf, clientText } from '../frames/frame.ts';
 import { LruMap } from '../lru-map.ts';
 import type { NodeView } from '../nodes/node-state.ts';
 
-/** What is the same from one call of a client to a server to the next, as long as it goes to the same instance. */
+/** What stays the same between calls of a client to one server instance. */
 interface CallContext {
   readonly server: string;
-  /** Of the node's lease, as the caller knows it. */
   readonly nodeEpoch: string;
-  /** Of the claim on what the call needs, as the caller knows it; null where it needs none. */
+  /** Epoch of the claim that the call needs; null if it needs none. */
   readonly epoch: string | null;
   readonly takesInputRequired: boolean;
   readonly sealsInput: boolean;
@@ -17,14 +16,13 @@ interface CallContext {
   readonly waitsForTask: boolean;
 }
 
-/** Terms under the number that their caller gave them. */
 export interface SentContext {
   readonly peer: string;
   readonly number: number;
   readonly context: CallContext;
-  /** As they are sent; null where no call sends them at the moment. Many are kept, and the text is most of them. */
+  /** Null between calls that send it: many contexts are kept, and the text is most of each. */
   text: Buffer | null;
-  /** The other node has them: calls need their number only. */
+  /** The other node has it: calls need the number only. */
   known: boolean;
 }
 
@@ -35,21 +33,17 @@ interface ReceivedContext {
 
 type ContextText = CallContext & { readonly client: ClientText };
 
-/** So many clients have terms at the caller's side, and so many terms are kept at the other. */
 const MAX_CONTEXTS = 4_096;
-/** For so many servers of one client; with more of them, contexts are sent again. */
 const MAX_OF_CLIENT = 8;
-/** Nodes whose terms are kept. */
 const MAX_PEERS = 1_024;
-/** Longer ones are not worth the memory at the other node. */
 const MAX_TEXT = 4_096;
 
-/** The caller's side: which contexts were sent to which node, under which number. */
+/** The caller's side. */
 export class OutgoingContexts {
   readonly #sent = new LruMap<SentContext[], ClientProfile>(MAX_CONTEXTS);
   #last = 0;
 
-  /** Null where they are not to be kept. */
+  /** Null if the context is not kept. */
   of(
     { peer, epoch: nodeEpoch }: NodeView,
     server: string,
@@ -57,7 +51,7 @@ export class OutgoingContexts {
     exchange: Exchange,
   ): SentContext | null {
     const { client } = exchange;
-    // What a stateless client is, it says with every request.
+    // A stateless client describes itself in every request.
     if (client.sessionId === null) return null;
     let all = this.#sent.get(client);
     const found = all?.find(
@@ -80,7 +74,6 @@ export class OutgoingContexts {
     return sent;
   }
 
-  /** What is sent to the other node, which does not have them. */
   textOf(sent: SentContext, client: ClientProfile): Buffer {
     return (sent.text ??= textOf(sent.context, client));
   }
@@ -93,19 +86,19 @@ export class OutgoingContexts {
   }
 }
 
-/** The serving side: what the numbers of other nodes mean. */
+/** The serving side. */
 export class IncomingContexts {
   readonly #heard = new LruMap<ReceivedContext, number>(MAX_CONTEXTS);
-  /** Each node by a number of ours, because one number is found sooner than a text with two of them. */
+  /** A number is found faster than a text that contains the peer. */
   readonly #peers = new LruMap<number>(MAX_PEERS);
   #lastPeer = 0;
 
-  /** Undefined for what was never received, or was forgotten. */
+  /** Undefined if it was never received or was evicted. */
   get(peer: string, number: number): ReceivedContext | undefined {
     return this.#heard.get(this.#keyOf(peer, number));
   }
 
-  /** Throws SyntaxError or TypeError for what no node can have said. */
+  /** Throws SyntaxError or TypeError for a malformed text. */
   take(peer: string, number: number, text: string): ReceivedContext {
     const { client, ...context } = JSON.parse(text) as ContextText;
     const heard = { context, client: clientOf(client) };
@@ -113,7 +106,6 @@ export class IncomingContexts {
     return heard;
   }
 
-  /** `number` has four bytes. Of a node that was forgotten nothing is found any more. */
   #keyOf(peer: string, number: number): number {
     let known = this.#peers.get(peer);
     if (known === undefined) this.#peers.set(peer, (known = ++this.#lastPeer));

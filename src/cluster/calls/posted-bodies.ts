@@ -4,15 +4,10 @@ import { packFrame, unpackFrame } from '../frames/frame.ts';
 
 type PostHeader = Omit<StreamPost, 'body'>;
 
-/** More than this many at once are refused. */
 const MAX_POSTS = 10_000;
-/** The other node only takes what was posted, it does not run it. */
 const DEADLINE_MS = 10_000;
 
-/**
- * What clients of HTTP+SSE post to a node that does not have their one stream: it is taken where the stream is, which the
- * URL that the client received names.
- */
+/** Bodies that HTTP+SSE clients post to a node other than the one with their stream, which the URL names. */
 export class PostedBodies {
   readonly #bus: Bus;
   readonly #take: (post: StreamPost) => PostAnswer;
@@ -34,7 +29,6 @@ export class PostedBodies {
     return { status, code: error.rpcCode, text: `the node with the stream does not answer: ${error.message}`, id: '' };
   }
 
-  /** Takes no new ones. */
   close(): void {
     this.#serving.close();
   }

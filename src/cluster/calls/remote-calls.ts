@@ -18,7 +18,6 @@ import type { NodeView } from '../nodes/node-state.ts';
 import { OutgoingContexts, type SentContext } from './call-contexts.ts';
 import { hasShortForm, packRequest, unpackAnswer } from './short-form.ts';
 
-/** An exchange as it is described to another node; its request is the piece. */
 export interface ExchangeHeader {
   readonly request: MessageHead;
   readonly exchange: string;
@@ -30,18 +29,15 @@ export interface ExchangeHeader {
   readonly waitsForTask: boolean;
 }
 
-/** The request that opens a call at another node; the message is its piece. */
 export interface CallHeader extends ExchangeHeader {
   readonly server: string;
-  /** Of the node's lease, as the caller knows it. */
   readonly nodeEpoch: string;
-  /** Of the claim on what the call needs, as the caller knows it; null where it needs none. */
+  /** Epoch of the claim that the call needs; null if it needs none. */
   readonly epoch: string | null;
-  /** How long the client has waited already; part of the deadline. Absent from nodes of an earlier version. */
+  /** How long the client has waited; part of the deadline. Absent from nodes of an earlier version. */
   readonly waitedMs?: number;
 }
 
-/** How the other node answers: with the server's answer, or that it is not the one to ask. */
 export type ReplyHeader =
   | { readonly kind: 'answer'; readonly message: MessageHead; readonly key: string | null; readonly own: boolean }
   | { readonly kind: 'elsewhere'; readonly reason: string };
@@ -53,12 +49,11 @@ export interface AskHeader {
 
 type RemoteOutcome =
   | { readonly kind: 'ended'; readonly outcome: Outcome; readonly key: string | null; readonly own: boolean }
-  /** The node did nothing with it: the node that serves it is to be found anew. */
   | { readonly kind: 'elsewhere'; readonly reason: string };
 
-/** Of what has no deadline: a week. Calls have the deadline of their server, which its node keeps. */
+/** A week, for what has no deadline of its own. */
 const LONGEST_MS = 7 * 24 * 3_600_000;
-/** Its node says that a call's time is over. Only where that does not arrive does the caller's node say so itself. */
+/** The serving node reports the end of the deadline; the caller's node does so this much later. */
 const GRACE_MS = 500;
 const MAX_SUBJECTS = 256;
 
@@ -79,7 +74,7 @@ export function exchangeHeader(request: Message, exchange: Exchange): ExchangeHe
   };
 }
 
-/** Everything that may happen to an exchange until its outcome, over the bus: what `ended` makes of that. */
+/** Runs an exchange over the bus until its outcome, which `ended` converts. */
 export function runElsewhere<Ended>(
   bus: Bus,
   subject: string,
@@ -99,7 +94,6 @@ export function runElsewhere<Ended>(
   });
 }
 
-/** The options of the bus call of an exchange that runs at another node. */
 class RunningElsewhere implements BusCallOptions, Flow {
   readonly to: string;
   readonly deadlineMs = LONGEST_MS;
@@ -132,21 +126,16 @@ class RunningElsewhere implements BusCallOptions, Flow {
   }
 }
 
-/** Requests of exchanges, run at other nodes. */
 export class RemoteCalls {
   readonly #bus: Bus;
   readonly #contexts = new OutgoingContexts();
-  /** Of the nodes that are called: every call needs one. */
   readonly #subjects = new LruMap<string>(MAX_SUBJECTS);
 
   constructor(bus: Bus) {
     this.#bus = bus;
   }
 
-  /**
-   * Emits, questions and cancellation go along. Its deadline is kept there, from `waitedMs` ago on; `timeoutMs` is what it
-   * is by the definition known here, 0 for none. Never rejects.
-   */
+  /** The serving node keeps the deadline, `timeoutMs` from `waitedMs` ago (0: none). Never rejects. */
   run(
     node: NodeView,
     server: string,
@@ -171,7 +160,7 @@ export class RemoteCalls {
       if (contextText !== null) sent!.text = null;
       if (outcome.kind === 'failure') return this.#failed(outcome, node, server);
       const reply = readReply(outcome.payload, sent, known, node, server);
-      // The node has forgotten the terms, and did nothing.
+      // The node no longer has the context and did nothing.
       return reply ?? this.run(node, server, request, exchange, epoch, waitedMs, timeoutMs);
     });
   }
@@ -181,7 +170,7 @@ export class RemoteCalls {
     node: NodeView,
     server: string,
   ): RemoteOutcome {
-    // It never came to that node, which has just left: the node that serves it now is to be found.
+    // The node has just left without the call: find the one that serves it now.
     const unheard = fromServer !== true && error.code === 'NOT_SENT' && error.data.retryable;
     if (unheard && this.#bus.status.state === 'connected') return { kind: 'elsewhere', reason: error.message };
     return ended(at(error, node, server));
@@ -193,7 +182,7 @@ export class RemoteCalls {
     return subject;
   }
 
-  /** Null where the call has the form that all nodes read. */
+  /** Null if the node, or the request, needs the JSON form. */
   #contextFor(
     node: NodeView,
     server: string,
@@ -207,11 +196,10 @@ export class RemoteCalls {
   }
 }
 
-/** Null where the context has to be sent again: the node does not know it any more. */
+/** Null if the context must be sent again. */
 function readReply(
   payload: Buffer,
   sent: SentContext | null,
-  /** The call needed no more than their number. */
   known: boolean,
   node: NodeView,
   server: string,
@@ -245,7 +233,6 @@ function ended(error: GatewayError): RemoteOutcome {
   return { kind: 'ended', outcome: failure(error), key: null, own: false };
 }
 
-/** The failure, with the node where it happened. */
 function at(error: GatewayError, node: NodeView, server: string): GatewayError {
   const { code, message, forCallers, data } = error;
   return new GatewayError(code, message, {

@@ -11,19 +11,14 @@ interface ReturnedHeader extends ExchangeHeader {
   readonly endpoint: Endpoint;
 }
 
-/** How the call went on; the message, or the failure, is the piece. */
 type ReplyHeader = { readonly kind: 'answer'; readonly message: MessageHead } | { readonly kind: 'failure' };
 
-/** More than this many at once are refused. */
 const MAX_CALLS = 10_000;
 
-/** What waits here, and goes on with what the client has brought. Never rejects. */
+/** Never rejects. */
 type Run = (exchange: Exchange, endpoint: Endpoint) => Promise<Outcome>;
 
-/**
- * Calls that wait for answers of stateless clients stay at their node, which the state that leads back to them names. A
- * client that comes with it to another node is handed on to that one.
- */
+/** Calls that wait for input stay at their node, which the `requestState` names. A retry at another node goes there. */
 export class ReturnedCalls {
   readonly #bus: Bus;
   readonly #run: Run;
@@ -48,7 +43,6 @@ export class ReturnedCalls {
     });
   }
 
-  /** Takes no new ones. */
   close(): void {
     this.#serving.close();
   }
@@ -65,7 +59,7 @@ export class ReturnedCalls {
   }
 }
 
-/** What waits at the node began long ago: that the node cannot be reached is no proof that it did not run. */
+/** The call began long ago: an unreachable node does not prove that it did not run. */
 function unreached(error: GatewayError): GatewayError {
   if (error.outcome !== 'NOT_SENT') return error;
   const text = 'the node where the call waits cannot be reached; it may have run';

@@ -13,14 +13,12 @@ import { type CallHeader, callsSubject, type ReplyHeader } from './remote-calls.
 import { ServedExchange } from './served-exchange.ts';
 import { packAnswer, packTell, unpackRequest } from './short-form.ts';
 
-/** More than this many calls of other nodes at once are refused. */
 const MAX_CALLS = 10_000;
 
-/** A node that leaves waits at most so long until callers know what it did not begin. */
+/** How long a leaving node waits for calls on their way to it. */
 const FLUSH_MS = 5_000;
 const POLL_MS = 10;
 
-/** What a node sends to itself, to know that everything before it has arrived. */
 const FLUSH = 'trunkline.farewell';
 
 interface Connection {
@@ -34,26 +32,22 @@ interface ReceivedCall {
   readonly nodeEpoch: string;
   readonly epoch: string | null;
   readonly waitedMs: number;
-  /** It came in the short form, and is answered in it. */
   readonly short: boolean;
 }
 
-/** Runs calls of other nodes here or not at all. Never rejects. */
+/** Never rejects. */
 export interface CallRunner {
   serve(server: string, request: Message, exchange: Exchange, epoch: string | null, by: string): Promise<Served>;
 }
 
-/**
- * A public call, answered at `reply`, runs here for the node `by`; what is returned is called with its end. Null: none are
- * served.
- */
+/** Runs a public call for the node `by`; calls the returned function when it ends. Null: none are served. */
 export interface PublicCalls {
   publicCall(reply: string, server: string, by: string): ((outcome: Served) => void) | null;
 }
 
 type Deps = Pick<ClusterDeps, 'bus' | 'clock' | 'local'>;
 
-/** Calls that other nodes send to this one, because it owns what they need. */
+/** Calls of other nodes for what this node owns. */
 export class ServedCalls {
   readonly #deps: Deps;
   readonly #self: Pick<OwnNode, 'epoch'>;
@@ -63,7 +57,6 @@ export class ServedCalls {
   readonly #serving: { close(): void };
   readonly #contexts = new IncomingContexts();
   #load = 0;
-  /** Of these: streams, which do not end by themselves. */
   #listens = 0;
   #count = 0;
 
@@ -81,17 +74,15 @@ export class ServedCalls {
     return this.#load;
   }
 
-  /** Calls that have not ended, without streams. */
   get inFlight(): number {
     return this.#load - this.#listens;
   }
 
-  /** All there were. */
   get count(): number {
     return this.#count;
   }
 
-  /** Takes no new ones. Resolves when callers that did not know have their answer, to call elsewhere. */
+  /** Accepts no more calls. Resolves when the callers on their way have been redirected. */
   async close(): Promise<void> {
     const { bus, clock } = this.#deps;
     this.#serving.close();
@@ -108,7 +99,7 @@ export class ServedCalls {
       return undefined;
     }
     const { exchange, server, epoch, short } = call;
-    // Meant for an earlier life of this node: whatever the caller believes of it does not hold.
+    // Addressed to an earlier epoch of this node: the caller's view is outdated.
     if (call.nodeEpoch !== this.#self.epoch) {
       serving.answer(packFrame({ kind: 'elsewhere', reason: 'the lease of the node is another one' } as ReplyHeader));
       return undefined;
@@ -153,7 +144,7 @@ export class ServedCalls {
     if (listens) this.#listens--;
   }
 
-  /** Null where the caller has to tell the terms again. Throws GatewayError for what no node can have sent. */
+  /** Null if the caller must send the context again. Throws GatewayError for malformed frames. */
   #read(serving: BusServing): ReceivedCall | null {
     const { payload, from } = serving;
     const short = unpackRequest(payload);
@@ -182,8 +173,7 @@ function packReply(message: Message, connection: Connection, short: boolean): Bu
 }
 
 /**
- * Resolves when everything has arrived that was on its way to this node when it was called: what it tells itself arrives
- * after that. At the latest after `withinMs`; at once where nothing can arrive.
+ * Resolves when everything sent to this node before has arrived: its own message arrives after that. Waits at most `withinMs`.
  */
 function flushIncoming(bus: Bus, clock: ClusterDeps['clock'], withinMs: number): Promise<void> {
   if (bus.status.state !== 'connected') return Promise.resolve();

@@ -5,12 +5,11 @@ import type { Message } from '../../model/message.ts';
 import { headOf, messageOf, packFrame, unpackFrame } from '../frames/frame.ts';
 import type { AskHeader, ExchangeHeader } from './remote-calls.ts';
 
-/** What a served exchange is to its server, beside its request and its client. */
 type ExchangeManner = Pick<ExchangeHeader, 'takesInputRequired' | 'sealsInput' | 'beginsTask' | 'waitsForTask'> & {
   readonly paramHeaders?: ExchangeHeader['paramHeaders'];
 };
 
-/** A request that a client made at another node: what happens until its outcome goes there. */
+/** A request that a client made at another node; emits and asks go there. */
 export class ServedExchange implements Exchange {
   readonly id: string;
   readonly request: Message;
@@ -21,12 +20,10 @@ export class ServedExchange implements Exchange {
   readonly beginsTask: boolean;
   readonly waitsForTask: boolean;
   begunAt?: number;
-  /** It goes on where the calling node is gone: its answer is waited for all the same. */
   outlivesCaller = false;
   cancelled: string | null;
   onCancel: ((reason: string) => void) | null = null;
   readonly #serving: BusServing;
-  /** What waits until the caller keeps up. */
   #waiting: Set<Flow> | null = null;
   #full = false;
 
@@ -53,7 +50,7 @@ export class ServedExchange implements Exchange {
     };
   }
 
-  /** What cannot be made to wait is dropped while the caller does not keep up: it is progress, or a log message. */
+  /** A message that cannot wait (progress, log) is dropped while the caller does not keep up. */
   emit(notification: Message, flow: Flow | null = null): void {
     if (this.#full && flow === null) return;
     const fits = this.#serving.emit(packFrame({ message: headOf(notification) }, [notification.bytes]));

@@ -1,18 +1,17 @@
 import { Message, type MessageKind } from '../../model/message.ts';
 import { malformed, SHORT_FORM } from '../frames/frame.ts';
 
-/** Methods by their number in the short form: never given another meaning, new ones at the end. */
+/** On the wire: append only. */
 const METHODS = ['tools/call', 'resources/read', 'prompts/get', 'completion/complete'] as const;
 const ERAS = ['stateful', 'stateless'] as const;
 const ANSWERS: readonly MessageKind[] = ['result', 'error'];
-/** Where the envelope lies in a message, as four numbers. */
 const PLACES = 16;
 
 /** form 1 · method 1 · era 1 · length of the exchange's id 1 · places 16 · waited 4 · number 4 · length of the terms 4 */
 const REQUEST_HEAD = 4 + PLACES + 12;
 /** form 1 · kind of answer 1 · era 1 · own 1 · places 16 · length of the key 1 */
 const ANSWER_HEAD = 4 + PLACES + 1;
-/** As kind: the terms are not known here, and nothing was done. */
+/** Kind of answer: the context is unknown here; nothing was done. */
 const TELL = 0xff;
 const NO_KEY = 0xff;
 
@@ -21,7 +20,7 @@ interface ShortRequest {
   readonly exchange: string;
   readonly waitedMs: number;
   readonly number: number;
-  /** Empty where they were sent before. */
+  /** Empty if it was sent before. */
   readonly context: string;
 }
 
@@ -32,15 +31,15 @@ interface ShortAnswer {
 }
 
 /**
- * The short form of a call between nodes, which most calls have: numbers in place of a header in JSON, and the terms of the
- * call sent once (`call-contexts.ts`). The first byte tells it from the other form, which begins with the length of its header
- * and so with 0. Nodes that read it say so in their heartbeats (`forms`); the answer has the form of the request.
+ * The short form of a call between nodes: numbers instead of a JSON header, the call context sent once. The first byte
+ * distinguishes it from the JSON form, which begins with 0. Nodes announce that they read it (`forms`); the answer has the form
+ * of the request.
  */
 export function hasShortForm(request: Message, exchange: string): boolean {
   return request.kind === 'request' && exchange.length <= 0xff && numberOf(request.method) >= 0;
 }
 
-/** Null where the request has no short form. `terms`: empty where the other node has them. */
+/** Null if the request has no short form. `terms`: empty if the other node has the context. */
 export function packRequest(
   request: Message,
   exchange: string,
@@ -62,7 +61,7 @@ export function packRequest(
   return context === null ? [head, request.bytes] : [head, context, request.bytes];
 }
 
-/** Null for what has the other form. Throws GatewayError for what no node can have sent. */
+/** Null for the JSON form. Throws GatewayError for malformed frames. */
 export function unpackRequest(bytes: Buffer): ShortRequest | null {
   if (bytes[0] !== SHORT_FORM) return null;
   const method = METHODS[bytes[1]!];
@@ -80,7 +79,6 @@ export function unpackRequest(bytes: Buffer): ShortRequest | null {
   };
 }
 
-/** Null where the answer has no short form. */
 export function packAnswer(message: Message, key: string | null, own: boolean): Buffer[] | null {
   const kind = ANSWERS.indexOf(message.kind);
   const length = key === null ? 0 : Buffer.byteLength(key);
@@ -96,7 +94,6 @@ export function packAnswer(message: Message, key: string | null, own: boolean): 
   return [head, message.bytes];
 }
 
-/** The caller is to send it once more, with its terms. */
 export function packTell(): Buffer {
   const head = Buffer.alloc(ANSWER_HEAD);
   head[0] = SHORT_FORM;
@@ -104,7 +101,7 @@ export function packTell(): Buffer {
   return head;
 }
 
-/** Null for what has the other form. */
+/** Null for the JSON form. */
 export function unpackAnswer(bytes: Buffer): ShortAnswer | 'tell' | null {
   if (bytes[0] !== SHORT_FORM) return null;
   if (bytes.length < ANSWER_HEAD) throw malformed('cut short');

@@ -6,34 +6,30 @@ import { inputOf, mayRequireInput, takesInput } from '../../protocol/stateless/i
 import { resultType } from '../../protocol/stateless/to-stateless.ts';
 
 /**
- * The `requestState` of a server of 2026-07-28 may hold what only the process understands that gave it out, a key it made at
- * its start for one. Every node that has the server in its file runs a process of it; so the states carry the name of
- * their node, and requests with one go back there.
+ * A `requestState` may contain what only the process that issued it understands, and each node runs its own process. So states
+ * carry the name of their node, and requests with one go back there.
  */
 const MARK = 'trunkline-at.';
 const MARK_BYTES = Buffer.from(MARK);
 const NAME_CHARS = 16;
 const QUOTE = 0x22;
 
-/** The node whose process gave out the state that the request holds; null for none. */
+/** Null if the state names no node. */
 export function nodeOfState(request: Message): string | null {
   const at = placeOf(request);
   return at < 0 ? null : request.bytes.toString('latin1', at + MARK.length, at + MARK.length + NAME_CHARS);
 }
 
-/** The request with the state as the process knows it. */
 export function withoutNode(request: Message): Message {
   const start = placeOf(request);
   if (start < 0) return request;
   return spliceMessage(request, [{ start, end: start + MARK.length + NAME_CHARS + 1, insert: '' }]);
 }
 
-/** Whether the outcome of the request may hold a state that is to be marked. */
 export function mayGiveState({ era, method }: Message): boolean {
   return era === 'stateless' && takesInput(method);
 }
 
-/** The outcome with its state, if it has one, marked with the node. */
 export function withNode(outcome: Outcome, node: string): Outcome {
   if (outcome.kind === 'failure' || !mayRequireInput(outcome.message)) return outcome;
   const { message } = outcome;
@@ -44,7 +40,7 @@ export function withNode(outcome: Outcome, node: string): Outcome {
   return answer(spliceMessage(message, [{ start, end: start, insert: `${MARK}${node}.` }]));
 }
 
-/** Where in the request the mark begins; -1 where there is none. */
+/** -1 without a mark. */
 function placeOf(request: Message): number {
   if (!takesInput(request.method) || !request.bytes.includes(MARK_BYTES)) return -1;
   const { state } = inputOf(request);

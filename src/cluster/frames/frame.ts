@@ -3,33 +3,25 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import { Message, type MessageKind } from '../../model/message.ts';
 
 /**
- * The protocol that nodes speak with each other. A node understands its own and the one before. It rises with the first
- * thing that nodes of the one before would misunderstand; what they merely do not know (a field, a kind of message) they
- * leave unread. Which of them a peer speaks is in its heartbeats.
- *
- * 2: claims may have been forgotten, up to a floor that is heeded; no node forgets any while a node of 1 is there.
+ * The protocol between nodes; a node understands its own and the one before. It rises with what older nodes would misunderstand;
+ * unknown fields they ignore. Heartbeats name it. 2: deleted claims, up to a floor; none is deleted while a node of 1 is there.
  */
 export const PROTOCOL = 2;
 export const OLDEST_PROTOCOL = 1;
-/** Nodes that speak this one heed what was forgotten. */
+/** From this one on nodes respect the floor of deleted claims. */
 export const FORGETS = 2;
-/**
- * The newest form of calls that nodes read, which is in their heartbeats too (`forms`): 1 is a frame, this the short form
- * (`calls/short-form.ts`), of which it is the first byte.
- */
+/** The newest form of calls (`forms` in heartbeats): 1 is a frame, this the short form, whose first byte it is. */
 export const SHORT_FORM = 2;
 
-/** A header in JSON, and pieces of bytes that stay as they are. */
 export interface Frame<Header> {
   readonly header: Header;
   readonly pieces: readonly Buffer[];
 }
 
 const LENGTH_BYTES = 4;
-/** Of one header: a definition, a client, what is known of a node. Everything large is a piece. */
 const MAX_HEADER_BYTES = 8 * 1024 * 1024;
 
-/** `protocol`: the oldest one that has what is in it, in this form. */
+/** `protocol`: the oldest one that can read it. */
 export function packFrame(header: object, pieces: readonly Buffer[] = [], protocol = OLDEST_PROTOCOL): Buffer[] {
   const sizes = pieces.map(({ length }) => length);
   const text = Buffer.from(JSON.stringify({ ...header, protocol, sizes }));
@@ -38,7 +30,7 @@ export function packFrame(header: object, pieces: readonly Buffer[] = [], protoc
   return [length, text, ...pieces];
 }
 
-/** Throws GatewayError for what no node of this protocol, or the one before, can have sent. */
+/** Throws GatewayError if a node of this protocol, or the one before, cannot have sent it. */
 export function unpackFrame<Header>(bytes: Buffer): Frame<Header> {
   const frame = unpackAnyFrame<Header & { protocol: unknown }>(bytes);
   const { protocol } = frame.header;
@@ -46,7 +38,7 @@ export function unpackFrame<Header>(bytes: Buffer): Frame<Header> {
   throw malformed(`of protocol ${String(protocol)}, and this node speaks ${OLDEST_PROTOCOL} to ${PROTOCOL}`);
 }
 
-/** The same, of whatever protocol: what tells nodes of all versions apart has the same form in all of them. */
+/** Of any protocol: what distinguishes versions has the same form in all. */
 export function unpackAnyFrame<Header>(bytes: Buffer): Frame<Header> {
   const length = bytes.length < LENGTH_BYTES ? -1 : bytes.readUInt32BE(0);
   if (length < 0 || length > MAX_HEADER_BYTES || LENGTH_BYTES + length > bytes.length) throw malformed('cut short');
@@ -68,12 +60,12 @@ export function unpackAnyFrame<Header>(bytes: Buffer): Frame<Header> {
   return { header: header as Header, pieces };
 }
 
-/** Where the envelope lies in a message: the message itself is a piece. */
+/** Places of the envelope; the message is a piece. */
 export interface MessageHead {
   readonly kind: MessageKind;
   readonly era: Message['era'];
   readonly method: string;
-  /** Start and end of the id, start and end of the body. */
+  /** Start and end of id and body. */
   readonly at: readonly [number, number, number, number];
 }
 
@@ -81,18 +73,15 @@ export function headOf({ kind, era, method, idStart, idEnd, bodyStart, bodyEnd }
   return { kind, era, method, at: [idStart, idEnd, bodyStart, bodyEnd] };
 }
 
-/** The message as the other node scanned it. */
 export function messageOf({ kind, era, method, at }: MessageHead, bytes: Buffer): Message {
   for (const place of at) if (!(place >= -1 && place <= bytes.length)) throw malformed('with ranges beyond its bytes');
   return new Message(bytes, kind, era, method, ...at);
 }
 
-/** What another node sent cannot be read. */
 export function malformed(what: string, cause?: unknown): GatewayError {
   return new GatewayError('INTERNAL', `a message of another node is ${what}`, { outcome: 'REFUSED', cause });
 }
 
-/** A client as it is described to another node. */
 export interface ClientText extends Omit<ClientProfile, 'principal'> {
   readonly principal: { readonly id: string; readonly name: string; readonly servers: readonly string[] | null };
 }

@@ -2,14 +2,13 @@ import { Worker } from 'node:worker_threads';
 import type { Clock } from '../../model/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 
-/** Each costs a wake-up of the process, however little there is to do. */
+/** Each beat wakes the process. */
 const BEAT_MS = 250;
-/** A loop that does not turn for so long is reported, from outside of it. */
 const BLOCKED_MS = 1_000;
 
 /**
- * Whether this process stood still: its event loop was blocked, or the whole of it was stopped. The first is seen, while
- * it lasts, by a thread of its own (`LOOP_WATCHER`); the second only afterwards, here as well as by that thread.
+ * Detects that this process stood still. A thread (`LOOP_WATCHER`) reports a blocked event loop while it lasts; a stopped process
+ * is noticed afterwards.
  */
 export class LoopWatch {
   readonly #clock: Clock;
@@ -37,7 +36,7 @@ export class LoopWatch {
     this.#worker = worker;
   }
 
-  /** Whether the process stood still for at least `BLOCKED_MS` and has moved again for no longer than `withinMs`. */
+  /** For at least `BLOCKED_MS`, ending at most `withinMs` ago. */
   stoodStill(withinMs: number): boolean {
     this.#look();
     return this.#clock.now() - this.#stillUntil <= withinMs;

@@ -2,22 +2,19 @@ import { within } from '../../model/clock.ts';
 import type { ClusterDeps, Regained, ThisNode } from '../cluster-deps.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
 
-/** After so long without a renewal the store forgets a lease (TTL of its bucket), and others may take what it covered. */
+/** TTL of the bucket: then other nodes may take what the lease covered. */
 export const LEASE_MS = 2_500;
-/** So long after the sending of the last renewal that was acknowledged its holder stops, by its own clock. */
+/** The holder stops this long after it sent the last acknowledged renewal. */
 export const STOP_MS = 2_000;
 export const RENEW_MS = 500;
-/** A renewal that is not acknowledged by then is sent anew. */
 const PATIENCE_MS = 1_000;
-/** A node that has had no lease for so long logs why. */
 const WARN_MS = 5_000;
 
 type Deps = Pick<ClusterDeps, 'bus' | 'clock' | 'logger' | 'node' | 'onBusLoss'>;
 
 /**
- * One lease for everything a node owns. It is held while renewals are acknowledged; judged by the monotonic clock, from
- * the moment in which the last of them was sent, so that neither a slow network nor a pause of this process can make the
- * holder believe in it for longer than the store does.
+ * One lease for everything that a node owns. Its validity counts from when the last acknowledged renewal was sent, by the
+ * monotonic clock, so that neither a slow network nor a pause makes the holder trust it longer than the store does.
  */
 export class NodeLease {
   readonly #deps: Deps;
@@ -25,26 +22,24 @@ export class NodeLease {
   readonly #node: Pick<ThisNode, 'leaseOver' | 'leaseRegained'>;
   readonly #key: string;
   readonly #value: Buffer;
-  /** The entry as last seen written by us; 0 without one. */
+  /** 0 without an entry. */
   #revision = 0;
-  /** Revision in which the present life of the lease began. */
   #since = 0;
-  /** Monotonic; the lease counts until then. */
+  /** Monotonic. */
   #until = Number.NEGATIVE_INFINITY;
-  /** The store may have forgotten the lease since what it covers was looked after. */
+  /** The store may have dropped the lease since `leaseRegained` ran. */
   #broken = true;
   #returningUntil = Number.NEGATIVE_INFINITY;
-  /** Why the last attempt to renew it came to nothing; null where it did not. */
   #failure: string | null = null;
   #failedSince: number | null = null;
   #warned = false;
-  /** Everything that the lease covers has been looked after since it is ours. */
+  /** `leaseRegained` has resolved. */
   #settled = false;
   #stopRenewing: () => void = () => {};
   #stopWatching: () => void = () => {};
   #closed = false;
 
-  /** `store`: the bucket whose entries live for `LEASE_MS`. */
+  /** `store`: the bucket with TTL `LEASE_MS`. */
   constructor(deps: Deps, store: LazyBucket, node: Pick<ThisNode, 'leaseOver' | 'leaseRegained'>) {
     const { peer } = deps.bus;
     this.#deps = deps;
@@ -58,22 +53,22 @@ export class NodeLease {
     return this.#settled && (this.#deps.clock.now() < this.#until || this.#servesOn);
   }
 
-  /** Why there is no lease, in words for operators; null while it is held, or where that is not known. */
+  /** For operators; null while it is held or if unknown. */
   get failure(): string | null {
     return this.held ? null : this.#failure;
   }
 
-  /** Since the sending of the last renewal that was acknowledged; null without a lease. */
+  /** Null without a lease. */
   get ageMs(): number | null {
     return this.#settled ? this.#deps.clock.now() - (this.#until - STOP_MS) : null;
   }
 
-  /** The store has it in this life; 0 before. */
+  /** Revision of its beginning; 0 before. */
   get since(): number {
     return this.#since;
   }
 
-  /** It was over and has just come back, as those of other nodes may where the store was away for all of them (F28). */
+  /** It has just come back, as those of other nodes may after an outage of the store (F28). */
   get returning(): boolean {
     return this.#deps.clock.now() < this.#returningUntil;
   }
@@ -82,7 +77,6 @@ export class NodeLease {
     void this.#renew();
   }
 
-  /** Lets others have at once what it covered, if anything was left. */
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
@@ -114,7 +108,6 @@ export class NodeLease {
     this.#stopRenewing = clock.after(Math.max(0, RENEW_MS - waited), () => void this.#renew());
   }
 
-  /** Warns once, and not of a store that is away for a moment. */
   #failed(reason: string): void {
     const { clock, logger } = this.#deps;
     this.#failure = reason;
@@ -134,22 +127,20 @@ export class NodeLease {
       this.#since = this.#revision;
     }
     await this.#node.leaseRegained(how);
-    // It may have taken longer than the lease lasts: the next renewal decides.
+    // If it took longer than the lease lasts, the next renewal decides.
     if (this.#closed || clock.now() >= this.#until) return;
     this.#broken = false;
     this.#settled = true;
   }
 
-  /** Writes the entry on top of our own; where that is gone, or never was, as a new one. */
   async #write(): Promise<void> {
     if (this.#revision > 0) {
       const renewed = await this.#store.update(this.#key, this.#value, this.#revision);
       if (renewed !== null) return this.#wrote(renewed);
-      // An earlier write of this node may have arrived without an answer.
+      // An earlier write may have arrived without an answer.
       const present = await this.#store.get(this.#key);
       if (present !== null) return this.#over(present.revision);
     }
-    // From here on it may have begun anew, whatever is heard of that.
     this.#broken = true;
     const created = await this.#store.create(this.#key, this.#value);
     if (created !== null) return this.#wrote(created);
@@ -164,7 +155,7 @@ export class NodeLease {
     this.#wrote(renewed);
   }
 
-  /** Attempts that were given up may still arrive, and be heard of, in any order. */
+  /** Late answers may arrive in any order. */
   #wrote(revision: number): void {
     this.#revision = Math.max(this.#revision, revision);
   }
@@ -182,7 +173,6 @@ export class NodeLease {
     });
   }
 
-  /** The operator wants that what is owned is served while the bus is gone, whatever the lease says. */
   get #servesOn(): boolean {
     const { onBusLoss, bus } = this.#deps;
     return onBusLoss === 'serve' && bus.status.state !== 'connected';

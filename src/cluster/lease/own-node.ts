@@ -4,10 +4,9 @@ import { fencingToken, type LazyBucket } from '../lazy-bucket.ts';
 import type { NodeState } from '../nodes/node-state.ts';
 import type { NodeLease } from './node-lease.ts';
 
-/** After so long without another sign of it a node counts as keeping up with the bus again. */
 const CALM_MS = 5_000;
 
-/** The state of this node in its cluster: by its lease, by what it was asked to do, and by whether it keeps up with the bus. */
+/** The state of this node: from its lease, from drain requests, and from whether it keeps up with the bus. */
 export class OwnNode {
   readonly #deps: Pick<ClusterDeps, 'bus' | 'clock'>;
   readonly #lease: NodeLease;
@@ -18,7 +17,7 @@ export class OwnNode {
   #draining = false;
   #calmAt = Number.NEGATIVE_INFINITY;
 
-  /** `claims`: the bucket of claims. What was said while this node was cut off, or did not keep up (F29), is asked anew. */
+  /** `claims`: the bucket. After an outage or dropped messages (F29) the node reads again. */
   constructor(
     deps: Pick<ClusterDeps, 'bus' | 'clock'>,
     lease: NodeLease,
@@ -30,7 +29,7 @@ export class OwnNode {
     this.#lease = lease;
     this.#claims = claims;
     this.#off = bus.onEvent((event) => {
-      // A call that was cut because its other end does not keep up is no matter of this node.
+      // A call that was cut because its other end is slow does not concern this node.
       if (event.type === 'slow_consumer' && event.call !== true) this.#calmAt = clock.now() + CALM_MS;
       else if (event.type !== 'connected') return;
       if (event.type === 'connected' && event.resync) node.backAgain();
@@ -48,17 +47,15 @@ export class OwnNode {
     return this.#draining;
   }
 
-  /** Whether it may own what only one node may. */
   get able(): boolean {
     return this.#lease.held && !this.#draining;
   }
 
-  /** Of its lease; empty before the first. */
   get epoch(): string {
     return this.#lease.since === 0 ? '' : fencingToken(this.#claims.incarnation, this.#lease.since);
   }
 
-  /** Why this node should get no new calls from outside; null when it may. */
+  /** Null if it may get new calls. */
   get notReady(): string | null {
     const why = this.#lease.failure === null ? '' : ` (${this.#lease.failure})`;
     switch (this.state) {
@@ -74,18 +71,16 @@ export class OwnNode {
     }
   }
 
-  /** It has its lease, for the first time or again. */
   held(): void {
     this.#joined = true;
     this.#first.resolve();
   }
 
-  /** Resolves when it has had a lease, at the latest after `waitMs`. */
+  /** Waits at most `waitMs` for the first lease. */
   async joined(waitMs: number): Promise<void> {
     if (!this.#joined) await Promise.race([this.#first.promise, pause(this.#deps.clock, waitMs)]);
   }
 
-  /** It takes nothing new from now on. */
   drain(): void {
     this.#draining = true;
   }

@@ -7,10 +7,9 @@ import type { AdvertisedServer, Advertisement, OwnAdvertisement } from './own-ad
 
 const READ_MS = 5_000;
 const AGAIN_MS = 250;
-/** Servers of one node that are taken note of. */
 const MAX_SERVERS = 10_000;
 
-/** What the other nodes advertise: read from them whenever their heartbeats name a version that is not known. */
+/** Reads the advertisement of a node whenever its heartbeat names an unknown version. */
 export class Advertisements {
   readonly #deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>;
   readonly #nodes: Nodes;
@@ -35,12 +34,11 @@ export class Advertisements {
     });
   }
 
-  /** null while nothing was read of the node. */
+  /** Null before the first reading. */
   of(peer: string): readonly AdvertisedServer[] | null {
     return this.#known.get(peer)?.servers ?? null;
   }
 
-  /** Reads what is newer than what is known, by the heartbeats. */
   refresh(): void {
     if (this.#closed) return;
     for (const peer of [...this.#known.keys()]) {
@@ -52,7 +50,7 @@ export class Advertisements {
     }
   }
 
-  /** Reads what these nodes advertise now, whatever their heartbeats have said. Never rejects. */
+  /** Never rejects. */
   async readNow(peers: readonly string[]): Promise<void> {
     const read = async (peer: string): Promise<void> => {
       const node = this.#closed ? null : this.#nodes.get(peer);
@@ -81,7 +79,6 @@ export class Advertisements {
       if (this.#closed) return;
       logger.warn('offer_not_read', { node: id, error: error instanceof Error ? error.message : String(error) });
     }
-    // It may have failed, or the node may have said something newer meanwhile.
     this.#disarm ??= clock.after(AGAIN_MS, () => {
       this.#disarm = null;
       this.refresh();

@@ -12,7 +12,10 @@ interface ListText {
   readonly cacheScope: 'public' | 'private';
 }
 
-/** A catalogue without its bytes, which travel as pieces: the hello, then of each list its pages and its items. */
+/**
+ * A catalog without its bytes, which are the pieces: the handshake result, then pages and items of each list. `hello` is the wire
+ * name.
+ */
 export interface CatalogText extends Omit<ServerCatalog, 'lists' | 'handshake'> {
   readonly hello: Omit<ServerCatalog['handshake'], 'result'>;
   readonly lists: Readonly<Record<ListKind, ListText>>;
@@ -45,7 +48,7 @@ export function catalogOf(text: CatalogText, pieces: readonly Buffer[]): ServerC
     const list = listOf(kind);
     const pages = pieces.slice(at, at + count).map((page) => soundPage(list, page, text.hello.era).page);
     at += count;
-    // A node of an earlier version may have let in more.
+    // A node of an earlier version may have accepted more.
     const items = keys.map((key, i) => ({ key, bytes: pieces[at + i] ?? NOTHING }));
     lists[kind] = {
       items: items.filter(({ bytes }) => faultOfItem(list, bytes, text.hello.era) === ''),
@@ -61,7 +64,7 @@ export function catalogOf(text: CatalogText, pieces: readonly Buffer[]): ServerC
   return { ...rest, handshake: { ...hello, result: pieces[0]! }, lists };
 }
 
-/** The lists that clients see another of; all of them where it is not known what they saw before. */
+/** The lists that differ for clients; all if `before` is unknown. */
 export function differing(before: ServerCatalog | null, { lists }: ServerCatalog): readonly ListKind[] {
   if (before === null) return LIST_KINDS;
   return LIST_KINDS.filter((kind) => {
@@ -70,14 +73,11 @@ export function differing(before: ServerCatalog | null, { lists }: ServerCatalog
   });
 }
 
-/** Kinds of clients, by what they declare, whose keys are kept. */
 const MAX_KINDS = 256;
-/** Of servers, for each of them. */
 const MAX_SERVERS = 4_096;
 
-/** The keys of catalogues, kept: every call asks for one, and a text that is made anew is hashed anew by every map. */
+/** Keeps the keys: every call needs one, and a new string is hashed again by each map. */
 export class CatalogKeys {
-  /** By fingerprint, then by server. */
   readonly #keys = { stateful: kinds(), stateless: kinds() };
 
   of(server: string, client: ClientProfile): string {
@@ -91,7 +91,6 @@ export class CatalogKeys {
   }
 }
 
-/** A server may offer another thing in each era, and to each set of capabilities. */
 export function catalogKey(server: string, client: ClientProfile): string {
   return `${server}\n${clientEra(client)}\n${client.fingerprint}`;
 }

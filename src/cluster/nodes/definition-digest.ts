@@ -4,9 +4,8 @@ import { revealed } from '../../model/secret.ts';
 import type { Server, TransportSpec } from '../../model/server.ts';
 
 /**
- * Equal digests: two nodes mean the same server, so that either can serve its calls. Keyed, because secrets are in it and
- * it leaves the process. Where a node keeps its file does not count, nor what only people read, nor what each node decides
- * for itself: how many processes, when they are started and asked after, what is done about drift.
+ * Equal digests: either node can serve the other's calls. Keyed, because it covers secrets and leaves the process. Paths of
+ * files, descriptions and settings of each node (processes, start, probes, drift) do not count.
  */
 export function definitionDigest(server: Server, key: Buffer): string {
   const { name, transport, isolation, isolationHeader, timeoutMs, retry, trusted, cache, tools, limits } = server;
@@ -28,7 +27,7 @@ export function definitionDigest(server: Server, key: Buffer): string {
   return createHmac('sha256', key).update(JSON.stringify(facts)).digest('hex');
 }
 
-/** In a form of its own: nodes of the version before have to come to the same digests, null for no host of another included. */
+/** Must give the digests of the previous version, null for `ssh` without a host included. */
 function transportFacts(transport: TransportSpec, folder: string): unknown {
   switch (transport.type) {
     case 'memory':

@@ -13,26 +13,25 @@ interface CatalogRequest {
   readonly client: ClientText;
   readonly waitMs: number;
   readonly amongOthers?: boolean;
-  /** The digest of what is known of it already, which need not be sent again. */
+  /** The digest that the asker has. */
   readonly known?: string;
-  /** Nothing is to be listed for it. */
+  /** The node must not list the server for this. */
   readonly knownOnly?: boolean;
-  /** Only how the client is served is asked for. */
+  /** Asks only for the connection key. */
   readonly keyOnly?: boolean;
-  /** What the process behind this connection lists is asked for, where that is not what a fresh one does. */
+  /** Asks for what the process behind this connection lists, if it differs from a fresh one. */
   readonly ownOf?: string;
 }
 
 interface CatalogReply {
   readonly catalog: CatalogText | null;
   readonly key: string | null;
-  /** Whether that is a connection of the client's own. Said with nothing but the key. */
+  /** The connection is the client's own. Sent with the key only. */
   readonly own?: boolean;
-  /** It is what the asking node knows, listed at this time. */
+  /** The asker's catalog is current, listed at this time. */
   readonly same?: number;
 }
 
-/** Over which connection a client is served by an instance, and whether that is its own. */
 interface KnownConnection {
   readonly key: string | null;
   readonly own: boolean;
@@ -41,12 +40,10 @@ interface KnownConnection {
 interface CachedForeignCatalog {
   readonly catalog: ServerCatalog;
   readonly client: ClientProfile;
-  /** Of the advertisement when it was read. */
   readonly generation: number;
   readonly peer: string;
 }
 
-/** Where no client is meant. */
 const NO_CLIENT: ClientText = {
   principal: { id: '', name: '', servers: null },
   sessionId: null,
@@ -63,7 +60,7 @@ const MAX_SHARED = 4_096;
 const SLACK_MS = 1_000;
 const MAX_READS = 1_000;
 
-/** What clients of this node are shown of a server, and the instance from which its catalogs are read; null: from this node. */
+/** Null: from this node. */
 export interface ShownCatalogs {
   knownCatalog(server: string, client: ClientProfile): ServerCatalog | null;
   instanceOf(server: string): RemoteInstance | null;
@@ -72,8 +69,8 @@ export interface ShownCatalogs {
 type Deps = Pick<ClusterDeps, 'bus' | 'logger' | 'local' | 'events'>;
 
 /**
- * What servers of other nodes offer: read there once, kept, and read again when their node says that something changed.
- * Also under which key of theirs a client's connection is known there.
+ * Catalogs of other nodes' servers: read once, kept, read again when their node advertises a change. Also the key of the
+ * connection that serves a client there.
  */
 export class ForeignCatalogs {
   readonly #deps: Deps;
@@ -83,7 +80,7 @@ export class ForeignCatalogs {
   readonly #catalogKeys = new CatalogKeys();
   /** By caller, then by server. */
   readonly #connections = new LruMap<Map<string, KnownConnection>>(MAX_CALLERS);
-  /** By era and server: of connections that all such clients share, the one last heard of. */
+  /** Connections that all such clients share, by era and server. */
   readonly #sharedKeys = { stateful: new LruMap<string>(MAX_SHARED), stateless: new LruMap<string>(MAX_SHARED) };
   readonly #asked = new LruMap<number>(MAX_KEPT);
   readonly #reading = new Map<string, Promise<ServerCatalog | null>>();
@@ -101,10 +98,7 @@ export class ForeignCatalogs {
     return this.#kept.get(this.#catalogKeys.of(server, client))?.catalog ?? null;
   }
 
-  /**
-   * What that instance lists, as far as it is known; if it is not, it is read in the background, once for each of its
-   * changes.
-   */
+  /** If unknown, it is read in the background, once per change. */
   knownAt(instance: RemoteInstance, client: ClientProfile): ServerCatalog | null {
     const { name } = instance.advertised.definition;
     const key = this.#catalogKeys.of(name, client);
@@ -122,7 +116,7 @@ export class ForeignCatalogs {
     return this.#connectionOf(server, client)?.key ?? null;
   }
 
-  /** For a client of whom nothing else is known, where all share one connection. */
+  /** For a client without a known key, if all share one connection. */
   sharedKey(server: string, client: ClientProfile): string | null {
     return this.#sharedKeys[clientEra(client)].get(server) ?? null;
   }
@@ -131,12 +125,12 @@ export class ForeignCatalogs {
     return this.#connectionOf(server, client)?.own ?? false;
   }
 
-  /** The answer of a call says over which connection the client is served there. */
+  /** From the answer to a call. */
   learn(server: string, client: ClientProfile, key: string | null, own: boolean): void {
     const caller = callerKey(client, 'session');
     const ofCaller = this.#connections.get(caller);
     const before = ofCaller?.get(server);
-    // Every call tells it, and nearly always the same.
+    // Every call comes here, nearly always with what is known.
     if (ofCaller === undefined) this.#connections.set(caller, new Map([[server, { key, own }]]));
     else if (before === undefined || before.key !== key || before.own !== own) ofCaller.set(server, { key, own });
     if (key === null) return;
@@ -144,7 +138,7 @@ export class ForeignCatalogs {
     if (shared.get(server) !== key) shared.set(server, key);
   }
 
-  /** What is known, updated in the background where that is needed; else what the instance answers within `waitMs`. */
+  /** What is known, updated in the background if outdated; otherwise the instance's answer within `waitMs`. */
   async get(
     instance: RemoteInstance,
     client: ClientProfile,
@@ -159,14 +153,14 @@ export class ForeignCatalogs {
     return kept === undefined ? reading : kept.catalog;
   }
 
-  /** Rejects never; null where it could not be read. */
+  /** Never rejects; null if it cannot be read. */
   readNow(instance: RemoteInstance, client: ClientProfile): Promise<ServerCatalog | null> {
     return this.#read(instance, client, 0, false);
   }
 
   /**
-   * What is known at that instance of what it lists for such clients, where that is another than `known`. Nothing is listed for
-   * it, there or here. Rejects never; null where it is the same, or nothing, or could not be read.
+   * The instance's catalog if it differs from `known`; nothing is listed for this. Never rejects; null if equal, missing or
+   * unreadable.
    */
   knownThere(
     instance: RemoteInstance,
@@ -194,10 +188,7 @@ export class ForeignCatalogs {
     }
   }
 
-  /**
-   * Advertisements have changed: what has changed is read again, and the clients are notified. Of servers whose
-   * instances are all gone, what is known stays.
-   */
+  /** Reads changed catalogs again and notifies clients. Catalogs of servers whose instances are all gone are kept. */
   refresh(isLost: (server: string) => boolean): void {
     for (const [key, { catalog, client, generation, peer }] of [...this.#kept.entries()]) {
       const instance = this.#shown.instanceOf(catalog.server);
@@ -323,7 +314,7 @@ function catalogIn(
   return same === before.listedAt ? before : { ...before, listedAt: same };
 }
 
-/** A client of the same kind that no process serves: it is shown what a fresh process lists. */
+/** A client of the same kind without a process sees what a fresh process lists. */
 function withoutProcess(client: ClientProfile): ClientProfile {
   const sessionId = client.sessionId === null ? null : '';
   return { ...client, sessionId, handle: null, principal: { ...client.principal, id: '' } };

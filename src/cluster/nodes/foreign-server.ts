@@ -1,9 +1,8 @@
 import type { Server, TransportSpec } from '../../model/server.ts';
 
-/** A definition as other nodes may know it: what they need to serve callers, and nothing of how the server is reached. */
+/** What other nodes need to serve callers, without how the server is reached. */
 export interface ServerText extends Omit<Server, 'transport' | 'toolTimeoutMs' | 'tools'> {
   readonly transport: TransportSpec['type'];
-  /** Whether each of its connections is a process of the node's own. */
   readonly process: boolean;
   readonly toolTimeoutMs: readonly (readonly [string, number])[];
   readonly tools: { readonly include: readonly string[] | null; readonly exclude: readonly string[] };
@@ -21,7 +20,6 @@ export function serverText(server: Server, process: boolean): ServerText {
   };
 }
 
-/** The server of another node, as the rooms in front of the upstreams know it. */
 export function foreignServer(text: ServerText): Server {
   const { transport, process, toolTimeoutMs, tools, ...rest } = text;
   return {

@@ -6,10 +6,8 @@ import { LruMap } from '../lru-map.ts';
 import { statusOfLost } from './lost-instances.ts';
 import { type Place, type RemoteInstance, runsOnce } from './routing-table.ts';
 
-/** Keys of which it is remembered to which instance their calls go. */
 const MAX_REMEMBERED = 65_536;
 
-/** An instance that a client's calls go to, with the epoch of its claim where that is known. */
 interface KnownInstance {
   readonly instance: RemoteInstance;
   readonly epoch: string | null;
@@ -20,7 +18,7 @@ interface Remembered {
   readonly epoch: string | null;
 }
 
-/** Which other node the calls of a key go to, server by server: a client comes back to its state. */
+/** The node that the calls of a key go to, per server: a client returns to its state. */
 export class Instances {
   readonly #instances = new LruMap<Map<string, Remembered>>(MAX_REMEMBERED);
 
@@ -32,7 +30,7 @@ export class Instances {
     else known.set(server, { peer, epoch });
   }
 
-  /** Null also when that node no longer has the server; then it is forgotten. */
+  /** Null also if that node no longer has the server. */
   known(place: Place, key: string): KnownInstance | null {
     const { name } = place.server;
     const known = this.#instances.get(key)?.get(name);
@@ -47,7 +45,7 @@ export class Instances {
     if (known?.delete(server) === true && known.size === 0) this.#instances.delete(key);
   }
 
-  /** The nodes that its calls went to. */
+  /** Returns the nodes that its calls went to. */
   forgetSession(sessionId: string): ReadonlySet<string> {
     const known = this.#instances.peek(sessionId);
     this.#instances.delete(sessionId);
@@ -56,9 +54,8 @@ export class Instances {
 }
 
 /**
- * The other instances that run, while it cannot be started at this node: what needs no owner is served there, and what is to
- * have an owner is this client's there, where a process of its own could not be started here. The same of those that have
- * room for a process more, while this node has none; of those that would end an idle one, while all are in use here.
+ * The instances that serve instead of this node while it cannot start the server: those that run; while it is full: those with
+ * room; while all its processes are in use: those that would end an idle one.
  */
 export function instancesInstead(
   place: Place,
@@ -77,17 +74,14 @@ export function instancesInstead(
   return local.failing(server.name, client) ? ready().filter(runs) : [];
 }
 
-/** As far as its node has said, like those below. */
 export function runs({ advertised }: RemoteInstance): boolean {
   return UP.has(advertised.status?.state ?? 'unknown');
 }
 
-/** By its last heartbeat. */
 export function hasRoom({ node }: RemoteInstance, server: string): boolean {
   return node.full?.includes(server) !== true;
 }
 
-/** It has room, or would end an idle process for another. */
 export function makesRoom({ node }: RemoteInstance, server: string): boolean {
   return node.inUse?.includes(server) !== true;
 }
@@ -100,33 +94,31 @@ function isStarted({ advertised }: RemoteInstance): boolean {
   return STARTED.has(advertised.status?.state ?? 'unknown');
 }
 
-/** The instance that a server's lists are read from. Of a singleton only the node where it runs has a status. */
+/** A singleton has a status only where it runs. */
 export function instanceToRead({ otherInstances: instances }: Place): RemoteInstance | null {
   const staying = instances.filter(({ node }) => node.state !== 'draining');
   return staying.find(isStarted) ?? staying[0] ?? instances[0] ?? null;
 }
 
-/** The best status that its instances advertise. `reached`: this node has its connection to the bus. */
+/** `reached`: this node is connected to the bus. */
 export function statusElsewhere({ otherInstances: instances, lost }: Place, reached: boolean): ServerStatus | null {
   if (lost !== null) return statusOfLost(lost, reached);
   const statuses = instances.map(({ advertised }) => advertised.status).filter((status) => status !== null);
   return statuses.find(({ state }) => STARTED.has(state)) ?? statuses[0] ?? null;
 }
 
-/** The restart of one instance, under way. */
 export interface Restart {
-  /** As an operator knows it. */
   readonly at: string;
   readonly done: Promise<void>;
 }
 
-/** The other instances of which something runs. Of a singleton only the node where it runs has a status. */
+/** A singleton has a status only where it runs. */
 export function runningElsewhere(place: Place): readonly RemoteInstance[] {
   if (!runsOnce(place)) return place.otherInstances;
   return place.otherInstances.filter(({ advertised }) => advertised.status !== null);
 }
 
-/** Rejects with GatewayError when one has failed, once all have ended: those that could are restarted. */
+/** Waits for all; rejects with GatewayError if one failed. */
 export async function allRestarted(server: string, restarts: readonly Restart[]): Promise<void> {
   const settled = await Promise.allSettled(restarts.map(({ done }) => done));
   const failures = settled.flatMap((one, i) =>

@@ -8,7 +8,6 @@ import type { Nodes } from './nodes.ts';
 import type { AdvertisedServer, OwnAdvertisement } from './own-advertisement.ts';
 import { digestsOf, type RoutingTable, routingTable, sameServers } from './routing-table.ts';
 
-/** Every server of the cluster and where its calls can go: made anew whenever this node or another offers something else. */
 export class KnownServers {
   readonly #deps: Pick<ClusterDeps, 'logger' | 'events'>;
   readonly #own: OwnAdvertisement;
@@ -17,7 +16,7 @@ export class KnownServers {
   readonly #lost: LostInstances;
   #routingTable: RoutingTable = { places: new Map(), servers: [], conflicts: [] };
   #conflicts = '';
-  /** Who has each server, by the operator's names; or had it last. */
+  /** Names of the nodes that have each server, or had it last. */
   #holders: ReadonlyMap<string, Set<string>> = new Map();
 
   constructor(
@@ -38,24 +37,22 @@ export class KnownServers {
     return this.#routingTable;
   }
 
-  /** The other nodes that calls of the server may go to. */
   instances(server: string): readonly string[] {
     return (this.#routingTable.places.get(server)?.otherInstances ?? []).map(({ node }) => node.peer);
   }
 
-  /** Whether another node may begin what only one may own of the server. */
   readyElsewhere(server: string): boolean {
     return this.#routingTable.places.get(server)?.otherInstances.some(({ node }) => node.state === 'ready') === true;
   }
 
-  /** The server of that name, where only other nodes have it. */
+  /** Servers that only other nodes have. */
   server(name: string): { readonly server: Server; readonly nodes: readonly string[] } | null {
     const place = this.#routingTable.places.get(name);
     if (place === undefined || place.here || place.otherInstances.length === 0) return null;
     return { server: place.server, nodes: place.otherInstances.map(({ node }) => node.id).sort() };
   }
 
-  /** The nodes that mean something else by its name, or by one that clients would take for it. */
+  /** The nodes with another definition under its name, or a name that clients would confuse. */
   against(server: Server): readonly string[] {
     const digests = this.#own.digests(server);
     const differs = (advertised: AdvertisedServer): boolean => {
@@ -66,15 +63,12 @@ export class KnownServers {
     return [...this.#others()].flatMap(([{ id }, advertised]) => (advertised?.some(differs) === true ? id : [])).sort();
   }
 
-  /** Whether all nodes that had the server are gone, and may be back. */
+  /** All its nodes are gone and may return. */
   isLost(server: string): boolean {
     return (this.#routingTable.places.get(server)?.lost ?? null) !== null;
   }
 
-  /**
-   * Makes the routing table anew, and reports conflicts and servers with new instances. True where the set of servers has
-   * changed, on whichever node.
-   */
+  /** Builds the routing table and reports conflicts and new instances. True if the set of servers changed. */
   rebuild(): boolean {
     const own = this.#own;
     const lost = this.#lost;
@@ -103,12 +97,11 @@ export class KnownServers {
     return false;
   }
 
-  /** Null while nothing was read of the node. */
   *#others(): Iterable<readonly [NodeView, readonly AdvertisedServer[] | null]> {
     for (const node of this.#nodes.others()) yield [node, this.#advertisements.of(node.peer)];
   }
 
-  /** What a node that is there had, and none that is there has any more, is dropped: for the lost ones too. */
+  /** A server that a returned node no longer has is dropped for its lost instances too. */
   #dropLost(self: NodeView, there: readonly (readonly [NodeView, readonly AdvertisedServer[]])[]): void {
     const holders = new Map<string, Set<string>>();
     const holds = (name: string, id: string): void => {

@@ -11,18 +11,17 @@ import { catalogKey, differing } from './catalog-codec.ts';
 import type { ForeignCatalogs, ShownCatalogs } from './foreign-catalogs.ts';
 import type { Place, RemoteInstance } from './routing-table.ts';
 
-/** A call that names what is not known waits no longer for other nodes. */
 const FIND_MS = 2_000;
-/** What was not found elsewhere, or is shown there and was not found here either, is not looked for again for so long. */
+/** How long a name that was not found is not looked for again. */
 const FUTILE_MS = 1_000;
 const MAX_FUTILE = 1_024;
 
 type Deps = Pick<ClusterDeps, 'clock' | 'local' | 'events'>;
 
 /**
- * What other instances of a server know of its lists and this node does not. A session of an HTTP server is listened to by
- * one node: the others list the server anew when that one got a notification. What the process of one session lists is
- * shown to that session at all nodes. What was not announced is asked for when a client names it.
+ * Lists of a server that other instances know and this node does not. One node listens to a session of an HTTP server; the others
+ * list again when it was notified. What a session's process lists is shown to that session at all nodes. Names that were not
+ * announced are looked up when a client uses them.
  */
 export class ListsElsewhere {
   readonly own: OwnListsElsewhere;
@@ -30,20 +29,13 @@ export class ListsElsewhere {
   readonly #advertisements: Advertisements;
   readonly #catalogs: ForeignCatalogs;
   readonly #shown: ShownCatalogs;
-  /** How often a node's server has said that its lists are others, by node and server. */
+  /** Counts of announced changes, by node and server. */
   #heard: ReadonlyMap<string, number> = new Map();
-  /** How often a node's lists of a server have become others, likewise. */
+  /** Counts of changed catalogs, likewise. */
   #seen: ReadonlyMap<string, number> = new Map();
-  /** What is being read or listed anew, by server. */
   readonly #under = new Map<string, Set<Promise<unknown>>>();
-  /**
-   * By server and kind of client: one at a time, whatever names are called. What other instances know, where they list it
-   * too.
-   */
   readonly #asking = new CoalescedReads<readonly ServerCatalog[]>();
-  /** Likewise, where the lists of one instance are shown: those. */
   readonly #reading = new CoalescedReads<ServerCatalog | null>();
-  /** What is to be read in a moment, not having begun yet. */
   readonly #later = new Map<string, Promise<ServerCatalog | null>>();
   readonly #futile = new LruMap<number>(MAX_FUTILE);
 
@@ -55,7 +47,6 @@ export class ListsElsewhere {
     this.own = new OwnListsElsewhere(deps.events, catalogs);
   }
 
-  /** Advertisements have changed. */
   look(places: ReadonlyMap<string, Place>): void {
     const before = this.#heard;
     const seenBefore = this.#seen;
@@ -78,8 +69,8 @@ export class ListsElsewhere {
   }
 
   /**
-   * Such a client names what this node does not know of the server, and may have it from another instance. Resolves when it was
-   * looked for, at the latest after a moment. False: no other instance has it.
+   * A client names something unknown that another instance may have. Resolves after the look-up, at most `FIND_MS`. False: no
+   * other instance has it.
    */
   foundElsewhere(place: Place, exchange: Exchange, list: ListKind, name: string): Promise<boolean> {
     const behindUrl = place.here && !place.process;
@@ -89,10 +80,7 @@ export class ListsElsewhere {
     return within(this.#deps.clock, FIND_MS, looked, () => true);
   }
 
-  /**
-   * Of a process, and of what this node does not list. Clients may name what does not exist: then the next look is a moment
-   * later, for all who name something meanwhile.
-   */
+  /** Clients may invent names: the next look waits `FUTILE_MS`, for all that name something meanwhile. */
   async #readAgain(place: Place, client: ClientProfile, list: ListKind, name: string): Promise<boolean> {
     const kind = catalogKey(place.server.name, client);
     const shown = await (this.#later.get(kind) ?? this.#readWhenDue(kind, () => this.#readShown(place, client)));
@@ -112,7 +100,6 @@ export class ListsElsewhere {
     return later;
   }
 
-  /** Reads the instance whose lists are shown. */
   async #readShown({ server: { name }, otherInstances }: Place, client: ClientProfile): Promise<ServerCatalog | null> {
     await this.#advertisements.readNow(otherInstances.map(({ node }) => node.peer));
     await Promise.all(this.#under.get(name) ?? []);
@@ -123,8 +110,8 @@ export class ListsElsewhere {
   }
 
   /**
-   * Of a server that each instance lists itself: the one that has shown the name knows it, with or without a notification.
-   * Then it is there to be found. Only then: names that no instance knows cost the server nothing.
+   * Each instance lists the server itself; this node lists it again only if another instance knows the name, so that invented
+   * names cost the server nothing.
    */
   async #lookedFor(place: Place, exchange: Exchange, list: ListKind, name: string): Promise<boolean> {
     const { local, clock } = this.#deps;
@@ -140,14 +127,14 @@ export class ListsElsewhere {
     if (has(local.knownCatalog(server, client), list, name)) return true;
     if (!others.some((catalog) => has(catalog, list, name))) return false;
     if (clock.now() < (this.#futile.peek(kind) ?? 0)) return false;
-    // What is opened to list the server for a session that has ended meanwhile would not be closed with it.
+    // A connection opened to list for a session that has ended would never be closed.
     if (exchange.cancelled !== null) return false;
     await local.relistFor(server, client);
     if (!has(local.knownCatalog(server, client), list, name)) this.#futile.set(kind, clock.now() + FUTILE_MS);
     return true;
   }
 
-  /** A process of another instance announces lists that its clients see: `OwnListsElsewhere`. */
+  /** A process of another instance announces through `OwnListsElsewhere`. */
   #listsChanged({ server: { name }, process }: Place): void {
     if (!process) this.#underWay(name, this.#deps.local.relist(name));
   }
@@ -168,10 +155,10 @@ function has(catalog: ServerCatalog | null, list: ListKind, name: string): boole
   return catalog?.lists[list].items.some(({ key }) => key === name) ?? false;
 }
 
-/** Different lists that are kept; equal ones are kept once. */
+/** Equal ones are kept once. */
 const MAX_KEPT = 1_024;
 
-/** Reads what the process behind a connection of another instance lists. Never rejects; null where that cannot be had. */
+/** Never rejects; null if unavailable. */
 interface OwnListsReader {
   ownLists(instance: RemoteInstance, key: string): Promise<ServerCatalog | null>;
 }
@@ -183,14 +170,13 @@ interface AnnouncedLists {
 }
 
 /**
- * What the processes of single sessions and principals at other nodes list, where that is not what a fresh process lists. Each
- * advertisement says of which connections that is so; the lists are read there once for all that are equal.
+ * Lists of single clients' processes at other nodes that differ from a fresh process's. Advertisements name the connections and
+ * digests; equal lists are read once.
  */
 class OwnListsElsewhere {
   readonly #events: UpstreamEvents;
   readonly #catalogs: OwnListsReader;
   readonly #kept = new LruMap<ServerCatalog>(MAX_KEPT);
-  /** What is offered, by server and key. */
   #heard = new Map<string, AnnouncedLists>();
   readonly #reading = new Map<string, Promise<ServerCatalog | null>>();
 
@@ -199,7 +185,6 @@ class OwnListsElsewhere {
     this.#catalogs = catalogs;
   }
 
-  /** Advertisements have changed. */
   look(places: Iterable<Place>): void {
     const before = this.#heard;
     this.#heard = new Map();
@@ -222,18 +207,17 @@ class OwnListsElsewhere {
     }
   }
 
-  /** null where the client has no process elsewhere, or one that lists what a fresh one does. */
+  /** Null if the client has no process elsewhere, or one that lists what a fresh one does. */
   known(place: Place, client: ClientProfile): ServerCatalog | null {
     const heard = this.#heardOf(place, client);
     return heard === null ? null : this.#of(heard);
   }
 
-  /** The key of the connection that serves the client elsewhere, where its lists are its own; else null. */
+  /** Null unless its lists are its own. */
   keyOf(place: Place, client: ClientProfile): string | null {
     return this.#heardOf(place, client)?.key ?? null;
   }
 
-  /** Resolves when all that was heard so far has been read. */
   async settled(): Promise<void> {
     await Promise.all(this.#reading.values());
   }
@@ -262,7 +246,6 @@ class OwnListsElsewhere {
     if (reading === undefined) {
       reading = this.#catalogs.ownLists(instance, key).then((catalog) => {
         this.#reading.delete(name);
-        // It may have changed again since.
         if (catalog !== null) this.#kept.set(`${server}\n${catalog.digest}`, catalog);
         return catalog?.digest === digest ? catalog : null;
       });

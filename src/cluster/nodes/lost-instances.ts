@@ -4,29 +4,23 @@ import type { ThisNode } from '../cluster-deps.ts';
 import type { NodeView } from './node-state.ts';
 import type { AdvertisedServer } from './own-advertisement.ts';
 
-/** A silent node may be back. What has no owner for so long is forgotten, as claims are. */
+/** As long as claims without an owner are kept. */
 const SILENT_MS = 3_600_000;
-/** A node that has left in good order may be about to start anew. */
+/** A node that left in good order may be restarting. */
 const LEFT_MS = 60_000;
 const MAX_NODES = 256;
 
-/** A node that is gone and may come back, with what it said of a server. */
 export interface LostInstance {
-  /** The operator's name for it. */
   readonly node: string;
-  /** It has said that it leaves; else it is just not heard of. */
+  /** It announced that it leaves. */
   readonly left: boolean;
-  /** It, or its next process, is there again, and has not said yet what it has. */
+  /** It is back and has not advertised yet. */
   readonly heard: boolean;
-  /**
-   * Since when it is waited for, by this node's monotonic clock: it was lost then, or heard of again, or this node was
-   * back.
-   */
+  /** Monotonic: when it was lost or heard of again, or this node was back. */
   readonly awaitedSince: number;
   readonly advertised: AdvertisedServer;
 }
 
-/** Which process of which node. */
 type NodeProcess = Pick<NodeView, 'id' | 'peer' | 'startedAt'>;
 
 interface LostNode {
@@ -34,19 +28,16 @@ interface LostNode {
   readonly servers: Map<string, AdvertisedServer>;
   left: boolean;
   awaitedSince: number;
-  /** Its process that was heard of since, on the bus. */
+  /** Its process since then. */
   heard: string | null;
   disarm: () => void;
 }
 
-/**
- * What nodes had that are gone. A silent node has dropped nothing, and the files of one that starts anew say
- * the same as before: until it says otherwise its servers are there and cannot be reached, as a server that fails is.
- */
+/** Servers of nodes that are gone: until a node advertises otherwise they exist and are unreachable. */
 export class LostInstances {
   readonly #clock: Clock;
   readonly #node: Pick<ThisNode, 'serversChanged'>;
-  /** By peer, the one lost first in front: where there are too many it goes. */
+  /** Oldest loss first; that is evicted. */
   readonly #nodes = new Map<string, LostNode>();
 
   constructor(clock: Clock, node: Pick<ThisNode, 'serversChanged'>) {
@@ -54,7 +45,7 @@ export class LostInstances {
     this.#node = node;
   }
 
-  /** `servers`: what it had; null where that was never read, so that what was known before still holds. */
+  /** `servers`: null if never read, so that what was known holds. */
   add(node: NodeProcess, servers: readonly AdvertisedServer[] | null, left: boolean): void {
     if (servers === null) {
       for (const lost of this.#of(node)) if (lost.heard === node.peer) lost.heard = null;
@@ -74,7 +65,6 @@ export class LostInstances {
     this.#arm(lost);
   }
 
-  /** A node that was silent has said that it leaves. */
   leaves(node: NodeProcess): void {
     for (const lost of this.#of(node)) {
       if (lost.left) continue;
@@ -84,10 +74,9 @@ export class LostInstances {
     }
   }
 
-  /** The node, or its next process, is there and has not said yet what it has. */
   awaitAgain(node: NodeProcess): void {
     for (const lost of this.#of(node)) {
-      // It may be there for long without being readable: it is not waited for without end.
+      // It may stay unreadable: do not wait without end.
       if (lost.heard === node.peer) continue;
       lost.heard = node.peer;
       lost.awaitedSince = this.#clock.now();
@@ -95,18 +84,15 @@ export class LostInstances {
     }
   }
 
-  /** The node, or its next process, is there and has said what it has. */
   returned(node: NodeProcess): void {
     for (const { node: gone } of this.#of(node)) this.#forget(gone.peer);
   }
 
-  /** It was this node that was gone: nodes that are there will be heard of in a moment. */
   awaitAllAgain(): void {
     for (const lost of this.#nodes.values()) lost.awaitedSince = this.#clock.now();
     this.#node.serversChanged();
   }
 
-  /** Nodes that are there have dropped these servers, and speak for the lost ones. */
   drop(dropped: ReadonlySet<string>): void {
     if (dropped.size === 0) return;
     for (const [peer, { servers }] of this.#nodes) {
@@ -127,12 +113,11 @@ export class LostInstances {
     for (const peer of [...this.#nodes.keys()]) this.#forget(peer);
   }
 
-  /** The processes of that node until then. Names are for people, so that two nodes may have the same. */
+  /** Two nodes may have one name. */
   #of({ id, startedAt }: NodeProcess): LostNode[] {
     return [...this.#nodes.values()].filter(({ node }) => node.id === id && node.startedAt <= startedAt);
   }
 
-  /** It is forgotten so long after this. */
   #arm(lost: LostNode): void {
     lost.disarm();
     lost.disarm = this.#clock.after(lost.left ? LEFT_MS : SILENT_MS, () => {
@@ -147,7 +132,6 @@ export class LostInstances {
   }
 }
 
-/** Why no node can be asked for it. */
 export function whyLost({ node, left, heard }: LostInstance, reached: boolean): string {
   if (!reached) return `this node does not reach NATS, nor node ${node}, which has it`;
   if (heard) return `node ${node}, which had it, is there and has not said yet what it has`;
@@ -160,7 +144,7 @@ function remedyOf({ left, heard }: LostInstance, reached: boolean): string {
   return left ? 'start it again' : 'look after that node and its way to NATS';
 }
 
-/** What its node said of it last, less what can no longer be true. */
+/** The last advertised status, without what cannot hold any more. */
 export function statusOfLost(lost: LostInstance, reached: boolean): ServerStatus | null {
   const { status } = lost.advertised;
   if (status === null) return null;

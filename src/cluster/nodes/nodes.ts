@@ -3,12 +3,12 @@ import { OLDEST_PROTOCOL, PROTOCOL, packFrame, SHORT_FORM, unpackAnyFrame } from
 import { type NodeView, understand } from './node-state.ts';
 
 const HEARTBEAT_MS = 500;
-/** Silent for so long, a node is gone: three heartbeats. */
+/** Three heartbeats. */
 const LOST_MS = 3 * HEARTBEAT_MS;
 const LOOK_MS = 100;
-/** A look that comes later than this says that this process stood still, and nothing of the others. */
+/** A look this late means that this process stood still. */
 const STALL_MS = 400;
-/** Who stood still for longer than this, between two heartbeats, may have been silent for so long that he counted as gone. */
+/** A node that stood still for longer may have counted as gone. */
 const ABSENCE_MS = LOST_MS - HEARTBEAT_MS - 2 * LOOK_MS;
 const MAX_NODES = 256;
 const SUBJECT = 'trunkline.node';
@@ -23,10 +23,7 @@ interface KnownNode {
   heardAt: number;
 }
 
-/**
- * Who is in the cluster: heartbeats on a subject per node. Nothing else tells of the end of a node: the bus says
- * nothing when a node dies with a call in hand.
- */
+/** The nodes of the cluster, by their heartbeats. The bus does not report the end of a node. */
 export class Nodes {
   readonly #deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>;
   readonly #node: ThisNode;
@@ -45,12 +42,11 @@ export class Nodes {
     this.#unsubscribe = deps.bus.subscribe(`${SUBJECT}.*`, (payload, from) => this.#heard(payload, from));
   }
 
-  /** What this node says of itself, now. */
   get self(): NodeView {
     return this.#node.view;
   }
 
-  /** The other nodes that are there and speak a protocol of this one. */
+  /** Those that share a protocol with this node. */
   *others(): Iterable<NodeView> {
     for (const { view } of this.#known.values()) yield view;
   }
@@ -59,7 +55,6 @@ export class Nodes {
     return this.#known.get(peer)?.view ?? null;
   }
 
-  /** The node of this name that started last. */
   named(id: string): NodeView | null {
     let found: NodeView | null = null;
     for (const { view } of this.#known.values()) {
@@ -68,7 +63,7 @@ export class Nodes {
     return found;
   }
 
-  /** Whether this node comes before all others, and each of them speaks at least that protocol: for what one has to do. */
+  /** This node sorts first and all speak at least that protocol: for work that one node does. */
   first(protocol: number): boolean {
     for (const { view } of this.#known.values()) {
       if (view.protocols[1] < protocol || view.peer < this.#deps.bus.peer) return false;
@@ -80,7 +75,6 @@ export class Nodes {
     this.#look();
   }
 
-  /** Publishes a heartbeat now: what this node says of itself has changed. */
   tell(leaving = false): void {
     if (this.#closed) return;
     const { bus, clock } = this.#deps;
@@ -102,7 +96,7 @@ export class Nodes {
     const now = clock.now();
     const late = now - this.#lookedAt - LOOK_MS;
     this.#lookedAt = now;
-    // While this process stood still it could not hear: every node gets that time on top.
+    // This process could not receive while it stood still: every node gets that time.
     if (late > STALL_MS) for (const known of this.#known.values()) known.heardAt += late;
     for (const { view, heardAt } of [...this.#known.values()]) {
       if (now - heardAt >= LOST_MS) this.#gone(view, `node ${view.id} sent nothing for ${LOST_MS} ms`);
@@ -139,7 +133,6 @@ export class Nodes {
         const fix = 'set cluster.node, unless one of them is about to take the place of the other';
         logger.warn('node_name_taken', { node: view.id, peer: from, fix });
       }
-      // It need not wait for our next heartbeat to know of us.
       this.tell();
       this.#node.nodesChanged();
       return;
@@ -147,7 +140,7 @@ export class Nodes {
     const before = known.view;
     known.heardAt = clock.now();
     if (before.offer === view.offer && before.state === view.state && before.epoch === view.epoch) {
-      // The rest needs no event: the users of the view see it there.
+      // Other changes need no event: the view has them.
       const { load, full, inUse, busy, publicCalls } = view;
       Object.assign(before, { load, full, inUse, busy, publicCalls });
       return;

@@ -5,22 +5,18 @@ import { definitionDigest } from './definition-digest.ts';
 import { type ServerText, serverText } from './foreign-server.ts';
 import type { Nodes } from './nodes.ts';
 
-/** One server of a node, as the node tells the others. */
 export interface AdvertisedServer {
   readonly definition: ServerText;
-  /** Under the key in force at its node. */
+  /** With the key in force. */
   readonly digest: string;
-  /** Under all keys that it believes, that one first. Nodes of earlier versions do not tell. */
+  /** With all accepted keys; absent from nodes of earlier versions. */
   readonly digests?: readonly string[];
   readonly status: ServerStatus | null;
-  /** Changes whenever one of its lists does. */
+  /** Counts changes of its lists. */
   readonly catalogs: number;
-  /** How often the server has announced other lists to its node; absent for never, and from earlier versions. */
+  /** Counts changes that the server announced; absent for none. */
   readonly changes?: number;
-  /**
-   * The digests of what its processes list that serve one client each, by session key, where that is not what a fresh one
-   * lists.
-   */
+  /** Digests by session key: lists of single clients' processes that differ from a fresh process's. */
   readonly own?: Readonly<Record<string, string>>;
 }
 
@@ -29,19 +25,18 @@ export interface Advertisement {
   readonly servers: readonly AdvertisedServer[];
 }
 
-/** What is misconfigured here is nothing that another node could send a call to. */
 function isGood({ misconfigured }: Server): boolean {
   return misconfigured === undefined;
 }
 
-/** Changes come in bursts; the others hear of them once. */
+/** Coalesces bursts of changes. */
 const COALESCE_MS = 50;
 
-/** What this node advertises: the servers of its own files. Level, not events: who missed a change reads everything. */
+/** The servers of this node's own files. A node that missed a change reads everything. */
 export class OwnAdvertisement {
   readonly #deps: ClusterDeps;
   readonly #nodes: Pick<Nodes, 'tell'>;
-  /** Of the cluster: the one in force, then those that are still believed. */
+  /** The one in force first. */
   readonly #keys: readonly Buffer[];
   readonly #digests = new WeakMap<Server, readonly string[]>();
   readonly #catalogs = new Map<string, number>();
@@ -69,7 +64,6 @@ export class OwnAdvertisement {
     this.#bump();
   }
 
-  /** One under each key. */
   digests(server: Server): readonly string[] {
     let digests = this.#digests.get(server);
     if (digests === undefined) {
@@ -79,19 +73,17 @@ export class OwnAdvertisement {
     return digests;
   }
 
-  /** One of its lists has changed. */
   catalogChanged(server: string): void {
     this.#catalogs.set(server, (this.#catalogs.get(server) ?? 0) + 1);
     this.#bump();
   }
 
-  /** It was listed anew at the server's own word. */
+  /** The server announced a change. */
   relisted(server: string): void {
     this.#changes.set(server, (this.#changes.get(server) ?? 0) + 1);
     this.#bump();
   }
 
-  /** Its state, or what the process of some client lists. */
   statusChanged(): void {
     this.#bump();
   }
@@ -121,7 +113,7 @@ export class OwnAdvertisement {
     return lists.size === 0 ? {} : { own: Object.fromEntries(Array.from(lists, ([key, { digest }]) => [key, digest])) };
   }
 
-  /** What is of interest elsewhere, and does not change with every call. */
+  /** Without what changes at every call. */
   #status(name: string): ServerStatus | null {
     const status = this.#deps.local.status(name);
     return status === null ? null : { ...status, connections: [], stderrTail: '', lastLaunchFailure: null };

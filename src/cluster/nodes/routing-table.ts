@@ -5,40 +5,36 @@ import type { LostInstance } from './lost-instances.ts';
 import type { NodeView } from './node-state.ts';
 import type { AdvertisedServer } from './own-advertisement.ts';
 
-/** Another node that has a server, with what it says of it. */
 export interface RemoteInstance {
   readonly node: NodeView;
   readonly advertised: AdvertisedServer;
 }
 
-/** Nodes that mean different things by one name. */
 interface Conflict {
   readonly server: string;
-  /** By definition, the one that calls go to first: the names of its nodes. */
+  /** Nodes by definition; calls go to the first. */
   readonly sides: readonly (readonly string[])[];
 }
 
-/** Where a server's calls can go. */
 export interface Place {
-  /** As the rooms in front of the upstreams know it. */
   readonly server: Server;
-  /** Whether each of its connections is a process. */
+  /** Each of its connections is a process. */
   readonly process: boolean;
-  /** This node has an instance, with the definition that calls go to. */
+  /** This node has an instance with the definition that calls go to. */
   readonly here: boolean;
   readonly otherInstances: readonly RemoteInstance[];
-  /** Where it was, and may be again; null unless all its instances are gone. */
+  /** Null unless all its instances are gone. */
   readonly lost: LostInstance | null;
 }
 
-/** The whole cluster runs one of it. Only processes are counted: what is behind a URL is there once in any case. */
+/** Only processes count: what is behind a URL exists once in any case. */
 export function runsOnce({ server, process }: Pick<Place, 'server' | 'process'>): boolean {
   return server.singleton === true && process;
 }
 
 interface OwnPart {
   readonly id: string;
-  /** Enabled servers of the own files with their digests, one under each key of the cluster that is believed. */
+  /** With a digest per accepted key. */
   readonly servers: ReadonlyMap<
     string,
     { readonly server: Server; readonly digests: readonly string[]; readonly process: boolean }
@@ -47,12 +43,10 @@ interface OwnPart {
 
 export interface RoutingTable {
   readonly places: ReadonlyMap<string, Place>;
-  /** Sorted by name. */
   readonly servers: readonly Server[];
   readonly conflicts: readonly Conflict[];
 }
 
-/** What some of the nodes mean by a name. */
 interface Side<Instance> {
   readonly digests: Set<string>;
   readonly instances: Instance[];
@@ -61,9 +55,9 @@ interface Side<Instance> {
 }
 
 /**
- * All servers of the cluster, from what each node offers. Equal definitions are one server with several instances; of
- * different ones under one name, calls go to the one that most nodes have, on a tie to that of the lowest node id. What only
- * nodes had that are gone is known still, and chosen likewise. Pure: every node that knows the same comes to the same.
+ * All servers of the cluster. Equal definitions are one server with several instances; of different definitions under one name,
+ * calls go to the one that most nodes have, on a tie to that of the lowest node id. Lost instances count likewise. Pure: nodes
+ * with equal input agree.
  */
 export function routingTable(
   own: OwnPart,
@@ -71,7 +65,7 @@ export function routingTable(
   lost: Iterable<LostInstance> = [],
 ): RoutingTable {
   const known = new Sides<RemoteInstance>();
-  // Calls go to a misconfigured one only where no other node has the server.
+  // Used only if no other node has the server.
   const misconfigured: string[] = [];
   for (const [name, { server, digests }] of own.servers) {
     if (server.misconfigured !== undefined) {
@@ -114,12 +108,10 @@ export function routingTable(
   return { places, servers: [...places.values()].map(({ server }) => server), conflicts };
 }
 
-/** Under all keys that its node believes. */
 export function digestsOf({ digests, digest }: AdvertisedServer): readonly string[] {
   return digests ?? [digest];
 }
 
-/** What is meant by each name. */
 class Sides<Instance> {
   readonly #sides = new Map<string, Side<Instance>[]>();
 
@@ -131,10 +123,7 @@ class Sides<Instance> {
     return this.#sides.has(name);
   }
 
-  /**
-   * Definitions that share a digest are the same. While the secret of the cluster is being changed not all nodes have the same
-   * keys: who has both shows that those with one of them mean the same too.
-   */
+  /** Definitions that share a digest are equal. While the secret changes, a node with both keys connects those with one. */
   side(name: string, digests: readonly string[]): Side<Instance> {
     let sides = this.#sides.get(name);
     if (sides === undefined) this.#sides.set(name, (sides = []));
@@ -152,11 +141,10 @@ class Sides<Instance> {
     return side;
   }
 
-  /** That of most nodes in front. */
   ranked(name: string): readonly Side<Instance>[] {
     const sides = this.#sides.get(name) ?? [];
     for (const one of sides) one.nodes.sort();
-    // Names are for people, so that two nodes may have the same; digests are other ones on each side.
+    // Two nodes may have one name; digests differ.
     const rank = ({ nodes, digests }: Side<Instance>): string => `${nodes[0]} ${[...digests].sort()[0]}`;
     return sides.sort((a, b) => b.nodes.length - a.nodes.length || (rank(a) < rank(b) ? -1 : 1));
   }
@@ -177,7 +165,7 @@ function placeOf(name: string, { own: here, instances }: Side<RemoteInstance>, o
   };
 }
 
-/** Of a singleton only the node where it ran has a status. Any of them may be the one that is back first. */
+/** A singleton has a status only where it ran; any of its nodes may be back first. */
 function lostPlace({ instances }: Side<LostInstance>): Place {
   const shown = instances.find(({ advertised }) => advertised.status !== null) ?? instances[0]!;
   const lost = { ...shown, awaitedSince: Math.max(...instances.map(({ awaitedSince }) => awaitedSince)) };
@@ -185,7 +173,7 @@ function lostPlace({ instances }: Side<LostInstance>): Place {
   return { server: foreignServer(definition), process: definition.process, here: false, otherInstances: [], lost };
 }
 
-/** Whether callers see the same servers in both, so that no client needs a notification. */
+/** Clients need no notification. */
 export function sameServers(before: RoutingTable, now: RoutingTable): boolean {
   if (before.servers.length !== now.servers.length) return false;
   return now.servers.every((server, i) => {

@@ -3,7 +3,7 @@ import { LruMap } from '../lru-map.ts';
 
 const MAX_SESSIONS = 65_536;
 
-/** Which other nodes' clients use what runs here: those nodes get the notifications of its servers. */
+/** Nodes whose clients use the servers here get their notifications. */
 export class Users {
   readonly #sessions = new LruMap<string>(MAX_SESSIONS);
   readonly #servers = new Map<string, Set<string>>();
@@ -15,7 +15,7 @@ export class Users {
     else peers.add(peer);
   }
 
-  /** The node that has this client session; null where that is this one. */
+  /** Null if that is this node. */
   holderOf(sessionId: string): string | null {
     return this.#sessions.peek(sessionId) ?? null;
   }
@@ -24,7 +24,6 @@ export class Users {
     return this.#servers.get(server) ?? [];
   }
 
-  /** The session's client has turned up here, or is gone. */
   forgetSession(sessionId: string): void {
     this.#sessions.delete(sessionId);
   }

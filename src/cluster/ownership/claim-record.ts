@@ -2,16 +2,14 @@ import { createHash } from 'node:crypto';
 import type { StateRecord } from '../../bus/shared-state.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
 
-/** The floor of a bucket of claims. */
 const FLOOR = 'forgotten';
 const ATTEMPTS = 5;
 
-/** What is written of a claim. Without a peer it is free, and says only which epochs are used up. */
+/** Without a peer it is free and only records used epochs. */
 export interface Claimed {
   readonly node: string;
-  /** Empty: free. */
   readonly peer: string;
-  /** Revision in which the present owner began; null: in this very one. */
+  /** Null: the record's own revision. */
   readonly since: number | null;
 }
 
@@ -19,7 +17,7 @@ export function claimText(claimed: Claimed): Buffer {
   return Buffer.from(JSON.stringify(claimed));
 }
 
-/** What cannot be read is as good as free: the write that follows names its revision. */
+/** An unreadable record counts as free. */
 export function readClaim({ value }: StateRecord): Claimed {
   try {
     const { node, peer, since } = JSON.parse(value.toString()) as Claimed;
@@ -34,13 +32,13 @@ export function recordKey({ server, key }: { readonly server: string; readonly k
   return `own.${digest}`;
 }
 
-/** Claims with this revision or a lower one may have been forgotten; 0: none was. */
+/** 0: none was deleted. */
 export async function forgottenUpTo(claims: LazyBucket): Promise<number> {
   const present = await claims.get(FLOOR);
   return present === null ? 0 : floorIn(present.value);
 }
 
-/** To be done before a claim of that revision is forgotten. Never falls. */
+/** Before a claim of that revision is deleted. Never falls. */
 export async function raiseFloor(claims: LazyBucket, revision: number): Promise<void> {
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     const present = await claims.get(FLOOR);
@@ -52,7 +50,7 @@ export async function raiseFloor(claims: LazyBucket, revision: number): Promise<
   throw new Error('others write the floor of the claims all the time');
 }
 
-/** What cannot be read counts as everything: then no process is believed to be newer than what was forgotten. */
+/** An unreadable floor counts as the highest, so that no process is believed to be newer. */
 function floorIn(value: Buffer): number {
   const revision = Number(value.toString());
   return Number.isSafeInteger(revision) ? revision : Number.MAX_SAFE_INTEGER;

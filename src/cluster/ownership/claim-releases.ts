@@ -5,24 +5,21 @@ import { claimText, readClaim, recordKey } from './claim-record.ts';
 import type { Claim } from './own-claims.ts';
 
 const AGAIN_MS = 1_000;
-/** Records that are still to be freed; beyond that the oldest are left to the end of this node. */
 const MAX_OWED = 50_000;
 
-/** What was owned, under the revision in which that began and the last one that this node has heard of. */
 type Released = Pick<Claim, 'server' | 'key' | 'epoch' | 'since' | 'revision'>;
 
 type Deps = Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>;
 
 /**
- * Claims that this node has given up. Their records say that they are its own until the store has heard of it, and count
- * for as long as its lease does, which may be for ever: what could not be written is tried until it is, or another node has
- * the claim.
+ * Claims that this node has given up. Their records name it until the store accepts the release, and stay valid with its lease: a
+ * release is retried until it is written or another node has the claim.
  */
 export class ClaimReleases {
   readonly #deps: Deps;
   readonly #store: LazyBucket;
   readonly #lease: NodeLease;
-  /** With whether it is forgotten. */
+  /** Value: whether to delete the record. */
   readonly #owed = new Map<Released, boolean>();
   #stop: (() => void) | null = null;
   #closed = false;
@@ -33,13 +30,13 @@ export class ClaimReleases {
     this.#lease = lease;
   }
 
-  /** Resolves when it was tried for the first time. */
+  /** Resolves after the first attempt. */
   async now(claim: Released, forget: boolean): Promise<void> {
     const freed = await this.#write(claim, forget, claim.revision).catch(() => false);
     if (!freed) this.later(claim, forget);
   }
 
-  /** Another node may have it by now: freed only if the record still is this very claim's. */
+  /** Frees the record only if it still is this claim's. */
   later(claim: Released, forget: boolean): void {
     if (this.#closed) return;
     this.#owed.set(claim, forget);
@@ -51,7 +48,6 @@ export class ClaimReleases {
     this.#arm();
   }
 
-  /** The store was made anew: it knows of none of them. */
   forgetAll(): void {
     this.#owed.clear();
   }
@@ -75,7 +71,7 @@ export class ClaimReleases {
   async #again(): Promise<void> {
     const { logger } = this.#deps;
     for (const [claim, forget] of [...this.#owed]) {
-      // Without a lease any node may take it, and this one with its next lease.
+      // Without a lease any node may take it.
       if (!this.#lease.held) return;
       try {
         if (await this.#free(claim, forget)) this.#owed.delete(claim);
@@ -86,9 +82,9 @@ export class ClaimReleases {
     }
   }
 
-  /** An earlier attempt may have arrived, or the claim have been written anew meanwhile. */
+  /** An earlier attempt may have arrived, or the claim been written again. */
   async #free(claim: Released, forget: boolean): Promise<boolean> {
-    // In another making of the store revisions begin again: the record of this one may be of a later claim.
+    // In another incarnation the revision may be of a later claim.
     if (claim.epoch !== fencingToken(this.#store.incarnation, claim.since)) return true;
     const present = await this.#store.get(recordKey(claim));
     if (present === null) return true;

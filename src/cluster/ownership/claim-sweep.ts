@@ -6,28 +6,21 @@ import type { Nodes } from '../nodes/nodes.ts';
 import { raiseFloor, readClaim } from './claim-record.ts';
 
 const EVERY_MS = 10 * 60_000;
-/** A claim without an owner for so long is not wanted any more. */
 const KEEP_MS = 60 * 60_000;
-/** Claims looked at in one run; the next one goes on behind them. */
 const MAX_LOOKED_AT = 5_000;
-/** Claims that are remembered to have no owner; others wait for their turn. */
 const MAX_REMEMBERED = 50_000;
-/** Marks of deleted claims that are forgotten in one run, and at once; the oldest first. */
 const MAX_MARKS = 20_000;
 const MARKS_AT_ONCE = 16;
 
-/** A claim, or what is kept of a deleted one. */
 interface Revised {
   readonly key: string;
   readonly revision: number;
 }
 
-/** What the bucket lists. */
 interface Look {
   readonly keys: string[];
-  /** Old enough to be forgotten; some of them, where there are many. */
+  /** Some of the old ones. */
   readonly marks: Revised[];
-  /** Of all that was listed. */
   highest: number;
 }
 
@@ -46,7 +39,7 @@ export class ClaimSweep {
   readonly #lease: Pick<NodeLease, 'held'>;
   readonly #nodes: Pick<Nodes, 'first'>;
   readonly #idle = new Map<string, { readonly revision: number; readonly since: number }>();
-  /** What the highest revision was, and when: what has none above it is at least so old. The oldest first. */
+  /** Highest revisions and when they were seen, oldest first: dates older records. */
   #seen: { readonly revision: number; readonly at: number }[] = [];
   #incarnation = '';
   #after = '';
@@ -70,7 +63,6 @@ export class ClaimSweep {
 
   start(): void {
     if (this.#closed) return;
-    // The lease may have come back while the one before was waited for.
     this.#stop?.();
     this.#stop = this.#deps.clock.after(EVERY_MS, () => {
       const { logger } = this.#deps;
@@ -81,7 +73,7 @@ export class ClaimSweep {
     });
   }
 
-  /** Once, now. How many were forgotten. Rejects while the store does not answer. */
+  /** Returns how many were deleted. Rejects if the store does not answer. */
   async run(): Promise<number> {
     if (!this.#due) {
       this.#idle.clear();
@@ -101,7 +93,7 @@ export class ClaimSweep {
     this.#endLook?.();
   }
 
-  /** One node sweeps, and only where all of them heed what was forgotten. */
+  /** One node sweeps, and only if all respect the floor. */
   get #due(): boolean {
     return this.#lease.held && this.#nodes.first(FORGETS);
   }
@@ -137,7 +129,6 @@ export class ClaimSweep {
     if (marks.length > 0) logger.debug('claim_marks_forgotten', { marks: forgotten, more: marks.length === MAX_MARKS });
   }
 
-  /** Claims and what is kept of deleted ones, listed at once. */
   async #look(): Promise<Look> {
     const oldUpTo = this.#oldUpTo();
     let look = nothing();
@@ -160,14 +151,13 @@ export class ClaimSweep {
     if (this.#closed) return nothing();
     const other = incarnation !== this.#incarnation;
     this.#incarnation = incarnation;
-    // Revisions of a store that was made anew say nothing about the age of what is in this one.
+    // Revisions of another incarnation do not date these.
     if (other) this.#seen = [];
     this.#seen.push({ revision: look.highest, at: this.#deps.clock.now() });
-    // The last one says up to where the revisions have come, which they are to follow on.
+    // The last mark is kept: its revision is the one that later records follow.
     return { ...look, marks: other ? [] : look.marks.filter(({ revision }) => revision < look.highest) };
   }
 
-  /** Whatever has this revision or a lower one has had it for an hour. */
   #oldUpTo(): number {
     const old = ({ at }: { readonly at: number }): boolean => this.#deps.clock.now() - at >= KEEP_MS;
     const upTo = this.#seen.findLast(old);

@@ -12,21 +12,18 @@ import { ClaimSweep } from './claim-sweep.ts';
 import { Claim, OwnClaims } from './own-claims.ts';
 import { servesCalls } from './placement.ts';
 
-/** Whose something is. */
 export type Owner =
   | { readonly kind: 'mine'; readonly claim: Claim }
   | { readonly kind: 'theirs'; readonly node: string; readonly peer: string; readonly epoch: string };
 
 type Deps = Pick<ClusterDeps, 'bus' | 'clock' | 'logger' | 'node'>;
 
-/** What is being made this node's. */
 interface Claiming {
   readonly server: string;
   readonly key: string;
   readonly owner: Promise<Owner>;
 }
 
-/** How long two who write at once go on trying. */
 const WAIT_MS = 5_000;
 
 /**
@@ -47,12 +44,12 @@ export class Claims {
   #takenOver = 0;
   readonly #claiming = new Map<string, Claiming>();
   #incarnation = '';
-  /** Highest that this making of the store was seen to give out. */
+  /** Highest revision seen of this incarnation. */
   #highest = 0;
-  /** Nothing may be claimed before: the store has lost who owned what, and they have not. */
+  /** Claims are refused until then after the store lost its data: owners may still serve. */
   #claimableAt = Number.NEGATIVE_INFINITY;
 
-  /** `store`: the bucket of claims, whose entries stay; `leases`: that of the leases. */
+  /** `store`: claims, without TTL; `leases`: of all nodes. */
   constructor(
     deps: Deps,
     store: LazyBucket,
@@ -74,23 +71,22 @@ export class Claims {
     return this.#mine.size;
   }
 
-  /** How often something became this node's that another one had owned. */
   get takenOver(): number {
     return this.#takenOver;
   }
 
-  /** The claim, if it is this node's at this instant. A look-up and a comparison. */
+  /** A look-up and a comparison: every call asks. */
   mine(server: string, key: string): Claim | null {
     const claim = this.#mine.get(server, key);
     return claim !== undefined && this.#lease.held ? claim : null;
   }
 
-  /** The same claim, still: not lost, and not lost and won again. Every call asks, twice and more. */
+  /** Not lost, and not lost and claimed again. Every call asks. */
   still(claim: Claim): boolean {
     return claim.held && this.#lease.held;
   }
 
-  /** Whose it is; null without an owner. Rejects with GatewayError while the store does not answer. */
+  /** Null without an owner. Rejects with GatewayError. */
   async owner(server: string, key: string): Promise<Owner | null> {
     const mine = this.mine(server, key);
     if (mine !== null) return { kind: 'mine', claim: mine };
@@ -100,7 +96,7 @@ export class Claims {
     return claimed.peer === '' || claimed.peer === this.#deps.bus.peer ? null : this.#theirs(claimed, entry);
   }
 
-  /** Makes it this node's, unless it is that of a node that lives. Rejects with GatewayError NOT_SENT. */
+  /** Unless a live node has it. Rejects with GatewayError NOT_SENT. */
   claim(server: string, key: string, client: ClientProfile | null = null): Promise<Owner> {
     const mine = this.mine(server, key);
     if (mine !== null) return Promise.resolve({ kind: 'mine', claim: mine });
@@ -112,7 +108,7 @@ export class Claims {
     return owner;
   }
 
-  /** Not this node's any more, as soon as the store takes it. `forget`: it is not claimed again. */
+  /** `forget`: it will not be claimed again. */
   async release(server: string, key: string, forget: boolean): Promise<void> {
     const claim = this.#mine.get(server, key);
     if (claim === undefined) return;
@@ -121,8 +117,8 @@ export class Claims {
   }
 
   /**
-   * Not this node's from this instant on, and free for others when what runs of it here has ended. What was never used is
-   * forgotten, so that it is new to its next owner; the floor rises first, for processes that may be older.
+   * Bars it now and frees it when its processes have ended. If it was never used, the record is deleted after the floor has
+   * risen, so that it is new to its next owner.
    */
   async giveUp(claim: Claim, ended: Promise<unknown>): Promise<void> {
     this.#mine.delete(claim);
@@ -136,21 +132,18 @@ export class Claims {
     await this.#releases.now(claim, forget);
   }
 
-  /** What ran of it here has ended: others may have it, also where this node has lost it meanwhile. */
+  /** Also if this node has lost it meanwhile. */
   async handOver(claim: Claim): Promise<void> {
     if (this.#mine.get(claim.server, claim.key) === claim) await this.release(claim.server, claim.key, false);
     else this.disown(claim);
   }
 
-  /** Lost or abandoned, and not wanted back: its record is not to come to life again with this node's lease. */
+  /** Lost: its record must not become valid with this node's next lease. */
   disown(claim: Claim): void {
     this.#releases.later(claim, !servesCalls(claim));
   }
 
-  /**
-   * Forgets what is this session's alone, and what is being claimed for it. What a principal has goes on for its other
-   * sessions.
-   */
+  /** Releases what is this session's alone; a principal's claims stay for its other sessions. */
   releaseSession(sessionId: string): void {
     for (const { server, key } of this.#mine.under(sessionId)) void this.release(server, key, true);
     for (const { server, key, owner } of this.#claiming.values()) {
@@ -166,14 +159,14 @@ export class Claims {
     return [...this.#mine.values()];
   }
 
-  /** Nothing is owned any more, without an event: the lease is over and so is everything that it covered. */
+  /** The lease is over: everything that it covered is lost. */
   abandon(): Claim[] {
     const claims = this.all();
     this.#mine.clear();
     return claims;
   }
 
-  /** The lease is held again. What another node could have taken meanwhile is written anew, or was taken. */
+  /** Claims that another node could have taken are written again, or are lost. */
   async regained(how: Regained): Promise<void> {
     const incarnation = await this.#store.readIncarnation();
     const other = this.#incarnation !== '' && incarnation !== this.#incarnation;
@@ -205,7 +198,7 @@ export class Claims {
     const value = claimText({ node, peer, since: claim.since });
     let revision = await store.update(name, value, claim.revision);
     if (revision === null) {
-      // An attempt of this node may have arrived without an answer.
+      // An attempt may have arrived without an answer.
       const present = await store.get(name);
       const known = present === null ? null : readClaim(present);
       if (present === null || known?.peer !== peer || known.since !== claim.since) return false;
@@ -234,7 +227,7 @@ export class Claims {
         return this.#theirs(before, entry!);
       }
       const claimed = claimText({ node, peer, since: null });
-      // Of claims that are made at once the answers may come in any order.
+      // Answers of concurrent claims may come in any order.
       const highest = this.#highest;
       const asked = entry === null ? this.#asked(() => forgottenUpTo(store)) : Promise.resolve(0);
       asked.catch(() => {});
@@ -242,11 +235,11 @@ export class Claims {
         entry === null ? store.create(name, claimed) : store.update(name, claimed, entry.revision),
       );
       const forgotten = await asked;
-      // The lease may have ended while the write was under way, and begun anew: then another node may have it by now.
+      // The lease may have been lost and regained during the write: another node may have it.
       const lease = this.#lease;
       if (!lease.held || lease.since !== since) throw noLease(server);
       if (revision !== null) {
-        // The store begins again: it was made anew, which the lease has not noticed yet.
+        // The store was created again, which the lease has not noticed yet.
         if (revision <= highest) throw noLease(server);
         this.#highest = Math.max(this.#highest, revision);
         const what = { server, key, fresh: entry === null, forgotten, client, since: revision };
@@ -263,12 +256,12 @@ export class Claims {
     }
   }
 
-  /** No node takes over while all of them come back: each node is to find what it had. */
+  /** While leases return after an outage no node takes over. */
   async #keeps(peer: string): Promise<boolean> {
     return this.#lease.returning || (await this.lives(peer));
   }
 
-  /** Whether the lease of that node is in the store. Rejects with GatewayError. */
+  /** Rejects with GatewayError. */
   async lives(peer: string): Promise<boolean> {
     return (await this.#asked(() => this.#leases.get(leaseKey(peer)))) !== null;
   }
@@ -290,7 +283,6 @@ export class Claims {
   }
 }
 
-/** Nothing that only one may own can be served now. */
 function noLease(server: string): GatewayError {
   const text = 'this node has no lease at the moment, so it does not serve what only one node may';
   return new GatewayError('NOT_SENT', text, { server, retryable: true, retryAfterMs: 1_000 });

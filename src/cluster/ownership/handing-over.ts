@@ -4,37 +4,30 @@ import type { Claim } from './own-claims.ts';
 import type { OwnedCalls } from './owned-calls.ts';
 import { servesCalls } from './placement.ts';
 
-/** How often it is looked which claims are in use. */
 const LOOK_MS = 50;
-/**
- * For so long new calls to a claim wait at their nodes for the calls under way to end. With what its process takes to end it
- * is less than a call is tried for.
- */
+/** New calls to a barred claim wait at their nodes this long; with the end of its process, less than a call is tried for. */
 const BAR_MS = 2_500;
-/** A claim that was barred in vain is served for so long before it is tried again. */
+/** How long a claim that was barred in vain is served before the next try. */
 const SERVE_MS = 3_000;
-/** Calls that began less than so long ago are likely to end soon … */
+/** Calls younger than this are likely to end soon, … */
 const YOUNG_MS = 1_000;
-/** … and so are those that began in the last quarter of the time for which there was always one under way. */
+/** … and so are those of the last quarter of the time in which a call was always running. */
 const YOUNG_SHARE = 0.25;
 
-/** Ends what runs of a claim here. Resolves when nothing of it is left. */
+/** Resolves when nothing of the claim runs here. */
 export interface ClaimEnd {
   handOver(claim: Claim): Promise<void>;
 }
 
-/** When something was barred last, and until when it is. */
 interface Bar {
   until: number;
   nextAt: number;
 }
 
 /**
- * What a node that drains owns goes to the others claim by claim: what no call runs on at once, the rest as soon as none does.
- * Other nodes may call it without a pause, so that there would never be such an instant: where all calls on a claim have begun
- * a moment ago, the next ones wait at their nodes until these have ended. A call that takes long has its time; what others
- * want of the same claim is served beside it. What no other node has is served to the end, and barred in the same way once
- * nothing else is left.
+ * Hands the claims of a draining node over one by one: at once without a call, otherwise when none runs. If calls arrive without
+ * a pause and all are young, the claim is barred: new calls wait at their nodes. A long call has its time. Claims that no other
+ * node can serve come last.
  */
 export class HandingOver {
   readonly #deps: Pick<ClusterDeps, 'clock' | 'logger'>;
@@ -42,11 +35,9 @@ export class HandingOver {
   readonly #known: KnownServers;
   readonly #servers: ClaimEnd;
   readonly #bars = new Map<Claim, Bar>();
-  /** Of all that no other node has. */
   readonly #last: Bar = { until: 0, nextAt: 0 };
-  /** What is ending here, to be the others'. */
   readonly #leaving = new Map<Claim, Promise<void>>();
-  /** What could not be ended: it goes with the rest at the end of the node. */
+  /** Could not be ended: it goes with the node. */
   readonly #stuck = new Set<Claim>();
   #begunAt: number | null = null;
   #closed = false;
@@ -59,12 +50,11 @@ export class HandingOver {
     this.#servers = servers;
   }
 
-  /** Claims that are between this node and the others. */
   get inFlight(): number {
     return this.#leaving.size;
   }
 
-  /** Begins nothing new on this claim now; it is for the caller to try again. */
+  /** The caller tries again. */
   isBarred(claim: Claim): boolean {
     if (this.#begunAt === null && this.#leaving.size === 0) return false;
     if (this.#leaving.has(claim) || this.#stuck.has(claim)) return true;
@@ -79,12 +69,11 @@ export class HandingOver {
     this.#look();
   }
 
-  /** Only this claim, and now: nothing that this node could serve is lost by it. */
   giveUp(claim: Claim): void {
     if (!this.#leaving.has(claim) && !this.#stuck.has(claim)) this.#leave(claim);
   }
 
-  /** After the servers of this node have ended: others may have at once what it still owns. */
+  /** After this node's servers have ended. */
   async close(): Promise<void> {
     const { claims } = this.#owned;
     this.#closed = true;
@@ -118,7 +107,7 @@ export class HandingOver {
     return bar;
   }
 
-  /** `since`: when the oldest of the calls began. */
+  /** `since`: beginning of the oldest call. */
   #bar(bar: Bar, since: number, now: number): void {
     const youngMs = Math.max(YOUNG_MS, (now - this.#begunAt!) * YOUNG_SHARE);
     if (now < bar.nextAt || now - since >= youngMs) return;
@@ -126,7 +115,6 @@ export class HandingOver {
     bar.nextAt = bar.until + SERVE_MS;
   }
 
-  /** No call begins on it from this instant on. */
   #leave(claim: Claim): void {
     const { logger } = this.#deps;
     const { server, epoch } = claim;

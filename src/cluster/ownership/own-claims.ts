@@ -1,28 +1,24 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { fencingToken } from '../lazy-bucket.ts';
 
-/** What this node owns since it wrote so. */
 export class Claim {
   readonly server: string;
-  /** As `claimKey`. */
   readonly key: string;
   /** It had no owner before: no process of an earlier epoch can have served it. */
   readonly fresh: boolean;
-  /** Where it is fresh: claims of this revision or a lower one may have been forgotten, that of an earlier owner too. */
+  /** If fresh: claims up to this revision may have been deleted, an earlier owner's included. */
   readonly forgotten: number;
-  /** The client that it is for; null for a singleton, a process for no client yet, and a stream. */
+  /** Null for a singleton, a warm connection and a stream. */
   readonly client: ClientProfile | null;
   readonly since: number;
   revision: number;
-  /** It is among what this node owns. Once it is not, it never is again. */
+  /** Once false after true, it stays false. */
   held = false;
-  /** The client was informed that what an earlier owner kept for it is gone. */
   lossReported = false;
-  /** Processes of this node for it: that are being started, run, or have not ended completely. */
+  /** Starting, running or ending. */
   processes = 0;
-  /** Those of them that can be called. */
   serving = 0;
-  /** A call may have reached one of them: there may be state. */
+  /** A call may have reached its process: there may be state. */
   used = false;
   readonly #incarnation: string;
 
@@ -37,13 +33,13 @@ export class Claim {
     this.#incarnation = incarnation;
   }
 
-  /** As `incarnation.revision`: grows with every change of owner. */
+  /** Grows with every change of owner. */
   get epoch(): string {
     return fencingToken(this.#incarnation, this.since);
   }
 }
 
-/** Claims of this node, by server and key. There may be one for each of thousands of sessions: no text is kept twice. */
+/** By server and key. There may be thousands of sessions: no text is kept twice. */
 export class OwnClaims {
   readonly #servers = new Map<string, Map<string, Claim>>();
   #size = 0;
@@ -56,7 +52,6 @@ export class OwnClaims {
     return this.#servers.get(server)?.get(key);
   }
 
-  /** Of all servers. */
   under(key: string): Claim[] {
     return [...this.#servers.values()].flatMap((claims) => claims.get(key) ?? []);
   }

@@ -12,16 +12,16 @@ import type { Claim } from './own-claims.ts';
 import type { OwnedCalls } from './owned-calls.ts';
 import { SINGLETON, servesCalls } from './placement.ts';
 
-/** Each node looks so often whether a singleton has become free, in case it missed the end of the owner. */
+/** In case it missed the end of the owner. */
 const LOOK_MS = 1_000;
-/** What could not be started here for so long is left to the other nodes … */
+/** A singleton that does not start here for this long is left to the other nodes … */
 export const GIVE_UP_MS = 15_000;
-/** … and this one leaves it to them for so long: a little longer than that, so that the next one has had its try. */
+/** … for this long, so that the next node has had its try. */
 export const PAUSE_MS = 18_000;
 
 /**
- * The servers of this node's files that run here: all but the singletons that run elsewhere. A server that the files name
- * no more is this node's until its processes have ended: before, no other node may begin what only one may run.
+ * The servers of this node's files that run here: all but singletons that run elsewhere. A removed server stays owned until its
+ * processes have ended, so that no other node begins too early.
  */
 export class OwnServers implements ClaimEnd {
   readonly owned: OwnedCalls;
@@ -29,9 +29,9 @@ export class OwnServers implements ClaimEnd {
   readonly #deps: ClusterDeps;
   readonly #singletons: Singletons;
   #desired: ReadonlyMap<string, Server> = new Map();
-  /** How many times each was dropped whose processes have not ended since. */
+  /** Counts removals whose processes have not ended. */
   readonly #leaving = new Map<string, number>();
-  /** Lost while that was so. Their records count again with this node's lease, unless another node has taken them. */
+  /** Lost meanwhile: their records count again with this node's lease unless another node takes them. */
   readonly #lost = new Set<Claim>();
 
   constructor(deps: ClusterDeps, self: OwnNode, known: KnownServers, owned: OwnedCalls) {
@@ -41,7 +41,7 @@ export class OwnServers implements ClaimEnd {
     this.#singletons = new Singletons(deps, self, known, this);
   }
 
-  /** The definitions of this node's own files. Resolves when what they replace has ended. */
+  /** Resolves when what it replaces has ended. */
   async replace(servers: ReadonlyMap<string, Server>): Promise<void> {
     const before = this.#desired;
     this.#desired = servers;
@@ -58,7 +58,7 @@ export class OwnServers implements ClaimEnd {
     if (dropped.length > 0) this.#singletons.look();
   }
 
-  /** Those of which no process more may be started here unless an idle one ends, and those of which none is idle. */
+  /** Servers at their process limit, and those of them without an idle process. */
   get full(): { readonly full: readonly string[]; readonly inUse: readonly string[] } {
     const local = this.#deps.local;
     const rooms = [...this.#desired.values()].filter(owns).map(({ name }) => ({ name, room: local.room(name) }));
@@ -67,20 +67,16 @@ export class OwnServers implements ClaimEnd {
     return { full: full.map(({ name }) => name), inUse: inUse.map(({ name }) => name) };
   }
 
-  /** Calls that they have in hand. */
   get busy(): number {
     return this.#desired.size === 0 ? 0 : this.#deps.local.inFlight;
   }
 
-  /** It was dropped, and its processes have not ended: nothing of it begins here, nor elsewhere. */
+  /** Removed, and its processes have not ended: it begins neither here nor elsewhere. */
   leaving(server: string): boolean {
     return this.#leaving.has(server);
   }
 
-  /**
-   * What has become this node's has to run here before it is used. False: the files have dropped the server while the
-   * store was asked; others may have it, or will when what runs of it here has ended.
-   */
+  /** Starts what this node has claimed. False: the files dropped the server while the store was asked. */
   async claimed(claim: Claim): Promise<boolean> {
     const { server, key } = claim;
     if (this.leaving(server) || (key === SINGLETON && this.handingOver.isBarred(claim))) return false;
@@ -92,13 +88,12 @@ export class OwnServers implements ClaimEnd {
     return true;
   }
 
-  /** A new client is for other nodes to serve: they can start the server, or may, and this one could not. */
+  /** A new client is left to other nodes that can start the server. */
   yields(place: Place, key: string, client: ClientProfile | null): boolean {
     if (key === SINGLETON) return this.#singletons.yields(place.server.name);
     return instancesInstead(place, this.#deps.local, client).length > 0;
   }
 
-  /** It is not this node's any more, nor is it to be with its next lease, unless it is claimed here again. */
   lost(claim: Claim): void {
     const { server, key, client } = claim;
     const { local, logger } = this.#deps;
@@ -108,18 +103,17 @@ export class OwnServers implements ClaimEnd {
     if (this.leaving(server)) this.#lost.add(claim);
     else {
       const failed = (error: unknown): void => logger.error('lost_process_not_ended', { server, error });
-      // Its record names this node, which lives: no other node could take it.
+      // Its record names this live node: no other node could take it.
       void ended.catch(failed).then(() => claims.disown(claim));
     }
   }
 
-  /** Another node is to have it: what runs of it here ends in good order. Resolves when nothing of it is left. */
+  /** Ends its processes after their calls. Resolves when nothing is left. */
   async handOver({ server, key, client }: Claim): Promise<void> {
     const left = key === SINGLETON ? this.#singletons.leave(server) : null;
     await Promise.all([left, this.#deps.local.handOver(server, key === SINGLETON ? null : client)]);
   }
 
-  /** Something may have become free. */
   look(): void {
     this.#singletons.look();
   }
@@ -128,7 +122,6 @@ export class OwnServers implements ClaimEnd {
     this.#singletons.close();
   }
 
-  /** Whether what this node owns of the server, as it was, still has a place here. */
   #keeps(before: Server): boolean {
     const now = this.#desired.get(before.name);
     return now !== undefined && owns(now) && isSingleton(now) === isSingleton(before);
@@ -140,7 +133,7 @@ export class OwnServers implements ClaimEnd {
     else this.#leaving.set(name, times);
   }
 
-  /** Others may have it, unless the files name it again, or those of a later dropping are still ending. */
+  /** Unless the files name it again, or a later removal is still ending. */
   #release(name: string): void {
     if (this.leaving(name)) return;
     const { claims } = this.owned;
@@ -154,33 +147,31 @@ export class OwnServers implements ClaimEnd {
     }
   }
 
-  /** Whether the files name a server that it can be served by. What serves no client yet ends with its process. */
+  /** A claim without a client ends with its process. */
   #placed(claim: Claim): boolean {
     if (!servesCalls(claim)) return true;
     const now = this.#desired.get(claim.server);
     return now !== undefined && owns(now) && isSingleton(now) === (claim.key === SINGLETON);
   }
 
-  /** Runs what runs here now. */
   apply(): Promise<void> {
     const here = [...this.#desired].filter(([, server]) => this.#singletons.runsHere(server));
     return this.#deps.local.apply(new Map(here));
   }
 }
 
-/** Whether there may be processes of it that only one node may have. */
 function owns(server: Server): boolean {
   return server.enabled && isOwnProcess(server);
 }
 
-/** Only processes are counted: what is behind a URL is there once in any case. */
+/** What is behind a URL exists once in any case. */
 export function isSingleton(server: Server): boolean {
   return server.singleton === true && isOwnProcess(server);
 }
 
 /**
- * The servers of which the whole cluster runs one: the instance that claims one first runs it, until its lease ends, or, if it
- * cannot be started there and another instance may start, until that is certain.
+ * Servers that the cluster runs once: the first instance to claim one runs it until its lease ends, or until it certainly cannot
+ * start it and another may.
  */
 class Singletons {
   readonly #deps: ClusterDeps;
@@ -203,25 +194,22 @@ class Singletons {
     this.#startFailures = new StartFailures(deps.clock);
   }
 
-  /** Which of these definitions run here now. */
   runsHere(server: Server): boolean {
     return !isSingleton(server) || this.#here.has(server.name);
   }
 
-  /** The claims of those that are not among them any more are kept: their processes are there still. */
+  /** Claims of removed ones are kept: their processes still run. */
   replace(servers: Iterable<Server>): void {
     const before = this.#servers;
     this.#servers = [...servers].filter((server) => isSingleton(server) && server.enabled);
     const now = new Map(this.#servers.map((server) => [server.name, server]));
     for (const name of [...this.#here]) if (!now.has(name)) this.#here.delete(name);
-    // Another one may have more luck.
     for (const { name, connectionDigest } of before) {
       if (now.get(name)?.connectionDigest !== connectionDigest) this.#startFailures.forget(name);
     }
     this.look();
   }
 
-  /** Something may have become free. */
   look(): void {
     if (this.#closed) return;
     this.#stop();
@@ -233,12 +221,11 @@ class Singletons {
     });
   }
 
-  /** This node could not start it, and lets others have it first. */
   yields(server: string): boolean {
     return this.#startFailures.paused(server) && this.#known.readyElsewhere(server);
   }
 
-  /** A call has claimed it: it has to run here before it is used. */
+  /** A call has claimed it. */
   async begin(server: string): Promise<void> {
     if (this.#own.leaving(server)) return;
     if (!this.#here.has(server)) {
@@ -249,14 +236,13 @@ class Singletons {
     await this.#applied;
   }
 
-  /** Another node has it, or may have. */
   lost(server: string): void {
     if (!this.#here.delete(server)) return;
     this.#deps.logger.warn('singleton_lost', { server });
     this.#applied = this.#own.apply();
   }
 
-  /** Another node is to have it. Resolves when what ran of it here has ended. */
+  /** Resolves when its processes have ended. */
   async leave(server: string): Promise<void> {
     if (!this.#here.delete(server)) return;
     this.#deps.logger.info('singleton_handed_over', { server });
@@ -284,7 +270,7 @@ class Singletons {
     }
   }
 
-  /** What runs may stay, and so may what no other node could run. */
+  /** What runs stays, and so does what no other node could run. */
   #judge(claim: Claim): void {
     const { local, logger } = this.#deps;
     const { server } = claim;
@@ -302,7 +288,7 @@ class Singletons {
   }
 }
 
-/** When other nodes are to have a try at what this one owns and cannot start. */
+/** Decides when other nodes may try what this one owns and cannot start. */
 export class StartFailures {
   readonly #clock: Clock;
   readonly #failingSince = new Map<string, number>();
@@ -312,7 +298,6 @@ export class StartFailures {
     this.#clock = clock;
   }
 
-  /** Asked at every look at what this node has. */
   isLong(server: string, failing: boolean): boolean {
     const now = this.#clock.now();
     const since = failing ? (this.#failingSince.get(server) ?? now) : null;
@@ -321,20 +306,17 @@ export class StartFailures {
     return since !== null && now - since >= GIVE_UP_MS;
   }
 
-  /** It is left to the others now. */
   gaveUp(server: string): void {
     this.#failingSince.delete(server);
     this.#pausedUntil.set(server, this.#clock.now() + PAUSE_MS);
   }
 
-  /** It is for others to take, if there are any. */
   paused(server: string): boolean {
     const until = this.#pausedUntil.get(server);
     if (until !== undefined && this.#clock.now() >= until) this.#pausedUntil.delete(server);
     return this.#pausedUntil.has(server);
   }
 
-  /** It runs here, or is another one from now on. */
   forget(server: string): void {
     this.#failingSince.delete(server);
     this.#pausedUntil.delete(server);

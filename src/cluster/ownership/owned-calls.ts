@@ -4,19 +4,16 @@ import { failure, type Outcome } from '../../model/outcome.ts';
 import type { Claims } from './claims.ts';
 import type { Claim } from './own-claims.ts';
 
-/** What nothing ran on at one look and at the next is given up. */
+/** A claim without a process at two looks is given up. */
 const LOOK_MS = 60_000;
 
-/**
- * One that is under way, between those that began before and after it. Linked, not in a Set: the tables that one leaves behind
- * keep ended calls alive past young collections.
- */
+/** A running call, linked and not in a Set: a Set's discarded tables keep ended calls alive past young collections. */
 class Running {
   before: Running | null = null;
   after: Running | null = null;
   ended = false;
   readonly claim: Claim;
-  /** null: it is a stream, without an end of its own. */
+  /** Null for a stream. */
   readonly begunAt: number | null;
   readonly outcome: Promise<Outcome>;
   end!: (outcome: Outcome) => void;
@@ -30,10 +27,7 @@ class Running {
   }
 }
 
-/**
- * Calls to what only this node may own. An answer counts only if the claim still does when it comes; when the claim is
- * lost before, the call ends at once, and whatever the server says to it is not believed any more.
- */
+/** Calls to what only one node may own. An answer counts only if the claim still holds; if it is lost, the call ends at once. */
 export class OwnedCalls {
   readonly claims: Claims;
   readonly #clock: Clock;
@@ -45,7 +39,7 @@ export class OwnedCalls {
     this.#clock = clock;
   }
 
-  /** `begun`: it has just been. `stays`: it is a stream, without an end of its own. */
+  /** `stays`: a stream. */
   run(claim: Claim, begun: Promise<Outcome>, stays = false): Promise<Outcome> {
     const running = new Running(claim, stays ? null : this.#clock.now());
     this.#add(running);
@@ -59,7 +53,7 @@ export class OwnedCalls {
     return running.outcome;
   }
 
-  /** The claims that calls run on, with the instant in which the oldest of these began. Streams do not count. */
+  /** Beginning of the oldest call of each claim, without streams. */
   oldest(): Map<Claim, number> {
     const oldest = new Map<Claim, number>();
     for (const { claim, begunAt } of this.#running()) {
@@ -68,12 +62,11 @@ export class OwnedCalls {
     return oldest;
   }
 
-  /** The claims that calls or streams run on. */
+  /** With streams. */
   used(): Set<Claim> {
     return new Set(this.#running().map(({ claim }) => claim));
   }
 
-  /** These claims are this node's no more. */
   fence(lost: (claim: Claim) => boolean): void {
     for (const running of [...this.#running()]) {
       if (!lost(running.claim)) continue;
@@ -100,7 +93,7 @@ export class OwnedCalls {
     else before.after = after;
     if (after === null) this.#youngest = before;
     else after.before = before;
-    // Whatever still knows of it keeps no other one.
+    // A linked neighbour would keep it alive.
     running.before = null;
     running.after = null;
   }
@@ -111,9 +104,8 @@ function unsure({ server }: Claim): GatewayError {
 }
 
 /**
- * A session says when it ends, and its claims end with it. That is not known of a principal, or of what a caller without a
- * session named as its own: once their processes have ended for want of use, others may have what they were, and as many as
- * there have ever been take no room here.
+ * Claims of principals and named callers have no end of their own: they are released when their processes ended for lack of use.
+ * Sessions release theirs.
  */
 export class IdleClaims {
   readonly #owned: OwnedCalls;
@@ -142,7 +134,7 @@ export class IdleClaims {
     const used = this.#owned.used();
     const idle = claims.all().filter((claim) => endsUnsaid(claim) && claim.processes === 0 && !used.has(claim));
     for (const claim of idle) {
-      // Kept as one that was owned: its next owner reports that what was there is gone.
+      // Not deleted: the next owner reports the loss.
       if (this.#idle.has(claim)) void claims.release(claim.server, claim.key, false);
     }
     this.#idle = new Set(idle);

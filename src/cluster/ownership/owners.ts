@@ -9,20 +9,19 @@ import type { Claim } from './own-claims.ts';
 import type { OwnServers } from './own-servers.ts';
 import { SINGLETON } from './placement.ts';
 
-/** A store that has not said by then whose something is does not answer at the moment. */
 const SOON_MS = 1_000;
 const AGAIN_MS = 1_000;
 
 /**
- * Who is to serve what only one node may own. A claim alone is not enough: of a server that the files have dropped it is
- * kept until its processes have ended, and until then no node serves it; nor what goes to another node as soon as it is free.
+ * Decides who serves what only one node may own. A claim is not enough: a removed server, and what is being handed over, is not
+ * served.
  */
 export class Owners {
   readonly #clock: Clock;
   readonly #events: Pick<UpstreamEvents, 'stateLost'>;
   readonly #self: OwnNode;
   readonly #servers: OwnServers;
-  /** The store did not say in time whose something is; null where it did. */
+  /** Null while the store answers in time. */
   #askAgainAt: number | null = null;
 
   constructor(clock: Clock, events: Pick<UpstreamEvents, 'stateLost'>, self: OwnNode, servers: OwnServers) {
@@ -36,16 +35,13 @@ export class Owners {
     return this.#servers.owned.claims;
   }
 
-  /** This node's claim, if it can serve under it at this instant: two look-ups and a comparison. */
+  /** Two look-ups and a comparison: every call asks. */
   mine({ server }: Place, key: string): Claim | null {
     const claim = this.#claims.mine(server.name, key);
     return claim === null || this.#isEnding(claim) ? null : claim;
   }
 
-  /**
-   * The claim of the client's session, as `mine`, that a process of this node serves: so its calls need it, and what is
-   * known of the server need not be asked. null says nothing.
-   */
+  /** The session's claim, if a process here serves it: then its calls need it for certain. Null says nothing. */
   engaged(place: Place, { sessionId }: ClientProfile): Claim | null {
     const { isolation } = place.server;
     if (sessionId === null || !place.process || runsOnce(place)) return null;
@@ -54,29 +50,29 @@ export class Owners {
     return claim !== null && claim.serving > 0 ? claim : null;
   }
 
-  /** It is this node's, and cannot be served here nor elsewhere until what runs of it has ended. */
+  /** Neither served here nor elsewhere until its processes have ended. */
   ending({ server }: Place, key: string): boolean {
     const claim = this.#claims.mine(server.name, key);
     return claim !== null && this.#isEnding(claim);
   }
 
-  /** Whose it is; made this node's where that can be. null: it has no owner, and this node must not take it. */
+  /** Claims it if possible. Null: no owner, and this node must not take it. */
   async of(place: Place, key: string, client: ClientProfile): Promise<Owner | null> {
     const leaves = place.otherInstances.length > 0 && (this.#self.draining || this.#servers.yields(place, key, client));
     if (place.here && !leaves) return this.#claim(place, key, client);
     return this.#claims.owner(place.server.name, key);
   }
 
-  /** The instance that has it; null where that is this node or none, or while it is not known. */
+  /** Null if that is this node, no node, or unknown. */
   async instanceOfOwner({ server, otherInstances }: Place, key: string): Promise<RemoteInstance | null> {
     if (otherInstances.length === 0 || this.#claims.mine(server.name, key) !== null) return null;
     const owner = await this.#answerSoon(server.name, key);
     return otherInstances.find(({ node }) => owner?.kind === 'theirs' && node.peer === owner.peer) ?? null;
   }
 
-  /** Makes it this node's, unless it is another's, or for others to have. Rejects with GatewayError. */
+  /** Unless it is another node's, or left to others. Rejects with GatewayError. */
   async claim(place: Place, key: string, client: ClientProfile): Promise<Owner> {
-    // A call that failed elsewhere gets a try here, unless the server cannot be started for any client.
+    // A call that failed elsewhere gets a try here.
     if (this.#servers.yields(place, key, null)) throw notStarted(place.server.name);
     const owner = await this.#claim(place, key, client);
     if (owner !== null) return owner;
@@ -84,7 +80,7 @@ export class Owners {
     throw new GatewayError('NOT_SENT', `the files of this node have dropped ${server}`, { server });
   }
 
-  /** null without an owner, and where the store does not answer soon. While it does not answer, it is not waited for. */
+  /** Null without an owner, and if the store does not answer soon; while it does not, nothing waits. */
   #answerSoon(server: string, key: string): Promise<Owner | null> {
     const clock = this.#clock;
     const askAgainAt = this.#askAgainAt;
@@ -97,7 +93,6 @@ export class Owners {
       this.#askAgainAt = null;
       return owner;
     }, unanswered);
-    // It was silent a moment ago: asked again, and not waited for.
     return askAgainAt === null ? within(clock, SOON_MS, answer, unanswered) : Promise.resolve(unanswered());
   }
 
@@ -105,7 +100,7 @@ export class Owners {
     return this.#servers.leaving(claim.server) || this.#servers.handingOver.isBarred(claim);
   }
 
-  /** null: the files have dropped the server while the store was asked. */
+  /** Null: the files dropped the server meanwhile. */
   async #claim(place: Place, key: string, client: ClientProfile): Promise<Owner | null> {
     const { name } = place.server;
     const whose = key === SINGLETON ? null : client;
@@ -114,14 +109,12 @@ export class Owners {
     if (!(await this.#servers.claimed(owner.claim))) return null;
     if (whose !== null && !owner.claim.fresh && !owner.claim.lossReported) {
       owner.claim.lossReported = true;
-      // It ended with the node that had it.
       if (client.sessionId !== null) this.#events.stateLost(name, client.sessionId, 'restarted');
     }
     return owner;
   }
 }
 
-/** Nor is it tried here at the moment: other instances may start. */
 export function notStarted(server: string): GatewayError {
   return new GatewayError('NOT_SENT', `${server} cannot be started at this node`, { server });
 }

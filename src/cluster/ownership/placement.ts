@@ -4,43 +4,42 @@ import { cannotStart, hasRoom, makesRoom, runs } from '../nodes/instances.ts';
 import { type Place, type RemoteInstance, runsOnce } from '../nodes/routing-table.ts';
 import type { Claim } from './own-claims.ts';
 
-/** The one process, or set of processes, of a server that runs once in the cluster. */
 export const SINGLETON = 'singleton';
 
-/** Whether calls run under it: not what serves no client yet, and not a stream. Those have ends of their own. */
+/** A warm connection and a stream have ends of their own. */
 export function servesCalls({ key, client }: Pick<Claim, 'key' | 'client'>): boolean {
   return key === SINGLETON || client !== null;
 }
 
 /**
- * What a call needs that only one node may own: the processes of one session, of one principal, of a singleton. null:
- * nothing; any instance can serve it. Until the era of a server is known, its connections may turn out to be one session's.
+ * The claim that a call needs; null if any instance can serve it. Until the era is known, a server's connections may be one
+ * session's.
  */
 export function claimKey(place: Place, client: ClientProfile, lists: Pick<Upstreams, 'knownCatalog'>): string | null {
   if (!place.process) return null;
   return runsOnce(place) ? SINGLETON : affinity(place, client, lists);
 }
 
-/** Whose state at the server the client's calls build on; null where all clients share everything. */
+/** Null if all clients share everything. */
 export function affinity(
   { server }: Place,
   client: ClientProfile,
   lists: Pick<Upstreams, 'knownCatalog'>,
 ): string | null {
-  // Every call asks this: what is known of the server is looked up only where it decides.
+  // Every call asks: the catalog is looked up only if it decides.
   const isolation =
     server.isolation ?? isolationOf(server, lists.knownCatalog(server.name, client)?.handshake.era ?? null);
   return isolation === 'shared' ? null : callerKey(client, isolation);
 }
 
-/** The instance that a new key of the server goes to: of two taken at random, the one with less to do. */
+/** Of two instances at random, the one with fewer calls. */
 export function spread(
   server: string,
   instances: readonly RemoteInstance[],
   unit: () => number,
 ): RemoteInstance | null {
   const ready = instances.filter(({ node }) => node.state === 'ready');
-  // One without a lease still serves what needs none; one that drains is leaving.
+  // An instance without a lease serves what needs none; a draining one leaves.
   const there = ready.length > 0 ? ready : instances.filter(({ node }) => node.state !== 'draining');
   const startable = there.some(runs) ? there.filter((instance) => !cannotStart(instance)) : there;
   const roomy = startable.filter((instance) => hasRoom(instance, server));

@@ -8,7 +8,7 @@ import type { Claim } from './own-claims.ts';
 import { isSingleton } from './own-servers.ts';
 import { SINGLETON } from './placement.ts';
 
-/** What all clients share needs no owner; its processes know which life of the node they were started in. */
+/** A shared process needs no owner; its epoch is that of the node. */
 class Unowned implements Owned {
   readonly epoch: string;
   readonly stillMine = true;
@@ -26,11 +26,10 @@ class Unowned implements Owned {
   release(): void {}
 }
 
-/** A process of a claim, counted among those of the one that it serves at the moment. */
 class OfClaim implements Owned {
   readonly epoch: string;
   readonly #claims: Claims;
-  /** null: shared by all clients. */
+  /** Null: shared by all clients. */
   #claim: Claim | null;
   #serving = false;
   #ending = false;
@@ -66,7 +65,6 @@ class OfClaim implements Owned {
     this.released();
   }
 
-  /** It has ended; called once. */
   protected released(): void {}
 
   protected moveTo(claim: Claim | null): void {
@@ -89,11 +87,10 @@ interface WarmClaimDeps {
   readonly claims: Claims;
   readonly warm: Claim;
   readonly claimOf: (client: ClientProfile) => Claim;
-  /** It serves a client, or has ended. */
   readonly taken: () => void;
 }
 
-/** A process that was started before it had a client, under a claim of its own. */
+/** A process without a client yet, under a claim of its own. */
 class OfWarmClaim extends OfClaim {
   readonly #deps: WarmClaimDeps;
 
@@ -114,13 +111,12 @@ class OfWarmClaim extends OfClaim {
   }
 }
 
-/** Under which claim, and so under which epoch, each process of this node is started. */
+/** The claim, and thus the epoch, under which each process starts. */
 export class ProcessOwnership implements Ownership {
   readonly #claims: Claims;
   readonly #self: Pick<OwnNode, 'epoch'>;
   readonly #peer: string;
   #warmCount = 0;
-  /** Those that serve no client yet. */
   readonly #waiting = new Set<Claim>();
 
   constructor(claims: Claims, self: Pick<OwnNode, 'epoch'>, peer: string) {
@@ -137,7 +133,7 @@ export class ProcessOwnership implements Ownership {
     if (isSingleton(server)) return new OfClaim(this.#claims, await this.#claim(server, SINGLETON, null));
     if (whose === 'shared' || server.isolation === 'shared') return new Unowned(this.#self.epoch);
     if (whose !== 'spare') return new OfClaim(this.#claims, await this.#claim(server, keyOf(server, client), client));
-    // A warm process has no client yet; its epoch is one of its own, older than that of any later owner.
+    // Its epoch is older than that of any later owner.
     const warm = await this.#claim(server, `spare ${this.#peer} ${++this.#warmCount}`, null);
     this.#waiting.add(warm);
     const claimOf = (its: ClientProfile): Claim => {
@@ -149,7 +145,7 @@ export class ProcessOwnership implements Ownership {
     return new OfWarmClaim({ claims: this.#claims, warm, claimOf, taken: () => this.#waiting.delete(warm) });
   }
 
-  /** A client whose claim was lost while it waited has none at this instant: another node may serve it by now. */
+  /** A client whose claim was lost meanwhile may be served by another node. */
   mayAdopt(server: Server, client: ClientProfile): boolean {
     if (isSingleton(server)) return true;
     const claim = this.#claims.mine(server.name, keyOf(server, client));

@@ -9,38 +9,32 @@ const MAX_WAITING = 10_000;
 
 export interface RecordSettings {
   readonly bucket: string;
-  /** A record that was not written for so long is gone. */
   readonly keptMs: number;
   readonly maxValueBytes: number;
-  /** What waits to be written while the store is away. */
+  /** Limit of waiting writes during an outage. */
   readonly maxWaiting?: number;
 }
 
-/** What the records are of. */
 export interface RecordOwner {
   /**
-   * What was written, here or at another node. `again`: it was heard of before an outage, and for the first time since; it may
-   * have been lost, and written again by a node that knew less.
+   * Written here or at another node. `again`: known before an outage and received again; it may have been lost and written again
+   * by a node that knew less.
    */
   heard(key: string, value: Buffer, again: boolean): void;
-  /** It was deleted. */
   gone(key: string): void;
-  /** Everything that is there was heard of, for the first time or again. */
+  /** All records were listed, for the first time or again. */
   heardAll?(): void;
-  /** The store has lost it: what is to be written again; null: nothing is known of it here. */
+  /** The store has lost it: what to write again; null if it is unknown here. */
   recall(key: string): Buffer | null;
-  /**
-   * What this node has to say and what is there, put together. With it, what is heard of a record that is being written
-   * waits until that is done, and what another node's word has made of it is heard then.
-   */
+  /** Merges this node's value with the stored one. With it, what is received during a write waits for the end of the write. */
   merged?(key: string, value: Buffer, there: Buffer): Buffer;
 }
 
 type Deps = Pick<ClusterDeps, 'state' | 'clock' | 'logger'>;
 
 /**
- * Small records that every node follows, so that looking one up costs nothing. Written behind. What was deleted is gone for
- * good: no key is used again. What the store has lost is written again, once, by whichever node is first.
+ * Small records that every node follows, so that a look-up costs nothing. Written behind. A deleted key is never used again. What
+ * the store has lost is written again once, by the first node.
  */
 export class FollowedRecords implements KnownRecords, WrittenRecords {
   readonly #deps: Deps;
@@ -48,11 +42,11 @@ export class FollowedRecords implements KnownRecords, WrittenRecords {
   readonly #owner: RecordOwner;
   readonly #bucket: LazyBucket;
   readonly #writes: WriteBehind;
-  /** Heard of since the last full listing began. */
+  /** Since the last listing began. */
   #received = new Set<string>();
-  /** Heard of before that, and not since; until it is heard of again, or is gone. */
+  /** Known before the last listing began and not received since. */
   readonly #unconfirmed = new Set<string>();
-  /** Heard of while something of this node's own was being written. */
+  /** Received during a write of this node. */
   readonly #late = new Map<string, StateRecord>();
   readonly #progress = new Progress();
   #watch: { close(): void } | null = null;
@@ -70,27 +64,27 @@ export class FollowedRecords implements KnownRecords, WrittenRecords {
     void this.#follow();
   }
 
-  /** null: it is to be deleted. */
+  /** Null deletes. */
   put(key: string, value: Buffer | null): void {
     this.#writes.put(key, value);
   }
 
-  /** Comes with the revision of what was put last, once it is written. */
+  /** Resolves with the revision of the last value put. */
   written(key: string): Wait<number> {
     return this.#progress.written(key);
   }
 
-  /** Comes when everything up to this revision has been heard of. */
+  /** Resolves when everything up to this revision has been received. */
   heardUpTo(revision: number): Wait<number> {
     return this.#progress.heardUpTo(revision);
   }
 
-  /** What waits to be written, or is being; null: to be deleted; undefined: nothing. */
+  /** Null: to be deleted; undefined: nothing waits. */
   waiting(key: string): Buffer | null | undefined {
     return this.#writes.waiting(key);
   }
 
-  /** As it is in the store. Rejects with GatewayError. */
+  /** Rejects with GatewayError. */
   get(key: string): Promise<StateRecord | null> {
     return this.#bucket.get(key);
   }
@@ -98,7 +92,6 @@ export class FollowedRecords implements KnownRecords, WrittenRecords {
   async close(): Promise<void> {
     await Promise.all([this.#writes.close(), this.#missing?.close()]);
     this.#closed = true;
-    // A new listing may have ended meanwhile.
     this.#missing?.stop();
     this.#watch?.close();
     this.#stopWatch?.();
@@ -124,7 +117,7 @@ export class FollowedRecords implements KnownRecords, WrittenRecords {
     return this.#owner.merged?.(key, value, there) ?? value;
   }
 
-  /** Of most that was deleted at some time nothing was ever heard here. */
+  /** Most deletions concern records never seen here. */
   gone(key: string): void {
     if (this.known(key)) this.#forget(key);
   }
@@ -146,7 +139,7 @@ export class FollowedRecords implements KnownRecords, WrittenRecords {
     else if (merged) this.#owner.heard(key, value, false);
   }
 
-  /** Everything was listed, for the first time or again: what was not was deleted, or lost. */
+  /** What was not listed was deleted, or lost. */
   #confirmAll(): void {
     this.#owner.heardAll?.();
     this.#missing = new MissingRecords(this.#deps, this.#bucket, this.#name, this, this.#unconfirmed);
@@ -174,7 +167,7 @@ export class FollowedRecords implements KnownRecords, WrittenRecords {
           this.#missing?.stop();
           for (const key of this.#received) this.#unconfirmed.add(key);
           this.#received = new Set();
-          // Revisions of another making tell nothing.
+          // Revisions of another incarnation do not compare.
           this.#late.clear();
           this.#progress.restart();
         },
@@ -190,7 +183,7 @@ export class FollowedRecords implements KnownRecords, WrittenRecords {
   }
 }
 
-/** What is waited for until it comes or the caller gives up: then nothing of it is kept. */
+/** A wait that leaves nothing behind when the caller gives up. */
 export interface Wait<Value> {
   readonly come: Promise<Value>;
   readonly giveUp: () => void;
@@ -198,20 +191,18 @@ export interface Wait<Value> {
 
 type Tell = (revision: number) => void;
 
-/** How far the records of a bucket were written and heard of, for callers that wait for that. */
 export class Progress {
   readonly #written = new Map<string, Set<Tell>>();
   readonly #unheard = new Map<Tell, number>();
   #upTo = 0;
 
-  /** How many wait at the moment. */
   get waiting(): number {
     let waiting = this.#unheard.size;
     for (const { size } of this.#written.values()) waiting += size;
     return waiting;
   }
 
-  /** Comes when the record is written next, with its revision. What is not written, because it is too large, never does. */
+  /** Never resolves for what is not written because it is too large. */
   written(key: string): Wait<number> {
     const { promise: come, resolve } = Promise.withResolvers<number>();
     const all = this.#written.get(key) ?? new Set();
@@ -230,7 +221,6 @@ export class Progress {
     all.clear();
   }
 
-  /** Comes when everything up to this revision has been heard of. */
   heardUpTo(revision: number): Wait<number> {
     const { promise: come, resolve } = Promise.withResolvers<number>();
     if (revision <= this.#upTo) resolve(revision);
@@ -248,7 +238,7 @@ export class Progress {
     }
   }
 
-  /** Everything is listed again; in another making of the bucket, revisions begin again. */
+  /** Revisions may begin again. */
   restart(): void {
     this.#upTo = 0;
   }

@@ -5,40 +5,35 @@ import type { LazyBucket } from '../lazy-bucket.ts';
 import { lastMoment } from './write-behind.ts';
 
 const AGAIN_MS = 1_000;
-/** While this node ends. */
 const LAST_AGAIN_MS = 100;
 const MAX_AT_ONCE = 32;
 
-/** What is known of the records here. */
 export interface KnownRecords {
-  /** Whether nothing was heard of it meanwhile, and nothing of it is about to be written. */
+  /** Nothing was received of it meanwhile, and nothing waits to be written. */
   isMissing(key: string): boolean;
   heard(record: StateRecord): void;
   gone(key: string): void;
-  /** What is known of it here; null: nothing. */
+  /** Null: unknown here. */
   recall(key: string): Buffer | null;
 }
 
 type Deps = Pick<ClusterDeps, 'clock' | 'logger'>;
 
 /**
- * Records that were there before an outage, and which the store has not listed since. A store that has just begun again was
- * seen to end its listing too early. A node that takes a record for gone ends what it belongs to, at all nodes: so each
- * is asked for, and what was not deleted is not gone. What was lost is written again.
+ * Records known before an outage and not listed since. A store that has just started may end its listing too early, and ending a
+ * record ends its session at all nodes: so each is read. What was not deleted is written again.
  */
 export class MissingRecords {
   readonly #deps: Deps;
   readonly #bucket: Pick<LazyBucket, 'look' | 'restore'>;
   readonly #name: string;
   readonly #known: KnownRecords;
-  /** Still to be asked for. */
   readonly #left: Set<string>;
   #restored = 0;
   #stopAgain: (() => void) | null = null;
   #againMs = AGAIN_MS;
   #over = false;
 
-  /** `name`: of the bucket. */
   constructor(
     deps: Deps,
     bucket: Pick<LazyBucket, 'look' | 'restore'>,
@@ -54,13 +49,12 @@ export class MissingRecords {
     void this.#seek();
   }
 
-  /** Everything is listed anew. */
   stop(): void {
     this.#over = true;
     this.#stopAgain?.();
   }
 
-  /** What is not written again yet has a moment to be: perhaps no other node knows of it. */
+  /** Waits a moment: perhaps no other node knows them. */
   async close(): Promise<void> {
     this.#againMs = LAST_AGAIN_MS;
     if (this.#stopAgain !== null) this.#again();
@@ -86,7 +80,7 @@ export class MissingRecords {
     void this.#seek();
   }
 
-  /** One after the other; false: the store did not answer. */
+  /** False: the store did not answer. */
   async #seekSome(keys: Iterable<string>): Promise<boolean> {
     const { logger } = this.#deps;
     for (const key of keys) {
@@ -96,9 +90,9 @@ export class MissingRecords {
         await this.#settle(key);
       } catch (error) {
         logger.debug('record_not_settled', { bucket: this.#name, error: String(error) });
-        // The store would never take it.
+        // The store would never accept it.
         if (error instanceof GatewayError && error.code === 'TOO_LARGE') continue;
-        // After all others, so that it does not keep them waiting.
+        // Last, so that it delays no other.
         this.#left.add(key);
         return false;
       }
@@ -106,7 +100,7 @@ export class MissingRecords {
     return true;
   }
 
-  /** Whether it is there, only a write can tell that is made over nothing; mostly it was lost, and that is all. */
+  /** Only a write over nothing shows whether it exists; mostly it was lost. */
   async #settle(key: string): Promise<void> {
     const value = this.#concerns(key) ? this.#known.recall(key) : null;
     if (value === null) return;

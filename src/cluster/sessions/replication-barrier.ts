@@ -3,25 +3,22 @@ import { type Clock, within } from '../../model/clock.ts';
 import { packFrame, unpackFrame } from '../frames/frame.ts';
 import type { FollowedRecords, Wait } from './followed-records.ts';
 
-/** Who has not heard of a record by then hears of it later. */
 const MOST_MS = 1_000;
 
-/** What is waited for, so that it can be given up. */
 type Keep = (wait: Wait<number>) => Promise<number>;
 
 interface ReplicationBarrierDeps {
   readonly bus: Bus;
   readonly clock: Clock;
-  /** Of the bucket: nodes ask each other about it by this name. */
+  /** Of the bucket, on the wire. */
   readonly name: string;
   readonly records: Pick<FollowedRecords, 'written' | 'heardUpTo'>;
-  /** The other nodes. */
   readonly others: () => readonly string[];
 }
 
 /**
- * Whether all nodes know of a record what was written last. Nodes follow records, so each knows a moment later; a client whose
- * next request goes to another node must not come before that where it would be served differently.
+ * Waits until all nodes know a record. Nodes follow records within a moment; a client whose next request goes to another node
+ * must not arrive before.
  */
 export class ReplicationBarrier {
   readonly #deps: ReplicationBarrierDeps;
@@ -37,7 +34,7 @@ export class ReplicationBarrier {
     });
   }
 
-  /** Resolves when all nodes that can be reached know what was put last, at the latest after a second. Never rejects. */
+  /** At the latest after a second. Never rejects. */
   async put(key: string): Promise<void> {
     await this.#within((kept) => this.#heard(key, kept));
   }
@@ -56,7 +53,7 @@ export class ReplicationBarrier {
     await Promise.all([kept(records.heardUpTo(revision)), ...asked]);
   }
 
-  /** Of what has not come by then nothing is left: an outage may be long, and many may have asked meanwhile. */
+  /** Leaves nothing behind after the timeout: an outage may be long. */
   async #within(work: (kept: Keep) => Promise<unknown>): Promise<void> {
     const waits: Wait<number>[] = [];
     const kept: Keep = (wait) => {

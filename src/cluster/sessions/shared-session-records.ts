@@ -7,32 +7,26 @@ import type { Logger } from '../../telemetry/logger.ts';
 import { FollowedRecords, type RecordOwner } from './followed-records.ts';
 import { ReplicationBarrier } from './replication-barrier.ts';
 
-/** What was written moments ago at another node may not be there yet when its client is here already. */
+/** A record written moments ago may arrive after its client. */
 const LOOKS_MS: readonly number[] = [25, 50, 100, 200, 400];
-/** A store that does not answer for so long is not asked again. */
 const READS_MS = 1_500;
 const AGAIN_MS = 1_000;
 /**
- * After an outage every node needs a moment to write what it could not, or the store has lost. A node that has just started
- * cannot know that there was one.
+ * After an outage nodes need a moment to write what they could not; a node that has just started cannot know that there was one.
  */
 const SETTLES_MS = 3_000;
-/**
- * The same where sessions can be read and are not followed: others may be as slow to hear that the store has lost
- * something.
- */
+/** While sessions can be read but not followed. */
 const SETTLES_INCOMPLETE_MS = 10_000;
 const SESSIONS = 'trunkline_sessions';
-/** Those that are used are written once a minute; the sweep ends others far sooner. */
+/** Used sessions are written once a minute, and the sweep ends others far sooner. */
 const KEPT_MS = 8 * 24 * 3_600_000;
-/** What clients say of themselves, 64 KiB at most, is in them as text: a line feed or a quotation mark takes two bytes. */
+/** The text of a client is at most 64 KiB; escapes double it. */
 const MAX_RECORD_BYTES = 256 * 1024;
-/** While the store is away, each session that is used is to be written once a minute. */
+/** During an outage each used session waits to be written. */
 const MAX_WAITING = 100_000;
 
 interface SharedSessionRecordsDeps {
   readonly bus: Bus;
-  /** The other nodes. */
   readonly others: () => readonly string[];
   readonly state: SharedState;
   readonly clock: Clock;
@@ -41,16 +35,14 @@ interface SharedSessionRecordsDeps {
 
 /** The sessions of this node. */
 export interface SessionFollower {
-  /** Something of the session is another, at this node or another. */
+  /** At this node or another. */
   changed(record: SessionRecord): void;
-  /** The session was ended, at this node or another. */
   gone(id: string): void;
 }
 
 /**
- * Client sessions as all nodes know them: any of them can serve any session. While the store cannot be read, no node says
- * of a session that it is not there; when it has lost everything, nodes write what they know: sessions end only when a
- * client or the sweep ends them.
+ * Client sessions, known to all nodes. While the store cannot be read, no session is called unknown; what it has lost, nodes
+ * write again. Sessions end only by a client or the sweep.
  */
 export class SharedSessionRecords implements SessionRecords, RecordOwner {
   readonly #deps: SharedSessionRecordsDeps;
@@ -59,9 +51,8 @@ export class SharedSessionRecords implements SessionRecords, RecordOwner {
   readonly #everywhere: ReplicationBarrier;
   readonly #known = new Map<string, SessionFacts>();
   readonly #kinds = new SessionKinds();
-  /** Until then others may not have written all that they know. */
+  /** Until then other nodes may not have written all that they know. */
   #settlesAt = Number.POSITIVE_INFINITY;
-  /** Everything that is there was listed once. */
   #complete = false;
   #warned = false;
   #closed = false;
@@ -83,8 +74,8 @@ export class SharedSessionRecords implements SessionRecords, RecordOwner {
   }
 
   /**
-   * Rejects with GatewayError NOT_SENT where this node does not know it and the store cannot be asked, or could not be
-   * written to until a moment ago: it may well be there.
+   * Rejects with GatewayError NOT_SENT if it is unknown here and the store cannot be asked, or could not be written to a moment
+   * ago.
    */
   async get(id: string): Promise<SessionRecord | null> {
     const { clock } = this.#deps;
@@ -128,7 +119,7 @@ export class SharedSessionRecords implements SessionRecords, RecordOwner {
     return this.#everywhere.put(record.id);
   }
 
-  /** It is ended here from now on, however long it takes until that is written. */
+  /** Ended here at once, whenever it is written. */
   delete(id: string): void {
     this.#known.delete(id);
     this.#records.put(id, null);
@@ -138,14 +129,13 @@ export class SharedSessionRecords implements SessionRecords, RecordOwner {
     return Array.from(this.#known, ([id, facts]) => recordOf(id, facts));
   }
 
-  /** What is not written yet has a moment to be. */
   async close(): Promise<void> {
     await this.#records.close();
     this.#everywhere.close();
     this.#closed = true;
   }
 
-  /** What cannot be followed can be read all the same: that it is not there is known then, in a moment. */
+  /** A store that can be read shows what does not exist, even if it cannot be followed. */
   #answers(does: boolean): void {
     if (this.#complete) return;
     if (!does) this.#settlesAt = Number.POSITIVE_INFINITY;
@@ -160,12 +150,12 @@ export class SharedSessionRecords implements SessionRecords, RecordOwner {
 
   heard(id: string, value: Buffer, again: boolean): void {
     const read = recordIn(value);
-    // It is ended here, of which the others are about to hear.
+    // Deleted here; the others will receive that.
     if (read?.id !== id || this.#records.waiting(id) === null) return;
     const facts = this.#kinds.factsOf(read);
     const before = again ? this.#known.get(id) : undefined;
     if (before !== undefined && before.kind !== facts.kind && before.seenAfterMs > facts.seenAfterMs) {
-      // The store has lost it, and a node that had heard of less was the first to write it again.
+      // A node that knew less wrote it again first.
       this.put(recordOf(id, before));
       return;
     }
@@ -204,32 +194,30 @@ function recordIn(value: Buffer): SessionRecord | null {
   }
 }
 
-/** What many sessions have in common: those of clients of one make that are the same caller's, nearly everything. */
+/** What sessions of one client product and caller have in common. */
 type SessionKind = Omit<SessionRecord, 'id' | 'createdAt' | 'lastSeenAt'>;
 
-/** A record as it is kept, under its id: of the sessions of all nodes, so that every word of it counts. */
+/** Compact: every node keeps the sessions of all. */
 interface SessionFacts {
   readonly kind: SessionKind;
   readonly createdAt: number;
-  /** From then on: small numbers take no memory of their own. */
+  /** Relative: small numbers take no memory of their own. */
   readonly seenAfterMs: number;
 }
 
 const MAX_KINDS = 1_024;
-/** Longer ones stay as they are: what clients say must not decide what is kept. */
+/** Longer texts are not shared: clients must not decide what is kept. */
 const MAX_LENGTH = 8 * 1024;
 
-/** Keeps what records have in common once. */
 export class SessionKinds {
   readonly #kinds = new Map<string, SessionKind>();
 
   factsOf(record: SessionRecord): SessionFacts {
-    // With what nodes of later versions may say besides.
+    // Includes members of later versions.
     const { id: _, createdAt, lastSeenAt, ...kind } = record;
     return { kind: this.#shared(kind), createdAt, seenAfterMs: lastSeenAt - createdAt };
   }
 
-  /** An equal one. */
   #shared(kind: SessionKind): SessionKind {
     const name = JSON.stringify(kind);
     const known = this.#kinds.get(name);

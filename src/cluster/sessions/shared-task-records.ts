@@ -10,13 +10,11 @@ import { Resealing } from '../resealing.ts';
 import { FollowedRecords, type RecordOwner } from './followed-records.ts';
 
 const TASKS = 'trunkline_tasks';
-/** No task is kept for longer. */
 const KEPT_MS = 8 * 24 * 3_600_000;
-/** A longer answer stays at the node that has it; the others ask its server. */
+/** A longer answer stays at its node; others ask the server. */
 const MAX_ANSWER_BYTES = 256 * 1024;
-/** Sealed, and as text. */
 const MAX_RECORD_BYTES = 640 * 1024;
-/** Raised when the shape of TaskRecord changes; others are then not understood. */
+/** Raised when the shape of TaskRecord changes; older records are then ignored. */
 const FORMAT = 1;
 
 interface SharedTaskRecordsDeps {
@@ -24,16 +22,13 @@ interface SharedTaskRecordsDeps {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly sealing: Sealing;
-  /** Of this node alone: what it began outlives it there, whatever becomes of the cluster. */
+  /** This node's own records, which survive it. */
   readonly own: TaskRecords;
 }
 
 type Written = { readonly format: number; readonly record: TaskRecord };
 
-/**
- * Tasks as all nodes know them: any of them can be asked after any task. Kept by the node that began them as on a lone
- * node, and shared with the others; sealed, for callers' answers are in them.
- */
+/** Tasks, known to all nodes; sealed, because callers' answers are in them. */
 export class SharedTaskRecords implements TaskRecords, RecordOwner {
   readonly #deps: SharedTaskRecordsDeps;
   readonly #records: FollowedRecords;
@@ -82,13 +77,13 @@ export class SharedTaskRecords implements TaskRecords, RecordOwner {
     if (value !== null) this.#records.put(record.key, value);
   }
 
-  /** As the others get it; null: it stays at this node. */
+  /** Null: it stays at this node. */
   #bytesOf(record: TaskRecord): Buffer | null {
-    // Its session is a pipe or a stream of this process.
+    // Its session is a pipe or stream of this process.
     if (record.passing === true) return null;
     const value = this.#sealed(shortened(record));
     if (value.length <= MAX_RECORD_BYTES) return value;
-    // What its server says of it may be of any length. The store would never take it, and the others would wait for that.
+    // A server's text may be too long for the store.
     this.#deps.logger.warn('task_not_shared', { server: record.server, bytes: value.length });
     return null;
   }
@@ -107,7 +102,7 @@ export class SharedTaskRecords implements TaskRecords, RecordOwner {
   }
 
   gone(key: string): void {
-    // Whichever node forgets it, the one that began it is not to keep it.
+    // Any node may delete it; its own node must not keep it.
     this.#deps.own.delete(key);
     this.#follower?.gone(key);
   }
@@ -117,7 +112,7 @@ export class SharedTaskRecords implements TaskRecords, RecordOwner {
     return record === null ? null : this.#bytesOf(record);
   }
 
-  /** Another node may have heard of its end, or its answer, and this one not. */
+  /** The other node may know its end or answer. */
   merged(key: string, value: Buffer, there: Buffer): Buffer {
     const [ours, theirs] = [this.#read(key, value), this.#read(key, there)];
     if (ours === null || theirs === null) return value;

@@ -4,55 +4,43 @@ import type { ClusterDeps } from '../cluster-deps.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
 
 const AGAIN_MS = 1_000;
-/** While this node ends. */
 const LAST_AGAIN_MS = 100;
-/** One after the other at most so many; the rest wait. */
 const MAX_WRITES = 64;
-/** Two who write one record at once go on trying. */
+/** For concurrent writers of one record. */
 const ATTEMPTS = 8;
 
-/** What is known of the records that are written. */
 export interface WrittenRecords {
-  /** Whether the record is there, as far as was heard. */
   known(key: string): boolean;
-  /** What is to be written on top of what is there. */
   merged(key: string, value: Buffer, there: Buffer): Buffer;
-  /** It was written, as this, and nothing more of it waits. */
+  /** Nothing more of it waits. */
   wrote(key: string, written: Written): void;
 }
 
 type Deps = Pick<ClusterDeps, 'clock' | 'logger'>;
 
 export interface Written {
-  /** 0: it was deleted. */
+  /** 0: deleted. */
   readonly revision: number;
-  /** As it is in the store by now. */
   readonly value: Buffer | null;
-  /** Something else than was to be written: another node's word is in it, or another node has deleted it. */
+  /** Another node's change is in it, or deleted it. */
   readonly merged: boolean;
 }
 
-/**
- * Writes records in the background: of one record one thing after the other and the newest last, a few at a time,
- * and again while the store cannot be reached.
- */
+/** Writes records in the background: each in order with the newest value last, a few at a time, again after an outage. */
 export class WriteBehind {
   readonly #deps: Deps;
   readonly #bucket: LazyBucket;
   readonly #name: string;
   readonly #maxWaiting: number;
   readonly #records: WrittenRecords;
-  /** To be written; null: to be deleted. The newest of each wins. */
+  /** Null deletes; the newest value wins. */
   readonly #waiting = new Map<string, Buffer | null>();
   readonly #writing = new Map<string, Buffer | null>();
   #stopRetry: (() => void) | null = null;
   #againMs = AGAIN_MS;
   #closed = false;
 
-  /**
-   * `name`: of the bucket. `maxWaiting`: what waits to be written while the store is away; beyond, the oldest is not
-   * written.
-   */
+  /** `maxWaiting`: beyond it the oldest is not written. */
   constructor(deps: Deps, bucket: LazyBucket, name: string, maxWaiting: number, records: WrittenRecords) {
     this.#deps = deps;
     this.#bucket = bucket;
@@ -68,13 +56,13 @@ export class WriteBehind {
     this.#write();
   }
 
-  /** What waits to be written, or is being; null: to be deleted; undefined: nothing. */
+  /** Null: to be deleted; undefined: nothing waits. */
   waiting(key: string): Buffer | null | undefined {
     const waiting = this.#waiting.get(key);
     return waiting === undefined ? this.#writing.get(key) : waiting;
   }
 
-  /** Whether something of this record waits or is being written, so that what is heard of it may be older. */
+  /** What is received meanwhile may be older. */
   has(key: string): boolean {
     return this.#waiting.has(key) || this.#writing.has(key);
   }
@@ -101,7 +89,7 @@ export class WriteBehind {
     }
   }
 
-  /** What was deleted never comes back: no key is used for two things. */
+  /** A deleted key never comes back. */
   async #writeOne(key: string, value: Buffer | null): Promise<Written> {
     const bucket = this.#bucket;
     if (value === null) {
@@ -128,7 +116,7 @@ export class WriteBehind {
   #failed(key: string, value: Buffer | null, error: unknown): void {
     const { clock, logger } = this.#deps;
     this.#writing.delete(key);
-    // The store would never take it.
+    // The store would never accept it.
     if (error instanceof GatewayError && error.code === 'TOO_LARGE') {
       logger.warn('record_too_large', { bucket: this.#name, error: error.message });
       this.#write();
@@ -146,10 +134,10 @@ export class WriteBehind {
   }
 }
 
-/** Three seconds: the store may just be coming back. */
+/** Three seconds: the store may just be returning. */
 const LOOKS_MS: readonly number[] = [25, 50, 100, 200, 400, 800, 1_500];
 
-/** What is still to be written when this node ends has a moment to be. */
+/** Gives what is still to be written a moment while this node ends. */
 export async function lastMoment(clock: Clock, isDone: () => boolean): Promise<void> {
   for (const waitMs of LOOKS_MS) {
     if (isDone()) return;

@@ -22,28 +22,24 @@ import {
 } from './shared-subscriptions.ts';
 import { CopiesOfStreams, LeftStreams } from './stream-copies.ts';
 
-/** The clients' side of this node, for what clients of other nodes come back to. */
+/** The downstream side of this node, for clients of other nodes. */
 interface OwnClients {
-  /** A call that waits here goes on with what its client brought to another node. Never rejects. */
+  /** Continues a call waiting for input. Never rejects. */
   returned(exchange: Exchange, endpoint: Endpoint): Promise<Outcome>;
   listening(sessionId: string): boolean;
-  /** Null where the session is not at hand. */
+  /** Null if the session is not here. */
   clientOf(sessionId: string): ClientProfile | null;
-  /** What the client of a stream of this node posted to another one. */
   posted(post: StreamPost): PostAnswer;
-  /** A client of one of its sessions sent this to another node. */
   fromElsewhere(sessionId: string, message: Message): void;
-  /** A stream that began here; false where there is none such. */
+  /** False if it did not begin here. */
   resumeFor(sessionId: string, afterId: string, open: () => EventSink): Promise<boolean>;
 }
 
-/** The core of this node, as far as it keeps books for sessions. */
+/** The gateway of this node. */
 interface OwnSubscriptions {
-  /** The session gave a resource up, by way of another node. */
   givenUp(sessionId: string, server: string, uri: string): void;
-  /** What another node had in its books. Never rejects. */
+  /** Takes another node's subscription over. Never rejects. */
   subscribeAgain(client: ClientProfile, resource: Resource): Promise<SubscribedAgain>;
-  /** Tells the session that what it calls so may be another by now. */
   mayHaveChanged(sessionId: string, exposed: string): void;
 }
 
@@ -56,11 +52,11 @@ interface GivenUp {
 }
 
 const GIVEN_UP = 'trunkline.given-up';
-/** A longer one is too long for a hint, and is known at its own node alone. */
+/** A longer URI does not fit a hint and stays known at its node alone. */
 const MAX_URI = 32 * 1024;
 const JUST_BEGUN: PostAnswer = { status: 404, code: CATALOGUE.INVALID_REQUEST.rpc, text: 'Session not found', id: '' };
 
-/** Clients that come to one node with what leads back to another: both ways. */
+/** Leads clients to the node that has their calls, streams and subscriptions. */
 export class ClientsElsewhere implements SubscriptionOwner, StreamOwner {
   readonly self: string;
   readonly #bus: Bus;
@@ -69,7 +65,7 @@ export class ClientsElsewhere implements SubscriptionOwner, StreamOwner {
   readonly #posts: PostedBodies;
   readonly #streams: ResumedStreams;
   readonly #left: LeftStreams | null;
-  /** Of the streams of this node; undefined where nodes share no log. */
+  /** Undefined without a shared log. */
   readonly copies: CopiesOfStreams | undefined;
   readonly #givenUpHints: { close(): void };
   readonly #subscriptions: SharedSubscriptions;
@@ -94,13 +90,13 @@ export class ClientsElsewhere implements SubscriptionOwner, StreamOwner {
     });
   }
 
-  /** The clients and the core of this node, which need us to be made. */
+  /** They need this object to be constructed. */
   attach(own: OwnClients, subscriptions: OwnSubscriptions): void {
     this.#own = own;
     this.#ownSubscriptions = subscriptions;
   }
 
-  /** To all other nodes: one of them may have the subscription in its books. A hint; lost in an outage. */
+  /** To all other nodes. A hint; lost in an outage. */
   givenUp(sessionId: string, server: string, uri: string): void {
     if (uri.length > MAX_URI) return;
     const givenUp: GivenUp = { sessionId, server, uri };
@@ -108,32 +104,26 @@ export class ClientsElsewhere implements SubscriptionOwner, StreamOwner {
     this.#bus.publish(GIVEN_UP, packFrame(givenUp));
   }
 
-  /** A session has subscribed to a resource here. */
   subscribed({ sessionId, principal }: ClientProfile, { server, uri, exposed }: Resource): void {
     if (sessionId !== null) this.#subscriptions.made({ sessionId, server, uri, exposed, of: ownerOf(principal.id) });
   }
 
-  /** How many resources the sessions of a principal are subscribed to by way of other nodes. */
   subscribedElsewhere(principal: string): number {
     return this.#subscriptions.countElsewhere(ownerOf(principal));
   }
 
-  /** The session has ended, here or at another node. */
   sessionEnded(sessionId: string): void {
     this.#subscriptions.ended(sessionId);
   }
 
-  /** A client opens a stream of its session here. `moved`: another node had it until now. */
   opened(sessionId: string, moved: boolean): void {
     void this.#subscriptions.opened(sessionId, moved);
   }
 
-  /** What a client sent to another node, for something that may be in hand here. */
   message(sessionId: string, message: Message): void {
     this.#own?.fromElsewhere(sessionId, message);
   }
 
-  /** A node is gone. */
   gone(peer: string): void {
     this.#subscriptions.gone(peer);
   }
@@ -170,7 +160,6 @@ export class ClientsElsewhere implements SubscriptionOwner, StreamOwner {
     return (await this.#left?.takeOver(left, asEventId).catch(() => false)) ?? false;
   }
 
-  /** Takes nothing new of other nodes. */
   close(): void {
     this.copies?.flush();
     this.#subscriptions.close();

@@ -12,16 +12,14 @@ import type { OwnAdvertisement } from '../nodes/own-advertisement.ts';
 import type { Users } from '../nodes/users.ts';
 import type { Side, SideMessages } from './side-messages.ts';
 
-/** What clients of other nodes may wait to hear of, on whichever connection it comes. */
+/** Other nodes' clients may wait for these, on any connection. */
 const FOR_WATCHERS = /^notifications\/(resources\/updated$|tasks)/;
 
 /**
- * Notifications and requests of the servers of this node, for the clients that they concern: what is one session's goes to the
- * node that has that session; the rest to all nodes that use the server here, and where it is more than this connection's
- * affair to those that have it too, because all nodes may share a session at it, whose events come to one node.
+ * Relays what the servers of this node send: to the node of a session, or to all nodes that use the server here, and, if it is
+ * not about this connection only, to those that have it too, because nodes may share a session whose events arrive at one.
  */
 export class RelayedEvents implements UpstreamEvents {
-  /** This node's own gateway. */
   readonly #here: UpstreamEvents;
   readonly #users: Users;
   readonly #messages: SideMessages;
@@ -62,7 +60,7 @@ export class RelayedEvents implements UpstreamEvents {
 
   catalogChanged(server: string, fingerprint: string, lists: readonly ListKind[], key: string | null = null): void {
     this.#here.catalogChanged(server, fingerprint, lists, key);
-    // What the process of one client lists is not in the lists of the server.
+    // Lists of one client's process are not the server's.
     if (key === null) this.#own.catalogChanged(server);
     else this.#own.statusChanged();
   }
@@ -71,7 +69,7 @@ export class RelayedEvents implements UpstreamEvents {
     this.#own.relisted(server);
   }
 
-  /** Clients of other nodes are notified where the lists differ. */
+  /** Other nodes notify where lists differ. */
   listsAnnounced(server: string, key: string, methods: readonly string[]): void {
     this.#here.listsAnnounced?.(server, key, methods);
   }
@@ -86,7 +84,7 @@ export class RelayedEvents implements UpstreamEvents {
     this.#tell(server, null, { kind: 'changed', server, key, change }, null, change === 'missed');
   }
 
-  /** Each node finds that out for itself. */
+  /** Each node detects that itself. */
   nodeSilent(servedThere: (server: string, client: ClientProfile) => boolean): void {
     this.#here.nodeSilent?.(servedThere);
   }

@@ -11,25 +11,19 @@ interface ResumeHeader {
   readonly afterId: string;
 }
 
-/** The streams of this node. */
 export interface StreamOwner {
-  /** False where this node has no such stream. */
+  /** False if this node has no such stream. */
   resumeFor(sessionId: string, afterId: string, open: () => EventSink): Promise<boolean>;
 }
 
-/** A stream may live as long as its session. */
 const LONGEST_MS = 7 * 24 * 3_600_000;
-/** A node that was heard of a moment ago, and cannot be reached, is gone after this time, or will not be. */
+/** A node that is silent and unreachable is gone after this time, or not at all. */
 const GONE_MS = 5_000;
-/** More than this many at once are refused. */
 const MAX_STREAMS = 10_000;
-/** A stream's name: its kind, a digest of its session, the node, a number. */
+/** Kind, digest of the session, node, number. */
 const NODE_IN_NAME = /^([a-z])[0-9a-f]+\.([0-9a-f]{16})/;
 
-/**
- * A stream stays at the node where it began, with its log and whatever still feeds it. A client that comes back for it at
- * another node is connected to it by way of that one.
- */
+/** A stream stays at the node where it began; a client that returns to another node is connected to it. */
 export class ResumedStreams {
   readonly #bus: Bus;
   readonly #nodes: Nodes;
@@ -51,7 +45,7 @@ export class ResumedStreams {
     return named !== undefined && named !== this.#bus.peer;
   }
 
-  /** By way of the node that the event names. `open` is called at most once. Never rejects. */
+  /** Through the node that the event id names. Calls `open` at most once. Never rejects. */
   async resume(sessionId: string, afterId: string, open: () => EventSink): Promise<Resumed> {
     const [, kind, named] = NODE_IN_NAME.exec(afterId) ?? [];
     if (kind === undefined || named === undefined) return 'none';
@@ -63,7 +57,7 @@ export class ResumedStreams {
     return (await this.#gone(named, kind, GONE_MS)) ? 'gone' : 'none';
   }
 
-  /** By way of any node: one that was restarted has another name, and its log still. */
+  /** Through any node: a restarted one has another name and still its log. */
   async resumeAnywhere(sessionId: string, afterId: string, open: () => EventSink): Promise<boolean> {
     for (const { peer } of [...this.#nodes.others()]) {
       if ((await this.#ask(peer, { sessionId, afterId }, open)) === 'served') return true;
@@ -71,17 +65,16 @@ export class ResumedStreams {
     return false;
   }
 
-  /** Takes no new ones. */
   close(): void {
     this.#serving.close();
   }
 
-  /** Whether that node certainly sends nothing more on streams of this kind; waits so long for that. Never rejects. */
+  /** Waits until that node certainly sends nothing more on streams of this kind. Never rejects. */
   #gone(peer: string, kind: string, waitMs: number): Promise<boolean> {
     return this.#ends.over(peer, kind === 'g', waitMs);
   }
 
-  /** Resolves as soon as it is known whether the node has it. */
+  /** Resolves as soon as it is known whether the node has the stream. */
   #ask(peer: string, header: ResumeHeader, open: () => EventSink): Promise<'served' | 'none' | 'unreached'> {
     return new Promise((resolve) => {
       let sink: EventSink | null = null;
@@ -125,17 +118,16 @@ function subject(peer: string): string {
   return `trunkline.resume.${peer}`;
 }
 
-/** What is sent to the node where the client has its stream. The first one opens the stream; an event is the piece. */
+/** The first one opens the stream; the event is the piece. */
 type StreamFrame =
   | { readonly kind: 'open' }
   | { readonly kind: 'event'; readonly id: string | null; readonly droppable: boolean }
   | { readonly kind: 'retry'; readonly ms: number };
 
-/** The connection under a stream of this node whose client is at another one. */
+/** A stream of this node whose client is at another one. */
 class SinkElsewhere implements EventSink {
   onDrain: (() => void) | null = null;
   onClose: (() => void) | null = null;
-  /** Resolves when there is nothing more to be said. */
   readonly over: Promise<void>;
   readonly #serving: BusServing;
   readonly #ended: () => void;
@@ -192,7 +184,7 @@ class SinkElsewhere implements EventSink {
 
 const PAUSE_MS = 100;
 
-/** Whether nodes have ended: they are not heard of any more, and their lease is over. */
+/** A node has ended when it is silent and its lease is over. */
 export class NodeEnds {
   readonly #nodes: Nodes;
   readonly #leases: LazyBucket;
@@ -204,7 +196,7 @@ export class NodeEnds {
     this.#clock = clock;
   }
 
-  /** Waits at most so long for that. `orDraining`: one that is about to leave counts. Never rejects. */
+  /** `orDraining`: a draining node counts. Never rejects. */
   async over(peer: string, orDraining: boolean, waitMs: number): Promise<boolean> {
     const clock = this.#clock;
     const end = clock.now() + waitMs;
@@ -221,7 +213,7 @@ export class NodeEnds {
     try {
       return (await this.#leases.get(leaseKey(peer))) === null;
     } catch {
-      // A store that cannot be read does not say whether the node has ended.
+      // An unreadable store does not show that it ended.
       return false;
     }
   }

@@ -5,36 +5,31 @@ import type { ClusterDeps } from '../cluster-deps.ts';
 import { LazyBucket } from '../lazy-bucket.ts';
 import type { Nodes } from '../nodes/nodes.ts';
 
-/** A resource that a session is subscribed to. */
 export interface SharedSubscription {
   readonly sessionId: string;
   readonly server: string;
   readonly uri: string;
-  /** What its client calls the resource. */
+  /** The client's name of it. */
   readonly exposed: string;
-  /** Whose session that is (`ownerOf`); absent from nodes of an earlier version. */
+  /** `ownerOf` its principal; absent from nodes of an earlier version. */
   readonly of?: string;
 }
 
 /** `later`: the server could not be asked. */
 export type SubscribedAgain = 'agreed' | 'refused' | 'later';
 
-/** The clients of this node and their subscriptions. */
 export interface SubscriptionOwner {
-  /** Whether the session's client holds a stream open here. */
   listening(sessionId: string): boolean;
-  /** Subscribes anew, and tells the client that the resource may be another. Never rejects. */
+  /** Subscribes and reports the resource as changed. Never rejects. */
   again(subscription: SharedSubscription): Promise<SubscribedAgain>;
-  /** Tells the client that the resource may be another. */
   hint(subscription: SharedSubscription): void;
-  /** Another node has the subscription by now, or none has. */
   drop(subscription: SharedSubscription): void;
 }
 
 type Deps = Pick<ClusterDeps, 'bus' | 'state' | 'clock' | 'logger'>;
 
 interface WrittenSubscription extends SharedSubscription {
-  /** The node whose books it is in. */
+  /** The node whose registry has it. */
   readonly peer: string;
 }
 
@@ -44,40 +39,39 @@ interface KnownSubscription {
   readonly telling: number;
 }
 
-/** One in the books of this node. */
+/** In the registry of this node. */
 interface Mine {
   readonly written: WrittenSubscription;
-  /** In which it was written last, as heard in this telling; 0: in none yet. */
+  /** In this listing; 0: none yet. */
   revision: number;
   telling: number;
 }
 
-/** What is being written. What is heard of it meanwhile may be older, or newer. */
+/** What is received during a write may be older or newer. */
 interface Writing {
   readonly key: string;
-  /** The revision in which another node had it by then, or it was deleted; 0: none. */
+  /** Revision in which another node had it, or it was deleted; 0: none. */
   superseded: number;
   telling: number;
 }
 
 const BUCKET = 'trunkline_subscriptions';
-/** No session lives for longer; the node that ends a session deletes its records. */
+/** No session lives longer. */
 const KEPT_MS = 30 * 24 * 3_600_000;
 const MAX_OF_SESSION = 1_000;
 const MAX_IN_ALL = 65_536;
-/** Given up by way of this node, which has never heard of them: so many wait to be looked up. */
+/** Given up here before they were received. */
 const MAX_UNHEARD = 1_000;
 const MAX_BYTES = 32 * 1024;
 const AGAIN_MS = 1_000;
 const MAX_AGAIN_MS = 30_000;
 const LOOK_MS = 50;
-/** A stream that is being opened is open by then, or will not be. */
 const OPENING_MS = 10_000;
 
 /**
- * What sessions are subscribed to, as all nodes know it. Each is in the books of one node. When that is gone, the node where
- * the session's stream is, or where it is opened next, takes it over: it subscribes anew and tells the client once that the
- * resource may have changed, as it is not known what was missed. Of several nodes one wins, by a write on the revision.
+ * The subscriptions of all sessions. Each is in the registry of one node; when that node is gone, the node with the session's
+ * stream, now or next, takes it over: it subscribes and reports the resource as changed, because updates may be lost. Of several
+ * nodes one wins, by a write on the revision.
  */
 export class SharedSubscriptions {
   readonly #deps: Deps;
@@ -87,14 +81,12 @@ export class SharedSubscriptions {
   readonly #bucket: LazyBucket;
   readonly #known = new Map<string, Map<string, KnownSubscription>>();
   #count = 0;
-  /** Of these: how many of each principal are in the books of other nodes. */
+  /** Per principal, in registries of other nodes. */
   readonly #countsElsewhere = new Map<string, number>();
-  /** Those in the books of this node. */
   readonly #mine = new Map<string, Mine>();
-  /** To be written; null: to be deleted. */
+  /** Null deletes. */
   readonly #unwritten = new Map<string, WrittenSubscription | null>();
   readonly #taking = new Set<string>();
-  /** Runs while there is something to write. */
   #running = false;
   #writing: Writing | null = null;
   #telling = 0;
@@ -111,7 +103,6 @@ export class SharedSubscriptions {
     void this.#follow();
   }
 
-  /** A session has subscribed by way of this node. */
   made(subscription: SharedSubscription): void {
     const key = keyOf(subscription);
     const known = this.#known.get(subscription.sessionId);
@@ -123,34 +114,30 @@ export class SharedSubscriptions {
       return;
     }
     this.#mine.set(key, { written, revision: 0, telling: this.#telling });
-    // Its session may end before it is heard of.
+    // Its session may end before it is received.
     this.#know(key, written, known?.get(key)?.revision ?? 0);
     this.#put(key, written);
   }
 
-  /** How many of a principal's are in the books of other nodes, those that are gone too. */
+  /** Nodes that are gone included. */
   countElsewhere(owner: string): number {
     return this.#countsElsewhere.get(owner) ?? 0;
   }
 
-  /** The session has given the resource up by way of this node. */
   givenUp(subscription: Omit<SharedSubscription, 'exposed'>): void {
     const key = keyOf(subscription);
     const heard = this.#mine.delete(key) || this.#isKnown(key) || this.#unwritten.has(key);
     if (heard || this.#unwritten.size < MAX_UNHEARD) this.#put(key, null);
   }
 
-  /**
-   * The session has ended: the node with the subscription deletes the record; any node deletes those of nodes that are
-   * gone.
-   */
+  /** The node with the subscription deletes the record; any node deletes those of nodes that are gone. */
   ended(sessionId: string): void {
     for (const [key, { written }] of this.#known.get(sessionId) ?? []) {
       if (this.#mine.delete(key) || !this.#isThere(written.peer)) this.#put(key, null);
     }
   }
 
-  /** Its client opens a stream here. `moved`: another node had it until now, and may have died with what was missed. */
+  /** `moved`: from a node that may have died with what was missed. */
   async opened(sessionId: string, moved: boolean): Promise<void> {
     const known = this.#known.get(sessionId);
     if (known === undefined || !(await this.#open(sessionId))) return;
@@ -160,7 +147,6 @@ export class SharedSubscriptions {
     }
   }
 
-  /** A node is gone. */
   gone(peer: string): void {
     for (const [sessionId, known] of this.#known) {
       if (!this.#owner.listening(sessionId)) continue;
@@ -192,7 +178,6 @@ export class SharedSubscriptions {
     if (this.#taking.has(key)) return;
     this.#taking.add(key);
     let pauseMs = AGAIN_MS;
-    // While no other node has it, and a client listens here.
     while (!this.#closed && this.#owner.listening(sessionId) && (await this.#tried(key, sessionId)) === 'later') {
       await pause(this.#deps.clock, pauseMs);
       pauseMs = Math.min(pauseMs * 2, MAX_AGAIN_MS);
@@ -204,7 +189,7 @@ export class SharedSubscriptions {
     const known = this.#known.get(sessionId)?.get(key);
     if (known === undefined) return 'over';
     const { peer } = known.written;
-    // Ours already, where the server could not be asked before.
+    // Ours already if the server could not be asked before.
     if (peer !== this.#self) {
       if (this.#nodes.get(peer) !== null) return 'over';
       const written: WrittenSubscription = { ...known.written, peer: this.#self };
@@ -221,7 +206,7 @@ export class SharedSubscriptions {
     if (mine === undefined) return 'over';
     const how = await this.#owner.again(mine);
     if (how === 'later') return 'later';
-    // Given up, or taken by another node, while the server was being asked.
+    // Given up or taken over while the server was asked.
     if (!this.#mine.has(key)) this.#owner.drop(mine);
     else if (how === 'refused') {
       this.givenUp(mine);
@@ -256,7 +241,7 @@ export class SharedSubscriptions {
     this.#running = false;
   }
 
-  /** A removal is a record too, for as long as any other: none is made of what was never there. */
+  /** A deletion leaves a record for as long: none is made of what never existed. */
   async #delete(key: string): Promise<void> {
     if (this.#isKnown(key) || (await this.#bucket.get(key)) !== null) await this.#bucket.delete(key);
   }
@@ -294,7 +279,7 @@ export class SharedSubscriptions {
     if (!this.#mine.has(key)) this.#forget(key);
   }
 
-  /** In this revision another node had it, or it was deleted. What this node has written may be newer. */
+  /** What this node has written may be newer. */
   #superseded(key: string, revision: number): void {
     if (this.#unwritten.has(key)) return;
     if (this.#writing?.key === key) {
@@ -307,7 +292,7 @@ export class SharedSubscriptions {
     this.#owner.drop(mine.written);
   }
 
-  /** False for what is older than what is known. */
+  /** False if it is older than what is known. */
   #know(key: string, written: WrittenSubscription, revision: number): boolean {
     const { sessionId } = written;
     let known = this.#known.get(sessionId);
@@ -344,7 +329,7 @@ export class SharedSubscriptions {
     else this.#countsElsewhere.delete(of);
   }
 
-  /** What was not listed is not there any more; where the store has lost what is this node's, it is written again. */
+  /** What was not listed is gone; what the store has lost of this node's is written again. */
   #allRead(): void {
     for (const known of [...this.#known.values()]) {
       for (const [key, { telling }] of [...known]) {
@@ -357,7 +342,7 @@ export class SharedSubscriptions {
   }
 }
 
-/** Tells principals apart, and is short. */
+/** Short. */
 export function ownerOf(principal: string): string {
   return hash('sha256', principal).slice(0, 16);
 }

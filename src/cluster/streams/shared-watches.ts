@@ -10,21 +10,19 @@ import { LruMap } from '../lru-map.ts';
 import type { KnownServers } from '../nodes/known-servers.ts';
 import { type Watchers, Withdrawals } from './withdrawals.ts';
 
-/** Resources of which it is known who watches them; others are given up by the first unsubscription. */
+/** Beyond it, the first unsubscription ends a subscription. */
 const MAX_RESOURCES = 65_536;
 const SUBSCRIBE = 'resources/subscribe';
 const UNSUBSCRIBE = 'resources/unsubscribe';
 const SEPARATOR = '\0';
 
-/** Whether this asks for something that the others on the connection have a part in. */
 export function concernsAll({ method }: Message): boolean {
   return method === SUBSCRIBE || method === UNSUBSCRIBE;
 }
 
 /**
- * Each node subscribes once to what its clients watch. Where the connection to the server is one for all nodes, or its session
- * is, it is given up when the last of them gives it up. Who watches by way of this node is known here alone. A node that was
- * taken for gone was not asked: what it watches, it subscribes to anew.
+ * Ends a resource subscription of a connection or session that nodes share when the last node gives it up. Each node knows its
+ * own watchers only. A node that was considered gone was not asked: it subscribes again.
  */
 export class SharedWatches implements Watchers {
   readonly #events: Pick<UpstreamEvents, 'connectionChanged'>;
@@ -42,7 +40,7 @@ export class SharedWatches implements Watchers {
     this.#withdrawals = new Withdrawals(deps.bus, deps.clock, this);
   }
 
-  /** `key`: of the connection; `node`: for whose clients. */
+  /** `key`: of the connection; `node`: whose clients. */
   async run(
     server: string,
     key: string | null,
@@ -61,7 +59,7 @@ export class SharedWatches implements Watchers {
     }
     const nodes = this.#nodes.get(resource) ?? new Set<string>();
     const again = nodes.has(node);
-    // Before it is passed on, so that no unsubscription meanwhile takes it away.
+    // First, so that no concurrent unsubscription ends it.
     nodes.add(node);
     this.#nodes.set(resource, nodes);
     await this.#withdrawals.over(resource);
@@ -70,7 +68,6 @@ export class SharedWatches implements Watchers {
     return outcome;
   }
 
-  /** The node is gone, and its clients with it. */
   forgetPeer(peer: string): void {
     this.#withdrawals.forgetPeer(peer);
     for (const [resource, nodes] of [...this.#nodes.entries()]) {
@@ -78,12 +75,12 @@ export class SharedWatches implements Watchers {
     }
   }
 
-  /** This node is back. Of sessions that others may use: what they gave up while it was away it may have watched. */
+  /** This node is back: others may have ended subscriptions that it uses. */
   renew(): void {
     const connections = new Map<string, readonly [server: string, key: string]>();
     for (const [resource] of this.#nodes.entries()) {
       const [server, key] = resource.split(SEPARATOR) as [string, string];
-      // Who the others are this node may not know yet.
+      // The other nodes may still be unknown.
       if (this.#known.routingTable.places.get(server)?.process === false)
         connections.set(`${server}${SEPARATOR}${key}`, [server, key]);
     }
@@ -94,24 +91,24 @@ export class SharedWatches implements Watchers {
     this.#withdrawals.close();
   }
 
-  /** null: another client watches it. */
+  /** Null: another client watches it. */
   async #giveUp(server: string, resource: string, node: string, pass: () => Promise<Outcome>): Promise<Outcome | null> {
     const others = (): readonly string[] => this.#others(server);
     if (!this.leave(resource, node)) {
       return this.#withdrawals.run(resource, node, others, () => this.#nodes.get(resource) !== undefined, pass);
     }
-    // It may have been watched by way of them too.
+    // They may watch it too.
     this.#withdrawals.tell(resource, node, others());
     return null;
   }
 
-  /** The other nodes that may use the same session of the server's; none where each has a process of its own. */
+  /** None if each has its own process. */
   #others(server: string): readonly string[] {
     const place = this.#known.routingTable.places.get(server);
     return place === undefined || place.process ? [] : place.otherInstances.map(({ node }) => node.peer);
   }
 
-  /** The clients of that node do not watch it any more. Whether others do, by way of this node. */
+  /** Returns whether others watch it through this node. */
   leave(resource: string, node: string): boolean {
     const nodes = this.#nodes.get(resource);
     if (nodes === undefined) return false;

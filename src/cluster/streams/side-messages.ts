@@ -16,7 +16,7 @@ import {
   unpackFrame,
 } from '../frames/frame.ts';
 
-/** What nodes tell each other beside calls. The message, where there is one, is the piece. */
+/** What nodes send each other outside calls. The message, if any, is the piece. */
 export type Side =
   | { readonly kind: 'notify'; readonly server: string; readonly client: ClientText; readonly message: MessageHead }
   | { readonly kind: 'release'; readonly sessionId: string }
@@ -50,31 +50,27 @@ interface ClientAskHeader extends AskHeader {
   readonly server: string | null;
 }
 
-/** What other nodes tell this one that neither its servers nor its gateway take. */
 export interface SideReceiver {
-  /** A client's session at another node has ended. */
   released(sessionId: string): void;
-  /** What a client sent to another node, for something that may be in hand here. */
+  /** For a call or input request that may be here. */
   clientMessage(sessionId: string, message: Message): void;
   drainAsked(): void;
 }
 
-/** The streams of clients that are open at this node. */
 export interface OpenStreams {
-  /** A client has opened a stream of this session at that node. */
   openedAt(sessionId: string, peer: string): void;
   deliverHere(sessionId: string, message: Message, server?: string): void;
   askHere(sessionId: string, message: Message, server?: string): Promise<Message>;
 }
 
-/** A person may think about a question for so long, and a bit. */
+/** A user may think this long. */
 const ASK_MS = 15 * 60_000 + 5_000;
 const RESTART_MS = 2 * 60_000;
 const LARGE_MS = 30_000;
-/** Until the node has heard of it; how long it drains is its own affair. */
+/** Until the node has received it. */
 const DRAIN_ASKED_MS = 30_000;
 
-/** Messages between nodes that belong to no call in flight. In order between two nodes, save for very large ones. */
+/** Messages between nodes that belong to no call; in order between two nodes, except very large ones. */
 export class SideMessages {
   readonly #deps: Pick<ClusterDeps, 'bus' | 'logger' | 'local' | 'events'>;
   #registrations: readonly { close(): void }[] = [];
@@ -83,7 +79,6 @@ export class SideMessages {
     this.#deps = deps;
   }
 
-  /** Takes what other nodes send from now on. */
   receive(streams: OpenStreams, receiver: SideReceiver): void {
     const { bus, events } = this.#deps;
     const { peer } = bus;
@@ -137,13 +132,13 @@ export class SideMessages {
     }
   }
 
-  /** A server's own question to a client of that node. Rejects with GatewayError. */
+  /** Rejects with GatewayError. */
   ask(peer: string, server: string, sessionId: string | null, message: Message, key: string): Promise<Message> {
     const header: AskedHeader = { server, sessionId, key, message: headOf(message) };
     return this.#answered(peer, 'asked', header, message);
   }
 
-  /** A question for a client that listens at that node. Rejects with GatewayError. */
+  /** For a client that listens there. Rejects with GatewayError. */
   askClient(peer: string, sessionId: string, message: Message, server: string | null): Promise<Message> {
     const header: ClientAskHeader = { sessionId, server, message: headOf(message) };
     return this.#answered(peer, 'ask-client', header, message);
@@ -167,7 +162,7 @@ export class SideMessages {
     return messageOf(reply.message, pieces[0]!);
   }
 
-  /** What the node answers. Rejects with GatewayError. */
+  /** Rejects with GatewayError. */
   async #done(peer: string, subject: string, frame: Payload, deadlineMs: number): Promise<Buffer> {
     const outcome = await this.#deps.bus.call(`trunkline.${subject}.${peer}`, frame, { to: peer, deadlineMs }).outcome;
     if (outcome.kind === 'failure') throw outcome.error;

@@ -5,29 +5,20 @@ import { LruMap } from '../lru-map.ts';
 import type { Nodes } from '../nodes/nodes.ts';
 import type { OpenStreams, Side, SideMessages } from './side-messages.ts';
 
-/** The clients of this node, and whether one of them listens here. */
 interface OwnStreams extends ClientStreams {
   listening(sessionId: string): boolean;
-  /** The sessions of all who do. */
   listeners(): Iterable<string>;
 }
 
-/** Sessions whose streams are remembered to be at another node. */
 const MAX_SESSIONS = 65_536;
-/** In one message. */
 const MAX_PER_MESSAGE = 1_000;
 
-/**
- * The streams of clients, wherever they hold them open: what is for a session goes to the node that has its stream, and
- * waits at the one that had it last.
- */
+/** Sends what is for a session to the node with its stream; without one it waits at the node that had it last. */
 export class SpreadStreams implements ClientStreams, OpenStreams {
   readonly #messages: SideMessages;
   readonly #nodes: Nodes;
   readonly #at = new LruMap<string>(MAX_SESSIONS);
-  /** Those whose node is gone. */
   readonly #lost = new LruMap<true>(MAX_SESSIONS);
-  /** The nodes that know which streams are open here. */
   readonly #informed = new Set<string>();
   #own: OwnStreams | null = null;
 
@@ -36,12 +27,12 @@ export class SpreadStreams implements ClientStreams, OpenStreams {
     this.#nodes = nodes;
   }
 
-  /** The clients of this node, which need their core, and so us, to be made. */
+  /** They need this object to be constructed. */
   attach(own: OwnStreams): void {
     this.#own = own;
   }
 
-  /** A client opens a stream of its session here. Whether another node had it until now, as far as is known. */
+  /** Returns whether another node had it, as far as known. */
   opened(sessionId: string): boolean {
     const moved = this.#at.peek(sessionId) !== undefined || this.#lost.peek(sessionId) !== undefined;
     this.#at.delete(sessionId);
@@ -51,7 +42,6 @@ export class SpreadStreams implements ClientStreams, OpenStreams {
     return moved;
   }
 
-  /** Nodes have come or gone: who has come hears which streams are open here. */
   met(): void {
     const there = new Set([...this.#nodes.others()].map(({ peer }) => peer));
     for (const peer of this.#informed) if (!there.has(peer)) this.#informed.delete(peer);
@@ -62,7 +52,7 @@ export class SpreadStreams implements ClientStreams, OpenStreams {
     }
   }
 
-  /** What was said in an outage was not heard. */
+  /** Messages during an outage were lost. */
   tellAgain(): void {
     this.#informed.clear();
     this.met();

@@ -10,38 +10,36 @@ import type {
 } from '../../model/stream-copies.ts';
 import { packFrame, unpackFrame } from '../frames/frame.ts';
 
-/** What is said within this time is written down together; a node that dies takes that much with it. */
+/** Events within this time are one entry; a dying node loses that much. */
 const BATCH_MS = 10;
-/** A larger event is left out, and said to be. */
+/** A larger event is left out and marked. */
 const MAX_EVENT_BYTES = 512 * 1024;
-/** More than this is written at once. */
 const MAX_BATCH_BYTES = 256 * 1024;
 const MAX_WAITING_BYTES = 4 * 1024 * 1024;
 const MAX_EVENTS = 512;
-/** For everything in an entry that is no event. */
+/** For the rest of an entry. */
 const ROOM_BYTES = 64 * 1024;
 
-/** One event in an entry. Its message is the next piece, where it was not left out. */
+/** The message is the next piece, unless it was left out. */
 interface CopiedEvent {
-  /** The number in its id, and that of the one before on the same stream (0: not known). */
+  /** Number in its id, and that of the event before on the stream (0: unknown). */
   readonly seq: number;
   readonly prev: number;
-  /** Not there because of its size. */
+  /** Too large. */
   readonly left?: true;
   readonly answers?: OwedAnswer;
 }
 
-/** Each entry says everything about its stream, so that it does not matter which of them fell out. */
+/** Each entry describes its stream completely, so that any may be lost. */
 interface CopiedEvents {
   readonly kind: 'events';
   readonly sessionId: string;
   readonly principal: string;
-  /** What is still to be answered after these events. */
   readonly owed: readonly OwedAnswer[];
   readonly events: readonly CopiedEvent[];
 }
 
-/** Another node goes on with the stream, after this event of one of its own. Nothing behind this counts. */
+/** Another node continues the stream after this event; later entries do not count. */
 interface CopyEnds {
   readonly kind: 'next';
   readonly sessionId: string;
@@ -50,8 +48,8 @@ interface CopyEnds {
 }
 
 /**
- * Writes down what is said on the streams of this node's clients, for the other nodes to read when it is gone. Nothing is
- * waited for: what the log does not take is missing there, and found missing by the numbers.
+ * Copies the streams of this node's clients to the log, for other nodes when it is gone. Nothing waits: gaps are found by the
+ * numbers.
  */
 export class CopiesOfStreams implements StreamCopies {
   readonly #log: SharedLog;
@@ -69,7 +67,6 @@ export class CopiesOfStreams implements StreamCopies {
     return new Copy(this, stream);
   }
 
-  /** The longest message that is kept. */
   get most(): number {
     return Math.min(MAX_EVENT_BYTES, this.#log.maxEntryBytes - ROOM_BYTES);
   }
@@ -88,7 +85,6 @@ export class CopiesOfStreams implements StreamCopies {
     }
   }
 
-  /** Everything that waits. */
   flush(): void {
     for (const copy of this.#waiting) this.#write(copy);
   }
@@ -126,7 +122,6 @@ class Copy implements StreamCopy {
     const most = this.#copies.most;
     const left = message.length > most;
     const bytes = left ? 0 : message.length;
-    // Together they might be more than one entry takes.
     if (this.bytes > 0 && this.bytes + bytes > most) this.#copies.flush();
     this.#events.push({
       seq,
@@ -134,7 +129,7 @@ class Copy implements StreamCopy {
       ...(left ? { left } : {}),
       ...(answers === null ? {} : { answers }),
     });
-    // Memory that is lent goes back when the client has the message.
+    // Pooled memory is reused when the client has the message.
     if (!left) this.#messages.push(Buffer.from(message));
     this.#prev = seq;
     this.bytes += bytes;
@@ -145,7 +140,6 @@ class Copy implements StreamCopy {
     this.#copies.wait(this, 0);
   }
 
-  /** What is to be written down. */
   take(): Buffer[] {
     const { sessionId, principal, owed } = this.#stream;
     const header: CopiedEvents = { kind: 'events', sessionId, principal, owed: owed(), events: this.#events };
@@ -157,12 +151,11 @@ class Copy implements StreamCopy {
   }
 }
 
-/** The number in an event's id, by which the events of a stream are in order. */
 export function numberOf(eventId: string): number {
   return Number.parseInt(eventId.slice(eventId.lastIndexOf('~') + 1), 36);
 }
 
-/** As we write them, and nothing else: they become the names of logs. */
+/** Strict, because they become names of logs. */
 const EVENT_ID = /^([gp][0-9a-f]{8}\.[0-9a-f]{16}[0-9a-z]{1,12})~[0-9a-z]{1,12}$/;
 
 interface Read {
@@ -171,7 +164,6 @@ interface Read {
   readonly next: string | null;
 }
 
-/** Reads what nodes that are gone have written down of their streams. */
 export class LeftStreams {
   readonly #log: SharedLog;
 
@@ -179,7 +171,7 @@ export class LeftStreams {
     this.#log = log;
   }
 
-  /** What followed this event, for the client of the stream; null where nothing is known. Never rejects. */
+  /** Null if nothing is known. Never rejects. */
   async after(sessionId: string, principal: string, eventId: string): Promise<LeftStream | null> {
     const name = EVENT_ID.exec(eventId)?.[1];
     if (name === undefined) return null;
@@ -192,10 +184,7 @@ export class LeftStreams {
     }
   }
 
-  /**
-   * Readers see from now on that it goes on after this event; false where another node has written meanwhile.
-   * Rejects with GatewayError.
-   */
+  /** False if another node has written meanwhile. Rejects with GatewayError. */
   async takeOver({ name, sessionId, principal, next, position }: LeftStream, eventId: string): Promise<boolean> {
     if (next !== null) return false;
     const end: CopyEnds = { kind: 'next', sessionId, principal, eventId };
@@ -219,7 +208,7 @@ function read(
   const asked = new Map<string, OwedAnswer>();
   for (const entry of entries) {
     const { header, pieces } = unpackFrame<CopiedEvents | CopyEnds>(entry);
-    // Another session or principal learns nothing of it.
+    // Another session or principal learns nothing.
     if (header.sessionId !== sessionId || header.principal !== principal) return null;
     if (header.kind === 'next') return { events, owed, next: header.eventId };
     if (header.kind !== 'events') continue;
@@ -241,7 +230,7 @@ function read(
   }
   if (!known) return null;
   for (const { id } of owed) answered.add(id);
-  // What is not owed any more, and not there, was answered in the gap.
+  // Was answered in the gap.
   for (const answers of asked.values()) {
     if (gap && !answered.has(answers.id)) events.push({ eventId: null, message: null, answers });
   }

@@ -3,27 +3,26 @@ import type { Clock } from '../../model/clock.ts';
 import type { Outcome } from '../../model/outcome.ts';
 import { packFrame, unpackFrame } from '../frames/frame.ts';
 
-/** Who has not said by then whether it watches the resource counts as if it did. */
+/** A node that does not answer counts as watching. */
 const ASK_MS = 1_000;
-/** A subscription waits no longer for a withdrawal of which it hears neither that it goes on nor its end. */
+/** A subscription waits at most this long for a withdrawal that neither continues nor ends. */
 const HOLD_MS = 5_000;
-/** A server may take as long to answer as it may for every call; the others hear so often that it has not yet. */
+/** A server's answer may take long; the other nodes are notified this often that it is still open. */
 const RENEW_MS = 1_000;
-/** At once; a node that is asked for more says that it watches the resource. */
+/** Beyond it the node answers that it watches the resource. */
 const MAX_HELD = 10_000;
 const UNDER_WAY = 'trunkline.withdrawing';
 const OVER = 'trunkline.withdrawn';
 
-/** Who watches what, as far as this node knows. */
 export interface Watchers {
-  /** That node does not watch the resource any more. Whether any other does. */
+  /** Returns whether any other watches it. */
   leave(resource: string, node: string): boolean;
 }
 
 interface Left {
   readonly resource: string;
   readonly node: string;
-  /** null: nothing is withdrawn, whatever is answered. */
+  /** Null: nothing is withdrawn, whatever the answer. */
   readonly id: string | null;
 }
 
@@ -43,10 +42,9 @@ interface HeldResource {
 }
 
 /**
- * What several nodes may watch in one session of a server's is given up there when none of them watches it. The node that
- * gives it up asks the others. One that does not watch it says so, and subscribes no client to it until that is over: a
- * subscription that came to the server between answer and withdrawal would be withdrawn. One that cannot be asked may watch
- * it, while it is there.
+ * Withdraws a subscription of a session that several nodes share when none watches it. The node asks the others; one that does
+ * not watch answers so and subscribes no client until the withdrawal is over, because a subscription in between would be
+ * withdrawn. One that does not answer counts as watching while it is there.
  */
 export class Withdrawals {
   readonly #bus: Bus;
@@ -75,12 +73,11 @@ export class Withdrawals {
     ];
   }
 
-  /** Tells the other nodes that this one does not watch the resource any more. */
   tell(resource: string, node: string, others: readonly string[]): void {
     for (const peer of others) void this.#ask(peer, { resource, node, id: null });
   }
 
-  /** The outcome of `pass`; null, and no call of it, where a node still watches the resource. `others`: as of now. */
+  /** Null without calling `pass` if a node still watches. `others`: at this moment. */
   async run(
     resource: string,
     node: string,
@@ -105,12 +102,10 @@ export class Withdrawals {
     }
   }
 
-  /** Resolves when no node withdraws the resource. */
   async over(resource: string): Promise<void> {
     for (let held = this.#held.get(resource); held !== undefined; held = this.#held.get(resource)) await held.over;
   }
 
-  /** The node is gone: what it was withdrawing is withdrawn, or will not be. */
   forgetPeer(peer: string): void {
     for (const id of [...this.#resources.keys()]) if (id.startsWith(`${peer}.`)) this.#release(id);
   }
@@ -120,14 +115,13 @@ export class Withdrawals {
     for (const id of [...this.#resources.keys()]) this.#release(id);
   }
 
-  /** Whether the node says that it watches the resource; null where it does not say. */
+  /** Null if it does not answer. */
   async #ask(peer: string, left: Left): Promise<boolean | null> {
     const { outcome } = this.#bus.call(subject(peer), packFrame(left), { to: peer, deadlineMs: ASK_MS });
     const ended = await outcome;
     return ended.kind === 'failure' ? null : unpackFrame<WatchState>(ended.payload).header.watched;
   }
 
-  /** Here and at those that were asked, until it is stopped. */
   #keepHeld(id: string, asked: readonly string[]): () => void {
     let disarm: () => void;
     const next = (): void => {
@@ -148,7 +142,7 @@ export class Withdrawals {
     known.disarm = this.#clock.after(HOLD_MS, () => this.#release(id));
   }
 
-  /** False when there are too many. */
+  /** False if there are too many. */
   #hold(resource: string, id: string): boolean {
     if (this.#resources.size >= MAX_HELD) return false;
     this.#resources.set(id, { resource, disarm: this.#clock.after(HOLD_MS, () => this.#release(id)) });

@@ -29,30 +29,27 @@ import { SessionStreams } from './session-streams.ts';
 import { listenAlone, type UsedSession, UsedSessions } from './used-sessions.ts';
 
 const SESSIONS = 'trunkline_server_sessions';
-/** Older ones are not in use: those that are in use are written once a day. */
+/** Used ones are written once a day. */
 const KEPT_MS = 8 * 24 * 3_600_000;
-/** What a server says of itself is in each of them. */
+/** Contains the server's handshake result. */
 const MAX_RECORD_BYTES = 512 * 1024;
-/** While another node opens it. */
 const LOOK_MS = 50;
 const MAX_LOOK_MS = 250;
-/** Two who write at once go on trying. */
+/** For concurrent writers. */
 const ATTEMPTS = 8;
 const AGAIN_MS = 1_000;
-/** A store that is there and has left a question without an answer may be about to have another leader. */
+/** A store that is there without answering may be electing a leader. */
 const SLOW_MS = 3_000;
 const MAX_TELLS = 30;
 
 type Deps = Pick<ClusterDeps, 'bus' | 'state' | 'clock' | 'logger' | 'sealing'>;
 
 /**
- * The sessions of HTTP servers, as all nodes have them. Each is a record: opened by the node that first wrote that it does,
- * used by every node that reads it, replaced on top of the generation that its server disowned, and ended by the node that
- * deletes it. While the store is away a node goes on with what it knows, and opens for itself what it does not. One that is
- * there and does not answer is given a while before: two nodes with a session each are two answers to one client.
+ * The sessions of HTTP servers, shared by all nodes. Each is a record: opened by the node that first wrote so, replaced on the
+ * generation that its server rejected, ended by the node that deletes it. Without the store a node uses what it knows and opens
+ * its own sessions; if the store does not answer, it waits a moment first.
  */
 export class ClusterUpstreamSessions implements SharedUpstreamSessions {
-  /** Which node listens to each. */
   readonly streams: SessionStreams;
   readonly #deps: Deps;
   readonly #claims: Claims;
@@ -60,11 +57,9 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
   readonly #bucket: LazyBucket;
   readonly #used: UsedSessions;
   readonly #resealing: Resealing | null;
-  /** Which of them are being opened here, by a record that says so. */
   readonly #turns = new Set<string>();
-  /** How members leave whose sessions no other node can use. */
+  /** How members leave whose sessions are this node's alone. */
   readonly #listening = new Map<SessionMember, () => void>();
-  /** The store was waited for, and did not answer; so far it has not since. */
   #openFailures = false;
   #closed = false;
 
@@ -161,13 +156,13 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     } catch (error) {
       this.#deps.logger.debug('server_session_not_ended', { server: place.server, error: String(error) });
     }
-    // One that no other node has heard of is this node's alone.
+    // Unpublished: this node's alone.
     if (own === null || own.published || (generation !== null && own.generation !== generation)) return null;
     this.#used.forget(key);
     return own.record;
   }
 
-  /** The store was away, and may have begun anew: what is in use here is to be there. */
+  /** The store may have lost what is in use here. */
   reconnected(): void {
     this.#used.look();
   }
@@ -183,7 +178,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     return this.#deps.bus.status.state === 'connected';
   }
 
-  /** null: another node is opening it. Rejects with GatewayError where the store does not answer. */
+  /** Null: another node is opening it. Rejects with GatewayError. */
   async #tryToEnter(
     place: SessionPlace,
     key: string,
@@ -198,7 +193,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     return free ? ((await this.#begin(place, key, held, found, gone)) ?? 'again') : null;
   }
 
-  /** Whether it is worth the wait: this node does not know the session, and the store may answer in a moment. */
+  /** This node does not know the session, and the store may answer in a moment. */
   #mayAnswer(key: string, gone: string | null, failedAt: number): boolean {
     const own = this.#used.get(key);
     if (!this.#connected || this.#openFailures || (own !== null && own.generation !== gone)) return false;
@@ -211,7 +206,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     return this.#bucket.get(key);
   }
 
-  /** The session in the record, which is kept for as long again from now on; null where there is none to be had. */
+  /** Extends the record; null if there is none. */
   async #open(
     key: string,
     held: WrittenSession,
@@ -228,7 +223,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     return { kind: 'open', record: shared, generation };
   }
 
-  /** Leave to open it, by a write on what was read; null when another node was faster. */
+  /** By a write on what was read; null if another node was faster. */
   async #begin(
     place: SessionPlace,
     key: string,
@@ -274,7 +269,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     return generation;
   }
 
-  /** The store would never take it. Every node opens a session of its own then. */
+  /** The store would never accept it: every node opens its own. */
   #keepToItself(
     { server }: SessionPlace,
     key: string,
@@ -289,11 +284,11 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     return generation;
   }
 
-  /** Lets another node open the session. Tried until it is done: others wait for this node as long as it lives. */
+  /** Retried until done: others wait for this node while it lives. */
   async #free(key: string, replaces: boolean, revision: number): Promise<void> {
     this.#turns.delete(key);
     try {
-      // The node that opens the next session reports that this one was lost.
+      // The node that opens the next session reports the loss.
       const free: WrittenSession = { by: '', since: null, replaces: true, sealed: '' };
       if (replaces) await this.#bucket.update(key, writtenText(free), revision);
       else await this.#bucket.delete(key, revision);
@@ -302,13 +297,12 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     }
   }
 
-  /** A write may have arrived without an answer: other nodes must not wait for what this node does not do. */
+  /** A write may have arrived without an answer: others must not wait for it. */
   async #settle(key: string): Promise<void> {
     try {
       const found = await this.#get(key);
       const held = found === null ? null : readWritten(found);
       if (found === null || held?.by !== this.#deps.bus.peer || this.#turns.has(key)) return;
-      // One that was opened meanwhile is written by those who look after what is used.
       if (this.#used.get(key) === null) await this.#free(key, held.replaces, found.revision);
     } catch {
       this.#settleLater(key);
@@ -319,7 +313,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     if (!this.#closed) this.#deps.clock.after(AGAIN_MS, () => void this.#settle(key));
   }
 
-  /** Without the store: what this node knows, or one of its own, which is published later. */
+  /** Without the store: the known session, or one of this node's own, published later. */
   #alone(place: SessionPlace, key: string, gone: string | null): OpenedSession | SessionLock {
     const own = this.#used.get(key);
     if (own !== null && own.generation !== gone) return this.#goOn(own);
@@ -337,10 +331,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     };
   }
 
-  /**
-   * Of one that this node opened for itself while the store did not answer. What the store does not take soon is published
-   * later.
-   */
+  /** Publishes a session opened without the store. */
   #tellSoon(key: string, times: number): void {
     this.#deps.clock.after(AGAIN_MS, () => {
       if (this.#closed || !this.#connected || this.#used.get(key)?.published !== false) return;
@@ -349,7 +340,6 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     });
   }
 
-  /** With what this node alone can say of it. */
   #goOn({ record, generation }: UsedSession): OpenedSession {
     return { kind: 'open', record, generation };
   }

@@ -4,21 +4,20 @@ import type { UpstreamSessionRecord } from '../../model/ports.ts';
 import type { Sealing } from '../../model/sealing.ts';
 import type { SessionPlace } from '../../model/shared-upstream-sessions.ts';
 
-/** What is written of an upstream session. */
 export interface WrittenSession {
-  /** The node that is opening it; empty when it is open. */
+  /** Empty when it is open. */
   readonly by: string;
-  /** Revision in which it began to be opened; null: this very one. */
+  /** Null: the record's own revision. */
   readonly since: number | null;
-  /** It takes the place of one that is lost. */
+  /** It replaces a lost one. */
   readonly replaces: boolean;
-  /** How many blocks of request ids nodes of earlier versions took, which read no record without it; 1 where absent. */
+  /** For nodes of earlier versions, which read no record without it; 1 if absent. */
   readonly blocks?: number;
-  /** The record, sealed; empty while there is none. */
+  /** Empty while there is none. */
   readonly sealed: string;
 }
 
-/** Under which key it is written. Another definition of the server is another key: its sessions are not these. */
+/** Another definition of the server has other sessions. */
 export function sessionKeyOf({ server, identity, key }: SessionPlace): string {
   const digest = createHash('sha256').update(`${server}\n${identity}\n${key}`).digest('hex').slice(0, 40);
   return `session.${digest}`;
@@ -28,7 +27,7 @@ export function writtenText(written: WrittenSession): Buffer {
   return Buffer.from(JSON.stringify({ blocks: 1, ...written }));
 }
 
-/** null for what cannot be read: it is as good as not there. */
+/** Null if unreadable: as good as missing. */
 export function readWritten({ value }: StateRecord): WrittenSession | null {
   try {
     const { by, since, replaces, blocks = 1, sealed } = JSON.parse(value.toString()) as WrittenSession;
@@ -43,7 +42,7 @@ export function sealRecord(sealing: Sealing, key: string, record: UpstreamSessio
   return sealing.seal(contextOf(key), JSON.stringify(record));
 }
 
-/** The same session of the same generation, where it was sealed with a key that will go; else null. */
+/** Null if the key in force sealed it. */
 export function resealed(sealing: Sealing, found: StateRecord): Buffer | null {
   const written = readWritten(found);
   if (written === null || sealing.outdated?.(contextOf(found.key), written.sealed) !== true) return null;

@@ -8,30 +8,28 @@ import type { Claim } from '../ownership/own-claims.ts';
 
 const SUBJECT = 'trunkline.unheard';
 const PREFIX = 'stream ';
-/** The lease of a node that is gone is over after five of them. */
+/** Five of them outlast the lease of a dead node. */
 const LOOK_MS = 500;
-/** A node that missed the message that a stream has no listener finds out by itself. */
+/** In case it missed that a stream has no listener. */
 const LEVEL_MS = 60_000;
-/** In one message. */
 const MAX_PER_MESSAGE = 100;
-/** Servers choose the ids of their events: longer ones are not published, and the next listener begins anew. */
+/** Longer ones are not published; the next listener begins anew. */
 const MAX_AFTER = 512;
 
 type Deps = Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>;
 
-/** A session of a server's that this node has a connection for, and who listens to it. */
 interface StreamMember {
   readonly server: string;
   readonly key: string;
   readonly member: SessionMember;
   listening: boolean;
-  /** It listens since it opened the session, and this node has not the claim to it yet. */
+  /** Listens since it opened the session, without the claim yet. */
   early: boolean;
-  /** The node that listens; null while that is not known. */
+  /** Null while unknown. */
   owner: string | null;
-  /** The last event that was heard here, while no other node has listened since. */
+  /** Last event received here, while no other node has listened since. */
   after: string | null;
-  /** A node has listened before: what was sent since then may be lost. */
+  /** A node listened before: events since may be lost. */
   gap: boolean;
   trying: boolean;
   disarm: (() => void) | null;
@@ -42,8 +40,8 @@ interface Unheard {
 }
 
 /**
- * Of the nodes that use a session of a server's one listens to the server's own stream: the one that has the claim. When
- * it leaves it tells the others how far it has heard; when it dies its claim goes with its lease.
+ * One node listens to a shared session's own stream: the owner of its claim. When it leaves it announces the last event received;
+ * when it dies its claim ends with its lease.
  */
 export class SessionStreams {
   readonly #deps: Deps;
@@ -87,7 +85,6 @@ export class SessionStreams {
     void this.#try(entry);
   }
 
-  /** Not any more. */
   leave(key: string, member: SessionMember): void {
     const entry = this.#entries.get(key);
     if (entry?.member !== member) return;
@@ -96,14 +93,14 @@ export class SessionStreams {
     if (!entry.listening && !entry.trying) return;
     const after = entry.listening ? entry.member.silence() : null;
     entry.listening = false;
-    // In the next turn a connection of this node may have taken its place.
+    // A connection of this node may take its place at once.
     queueMicrotask(() => {
       if (this.#closed || this.#entries.has(key)) return;
       void this.#release(entry).then(() => this.#tell([{ key, after }]));
     });
   }
 
-  /** Another node has it by now, or may have. False where the claim is of another kind. */
+  /** False if the claim is of another kind. */
   lost({ key }: Claim): boolean {
     if (!key.startsWith(PREFIX)) return false;
     const entry = this.#entries.get(key.slice(PREFIX.length));
@@ -111,22 +108,18 @@ export class SessionStreams {
     return true;
   }
 
-  /** The lease is over, by our own clock. */
   fenced(): void {
     for (const entry of this.#entries.values()) this.#silence(entry, false);
   }
 
-  /** The lease is about to count again; what it covers was looked after. */
   regained(): void {
     this.#deps.clock.after(0, () => this.#tryAll());
   }
 
-  /** A node is gone: what it listened to is listened to here once its lease is over. */
   gone(peer: string): void {
     for (const entry of this.#entries.values()) if (entry.owner === peer) void this.#try(entry);
   }
 
-  /** This node is about to leave: others are to listen. */
   drain(): void {
     const left: { key: string; after: string | null }[] = [];
     const released: Promise<void>[] = [];
@@ -157,7 +150,7 @@ export class SessionStreams {
       const owner = await this.#claims.claim(entry.server, PREFIX + entry.key);
       if (owner.kind === 'theirs') {
         entry.owner = owner.peer;
-        // The present listener hears what follows on that.
+        // The present listener receives what follows.
         entry.after = null;
         entry.gap = true;
         entry.early = false;
@@ -172,7 +165,7 @@ export class SessionStreams {
         entry.early = false;
         entry.after = null;
       } else {
-        // This node has begun to leave meanwhile.
+        // This node has begun to leave.
         await this.#release(entry);
         this.#tell([{ key: entry.key, after: entry.after }]);
       }
@@ -194,7 +187,6 @@ export class SessionStreams {
     if (taken) void this.#try(entry);
   }
 
-  /** No node listens to these any more. */
   #unheard({ streams }: Unheard, from: string): void {
     for (const { key, after } of streams) {
       const entry = this.#entries.get(key);
@@ -227,7 +219,7 @@ export class SessionStreams {
     return !this.#closed && this.#entries.get(entry.key) === entry;
   }
 
-  /** The claim is forgotten: a member that joins anew claims it anew. */
+  /** A member that joins again claims it again. */
   #release({ server, key }: StreamMember): Promise<void> {
     return this.#claims.release(server, PREFIX + key, true);
   }

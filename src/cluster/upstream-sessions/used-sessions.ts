@@ -4,22 +4,20 @@ import type { ClusterDeps } from '../cluster-deps.ts';
 import { fencingToken, type LazyBucket } from '../lazy-bucket.ts';
 import { openRecord, readWritten, sealRecord, type WrittenSession, writtenText } from './session-record.ts';
 
-/** What is in use is looked after so often, and written so often, that the store does not forget it. */
+/** Often enough that the store keeps what is in use. */
 const LOOK_MS = 30_000;
 const REFRESH_MS = 24 * 3_600_000;
-/** At once. */
 const MAX_WRITES = 32;
 
 type Deps = Pick<ClusterDeps, 'bus' | 'clock' | 'logger' | 'sealing'>;
 
 export interface UsedSession extends OwnStream {
-  /** The string that was put: other maps keep this same string. */
+  /** The same string in all maps. */
   readonly key: string;
   readonly record: UpstreamSessionRecord;
   generation: string;
-  /** The other nodes know of it. */
   published: boolean;
-  /** What its server says of itself is too long for the store: it is this node's alone, for good. */
+  /** Its handshake result is too long for the store. */
   readonly unsharable: boolean;
 }
 
@@ -31,18 +29,18 @@ interface PutHow {
 interface UsedEntry extends UsedSession {
   place: SessionPlace | null;
   member: SessionMember | null;
-  /** Monotonic, in whole milliseconds. */
+  /** Monotonic, whole milliseconds. */
   writtenAt: number;
 }
 
-/** The sessions of servers that this node has connections for: what is known of them without the store, and kept there. */
+/** The sessions that this node uses: known without the store, and kept there. */
 export class UsedSessions {
   readonly #deps: Deps;
   readonly #bucket: LazyBucket;
   readonly #kept = new Map<string, UsedEntry>();
   readonly #handshakes = new SharedHandshakes();
   #alone = 0;
-  /** Of the bucket, when all of them were last known to be in it. */
+  /** Of the bucket that last had all of them. */
   #incarnation = '';
   #stop: () => void;
   #looking = false;
@@ -58,7 +56,7 @@ export class UsedSessions {
     return this.#kept.get(key) ?? null;
   }
 
-  /** Returns the record as it is kept. */
+  /** Returns the record as kept. */
   put(key: string, record: UpstreamSessionRecord, generation: string, how: PutHow): UpstreamSessionRecord {
     const before = this.#kept.get(key);
     const kept = this.#handshakes.taken(record);
@@ -83,7 +81,6 @@ export class UsedSessions {
     this.#kept.delete(key);
   }
 
-  /** Null for what is not known here. */
   join(key: string, place: SessionPlace, member: SessionMember): UsedSession | null {
     const kept = this.#kept.get(key);
     if (kept === undefined) return null;
@@ -95,17 +92,15 @@ export class UsedSessions {
   leave(key: string, member: SessionMember): void {
     const kept = this.#kept.get(key);
     if (kept?.member !== member) return;
-    // What no other node knows of is kept, for the next connection.
+    // Unknown to other nodes: kept for the next connection.
     if (kept.published) this.forget(key);
     else kept.member = null;
   }
 
-  /** Of a session that was opened without the store. */
   ownGeneration(): string {
     return `alone.${++this.#alone}`;
   }
 
-  /** Looks after all of them: now, and again in a while. */
   look(): void {
     if (this.#closed) return;
     this.#stop();
@@ -143,20 +138,19 @@ export class UsedSessions {
     const { clock, bus } = this.#deps;
     const bucket = this.#bucket;
     const age = clock.now() - kept.writtenAt;
-    // The connection that it was read for has come to nothing.
+    // Its connection failed.
     if (kept.member === null && kept.published && age > LOOK_MS) this.forget(key);
     if (kept.unsharable || (kept.published && age <= REFRESH_MS && !lost)) return;
     const found = await bucket.get(key);
     const held = found === null ? null : readWritten(found);
     const same = held !== null && fencingToken(bucket.incarnation, held.since ?? found!.revision) === kept.generation;
     if (found === null || held === null) await this.#write(key, kept, null);
-    // No other node has another one.
     else if (same || held.by === bus.peer || (held.by === '' && held.sealed === '')) {
       await this.#write(key, kept, found.revision, held.blocks);
     } else if (held.by === '') this.#another(key, kept, held, found.revision, lost);
   }
 
-  /** On top of the revision, where there is one. */
+  /** On top of revision `on`, if given. */
   async #write(key: string, kept: UsedEntry, on: number | null, blocks = 1): Promise<void> {
     const { clock, sealing } = this.#deps;
     const bucket = this.#bucket;
@@ -175,7 +169,7 @@ export class UsedSessions {
     kept.writtenAt = Math.round(clock.now());
   }
 
-  /** The record is of another generation: another node has written the same session anew, or has opened another one. */
+  /** Another node has written the session again, or opened another one. */
   #another(key: string, kept: UsedEntry, held: WrittenSession, revision: number, lost: boolean): void {
     const record = openRecord(this.#deps.sealing, key, held.sealed);
     if (record?.mcpSessionId === kept.record.mcpSessionId) {
@@ -185,7 +179,7 @@ export class UsedSessions {
     } else if (lost || !kept.published) this.#replaced(key, kept);
   }
 
-  /** While the nodes were apart another one opened the session too; all nodes use that one by now. */
+  /** Another node opened the session too while nodes were apart; all use that one. */
   #replaced(key: string, { place, member }: UsedEntry): void {
     this.#deps.logger.warn('server_session_replaced', { server: place?.server ?? '' });
     this.forget(key);
@@ -193,19 +187,15 @@ export class UsedSessions {
   }
 }
 
-/** A session of a server's that no other node can use. */
 export interface OwnStream {
-  /** How far its stream was heard; null where that is not known, undefined before the first listener. */
+  /** Null: unknown; undefined: no listener yet. */
   heard?: string | null;
 }
 
-/**
- * No other node can listen to it, so no claim is needed: the node with the connection listens, and goes on where the one before
- * it ended. The returned function: not any more.
- */
+/** Listens without a claim, because no other node can use the session. Returns the function that ends it. */
 export function listenAlone(stream: OwnStream, member: SessionMember): () => void {
   let left = false;
-  // The member may not be complete yet.
+  // The member may be incomplete until then.
   queueMicrotask(() => {
     if (left) return;
     const { heard } = stream;
@@ -225,7 +215,7 @@ interface SharedHandshake {
   sessions: number;
 }
 
-/** What a server says of itself is the same for all its sessions, nearly always: kept once, for as long as one has it. */
+/** Keeps a handshake result once: nearly all sessions of a server have the same. */
 export class SharedHandshakes {
   readonly #handshakes = new Map<string, SharedHandshake>();
 
@@ -233,7 +223,7 @@ export class SharedHandshakes {
     return this.#handshakes.size;
   }
 
-  /** The record as it is to be kept, until it is `left`. */
+  /** Until it is `left`. */
   taken(record: UpstreamSessionRecord): UpstreamSessionRecord {
     const known = this.#handshakes.get(record.identity);
     if (known === undefined) this.#handshakes.set(record.identity, { text: record.hello, sessions: 1 });
