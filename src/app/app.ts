@@ -85,13 +85,13 @@ export class App {
     if (!rooms.options.follow) this.#follower.unwatch();
     this.rooms.registry.onChange((change) => this.#apply(change));
     const { cluster, gateway } = rooms;
-    if (cluster !== null) {
-      cluster.onServersChanged = () => {
+    cluster?.listen({
+      serversChanged: () => {
         gateway.desiredChanged((id) => this.#principal(id));
         this.#public?.sync();
         this.onServersChanged?.();
-      };
-    }
+      },
+    });
   }
 
   get state(): DesiredState {

@@ -24,7 +24,7 @@ export function untilStopped(app: App): Promise<ExitCode> {
       );
     };
     const { cluster } = app.rooms;
-    if (cluster !== null) cluster.onDrainAsked = () => end(app.drain(), EXIT.ok);
+    cluster?.listen({ drainAsked: () => end(app.drain(), EXIT.ok) });
     process.on('SIGTERM', () => end(sigterms++ === 0 ? app.drain() : app.hurry(), EXIT.ok));
     process.on('SIGINT', () => {
       interrupts++;

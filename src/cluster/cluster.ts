@@ -49,6 +49,16 @@ interface NodeReport extends NodeView {
   readonly servers: readonly string[];
 }
 
+/** What the rest of the gateway learns from its cluster. */
+export interface ClusterListener {
+  /** The set of servers changed, on whichever node. */
+  serversChanged?(): void;
+  /** An operator drains this node. */
+  drainAsked?(): void;
+  /** Runs a public call, answered at `reply`, for the node `by`; calls the returned function when it ends. */
+  publicCall?(reply: string, server: string, by: string): (outcome: Served) => void;
+}
+
 /** This node's part in the cluster. */
 export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   readonly upstreams: Upstreams;
@@ -59,14 +69,9 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   readonly clients: ClientsElsewhere;
   readonly peers: Nodes;
   readonly loop: LoopWatch;
-  /** The set of servers is another one, wherever they are. */
-  onServersChanged: (() => void) | null = null;
-  /** A public call, answered at `reply`, runs here for the node `by`; what is returned hears the end. Null: none are served. */
-  onPublicCall: ((reply: string, server: string, by: string) => (outcome: Served) => void) | null = null;
-  /** An operator wants this node to drain and end. */
-  onDrainAsked: (() => void) | null = null;
   readonly #deps: Omit<ClusterDeps, 'local'> & { local: LocalUpstreams };
   readonly #startedAt: number;
+  readonly #listeners: ClusterListener[] = [];
   readonly #lease: NodeLease;
   readonly #self: OwnNode;
   readonly #own: OwnAdvertisement;
@@ -124,6 +129,10 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   /** Joins it with the servers of this node; before `apply`. */
   attach(local: LocalUpstreams): void {
     this.#deps.local = local;
+  }
+
+  listen(listener: ClusterListener): void {
+    this.#listeners.push(listener);
   }
 
   get state(): NodeState {
@@ -202,7 +211,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   /** By name or peer. False if there is none. Rejects with GatewayError if it does not answer. */
   async drainNode(id: string): Promise<boolean> {
     const node = this.peers.get(id) ?? this.peers.named(id);
-    if (id === this.#deps.node || id === this.#deps.bus.peer) this.onDrainAsked?.();
+    if (id === this.#deps.node || id === this.#deps.bus.peer) this.drainAsked();
     else if (node === null) return false;
     else await this.#messages.drain(node.peer);
     return true;
@@ -229,7 +238,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
       offer: this.#own.version,
       load: this.#served.load,
       busy: this.#servers.busy,
-      publicCalls: this.onPublicCall !== null,
+      publicCalls: this.#listeners.some(({ publicCall }) => publicCall !== undefined),
       ...(crowded.full.length === 0 ? {} : crowded),
       startedAt: this.#startedAt,
     };
@@ -304,7 +313,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   serversChanged(): void {
     const changed = this.#known.rebuild();
     this.#router.refresh();
-    if (changed) this.onServersChanged?.();
+    if (changed) for (const listener of this.#listeners) listener.serversChanged?.();
   }
 
   released(sessionId: string): void {
@@ -316,11 +325,11 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   }
 
   drainAsked(): void {
-    this.onDrainAsked?.();
+    for (const listener of this.#listeners) listener.drainAsked?.();
   }
 
   publicCall(reply: string, server: string, by: string): ((outcome: Served) => void) | null {
-    return this.onPublicCall?.(reply, server, by) ?? null;
+    return this.#listeners.find(({ publicCall }) => publicCall)?.publicCall?.(reply, server, by) ?? null;
   }
 
   /** After the servers of this node have ended: others may have at once what it owned. */

@@ -12,10 +12,6 @@ export class LruMap<Value, Key = string> {
     this.#max = max;
   }
 
-  get size(): number {
-    return this.#young.size + this.#old.size;
-  }
-
   get(key: Key): Value | undefined {
     const young = this.#young.get(key);
     if (young !== undefined || this.#old.size === 0) return young;

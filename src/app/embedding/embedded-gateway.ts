@@ -61,7 +61,7 @@ export function embeddedGateway({ app, overlay, servers, agents, watch, log }: G
     watch.drainAsked();
     end(app.drain()).catch((error: unknown) => logger.error('stop_failed', { error }));
   };
-  if (cluster !== null) cluster.onDrainAsked = drain;
+  cluster?.listen({ drainAsked: drain });
   const list = <T>(method: string, key: string, { agent, session, ...options }: CallOptions & AsAgent = {}) =>
     listAll<T>(agents.operator(agent, session), { endpoint: AGGREGATE, method }, key, options);
   const asked = async <T>(

@@ -39,10 +39,12 @@ export function openPublicSubjects({
     others: () => node.peers.others(),
     stoodStill: (withinMs) => node.loop.stoodStill(withinMs),
   });
-  node.onPublicCall = (reply, server, by) => {
-    const ended = calls.passed(reply, by);
-    return (outcome) => ended(passedReply(outcome, server, wire.maxPayload));
-  };
+  node.listen({
+    publicCall(reply, server, by) {
+      const ended = calls.passed(reply, by);
+      return (outcome) => ended(passedReply(outcome, server, wire.maxPayload));
+    },
+  });
   const names = (): string[] => everywhere.servers().map(({ name }) => name);
   const subjects = new PublicSubjects({
     wire,

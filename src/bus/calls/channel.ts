@@ -66,10 +66,6 @@ export class Channel {
     return this.#queue.length === 0;
   }
 
-  get size(): number {
-    return this.#queue.length + this.#unacked.length;
-  }
-
   /** The other side knows the call. */
   open(): void {
     if (this.#open) return;

@@ -126,7 +126,7 @@ test('a server whose only node is not heard of is known and cannot be reached, a
     const a = await nodes.join('a', []);
     const b = await nodes.join('b', [memory]);
     let changes = 0;
-    a.cluster.onServersChanged = () => changes++;
+    a.cluster.listen({ serversChanged: () => void changes++ });
     b.cut();
     await nodes.pass(3_000);
     assert.deepEqual(
@@ -236,7 +236,7 @@ test('who is back without a server has dropped it; so has, after a minute, who h
     await nodes.join('b', []);
     assert.deepEqual(serversOf(a), ['files']);
     let changes = 0;
-    a.cluster.onServersChanged = () => changes++;
+    a.cluster.listen({ serversChanged: () => void changes++ });
     await nodes.pass(60_000);
     assert.deepEqual([serversOf(a), changes], [[], 1]);
   }));

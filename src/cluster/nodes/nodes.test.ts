@@ -90,7 +90,7 @@ test('two nodes of one name are told of, agree whose definition holds, and can b
     const meant = [...twins, third].map(({ cluster }) => cluster.upstreams.servers()[0]!.timeoutMs);
     assert.equal(new Set(meant).size, 1, String(meant));
     const asked: string[] = [];
-    for (const { cluster, bus } of twins) cluster.onDrainAsked = () => asked.push(bus.peer);
+    for (const { cluster, bus } of twins) cluster.listen({ drainAsked: () => void asked.push(bus.peer) });
     for (const { bus } of twins) assert.equal(await nodes.until(third.cluster.drainNode(bus.peer)), true);
     assert.equal(await twins[0].cluster.drainNode(twins[0].bus.peer), true);
     assert.deepEqual(asked, [twins[0].bus.peer, twins[1].bus.peer, twins[0].bus.peer]);
