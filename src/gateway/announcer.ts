@@ -81,8 +81,8 @@ export class Announcer {
   }
 
   /**
-   * Another node has other lists of the server than before. A client without a session is told of changes only where it
-   * listens, and may have asked that node too soon: of what changed here lately it is told once more.
+   * Another node lists the server otherwise than before. A client without a session gets changes only where it listens, and
+   * may have asked that node too soon: it gets the changes of a moment ago once more.
    */
   again(server: string): void {
     if (!this.#lately.has(server)) return;
@@ -91,8 +91,8 @@ export class Announcer {
   }
 
   /**
-   * Servers, filters or rights are others: whoever's merged list is another for that is told, and whoever stands on
-   * the endpoint of a server whose filter changed.
+   * Servers, filters or rights have changed: clients whose merged list differs are notified, and clients of the endpoint of a
+   * server whose filter changed.
    */
   everything(filtered: Iterable<string>): void {
     this.#everybody = true;
@@ -101,8 +101,8 @@ export class Announcer {
   }
 
   /**
-   * The server was listed anew over this connection, after a break or (`methods`) because it told of changes: whatever it
-   * says now, the clients of the connection are told of its lists once. What they missed, or what it meant, is not known.
+   * The server was listed again over this connection, after a break or (`methods`) because it announced changes: the clients of
+   * the connection are notified once, whatever the lists are, as it is not known what they missed.
    */
   renewed(server: string, key: string, methods: readonly string[] | null = null): void {
     const keys = this.#renewed.get(server) ?? new Map<string, Set<string> | null>();
@@ -118,7 +118,7 @@ export class Announcer {
     this.#forgetLater();
   }
 
-  /** What the session's process told it counts no more: the process is gone, and the session is shown other lists. */
+  /** What the session's process announced does not count any more: the process is gone, and the session sees other lists. */
   stateLost(sessionId: string): void {
     for (const { changed } of LIST_METHODS) this.#notified.delete(`${sessionId} ${changed}`);
   }

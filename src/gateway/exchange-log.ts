@@ -5,9 +5,9 @@ import type { Logger } from '../telemetry/logger.ts';
 import { sessionLabel } from '../telemetry/session-label.ts';
 
 /**
- * How exchanges ended, in the log: with their request, session and server, so that an operator who is told of a
- * failure finds it. What a server answered is its own affair and is logged at `debug` only; so is what was refused,
- * because whoever calls could fill the log with it. Nothing that a client wrote becomes part of a line.
+ * How exchanges ended, in the log: with their request, session and server, so that an operator finds a failure. What a server
+ * answered, and what was refused, is logged at `debug` only, because callers could fill the log with it. Nothing that a
+ * client wrote becomes part of a line.
  */
 export class ExchangeLog {
   readonly #logger: Logger;

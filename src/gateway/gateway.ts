@@ -139,8 +139,8 @@ export class Gateway implements Exchanges, UpstreamEvents {
   }
 
   /**
-   * Desired state was replaced, and the upstreams and the authenticator have it: from now on everybody has the rights
-   * that `current` gives, and whoever's lists are others is told. `filtered` names servers whose tool filter changed.
+   * Desired state was replaced, and upstreams and authenticator have it: from now on callers have the rights that `current`
+   * gives, and clients whose lists differ are notified. `filtered`: servers whose tool filter changed.
    */
   desiredChanged(current: (principalId: string) => Principal | null, filtered: Iterable<string> = []): void {
     const { sessions, listens, announcer, catalogs, cache, drift } = this.#parts;

@@ -43,8 +43,8 @@ export interface Honoured {
 const NOTHING: Honoured = { uris: [], taskIds: [] };
 
 /**
- * The servers' side of listens: the resources and tasks of a stateless server are heard of through its feed, which all
- * clients of a principal share; at stateful servers they are watched resource by resource.
+ * The servers' side of listens: resources and tasks of a stateless server come on its shared listen stream; resources of
+ * stateful servers are subscribed to one by one.
  */
 export class ListenRelays {
   readonly #deps: ListenRelaysDeps;

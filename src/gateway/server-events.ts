@@ -34,9 +34,8 @@ const LOSSES: Readonly<Record<StateLoss, string>> = {
 };
 
 /**
- * What servers say and ask outside any call. It goes to the one session whose connection it came on, in that
- * session's names, and to nobody when there is none: nothing is ever broadcast. Only updates of resources are given
- * to whoever subscribed to them.
+ * What servers say and ask outside any call. It goes to the one session whose connection it came on, in that session's names;
+ * without one it is dropped. Only resource updates go to all subscribers.
  */
 export class ServerEvents {
   readonly #deps: ServerEventsDeps;

@@ -25,9 +25,9 @@ export interface Subject {
 }
 
 export interface CacheKey {
-  /** Under which an answer is kept that everybody may have who may use the server. */
+  /** For an answer that all callers of the server may have. */
   readonly shared: string;
-  /** Under which one is kept that is this caller's, and under which requests wait for each other. */
+  /** For an answer of this caller alone; requests with the same one wait for each other. */
   readonly own: string;
   readonly subject: Subject;
   /** The caller wants to hear of the request while it runs, so it cannot share another caller's request. */
@@ -97,7 +97,7 @@ function write(hash: Hash, members: ReadonlyMap<string, string>, but: ReadonlySe
   hash.update('\n');
 }
 
-/** Whose an answer is that is not for everybody: the caller's, and what isolates that caller's requests from each other. */
+/** Whose a private answer is: the caller's, and what isolates that caller's requests from each other. */
 function callerGroup({ isolation }: Server, { principal, handle, sessionId }: ClientProfile): string {
   return JSON.stringify([principal.id, handle, isolation === 'session' ? sessionId : null]);
 }
@@ -116,9 +116,8 @@ const EVERYTHING: readonly Concern[] = [...LIST_METHODS.map(({ method }) => meth
 }));
 
 /**
- * The answers that a notification makes invalid (C6): the lists it names; the resource, and what it is a part of. With
- * the list of resources goes what was read, because that may be gone. Null stands for anything that could have been
- * said and was not heard.
+ * The answers that a notification makes invalid (C6): the lists it names; the resource, and what it is a part of. With the
+ * list of resources go all reads, because a resource may be gone. Null: a notification may have been lost.
  */
 export function concernedBy(notification: Message | null): readonly Concern[] {
   if (notification === null) return EVERYTHING;

@@ -14,8 +14,8 @@ export interface SingleFlightWaiter {
 }
 
 /**
- * One request to a server that several callers wait for. It is nobody's: who began it may cancel and the others still
- * get the answer, and only when nobody waits any more is the server told to stop.
+ * One request to a server that several callers wait for. Each of them may cancel, and the others still get the answer; when
+ * the last one has left, the server gets the cancellation.
  */
 export class SingleFlight implements Exchange {
   readonly id: string;

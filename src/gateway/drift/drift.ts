@@ -106,7 +106,7 @@ export class Drift {
     for (const server of known) this.#takeUp(server);
   }
 
-  /** What was approved or blocked was changed elsewhere, and has been read: whoever is offered something else is told. */
+  /** The pins were changed elsewhere and have been read: clients that are offered something else are notified. */
   pinsChanged(): void {
     const catalogs = this.#deps.upstreams.servers().flatMap(({ name }) => [...this.#offered.catalogs(name)]);
     const before = catalogs.map((catalog) => this.guards.view(catalog));

@@ -10,8 +10,8 @@ interface Seen {
 }
 
 /**
- * The catalogues of servers as they are offered. Looked up on calls, so an unchanged one costs one look-up; made anew when
- * somebody decided something, and the same object as before where that changed nothing.
+ * The catalogues of servers as they are offered. An unchanged one costs one look-up per call; after a decision it is made
+ * again, and is the same object where nothing differs.
  */
 export class Guards {
   readonly #pins: Pins;

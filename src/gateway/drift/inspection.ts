@@ -23,9 +23,8 @@ export interface InspectionDeps {
 }
 
 /**
- * Looks at what a server has just listed, before any client sees it: what is seen for the first time is trusted and
- * pinned, what differs from the pins is told, all of it is scanned. In slices, so that a large or hostile list holds up
- * nobody but its own server.
+ * Looks at what a server has just listed, before any client sees it: pins what is seen for the first time, reports what differs
+ * from the pins, and scans all of it. In slices, so that a large or hostile list delays its own server only.
  */
 export class Inspection {
   readonly #deps: InspectionDeps;

@@ -3,12 +3,12 @@ import { answer, type Outcome } from '../../model/outcome.ts';
 import { cacheHints } from '../../protocol/list-freshness.ts';
 import { spliceMessage } from '../../protocol/splice.ts';
 
-/** Whether everybody sees what this caller sees. Where callers differ, what one sees is not for the others (C9). */
+/** Whether all callers see what this one sees. Where they differ, no other caller gets what one sees (C9). */
 export function seesLikeAll({ id, servers }: Principal): boolean {
   return id === ANONYMOUS.id && servers === null;
 }
 
-/** The answer said to be its caller's alone, where its server said it is for everybody. Others stay as they are. */
+/** The answer marked private where its server marked it public; others stay as they are. */
 export function keptPrivate(outcome: Outcome): Outcome {
   if (outcome.kind !== 'answer' || outcome.message.kind !== 'result' || outcome.message.era !== 'stateless') {
     return outcome;

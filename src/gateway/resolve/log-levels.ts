@@ -14,10 +14,9 @@ import { ownAnswer } from '../own-results.ts';
 import { namedParam } from '../params.ts';
 
 /**
- * `logging/setLevel` of stateful sessions. The session's profile has the level from then on: whoever sends a call of
- * the session to a server tells the server with it, and the edge keeps from the session what it did not ask for. Here
- * only the servers are told with which the session has a connection of its own already: asking for a level starts no
- * process, and changes nothing for others.
+ * `logging/setLevel` of stateful sessions. The level is part of the session's profile: a server gets it with the next call of
+ * the session, and the edge drops messages below it. Only servers to which the session has a connection of its own get it at
+ * once: asking for a level starts no process and changes nothing for other clients.
  */
 export class LogLevels {
   readonly #upstreams: KnownServers;
@@ -51,8 +50,8 @@ export class LogLevels {
   }
 
   /**
-   * On the endpoint of one server: it is the server's own affair where nobody else is affected. One of 2026-07-28 has no such
-   * method; a node that knows nothing of the server yet, as where the session began at another one, asks first.
+   * On the endpoint of one server: passed on where no other client is affected. A server of 2026-07-28 has no such method; a
+   * node that knows nothing of the server yet, as where the session began at another one, asks first.
    */
   async setOn({ name: server, timeoutMs }: Server, exchange: Exchange): Promise<Outcome> {
     const { client, request } = exchange;

@@ -131,7 +131,7 @@ export class SingleServer implements Resolver {
       hides = policies.hidesAny(server.name);
       if (hides) page = filterTools(page, (tool) => policies.lists(server.name, 'tool', tool));
     }
-    // One that is not for everybody to keep says so (C9), on all pages alike (C4).
+    // A page that not all callers may keep is private (C9), on all pages alike (C4).
     const { pages, cacheScope } = known?.lists[list.kind] ?? { pages: [], cacheScope: 'public' };
     const mixed = pages.length > 1 && cacheScope === 'private';
     return hides || mixed || !seesLikeAll(client.principal) ? keptPrivate(page) : page;

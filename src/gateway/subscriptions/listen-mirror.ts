@@ -18,9 +18,9 @@ export interface ListenMirrorDeps {
 }
 
 /**
- * A listen on the endpoint of one stateless server that asks for something only the server can make sense of: passed
- * through by itself and as it stands, filter, acknowledgement and notifications are the server's. The client's stream outlives
- * a break of the server's, which is opened again; what may have been missed meanwhile is told as changed lists.
+ * A listen on the endpoint of one stateless server that asks for something only the server understands: filter,
+ * acknowledgement and notifications pass as they are. The client's stream outlives a break of the server's, which is opened
+ * again; what may have been missed is sent as changed lists.
  */
 export function mirrorListen(deps: ListenMirrorDeps, listen: Listen, server: string, filter: ListenFilter): void {
   const asked = JSON.stringify(Object.fromEntries(filter.flags.map((flag) => [flag, true])));

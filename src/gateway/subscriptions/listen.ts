@@ -108,8 +108,8 @@ export class Listen extends ListenOwner implements Recipient, Watcher {
 }
 
 /**
- * What came on a listen before its acknowledgement. Where it becomes too much, only that is kept: then everything the
- * acknowledgement honours may have changed, and is told of once. The states of tasks are not made up; they can be asked.
+ * What came on a listen before its acknowledgement. Beyond the limit everything that the acknowledgement honours counts as
+ * changed once; the states of tasks are not made up, a client can ask for them.
  */
 class EarlyNotifications {
   #held: Message[] | null = [];

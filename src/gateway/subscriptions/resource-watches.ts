@@ -51,10 +51,9 @@ interface Group {
 }
 
 /**
- * Resources of stateful servers that clients of either era watch: one `resources/subscribe` per connection and
- * resource, however many clients share the connection, and one `resources/unsubscribe` when the last of them has gone
- * (decision 015). A connection that takes the place of another is subscribed to the same anew; then the watchers
- * are told of an update, because nobody knows what they missed.
+ * Resource subscriptions at stateful servers for clients of either era: one `resources/subscribe` per connection and resource,
+ * however many clients share the connection, and one `resources/unsubscribe` after the last of them (decision 015). A
+ * connection that replaces another subscribes again; then the clients get an update, as it is not known what they missed.
  */
 export class ResourceWatches {
   readonly #upstreams: KnownServers;

@@ -74,11 +74,10 @@ export class SharedListens {
 }
 
 /**
- * The gateway's one `subscriptions/listen` at a stateless server for all clients that share a connection to it and a
- * principal: however many there are, the server holds one subscription (decision 015). It asks for what any of them
- * wants; each hears what it wanted itself. When that becomes more or less, the new listen is opened and acknowledged
- * before the old one is closed, so that nothing is missed in between; an update may then be told twice. After a break
- * every resource is told of as updated, because nobody knows what was missed.
+ * The gateway's one `subscriptions/listen` at a stateless server for all clients that share a connection to it and a principal
+ * (decision 015). It asks for what any of them wants; each gets what it wanted itself. When that becomes more or less, the new
+ * listen is acknowledged before the old one is closed, so that nothing is missed; an update may then come twice. After a break
+ * every resource counts as updated.
  */
 class SharedListen {
   readonly #deps: SharedListenDeps;

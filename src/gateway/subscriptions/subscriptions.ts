@@ -18,7 +18,7 @@ import type { ResourceWatches, Watched, Watcher } from './resource-watches.ts';
 import type { SharedListens, Subscriber } from './shared-listens.ts';
 import type { Wanted } from './wanted.ts';
 
-/** Resources one session may be subscribed to, and all of one principal: half of what nodes share of everybody's. */
+/** Resources one session may be subscribed to, and all sessions of one principal: half of what nodes share of all principals. */
 const MAX_RESOURCES = 1_000;
 const MAX_OF_PRINCIPAL = 32_768;
 /** How long a server of which nothing is known is waited for, to know its era. */
@@ -94,7 +94,7 @@ export class Subscriptions {
       const leave = this.#take(session, name);
       if (this.#deps.elsewhere !== null) {
         this.#deps.elsewhere.givenUp(client.sessionId, server, uri);
-        // It is in the books of another node; what others want here is not taken from them.
+        // Another node has subscribed to it; other sessions here keep what they want.
         if (leave === null && watches.wanted(server, uri, client)) return ownAnswer('stateful', '');
       }
       if (!stateless) return session === undefined ? pass() : watches.unwatch(session, resource, pass);
@@ -109,8 +109,8 @@ export class Subscriptions {
   }
 
   /**
-   * What another node had in its books is in those of this one from now on. Resolves with whether the server has agreed; then
-   * the session has been told of an update, as nobody knows what it missed.
+   * Takes over what another node had subscribed to. Resolves with whether the server has agreed; then the session has got an
+   * update, as it is not known what it missed.
    */
   async again(client: ClientProfile, resource: Watched): Promise<'agreed' | 'refused' | 'later'> {
     const { upstreams, dispatch, streams } = this.#deps;

@@ -49,7 +49,7 @@ export function honouredBy(acknowledgement: Message): Wanted {
 }
 
 /**
- * Whether an update of `uri` is for somebody who subscribed to `subscribed`: servers may name a part of it
+ * Whether an update of `uri` concerns a subscription to `subscribed`: servers may name a part of it
  * (2025-11-25 resources §Subscriptions).
  */
 export function isWithin(uri: string, subscribed: string): boolean {

@@ -11,8 +11,8 @@ import type { TaskTable } from './task-table.ts';
 const MAX_FOLLOWED = 1_000;
 
 /**
- * Hears the news of stateless servers' tasks for sessions that may be told by `notifications/tasks/status`: through
- * the server's feed, till the task has ended or nobody has it any more.
+ * Receives the status of stateless servers' tasks for sessions that get `notifications/tasks/status`, through the shared listen
+ * stream, until the task has ended or is not kept any more.
  */
 export class TaskFollowing {
   readonly #sharedListens: SharedListens;

@@ -30,8 +30,8 @@ export type NewTask = Omit<TaskRecord, 'key' | 'startedAt' | 'expiresAt'>;
 export type TaskNews = Partial<Pick<TaskRecord, 'status' | 'description' | 'ttlMs' | 'pollIntervalMs' | 'answer'>>;
 
 /**
- * The tasks of all callers, in memory and in the store: whose each is, where it runs and what was last heard of it. An
- * expired task, or another principal's, is one that nobody has heard of.
+ * The tasks of all callers, in memory and in the store: whose each is, where it runs and its last known state. An expired task
+ * is unknown, and so is another principal's.
  */
 export class TaskTable implements KnownTaskIds {
   readonly #deps: TaskTableDeps;
@@ -43,7 +43,7 @@ export class TaskTable implements KnownTaskIds {
   readonly #watchers = new Map<string, Set<(record: TaskRecord) => void>>();
   /** Called at every change. */
   changed: ((record: TaskRecord, before: TaskRecord) => void) | null = null;
-  /** Told of every task that has ended by what another node says; who is to be told of it, that node has told. */
+  /** Called for every task that has ended at another node, which has notified its client. */
   ended: ((record: TaskRecord) => void) | null = null;
   /** Called for every task that is not kept any more. */
   dropped: ((record: TaskRecord) => void) | null = null;
@@ -170,7 +170,7 @@ export class TaskTable implements KnownTaskIds {
     if (this.#remove(key)) this.#deps.records.delete(key);
   }
 
-  /** What another node knows of a task of its, or of one that was told of here. What has ended stays as it ended. */
+  /** What another node knows of a task. What has ended stays as it ended. */
   #heard(record: TaskRecord): void {
     if (record.expiresAt <= this.#deps.clock.wall()) return;
     const before = this.#tasks.get(record.key);

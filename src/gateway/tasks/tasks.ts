@@ -52,8 +52,8 @@ export interface TasksDeps {
 }
 
 /**
- * Tasks: those of 2025-11-25, those of the extension of 2026-07-28, and between the two (decision 017). A task is
- * known by its record, on either kind of endpoint, to whoever started it and to nobody else.
+ * Tasks of 2025-11-25, of the extension of 2026-07-28, and between the two (decision 017). Only the caller that started a task
+ * sees it, on either kind of endpoint.
  */
 export class Tasks {
   readonly listens: TaskListens;
@@ -163,8 +163,8 @@ export class Tasks {
   }
 
   /**
-   * A stateful server asked something for a task, on no stream that says whose it is; null where the task is nobody's
-   * who is asked by questions in the task.
+   * A stateful server asked something for a task outside of its `tasks/result` stream; null where the task's client is not asked
+   * by input requests in the task.
    */
   asked(server: string, key: string, message: Message): Promise<Message> | null {
     const taskId = relatedTask(message);
