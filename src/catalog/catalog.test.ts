@@ -194,7 +194,7 @@ test('S2.19 check:D3 proto:C4 long lists come in pages that join to the whole, w
   assert.equal(catalog.page('tools', 'stateless', 3, NOW), null);
 });
 
-test('pages are cut by size too, and one too large item stands alone', () => {
+test('pages are cut by size too, and one too large item has a page of its own', () => {
   const large = tool('l', `,"description":"${'x'.repeat(1_100_000)}"`);
   const catalog = merged({ s: { tools: [tool('a'), large, tool('b')] } });
   assert.equal(JSON.parse(body(catalog, 'tools')).tools.length, 1);

@@ -102,7 +102,7 @@ test('S2.2 long names are shortened with a hash, short ones never', () => {
   assert.match(notices[0]!.reason, /longer than 48/);
 });
 
-test('names that differ only in - and _ are told apart by a hash; an exact one beside a mapped one keeps its name', () => {
+test('names that differ only in - and _ get a hash; an exact one beside a mapped one keeps its name', () => {
   const { names, notices } = exposeNames([
     { server: 's', name: 'my-tool' },
     { server: 's', name: 'my_tool' },
@@ -117,7 +117,7 @@ test('names that differ only in - and _ are told apart by a hash; an exact one b
   assert.match(notices.find(({ name }) => name === 'my-tool')!.reason, /'s__my_tool'/);
 });
 
-test('what cannot be told apart even by its hash is not offered, with the reason', () => {
+test('a name that collides even with its hash is not offered, with the reason', () => {
   const [first] = exposeNames([
     { server: 's', name: 'a-b' },
     { server: 's', name: 'a_b' },

@@ -42,7 +42,7 @@ test("a server of another node's file is called there, byte for byte, with what 
     assert.match(asked, /"answer":1\.0/);
   }));
 
-test('fault:F29 a node that does not keep up with its bus is not ready until it does, and asks anew what it did not hear', () =>
+test('fault:F29 a node that does not keep up with its bus is not ready until it does, and reads again what it missed', () =>
   onNodes(async (nodes) => {
     const a = await nodes.join('a', []);
     const b = await nodes.join('b', []);
@@ -99,7 +99,7 @@ test('fault:F29 the caller’s node ends a call itself when the word of its serv
     assert.deepEqual([outcome.error.code, outcome.error.outcome], ['TIMEOUT', 'UNKNOWN']);
   }));
 
-test('fault:F30 check:H7 the owner is gone in mid-call: UNKNOWN within 2 s, and the next call goes to another home', () =>
+test('fault:F30 check:H7 the owner is gone in mid-call: UNKNOWN within 2 s, and the next call goes to another instance', () =>
   onNodes(async (nodes) => {
     const server = serverNamed('files', { transport: remoteSpec });
     const a = await nodes.join('a', []);
@@ -170,7 +170,7 @@ test('fault:F29 fault:F31: a node that is cut off stops by its own clock before 
     assert.equal(textOf(await nodes.until(call(a, 'memory', new TestExchange('one')))), '{"node":"b"}');
   }));
 
-test('fault:F28: what nobody took while the bus was away is used again, under its own epoch', () =>
+test('fault:F28: what no node took while the bus was away is used again, under its own epoch', () =>
   onNodes(async (nodes) => {
     const server = serverNamed('memory', { isolation: 'session' });
     const shared = serverNamed('shared', { isolation: 'shared' });
@@ -264,7 +264,7 @@ test('a node that drains takes nothing new, and others have at once what it owne
     assert.ok(nodes.clock.now() - leftAt < 500, `${nodes.clock.now() - leftAt} ms`);
   }));
 
-test('fault:F28: with onBusLoss serve what is owned is served on, and given up when somebody else has taken it', () =>
+test('fault:F28: with onBusLoss serve what is owned stays served, and is given up when another node has taken it', () =>
   onNodes(async (nodes) => {
     const server = serverNamed('memory', { isolation: 'session' });
     const a = await nodes.join('a', [server], { onBusLoss: 'serve' });

@@ -221,7 +221,7 @@ process.stdin.setEncoding('utf8').on('data', (chunk) => {
   }
 });`;
 
-test('S2.30 one malformed item of one server is left out of everybody’s lists, and is told', async () => {
+test('S2.30 one malformed item of one server is left out of all lists, and is reported', async () => {
   const schema = '"inputSchema":{"type":"object"}';
   const bad = ['{"name":"nan","x":NaN,N}', '{"name":"control","x":"\u0001",N}', '{"name":"comma",N,}'].concat([
     '{"name":"escape","x":"\\x41",N}',

@@ -78,7 +78,7 @@ test('fault:F32 an event loop that stands still is reported from outside of it, 
     assert.equal((await who(client)).pid, after.pid);
   }));
 
-test('fault:F33 goal:G8 homes are restarted one after the other under load: no call fails', () =>
+test('fault:F33 goal:G8 nodes are restarted one after the other under load: no call fails', () =>
   cluster(async (nodes) => {
     const servers = { counter: counterServer({ isolation: 'shared' }) };
     const a = await nodes.node('a', {});

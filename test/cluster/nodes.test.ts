@@ -25,7 +25,7 @@ test('S0.18 check:H4 check:H5 a call crosses nodes on a real nats-server, with i
     assert.match(epoch, /^\d+\.\d+$/);
   }));
 
-test('fault:F30 goal:G5 check:H7 kill -9 of the owner in mid-call: UNKNOWN, and the session goes on at another home', () =>
+test('fault:F30 goal:G5 check:H7 kill -9 of the owner in mid-call: UNKNOWN, and the session continues at another instance', () =>
   cluster(async (nodes) => {
     const a = await nodes.node('a', {});
     const instances = [

@@ -155,7 +155,7 @@ test('a server that was never listed holds a list back for firstListWaitMs; then
   stream.drop();
 });
 
-test('after a restart the last known catalogue of a dead server is served, its state is told, its calls say why', async (t) => {
+test('after a restart the last known catalogue of a dead server is served, its state is shown, its calls give the reason', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-program-'));
   t.after(() => rmSync(folder, { recursive: true }));
   const program = join(folder, 'b.mjs');

@@ -128,9 +128,9 @@ describe('check:B8 check:B13 SDK 2.4 in front of a stateful server that asks', {
   }
 });
 
-describe('check:C5 fault:F33 the gateway’s process ends while a call is parked', () => {
+describe('check:C5 fault:F33 the gateway’s process ends while a call waits for input', () => {
   for (const how of ['stopped', 'killed'] as const) {
-    test(`proto:S3 ${how}: the client that comes back is told UNKNOWN, and nothing runs again`, async () => {
+    test(`proto:S3 ${how}: the client that returns gets UNKNOWN, and nothing runs again`, async () => {
       let calls = 0;
       const server = await StatefulServer.start({
         intercept: (message, { res }) => {

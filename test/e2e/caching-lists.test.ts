@@ -53,7 +53,7 @@ describe('lists and hellos with a time to live', { timeout: 120_000 }, () => {
     new WireClient(server === null ? gateway.mcpUrl : gateway.serverUrl(server), 'stateless');
   const names = (list: Json, key: string): string[] => list[key].map(({ name }: Json) => name);
 
-  test('proto:C9 a list and a hello say what is left of their time; what the operator cut is its caller’s alone', async () => {
+  test('proto:C9 a list and a handshake result state their remaining time; what the operator cut is private', async () => {
     const own = client('lasting');
     const first = await own.result('tools/list');
     const asked = lasting.count('tools/list');
@@ -94,7 +94,7 @@ describe('lists and hellos with a time to live', { timeout: 120_000 }, () => {
     await until(async () => (await all.result('prompts/list')).ttlMs > 0);
   });
 
-  test('proto:C9 a hello whose time ran out is asked for anew when somebody wants it', async () => {
+  test('proto:C9 an expired handshake result is requested again on demand', async () => {
     const own = client('brief');
     const asked = brief.count('server/discover');
     brief.capabilities = '{"prompts":{},"x-more":{}}';

@@ -10,7 +10,7 @@ function figureOf({ figures }: Outcome, name: string): number {
 }
 
 // `npm run prove -- soak --goal parked`, small.
-test('proto:S3 200 parked calls cost little each, all end with their results, and nothing of them is left', async () => {
+test('proto:S3 200 calls waiting for input cost little each, all end with their results, and leave nothing', async () => {
   const outcome = await leavePending({ say: () => {} }, 200);
   assert.deepEqual(outcome.broken, []);
   assert.equal(figureOf(outcome, 'calls waiting for input'), 200);

@@ -90,7 +90,7 @@ function open(path: string): SqliteRunTimeStore {
   return new SqliteRunTimeStore({ path, clock: new FakeClock(), logger: Logger.silent() });
 }
 
-test('fault:F35 truth: 100 seeded bits flipped: refused with file and remedy, or all of it is there as it was written', async (t) => {
+test('fault:F35 run-time store: 100 seeded bits flipped: refused with file and remedy, or everything is as it was written', async (t) => {
   const made = await DamagedStore.make(t);
   const random = new Seeded(SEED);
   let refused = 0;
@@ -103,7 +103,7 @@ test('fault:F35 truth: 100 seeded bits flipped: refused with file and remedy, or
   assert.ok(refused > 30, `only ${refused} of 100 flips were noticed`);
 });
 
-test('fault:F35 truth: a bit of every byte of the header flipped: the same', async (t) => {
+test('fault:F35 run-time store: a bit of every byte of the header flipped: the same', async (t) => {
   const made = await DamagedStore.make(t);
   for (let at = 0; at < 100; at++) {
     const bytes = made.bytes();
@@ -112,7 +112,7 @@ test('fault:F35 truth: a bit of every byte of the header flipped: the same', asy
   }
 });
 
-test('fault:F35 truth: cut at 50 offsets: refused every time', async (t) => {
+test('fault:F35 run-time store: cut at 50 offsets: refused every time', async (t) => {
   const made = await DamagedStore.make(t);
   const whole = made.bytes();
   for (let i = 0; i < 50; i++) {
@@ -121,7 +121,7 @@ test('fault:F35 truth: cut at 50 offsets: refused every time', async (t) => {
   }
 });
 
-test('fault:F35 truth: one that is gone beside its snapshot is refused too, and an older state of a page is noticed', async (t) => {
+test('fault:F35 run-time store: one missing beside its snapshot is refused too, and an older state of a page is noticed', async (t) => {
   const made = await DamagedStore.make(t);
   const before = made.bytes();
   rmSync(made.source);
@@ -143,7 +143,7 @@ test('fault:F35 truth: one that is gone beside its snapshot is refused too, and 
   assert.ok(stale > 0);
 });
 
-test('fault:F35 a gateway does not start on a damaged truth, says what to do, and starts again after it was done', async (t) => {
+test('fault:F35 a gateway does not start on a damaged run-time store, names the remedy, and starts again after it', async (t) => {
   const config = { mcpServers: { base: manySided('base', {}, { start: 'lazy' }) } };
   const gateway = await RunningGateway.start({ config });
   t.after(() => gateway.dispose());

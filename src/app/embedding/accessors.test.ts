@@ -26,7 +26,7 @@ test('S3.15 what is configured, what kind of thing it is, its client, and whethe
   assert.deepEqual([gateway.server('none'), gateway.client('none')], [null, null]);
 });
 
-test('S2.32 all servers are listed anew at the same time, and each has its own result', async () => {
+test('S2.32 all servers are listed again at the same time, and each has its own result', async () => {
   // Whoever is asked answers when the other one has been asked too: one after the other would take for ever.
   const asked = { one: Promise.withResolvers<void>(), two: Promise.withResolvers<void>() };
   let meeting = false;

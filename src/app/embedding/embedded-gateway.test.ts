@@ -328,7 +328,7 @@ test('resources, prompts and completions of all servers', async () => {
   assert.deepEqual((await gateway.complete(ref, { name: 'who', value: 'y' })).completion.values, ['yes']);
 });
 
-test('changes are told: a server that restarts, tools that change', async () => {
+test('events report a server that restarts and tools that change', async () => {
   let names = ['one'];
   let reported = (): void => {};
   const changing = textServer({
@@ -358,7 +358,7 @@ test('changes are told: a server that restarts, tools that change', async () => 
   assert.ok(states.includes('stopped') && states.includes('starting'), states.join());
 });
 
-test('one gateway listens when told to, with agents by key, and close ends all of it', async () => {
+test('one gateway listens on request, with agents by key, and close ends all of it', async () => {
   const gateway = await opened({ servers: { a: echo() }, config: { firstListWaitMs: 1000 } });
   assert.equal(gateway.listening, null);
   const key = 'a-key-of-sixteen-characters';
@@ -385,7 +385,7 @@ test('one gateway listens when told to, with agents by key, and close ends all o
   assert.throws(() => gateway.connect(), refused);
 });
 
-test('a port that is taken is told, and another one may be tried', async () => {
+test('a port in use is reported, and another one can be tried', async () => {
   await using first = await opened({ servers: { a: echo() } });
   const { mcpUrl } = await first.listen({ port: 0, controlPort: 0 });
   await using second = await opened({ servers: { a: echo() } });

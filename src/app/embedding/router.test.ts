@@ -73,7 +73,7 @@ test('S2.35 tools are aggregated in order, with prefixed names, marked descripti
   ]);
 });
 
-test('S2.35 names that meet are told apart, and every exposed name leads to its own tool', async () => {
+test('S2.35 colliding names are distinguished, and every exposed name leads to its own tool', async () => {
   const router = new Router();
   const one = new Fixed('s', [{ name: 'get-it', inputSchema: schema }]);
   const two = new Fixed('t', [
@@ -96,7 +96,7 @@ test('S2.35 names that meet are told apart, and every exposed name leads to its 
   );
 });
 
-test('S2.35 a call is routed by the table; what no client has reaches nobody', async () => {
+test('S2.35 a call is routed by the table; what no client sees is unreachable', async () => {
   const router = new Router();
   const client = b();
   router.addClient(client);

@@ -43,7 +43,7 @@ test('fault:F40 80, 90 and 95 % of the heap, and of the container: whichever is 
   assert.equal(level({ group: 0 }), 'ample');
 });
 
-test('fault:F40 garbage is collected before it is held against anybody, every 10 s at most, and less often where that is slow', (t) => {
+test('fault:F40 garbage is collected before the limit applies, every 10 s at most, and less often where that is slow', (t) => {
   const { at, level } = watched(t);
   assert.equal(level({ heap: 0.5, garbage: 0.4 }), 'ample');
   assert.equal(at.collected, 1);
@@ -73,7 +73,7 @@ test('fault:F40 the log says how short memory is, beside how grave that is', () 
   assert.match(log, /"level":"warn","event":"memory_short","memory":"scarce","heap":"91 %","group":"0 %"/);
 });
 
-test('fault:F40 what is asked for in between is looked at anew', (t) => {
+test('fault:F40 what is requested in between is measured again', (t) => {
   const { at, watch, level } = watched(t);
   assert.equal(level({ heap: 0.5 }), 'ample');
   Object.assign(at, { heap: 0.81, now: at.now + 50 });

@@ -69,7 +69,7 @@ class Stage {
   }
 }
 
-test('S0.4 what this node drops and another has is not gone; what nobody has is, once', async () => {
+test('S0.4 what this node drops and another has is not deleted; what no node has is deleted once', async () => {
   const stage = new Stage(['web'], ['web', 'other']);
   stage.same = ['web'];
   stage.own = [];
@@ -104,7 +104,7 @@ test('S0.3 a node tells of what is new or changed of its own at once, and of wha
   assert.deepEqual(stage.announced, ['created shared']);
 });
 
-test('S0.3 what a node has told of since it came it does not tell of again', async () => {
+test('S0.3 a node does not announce again what it announced since its start', async () => {
   const stage = new Stage(['mine'], ['mine']);
   stage.own.push('late');
   stage.serve('mine', 'late');
@@ -112,7 +112,7 @@ test('S0.3 what a node has told of since it came it does not tell of again', asy
   assert.deepEqual(await stage.second(), ['created late', 'created mine']);
 });
 
-test('S0.3 S0.4 what nobody could hear is told when NATS is back', async () => {
+test('S0.3 S0.4 what could not be published is announced when NATS is back', async () => {
   const stage = new Stage(['mine'], ['mine', 'theirs'], false);
   stage.serve('mine');
   assert.deepEqual(await stage.second(), []);

@@ -21,7 +21,7 @@ async function reported(definition: object): Promise<Record<string, unknown>> {
 const argsOf = async (...args: string[]) =>
   (await reported({ command: 'npx', args, env: { A_TOKEN: 'in-env', B_KEY: '${PIN}', MODE: 'fast' } }))['args'];
 
-test('S0.3 what is told of a server are the members of its definition, with the references to secrets in their place', async () => {
+test('S0.3 the members of a definition are published, with references in place of secrets', async () => {
   assert.deepEqual(
     await reported({
       command: '${userHome}/bin/server',
@@ -50,7 +50,7 @@ test('S0.3 what is told of a server are the members of its definition, with the 
   );
 });
 
-test('S0.3 literal arguments are told, but for whatever may be a secret', async () => {
+test('S0.3 literal arguments are published, except what may be a secret', async () => {
   const plain = ['-y', '@modelcontextprotocol/server-filesystem@2026.8.31', '/srv/data', '--read-only', '--port=80'];
   assert.deepEqual(await argsOf(...plain), plain);
   assert.deepEqual(await argsOf('-p', '8080:80', '--url', 'https://h.example/@scope/x'), [
@@ -93,13 +93,13 @@ test('S0.3 literal arguments are told, but for whatever may be a secret', async 
   ]);
 });
 
-test('S0.3 a command that holds its arguments is told as a reference where it came from one', async () => {
+test('S0.3 a command with its arguments is published as a reference where it came from one', async () => {
   assert.deepEqual((await reported({ command: 'npx -y server' }))['args'], ['-y', 'server']);
   const { command, args } = await reported({ command: '${PLAIN}' });
   assert.deepEqual([command, args], ['${PLAIN}', []]);
 });
 
-test('S0.3 an address is told with its path, without user, query and fragment, and with references in place of secrets', async () => {
+test('S0.3 an address is published with its path, without user, query and fragment, with references in place of secrets', async () => {
   const url = async (text: string, headers = {}) => (await reported({ url: text, headers }))['url'];
   assert.equal(await url('https://h.example:8443/v1/mcp?a=b'), 'https://h.example:8443/v1/mcp');
   assert.equal(await url('https://h.example/${KEY}/mcp'), 'https://h.example/${KEY}/mcp');
@@ -113,7 +113,7 @@ test('S0.3 an address is told with its path, without user, query and fragment, a
   assert.equal(await url('https://h.example/four/mcp', { 'x-a': 'four' }), 'https://h.example/[redacted]/mcp');
 });
 
-test('S0.3 a secret by reference is told nowhere, whatever stands around it', async () => {
+test('S0.3 a secret by reference is never published, whatever surrounds it', async () => {
   const around = fc.string({
     unit: fc.constantFrom('a', '-', '=', '/', ':', '@', '?', ' ', '"', '{', '$'),
     maxLength: 6,
@@ -131,7 +131,7 @@ test('S0.3 a secret by reference is told nowhere, whatever stands around it', as
   );
 });
 
-test('S0.3 neither a key with slashes in it nor the text of a program is told, and paths are', async () => {
+test('S0.3 keys with slashes and the text of a program are not published; paths are', async () => {
   assert.deepEqual(await argsOf('wJalrXUtnFEMI/K7MDENG/bPxRhunter'), ['[redacted]']);
   assert.deepEqual(await argsOf('--k=wJalrXUtnFEMI/K7MDENG/bPxRhunter'), ['--k=[redacted]']);
   for (const option of ['-c', '-lc', '-e', '--eval']) {

@@ -16,7 +16,7 @@ test('an id is the same as text and as numbers; what is no id is none', () => {
     assert.equal(callOf(text), null, text);
 });
 
-test('calls of many peers with the same numbers are told apart, and those that ended leave nothing', () => {
+test('calls of many peers with the same numbers are distinguished, and ended ones leave nothing', () => {
   const table = new CallTable<CallId>();
   const calls = Array.from({ length: 300 }, (_, at) => ({ family: at % 100, number: Math.floor(at / 100) }));
   for (const call of calls) table.add(call);

@@ -70,7 +70,7 @@ test('what gets lost on the way comes again, in order, and each payload once', (
   }
 });
 
-test('no more is under way than a window, and whoever is paused takes nothing', () => {
+test('no more than a window is in flight, and a paused peer receives nothing', () => {
   const [a, b] = pair();
   b.channel.pause();
   for (let at = 0; at < 50; at++) a.channel.send(PART.emit, at, Buffer.alloc(CHUNK, 65));

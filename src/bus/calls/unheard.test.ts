@@ -82,7 +82,7 @@ test('fault:F28 a call that has not left when the connection is lost is NOT_SENT
   await bench.close();
 });
 
-test('check:H3 that nobody serves a call is believed only where the messaging system says so', async () => {
+test('check:H3 only the messaging system is believed when it says that no node serves a call', async () => {
   const bench = new Bench();
   const { wire, say, replies } = overheard(bench.hub.open());
   const [a, b] = [bench.bus(wire), bench.bus()];

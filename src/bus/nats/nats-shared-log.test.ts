@@ -35,7 +35,7 @@ function contractOn(name: string, program: string): void {
       },
     });
 
-    test(`fault:F28 [${name}] a server that was restarted keeps logs again, without anybody's doing`, {
+    test(`fault:F28 [${name}] a restarted server keeps logs again without an operator`, {
       timeout: 60_000,
     }, async () => {
       const own = await NatsServer.start({ program });

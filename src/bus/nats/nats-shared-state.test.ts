@@ -67,7 +67,7 @@ function contractOn(name: string, program: string): void {
       }
     });
 
-    test(`fault:F28 [${name}] after a restart watches begin anew, and a bucket that was lost is made again`, {
+    test(`fault:F28 [${name}] after a restart watches begin again, and a lost bucket is created again`, {
       timeout: 60_000,
     }, async () => {
       const own = await NatsServer.start({ program });

@@ -63,7 +63,7 @@ class Played {
   }
 }
 
-test('a watch is ready where the last records ran out of time after the others had been told', async () => {
+test('a watch is ready if the last records expired after the others were listed', async () => {
   const played = new Played(3);
   await played.watch.start();
   played.send('a', 2).arrives();

@@ -57,7 +57,7 @@ function replicasOn(name: string, program: string): void {
       assert.ok(later! > revision!);
     });
 
-    test(`[${name}] a lone server has one replica of everything, and nobody is warned`, {
+    test(`[${name}] a lone server has one replica of everything, without a warning`, {
       timeout: 60_000,
     }, async () => {
       const server = await NatsServer.start({ program });

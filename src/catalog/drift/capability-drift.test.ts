@@ -56,13 +56,13 @@ test('S4.19 the full difference tells every field of every list, unknown ones in
   ]);
 });
 
-test('S4.19 another order of the same keys and keys that occur twice are told apart from changes', () => {
+test('S4.19 another order of keys and duplicate keys are distinguished from changes', () => {
   const [a, b] = [item('a', '{"name":"a"}'), item('b', '{"name":"b"}')];
   const drift = capabilityDrift({ tools: [a, b], prompts: [a] }, { tools: [b, a], prompts: [a, a] });
   assert.deepEqual(drift, { changes: [], reordered: ['tools'], twice: [{ list: 'prompts', key: 'a' }] });
 });
 
-test('S4.19 members that cannot be told apart by name are compared whole', () => {
+test('S4.19 members that cannot be distinguished by name are compared whole', () => {
   const drift = capabilityDrift({ tools: [item('a', '{"x":1,"x":2}')] }, { tools: [item('a', '{"x":3,"x":1}')] });
   assert.deepEqual(drift.changes[0]!.fields, [{ pointer: '', before: '{"x":1,"x":2}', after: '{"x":3,"x":1}' }]);
 });

@@ -13,7 +13,7 @@ test('check:G4 the pin is of what a definition says, not of how it is written', 
   assert.match(one, /^[0-9a-f]{64}$/);
 });
 
-test('check:G4 name, title, description, schemas, annotations, icons and what nobody has heard of are pinned', () => {
+test('check:G4 name, title, description, schemas, annotations, icons and unknown members are pinned', () => {
   const base = '"name":"a","title":"A","description":"d","inputSchema":{},"outputSchema":{},"annotations":{},"x":1';
   const before = digest(`{${base}}`);
   for (const [from, to] of [
@@ -37,7 +37,7 @@ test('check:G4 _meta and execution are not pinned: they differ from list to list
   assert.notEqual(digest('{"name":"a","inputSchema":{"properties":{"_meta":{}}}}'), digest('{"name":"a"}'));
 });
 
-test('check:G4 a member that stands twice cannot change unseen, whichever of them a reader takes', () => {
+test('check:G4 a duplicate member cannot change unseen, whichever of them a reader takes', () => {
   const one = digest('{"name":"a","description":"good","description":"x"}');
   assert.notEqual(one, digest('{"name":"a","description":"evil","description":"x"}'));
 });

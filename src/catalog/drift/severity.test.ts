@@ -71,7 +71,7 @@ test('check:G4 what takes all that it took before is no break', () => {
   assert.equal(judge(tool({ p: {} }, {}, ['p']), tool({ p: {} })).severity, 'behaviour');
 });
 
-test('check:G4 only words, hints of a tool and its results are told apart', () => {
+test('check:G4 only words, hints of a tool and its results are distinguished', () => {
   const worded = tool({ p: { type: 'string', description: 'new', default: 'x' } });
   assert.equal(
     judge({ ...tool({ p: { type: 'string' } }), description: 'a' }, { ...worded, description: 'b' }).severity,

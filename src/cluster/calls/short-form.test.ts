@@ -67,7 +67,7 @@ test('no byte that is missing or wrong makes a message with places beyond its en
   }
 });
 
-test('the terms of a call are told once, and once more to a node that has forgotten them', async () => {
+test('the context of a call is sent once, and again to a node that no longer has it', async () => {
   await using bench = new Bench();
   assert.equal(await bench.call(), 'answered');
   assert.equal(await bench.call(), 'answered');

@@ -43,7 +43,7 @@ function watcher() {
 const STILL = (ms: number): Warning => ({ level: 'warn', event: 'loop_watch_stood_still', ms });
 const BLOCKED: Warning = { level: 'error', event: 'event_loop_blocked', ms: 1_000 };
 
-test('fault:F32 a loop that does not turn while its watcher goes on is blocked, told of once, and again after it has turned', () => {
+test('fault:F32 a loop that does not turn while its watcher runs is blocked, reported once, and again after it has turned', () => {
   const { warned, tick } = watcher();
   tick(250, true);
   for (let i = 0; i < 3; i++) tick(250, false);

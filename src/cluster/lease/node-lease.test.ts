@@ -7,7 +7,7 @@ import { Logger } from '../../telemetry/logger.ts';
 import { LazyBucket } from '../lazy-bucket.ts';
 import { LEASE_MS, NodeLease } from './node-lease.ts';
 
-test('fault:F28 what keeps a node from its lease is told once when it lasts, whichever step it is that fails', async () => {
+test('fault:F28 the reason for a missing lease is logged once if it lasts, whichever step fails', async () => {
   for (const step of ['the lease', 'what it covers'] as const) {
     const clock = new FakeClock();
     const state = new MemorySharedState(clock);

@@ -67,7 +67,7 @@ test('however many want to know at once what a node offers, it is read once, and
   await bench.dispose();
 });
 
-test('a node that does not say what it offers is told of once for all who asked', async () => {
+test('a node that does not advertise is logged once for all that asked', async () => {
   const bench = new Bench();
   await Promise.all(Array.from({ length: MANY }, () => bench.advertisements.readNow([bench.other.peer])));
   assert.ok(bench.warned > 0 && bench.warned <= 2, `told of ${bench.warned} times`);

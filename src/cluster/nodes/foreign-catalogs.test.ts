@@ -10,7 +10,7 @@ import { Logger } from '../../telemetry/logger.ts';
 import { ForeignCatalogs } from './foreign-catalogs.ts';
 import { Users } from './users.ts';
 
-test('whoever has not called yet is thought to be served as the last one of whom it was heard', async () => {
+test('a caller without a call yet counts as served like the last known one', async () => {
   const logger = Logger.silent();
   const keys = new KeyRing(['a secret of the cluster, thirty-two bytes at least']);
   const bus = new SignedBus({

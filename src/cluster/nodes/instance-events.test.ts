@@ -5,7 +5,7 @@ import { clientOf } from '../../../test/support/played-upstreams.ts';
 
 const memory = serverNamed('memory', { transport: remoteSpec });
 
-test('only who was served at the node that fell silent is told to set up anew what was there', () =>
+test('only clients served at the silent node are asked to set up again what was there', () =>
   onNodes(async (nodes) => {
     const web = serverNamed('web', { transport: remoteSpec, isolation: 'session' });
     const a = await nodes.join('a', [serverNamed('own', { transport: remoteSpec })]);
@@ -27,7 +27,7 @@ test('only who was served at the node that fell silent is told to set up anew wh
     assert.deepEqual(a.events.silenced.sort(), [...at.b!, 'memory s0'].sort());
   }));
 
-test('where the other home of a server is reached again, or a second one comes, that is told, also by who has it too', () =>
+test('an instance that is reachable again, or a second one, is reported, also by the node that has one too', () =>
   onNodes(async (nodes) => {
     const only = serverNamed('only', { singleton: true });
     const a = await nodes.join('a', [only]);

@@ -28,7 +28,7 @@ async function servedBy(nodes: ClusterBench, { cluster }: PlayedNode, session?: 
   return outcome.kind === 'answer' ? outcome.message.body.toString() : outcome.error.message;
 }
 
-test('what this node cannot start is served by a home where it runs, and here again as soon as it can', () =>
+test('what this node cannot start is served by another instance, and here again as soon as it starts', () =>
   onNodes(async (nodes) => {
     const [a, b, c] = [await nodes.join('a', [web]), await nodes.join('b', [web]), await nodes.join('c', [web])];
     isIn(b, 'failed');
@@ -60,7 +60,7 @@ test('what this node cannot start is served by a home where it runs, and here ag
     assert.equal(await servedBy(nodes, a), '{"node":"a"}');
   }));
 
-test('a node without a server that needs no owner is sent on by a home that cannot start it to one where it runs', () =>
+test('a node without a server that needs no owner is redirected by one that cannot start it to one where it runs', () =>
   onNodes(async (nodes) => {
     const [a, b, c] = [await nodes.join('a', [web]), await nodes.join('b', [web]), await nodes.join('c', [])];
     isIn(b, 'running');
@@ -74,7 +74,7 @@ test('a node without a server that needs no owner is sent on by a home that cann
     assert.ok(a.local.calls.length > 0);
   }));
 
-test('a node that could never list a server shows what a home lists where it runs', () =>
+test('a node that could never list a server shows what an instance lists where it runs', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [web]), await nodes.join('b', [web])];
     isIn(b, 'running');

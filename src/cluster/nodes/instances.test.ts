@@ -23,7 +23,7 @@ test('a session that ends is forgotten at the nodes it used, and instances of ot
   assert.deepEqual([...instances.forgetSession('s1')], []);
 });
 
-test('a home whose node has the server no more is forgotten, and only that', () => {
+test('an instance whose node no longer has the server is forgotten, and only that', () => {
   const instances = new Instances();
   instances.remember('web', 's1', 'b', null);
   instances.remember('files', 's1', 'b', '1.7');

@@ -33,7 +33,7 @@ function shown({ cluster }: PlayedNode, sessionId = 's1'): readonly string[] | u
   return cluster.upstreams.knownCatalog('memory', clientOf(sessionId))?.lists.tools.items.map(({ key }) => key);
 }
 
-test('check:G3 check:C9 what one node heard of the lists of an HTTP server the others look at themselves, and tell nobody', () =>
+test('check:G3 check:C9 the other nodes list an HTTP server again when one was notified, without notifying clients', () =>
   onNodes(async (bench) => {
     const memory = serverNamed('memory', { transport: remoteSpec });
     const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [memory])];
@@ -52,7 +52,7 @@ test('check:G3 check:C9 what one node heard of the lists of an HTTP server the o
     assert.deepEqual(c.local.relisted, ['memory']);
   }));
 
-test('S2.6 check:G3 S0.18 what the process of one session lists is shown to it at all nodes, and to nobody else', () =>
+test('S2.6 check:G3 S0.18 what the process of one session lists is shown to it at all nodes, and to no other session', () =>
   onNodes(async (bench) => {
     const memory = serverNamed('memory');
     const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [memory])];
@@ -88,7 +88,7 @@ test('S2.6 check:G3 S0.18 what the process of one session lists is shown to it a
     assert.deepEqual(shown(b, 's3'), ['old'], 'and so does whatever the session has after its node');
   }));
 
-test('each node shows what its own process of a server for everybody lists: calls find nothing else there', () =>
+test('each node shows what its own shared process lists: calls find nothing else there', () =>
   onNodes(async (bench) => {
     const memory = serverNamed('memory', { isolation: 'shared' });
     const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [memory])];
@@ -99,7 +99,7 @@ test('each node shows what its own process of a server for everybody lists: call
     assert.deepEqual(shown(b), ['old']);
   }));
 
-test('check:C9 an update of a resource that belongs to no session reaches every node that has the server; what nobody waits for does not', () =>
+test('check:C9 an update without a session reaches every node that has the server; one without a subscriber does not', () =>
   onNodes(async (bench) => {
     const memory = serverNamed('memory', { transport: remoteSpec });
     const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [memory])];
@@ -144,7 +144,7 @@ test('S2.6 check:G3 lists that are due at this node are waited for, with other n
     assert.deepEqual(shown(a), ['old', 'grown']);
   }));
 
-test('check:G3 check:C9 a tool of an HTTP server that another home shows is looked for at the server, and nothing that nobody shows', () =>
+test('check:G3 check:C9 a tool of an HTTP server that another instance shows is looked for at the server, an invented one is not', () =>
   onNodes(async (bench) => {
     const memory = serverNamed('memory', { transport: remoteSpec });
     const a = await bench.join('a', [memory]);
@@ -191,7 +191,7 @@ test('what the server does not show this node, whatever others were shown, is lo
     assert.deepEqual(b.local.relisted, ['memory anew', 'memory anew']);
   }));
 
-test('nothing is looked for at the server for a client that has gone while other homes were asked', () =>
+test('nothing is looked for at the server for a client that has gone meanwhile', () =>
   onNodes(async (bench) => {
     const memory = serverNamed('memory', { transport: remoteSpec });
     const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [memory])];
@@ -204,7 +204,7 @@ test('nothing is looked for at the server for a client that has gone while other
     assert.deepEqual(b.local.relisted, []);
   }));
 
-test('check:G3 check:C9 what the process of a session at another home has just told is read there before a name is unknown, and nobody silent is waited for', () =>
+test('check:G3 check:C9 what a session’s process at another node has just announced is read before a name is unknown, without waiting for silent nodes', () =>
   onNodes(async (bench) => {
     const memory = serverNamed('memory');
     const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [memory])];
@@ -220,7 +220,7 @@ test('check:G3 check:C9 what the process of a session at another home has just t
     assert.equal(await bench.until(foundElsewhere()), true);
   }));
 
-test('check:C9 other nodes are asked once a second for names that nobody knows, and what there is by then is found', () =>
+test('check:C9 other nodes are asked once a second for unknown names, and what exists by then is found', () =>
   onNodes(async (bench) => {
     const memory = serverNamed('memory');
     const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [])];
@@ -245,7 +245,7 @@ test('check:C9 other nodes are asked once a second for names that nobody knows, 
     assert.equal(read, 5);
   }));
 
-test('a server that this node has no home for is read where it is before a name of it is unknown', () =>
+test('a server without an instance here is read where it is before a name of it is unknown', () =>
   onNodes(async (bench) => {
     const [a, b] = [await bench.join('a', [serverNamed('memory')]), await bench.join('b', [])];
     lists(a, 'old');

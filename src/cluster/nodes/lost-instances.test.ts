@@ -97,7 +97,7 @@ test('who was back for too short a time to say what he has takes nothing away; a
   assert.deepEqual([shown(lost), clock.pending], [[], 0]);
 });
 
-test('what nodes that are there have dropped, and what was temporary, is not expected of anybody', () => {
+test('servers that present nodes dropped, and temporary ones, are not expected', () => {
   const clock = new FakeClock();
   const lost = new LostInstances(clock, { serversChanged: () => {} });
   lost.add(named('a'), [advertised('one'), advertised('two'), advertised('while', null, { temporary: true })], false);
@@ -121,7 +121,7 @@ test('of more lost nodes than are kept, the one lost first is forgotten; what is
   assert.deepEqual([shown(lost), clock.pending], [[], 0]);
 });
 
-test('a server whose only node is not heard of is known and cannot be reached, and nobody is told of another list', () =>
+test('a server whose only node is silent is known and unreachable, and no client gets another list', () =>
   onNodes(async (nodes) => {
     const a = await nodes.join('a', []);
     const b = await nodes.join('b', [memory]);
@@ -146,7 +146,7 @@ test('a server whose only node is not heard of is known and cannot be reached, a
     assert.deepEqual([changes, a.events.instancesGainedOf], [0, ['memory']]);
   }));
 
-test('who reaches nobody does not wait for them, and says that it is he', () =>
+test('a node without a connection does not wait for others, and gives that as the reason', () =>
   onNodes(async (nodes) => {
     const a = await nodes.join('a', []);
     await nodes.join('b', [memory]);
@@ -286,7 +286,7 @@ test('what a node has itself, or another that is there, is theirs to drop, whate
     assert.deepEqual(serversOf(a), []);
   }));
 
-test('of two homes lost at once, in whichever order, the one that ran the server tells of it', async () => {
+test('of two lost instances, in either order, the status is that of the one that ran the server', async () => {
   for (const [first, second] of [
     ['b', 'c'],
     ['c', 'b'],

@@ -78,7 +78,7 @@ test('what a newer node adds to a message is not in the way; what is none is ref
   }
 });
 
-test('two nodes of one name are told of, agree whose definition holds, and can be sent home one by one', () =>
+test('two nodes of one name cause a warning, agree on the definition, and can be drained one by one', () =>
   onNodes(async (nodes) => {
     const lines: string[] = [];
     const logger = new Logger({ level: 'info', write: (line) => lines.push(line) });

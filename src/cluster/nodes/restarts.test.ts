@@ -23,7 +23,7 @@ test('S0.18 a restart is one of the whole gateway: at every node that has the se
     assert.deepEqual(restartedAt(a, b, c), ['web at a', 'web at a', 'web at b', 'web at b']);
   }));
 
-test('a singleton is restarted where it runs, whoever is asked', () =>
+test('a singleton is restarted where it runs, whichever node is asked', () =>
   onNodes(async (nodes) => {
     const a = await nodes.join('a', [one]);
     const b = await nodes.join('b', [one]);
@@ -38,7 +38,7 @@ test('a singleton is restarted where it runs, whoever is asked', () =>
     assert.deepEqual(restartedAt(a, b, c), ['one at a', 'one at a', 'one at a']);
   }));
 
-test('whoever has restarted a server at another node knows its status after that, and not the one of a moment before', () =>
+test('the node that restarted a server elsewhere then shows its new status', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', []), await nodes.join('b', [web])];
     let restarts = 0;
@@ -71,7 +71,7 @@ test('where one node cannot restart it the others do, and the operator hears whi
     assert.deepEqual(restartedAt(a, c), ['web at a', 'web at c']);
   }));
 
-test('of restarts that failed all are told, and UNKNOWN is said where one of them may have happened', async () => {
+test('of several failed restarts all are reported, and UNKNOWN where one may have happened', async () => {
   const failing = async (code: 'NOT_SENT' | 'UNKNOWN', text: string): Promise<void> => {
     throw new GatewayError(code, text);
   };

@@ -83,7 +83,7 @@ test('claims that were freed, or whose node is gone, are forgotten after an hour
   assert.equal((await b.owner('s', 'kept'))?.kind, 'theirs');
 });
 
-test('an outage of everybody makes no claim old, and whoever takes one meanwhile keeps it', async () => {
+test('an outage makes no claim old, and the node that takes one meanwhile keeps it', async () => {
   const bench = new Bench();
   const [a, b] = [bench.node('a'), bench.node('b')];
   await bench.alive('a', 'b');
@@ -101,7 +101,7 @@ test('an outage of everybody makes no claim old, and whoever takes one meanwhile
   assert.equal(await bench.pass(HOUR_MS, 'a'), 1);
 });
 
-test('it is left to one node, and to nobody while there is one that would not heed it', async () => {
+test('one node sweeps, and none while a node would not respect the floor', async () => {
   const bench = new Bench();
   const a = bench.node('a');
   await a.claim('s', 'one');
@@ -169,7 +169,7 @@ test('of very many deleted claims some are forgotten in each run, which the log 
   assert.equal((await bench.marks()).length, 0);
 });
 
-test('who has begun to sweep, or has a store that was made anew, does not know what is old', async () => {
+test('a new sweeper, or one with a new store, does not know what is old', async () => {
   const bench = new Bench();
   const ended = async (count: number): Promise<void> => {
     for (let at = 0; at < count; at++) {

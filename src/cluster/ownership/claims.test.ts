@@ -75,7 +75,7 @@ class Bench {
   }
 }
 
-test('fault:F28 a store that was made anew by somebody else is known for another one: what was owned is lost, under whatever revision', async () => {
+test('fault:F28 a store created again by another node is recognized: what was owned is lost, under any revision', async () => {
   const bench = new Bench();
   const [a, b] = [bench.node('a'), bench.node('b')];
   await a.claims.regained('anew');
@@ -92,7 +92,7 @@ test('fault:F28 a store that was made anew by somebody else is known for another
   assert.equal((await b.claims.owner('own', 's1'))?.kind, 'mine');
 });
 
-test('fault:F28 whoever knew the store before it lost everything claims nothing until every lease of that time is over', async () => {
+test('fault:F28 a node that knew the store before its loss claims nothing until every lease of that time is over', async () => {
   const bench = new Bench();
   const { claims } = bench.node('a');
   await claims.regained('anew');
@@ -110,7 +110,7 @@ test('fault:F28 whoever knew the store before it lost everything claims nothing 
   assert.equal(claimed, true);
 });
 
-test('a revision that falls says that the store was made anew before the lease does: nothing is owned under an old epoch', async () => {
+test('a falling revision shows a new store before the lease does: nothing is owned under an old epoch', async () => {
   const bench = new Bench();
   const { claims } = bench.node('a');
   await claims.regained('anew');
@@ -138,7 +138,7 @@ test('check:H4 claims that are made at once are all made, in whatever order the 
 });
 
 for (const forget of [false, true]) {
-  test(`what could not be ${forget ? 'forgotten' : 'released'} is, as soon as the store hears of it, and nothing that is somebody’s by then`, async () => {
+  test(`what could not be ${forget ? 'forgotten' : 'released'} is, as soon as the store answers, unless another node has it by then`, async () => {
     const bench = new Bench();
     const [a, b] = [bench.node('a'), bench.node('b')];
     for (const peer of ['a', 'b']) await bench.alive(peer);

@@ -59,7 +59,7 @@ test('S0.18 check:H4 a new session at a node without room for its process is ser
     );
   }));
 
-test('the first call that finds no room goes on where there is some; nobody is refused, and nothing is said to be lost', () =>
+test('the first call without room goes where there is some; none is refused, and no state is reported lost', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [MEMORY]), await nodes.join('b', [MEMORY])];
     fills(a, false);
@@ -100,7 +100,7 @@ test('calls of a session that are refused at once are refused, and nothing is sa
     for (const { events } of [a, b, c]) assert.deepEqual(events.heard, []);
   }));
 
-test('a session that was refused at a node that had not said that it is full is served by whoever has room by then', () =>
+test('a session refused at a node that did not announce that it is full is served by one with room', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [MEMORY]), await nodes.join('b', [MEMORY])];
     fills(a);
@@ -113,7 +113,7 @@ test('a session that was refused at a node that had not said that it is full is 
     assert.equal(await servedBy(nodes, b, 'one'), '{"node":"a"}');
   }));
 
-test('check:H4 of the homes that could serve a new session, the one that has less to do by its last heartbeat does', () =>
+test('check:H4 of the instances that could serve a new session, the one with fewer calls does', () =>
   onNodes(async (nodes) => {
     let drawn = 0;
     const random = { ...systemRandom, unit: () => (drawn++ % 2 === 0 ? 0 : 0.9) };

@@ -51,7 +51,7 @@ async function instances(nodes: ClusterBench): Promise<readonly [PlayedNode, Pla
   return both;
 }
 
-test('a new session whose process its node cannot start is served by a home where the server runs, and stays there', () =>
+test('a new session whose process does not start here is served where the server runs, and stays there', () =>
   onNodes(async (nodes) => {
     const [a, b] = await instances(nodes);
     breaks(a);
@@ -66,7 +66,7 @@ test('a new session whose process its node cannot start is served by a home wher
     assert.deepEqual(answer(nodes), [], 'nothing was lost');
   }));
 
-test('a session that had state in a process that cannot be started again goes on at another home, and is told', () =>
+test('a session with state whose process cannot be started again moves to another instance, and is notified', () =>
   onNodes(async (nodes) => {
     const [a] = await instances(nodes);
     assert.equal(await servedBy(nodes, a, 'one'), '{"node":"a"}');
@@ -122,7 +122,7 @@ test('a call beside the start of the session’s process goes on with the one th
     assert.equal(wordOf(await nodes.until(beside)), '{"node":"b"}');
   }));
 
-test('a session whose own process cannot be started beside those of others goes to another home, and the others stay', () =>
+test('a session whose own process cannot be started moves to another instance, and the others stay', () =>
   onNodes(async (nodes) => {
     const [a, b] = await instances(nodes);
     assert.equal(await servedBy(nodes, a, 'old'), '{"node":"a"}');
@@ -139,7 +139,7 @@ test('a session whose own process cannot be started beside those of others goes 
     assert.deepEqual(answer(nodes), []);
   }));
 
-test('a session whose process starts at no home is told why, by the second, and at once', () =>
+test('a session whose process starts nowhere gets the reason from the second node, at once', () =>
   onNodes(async (nodes) => {
     const both = await instances(nodes);
     says(both[0], 'running');
@@ -188,7 +188,7 @@ test('where a call goes on is looked up when its start has failed, not when it b
     assert.equal(a.cluster.figures.owned, owned, 'nothing was given up for nobody');
   }));
 
-test('check:H5 a call that homes try in vain for long is still served by the next one, and has one deadline in all', () =>
+test('check:H5 a call that instances try without success is still served by the next one, under one deadline', () =>
   onNodes(async (nodes) => {
     const TRIED_MS = 7_000;
     for (const caller of ['a', 'c'] as const) {
@@ -212,7 +212,7 @@ test('check:H5 a call that homes try in vain for long is still served by the nex
     }
   }));
 
-test('what is claimed for a session that has ended meanwhile is nobody’s', () =>
+test('what is claimed for a session that has ended is released', () =>
   onNodes(async (nodes) => {
     const [a] = await instances(nodes);
     const bucket = await nodes.state.bucket('trunkline_claims', { ttlMs: 0 });
@@ -255,7 +255,7 @@ test('a call whose time is over, or for which there is no room, gives up nothing
     assert.equal(b.local.calls.length, 0);
   }));
 
-test('fault:F30 the session of a dead node is taken over by the home where the server runs, also by way of one that cannot start it', () =>
+test('fault:F30 the session of a dead node is taken over where the server runs, also through a node that cannot start it', () =>
   onNodes(async (nodes) => {
     const [a] = await instances(nodes);
     const d = await nodes.join('d', [MEMORY]);
@@ -268,7 +268,7 @@ test('fault:F30 the session of a dead node is taken over by the home where the s
     d.restore();
   }));
 
-test('nobody gives up what no other node runs', () =>
+test('a node keeps what no other node runs', () =>
   onNodes(async (nodes) => {
     const [a, b] = await instances(nodes);
     says(b, 'failed');
@@ -279,7 +279,7 @@ test('nobody gives up what no other node runs', () =>
     assert.equal(b.local.calls.length, 0);
   }));
 
-test('a node without the server calls the home where it runs, and is sent on by one that cannot start it', () =>
+test('a node without the server calls the instance where it runs, and is redirected by one that cannot start it', () =>
   onNodes(async (nodes) => {
     const [a] = await instances(nodes);
     const c = await nodes.join('c', []);

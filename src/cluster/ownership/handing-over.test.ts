@@ -44,7 +44,7 @@ async function calledFor(nodes: ClusterBench, ms: number, begin: () => Promise<O
 
 const MEMORY = serverNamed('memory', { isolation: 'session' });
 
-test('fault:F33 check:H7 what no call runs on is another node’s as soon as its process has ended, and not before; whoever had state in it is told', () =>
+test('fault:F33 check:H7 a claim without a call moves as soon as its process has ended, not before; the client with state is notified', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [MEMORY]), await nodes.join('b', [MEMORY])];
     await nodes.until(callOf(a, 'memory', 'one'));
@@ -189,7 +189,7 @@ test('fault:F33 what no other node has is served to the end, which comes in an i
     assert.deepEqual(a.local.handedOver, []);
   }));
 
-test('fault:F33 what cannot be ended is nobody else’s before the node has left', () =>
+test('fault:F33 what cannot be ended is owned until the node has left', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [MEMORY]), await nodes.join('b', [MEMORY])];
     await nodes.until(callOf(a, 'memory', 'one'));

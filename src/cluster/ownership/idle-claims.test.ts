@@ -43,7 +43,7 @@ test('what a caller without a session owns is given up once nothing has run of i
     assert.equal(await servedBy(nodes, b, 'memory', 's'), '{"node":"a"}');
   }));
 
-test('a spare process that became somebody’s counts as theirs', () =>
+test('a warm process that a session adopted counts as that session’s', () =>
   onNodes(async (nodes) => {
     const a = await nodes.join('a', [memory]);
     const warm = await a.cluster.ownership.own(memory, clientOf(null), 'spare');

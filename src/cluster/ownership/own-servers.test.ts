@@ -69,7 +69,7 @@ test('fault:F31 a singleton that its node’s file drops is begun elsewhere when
     for (const node of [a, b]) assert.equal(wordOf(await nodes.until(callOf(node, 'one', 's'))), '{"node":"b"}');
   }));
 
-test('a singleton that comes back to the file before its process has ended begins anew there, after that', () =>
+test('a singleton that returns to the file before its process has ended starts again there, after that', () =>
   onNodes(async (nodes) => {
     const one = serverNamed('one', { singleton: true });
     const [a, b] = [await nodes.join('a', [one]), await nodes.join('b', [one])];
@@ -89,7 +89,7 @@ test('a singleton that comes back to the file before its process has ended begin
     assert.equal(wordOf(await nodes.until(callOf(b, 'one', 's'))), '{"node":"a"}');
   }));
 
-test('the sessions of a server that its node’s file drops go to another home, when their processes have ended', () =>
+test('the sessions of a server that its node’s file drops move to another instance, when their processes have ended', () =>
   onNodes(async (nodes) => {
     const memory = serverNamed('memory', { isolation: 'session' });
     const [a, b] = [await nodes.join('a', [memory]), await nodes.join('b', [memory])];
@@ -111,7 +111,7 @@ test('the sessions of a server that its node’s file drops go to another home, 
     );
   }));
 
-test('check:H4 a server that is dropped while the store of claims does not answer is another home’s once it does', () =>
+test('check:H4 a server that is dropped while the store does not answer moves once it does', () =>
   onNodes(async (nodes) => {
     const one = serverNamed('one', { singleton: true });
     const memory = serverNamed('memory', { isolation: 'session' });
@@ -130,7 +130,7 @@ test('check:H4 a server that is dropped while the store of claims does not answe
     assert.equal(wordOf(await nodes.until(callOf(b, 'memory', 's'))), '{"node":"b"}');
   }));
 
-test('check:H4 what is claimed while the files drop its server is another home’s, and does not begin here', () =>
+test('check:H4 what is claimed while the files drop its server moves, and does not begin here', () =>
   onNodes(async (nodes) => {
     const one = serverNamed('one', { singleton: true });
     const memory = serverNamed('memory', { isolation: 'session' });
@@ -150,7 +150,7 @@ test('check:H4 what is claimed while the files drop its server is another home�
     assert.equal(wordOf(await nodes.until(callOf(a, 'one', 's'))), '{"node":"b"}');
   }));
 
-test('check:H4 a server whose end fails at the node that drops it is another home’s all the same', () =>
+test('check:H4 a server whose end fails at the node that drops it moves all the same', () =>
   onNodes(async (nodes) => {
     const one = serverNamed('one', { singleton: true });
     const [a, b] = [await nodes.join('a', [one]), await nodes.join('b', [one])];
@@ -161,7 +161,7 @@ test('check:H4 a server whose end fails at the node that drops it is another hom
     assert.equal(b.local.desired.has('one'), true);
   }));
 
-test('fault:F31 what a node owned that stood still while it dropped the server is another home’s, though its lease is back', () =>
+test('fault:F31 what a node owned that stood still while it dropped the server moves, though its lease is back', () =>
   onNodes(async (nodes) => {
     const memory = serverNamed('memory', { isolation: 'session' });
     const [a, b] = [await nodes.join('a', [memory]), await nodes.join('b', [memory])];

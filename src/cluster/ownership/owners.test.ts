@@ -37,7 +37,7 @@ function played() {
   return { clock, questions, found, find };
 }
 
-test('a session whose process runs here under its claim is engaged, and nobody else is', () => {
+test('only a session whose process runs here under its claim is engaged', () => {
   const claim = { server: 'memory', key: 's', serving: 1 };
   let held = true;
   let barred = false;

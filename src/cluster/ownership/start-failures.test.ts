@@ -31,7 +31,7 @@ function isUp({ local }: PlayedNode): void {
   local.states.set('one', { name: 'one', state: 'running' } as ServerStatus);
 }
 
-test('a singleton that its node cannot start is left to a home that may, when nothing of it is left there', () =>
+test('a singleton that its node cannot start is left to another instance, when nothing of it is left there', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [ONE]), await nodes.join('b', [ONE])];
     await nodes.pass(1_500);
@@ -64,7 +64,7 @@ test('a singleton that no other node could have stays and is tried again, and is
     assert.equal(runsAt(nodes), 'b');
   }));
 
-test('a singleton that runs is left to nobody, and its time begins anew with each run', () =>
+test('a running singleton is kept, and its time begins again with each run', () =>
   onNodes(async (nodes) => {
     const [a] = [await nodes.join('a', [ONE]), await nodes.join('b', [ONE])];
     await nodes.pass(1_500);
@@ -78,7 +78,7 @@ test('a singleton that runs is left to nobody, and its time begins anew with eac
     }
   }));
 
-test('whoever could not start a singleton takes it at once where no other node is left', () =>
+test('a node that could not start a singleton takes it at once if no other node is left', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [ONE]), await nodes.join('b', [ONE])];
     await nodes.pass(1_500);
@@ -105,7 +105,7 @@ test('a singleton of which something runs stays, whatever of it cannot be starte
     assert.equal(runsAt(nodes), 'b');
   }));
 
-test('a singleton whose process comes to nothing however long it takes is left to another home, too', () =>
+test('a singleton whose process never becomes ready is left to another instance, too', () =>
   onNodes(async (nodes) => {
     const [a] = [await nodes.join('a', [ONE]), await nodes.join('b', [ONE])];
     await nodes.pass(1_500);
@@ -133,7 +133,7 @@ test('a singleton has its time again when it is another one, not with every chan
     await nodes.pass(PAUSE_MS / 2, () => assert.notEqual(runsAt(nodes), 'a'));
   }));
 
-test('a singleton on its way to a home that is gone meanwhile is begun here only when what ran of it has ended', () =>
+test('a singleton on its way to an instance that is gone starts here only when its old process has ended', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [ONE]), await nodes.join('b', [ONE])];
     await nodes.pass(1_500);
@@ -168,7 +168,7 @@ test('a singleton that no node can start goes round, and every call is an attemp
     }
   }));
 
-test('whoever asks at the instant in which nobody has it does not bring it back to where it cannot be started', () =>
+test('a call while no node has it does not bring it back to where it cannot be started', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [ONE]), await nodes.join('b', [ONE])];
     const c = await nodes.join('c', []);
@@ -183,7 +183,7 @@ test('whoever asks at the instant in which nobody has it does not bring it back 
     assert.deepEqual(new Set(await nodes.until(Promise.all(calls))), new Set(['{"node":"a"}', '{"node":"b"}']));
   }));
 
-test('a start is in vain after fifteen seconds without one that came to something', async () => {
+test('a start has failed after fifteen seconds without success', async () => {
   const clock = new FakeClock();
   const failures = new StartFailures(clock);
   assert.equal(failures.isLong('one', true), false);

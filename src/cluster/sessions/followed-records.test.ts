@@ -63,7 +63,7 @@ async function followed() {
   };
 }
 
-test('fault:F28 what a store has not told is asked for before it is taken for gone: it says so before it has told everything', async () => {
+test('fault:F28 what a store has not listed is read before it counts as gone: it may report the end of its listing too early', async () => {
   const { bucket, heard, records, readyTooEarly } = await followed();
   await bucket.delete('two');
   heard.length = 0;
@@ -89,7 +89,7 @@ test('fault:F28 while the store does not answer nothing is taken for gone', asyn
   await records.close();
 });
 
-test('fault:F28 what the store does not find, and nobody has deleted, is not gone, nor is it written over', async () => {
+test('fault:F28 what the store does not find, and no node deleted, is not gone, nor is it overwritten', async () => {
   const { bucket, clock, heard, records, readyTooEarly, unread } = await followed();
   const { revision } = (await bucket.get('one'))!;
   unread.add('one');
@@ -106,7 +106,7 @@ test('fault:F28 what the store does not find, and nobody has deleted, is not gon
   await records.close();
 });
 
-test('fault:F28 of a node that has ended nothing looks for records any more, whatever it was told while it ended', async () => {
+test('fault:F28 a node that has ended looks for no records, whatever it received while it ended', async () => {
   const { clock, records, answers, readyTooEarly } = await followed();
   answers(false);
   await readyTooEarly();

@@ -60,7 +60,7 @@ test('fault:F28 what was lost is written many at a time, but not all at once', a
   await records.close();
 });
 
-test('fault:F28 what is there is heard of, and what somebody deleted is gone', async () => {
+test('fault:F28 what exists is received, and what was deleted is gone', async () => {
   const { bucket, events, lines, seek } = await missing(3, (at) => at === 1);
   await bucket.delete('k2');
   const records = seek();
@@ -71,7 +71,7 @@ test('fault:F28 what is there is heard of, and what somebody deleted is gone', a
   await records.close();
 });
 
-test('fault:F28 one that is asked for in vain holds up no other, and none is asked for again for its sake', async () => {
+test('fault:F28 a record that cannot be read delays no other, and none is read again because of it', async () => {
   const { clock, bucket, view, keys, recalled, events, seek } = await missing(100, (at) => at % 2 === 0);
   let fails = true;
   const open = view.bucket.bind(view);
@@ -106,7 +106,7 @@ test('fault:F28 a store that is away is asked again after a second, for a few an
   await records.close();
 });
 
-test('fault:F28 when everything is told anew nothing that was asked for before is heard of, or written', async () => {
+test('fault:F28 when everything is listed again, earlier reads report and write nothing', async () => {
   const { view, recalled, events, seek } = await missing(100, () => false);
   const looking = Promise.withResolvers<void>();
   view.looks = looking.promise;

@@ -59,7 +59,7 @@ test('check:C9 what was written is known everywhere when every node has heard of
   await bench.close();
 });
 
-test('nobody waits for a node that is silent, nor for a store that is away, for longer than a second', async () => {
+test('no wait for a silent node or an absent store exceeds a second', async () => {
   const bench = new Bench();
   const a = bench.node();
   bench.node();
@@ -73,7 +73,7 @@ test('nobody waits for a node that is silent, nor for a store that is away, for 
   await bench.close();
 });
 
-test('nothing is left of what was waited for in vain: when the store is back, nobody is asked about what nobody waits for', async () => {
+test('waits that timed out leave nothing: when the store is back, no node is asked about them', async () => {
   const bench = new Bench();
   const [a, b] = [bench.node(), bench.node()];
   for (let i = 0; i < 3; i++) {
@@ -98,7 +98,7 @@ test('nothing is left of what was waited for in vain: when the store is back, no
   await bench.close();
 });
 
-test('a node that knows nothing of the question holds nobody up', async () => {
+test('a node that does not know the question delays no other', async () => {
   const bench = new Bench();
   const a = bench.node();
   bench.stranger();

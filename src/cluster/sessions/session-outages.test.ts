@@ -93,7 +93,7 @@ test('fault:F28 after an outage others have a moment to write what they know: un
   await bench.close();
 });
 
-test('fault:F28 a store that has lost everything is told of the sessions again: none of them ends', async () => {
+test('fault:F28 sessions are written again to a store that lost everything: none of them ends', async () => {
   const bench = new SessionRecordsBench();
   const { state, again, lose } = outages(bench);
   const a = await bench.node('a', state);
@@ -112,7 +112,7 @@ test('fault:F28 a store that has lost everything is told of the sessions again: 
   await bench.close();
 });
 
-test('fault:F28 a session that the store does not find, and nobody has ended, does not end, nor is it written over', async () => {
+test('fault:F28 a session that the store does not find, and no node ended, does not end, nor is it overwritten', async () => {
   const bench = new SessionRecordsBench();
   const { state, again, unread } = outages(bench);
   const [a, b] = [await bench.node('a', state), await bench.node('b')];

@@ -107,7 +107,7 @@ test('fault:F28 where sessions can be read and not followed, one that is not the
   await bench.close();
 });
 
-test('while the store is away nobody says of a session that it is not there', async () => {
+test('while the store is away no node answers that a session does not exist', async () => {
   const bench = new SessionRecordsBench();
   const b = await bench.node('b', { bucket: () => Promise.reject(new Error('away')) });
   const looked = b.get('s1');

@@ -120,7 +120,7 @@ test('a task of a session that is a pipe of its node is no other node’s affair
   await nodes.dispose();
 });
 
-test('who looks for a task moments before it was told of finds it; for one that is nobody’s it does not wait long', async () => {
+test('a task is found moments before its record arrives; the wait for an unknown one is short', async () => {
   const nodes = new Nodes();
   const [a, b] = [nodes.node(), nodes.node()];
   const looking = b.lookUp(

@@ -112,7 +112,7 @@ class Bench {
   }
 }
 
-test('check:C9 of several nodes that hear of the end of one, a single one subscribes anew', async () => {
+test('check:C9 of several nodes that learn of the end of one, a single one subscribes again', async () => {
   const bench = new Bench();
   const [a, b, c] = [await bench.node('a'), await bench.node('b'), await bench.node('c')];
   a.made(resource());
@@ -135,7 +135,7 @@ test('check:C9 of several nodes that hear of the end of one, a single one subscr
   for (const node of [a, b, c]) node.close();
 });
 
-test('check:C9 what nobody listens to waits for the node where a stream is opened', async () => {
+test('check:C9 what has no listener waits for the node where a stream is opened', async () => {
   const bench = new Bench();
   const [a, b, c] = [await bench.node('a'), await bench.node('b'), await bench.node('c')];
   a.made(resource());
@@ -189,7 +189,7 @@ test('check:C9 a server that cannot be asked is asked again, one that refuses is
   for (const node of [a, b, c]) node.close();
 });
 
-test('check:C9 what is given up, subscribed to anew or ended at one node is in the books of no other', async () => {
+test('check:C9 what is given up, renewed or ended at one node is in the registry of no other', async () => {
   const bench = new Bench();
   const [a, b] = [await bench.node('a'), await bench.node('b')];
   a.made(resource());
@@ -231,7 +231,7 @@ test('check:C9 a session that was ended while its node was gone leaves nothing, 
   for (const node of [a, b]) node.close();
 });
 
-test('check:C9 what is heard late of a subscription that was made anew since takes it from nobody', async () => {
+test('check:C9 a late record of a renewed subscription takes it from no node', async () => {
   const bench = new Bench();
   const slow = new SlowHearing(bench.state);
   const [a, b] = [await bench.node('a'), await bench.node('b', slow)];
@@ -276,7 +276,7 @@ test('check:C9 a session that ends before its subscriptions are heard of leaves 
   a.close();
 });
 
-test('check:C9 giving up what nobody is subscribed to writes nothing', async () => {
+test('check:C9 giving up what no session is subscribed to writes nothing', async () => {
   const bench = new Bench();
   const slow = new SlowHearing(bench.state);
   const [a, b] = [await bench.node('a'), await bench.node('b', slow)];
@@ -295,7 +295,7 @@ test('check:C9 giving up what nobody is subscribed to writes nothing', async () 
   for (const node of [a, b]) node.close();
 });
 
-test('check:C9 how many a principal has by way of other nodes is known, whoever takes them over', async () => {
+test('check:C9 the count of a principal at other nodes is known, whichever node takes them over', async () => {
   const bench = new Bench();
   const [a, b] = [await bench.node('a'), await bench.node('b')];
   const [anna, bert] = [ownerOf('agent:anna'), ownerOf('agent:bert')];

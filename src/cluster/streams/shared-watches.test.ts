@@ -91,7 +91,7 @@ test('check:C9 a node that died watches nothing, one that does not answer may', 
     assert.deepEqual(nodes.asked, [SUBSCRIBE]);
   }));
 
-test('check:C9 a node that was taken for gone subscribes anew to what it watches, when it is back', () =>
+test('check:C9 a node that was considered gone subscribes again to what it watches, when it is back', () =>
   bench(async (nodes) => {
     const [a, b] = [await nodes.node('a'), await nodes.node('b', [web, local])];
     for (const node of [a, b]) await nodes.asks(node, SUBSCRIBE);

@@ -172,7 +172,7 @@ test('S0.18 check:C4 calls of one session at three nodes are one session of the 
     assert.equal(web.initializes, 2);
   }));
 
-test('fault:F22 check:C7 S0.20 a forgotten session is initialised anew by one of all who meet the 404, and its loss is told once', () =>
+test('fault:F22 check:C7 S0.20 a forgotten session is initialized again by one of all that get the 404, and its loss is reported once', () =>
   three(async (bench, nodes) => {
     const { web } = bench;
     for (const node of nodes) await bench.call(node, 'one', 'debug');
@@ -193,7 +193,7 @@ test('fault:F22 check:C7 S0.20 a forgotten session is initialised anew by one of
     );
   }));
 
-test('fault:F22 a 404 that concerns an earlier session takes the present one from nobody', () =>
+test('fault:F22 a 404 of an earlier session does not end the present one', () =>
   three(async (bench, nodes) => {
     const { web } = bench;
     const [a, b, c] = nodes;
@@ -209,7 +209,7 @@ test('fault:F22 a 404 that concerns an earlier session takes the present one fro
     assert.equal(web.initializes, 2);
   }));
 
-test('check:C6 S0.19 a session that nobody used for long, and that of a node that was restarted, is gone on with', () =>
+test('check:C6 S0.19 a session unused for long, and that of a restarted node, is continued', () =>
   three(async (bench, nodes) => {
     const { web } = bench;
     const [a, b] = nodes;
@@ -261,7 +261,7 @@ test('check:C9 a session ends at its server once, whichever nodes have used it, 
     assert.equal(await bench.call(b), 'upstream-3 1');
   }));
 
-test('check:C9 fault:F30 one node listens to a session; when it leaves another goes on where it was, when it dies another begins anew', () =>
+test('check:C9 fault:F30 one node listens to a session; when it leaves another continues there, when it dies another begins again', () =>
   three(async (bench, nodes) => {
     const { web, cluster } = bench;
     const listener = (): ScriptedTransport => {
@@ -291,7 +291,7 @@ test('check:C9 fault:F30 one node listens to a session; when it leaves another g
     assert.equal(listener(), third);
   }));
 
-test('fault:F28 while nobody has a lease nobody listens, and afterwards whoever did goes on', () =>
+test('fault:F28 while no node has a lease none listens, and afterwards the previous one continues', () =>
   three(async (bench, nodes) => {
     const { web, cluster } = bench;
     for (const node of nodes) await bench.call(node);
@@ -326,7 +326,7 @@ test('fault:F28 while the store is away sessions are used on, new ones are a nod
     assert.equal(web.deleted.length, 1);
   }));
 
-test('nobody who reads the store of the cluster learns the id of a session', () =>
+test('a reader of the cluster’s store does not learn the id of a session', () =>
   three(async (bench, [a]) => {
     await bench.call(a);
     const bucket = await bench.cluster.state.bucket('trunkline_server_sessions', { ttlMs: 0 });
@@ -337,7 +337,7 @@ test('nobody who reads the store of the cluster learns the id of a session', () 
     assert.ok(!value.includes('upstream-1'));
   }));
 
-test('fault:F28 a store that has lost everything is told of the sessions that are in use, and they go on', async () => {
+test('fault:F28 sessions in use are written again to a store that lost everything, and continue', async () => {
   const bench = new Bench();
   const { state, lose } = losing(bench.cluster);
   const nodes = [await bench.node('a', { state }), await bench.node('b', { state })] as const;

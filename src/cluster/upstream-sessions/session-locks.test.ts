@@ -78,7 +78,7 @@ function node(peer: string, state: SharedState, clock: FakeClock, keys = [KEY]):
   );
 }
 
-test('S0.20 a turn whose end the store did not take is nobody’s soon, though its node lives and wants it no more', async () => {
+test('S0.20 a lock whose release the store did not accept is free soon, though its node lives', async () => {
   const clock = new FakeClock();
   const state = new MemorySharedState(clock);
   const store = new Store(state, clock);
@@ -149,7 +149,7 @@ test('S0.20 a store that is there and does not answer for some seconds makes no 
   b.close();
 });
 
-test('S0.20 whoever has waited for the store in vain opens a session alone, the next one at once, and tells of it as soon as the store answers', async () => {
+test('S0.20 a node that waited for the store in vain opens a session alone, the next one at once, and publishes it as soon as the store answers', async () => {
   const clock = new FakeClock();
   const state = new MemorySharedState(clock);
   const store = new Store(state, clock);
@@ -176,7 +176,7 @@ test('S0.20 whoever has waited for the store in vain opens a session alone, the 
   b.close();
 });
 
-test('S0.19 while the secret changes a session is the same one, also when nobody uses it before the old secret is gone', async () => {
+test('S0.19 while the secret changes a session stays the same, also unused until the old secret is gone', async () => {
   const clock = new FakeClock();
   const state = new MemorySharedState(clock);
   const [old, anew] = [KEY, Buffer.alloc(32, 8)];
@@ -199,7 +199,7 @@ test('S0.19 while the secret changes a session is the same one, also when nobody
   }
 });
 
-test('S0.20 a store that can be read and takes no writes holds nobody up for longer, and leaves no turn behind', async () => {
+test('S0.20 a store that can be read and accepts no writes delays no caller longer, and leaves no lock behind', async () => {
   const clock = new FakeClock();
   const state = new MemorySharedState(clock);
   const store = new Store(state, clock);
@@ -218,7 +218,7 @@ test('S0.20 a store that can be read and takes no writes holds nobody up for lon
   b.close();
 });
 
-test('S0.20 whoever gives up while the store does not answer leaves nobody waiting for what it began', async () => {
+test('S0.20 a caller that gives up while the store does not answer leaves no other waiting', async () => {
   const clock = new FakeClock();
   const state = new MemorySharedState(clock);
   const store = new Store(state, clock);

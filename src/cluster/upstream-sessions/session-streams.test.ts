@@ -68,7 +68,7 @@ class Bench {
   }
 }
 
-test('check:C9 ids of events that a server chose long are told to nobody, and stop no node from leaving', async () => {
+test('check:C9 long event ids of a server are not published, and stop no node from leaving', async () => {
   const bench = new Bench();
   bench.claiming.resolve();
   for (let at = 0; at < 300; at++) bench.join(`s${at}`);
@@ -85,7 +85,7 @@ test('check:C9 ids of events that a server chose long are told to nobody, and st
   bench.streams.close();
 });
 
-test('check:C9 many ids of events of the usual kind are told, as many at a time as a hint takes', async () => {
+test('check:C9 many event ids of the usual kind are published, as many at a time as a hint takes', async () => {
   const bench = new Bench();
   bench.claiming.resolve();
   for (let at = 0; at < 300; at++) bench.join(`s${at}`);

@@ -123,7 +123,7 @@ test('what a server asks before its connection has an owner is asked of the owne
   assert.ok(script.last.seen.some((seen) => seen.id === 7 && seen.result !== undefined));
 });
 
-test('a spare whose server has waited long for an answer is replaced, not handed out', async () => {
+test('a warm connection whose server has waited long for an answer is replaced, not handed out', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a'), script]);
@@ -170,7 +170,7 @@ test('the node’s limit counts the processes of all servers; HTTP connections a
   assert.equal(failureOf(await bench.whenLate(bench.call('a', toolCall(clientOf('two'))))).code, 'OVERLOADED');
 });
 
-test('an idle spare makes room for a session, a busy connection never does', async () => {
+test('an idle warm connection makes room for a session, a busy connection never does', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a', { limits: { maxMessageBytes: 1 << 20, maxProcesses: 1 } }), script]);

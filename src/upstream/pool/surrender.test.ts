@@ -83,7 +83,7 @@ test('fault:F31 a singleton that is still starting ends at once when another nod
   assert.equal(bench.set.status('a')?.state, 'stopped');
 });
 
-test('fault:F31 a spare that is still being opened, or that is listed over for the last time, ends at once with its claim', async () => {
+test('fault:F31 a warm connection that is being opened, or listed over for the last time, ends at once with its claim', async () => {
   const bench = new UpstreamBench();
   const handlers: Record<string, Handler> = { ...statefulServer(), 'tools/list': () => SILENCE };
   const script = new ScriptedServer(handlers);
