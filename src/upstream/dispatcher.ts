@@ -32,9 +32,8 @@ const GIVE_UP: Verdict = { kind: 'give_up' };
 const AT_ONCE: Verdict = { kind: 'again', afterMs: 0 };
 
 /**
- * Whether a call whose attempt failed is tried again, unseen by the client. What never left the gateway is (F02, F24); what
- * may have run is not, unless the operator said that this server's tools may run twice. `tool` is the server's definition of
- * the called tool, null for other methods or when it is not known.
+ * Whether a call is tried again, unseen by the client: what never left the gateway is (F02, F24); what may have run is
+ * not, unless the operator allowed it. `tool`: the server's definition, null where unknown.
  */
 function decideRetry(error: GatewayError, attempts: number, server: Server, tool: Buffer | null): Verdict {
   if (attempts >= MAX_ATTEMPTS) return GIVE_UP;
@@ -99,8 +98,8 @@ export class OpenFailures {
 }
 
 /**
- * Brings calls to connections and decides what becomes of attempts that fail (`decideRetry`). Deadline and cancellation are
- * the call's own and run through all attempts.
+ * Brings calls to connections and decides what becomes of attempts that fail (`decideRetry`). Deadline and cancellation
+ * are the call's own and run through all attempts.
  */
 export class Dispatcher implements CallOwner {
   readonly #parts: UpstreamParts;

@@ -57,8 +57,7 @@ const FINISH_MS = 30_000;
 
 /**
  * The parts of one server's running side: makes them, starts and ends what its supervisor orders, and brings what they
- * report to those whom it concerns: the end of a connection to the supervisor and to the session that lost its state,
- * changed lists to those who list, the rest to the gateway.
+ * report to the supervisor, to sessions that lost their state, to the lists and to the gateway.
  */
 export class UpstreamParts implements PartEvents, ConnectionsOwner<Connection>, Supervised {
   readonly context: ServerContext;

@@ -40,10 +40,9 @@ export function refuseInput(call: Call, era: Era): GatewayError | null {
 }
 
 /**
- * The rounds in which a stateless server gets what it needs of a stateful client (decision 011): each of its
- * input requests is asked on the client's own call, all of a round at once, and the call is sent again with the
- * answers and the server's state, byte for byte. A client of the server's own era gets the question as it is. What the
- * client did not declare is not asked in either (S4); then nothing of the round is.
+ * The rounds in which a stateless server gets what it needs of a stateful client (decision 011): all requests of a
+ * round are asked at once on the client's own call, which is sent again with the answers. What a client did not declare
+ * is refused (S4).
  */
 export class InputRounds {
   readonly #clock: Clock;

@@ -10,10 +10,8 @@ const LONGEST_WAIT_MS = 30_000;
 const TRIAL_MS = 5_000;
 
 /**
- * A server behind a URL that answers nothing but 5xx is left alone for a while (F23): its callers get an error at once
- * instead of adding to its troubles. Then the first call that comes finds out whether it has recovered; if not, the
- * wait is doubled. What happens to a call in any other way neither puts a server out nor brings it back. As long as all
- * that failed was one caller's, the server is out for that one alone: it may be what is asked that makes it fail.
+ * A server that answers nothing but 5xx is left alone for a while (F23), then one call tries; if that fails, the wait
+ * doubles. Other failures change nothing. If all failures were one caller's, only that caller is held back.
  */
 export class OutlierEjection<Call> {
   readonly #clock: Clock;

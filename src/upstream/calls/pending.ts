@@ -194,8 +194,8 @@ export function isAboutTask({ method }: PendingRequest): boolean {
 const END_FOLLOWS_MS = 500;
 
 /**
- * Requests that a pipe did not take any more. It is about to end, and its end tells more: who tries again then meets the
- * next connection instead of this one, and a failed start knows the exit code. So they are reported with it.
+ * Requests that a pipe did not take. They are reported with its end, which follows and tells more: a retry then meets
+ * the next connection, and a failed start has the exit code.
  */
 export class DeferredLosses {
   readonly #clock: Clock;

@@ -21,8 +21,9 @@ import { LastHandshake, type SpokenEras } from './spoken-eras.ts';
 const NO_SESSION = '';
 
 /**
- * Makes connections to one server, in the era that is wanted where it speaks that: resumes the HTTP session of an earlier
- * connection of ours where there is one, else shakes hands. Remembers when an `http` server speaks HTTP+SSE only.
+ * Makes connections to one server, in the era that is wanted where it speaks that: resumes the HTTP session of an
+ * earlier connection of ours where there is one, else shakes hands. Remembers when an `http` server speaks HTTP+SSE
+ * only.
  */
 export class Connector {
   readonly #context: ServerContext;
@@ -161,8 +162,8 @@ export class Connector {
   }
 
   /**
-   * Remembers whose state is on the connection: the server's HTTP session, to be resumed by the next process of ours,
-   * or that there was a process with state, so that its loss can be reported. Reports it if that is the case here.
+   * Remembers the server's HTTP session, to be resumed by the next process of ours, or that there was a process with
+   * state. Reports what an earlier one lost.
    */
   remember(want: WantedConnection, connection: Connection): void {
     if (connection.handshake?.era !== 'stateful' || want.tenancy.kind === 'spare' || connection.joined !== null) return;

@@ -59,10 +59,7 @@ export function asGatewayError(error: unknown, server: string): GatewayError {
   return new GatewayError('INTERNAL', text, { server, outcome: 'NOT_SENT', cause: error });
 }
 
-/**
- * Why a connection ended, in words for status and for those who wait for the next one: nothing of theirs was sent.
- * `stderr` is the tail of what its process wrote there.
- */
+/** Why a connection ended; nothing of those who wait for the next one was sent. `stderr`: the tail of its process's. */
 export function closedError(server: string, reason: ClosedReason, stderr = ''): GatewayError {
   switch (reason.kind) {
     case 'exited': {

@@ -59,9 +59,9 @@ type First = 'discover' | 'initialize';
 type Step = Connection | { readonly first: First; readonly wire: Transport['kind']; readonly why: GatewayError };
 
 /**
- * Negotiates a connection and finds out the server's era on the way: first `server/discover`, then `initialize`. Servers of
- * before 2026-07-28 answer the unknown first message with any error, with silence, or by exiting; over HTTP with any
- * status. What was found is tried first the next time; when that fails everything is probed anew.
+ * Negotiates a connection and finds out the server's era on the way: first `server/discover`, then `initialize`.
+ * Servers of before 2026-07-28 answer the unknown first message with any error, with silence, or by exiting; over HTTP
+ * with any status. What was found is tried first the next time; when that fails everything is probed anew.
  */
 export class Handshake {
   readonly #context: ServerContext;
@@ -105,10 +105,7 @@ export class Handshake {
     }
   }
 
-  /**
-   * Goes on with a session of an earlier connection of ours; null when the server does not know it any more. Rejects
-   * with GatewayError when it cannot be asked; the session is then left as it is.
-   */
+  /** Null when the server does not know the session any more. Rejects when it cannot be asked; the session is left then. */
   async resume(wire: Transport['kind'], record: UpstreamSessionRecord): Promise<Connection | null> {
     const connection = await this.#open(wire);
     connection.resumed(handshakeFromInitialize(result('1', record.hello, 'stateful')), record);
@@ -133,10 +130,7 @@ export class Handshake {
     await connection.close('remove');
   }
 
-  /**
-   * A connection of the stateful era to a server that is known to speak the stateless one. Rejects with EraUnspoken
-   * when it does not take `initialize`, and with GatewayError when it cannot be asked; nothing left behind.
-   */
+  /** Rejects with EraUnspoken when a server of the stateless era does not take `initialize`; nothing left behind. */
   async initialized(wire: Transport['kind']): Promise<Connection> {
     const connection = await this.#open(wire);
     try {
@@ -255,9 +249,8 @@ export class Handshake {
   }
 
   /**
-   * `late` is the answer to `server/discover` that has not come yet: a server that is slow to start looks like an old one
-   * that ignores what it does not know. Both requests wait in its pipe then, and when it has started it answers both, in
-   * any order. So whatever it says to `server/discover` is taken, and it keeps its process.
+   * `late`: the answer to `server/discover` that has not come. A slow server looks like an old one; it answers both
+   * requests when it has started, in any order, and whatever it says to `server/discover` is taken.
    */
   async #initialize(connection: Connection, late: Promise<Message> | null): Promise<Step> {
     this.#tried.add('initialize');

@@ -5,9 +5,8 @@ import type { Isolation } from '../../model/server.ts';
 import { fingerprint } from '../../protocol/canonical.ts';
 
 /**
- * Whose a connection is. `spare`: it has no owner yet; it was opened to list the server, and the first session with the same
- * capabilities gets it. `shared`: all clients', so nothing the server sends unasked can be attributed on it; where it is
- * one of several replicas, that one's number.
+ * Whose a connection is. `spare`: without an owner, opened to list the server. `shared`: all clients', so that nothing
+ * the server sends unasked can be attributed; `replica`: one of several.
  */
 export type Tenancy =
   | { readonly kind: 'spare' }
@@ -23,10 +22,7 @@ export function isExclusive(tenancy: Tenancy): boolean {
   return tenancy.kind === 'session' || tenancy.kind === 'principal';
 }
 
-/**
- * All calls of the connection are of one conversation: what the server asks unasked concerns that, whichever call it
- * has in mind. A principal alone is none: many clients may call as one. The handle that the operator named makes it one.
- */
+/** All calls are of one conversation. A principal alone is none: many clients may call as one; its handle makes it one. */
 export function isOneClient(tenancy: Tenancy): boolean {
   return tenancy.kind === 'session' || (tenancy.kind === 'principal' && tenancy.handle !== null);
 }

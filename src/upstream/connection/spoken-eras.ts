@@ -7,9 +7,8 @@ import type { EraUnspoken } from './failures.ts';
 type Also = 'stateful' | 'none';
 
 /**
- * Which eras one server speaks. The handshake finds out one of them: the newest. Whether a server of the stateless era
- * takes `initialize` as well, as those made with SDK 2 do, it does not say; that is asked when the first client comes
- * that has a session. Kept over restarts, as far as the server itself said it.
+ * Which eras a server speaks. The handshake finds the newest; whether a stateless server takes `initialize` as well is
+ * asked when the first client with a session comes. Kept over restarts, as far as the server itself said it.
  */
 export class SpokenEras {
   readonly #verdicts: EraVerdicts;

@@ -19,9 +19,8 @@ const REOPEN: Backoff = { initialMs: 500, maxMs: 5 * 60_000, jitter: 0 };
 const ACK_WAIT_MS = 2_000;
 
 /**
- * Keeps one `subscriptions/listen` of the gateway's own open to a stateless server, because such a server announces
- * changes of its lists nowhere else (2026-07-28, patterns/subscriptions). What comes on it reaches the connection's
- * owner like any `list_changed`. A stream that breaks is opened again, ever less often; one that is refused is not.
+ * Keeps a `subscriptions/listen` open to a stateless server, which announces changes nowhere else
+ * (patterns/subscriptions). A stream that breaks is opened again, ever less often; one that is refused is not.
  */
 export class ChangeListener {
   readonly #context: ServerContext;

@@ -37,9 +37,8 @@ export class LostConnections {
   }
 
   /**
-   * Opens them again; resolves with the first that is open, null if there is none. Processes hold the state of their sessions
-   * and are started again at once; HTTP sessions wait for the next call of their client, so that a thousand of them
-   * do not come back at one instant. They are parts of this attempt. Rejects with GatewayError where none can be opened.
+   * Opens them again, as parts of this attempt; resolves with the first that is open, null for none. Processes hold
+   * state and start at once; HTTP sessions wait for the next call of their client. Rejects where none can be opened.
    */
   async bringBack(attempt: Attempt): Promise<Connection | null> {
     const wanted = [...this.#lost.values()].filter(({ tenancy }) => this.#local || tenancy.kind === 'shared');

@@ -13,9 +13,8 @@ import type { SessionPool } from './session-pool.ts';
 const SPREAD = new Set(['tools/call', 'prompts/get', 'resources/read', 'completion/complete']);
 
 /**
- * The replicas of one server, in one era: which of them a call goes to, and that as many run as should. Each has a
- * supervisor of its own, so that one which crashes again and again is backed off while the others serve. When none
- * serves any more the server's supervisor takes over, and this set rests until it has brought one back.
+ * The replicas of one server in one era: where a call goes, and that as many run as should. Each has its own
+ * supervisor; when none serves any more, the server's takes over.
  */
 export class ReplicaSet {
   readonly #era: Era;
@@ -112,9 +111,8 @@ export class ReplicaSet {
   }
 
   /**
-   * Restarts the replicas one after the other, so that at each moment one serves: first those that do not serve, and the
-   * next only when the one before is up again. One that does not come up ends it and leaves the others as they are. A
-   * second request joins the first.
+   * Restarts the replicas one after the other, those that serve last, each when the one before is up again. One that
+   * does not come up ends it. A second request joins the first.
    */
   restart(): Promise<void> {
     this.#restarting ??= this.#roll().finally(() => {

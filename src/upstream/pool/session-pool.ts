@@ -15,10 +15,8 @@ const STALE_HOLD_MS = 20_000;
 const LISTING_MS = 30_000;
 
 /**
- * The connections of one server by session key: opened once for all who wait, without a lock beyond the key, so that a server
- * that hangs for one client delays no other. At most one has no owner (the warm connection): the one the server was
- * listed over, kept for the first client with the same capabilities. At the limits the longest unused connection is
- * ended for a new one; where all are in use, a call waits a moment for one that becomes idle, and is then refused.
+ * Opens the connections of one server, once per session key for all that wait. At most one has no owner (the warm
+ * connection): the one the server was listed over, kept for the first client with the same capabilities.
  */
 export class SessionPool extends PooledConnections {
   /** The connection under the key, opened if need be. `by`: the attempt that it is part of. Rejects with GatewayError. */

@@ -8,9 +8,8 @@ const EVERY_MS = 500;
 const FOR_MS = 30_000;
 
 /**
- * A remote server that is registered is often just being started itself. Until it was up for the first time, and for
- * 30 s at the most, its address is looked at beside the attempts of its supervisor, so that it is there a moment after
- * it listens. Looking costs a connection and counts as nothing.
+ * A remote server that is registered is often just starting. Until it was up once, for 30 s at the most, its address is
+ * looked at beside the supervisor's attempts. Looking costs a connection and counts as nothing.
  */
 export class ReadinessWatch {
   readonly #clock: Clock;

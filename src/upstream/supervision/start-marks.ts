@@ -16,8 +16,8 @@ export interface StartMark {
   /** Why it must not be started; null where it may. */
   readonly held: string | null;
   /**
-   * A start is about to take a place in the start queue. Resolves when it may, with what to call when it has ended, well or
-   * not: after a crash the servers that may be its cause start one after the other. It counts from when it has `begun`.
+   * Resolves when a start may take its place, with what to call when it has ended: after a crash the servers that may
+   * be its cause start one after the other. It counts from when it has `begun`.
    */
   begin(begun: Promise<void>): Promise<() => void>;
   /** An operator wants it started again. */
@@ -25,9 +25,8 @@ export interface StartMark {
 }
 
 /**
- * The starts in progress, in a file of the data folder, so that the next process knows which server was being started when
- * this one ended in a way that nothing can catch: out of memory, a native crash, a SIGKILL. Written before a start
- * begins and not synced: what a process has written survives that process.
+ * The starts in progress, in a file, so that the next process knows which start this one did not survive (out of
+ * memory, native crash, SIGKILL). Not synced: what a process has written survives that process.
  */
 export class StartMarks {
   readonly #file: string;

@@ -22,9 +22,8 @@ interface QueuedPlace extends StartPlace {
 }
 
 /**
- * The places in which servers start, a few at a time: many that start at once do not starve each other, and those that
- * hang do not keep the others from starting. Starts that a call waits for come first; of equals, the one that came first.
- * An attempt that has a place must not wait for another attempt that may be waiting for one.
+ * Places in which servers start, a few at a time; one that hangs keeps none for ever. Starts that a call waits for come
+ * first. An attempt with a place must not wait for another attempt that may be waiting for one.
  */
 export class StartQueue {
   readonly #limits: StartQueueLimits;

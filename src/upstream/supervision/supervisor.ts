@@ -186,9 +186,8 @@ export class Supervisor {
   }
 
   /**
-   * A connection ended by itself. A crash from health is followed by a start at once, others by the curve. `openedAt` (wall
-   * clock): where many processes die at once, the end of the first begins a start, and what was opened before that start
-   * says nothing of it.
+   * A connection ended by itself. A crash from health is followed by a start at once, others by the curve. `openedAt`
+   * (wall clock): what was opened before the present start says nothing of it.
    */
   crashed(error: GatewayError, openedAt = Number.POSITIVE_INFINITY): void {
     const found = failureClass(error);
