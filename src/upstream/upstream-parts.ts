@@ -32,7 +32,7 @@ import {
   type UpstreamTimes,
 } from './server-context.ts';
 import { ServerObserver } from './status/server-observer.ts';
-import type { ServerStory, StoryPart } from './status/server-story.ts';
+import { type ServerStory, StoryPart } from './status/server-story.ts';
 import { LaunchReports } from './supervision/launch-reports.ts';
 import { ReadinessWatch } from './supervision/readiness-watch.ts';
 import type { StartQueue } from './supervision/start-queue.ts';
@@ -74,7 +74,7 @@ export class UpstreamParts implements PartEvents, ConnectionsOwner<Connection>, 
   readonly observer: ServerObserver;
   readonly story: ServerStory;
   /** What it contributes to its server's story. */
-  readonly part: StoryPart;
+  readonly part = new StoryPart();
   /** Where a server behind a URL spends its time; null for others. */
   readonly phases: PhaseTimes | null;
   /** How the connections end when the server is halted. */
@@ -97,7 +97,6 @@ export class UpstreamParts implements PartEvents, ConnectionsOwner<Connection>, 
     const { local, times } = context;
     this.context = context;
     this.story = story;
-    this.part = story.part();
     this.#starts = isOwnProcess(server) ? node.starts : null;
     this.phases = 'url' in transport ? new PhaseTimes() : null;
     const mark = deps.startMarks?.of(name, connectionDigest);
@@ -191,7 +190,8 @@ export class UpstreamParts implements PartEvents, ConnectionsOwner<Connection>, 
     if (to === 'defect') logger.error('server_defect', { stack: stackOf(supervisor.error?.cause) });
     this.launches.moved(transition);
     this.#readiness?.moved(to);
-    this.part.moved({ from, to, reason: context.redacted(reason), failure, challenge: supervisor.challenge, at });
+    const { challenge } = supervisor;
+    this.story.moved(this.part, { from, to, reason: context.redacted(reason), failure, challenge, at });
     this.changed();
   }
 
@@ -212,7 +212,7 @@ export class UpstreamParts implements PartEvents, ConnectionsOwner<Connection>, 
 
   healthTurned(reason: string | null): void {
     this.context.logger.warn('server_health', { health: reason === null ? 'healthy' : 'unhealthy', reason });
-    this.part.healthTurned(this.context.redacted(reason));
+    this.story.healthTurned(this.part, this.context.redacted(reason));
     this.changed();
   }
 

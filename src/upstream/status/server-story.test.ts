@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ServerNews } from '../../model/ports.ts';
 import type { ServerState, StateChange } from '../../model/server-state.ts';
-import { ServerStory } from './server-story.ts';
+import { ServerStory, StoryPart } from './server-story.ts';
 
 function step(from: ServerState, to: ServerState, reason: string | null = null, at = 0): StateChange {
   return { from, to, reason, failure: null, challenge: null, at };
@@ -25,31 +25,31 @@ function bench(): { readonly story: ServerStory; readonly reported: string[] } {
 
 test('check:J1 the steps of a server, bounded, oldest first', () => {
   const { story } = bench();
-  const part = story.part();
+  const part = new StoryPart();
   story.turnTo(part, 0);
   for (let i = 0; i < 120; i++)
-    part.moved(i % 2 === 0 ? step('failed', 'starting', null, i) : step('starting', 'failed', `${i}`, i));
+    story.moved(part, i % 2 === 0 ? step('failed', 'starting', null, i) : step('starting', 'failed', `${i}`, i));
   assert.equal(story.changes.length, 50);
   assert.deepEqual([story.changes[0]?.at, story.changes[49]?.at], [70, 119]);
 });
 
 test('S3.13 while a replacement starts beside it, the one in force is told of, and the change-over is one step', () => {
   const { story, reported } = bench();
-  const old = story.part();
+  const old = new StoryPart();
   story.turnTo(old, 0);
-  old.moved(step('unknown', 'starting'));
-  old.moved(step('starting', 'running'));
-  const next = story.part();
-  next.moved(step('unknown', 'starting'));
-  next.healthTurned('silent');
-  old.healthTurned('three calls failed');
-  next.moved(step('starting', 'failed', 'no such command'));
+  story.moved(old, step('unknown', 'starting'));
+  story.moved(old, step('starting', 'running'));
+  const next = new StoryPart();
+  story.moved(next, step('unknown', 'starting'));
+  story.healthTurned(next, 'silent');
+  story.healthTurned(old, 'three calls failed');
+  story.moved(next, step('starting', 'failed', 'no such command'));
   story.turnTo(next, 7);
-  old.moved(step('running', 'stopping'));
-  old.moved(step('stopping', 'stopped'));
-  next.moved(step('failed', 'starting'));
+  story.moved(old, step('running', 'stopping'));
+  story.moved(old, step('stopping', 'stopped'));
+  story.moved(next, step('failed', 'starting'));
   story.end();
-  next.moved(step('starting', 'stopping'));
+  story.moved(next, step('starting', 'stopping'));
   assert.deepEqual(reported, [
     'added a',
     'unknown starting',
@@ -69,12 +69,12 @@ test('S3.13 while a replacement starts beside it, the one in force is told of, a
 
 test('a replacement that is up where the old one was is said, and is no step', () => {
   const { story, reported } = bench();
-  const [old, next] = [story.part(), story.part()];
+  const [old, next] = [new StoryPart(), new StoryPart()];
   story.turnTo(old, 0);
-  old.moved(step('unknown', 'starting'));
-  old.moved(step('starting', 'running'));
-  next.moved(step('unknown', 'starting'));
-  next.moved(step('starting', 'running'));
+  story.moved(old, step('unknown', 'starting'));
+  story.moved(old, step('starting', 'running'));
+  story.moved(next, step('unknown', 'starting'));
+  story.moved(next, step('starting', 'running'));
   story.turnTo(next, 0);
   assert.deepEqual(reported.slice(3), ['replaced']);
 });

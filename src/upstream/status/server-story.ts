@@ -3,15 +3,10 @@ import type { ServerState, StateChange } from '../../model/server-state.ts';
 
 const MAX_CHANGES = 50;
 
-/** What one running side of a server contributes. Silent while another one is in force. */
-export interface StoryPart {
-  moved(change: StateChange): void;
-  healthTurned(reason: string | null): void;
-}
-
-interface Part extends StoryPart {
-  state: ServerState;
-  reason: string | null;
+/** The last step of one running side of a server. */
+export class StoryPart {
+  state: ServerState = 'unknown';
+  reason: string | null = null;
 }
 
 /** The steps of a server over its running sides: only those of the one in force are reported. */
@@ -19,7 +14,7 @@ export class ServerStory {
   readonly #server: string;
   readonly #news: ServerNews | null;
   readonly #changes: StateChange[] = [];
-  #current: Part | null = null;
+  #current: StoryPart | null = null;
 
   constructor(server: string, news: ServerNews | null) {
     this.#server = server;
@@ -31,25 +26,18 @@ export class ServerStory {
     return [...this.#changes];
   }
 
-  part(): StoryPart {
-    const part: Part = {
-      state: 'unknown',
-      reason: null,
-      moved: (change) => {
-        part.state = change.to;
-        part.reason = change.reason;
-        if (part === this.#current) this.#tell(change);
-      },
-      healthTurned: (reason) => {
-        if (part === this.#current) this.#news?.healthTurned(this.#server, reason);
-      },
-    };
-    return part;
+  moved(part: StoryPart, change: StateChange): void {
+    part.state = change.to;
+    part.reason = change.reason;
+    if (part === this.#current) this.#tell(change);
+  }
+
+  healthTurned(part: StoryPart, reason: string | null): void {
+    if (part === this.#current) this.#news?.healthTurned(this.#server, reason);
   }
 
   /** From now on this part is in force. `at`: wall clock. */
-  turnTo(next: StoryPart, at: number): void {
-    const part = next as Part;
+  turnTo(part: StoryPart, at: number): void {
     const before = this.#current;
     if (before === part) return;
     this.#current = part;
