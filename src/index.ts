@@ -6,7 +6,7 @@
  */
 
 export type { Messenger } from './app/cluster/cluster-connection.ts';
-export type { AgentClient, Answer, ToolArguments } from './app/embedding/agent-client.ts';
+export type { AgentClient } from './app/embedding/agent-client.ts';
 export { type ConnectOptions, connectServer, type ServerClient } from './app/embedding/connect-server.ts';
 export type {
   AsAgent,
@@ -32,6 +32,7 @@ export type {
 export { type InProcessOptions, InProcessServer, inProcess, inProcessBytes } from './app/embedding/in-process.ts';
 export type { LogSink } from './app/embedding/log-outlet.ts';
 export type {
+  Answer,
   Capabilities,
   ClientInfo,
   CompleteResult,
@@ -51,6 +52,7 @@ export type {
   ResourceTemplate,
   ServerInfo,
   Tool,
+  ToolArguments,
   ToolCallParams,
   ToolCallResult,
   ToolsCapability,

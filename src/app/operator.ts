@@ -1,6 +1,6 @@
 import { OwnExchange } from '../gateway/own-exchange.ts';
 import type { ClientProfile, Principal } from '../model/client-profile.ts';
-import type { Endpoint, Exchanges } from '../model/exchange.ts';
+import type { Endpoint, Exchange, Exchanges } from '../model/exchange.ts';
 import { LATEST_STATEFUL, type Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
 import type { Random } from '../model/random.ts';
@@ -58,4 +58,27 @@ export function operatorProfile(info: string, principal = OPERATOR, handle: stri
     logLevel: null,
     handle,
   };
+}
+
+/** The way of calls that no client has sent: of the program around the gateway and of the operator. Counts what is under way. */
+export class OwnCalls implements Exchanges {
+  readonly #exchanges: Exchanges;
+  #inFlight = 0;
+
+  constructor(exchanges: Exchanges) {
+    this.#exchanges = exchanges;
+  }
+
+  get inFlight(): number {
+    return this.#inFlight;
+  }
+
+  async run(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
+    this.#inFlight++;
+    try {
+      return await this.#exchanges.run(exchange, endpoint);
+    } finally {
+      this.#inFlight--;
+    }
+  }
 }

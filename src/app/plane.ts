@@ -1,12 +1,15 @@
-import type { ControlPlane } from '../control/control-plane.ts';
+import type { Cluster } from '../cluster/cluster.ts';
+import type { ClusterPlane, ControlPlane, Decided, DriftPlane } from '../control/control-plane.ts';
 import type { DesiredView, SessionView } from '../control/schemas.ts';
+import { OutdatedDecision } from '../gateway/drift/drift.ts';
+import type { Gateway } from '../gateway/gateway.ts';
 import { pause } from '../model/clock.ts';
 import { serverEndpoint } from '../model/exchange.ts';
+import type { Outcome } from '../model/outcome.ts';
 import type { SessionRecord } from '../model/ports.ts';
+import { PinsContended } from '../registry/pin-book.ts';
+import { StoreError } from '../store/run-time-store/run-time-store.ts';
 import { sessionLabel } from '../telemetry/session-label.ts';
-import { clusterPlane } from './cluster/cluster-plane.ts';
-import { driftPlane } from './drift-plane.ts';
-import { outcomeJson } from './outcome-json.ts';
 import type { Rooms } from './rooms.ts';
 
 /** What the control API works on, of this gateway. */
@@ -80,4 +83,63 @@ function sessionView(record: SessionRecord): SessionView {
     createdAt: new Date(record.createdAt).toISOString(),
     lastSeenAt: new Date(record.lastSeenAt).toISOString(),
   };
+}
+
+/** Pins and drift of this gateway, for its operator. `refusal`: why nothing can be decided here; null where it can. */
+function driftPlane(gateway: Gateway, refusal: string | null): DriftPlane {
+  const drift = () => gateway.drift!;
+  const decided = (decide: () => Promise<void>): Promise<Decided> =>
+    refusal === null ? done(decide()) : Promise.resolve({ ok: false, code: 'no_shared_store', message: refusal });
+  return {
+    report: (server) => drift().report(server),
+    summary: (server) => drift().summary(server),
+    history: (server, options) => drift().history(server, options),
+    approve: (server, decisions, by) => decided(() => drift().approve(server, decisions, by)),
+    block: (server, names, by) => decided(() => drift().block(server, names, by)),
+  };
+}
+
+async function done(decision: Promise<void>): Promise<Decided> {
+  try {
+    await decision;
+    return { ok: true };
+  } catch (error) {
+    if (error instanceof OutdatedDecision) return { ok: false, code: 'outdated', message: error.message };
+    if (!(error instanceof StoreError) && !(error instanceof PinsContended)) throw error;
+    return { ok: false, code: 'not_stored', message: `nothing was decided: ${error.message}` };
+  }
+}
+
+/** The cluster as the control API works on it; null for a lone gateway. */
+function clusterPlane(cluster: Cluster | null): ClusterPlane | null {
+  if (cluster === null) return null;
+  return {
+    nodes: () =>
+      cluster.nodes().map(({ id, peer, here, state, version, protocols, epoch, load, startedAt, servers }) => ({
+        node: id,
+        peer,
+        here,
+        state,
+        version,
+        protocols,
+        epoch,
+        calls: load,
+        startedAt: new Date(startedAt).toISOString(),
+        servers,
+      })),
+    conflicts: () => cluster.conflicts,
+    drain: (node) => cluster.drainNode(node),
+  };
+}
+
+/** An outcome as one JSON text, with the server's result or error exactly as it wrote it. */
+function outcomeJson(outcome: Outcome): Buffer {
+  if (outcome.kind === 'failure') {
+    const { error } = outcome;
+    const body = { code: error.rpcCode, name: error.code, message: error.message, data: error.data };
+    return Buffer.from(JSON.stringify({ outcome: error.outcome, error: body }));
+  }
+  const { message } = outcome;
+  const member = message.kind === 'error' ? 'error' : 'result';
+  return Buffer.concat([Buffer.from(`{"outcome":"RESULT","${member}":`), message.body, Buffer.from('}')]);
 }

@@ -1,6 +1,5 @@
-import type { ToolArguments } from '../app/embedding/agent-client.ts';
 import type { AsAgent, Gateway, GatewayTool } from '../app/embedding/gateway-api.ts';
-import type { Content, OpenObject, ToolCallResult } from '../app/embedding/mcp-types.ts';
+import type { Content, OpenObject, ToolArguments, ToolCallResult } from '../app/embedding/mcp-types.ts';
 import type { CallOptions } from '../app/embedding/operator-calls.ts';
 import { bridgePrefixed, withoutBridgePrefix } from '../catalog/exposed-names.ts';
 import { GatewayError } from '../model/gateway-error.ts';

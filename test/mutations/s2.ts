@@ -102,7 +102,7 @@ export const S2: readonly Mutation[] = [
   {
     row: 'S2.12',
     what: 'arguments given as text are parsed and written anew',
-    file: 'src/app/embedding/tool-arguments.ts',
+    file: 'src/app/embedding/operator-calls.ts',
     find: "return typeof args === 'string' ? args : JSON.stringify(args);",
     replace: 'return JSON.stringify(value);',
   },
@@ -137,7 +137,7 @@ export const S2: readonly Mutation[] = [
   {
     row: 'S2.14',
     what: 'the raw text of a result is written anew from its parsed form',
-    file: 'src/app/embedding/answers.ts',
+    file: 'src/app/embedding/operator-calls.ts',
     find: 'const raw = body.toString();',
     replace: 'const raw = JSON.stringify(JSON.parse(body.toString()));',
   },

@@ -1,11 +1,5 @@
-import type { OpenObject, ServerInfo, Tool, ToolCallResult } from './mcp-types.ts';
+import type { Answer, ServerInfo, Tool, ToolArguments, ToolCallResult } from './mcp-types.ts';
 import type { CallOptions } from './operator-calls.ts';
-
-/** Arguments of a tool: an object, or the text of a JSON object, which reaches the server to the digit (S2.12). */
-export type ToolArguments = OpenObject | string;
-
-/** A parsed answer with the text it was parsed from, exactly as the server wrote it. */
-export type Answer<T> = T & { readonly raw: string };
 
 /**
  * One MCP server as a client of it, whatever its transport and revision (S2.5). The gateway makes one for each of its

@@ -8,20 +8,17 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import { notification, request } from '../../protocol/compose.ts';
 import type { App } from '../app.ts';
 import { productVersion } from '../version.ts';
-import type { Answer } from './agent-client.ts';
 import type { Agents } from './agents.ts';
-import { listAll, parsed } from './answers.ts';
 import { connectClient } from './client-connection.ts';
 import type { AsAgent, Gateway, GatewayTool, Listening } from './gateway-api.ts';
 import type { LogOutlet } from './log-outlet.ts';
-import type { InitializeResult, Tool, ToolCallParams, ToolCallResult } from './mcp-types.ts';
+import type { Answer, InitializeResult, Tool, ToolCallParams, ToolCallResult } from './mcp-types.ts';
 import { OpenError } from './open-errors.ts';
-import { answered, ask, type CallOptions } from './operator-calls.ts';
+import { answered, ask, type CallOptions, callParams, listAll, parsed } from './operator-calls.ts';
 import type { ListenAddress, Overlay } from './overlay.ts';
 import { ServerError } from './server-error.ts';
 import type { ServerWatch } from './server-watch.ts';
 import type { Servers } from './servers.ts';
-import { callParams } from './tool-arguments.ts';
 
 export interface GatewayParts {
   readonly app: App;

@@ -4,10 +4,11 @@ import type { SessionManager } from '../../downstream/session/session-manager.ts
 import type { InvalidItem } from '../../model/server-catalog.ts';
 import type { RecoveryStep } from '../../model/server-state.ts';
 import type { ConnectionKey } from '../../upstream/connection/session-key.ts';
-import type { AgentClient, Answer, ToolArguments } from './agent-client.ts';
+import type { AgentClient } from './agent-client.ts';
 import type { ServerDefinition } from './gateway-options.ts';
 import type { LogSink } from './log-outlet.ts';
 import type {
+  Answer,
   Capabilities,
   CompleteResult,
   CompletionReference,
@@ -21,6 +22,7 @@ import type {
   ResourceTemplate,
   ServerInfo,
   Tool,
+  ToolArguments,
   ToolCallParams,
   ToolCallResult,
   ToolsListResult,

@@ -5,11 +5,9 @@ import type { ServerCatalog } from '../../model/server-catalog.ts';
 import { request } from '../../protocol/compose.ts';
 import { discoverRequest } from '../../protocol/handshake-results.ts';
 import type { Rooms } from '../rooms.ts';
-import type { AgentClient, Answer, ToolArguments } from './agent-client.ts';
-import { listAll, parsed } from './answers.ts';
-import type { Capabilities, ServerInfo, Tool, ToolCallResult } from './mcp-types.ts';
-import { ask, type CallOptions } from './operator-calls.ts';
-import { callParams } from './tool-arguments.ts';
+import type { AgentClient } from './agent-client.ts';
+import type { Answer, Capabilities, ServerInfo, Tool, ToolArguments, ToolCallResult } from './mcp-types.ts';
+import { ask, type CallOptions, callParams, listAll, parsed } from './operator-calls.ts';
 
 /** A start may fetch a package first. */
 const START_MS = 60_000;

@@ -31,9 +31,7 @@ export interface ResourcesCapability extends OpenObject {
 }
 
 /** S2.6 */
-export interface PromptsCapability extends OpenObject {
-  readonly listChanged?: boolean;
-}
+export type PromptsCapability = ToolsCapability;
 
 /** What a server offers, as it says at the handshake (S2.6; schema `ServerCapabilities`). */
 export interface Capabilities extends OpenObject {
@@ -140,3 +138,9 @@ export interface Progress extends OpenObject {
   readonly total?: number;
   readonly message?: string;
 }
+
+/** Arguments of a tool: an object, or the text of a JSON object, which reaches the server to the digit (S2.12). */
+export type ToolArguments = OpenObject | string;
+
+/** A parsed answer with the text it was parsed from, exactly as the server wrote it. */
+export type Answer<T> = T & { readonly raw: string };

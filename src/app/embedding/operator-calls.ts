@@ -9,7 +9,7 @@ import { request } from '../../protocol/compose.ts';
 import { isScanFailure, scanMessage } from '../../protocol/scan.ts';
 import { outsideServers } from '../../upstream/error-boundary.ts';
 import type { Operator } from '../operator.ts';
-import type { Progress } from './mcp-types.ts';
+import type { Answer, Progress, ToolArguments } from './mcp-types.ts';
 import { ServerError } from './server-error.ts';
 
 export interface CallOptions {
@@ -94,4 +94,58 @@ function progressTo(onProgress: (progress: Progress) => void, profile: ClientPro
     const { params } = JSON.parse(bytes.toString()) as { params: Progress };
     outsideServers(() => queueMicrotask(() => onProgress(params)));
   };
+}
+
+/** More pages than any honest list has. */
+const MAX_PAGES = 1_000;
+
+/** The body of a result, parsed, with its text. */
+export function parsed<T>(body: Buffer): Answer<T> {
+  const raw = body.toString();
+  return { ...(JSON.parse(raw) as T), raw };
+}
+
+/** All pages of a list. Rejects with GatewayError UPSTREAM_PROTOCOL when they do not come to an end. */
+export async function listAll<T>(
+  operator: Operator,
+  question: Omit<Question, 'params'>,
+  key: string,
+  options?: CallOptions,
+): Promise<readonly T[]> {
+  const items: T[] = [];
+  const seen = new Set<string>();
+  let params = '{}';
+  for (;;) {
+    const body = await ask(operator, { ...question, params }, options);
+    const page = JSON.parse(body.toString()) as { readonly nextCursor?: string } & Record<string, readonly T[]>;
+    items.push(...(page[key] ?? []));
+    const cursor = page.nextCursor;
+    if (cursor === undefined || cursor === null) return items;
+    if (seen.has(cursor) || seen.size === MAX_PAGES) {
+      throw new GatewayError('UPSTREAM_PROTOCOL', `the pages of ${question.method} do not come to an end`);
+    }
+    seen.add(cursor);
+    params = JSON.stringify({ cursor });
+  }
+}
+
+/** The arguments as JSON text; a text that came as one stays to the character. Throws GatewayError INVALID_PARAMS. */
+function argumentsText(args: ToolArguments | undefined): string {
+  if (args === undefined || args === null) return '{}';
+  let value: unknown = args;
+  try {
+    if (typeof args === 'string') value = JSON.parse(args);
+  } catch (cause) {
+    throw new GatewayError('INVALID_PARAMS', 'the arguments are not JSON', { cause });
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new GatewayError('INVALID_PARAMS', 'the arguments have to be one JSON object');
+  }
+  return typeof args === 'string' ? args : JSON.stringify(args);
+}
+
+/** Params of `tools/call`. It has a progress token when the program wants progress. */
+export function callParams(tool: string, args: ToolArguments | undefined, withProgress: boolean): string {
+  const meta = withProgress ? ',"_meta":{"progressToken":1}' : '';
+  return `{"name":${JSON.stringify(tool)},"arguments":${argumentsText(args)}${meta}}`;
 }

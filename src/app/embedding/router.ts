@@ -1,8 +1,8 @@
 import { parsePrefixedTool, toolNameFault } from '../../catalog/exposed-names.ts';
 import { NameTable } from '../../catalog/name-table.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import type { AgentClient, Answer, ToolArguments } from './agent-client.ts';
-import type { Tool, ToolCallResult } from './mcp-types.ts';
+import type { AgentClient } from './agent-client.ts';
+import type { Answer, Tool, ToolArguments, ToolCallResult } from './mcp-types.ts';
 import type { CallOptions } from './operator-calls.ts';
 
 /** What became of one client's `refreshTools`. */
