@@ -19,6 +19,8 @@ const MAX_DECISIONS = 1_000;
 const MAX_HISTORY = 500;
 const DEFAULT_HISTORY = 100;
 const OPERATOR = 'operator';
+const EXAMPLE = '{"definitions":[{"list":"tools","key":"name","digest":"…"}]}';
+const MALFORMED = `the body has to be like ${EXAMPLE}, with up to ${MAX_DECISIONS} definitions`;
 
 const NO_SUCH_SERVER = { 404: 'There is no server of that name.' };
 const DECISION_ERRORS = {
@@ -69,12 +71,7 @@ export const DRIFT_OPERATIONS: readonly ApiOperation[] = [
     schema: DRIFT_REPORT,
     errors: DECISION_ERRORS,
     run: (request, plane) =>
-      ofServer(request, plane, async () => {
-        const decisions = decoded(DECISIONS, request.body);
-        if (decisions === null) return malformed();
-        const decided = await plane.drift.approve(request.name, decisions.definitions, OPERATOR);
-        return decided.ok ? ok(await plane.drift.report(request.name)) : refused(decided);
-      }),
+      decide(request, plane, DECISIONS, ({ definitions }) => plane.drift.approve(request.name, definitions, OPERATOR)),
   }),
   operation({
     id: 'blockDefinitions',
@@ -87,12 +84,7 @@ export const DRIFT_OPERATIONS: readonly ApiOperation[] = [
     schema: DRIFT_REPORT,
     errors: DECISION_ERRORS,
     run: (request, plane) =>
-      ofServer(request, plane, async () => {
-        const names = decoded(NAMES, request.body);
-        if (names === null) return malformed();
-        const decided = await plane.drift.block(request.name, names.definitions, OPERATOR);
-        return decided.ok ? ok(await plane.drift.report(request.name)) : refused(decided);
-      }),
+      decide(request, plane, NAMES, ({ definitions }) => plane.drift.block(request.name, definitions, OPERATOR)),
   }),
   operation({
     id: 'getDriftHistory',
@@ -127,27 +119,22 @@ function ofServer<T>({ name }: ControlRequest, plane: ControlPlane, run: () => P
   return plane.upstreams.status(name) === null ? noSuchServer(name) : run();
 }
 
-function decoded<T>(schema: Schema<T>, body: Buffer): T | null {
-  const value: unknown = isJsonObject(body) ? JSON.parse(body.toString()) : null;
-  return matches(schema, value) ? value : null;
-}
-
-function malformed() {
-  const example = '{"definitions":[{"list":"tools","key":"name","digest":"…"}]}';
-  return problem(
-    400,
-    'definitions_malformed',
-    `the body has to be like ${example}, with up to ${MAX_DECISIONS} definitions`,
-  );
+/** Answers with the report of the server where the decision was taken. */
+function decide<T>(
+  request: ControlRequest,
+  plane: ControlPlane,
+  schema: Schema<T>,
+  take: (decision: T) => Promise<Decided>,
+) {
+  return ofServer(request, plane, async () => {
+    const value: unknown = isJsonObject(request.body) ? JSON.parse(request.body.toString()) : null;
+    if (!matches(schema, value)) return problem(400, 'definitions_malformed', MALFORMED);
+    const decided = await take(value);
+    return decided.ok ? ok(await plane.drift.report(request.name)) : refused(decided);
+  });
 }
 
 function refused({ code, message }: Exclude<Decided, { readonly ok: true }>): ControlAnswer<never> {
-  switch (code) {
-    case 'outdated':
-      return problem(409, 'definition_outdated', message);
-    case 'no_shared_store':
-      return problem(409, code, message);
-    case 'not_stored':
-      return problem(503, 'decision_not_stored', message);
-  }
+  if (code === 'not_stored') return problem(503, 'decision_not_stored', message);
+  return problem(409, code === 'outdated' ? 'definition_outdated' : code, message);
 }

@@ -43,6 +43,7 @@ const STATUS: Readonly<Record<RunTimeCode, number>> = {
 const FOLLOWED_MS = 5_000;
 const LOOK_MS = 50;
 
+const BAD_REQUEST = 'The body is not one JSON object, or a parameter is not good.';
 const WRITE_ERRORS = {
   403: 'The definition does more than the control token alone allows (servers:exec).',
   409: 'The name is taken, the server is not one added at run time, another client has changed it meanwhile, or the nodes of the cluster share no store.',
@@ -89,11 +90,7 @@ export const RUN_TIME_OPERATIONS: readonly ApiOperation[] = [
     maxBodyBytes: MAX_BODY_BYTES,
     status: 201,
     schema: SERVER,
-    errors: {
-      400: 'The body is not one JSON object, or a parameter is not good.',
-      404: 'There is no such session.',
-      ...WRITE_ERRORS,
-    },
+    errors: { 400: BAD_REQUEST, 404: 'There is no such session.', ...WRITE_ERRORS },
     run: (request, plane) =>
       withDefinition(request, async () => {
         const definition = definitionOf(request, null);
@@ -112,11 +109,7 @@ export const RUN_TIME_OPERATIONS: readonly ApiOperation[] = [
     body: DEFINITION,
     maxBodyBytes: MAX_BODY_BYTES,
     schema: SERVER,
-    errors: {
-      400: 'The body is not one JSON object, or a parameter is not good.',
-      404: 'There is no server of that name.',
-      ...WRITE_ERRORS,
-    },
+    errors: { 400: BAD_REQUEST, 404: 'There is no server of that name.', ...WRITE_ERRORS },
     run: (request, plane) =>
       withDefinition(request, async () => {
         const definition = definitionOf(request, request.name);
