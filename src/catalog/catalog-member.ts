@@ -1,13 +1,16 @@
 import type { Era } from '../model/message.ts';
 import type { ToolFilter } from '../model/server.ts';
-import type { ServerCatalog } from '../model/server-catalog.ts';
+import type { ListKind, ServerCatalog } from '../model/server-catalog.ts';
 import { isClientRequest } from '../protocol/methods.ts';
 import { declaresTasks } from '../protocol/tasks/extension.ts';
+
+export type ListPolicy = (kind: ListKind, name: string) => boolean;
 
 /** One server as a part of an aggregate. */
 export interface CatalogMember {
   readonly server: string;
-  readonly tools: ToolFilter;
+  /** Which of its items the gateway's policies list; null for all. */
+  readonly lists: ListPolicy | null;
   /** What is known of it; null when it was never listed. */
   readonly catalog: ServerCatalog | null;
 }

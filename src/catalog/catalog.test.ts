@@ -2,23 +2,22 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type Advertisement, serverCatalog, tool } from '../../test/support/server-catalogs.ts';
 import type { Era, Message } from '../model/message.ts';
-import type { ToolFilter } from '../model/server.ts';
 import { LIST_KINDS, type ListKind } from '../model/server-catalog.ts';
 import { aggregateCapabilities, aggregateInstructions } from './aggregate-handshake.ts';
 import { Catalog, listDiffers } from './catalog.ts';
+import type { ListPolicy } from './catalog-member.ts';
 import { CursorCodec } from './cursor.ts';
 
 const cursors = new CursorCodec([Buffer.alloc(32, 7)]);
-const ALL: ToolFilter = { include: null, exclude: new Set() };
 const NOW = 1_000_000;
 
 function merged(
   advertised: Record<string, Advertisement | null>,
-  more: { unfiltered?: boolean; tools?: ToolFilter } = {},
+  more: { unfiltered?: boolean; lists?: ListPolicy } = {},
 ): Catalog {
   const members = Object.entries(advertised).map(([server, advertisement]) => ({
     server,
-    tools: more.tools ?? ALL,
+    lists: more.lists ?? null,
     catalog: advertisement === null ? null : serverCatalog(server, advertisement),
   }));
   return new Catalog(members, {
@@ -155,7 +154,7 @@ test('check:D1 a URI of the gateway’s own scheme leads to the server that it n
 
 test('tools that the operator filters, or whose name no client takes, are not offered', () => {
   const advertised = { a: { tools: [tool('keep'), tool('drop'), tool('bad name')] } };
-  const catalog = merged(advertised, { tools: { include: null, exclude: new Set(['drop']) } });
+  const catalog = merged(advertised, { lists: (_kind, name) => name !== 'drop' });
   assert.equal(catalog.tool('a__drop'), null);
   assert.equal(catalog.tool('bad name'), null);
   assert.deepEqual(
@@ -165,7 +164,7 @@ test('tools that the operator filters, or whose name no client takes, are not of
   assert.deepEqual(catalog.notices, [
     { server: 'a', name: 'bad name', exposed: null, reason: 'the name has characters outside A-Z a-z 0-9 _ - . /' },
   ]);
-  const included = merged(advertised, { tools: { include: new Set(['drop']), exclude: new Set() } });
+  const included = merged(advertised, { lists: (_kind, name) => name === 'drop' });
   assert.deepEqual(
     included.items('tools').map(({ exposed }) => exposed),
     ['a__drop'],
@@ -267,8 +266,7 @@ test('equal members give equal versions; what clients see decides which lists ch
   const after = merged({ a: { tools: [tool('x')], prompts: ['{"name":"q"}'] }, b: { tools: [tool('y')] } });
   assert.notEqual(after.version, before.version);
   assert.deepEqual(changedKinds(before, after), ['prompts']);
-  const filter = { include: new Set(['x']), exclude: new Set<string>() };
-  const hidden = { tools: filter };
+  const hidden = { lists: (_kind: ListKind, name: string) => name === 'x' };
   assert.deepEqual(
     changedKinds(
       merged({ a: { tools: [tool('x')] } }, hidden),

@@ -1,15 +1,8 @@
 import { createHash } from 'node:crypto';
 import type { Era, Message } from '../model/message.ts';
-import type { ListKind, ServerCatalog } from '../model/server-catalog.ts';
+import { type Capability, LIST_KINDS, type ListKind, type ServerCatalog } from '../model/server-catalog.ts';
 import { listOf } from '../protocol/methods.ts';
-import {
-  type CatalogMember,
-  type Declared,
-  declaredBy,
-  filterAllows,
-  filtersAny,
-  serversWithMethod,
-} from './catalog-member.ts';
+import { type CatalogMember, type Declared, declaredBy, serversWithMethod } from './catalog-member.ts';
 import type { CursorWriter } from './cursor.ts';
 import { type ExposedItem, writeItems } from './exposed-items.ts';
 import { type NameNotice, toolNameFault } from './exposed-names.ts';
@@ -179,8 +172,7 @@ export class Catalog {
     if (!this.#options.unfiltered || !this.complete) return 'private';
     const contributors = this.#contributors(kind);
     const open = contributors.every(
-      (member) =>
-        member.catalog!.lists[kind].cacheScope === 'public' && !(kind === 'tools' && filtersAny(member.tools)),
+      (member) => member.catalog!.lists[kind].cacheScope === 'public' && leftOut(member, kind).length === 0,
     );
     return open && contributors.length > 0 ? 'public' : 'private';
   }
@@ -202,27 +194,30 @@ export function versionOf(
   { callerGroup, bridged }: Pick<MergeOptions, 'callerGroup' | 'bridged'>,
 ): string {
   const hash = createHash('sha256').update(bridged ? callerGroup : `${callerGroup}\0unbridged`);
-  for (const { server, tools, catalog } of members) {
-    hash.update(`\0${server}\0${catalog === null ? '' : catalog.digest}`);
-    if (tools.include !== null) hash.update(`\0+${[...tools.include].sort().join('\0+')}`);
-    if (tools.exclude.size > 0) hash.update(`\0-${[...tools.exclude].sort().join('\0-')}`);
+  for (const member of members) {
+    hash.update(`\0${member.server}\0${member.catalog === null ? '' : member.catalog.digest}`);
+    for (const kind of member.lists === null ? [] : LIST_KINDS) {
+      for (const { key } of leftOut(member, kind)) hash.update(`\0-${kind}\0${key}`);
+    }
   }
   return hash.digest('base64url').slice(0, 16);
 }
 
 function offeredTools(members: readonly CatalogMember[], notices: NameNotice[]): TableEntry[] {
-  return members.flatMap(({ server, tools, catalog }) => {
-    const items = catalog?.lists.tools.items ?? [];
-    return items.flatMap((item) => {
-      if (!filterAllows(tools, item.key)) return [];
-      const fault = toolNameFault(item.key);
-      if (fault === null) return [{ server, item }];
-      notices.push({ server, name: item.key, exposed: null, reason: fault });
-      return [];
-    });
+  return entriesOf(members, 'tools').filter(({ server, item }) => {
+    const reason = toolNameFault(item.key);
+    if (reason !== null) notices.push({ server, name: item.key, exposed: null, reason });
+    return reason === null;
   });
 }
 
 function entriesOf(members: readonly CatalogMember[], kind: ListKind): TableEntry[] {
-  return members.flatMap(({ server, catalog }) => (catalog?.lists[kind].items ?? []).map((item) => ({ server, item })));
+  return members.flatMap(({ server, catalog, lists }) => {
+    const items = (catalog?.lists[kind].items ?? []).filter(({ key }) => lists?.(kind, key) !== false);
+    return items.map((item) => ({ server, item }));
+  });
+}
+
+function leftOut({ catalog, lists }: CatalogMember, kind: ListKind): readonly Capability[] {
+  return lists === null ? [] : (catalog?.lists[kind].items ?? []).filter(({ key }) => !lists(kind, key));
 }

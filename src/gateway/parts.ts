@@ -100,7 +100,7 @@ export function assemble(
   const cursors = new CursorCodec(keys);
   const sealing = sealingOf(keys, (key) => new Sealer(key));
   const ids = new TaskIds(sealing);
-  const catalogs = new Catalogs({ upstreams, clock, cursors, serverInfo });
+  const catalogs = new Catalogs({ upstreams, policies, clock, cursors, serverInfo });
   const logLevels = new LogLevels(upstreams, dispatch, catalogs);
   const sessions = new SeenSessions(catalogs);
   const cache = new AnswerCache({ upstreams, dispatch, policies, clock, metrics });

@@ -9,9 +9,11 @@ import { listIsStale } from '../../protocol/list-freshness.ts';
 import { isStarted, type KnownServers } from '../known-servers.ts';
 import { sees } from '../policy/access.ts';
 import { seesLikeAll } from '../policy/cache-scope.ts';
+import type { Policies } from '../policy/policies.ts';
 
 export interface CatalogsDeps {
   readonly upstreams: KnownServers;
+  readonly policies: Policies;
   readonly clock: Clock;
   readonly cursors: CursorCodec;
   /** `Implementation` object of the gateway, as JSON text. */
@@ -186,13 +188,13 @@ export class Catalogs {
   }
 
   #merge(servers: readonly Server[], client: ClientProfile): Catalog {
-    const { upstreams, serverInfo } = this.#deps;
+    const { upstreams, policies, serverInfo } = this.#deps;
     const members: CatalogMember[] = [];
     for (const server of servers) {
       if (!server.enabled || !sees(client.principal, server.name)) continue;
       if (server.onlyFor !== undefined && server.onlyFor !== client.sessionId) continue;
       const catalog = upstreams.knownCatalog(server.name, client, true);
-      members.push({ server: server.name, tools: server.tools, catalog });
+      members.push({ server: server.name, lists: policies.listsOf(server.name), catalog });
     }
     const callerGroup = this.#callerGroupOf(client);
     const bridged = !servers.some(({ name }) => name === 'mcp');

@@ -1,7 +1,8 @@
+import type { ListPolicy } from '../../catalog/catalog-member.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import type { GatewayError } from '../../model/gateway-error.ts';
 import type { Server } from '../../model/server.ts';
-import type { Target, TargetKind } from '../target.ts';
+import type { Target } from '../target.ts';
 import { access } from './access.ts';
 import { approved } from './approved.ts';
 import { paramHeaders } from './param-headers.ts';
@@ -14,9 +15,12 @@ const OFFERING: readonly PolicyFactory<OfferPolicy>[] = [toolFilter];
 /** Further policies of calls, in the order in which they are asked. */
 const CALLING: readonly PolicyFactory[] = [approved, paramHeaders, rateLimit];
 
+const KINDS = { tools: 'tool', prompts: 'prompt', resources: 'resource', resourceTemplates: 'template' } as const;
+
 interface ServerPolicies {
   readonly server: Server;
-  readonly offering: readonly OfferPolicy[];
+  /** Whether an item is in the lists of the server; null where all are. */
+  readonly lists: ListPolicy | null;
   /** All of them. */
   readonly calling: readonly Policy[];
 }
@@ -53,15 +57,9 @@ export class Policies {
     return null;
   }
 
-  /** Whether lists of the server leave anything out. */
-  hidesAny(server: string): boolean {
-    return (this.#of(server)?.offering.length ?? 0) > 0;
-  }
-
-  /** Whether an item is in the lists of the server. */
-  lists(server: string, kind: TargetKind, name: string): boolean {
-    const { offering = [] } = this.#of(server) ?? {};
-    return offering.every((policy) => policy({ kind, name }) === null);
+  /** Which items are in the lists of the server; null for all. */
+  listsOf(server: string): ListPolicy | null {
+    return this.#of(server)?.lists ?? null;
   }
 
   #of(name: string): ServerPolicies | undefined {
@@ -82,6 +80,7 @@ export class Policies {
   #compose(server: Server): ServerPolicies {
     const offering = OFFERING.flatMap((factory) => factory(server, this.#context) ?? []);
     const own = CALLING.flatMap((factory) => factory(server, this.#context) ?? []);
-    return { server, offering, calling: [access, ...offering, ...own] };
+    const lists: ListPolicy = (list, name) => offering.every((policy) => policy({ kind: KINDS[list], name }) === null);
+    return { server, lists: offering.length === 0 ? null : lists, calling: [access, ...offering, ...own] };
   }
 }

@@ -124,17 +124,16 @@ export class SingleServer implements Resolver {
       );
     }
     const { request, client } = exchange;
-    let hides = false;
+    const lists = list.kind === 'tools' ? policies.listsOf(server.name) : null;
     if (list.kind === 'tools') {
       if (request.era === 'stateful' && known !== null && offersTasks(known)) page = withTaskSupport(page);
       if (server.transport.type === 'http' && isStateless(page)) page = withoutMisdeclared(page);
-      hides = policies.hidesAny(server.name);
-      if (hides) page = filterTools(page, (tool) => policies.lists(server.name, 'tool', tool));
+      if (lists !== null) page = filterTools(page, (tool) => lists('tools', tool));
     }
     // A page that not all callers may keep is private (C9), on all pages alike (C4).
     const { pages, cacheScope } = known?.lists[list.kind] ?? { pages: [], cacheScope: 'public' };
     const mixed = pages.length > 1 && cacheScope === 'private';
-    return hides || mixed || !seesLikeAll(client.principal) ? keptPrivate(page) : page;
+    return lists !== null || mixed || !seesLikeAll(client.principal) ? keptPrivate(page) : page;
   }
 
   /** A connection that is there anyway, or one that is no process. */

@@ -23,7 +23,7 @@ export function unlistedTool(
   if (refused !== null) return refused;
   const member = catalog.members.find(({ server }) => server === spelled.server);
   if (member === undefined || member.catalog !== null) return null;
-  return policies.lists(spelled.server, 'tool', spelled.tool) ? spelled : null;
+  return policies.listsOf(spelled.server)?.('tools', spelled.tool) === false ? null : spelled;
 }
 
 /** What is wrong with a name that leads nowhere, in the seeds' words where they have some (S2.4, S2.31). */
@@ -56,7 +56,7 @@ export function withheldName(
   const own = spelled === null ? name : spelled.tool;
   for (const { server, catalog: known } of catalog.members) {
     if (known === null || (spelled !== null && spelled.server !== server)) continue;
-    if (!policies.lists(server, kind, own)) continue;
+    if (policies.listsOf(server)?.(kind === 'tool' ? 'tools' : 'prompts', own) === false) continue;
     const refused = whyWithheldName(known, kind, own);
     if (refused !== null) return refused;
   }
