@@ -1,7 +1,8 @@
-import { BodyCollector } from './body-collector.ts';
+import { ByteGatherer } from '../../model/byte-gatherer.ts';
+import { lend } from '../../model/lent-memory.ts';
 import type { ClientRequest, HttpRequest, ResponseHandler } from './client-port.ts';
 import { HttpFailure } from './http-failure.ts';
-import type { ResponseHead } from './response-head.ts';
+import type { ResponseHeaders } from './response-headers.ts';
 
 const DEFAULT_MAX_BODY = 16 * 1024 * 1024;
 
@@ -19,7 +20,7 @@ export interface RequestChannel {
 export class ActiveRequest implements ClientRequest {
   readonly request: HttpRequest;
   readonly #handler: ResponseHandler;
-  readonly #forget: (request: ActiveRequest) => void;
+  readonly #waiting: Set<ActiveRequest>;
   /** Request line and headers, encoded, with the empty line. */
   readonly headText: string;
   readonly bodyBytes: number;
@@ -31,18 +32,19 @@ export class ActiveRequest implements ClientRequest {
   #collector: BodyCollector | null = null;
   #done = false;
 
+  /** `waiting`: the requests without a connection; an aborted one leaves them. */
   constructor(
     request: HttpRequest,
     handler: ResponseHandler,
     headText: string,
     bodyBytes: number,
-    forget: (request: ActiveRequest) => void,
+    waiting: Set<ActiveRequest>,
   ) {
     this.request = request;
     this.#handler = handler;
     this.headText = headText;
     this.bodyBytes = bodyBytes;
-    this.#forget = forget;
+    this.#waiting = waiting;
   }
 
   get head(): boolean {
@@ -52,7 +54,7 @@ export class ActiveRequest implements ClientRequest {
   abort(): void {
     if (this.#done) return;
     this.#done = true;
-    if (this.connection === null) this.#forget(this);
+    if (this.connection === null) this.#waiting.delete(this);
     else this.connection.abandon();
   }
 
@@ -68,19 +70,19 @@ export class ActiveRequest implements ClientRequest {
     this.connection?.resume();
   }
 
-  onHead(head: ResponseHead): void {
+  /** `length` of the body, -1 where it is not announced; `inPlace`: it can be read to where it will stay. */
+  onHead(status: number, headers: ResponseHeaders, length: number, inPlace: boolean): void {
     if (this.#done) return;
-    if (this.#handler.head(head.status, head.headers) !== 'whole' || this.#done) return;
-    const known = head.framing.kind === 'length' ? head.framing.length : -1;
+    if (this.#handler.head(status, headers) !== 'whole' || this.#isDone()) return;
     const limit = this.request.maxBodyBytes ?? DEFAULT_MAX_BODY;
-    if (known > limit) this.#tooLarge(limit);
-    else this.#collector = new BodyCollector(known, limit);
+    if (length > limit) this.#tooLarge(limit);
+    else this.#collector = new BodyCollector(inPlace ? length : -1, limit);
   }
 
   onBody(bytes: Buffer, from: number, to: number): void {
     if (this.#done) return;
     const collector = this.#collector;
-    if (collector === null) this.#handler.data(copyOf(bytes, from, to));
+    if (collector === null) this.#handler.data(Buffer.from(bytes.subarray(from, to)));
     else if (!collector.add(bytes, from, to)) this.#tooLarge(collector.limit);
   }
 
@@ -114,8 +116,40 @@ export class ActiveRequest implements ClientRequest {
   }
 }
 
-function copyOf(bytes: Buffer, from: number, to: number): Buffer {
-  const copy = Buffer.allocUnsafe(to - from);
-  bytes.copy(copy, 0, from, to);
-  return copy;
+/** Puts a body together in one buffer with one copy where its length is known, two otherwise. */
+export class BodyCollector {
+  readonly limit: number;
+  readonly #parts = new ByteGatherer();
+  readonly #whole: Buffer | null;
+  #length = 0;
+
+  /** `known` is the length announced, at most `limit`; -1 without one. */
+  constructor(known: number, limit: number) {
+    this.limit = limit;
+    this.#whole = known < 0 ? null : lend(known);
+  }
+
+  /** Where the next bytes belong, so that a read can put them there itself; `add` does not copy them then. */
+  get rest(): Buffer | null {
+    return this.#whole === null ? null : this.#whole.subarray(this.#length);
+  }
+
+  /** Copies a range out of `bytes`. False when that is over the limit. */
+  add(bytes: Buffer, from: number, to: number): boolean {
+    const whole = this.#whole;
+    if (whole !== null) {
+      const inPlace = bytes.buffer === whole.buffer && bytes.byteOffset + from === whole.byteOffset + this.#length;
+      if (!inPlace) bytes.copy(whole, this.#length, from, to);
+    } else {
+      if (this.#length + to - from > this.limit) return false;
+      this.#parts.addCopy(bytes.subarray(from, to));
+    }
+    this.#length += to - from;
+    return true;
+  }
+
+  /** The body; null when it is empty. */
+  take(): Buffer | null {
+    return this.#length === 0 ? null : (this.#whole ?? this.#parts.take());
+  }
 }

@@ -218,7 +218,8 @@ export class ClientConnection implements ResponseSink, RequestChannel {
 
   onHead(head: ResponseHead): void {
     this.#head = head;
-    this.#active?.onHead(head);
+    const { framing } = head;
+    this.#active?.onHead(head.status, head.headers, framing.kind === 'length' ? framing.length : -1, true);
   }
 
   onBody(bytes: Buffer, from: number, to: number): void {

@@ -41,7 +41,7 @@ const METHOD = /^[A-Z]{1,16}$/;
  * The lean HTTP/1.1 client of one plain-HTTP origin: a pool of kept connections on `net`, the last used first. No
  * request is ever repeated after a byte of it went out; `HttpFailure.sent` tells the caller which it was.
  */
-export class HttpClient implements HttpClientPort {
+export class HttpClient implements HttpClientPort, ConnectionPool {
   readonly #options: ConnectionOptions;
   readonly #clock: Clock;
   readonly #maxSockets: number;
@@ -50,8 +50,6 @@ export class HttpClient implements HttpClientPort {
   readonly #all = new Set<ClientConnection>();
   readonly #idle: ClientConnection[] = [];
   readonly #waiting = new Set<ActiveRequest>();
-  readonly #pool: ConnectionPool;
-  readonly #forget = (request: ActiveRequest): void => void this.#waiting.delete(request);
   #connecting = 0;
   #stopSweep: (() => void) | null = null;
   #closed = false;
@@ -77,18 +75,6 @@ export class HttpClient implements HttpClientPort {
       bodyPauseMs: options.bodyPauseMs ?? 30_000,
       phases: options.phases ?? null,
     };
-    this.#pool = {
-      connected: (connection) => {
-        this.#connecting -= 1;
-        this.#free(connection);
-      },
-      released: (connection) => {
-        connection.idleUntil = this.#clock.now() + Math.min(this.#idleMs, connection.keepAliveHintMs - HINT_MARGIN_MS);
-        this.#free(connection);
-      },
-      gone: (connection, failure) => this.#gone(connection, failure),
-      unsent: (request) => this.#again(request),
-    };
   }
 
   request(request: HttpRequest, handler: ResponseHandler): ClientRequest {
@@ -96,9 +82,9 @@ export class HttpClient implements HttpClientPort {
     for (const part of request.body) bodyBytes += part.length;
     let active: ActiveRequest;
     try {
-      active = new ActiveRequest(request, handler, this.#headOf(request, bodyBytes), bodyBytes, this.#forget);
+      active = new ActiveRequest(request, handler, this.#headOf(request, bodyBytes), bodyBytes, this.#waiting);
     } catch (error) {
-      active = new ActiveRequest(request, handler, '', 0, this.#forget);
+      active = new ActiveRequest(request, handler, '', 0, this.#waiting);
       const failure = new HttpFailure('protocol', false, (error as Error).message, error);
       process.nextTick(() => active.onError(failure));
       return active;
@@ -123,6 +109,16 @@ export class HttpClient implements HttpClientPort {
     return { open: this.#all.size, idle: this.#idle.length, waiting: this.#waiting.size };
   }
 
+  connected(connection: ClientConnection): void {
+    this.#connecting -= 1;
+    this.#free(connection);
+  }
+
+  released(connection: ClientConnection): void {
+    connection.idleUntil = this.#clock.now() + Math.min(this.#idleMs, connection.keepAliveHintMs - HINT_MARGIN_MS);
+    this.#free(connection);
+  }
+
   #dispatch(request: ActiveRequest): void {
     const connection = this.#takeIdle();
     if (connection !== null) {
@@ -143,7 +139,7 @@ export class HttpClient implements HttpClientPort {
         continue;
       }
       this.#connecting += 1;
-      this.#all.add(new ClientConnection(this.#pool, this.#options));
+      this.#all.add(new ClientConnection(this, this.#options));
     }
   }
 
@@ -176,7 +172,7 @@ export class HttpClient implements HttpClientPort {
     if (this.#idle.length > 0) this.#stopSweep = this.#clock.after(this.#idleMs, () => this.#sweep());
   }
 
-  #gone(connection: ClientConnection, failure: HttpFailure | null): void {
+  gone(connection: ClientConnection, failure: HttpFailure | null): void {
     if (!this.#all.delete(connection)) return;
     const at = this.#idle.indexOf(connection);
     if (at >= 0) this.#idle.splice(at, 1);
@@ -192,7 +188,7 @@ export class HttpClient implements HttpClientPort {
     this.#connectMore();
   }
 
-  #again(request: ActiveRequest): void {
+  unsent(request: ActiveRequest): void {
     request.connection = null;
     request.unsent += 1;
     if (request.unsent > MAX_UNSENT || this.#closed) {

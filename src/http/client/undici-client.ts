@@ -46,19 +46,18 @@ export class UndiciClient implements HttpClientPort {
       headTimeoutMs: this.#options.headTimeoutMs ?? 10_000,
       bodyPauseMs: this.#options.bodyPauseMs ?? 30_000,
       phases: this.#options.phases ?? null,
-      ended: (ended) => void this.#running.delete(ended),
+      running: this.#running,
     });
-    this.#running.add(active);
     if (this.#closed) {
       process.nextTick(() => active.fail(new HttpFailure('closed', false, 'the client was closed')));
-      return active;
+      return active.active;
     }
     this.#dispatcher ??= this.#open();
     this.#dispatcher.then(
       (dispatcher) => active.dispatch(dispatcher),
       (error) => active.fail(new HttpFailure('tls', false, (error as Error).message, error)),
     );
-    return active;
+    return active.active;
   }
 
   close(): void {

@@ -1,7 +1,7 @@
 import type { Dispatcher } from 'undici';
 import type { Clock } from '../../model/clock.ts';
-import { BodyCollector } from './body-collector.ts';
-import type { ClientRequest, HttpRequest, ResponseHandler } from './client-port.ts';
+import { ActiveRequest, type RequestChannel } from './active-request.ts';
+import type { HttpRequest, ResponseHandler } from './client-port.ts';
 import { GIVEN_UP_MS } from './connect-phases.ts';
 import { encodeHeaders } from './header-block.ts';
 import { HttpFailure } from './http-failure.ts';
@@ -10,27 +10,22 @@ import { ResponseHeaders } from './response-headers.ts';
 import { TurnSlice } from './turn-slice.ts';
 import { undiciFailure } from './undici-failure.ts';
 
-const DEFAULT_MAX_BODY = 16 * 1024 * 1024;
-
 export interface UndiciRequestOptions {
   readonly origin: string;
   readonly clock: Clock;
   readonly headTimeoutMs: number;
   readonly bodyPauseMs: number;
   readonly phases: PhaseTimes | null;
-  ended(request: UndiciRequest): void;
+  /** Those that have not ended. */
+  readonly running: Set<UndiciRequest>;
 }
 
 /** One request through undici's dispatcher, in the terms of the port. */
-export class UndiciRequest implements ClientRequest, Dispatcher.DispatchHandler {
-  readonly #request: HttpRequest;
-  readonly #handler: ResponseHandler;
+export class UndiciRequest implements RequestChannel, Dispatcher.DispatchHandler {
+  readonly active: ActiveRequest;
   readonly #options: UndiciRequestOptions;
   #controller: Dispatcher.DispatchController | null = null;
-  #collector: BodyCollector | null = null;
   #sent = false;
-  #paused = false;
-  #done = false;
   #pauseLimitMs = 0;
   #progressAt = 0;
   /** When it was sent whose answer has not begun; 0 where it is not measured. */
@@ -39,14 +34,15 @@ export class UndiciRequest implements ClientRequest, Dispatcher.DispatchHandler 
   readonly #slice: TurnSlice;
 
   constructor(request: HttpRequest, handler: ResponseHandler, options: UndiciRequestOptions) {
-    this.#request = request;
-    this.#handler = handler;
+    this.active = new ActiveRequest(request, handler, '', 0, new Set());
+    this.active.connection = this;
     this.#options = options;
+    options.running.add(this);
     this.#slice = new TurnSlice(
       () => options.clock.now(),
       () => this.#controller?.pause(),
       () => {
-        if (!this.#done && !this.#paused) this.#controller?.resume();
+        if (this.#running && !this.active.paused) this.#controller?.resume();
       },
     );
   }
@@ -56,120 +52,100 @@ export class UndiciRequest implements ClientRequest, Dispatcher.DispatchHandler 
     return this.#sent;
   }
 
+  get #running(): boolean {
+    return this.#options.running.has(this);
+  }
+
   dispatch(dispatcher: Dispatcher): void {
-    if (this.#done) return;
-    const { method, path, body } = this.#request;
+    if (!this.#running) return;
+    const { request } = this.active;
+    const { method, path, body } = request;
+    const { origin } = this.#options;
+    const bytes = body.length === 0 ? null : body.length === 1 ? body[0]! : Buffer.concat(body);
     try {
-      dispatcher.dispatch(
-        {
-          origin: this.#options.origin,
-          method,
-          path,
-          headers: headersOf(this.#request),
-          body: body.length === 0 ? null : body.length === 1 ? body[0]! : Buffer.concat(body),
-          headersTimeout: 0,
-          bodyTimeout: 0,
-        },
-        this,
-      );
+      const head = { origin, method, path, headers: headersOf(request), headersTimeout: 0, bodyTimeout: 0 };
+      dispatcher.dispatch({ ...head, body: bytes }, this);
     } catch (error) {
       this.fail(new HttpFailure('protocol', this.#sent, (error as Error).message, error));
     }
   }
 
-  abort(): void {
-    if (this.#done) return;
+  abandon(): void {
     this.#finish();
     this.#controller?.abort(new Error('aborted'));
   }
 
   pause(): void {
-    if (this.#done || this.#paused) return;
-    this.#paused = true;
     this.#controller?.pause();
   }
 
   resume(): void {
-    if (this.#done || !this.#paused) return;
-    this.#paused = false;
     this.#progressAt = this.#options.clock.now();
     if (!this.#slice.resting) this.#controller?.resume();
   }
 
+  refuse(failure: HttpFailure): void {
+    this.fail(failure);
+  }
+
   fail(failure: HttpFailure): void {
-    if (this.#done) return;
+    if (!this.#running) return;
     this.#finish();
     this.#controller?.abort(failure);
-    this.#handler.error(failure);
+    this.active.onError(failure);
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
-    if (this.#done) {
+    if (!this.#running) {
       controller.abort(new Error('aborted'));
       return;
     }
     this.#sent = true;
-    if (this.#options.phases !== null && this.#request.body.length > 0) this.#askedAt = this.#options.clock.now();
-    if (this.#paused) controller.pause();
+    const { phases, clock } = this.#options;
+    if (phases !== null && this.active.request.body.length > 0) this.#askedAt = clock.now();
+    if (this.active.paused) controller.pause();
   }
 
   onResponseStarted(): void {
-    if (this.#done) return;
+    if (!this.#running) return;
     if (this.#askedAt !== 0) this.#begun(0);
-    const limit = this.#options.headTimeoutMs;
-    this.#stopDeadline ??= this.#options.clock.after(limit, () =>
+    const { clock, headTimeoutMs } = this.#options;
+    this.#stopDeadline ??= clock.after(headTimeoutMs, () =>
       this.fail(new HttpFailure('timeout', true, 'the head of the answer was begun and not finished')),
     );
   }
 
   onResponseStart(controller: Dispatcher.DispatchController, status: number): void {
-    if (this.#done || status < 200) return;
+    if (!this.#running || status < 200) return;
     this.#stopDeadline?.();
     this.#stopDeadline = null;
     const headers = new ResponseHeaders(pairsOf(controller.rawHeaders));
-    if (this.#handler.head(status, headers) === 'whole' && !this.#done) {
-      const length = Number(headers.get('content-length') ?? -1);
-      const limit = this.#request.maxBodyBytes ?? DEFAULT_MAX_BODY;
-      if (length > limit) {
-        this.#tooLarge(limit);
-        return;
-      }
-      this.#collector = new BodyCollector(-1, limit);
-    }
-    if (this.#isDone()) return;
+    // Its chunks are undici's own: they are copied whether their number is known or not.
+    this.active.onHead(status, headers, Number(headers.get('content-length') ?? -1), false);
+    if (!this.#running) return;
     const standard = headers.mediaType === 'text/event-stream' ? 0 : this.#options.bodyPauseMs;
-    this.#pauseLimitMs = this.#request.bodyPauseMs ?? standard;
+    this.#pauseLimitMs = this.active.request.bodyPauseMs ?? standard;
     this.#progressAt = this.#options.clock.now();
     if (this.#pauseLimitMs > 0) this.#watch(this.#pauseLimitMs);
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (this.#done) return;
+    if (!this.#running) return;
     if (this.#pauseLimitMs > 0) this.#progressAt = this.#options.clock.now();
     this.#slice.beginPiece(chunk.length);
-    const collector = this.#collector;
-    if (collector === null) this.#handler.data(Buffer.from(chunk));
-    else if (!collector.add(chunk, 0, chunk.length)) this.#tooLarge(collector.limit);
-    if (!this.#done) this.#slice.end();
+    this.active.onBody(chunk, 0, chunk.length);
+    if (this.#running) this.#slice.end();
   }
 
   onResponseEnd(): void {
-    if (this.#done) return;
-    const body = this.#collector?.take() ?? null;
-    if (body !== null) this.#handler.data(body);
-    if (this.#isDone()) return;
+    if (!this.#running) return;
     this.#finish();
-    this.#handler.end();
+    this.active.onEnd();
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    if (this.#done) return;
-    this.fail(undiciFailure(error, this.#sent));
-  }
-
-  #isDone(): boolean {
-    return this.#done;
+    if (this.#running) this.fail(undiciFailure(error, this.#sent));
   }
 
   /** The first byte of the answer is here; or no caller waits for it any longer, and it took this time at least. */
@@ -180,24 +156,19 @@ export class UndiciRequest implements ClientRequest, Dispatcher.DispatchHandler 
   }
 
   #finish(): void {
-    this.#done = true;
+    this.#options.running.delete(this);
     if (this.#askedAt !== 0) this.#begun(GIVEN_UP_MS);
     this.#stopDeadline?.();
     this.#stopDeadline = null;
-    this.#options.ended(this);
   }
 
   #watch(delayMs: number): void {
     this.#stopDeadline = this.#options.clock.after(Math.max(1, delayMs), () => {
       const limit = this.#pauseLimitMs;
-      const left = this.#paused ? limit : this.#progressAt + limit - this.#options.clock.now();
+      const left = this.active.paused ? limit : this.#progressAt + limit - this.#options.clock.now();
       if (left > 0) this.#watch(left);
       else this.fail(new HttpFailure('timeout', true, `the body of the answer paused for ${limit} ms`));
     });
-  }
-
-  #tooLarge(limit: number): void {
-    this.fail(new HttpFailure('too_large', true, `the answer is larger than ${limit} bytes`));
   }
 }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { test } from 'node:test';
-import { BodyCollector } from '../client/body-collector.ts';
+import { BodyCollector } from '../client/active-request.ts';
 import { BodyBudget } from '../context/body-budget.ts';
 import { BodyReader } from './body-reader.ts';
 
