@@ -6,7 +6,7 @@ import type { Outcome } from '../model/outcome.ts';
 import type { UpstreamEvents, Upstreams } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
 import type { ListKind, ServerCatalog } from '../model/server-catalog.ts';
-import type { ServerStatus } from '../model/server-state.ts';
+import type { ServerState, ServerStatus } from '../model/server-state.ts';
 import { ClusterCalls } from './cluster-calls.ts';
 import type { ClusterDeps } from './cluster-deps.ts';
 import type { OwnNode } from './lease/own-node.ts';
@@ -151,6 +151,13 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     return statusElsewhere(place, this.calls.reached) ?? this.#deps.local.status(server);
   }
 
+  state(server: string): ServerState | null {
+    const place = this.#place(server);
+    const elsewhere =
+      place === undefined || this.#listedHere(place) ? null : statusElsewhere(place, this.calls.reached);
+    return elsewhere === null ? this.#deps.local.state(server) : elsewhere.state;
+  }
+
   statuses(): readonly ServerStatus[] {
     const all = new Map(this.#deps.local.statuses().map((status) => [status.name, status]));
     for (const [name, place] of this.#known.routingTable.places) {
@@ -228,7 +235,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
   /** A singleton is listed where it runs. */
   #listedHere(place: Place): boolean {
     if (!place.here) return false;
-    return !runsOnce(place) || this.#deps.local.status(place.server.name) !== null;
+    return !runsOnce(place) || this.#deps.local.state(place.server.name) !== null;
   }
 
   #instanceFor(place: Place, client: ClientProfile): RemoteInstance | null {

@@ -40,11 +40,11 @@ const DOWN: ReadonlySet<ServerState> = new Set([
 ]);
 
 export function isDown(upstreams: KnownServers, server: string): boolean {
-  const status = upstreams.status(server);
-  return status !== null && DOWN.has(status.state);
+  const state = upstreams.state(server);
+  return state !== null && DOWN.has(state);
 }
 
 export function isStarted(upstreams: KnownServers, server: string): boolean {
-  const status = upstreams.status(server);
-  return status !== null && STARTED.has(status.state);
+  const state = upstreams.state(server);
+  return state !== null && STARTED.has(state);
 }

@@ -5,7 +5,7 @@ import type { Era, Message } from './message.ts';
 import type { Outcome } from './outcome.ts';
 import type { Server } from './server.ts';
 import type { InvalidItem, ListKind, ServerCatalog } from './server-catalog.ts';
-import type { RecoveryStep, ServerStatus, StateChange } from './server-state.ts';
+import type { RecoveryStep, ServerState, ServerStatus, StateChange } from './server-state.ts';
 import type { TaskStatus } from './task-status.ts';
 
 /** All that talks to MCP servers, seen from the gateway. Implemented by `upstream/`. */
@@ -38,6 +38,8 @@ export interface Upstreams {
    */
   foundMeanwhile?(server: string, exchange: Exchange, list: ListKind, name: string): Promise<boolean>;
   status(server: string): ServerStatus | null;
+  /** The state alone, which costs nothing however many connections the server has. */
+  state(server: string): ServerState | null;
   statuses(): readonly ServerStatus[];
   /** Stops and starts the server with the grace period of S3.4. */
   restart(server: string): Promise<void>;
@@ -153,7 +155,8 @@ export interface SessionRecord {
 /** Session records in the shared store. Writes are behind by at most 100 ms; a newer write of a record wins. */
 export interface SessionRecords {
   get(id: string): Promise<SessionRecord | null>;
-  put(record: SessionRecord): void;
+  /** `isNew`: of a session that begins. */
+  put(record: SessionRecord, isNew?: boolean): void;
   /** As `put`, where other nodes have the session too. Resolves when they know, or after a moment. Never rejects. */
   putEverywhere?(record: SessionRecord): Promise<void>;
   delete(id: string): void;

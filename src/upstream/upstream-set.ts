@@ -8,7 +8,7 @@ import { failure, type Outcome } from '../model/outcome.ts';
 import type { StateLoss, Upstreams } from '../model/ports.ts';
 import { isOwnProcess, type Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
-import type { ServerStatus } from '../model/server-state.ts';
+import type { ServerState, ServerStatus } from '../model/server-state.ts';
 import { Attempt } from './connection/attempt.ts';
 import { catchDefects, worksForServer } from './error-boundary.ts';
 import { type RememberedCatalog, rememberedCatalogs } from './lists/server-catalogs.ts';
@@ -184,6 +184,10 @@ export class UpstreamSet implements Upstreams {
 
   status(server: string): ServerStatus | null {
     return this.#upstreams.get(server)?.status() ?? null;
+  }
+
+  state(server: string): ServerState | null {
+    return this.#upstreams.get(server)?.state ?? null;
   }
 
   statuses(): readonly ServerStatus[] {

@@ -4,7 +4,7 @@ import type { Message } from '../model/message.ts';
 import type { StateLoss } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
-import type { ServerStatus } from '../model/server-state.ts';
+import type { ServerState, ServerStatus } from '../model/server-state.ts';
 import { isExclusive } from './connection/session-key.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { ErrorBoundary } from './error-boundary.ts';
@@ -208,6 +208,10 @@ export class Upstream {
 
   sweep(): void {
     this.boundary.run(() => this.#parts.connections.pool.sweep(), nothing);
+  }
+
+  get state(): ServerState {
+    return this.#parts.supervisor.state;
   }
 
   status(): ServerStatus {

@@ -158,6 +158,10 @@ export class FakeUpstreams implements Upstreams {
     return state === undefined ? null : ({ name: server, state, reason: 'because' } as ServerStatus);
   }
 
+  state(server: string): ServerState | null {
+    return this.status(server)?.state ?? null;
+  }
+
   statuses(): readonly ServerStatus[] {
     return [];
   }

@@ -7,7 +7,7 @@ import { answer, failure, type Outcome } from '../../src/model/outcome.ts';
 import type { UpstreamEvents } from '../../src/model/ports.ts';
 import type { Server } from '../../src/model/server.ts';
 import type { ListKind, ServerCatalog } from '../../src/model/server-catalog.ts';
-import type { ServerStatus } from '../../src/model/server-state.ts';
+import type { ServerState, ServerStatus } from '../../src/model/server-state.ts';
 import { result } from '../../src/protocol/compose.ts';
 
 export function clientOf(sessionId: string | null): ClientProfile {
@@ -155,6 +155,10 @@ export class PlayedUpstreams implements LocalUpstreams {
 
   status(server: string): ServerStatus | null {
     return this.states.get(server) ?? null;
+  }
+
+  state(server: string): ServerState | null {
+    return this.status(server)?.state ?? null;
   }
 
   statuses(): readonly ServerStatus[] {

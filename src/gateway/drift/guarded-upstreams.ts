@@ -3,7 +3,7 @@ import type { Exchange } from '../../model/exchange.ts';
 import type { Message } from '../../model/message.ts';
 import type { Server } from '../../model/server.ts';
 import type { ListKind, ServerCatalog } from '../../model/server-catalog.ts';
-import type { ServerStatus } from '../../model/server-state.ts';
+import type { ServerState, ServerStatus } from '../../model/server-state.ts';
 import type { KnownServers } from '../known-servers.ts';
 import type { Guards } from './guards.ts';
 
@@ -56,6 +56,10 @@ export class GuardedUpstreams implements KnownServers {
 
   status(server: string): ServerStatus | null {
     return this.#upstreams.status(server);
+  }
+
+  state(server: string): ServerState | null {
+    return this.#upstreams.state(server);
   }
 
   statuses(): readonly ServerStatus[] {
