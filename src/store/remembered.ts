@@ -25,8 +25,10 @@ class RememberedTable<V> {
       const text = sealing === null ? value : sealing.open(context, value.toString());
       const stored = text === null ? null : (storedObject(Buffer.from(text)) as V | null);
       if (stored === null) state.delete(bucket, key);
-      else if (sealing?.outdated?.(context, value.toString()) === true) this.set(key, stored);
-      else this.#values.set(key, stored);
+      else {
+        this.#values.set(key, stored);
+        if (sealing?.outdated?.(context, value.toString()) === true) this.set(key, stored);
+      }
     }
   }
 
@@ -35,10 +37,14 @@ class RememberedTable<V> {
   }
 
   set(key: string, value: V): void {
+    const isNew = !this.#values.has(key);
     this.#values.set(key, value);
-    const text = JSON.stringify(value);
-    const bytes = () => Buffer.from(this.#sealing?.seal(`${this.#bucket} ${key}`, text) ?? text);
-    this.#state.put(this.#bucket, key, { length: text.length, bytes });
+    const bytes = (): Buffer => {
+      const text = JSON.stringify(value);
+      return Buffer.from(this.#sealing?.seal(`${this.#bucket} ${key}`, text) ?? text);
+    };
+    // It keeps nothing alive that the table does not.
+    this.#state.put(this.#bucket, key, { length: 0, bytes }, isNew);
   }
 
   forget(key: string): void {
@@ -84,6 +90,8 @@ function storedObject(value: Buffer): object | null {
 }
 
 const BUCKET = 'session';
+/** About the bytes of a record beside what the client says of itself. */
+const OTHER_FIELDS = 400;
 
 /** Client sessions in `state.db`, one JSON record each. */
 export class SqliteSessionRecords implements SessionRecords {
@@ -98,8 +106,9 @@ export class SqliteSessionRecords implements SessionRecords {
     return value === null ? null : this.#read(id, value);
   }
 
-  put(record: SessionRecord): void {
-    this.#state.put(BUCKET, record.id, Buffer.from(JSON.stringify(record)));
+  put(record: SessionRecord, isNew = false): void {
+    const length = record.capabilities.length + (record.info?.length ?? 0) + OTHER_FIELDS;
+    this.#state.put(BUCKET, record.id, { length, bytes: () => Buffer.from(JSON.stringify(record)) }, isNew);
   }
 
   delete(id: string): void {

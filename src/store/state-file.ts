@@ -44,6 +44,8 @@ export class StateFile {
   readonly #delete: StatementSync;
   /** Queued record writes: bucket, NUL, key → value, null for a deletion. */
   #records = new Map<string, Buffer | LaterValue | null>();
+  /** Those of them that are not in the file: deleted before they are written, they are not written at all. */
+  readonly #unwritten = new Set<string>();
   /** Queued writes of other tables, in order. */
   #others: LaterWrite[] = [];
   #cancelFlush: (() => void) | null = null;
@@ -68,14 +70,21 @@ export class StateFile {
     return row === undefined ? null : asBuffer(row.value);
   }
 
-  put(bucket: string, key: string, value: Buffer | LaterValue): void {
-    this.#records.set(`${bucket}\0${key}`, value);
+  /** `isNew`: the caller knows that there was no such record before. */
+  put(bucket: string, key: string, value: Buffer | LaterValue, isNew = false): void {
+    const queuedKey = `${bucket}\0${key}`;
+    if (isNew && !this.#records.has(queuedKey)) this.#unwritten.add(queuedKey);
+    this.#records.set(queuedKey, value);
     this.#schedule();
   }
 
   delete(bucket: string, key: string): void {
-    this.#records.set(`${bucket}\0${key}`, null);
-    this.#schedule();
+    const queuedKey = `${bucket}\0${key}`;
+    if (this.#unwritten.delete(queuedKey)) this.#records.delete(queuedKey);
+    else {
+      this.#records.set(queuedKey, null);
+      this.#schedule();
+    }
   }
 
   /** All records of a bucket, queued writes included. */
@@ -142,10 +151,10 @@ export class StateFile {
 
   /** False when the disk did not take it; its records wait then. */
   #writeBatch(): boolean {
-    const records = takeFirst(this.#records, BATCH_ROWS).map(([key, value]): [string, Buffer | null] => [
-      key,
-      bytesOf(value),
-    ]);
+    const records = takeFirst(this.#records, BATCH_ROWS).map(([key, value]): [string, Buffer | null] => {
+      this.#unwritten.delete(key);
+      return [key, bytesOf(value)];
+    });
     const others = this.#others.splice(0, this.#batchOfOthers(BATCH_ROWS - records.length));
     try {
       this.#db.exec('BEGIN');

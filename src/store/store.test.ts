@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { after, before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { deserialize } from 'node:v8';
@@ -53,6 +54,31 @@ test('a session record is on disk 100 ms after it was put, and gone after it was
   assert.deepEqual(await records.all(), []);
   await clock.advance(100);
   assert.deepEqual(await other.all(), []);
+});
+
+test('a new record that is deleted before it is written is not written at all', async () => {
+  const { clock, state } = open('unwritten.db');
+  const other = new DatabaseSync(join(folder, 'unwritten.db'));
+  const commits = (): unknown => other.prepare('PRAGMA data_version').get()!['data_version'];
+  const before = commits();
+  const records = new SqliteSessionRecords(state);
+  records.put(session, true);
+  records.put({ ...session, lastSeenAt: 3 });
+  records.delete(session.id);
+  await clock.advance(200);
+  assert.equal(commits(), before, 'nothing was committed');
+  records.put(session, true);
+  await clock.advance(200);
+  assert.notEqual(commits(), before);
+  records.delete(session.id);
+  await clock.advance(200);
+  assert.equal(state.get('session', session.id), null, 'what is in the file is deleted from it');
+  records.put(session);
+  records.delete(session.id);
+  records.put(session, true);
+  records.delete(session.id);
+  assert.equal(await records.get(session.id), null);
+  other.close();
 });
 
 test('more writes than one batch all reach the disk, the newest of a record wins', async () => {

@@ -57,6 +57,8 @@ export class ClientSession {
   /** Answers under way as SSE, by the names of their streams, so that a client can come back to them. */
   replies: Map<string, ResumableReply> | null = null;
   ended = false;
+  /** It was opened by another process, or by this one before a restart. */
+  restored = false;
   #asks: PendingAsks | null = null;
   #streams = 0;
   #tag = '';
@@ -123,6 +125,11 @@ export class ClientSession {
    */
   nextStream(prefix: string, kind: StreamKind): string {
     return `${this.streamHead(kind)}${prefix}${(++this.#streams).toString(36)}`;
+  }
+
+  /** Whether the event log may have something of it. */
+  get mayHaveEvents(): boolean {
+    return this.restored || this.#streams > 0;
   }
 
   /** What all stream names of this kind begin with. */

@@ -107,7 +107,7 @@ export class SessionTable {
       now,
     );
     this.#add(session);
-    this.save(session);
+    this.save(session, true);
     return session;
   }
 
@@ -138,10 +138,10 @@ export class SessionTable {
   }
 
   /** Writes the record behind; call it after a change of what the record holds. */
-  save(session: ClientSession): void {
+  save(session: ClientSession, isNew = false): void {
     if (!session.lasting || session.ended) return;
     session.savedUse = session.lastUsed;
-    this.#deps.records.put(this.#recordOf(session));
+    this.#deps.records.put(this.#recordOf(session), isNew);
   }
 
   /** As `save`; null where no other node has to know, else resolves when all do. */
@@ -167,7 +167,7 @@ export class SessionTable {
     for (const reply of session.replies?.values() ?? []) reply.hangUp();
     if (session.lasting) {
       this.#deps.records.delete(session.id);
-      this.#deps.events.forget(session.id);
+      if (session.mayHaveEvents) this.#deps.events.forget(session.id);
     }
     this.#deps.onEnded(session.id);
   }
@@ -235,6 +235,7 @@ export class SessionTable {
     };
     const session = new ClientSession(client, mcpSessionId, endpoint, true, record.createdAt, this.#deps.clock.now());
     session.initialized = record.initialized;
+    session.restored = true;
     this.#add(session);
     return session;
   }
