@@ -4,6 +4,8 @@ import {
   type Bench,
   callEcho,
   echoed,
+  eventually,
+  HttpReceiver,
   initialize,
   makeTransport,
   notify,
@@ -12,7 +14,8 @@ import {
 import { parseRpc, resultOf } from '../../../test/fixtures/http/rpc.ts';
 import { eventText, openEvents, type StageRequest, sendJson } from '../../../test/fixtures/http/stage.ts';
 import { type StatefulOptions, StatefulServer } from '../../../test/fixtures/http/stateful.ts';
-import { settled } from '../../../test/support/fake-clock.ts';
+import { asSecrets } from '../../../test/support/as-secrets.ts';
+import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 
 async function stateful(
@@ -66,6 +69,39 @@ describe('Streamable HTTP, stateful era', LIMIT, () => {
       assert.equal(posted(server, 'tools/call').headers['mcp-protocol-version'], undefined);
       assert.equal(posted(server, 'tools/call').headers['mcp-session-id'], 'session-1');
     }));
+
+  test('S2.7 a server without a stream of its own is asked for it by sessions that last, and not by each short one', async () => {
+    const server = await StatefulServer.start({ listen: 405 });
+    const clock = new FakeClock();
+    const spec = { type: 'http' as const, url: server.url, headers: asSecrets({}), tls: {} };
+    const asked = (): number => server.stage.of('GET').length;
+    const open = async (): Promise<Bench> => {
+      const transport = makeTransport('http', server.url, { spec, clock });
+      const receiver = new HttpReceiver();
+      await transport.open(receiver);
+      const bench = { transport, receiver };
+      await initialize(bench, 1);
+      callEcho(bench, 2);
+      await echoed(bench, 2);
+      return bench;
+    };
+    const benches = [await open()];
+    await eventually(() => asked() === 1);
+    await clock.advance(1);
+    benches.push(await open());
+    await clock.advance(4_999);
+    assert.equal(asked(), 1, 'it has said so lately');
+    await clock.advance(1);
+    await eventually(() => asked() === 2);
+    benches.push(await open());
+    await benches[2]!.transport.close('remove');
+    await clock.advance(60_001);
+    assert.equal(asked(), 2, 'a session that has ended does not ask');
+    benches.push(await open());
+    await eventually(() => asked() === 3);
+    for (const { transport } of benches) await transport.close('interrupt');
+    await server.stop();
+  });
 
   test('S2.7 nothing overtakes notifications/initialized', () => {
     let release: (() => void) | null = null;

@@ -1,10 +1,18 @@
 import type { ResponseHeaders } from '../../http/client/response-headers.ts';
 import type { GatewayError } from '../../model/gateway-error.ts';
+import type { HttpSpec } from '../../model/server.ts';
 import { HttpEventStream, newCursor, type StreamCursor, type StreamEnd } from './http-event-stream.ts';
 import { challengeIn, isAnswer, isServerAnswer } from './http-refusal.ts';
 import { type HttpPost, MAY_HAVE_RUN, type PostReply, PostTransport } from './post-transport.ts';
 import type { ClosedReason, NegotiatedFacts, Outgoing } from './transport.ts';
 
+/**
+ * A server without a stream of its own says so to every session. One that has said it lately is asked by those only that
+ * last for a moment, so that short sessions cost no request in vain.
+ */
+const WITHOUT_STREAM = new WeakMap<HttpSpec, number>();
+const LATELY_MS = 60_000;
+const LAST_MS = 5_000;
 /** A stream this long without a message still counts as a working one for the back-off. */
 const SETTLED_MS = 10_000;
 /** The server's `retry` is taken at its word, but not for more than this; less so when nothing ever comes of it. */
@@ -179,6 +187,7 @@ export class HttpTransport extends PostTransport {
   /** What waits for `notifications/initialized` to be taken; null when nothing has to wait. */
   #waiting: { readonly parts: readonly Buffer[]; readonly outgoing: Outgoing }[] | null = null;
   #stopWaiting: (() => void) | null = null;
+  #stopListeningLater: (() => void) | null = null;
   /** Losses to be reported when the connection, which is disowned, ends. */
   #losses: Map<number, GatewayError> | null = null;
   #stopSettling: (() => void) | null = null;
@@ -222,16 +231,26 @@ export class HttpTransport extends PostTransport {
     return listening?.lastEventId ?? null;
   }
 
-  #listen(): void {
+  /** `waited`: it has lasted for a moment by now. */
+  #listen(waited = false): void {
     if (this.#era !== 'stateful' || !this.#initialized || this.#listening !== null || this.#from === null) return;
     if (this.disowned !== null) return;
+    const { clock, spec } = this.options;
+    if (!waited && clock.now() - (WITHOUT_STREAM.get(spec) ?? Number.NEGATIVE_INFINITY) < LATELY_MS) {
+      this.#stopListeningLater ??= clock.after(LAST_MS, () => {
+        this.#stopListeningLater = null;
+        this.#listen(true);
+      });
+      return;
+    }
     this.#listening = new HttpListening(this, this.#from.after, this.#from.gap);
     this.#listening.open();
   }
 
-  /** The server refused the GET stream with a status that may concern the whole connection. */
+  /** The server refused the GET stream, maybe with a status that concerns the whole connection. */
   notListening(status: number, challenge: string | null): void {
-    if (status === 401) this.#disown({ kind: 'auth_required', challenge });
+    if (status === 405) WITHOUT_STREAM.set(this.options.spec, this.options.clock.now());
+    else if (status === 401) this.#disown({ kind: 'auth_required', challenge });
     // A server without such a stream says 405, or what its router says; or the session is gone. It can tell which.
     else if ((status === 400 || status === 404) && this.hasSession) {
       this.side.checkSession((alive) => alive || this.#disown({ kind: 'session_lost' }));
@@ -359,6 +378,7 @@ export class HttpTransport extends PostTransport {
   protected stop(what: string): void {
     this.state = 'dead';
     this.#listening?.abort();
+    this.#stopListeningLater?.();
     this.#stopWaiting?.();
     this.#stopSettling?.();
     const waiting = this.#waiting ?? [];
