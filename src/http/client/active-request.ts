@@ -1,5 +1,5 @@
 import { ByteGatherer } from '../../model/byte-gatherer.ts';
-import { lend } from '../../model/lent-memory.ts';
+import { takeBuffer } from '../../model/pooled-buffers.ts';
 import type { ClientRequest, HttpRequest, ResponseHandler } from './client-port.ts';
 import { HttpFailure } from './http-failure.ts';
 import type { ResponseHeaders } from './response-headers.ts';
@@ -126,7 +126,7 @@ export class BodyCollector {
   /** `known` is the length announced, at most `limit`; -1 without one. */
   constructor(known: number, limit: number) {
     this.limit = limit;
-    this.#whole = known < 0 ? null : lend(known);
+    this.#whole = known < 0 ? null : takeBuffer(known);
   }
 
   /** Where the next bytes belong, so that a read can put them there itself; `add` does not copy them then. */

@@ -14,9 +14,9 @@ export class HeaderBlock {
   headBytes = -1;
   headOwn: readonly string[] = [];
 
-  /** Name and value alternating. Throws TypeError, without the value, when a name or value is not valid. */
-  constructor(pairs: readonly string[]) {
-    this.text = encodeHeaders(pairs);
+  /** Name and value alternating, behind what is `encoded` already. Throws TypeError, without the value, when a name or value is not valid. */
+  constructor(pairs: readonly string[], encoded = '') {
+    this.text = encoded + encodeHeaders(pairs);
   }
 }
 

@@ -113,8 +113,17 @@ export function keysOfSession(sessionId: string): readonly string[] {
 
 /** What of a session key may be stored or shown: enough to tell connections apart, not enough to use a session. */
 export function digestOfKey(key: string): string {
-  return hash('sha256', key, 'hex').slice(0, 16);
+  let digest = DIGESTS.get(key);
+  if (digest !== undefined) return digest;
+  digest = hash('sha256', key, 'hex').slice(0, 16);
+  if (DIGESTS.size >= MAX_DIGESTS) DIGESTS.clear();
+  DIGESTS.set(key, digest);
+  return digest;
 }
+
+/** A session that is opened and ended asks for it six times in a row. */
+const DIGESTS = new Map<string, string>();
+const MAX_DIGESTS = 256;
 
 /** How the status names a connection. */
 export function labelOf(tenancy: Tenancy): string {

@@ -40,8 +40,7 @@ export type HttpLimits = Readonly<typeof HTTP_LIMITS>;
  * no block that is not used.
  */
 export class HttpHeads {
-  readonly #declared: readonly string[];
-  readonly #accept: string;
+  readonly #common: CommonHeaders;
   #sessionId: string | null = null;
   #revision: string | null = null;
   #post: HeaderBlock | null = null;
@@ -50,9 +49,7 @@ export class HttpHeads {
 
   /** Throws TypeError when a declared header is not one (see `HeaderBlock`). */
   constructor(declared: readonly string[], accept: string) {
-    this.#declared = declared;
-    this.#accept = accept;
-    this.#post = new HeaderBlock(this.#postPairs(false));
+    this.#common = commonHeaders(declared, accept);
   }
 
   get sessionId(): string | null {
@@ -76,23 +73,19 @@ export class HttpHeads {
       for (let i = 0; i < extra.length; i += 2) {
         const name = extra[i]!;
         if (name.length === 20 && name.toLowerCase() === 'mcp-protocol-version') {
-          this.#postWithoutRevision ??= new HeaderBlock(this.#postPairs(false));
+          this.#postWithoutRevision ??= new HeaderBlock(this.#own(false), this.#common.post);
           return this.#postWithoutRevision;
         }
       }
     }
-    this.#post ??= new HeaderBlock(this.#postPairs(true));
+    this.#post ??= new HeaderBlock(this.#own(true), this.#common.post);
     return this.#post;
   }
 
   /** For GET (event stream) and DELETE. */
   get stream(): HeaderBlock {
-    this.#get ??= new HeaderBlock([...this.#declared, 'Accept', 'text/event-stream', ...this.#own(true)]);
+    this.#get ??= new HeaderBlock(this.#own(true), this.#common.get);
     return this.#get;
-  }
-
-  #postPairs(withRevision: boolean): string[] {
-    return [...this.#declared, 'Content-Type', 'application/json', 'Accept', this.#accept, ...this.#own(withRevision)];
   }
 
   #own(withRevision: boolean): string[] {
@@ -106,6 +99,25 @@ export class HttpHeads {
     this.#postWithoutRevision = null;
     this.#get = null;
   }
+}
+
+/** The headers that all sessions of a definition have, encoded. */
+interface CommonHeaders {
+  readonly post: string;
+  readonly get: string;
+}
+
+const COMMON = new WeakMap<readonly string[], CommonHeaders>();
+
+/** A definition has one transport, and with it one `accept`. */
+function commonHeaders(declared: readonly string[], accept: string): CommonHeaders {
+  let common = COMMON.get(declared);
+  if (common === undefined) {
+    const post = encodeHeaders([...declared, 'Content-Type', 'application/json', 'Accept', accept]);
+    common = { post, get: encodeHeaders([...declared, 'Accept', 'text/event-stream']) };
+    COMMON.set(declared, common);
+  }
+  return common;
 }
 
 /** What the transports over HTTP are built from. */
