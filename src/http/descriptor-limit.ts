@@ -27,8 +27,8 @@ export function connectionCap(wanted: number, limit: number | null): number {
 const LIMIT = descriptorLimit();
 
 /**
- * Whether so many more descriptors would reach into the reserve (F39). The system gives out the lowest that is free, so
- * the number of a fresh one says how many are taken.
+ * Whether so many more descriptors would reach into the reserve (F39). The system gives out the lowest free number, so
+ * that of a fresh one says how many are taken.
  */
 export function fewDescriptorsLeft(needed = 1, limit: number | null = LIMIT): boolean {
   if (limit === null) return false;

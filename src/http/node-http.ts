@@ -1,5 +1,5 @@
 /**
- * `node:http`, asked for and not imported: an import reads every name that the module exports, some of which load
- * Node's own fetch and WebSocket, a fifth of a whole start. Types are imported as ever.
+ * `node:http` without an import: that reads every exported name and loads Node's fetch and WebSocket, a fifth of a
+ * start.
  */
 export const nodeHttp = process.getBuiltinModule('node:http');

@@ -7,8 +7,8 @@ const OUTBOX_BYTES = 16 * 1024;
 let outbox = Buffer.allocUnsafeSlow(OUTBOX_BYTES);
 
 /**
- * Writes a whole message in one go: a head, in latin1, and what follows it. A small one costs one buffer, which is there
- * already. Nothing else is written on the socket before the kernel has taken it.
+ * Writes a whole message: a head in latin1 and what follows. A small one uses a buffer that is there already. Nothing
+ * else may be written on the socket before the kernel has taken it.
  */
 export function writeWhole(socket: Socket, head: string, parts: readonly Buffer[], partsBytes: number): void {
   // TLS keeps what it is given for a while.

@@ -3,10 +3,10 @@ import type { Socket } from 'node:net';
 /** So much is handed to the kernel in one turn of the event loop; a tenth of a millisecond. */
 const PIECE_BYTES = 256 * 1024;
 
-/** From this size on a body is written piece by piece: the kernel copies megabytes in one go, and everybody else waits. */
+/** From this size on a body is written in pieces: copying megabytes at once makes all others wait. */
 export const PACED_BYTES = 8 * PIECE_BYTES;
 
-/** Writes a large answer in pieces, with a turn of everybody else's in between. Nothing else may be written until it is done. */
+/** Writes a large answer in pieces, one per turn of the event loop. Nothing else may be written until it is done. */
 export class PacedWrite {
   readonly #socket: Socket;
   readonly #parts: readonly Buffer[];

@@ -18,8 +18,8 @@ type State =
   | 'end_lf';
 
 /**
- * Decodes `Transfer-Encoding: chunked` (RFC 9112 §7.1), however the bytes are cut. Extensions and trailers are
- * skipped within limits, CRLF is required. A decoder serves one body; `reset` makes it new.
+ * Decodes `Transfer-Encoding: chunked` (RFC 9112 §7.1). Skips extensions and trailers within limits; requires CRLF.
+ * `reset` makes it new.
  */
 export class ChunkedDecoder {
   #state: State = 'size';
@@ -43,9 +43,8 @@ export class ChunkedDecoder {
   }
 
   /**
-   * Takes bytes from `start`; hands each run of body bytes to `onData` as a range of `bytes`. Returns the position
-   * after the last byte taken, which is before `end` only when the body is complete or `onData` returned false; or what
-   * is wrong.
+   * Hands runs of body bytes to `onData` as ranges. Returns the position behind the last byte taken (before `end` only
+   * when the body is complete or `onData` returned false), or what is wrong.
    */
   push(bytes: Buffer, start: number, end: number, onData: (from: number, to: number) => boolean): number | string {
     let i = start;

@@ -32,19 +32,13 @@ export interface ConnectionOptions {
 }
 
 const READ_BYTES = 64 * 1024;
-/** A socket idle for longer than this gets one turn of the event loop to say that the server has closed it. */
+/** A socket idle for longer gets a turn of the event loop to report that the server has closed it. */
 const STALE_MS = 500;
 
-/**
- * Where reads land. One for all sockets: libuv asks for it and fills it in one go, except on Windows, where a read is
- * given its buffer long before bytes come. Whatever outlives the read is copied out.
- */
+/** Where reads of all sockets land. On Windows a read is given its buffer long before bytes come. */
 const SHARED_READ = Buffer.allocUnsafeSlow(READ_BYTES);
 
-/**
- * One socket to the origin, carrying one request at a time. Owned by the pool; everything it learns about the running
- * request it tells that request, everything about itself the pool.
- */
+/** One socket to the origin, with one request at a time; owned by the pool. */
 export class ClientConnection implements ResponseSink, RequestChannel {
   readonly #pool: ConnectionPool;
   readonly #options: ConnectionOptions;
@@ -67,7 +61,7 @@ export class ClientConnection implements ResponseSink, RequestChannel {
   #askedAt = 0;
   #givenUp: (() => void) | null = null;
   readonly #slice: TurnSlice;
-  /** The pool's: until when it may be handed out again. */
+  /** Set by the pool: until when it may be handed out again. */
   idleUntil = 0;
 
   constructor(pool: ConnectionPool, options: ConnectionOptions) {
@@ -116,7 +110,6 @@ export class ClientConnection implements ResponseSink, RequestChannel {
     });
   }
 
-  /** Sends the request. The connection must be connected and free. */
   start(request: ActiveRequest): void {
     this.#active = request;
     request.connection = this;
@@ -136,13 +129,12 @@ export class ClientConnection implements ResponseSink, RequestChannel {
     }
   }
 
-  /** The request has no more interest. There is no way to end it but to end the connection. */
+  /** The only way to end a request is to end its connection. */
   abandon(): void {
     this.#active = null;
     this.#destroy(null);
   }
 
-  /** Of no more use to the pool; no request is on it. */
   discard(): void {
     this.#destroy(null);
   }
@@ -230,7 +222,6 @@ export class ClientConnection implements ResponseSink, RequestChannel {
     this.#complete = true;
   }
 
-  /** Called by the request from within `onHead` or `onBody`. */
   refuse(failure: HttpFailure): void {
     this.#fail(failure);
   }
@@ -253,7 +244,6 @@ export class ClientConnection implements ResponseSink, RequestChannel {
     request?.onEnd();
   }
 
-  /** The server has closed its side. */
   #ended(): void {
     if (this.#gone) return;
     if (this.#active !== null && this.#parser.eof() && this.#complete) {
@@ -286,7 +276,7 @@ export class ClientConnection implements ResponseSink, RequestChannel {
     this.#pool.gone(this, failure);
   }
 
-  /** A response has begun and is not complete: sees to it that it goes on. At most one timer per response. */
+  /** Watches a response that has begun. At most one timer per response. */
   #watch(): void {
     const now = this.#options.clock.now();
     if (this.#parser.headBegun) {

@@ -17,7 +17,7 @@ export type { ResponseHeaders } from './response-headers.ts';
 export interface HttpClientOptions {
   readonly clock?: Clock;
   readonly lookup?: LookupFunction;
-  /** Sockets at once; requests beyond wait. Streams hold a socket each. Default 65 536: descriptors end first. */
+  /** Sockets at once; further requests wait. Streams hold a socket each. Default 65 536: descriptors end first. */
   readonly maxSockets?: number;
   /** How long a free socket is kept; less where the server says so. Default 4 s, below what servers commonly grant. */
   readonly idleMs?: number;
@@ -38,8 +38,8 @@ const PATH = /^\/[\x21-\x7e]*$/;
 const METHOD = /^[A-Z]{1,16}$/;
 
 /**
- * The lean HTTP/1.1 client of one plain-HTTP origin: a pool of kept connections on `net`, the last used first. No
- * request is ever repeated after a byte of it went out; `HttpFailure.sent` tells the caller which it was.
+ * The lean HTTP/1.1 client of one plain-HTTP origin: a pool of kept connections, the last used first. It never repeats
+ * a request of which a byte went out (`HttpFailure.sent`).
  */
 export class HttpClient implements HttpClientPort, ConnectionPool {
   readonly #options: ConnectionOptions;
@@ -53,7 +53,7 @@ export class HttpClient implements HttpClientPort, ConnectionPool {
   #connecting = 0;
   #stopSweep: (() => void) | null = null;
   #closed = false;
-  /** The request line and Host of the last request, which are those of almost all, and what they were made of. */
+  /** The request line and Host of the last request, and what they were made of. */
   #line = '';
   #lineMethod = '';
   #linePath = '';
@@ -104,7 +104,6 @@ export class HttpClient implements HttpClientPort, ConnectionPool {
     for (const request of waiting) request.onError(closedFailure());
   }
 
-  /** For status pages. */
   get sockets(): { readonly open: number; readonly idle: number; readonly waiting: number } {
     return { open: this.#all.size, idle: this.#idle.length, waiting: this.#waiting.size };
   }
@@ -178,7 +177,6 @@ export class HttpClient implements HttpClientPort, ConnectionPool {
     if (at >= 0) this.#idle.splice(at, 1);
     if (!connection.everConnected) {
       this.#connecting -= 1;
-      // It was opened for the request that waits longest by now.
       const next = this.#waiting.values().next();
       if (next.done !== true && failure !== null) {
         this.#waiting.delete(next.value);

@@ -7,9 +7,8 @@ import type { PhaseTimes } from './phase-times.ts';
 export const GIVEN_UP_MS = 1_000;
 
 /**
- * Takes down how long a new connection spends in each phase. One that is given up in a phase counts there with the time
- * it had, so that a server that cannot be reached is seen to be slow, and where. Who gives it up may say so before the
- * socket does, by what is returned.
+ * Measures how long a new connection spends in each phase; one that is given up counts in its phase with the time it
+ * had. The caller may give it up before the socket does, by the function that is returned.
  */
 export function timeConnect(
   socket: Socket,

@@ -1,10 +1,7 @@
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 
-/**
- * Request headers encoded once for many requests. What could end a header line early (CR, LF, NUL) is refused here,
- * so that no value from a configuration or a client can add headers or requests of its own.
- */
+/** Request headers encoded once for many requests. CR, LF and NUL are refused, so that no value can add headers. */
 export class HeaderBlock {
   /** `name: value\r\n` for each header, in latin1. */
   readonly text: string;

@@ -17,8 +17,8 @@ export type HttpFailureKind =
   | 'closed';
 
 /**
- * A request that ended without a whole response. `sent` is exact and decides about retries: false only when not one
- * byte of the request was taken by the operating system, so that the server cannot have acted on it.
+ * A request that ended without a whole response. `sent` decides about retries: false only when the operating system
+ * took no byte of the request.
  */
 export class HttpFailure extends Error {
   readonly kind: HttpFailureKind;

@@ -9,7 +9,7 @@ import { UndiciClient } from './undici-client.ts';
 
 export interface OpenHttpClientOptions {
   readonly tls?: TlsSpec;
-  /** Where HTTPS_PROXY and its like are looked up; none are used without it. */
+  /** Where HTTPS_PROXY and the like are looked up; without it none are used. */
   readonly env?: ProxyEnvironment;
   /** One for all clients of the process keeps look-ups at two at once. */
   readonly resolver?: Resolver;
@@ -24,8 +24,8 @@ export interface OpenHttpClientOptions {
 }
 
 /**
- * The client for a URL's origin: the lean one for plain HTTP, undici where TLS or a proxy is in the way. Throws
- * TypeError for a scheme other than http and https, and for a proxy variable that is not a URL.
+ * The lean client for plain HTTP, undici for TLS and proxies. Throws TypeError for other schemes and for a proxy
+ * variable that is not a URL.
  */
 export function openHttpClient(url: URL | string, options: OpenHttpClientOptions = {}): HttpClientPort {
   const { clock, connectTimeoutMs, headTimeoutMs, bodyPauseMs, phases = null } = options;

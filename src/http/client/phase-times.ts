@@ -14,8 +14,8 @@ const WORDS: Readonly<Record<Phase, string>> = {
 const SLOW_MS = 500;
 
 /**
- * Where the time of requests to one server goes: the last times of each phase. Taking one down is a write to an array;
- * all else is done when somebody looks.
+ * Where the time of requests to one server goes: the last times of each phase. Figures are made when they are asked
+ * for.
  */
 export class PhaseTimes {
   readonly #rings: Readonly<Record<Phase, Ring>> = {

@@ -38,8 +38,8 @@ const MAX_RUNNING = 2;
 const MAX_KNOWN = 1024;
 
 /**
- * Names to addresses. The system look-up blocks a thread of the pool that files also need, so at most two run at
- * once, each name once, with a cache of its own. A name that stops resolving keeps its last address for a minute.
+ * Names to addresses. A look-up blocks a thread of the pool that files also need: at most two run at once, each name
+ * once. A name that stops resolving keeps its last address for a minute.
  */
 export class Resolver {
   readonly #clock: Clock;
@@ -64,8 +64,8 @@ export class Resolver {
   readonly lookup: LookupFunction = (name, options, callback) => this.#lookUp(name, options, callback, false);
 
   /**
-   * The same for servers that may be at public addresses only. A name of which one address is not is refused as a whole;
-   * the connection goes to the addresses that were checked, so that no later answer puts another in their place.
+   * The same for servers that may be at public addresses only: a name with another address is refused as a whole, and
+   * the connection goes to the addresses that were checked.
    */
   readonly publicLookup: LookupFunction = (name, options, callback) => this.#lookUp(name, options, callback, true);
 
@@ -84,7 +84,7 @@ export class Resolver {
 
   /**
    * Calls back exactly once, never before it returns, and as the asker's own work: several servers may wait for one
-   * look-up, and what one of them makes of the answer is no other's affair.
+   * look-up.
    */
   resolve(name: string, asker: Answer): void {
     const asAsker = AsyncLocalStorage.snapshot();

@@ -24,9 +24,9 @@ const MAX_HEADERS = 200;
 const CONTENT_LENGTH = /^[0-9]{1,15}$/;
 
 /**
- * Parses a whole response head (RFC 9112), without the empty line at its end. Strict where leniency has been used
- * to smuggle: CRLF only, no folded lines, no space before the colon, one Content-Length, never together with
- * Transfer-Encoding, no coding but `chunked`. Returns what is wrong as a string.
+ * Parses a response head (RFC 9112) without its empty line; returns what is wrong as a string. Strict against
+ * smuggling: CRLF only, no folded lines, one Content-Length, never together with Transfer-Encoding, no coding but
+ * `chunked`.
  */
 export function parseResponseHead(text: string, headRequest: boolean): ResponseHead | string {
   const firstEnd = text.indexOf('\r\n');

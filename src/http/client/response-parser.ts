@@ -22,8 +22,8 @@ export type ParseProblem = { readonly kind: 'protocol' | 'head_too_large'; reado
 type State = 'idle' | 'head' | 'length' | 'chunked' | 'until_close' | 'stopped';
 
 /**
- * Incremental parser of the responses on one connection, one at a time: `expect`, then `push` as bytes come and `eof`
- * when they end. The outcome does not depend on how the bytes are cut. Bytes that nobody expects are an error.
+ * Incremental parser of the responses on one connection: `expect`, then `push` as bytes come and `eof` at their end.
+ * How the bytes are cut makes no difference. Bytes without a request are an error.
  */
 export class ResponseParser {
   readonly #sink: ResponseSink;
@@ -71,7 +71,7 @@ export class ResponseParser {
     return this.#state === 'length' || this.#state === 'chunked' || this.#state === 'until_close';
   }
 
-  /** Takes the first `length` bytes. The buffer is not kept. Returns what is wrong; the receiver gets nothing after that. */
+  /** Returns what is wrong. The buffer is not kept. */
   push(bytes: Buffer, length: number): ParseProblem | null {
     let position = 0;
     while (position < length) {

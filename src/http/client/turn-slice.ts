@@ -2,8 +2,8 @@ import { setImmediate, setTimeout } from 'node:timers';
 import { FLOOD_REST_MS, FLOOD_SLICE_MS, LARGE_READ_BYTES } from '../../model/pace.ts';
 
 /**
- * One connection's share of a turn of the event loop. The system hands over two megabytes in one turn, which may be tens of
- * thousands of events; what is beyond the slice waits for the next one.
+ * One connection's share of a turn of the event loop: the system hands over two megabytes in one turn, which may be
+ * tens of thousands of events. The rest waits for the next turn.
  */
 export class TurnSlice {
   readonly #now: () => number;

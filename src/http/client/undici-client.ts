@@ -22,8 +22,8 @@ export interface UndiciClientOptions {
 }
 
 /**
- * The client for TLS and proxies, on undici's dispatcher: HTTP/1.1, no pipelining, undici's own time-outs off and the
- * port's in their place. undici is loaded with the first request. The certificate is always checked.
+ * The client for TLS and proxies, on undici: HTTP/1.1, no pipelining, the time limits of the port. undici is loaded
+ * with the first request. The certificate is always checked.
  */
 export class UndiciClient implements HttpClientPort {
   readonly #origin: string;

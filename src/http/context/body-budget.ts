@@ -9,10 +9,9 @@ const DEFAULT_BYTES = 64 * 1024 * 1024;
 const HOLD_MS = 30_000;
 
 /**
- * The memory that one node gives to request bodies in receipt, in all lanes and listeners together (decision 061). A body
- * that comes in pieces holds a share of it until it is whole, refused or cut off. The share follows the bytes that came, not
- * the length that was announced: it is twice the bytes, at most the announced length. So an announcement alone holds
- * nothing, a body that is half here has its whole share, and all shares together never exceed the budget.
+ * The memory for request bodies in receipt, of one node (decision 061). A body that comes in pieces holds a share until
+ * it is whole, refused or cut off: twice the bytes that came, at most the announced length. All shares never exceed the
+ * budget.
  */
 export class BodyBudget {
   totalBytes: number;

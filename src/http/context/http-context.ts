@@ -13,8 +13,8 @@ export interface HttpContextWatcher {
 }
 
 /**
- * One request and its answer on the connection they are on, whichever lane that is in: `node:http` (`NodeHttpContext`) or our
- * own for plain requests (`FastPathContext`). Only bytes and their framing; what is said is the context's affair.
+ * One request and its answer on a connection of `node:http` (`NodeHttpContext`) or of the fast path
+ * (`FastPathContext`): bytes and framing only.
  */
 export interface HttpContext {
   readonly method: string;

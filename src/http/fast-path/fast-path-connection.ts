@@ -35,8 +35,8 @@ interface SocketWithConnection {
 }
 
 /**
- * A connection for as long as it brings plain requests: one at a time, the next one is looked at when the answer before
- * it is with the kernel. Bytes that are anything else go to the other lane, and the connection with them.
+ * A connection for as long as it brings plain requests, one at a time. With the first other bytes it goes to
+ * `node:http`.
  */
 export class FastPathConnection implements FastPathLine {
   readonly socket: Socket;

@@ -24,9 +24,9 @@ const LENGTH = /^[0-9]{1,5}$/;
 const NOT_FOR_US = new Set(['transfer-encoding', 'expect', 'upgrade', 'trailer', 'http2-settings', 'set-cookie']);
 
 /**
- * Reads the head that begins at `from`. Null for whatever is not entirely plain: that is for `node:http` to judge, and this
- * reader never has to. Plain is a POST with a length, or a GET or DELETE without a body, of HTTP/1.1; in ASCII; with no
- * header twice, and none that asks anything of the connection but to be kept.
+ * Reads the head that begins at `from`. Null for what is not plain, which `node:http` judges. Plain is a POST with a
+ * length, or a GET or DELETE without a body, of HTTP/1.1; in ASCII; no header twice, none that asks more of the
+ * connection than to be kept.
  */
 export function readFastPathHead(bytes: Buffer, from: number): FastPathHead | null {
   const end = bytes.indexOf(END, from);

@@ -23,8 +23,8 @@ const MAX_HANDED_OVER = 500;
 const KEEP_ALIVE_MARGIN_MS = 1_000;
 
 /**
- * Where every connection to a server of `node:http` begins (decision 022). Plain requests are read and answered here, at
- * a fraction of the cost; the rest is handed to that server, which stays the judge over everything odd.
+ * Where every connection begins (decision 022). Plain requests are read and answered here; the rest is handed to
+ * `node:http`.
  */
 export class FastPath implements FastPathTraffic {
   readonly heads: AnswerHeads;

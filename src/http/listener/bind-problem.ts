@@ -1,8 +1,8 @@
 import { type DesiredState, unsafeExposure } from '../../model/desired-state.ts';
 
 /**
- * Why a listener must not be opened this way, as a sentence with the remedy; null when it may. `config/settings` says
- * the same of files, with the place; this holds for whatever else sets the address.
+ * Why a listener must not be opened this way, with the remedy; null when it may. For addresses that are not from a
+ * file, which `config/settings` checks.
  */
 export function bindProblem(desired: Pick<DesiredState, 'listen' | 'agents' | 'unknownCallers'>): string | null {
   const exposed = unsafeExposure(desired.listen, desired.unknownCallers, desired.agents.size > 0);

@@ -40,8 +40,8 @@ export function announcedLength(headers: Readonly<IncomingHttpHeaders>): number 
 }
 
 /**
- * Reads one request body up to a limit. A body that comes in one piece, as almost all do, is handed on as it is, as
- * soon as its announced length is there. One that comes in more holds a share of the budget until it is whole.
+ * Reads one request body up to a limit. One that comes in one piece is handed on as it is; one in several pieces holds
+ * a share of the budget until it is whole.
  */
 export class BodyReader {
   readonly #request: IncomingMessage;

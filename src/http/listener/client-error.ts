@@ -14,8 +14,7 @@ export function noteLast(socket: Socket, context: RequestContext): void {
 }
 
 /**
- * The one answer to a malformed request, then the end of the connection. Nothing is said where an earlier request's
- * answer is still due or under way: the client could not tell whose it is.
+ * Answers a malformed request and ends the connection; without an answer where that of an earlier request is still due.
  */
 export function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
   const context = (socket as SocketWithContext)[CONTEXT];

@@ -40,13 +40,10 @@ const CALM_MS = 2_000;
 const NEVER = -1;
 
 /**
- * How many calls may be under way at once when the gateway cannot take in all that come (G20). Ordinarily there is no
- * limit. When the event loop never waits and its turns stay long, more calls under way only make each other slower: a
- * limit is set at what is under way, lowered while the loop is busy and raised when it is at ease. What exceeds it waits
- * in line for a moment and is then refused, which is cheap.
- *
- * Only calls of the last second count as under way: thousands that wait for slow servers are no load. Forgetting them by
- * age also means that a call whose end nobody told costs nothing for long.
+ * How many calls may be under way at once when the gateway is overloaded (G20); without limit otherwise. When the event
+ * loop never waits and its turns stay long, the limit is what is under way; it falls while the loop is busy and rises
+ * when it is not. Calls above it wait for a moment and are then refused. Calls older than a second do not count: they
+ * wait for slow servers.
  */
 export class ConcurrencyLimiter {
   readonly #floor: number;

@@ -21,9 +21,8 @@ export interface Span {
 const SPAN_MS = 100;
 
 /**
- * How long the turns of the event loop are in which requests come in (goal:G20). All that has arrived is
- * handled in one turn, and until it ends nothing else moves: its length is what everybody waits at least. Long turns
- * count for more, as more arrive in them: what is told is the turn that the average request met.
+ * How long the turns of the event loop are in which requests come in (goal:G20). Long turns count for more: the figure
+ * is the turn that the average request met.
  */
 export class EventLoopMeter {
   readonly #spanMs: number;

@@ -77,10 +77,8 @@ const LIMITS: ServerOptions = {
 const MAX_REQUESTS_PER_SOCKET = 100_000;
 
 /**
- * One HTTP listener: limits, Host and Origin checks, routes. Everything that is refused before a handler runs is
- * refused here, once, before any body is read. Handlers get a `RequestContext`.
- *
- * `settings` other than address, port and TLS files may be swapped while it runs.
+ * One HTTP listener: limits, Host and Origin checks, routes. What is refused before a handler runs is refused here,
+ * before a body is read. `update` may replace all settings but address, port and TLS files.
  */
 export class Listener {
   readonly routes = new RouteTable();
@@ -123,7 +121,7 @@ export class Listener {
     this.#server = settings.tls === null ? nodeHttp.createServer(limits) : this.#createTls(settings.tls, limits);
     this.#server.maxConnections = connectionCap(settings.maxConnections, descriptorLimit());
     this.#server.maxRequestsPerSocket = MAX_REQUESTS_PER_SOCKET;
-    // Node drops what is above without a word, so that a repeated header could hide there: take more, and refuse.
+    // Node drops what is above silently, and a repeated header with it: take more, and refuse.
     this.#server.maxHeadersCount = MAX_HEADERS + 8;
     this.#fastPath = new FastPath(this.#server, {
       encrypted: settings.tls !== null,
@@ -171,9 +169,8 @@ export class Listener {
   }
 
   /**
-   * No new connections, and those that are open end with their next answer, which says so. Whoever was between two requests
-   * for less than `restMs` gets that time: hung up on just then, a client would lose the request that is on its way. Resolves
-   * when nobody can ask anything any more.
+   * No new connections; open ones end with their next answer, which says so. One that was between two requests for less
+   * than `restMs` gets that time. Resolves when no client can ask anything any more.
    */
   async stopAccepting(restMs = 0): Promise<void> {
     if (this.#draining) return;
@@ -216,8 +213,8 @@ export class Listener {
   }
 
   /**
-   * A moment later, in a turn that has just read from all connections. On a busy machine a request may have come long before,
-   * or while what was read before it was served; whoever sent it would be hung up on as silent.
+   * A moment later, in a turn that has just read from all connections: on a busy machine a request may have come long
+   * before.
    */
   async #looked(): Promise<void> {
     await delay(POLL_MS);

@@ -4,10 +4,8 @@ const SHORT_MS = 0.2;
 const MAX_TURNS = 500;
 
 /**
- * Resolves in a turn of the event loop that has just looked for new connections and found none, nor much else to do. A
- * listening socket is to be closed then: whoever the kernel has let in, and nobody has taken from it yet, is reset by it; and so
- * are connections that are silent: what was sent and nobody has read is lost. `accepted` counts those taken;
- * `mostMs`: no longer than that is waited.
+ * Resolves in a turn of the event loop that found no new connections and had little else to do, at the latest after
+ * `mostMs`. Closing a listener or a silent connection at another moment resets what has come and was not read yet.
  */
 export function atQuietTurn(accepted: () => number, mostMs = Number.POSITIVE_INFINITY): Promise<void> {
   let seen = accepted();

@@ -24,8 +24,8 @@ export interface ContextParts {
 }
 
 /**
- * One request on its way to its one answer: what handlers get. Exactly one of `answer`, `json`, `empty`, `refuse`
- * or `openSse` ends it; later ones are ignored, so that a late result cannot meet a connection that moved on.
+ * One request on its way to its one answer, for handlers. One of `answer`, `json`, `empty`, `refuse` or `openSse` ends
+ * it; later ones are ignored.
  */
 export class RequestContext implements HttpContextWatcher {
   /** As it came, without the query; never decoded. */
@@ -120,8 +120,8 @@ export class RequestContext implements HttpContextWatcher {
   }
 
   /**
-   * `publicOrigin` where a trusted proxy names its scheme; else empty. Behind any other proxy the gateway cannot know the
-   * address that the client uses, and clients refuse an endpoint of another origin than their stream's.
+   * `publicOrigin` where a trusted proxy names its scheme, else empty: behind another proxy the client's address is not
+   * known.
    */
   get forwardedOrigin(): string {
     return this.#forwardedScheme === null ? '' : this.publicOrigin;
@@ -134,8 +134,8 @@ export class RequestContext implements HttpContextWatcher {
   }
 
   /**
-   * Reads a JSON body, whole. Media type, coding and length are judged before the first byte is read (and before
-   * `100 Continue`); what is wrong is answered here and `onBody` never called.
+   * Reads a whole JSON body. Media type, coding and length are judged before `100 Continue`; what is wrong is answered
+   * here, and `onBody` is not called.
    */
   readJson(onBody: (body: Buffer) => void): void {
     if (this.#answered) return;
@@ -164,8 +164,7 @@ export class RequestContext implements HttpContextWatcher {
   }
 
   /**
-   * Answers like `answer`, with parts that nobody needs afterwards: what of them is lent memory goes back once the
-   * kernel has taken the last byte.
+   * As `answer`, with parts that no code needs afterwards: pooled memory in them goes back when the kernel has them.
    */
   answerWithPooled(status: number, contentType: string, parts: readonly Buffer[]): void {
     const pooled = this.#answered ? undefined : parts.find(claim);
@@ -204,8 +203,8 @@ export class RequestContext implements HttpContextWatcher {
   }
 
   /**
-   * After a defect: where an answer had been begun nobody knows how far it got, so that the connection ends behind it. One
-   * that is out to its end is not concerned, nor is what came on the connection since.
+   * After a defect. A begun answer ends the connection; a complete one is not concerned, nor what came on the
+   * connection since.
    */
   fail(refusal: Refusal): void {
     if (!this.#answered) this.refuse(refusal);

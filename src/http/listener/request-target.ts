@@ -6,8 +6,8 @@ const PLAIN_PATH = /^(?:\/[A-Za-z0-9._~!$&'()*+,;=:@-]*)+$/;
 const TRAVERSAL = /\/\.{1,2}(?:\/|$)|\/\//;
 
 /**
- * Why a path that leads nowhere is malformed rather than unknown; null for a plain one. No path is ever decoded or
- * normalised: what needs that (`%2f`, `..`, `//`, NUL) has no meaning here and is refused.
+ * Why a path without a route is malformed rather than unknown; null for a plain one. Paths are never decoded or
+ * normalised: what would need that (`%2f`, `..`, `//`, NUL) is refused.
  */
 export function pathProblem(path: string): string | null {
   if (!path.startsWith('/')) return 'the request target is not a path on this server';

@@ -15,8 +15,8 @@ export interface SseFrame {
 }
 
 /**
- * Frames one event. `parts` together are its data; every line break in it (LF, CRLF or CR) begins a new `data:` line,
- * as a receiver would else take the rest for other fields. The event id must not contain line breaks or NUL.
+ * Frames one event. Every line break in the data (LF, CRLF or CR) begins a new `data:` line. The id must not contain
+ * line breaks or NUL.
  */
 export function eventFrame(id: string | null, parts: readonly Buffer[], event: string | null = null): SseFrame {
   const fields = (id === null ? '' : `id: ${id}\n`) + (event === null ? '' : `event: ${event}\n`);

@@ -34,12 +34,10 @@ interface ResponseWithWriter {
 }
 
 /**
- * Server-sent events on one HTTP response, after 2024-11-05 and Streamable HTTP alike. The headers leave when the
- * writer is made, and every event leaves at once, unbuffered, for as long as the client reads.
- *
- * When it does not, events are held back here in order. Above 1 MiB, or its share of what all streams may hold back,
- * notifications marked droppable are dropped, oldest first, and a comment says how many; whatever happens, a client that
- * takes nothing for 30 s is cut off. `event` returning false asks the caller to pause its source until `onDrain`.
+ * Server-sent events on one HTTP response. Every event leaves at once for as long as the client reads; else events are
+ * held back in order. Above 1 MiB, or the share of what all streams may hold, the oldest droppable ones are dropped and
+ * a comment says how many. A client that takes nothing for 30 s is cut off. `event` returns false: pause the source
+ * until `onDrain`.
  */
 export class SseWriter implements WheelStream {
   readonly #http: HttpContext;
@@ -101,10 +99,7 @@ export class SseWriter implements WheelStream {
     return this.#heldBytes + this.#http.pendingBytes;
   }
 
-  /**
-   * Sends one event whose data are these parts in a row. False: the client does not keep up, see above. `droppable`
-   * ones may be dropped when it goes on not to.
-   */
+  /** Sends one event. False: the client does not keep up. `droppable`: it may be dropped then. */
   event(id: string | null, parts: readonly Buffer[], droppable = false): boolean {
     return this.#send(eventFrame(id, parts), droppable);
   }

@@ -12,9 +12,8 @@ interface Slab {
 }
 
 /**
- * Memory for what event streams hand to the kernel, or hold back from it, in blocks that are taken and given back. A
- * message that waits for a slow client outlives the collections of young memory; left to the collector, it would stay
- * until the whole heap is gone through, long after its client was cut off (F16).
+ * Memory for what event streams hand to the kernel or hold back, in blocks. Left to the collector, what waits for a
+ * slow client would stay until the whole heap is gone through, long after the client was cut off (F16).
  */
 export class StreamMemory {
   readonly #slabs = new Map<ArrayBufferLike, Slab>();

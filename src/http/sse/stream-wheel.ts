@@ -32,8 +32,8 @@ const SHARE = 1 / 8;
 const MIN_SHARE_BYTES = 16 * 1024;
 
 /**
- * One timer for all open event streams: keep-alive comments in turn, the end of streams that nobody reads, and the
- * common limit of what is held back for slow readers. It turns only while there are streams.
+ * One timer for all open event streams: keep-alive comments in turn, the end of stalled streams, and the common limit
+ * of what is held back. It turns only while there are streams.
  */
 export class StreamWheel {
   /** Where what the streams hold back lies. */

@@ -4,9 +4,8 @@ const COLLECT_BYTES = 16 * 1024 * 1024;
 const REST = 30;
 
 /**
- * Has what large messages leave behind collected after every so many bytes. V8 collects young memory when there are many
- * objects, and buffers of 64 KiB are few; so it lets them lie until there are 100 MiB of them or more, and then goes
- * through the whole heap, again and again. To collect what is young costs a millisecond, and frees all of them (F16).
+ * Collects young memory after every so many bytes of large messages (F16). V8 collects it by the number of objects, and
+ * lets 100 MiB of buffers lie; a young collection takes a millisecond.
  */
 export class YoungGarbage {
   readonly #collect: () => void;
