@@ -45,7 +45,7 @@ interface InlineSource {
   readonly text: string;
 }
 
-interface LoadFindings {
+export interface LoadFindings {
   readonly warnings: readonly ConfigProblem[];
   /** Every file the result depends on, absolute: the configuration, `envFile`s, `${file:…}`, certificates. */
   readonly watched: readonly string[];
