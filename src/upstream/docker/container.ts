@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream';
 import { revealed } from '../../model/secret.ts';
 import type { DockerSpec, ImageSpec } from '../../model/server.ts';
-import { Engine, EngineError, engineAddress } from './engine.ts';
+import { Engine, EngineError } from './engine.ts';
 
 /** On every container we start: the server it is of, the data folder it belongs to, and the process that started it. */
 const SERVER_LABEL = 'trunkline.server';
@@ -23,8 +23,7 @@ export interface AttachedContainer {
 /** Attaches to a running container of the user's own (S2.8). Rejects with EngineError or Error, in words for people. */
 export async function attachContainer(engine: Engine, container: string): Promise<AttachedContainer> {
   const path = `/containers/${encodeURIComponent(container)}`;
-  const { body } = await engine.call('GET', `${path}/json`);
-  const found = body as {
+  const found = (await engine.call('GET', `${path}/json`)) as {
     readonly Id?: string;
     readonly State?: { readonly Running?: boolean; readonly Status?: string };
     readonly Config?: { readonly OpenStdin?: boolean; readonly Tty?: boolean };
@@ -84,7 +83,7 @@ export async function removeContainer(engine: Engine, id: string): Promise<void>
 /** Removes containers of the same owner that another process started: it was killed before it could do so itself. */
 async function sweepContainers(engine: Engine, owner: string, run: string): Promise<number> {
   const filters = encodeURIComponent(JSON.stringify({ label: [`${OWNER_LABEL}=${owner}`] }));
-  const { body } = await engine.call('GET', `/containers/json?all=true&filters=${filters}`);
+  const body = await engine.call('GET', `/containers/json?all=true&filters=${filters}`);
   const found = (Array.isArray(body) ? body : []) as {
     readonly Id?: string;
     readonly Labels?: Record<string, string>;
@@ -131,7 +130,7 @@ async function create(
   };
   try {
     const answer = await engine.call('POST', '/containers/create', body);
-    const { Id } = (answer.body ?? {}) as { readonly Id?: unknown };
+    const { Id } = (answer ?? {}) as { readonly Id?: unknown };
     if (typeof Id !== 'string' || !/^[0-9a-f]+$/i.test(Id)) throw new Error('the engine made no container');
     return Id;
   } catch (error) {
@@ -148,7 +147,7 @@ function attachPath(id: string): string {
 
 async function exitOf(engine: Engine, id: string, condition: 'next-exit' | 'not-running'): Promise<number | null> {
   try {
-    const { body } = await engine.call('POST', `/containers/${id}/wait?condition=${condition}`, undefined, true);
+    const body = await engine.call('POST', `/containers/${id}/wait?condition=${condition}`, undefined, true);
     const { StatusCode } = (body ?? {}) as { readonly StatusCode?: unknown };
     return typeof StatusCode === 'number' ? StatusCode : null;
   } catch {
@@ -207,7 +206,7 @@ export class ContainerHost {
 
   async #begin(written: string | null): Promise<Engine> {
     const { owner, run, environment, swept } = this.#deps;
-    const engine = new Engine(engineAddress(written, environment), ENGINE_TIMEOUT_MS);
+    const engine = new Engine(written, environment, ENGINE_TIMEOUT_MS);
     const count = await sweepContainers(engine, owner, run);
     if (count > 0) swept(count);
     return engine;

@@ -82,32 +82,30 @@ export function startFailure(server: string, reason: string, cause?: unknown): G
 }
 
 /** The same where the definition, or what it names, has to be corrected first. */
-function misconfigured(server: string, reason: string): GatewayError {
+export function misconfigured(server: string, reason: string): GatewayError {
   return new Misconfigured(`Cannot start the server ${server}: ${reason}.`, server);
 }
 
-/** What the operating system said at `spawn`, for people. The file itself was found before. */
+/** What the operating system says at `spawn`, for people. The file itself was found before. */
+const NO_PROCESS = 'the system allows no further process (process limit or memory)';
+const NO_FILES = 'the system allows no further open files (ulimit -n)';
+const NOT_ALLOWED = 'FILE may not be executed by this user';
+const SPAWN_ERRORS: Readonly<Record<string, string>> = {
+  ENOENT: 'FILE names an interpreter in its first line that does not exist',
+  EACCES: NOT_ALLOWED,
+  EPERM: NOT_ALLOWED,
+  ENOEXEC: 'FILE is neither a program nor a script with a #! line',
+  EAGAIN: NO_PROCESS,
+  ENOMEM: NO_PROCESS,
+  EMFILE: NO_FILES,
+  ENFILE: NO_FILES,
+  E2BIG: 'its arguments and environment are too long',
+};
+
 export function spawnFailure(server: string, file: string, cause: unknown): GatewayError {
   const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
-  switch (code) {
-    case 'ENOENT':
-      return startFailure(server, `${file} names an interpreter in its first line that does not exist`, cause);
-    case 'EACCES':
-    case 'EPERM':
-      return startFailure(server, `${file} may not be executed by this user`, cause);
-    case 'ENOEXEC':
-      return startFailure(server, `${file} is neither a program nor a script with a #! line`, cause);
-    case 'EAGAIN':
-    case 'ENOMEM':
-      return startFailure(server, 'the system allows no further process (process limit or memory)', cause);
-    case 'EMFILE':
-    case 'ENFILE':
-      return startFailure(server, 'the system allows no further open files (ulimit -n)', cause);
-    case 'E2BIG':
-      return startFailure(server, 'its arguments and environment are too long', cause);
-    default:
-      return startFailure(server, cause instanceof Error ? cause.message : String(cause), cause);
-  }
+  const words = SPAWN_ERRORS[code]?.replace('FILE', () => file);
+  return startFailure(server, words ?? (cause instanceof Error ? cause.message : String(cause)), cause);
 }
 
 async function checkFolder(server: string, cwd: string): Promise<void> {
@@ -143,13 +141,12 @@ function missing(server: string, command: string): GatewayError {
   return misconfigured(server, `the command "${command}" ${where}; ${advice}`);
 }
 
-function unusable(server: string, file: string, found: Exclude<Found, 'executable' | 'missing'>): GatewayError {
-  switch (found) {
-    case 'folder':
-      return misconfigured(server, `the command ${file} is a folder`);
-    case 'unreachable':
-      return misconfigured(server, `this user may not search a folder on the path to ${file}; correct its permissions`);
-    case 'forbidden':
-      return misconfigured(server, `${file} is not executable; run "chmod +x" on it or start it by its interpreter`);
-  }
+const UNUSABLE = {
+  folder: (file: string) => `the command ${file} is a folder`,
+  unreachable: (file: string) => `this user may not search a folder on the path to ${file}; correct its permissions`,
+  forbidden: (file: string) => `${file} is not executable; run "chmod +x" on it or start it by its interpreter`,
+};
+
+function unusable(server: string, file: string, found: keyof typeof UNUSABLE): GatewayError {
+  return misconfigured(server, UNUSABLE[found](file));
 }

@@ -11,9 +11,9 @@ const ALWAYS = new Set([
 const ALWAYS_PATTERN = /^(?:LC_|XDG_)|_PROXY$/i;
 /** How `uvx`, `pip` and `npx` reach their registries; without these no such server starts behind a company proxy. */
 const FETCHING = /^(?:UV_|PIP_|npm_config_)/i;
-/** What npm sets for the command that it is running, such as this gateway; another `npx` would take it for its own. */
 /** Of the gateway's own process, not of uv. */
 const OF_LIBUV = new Set(['UV_THREADPOOL_SIZE', 'UV_USE_IO_URING']);
+/** What npm sets for the command that it is running, such as this gateway; another `npx` would take it for its own. */
 const OF_NPM_ITSELF =
   /^npm_config_(?:package|call|workspaces?|(?:local_|global_)?prefix|global|location|user_agent|npm_version)$/i;
 /**

@@ -7,13 +7,13 @@ export interface LineSink {
   /** One line without its terminator (LF or CRLF); never empty. The buffer is the sink's to keep. */
   line(bytes: Buffer): void;
   /** An empty line. */
-  blank(): void;
+  blank?(): void;
   /** The line under way has grown beyond the cap; `head` is its first KiB. The rest of it will be skipped. */
   overflow(head: Buffer): void;
   /** So many bytes of an overlong line were dropped. */
-  skipped(count: number): void;
+  skipped?(count: number): void;
   /** The overlong line has ended; `tail` is its last KiB. */
-  overflowEnd(head: Buffer, tail: Buffer): void;
+  overflowEnd?(head: Buffer, tail: Buffer): void;
 }
 
 /** Lines of one chunk after which is asked whether it is enough for now. */
@@ -77,7 +77,7 @@ export class LineSplitter {
     const end = newline > start && chunk[newline - 1] === CR ? newline - 1 : newline;
     if (this.#head === null && this.#held.length === 0) {
       if (end === start) {
-        this.#sink.blank();
+        this.#sink.blank?.();
         return;
       }
       if (end - start <= this.#maxLineBytes) {
@@ -94,14 +94,14 @@ export class LineSplitter {
     if (this.#head !== null) {
       const head = this.#head;
       this.#head = null;
-      this.#sink.overflowEnd(head, this.#tail);
+      this.#sink.overflowEnd?.(head, this.#tail);
       return;
     }
     let line = this.#held.take();
     // The carriage return came in the chunk before.
     if (newline === start && line.at(-1) === CR) line = line.subarray(0, -1);
     if (line.length > 0) this.#sink.line(line);
-    else this.#sink.blank();
+    else this.#sink.blank?.();
   }
 
   #continue(part: Buffer): void {
@@ -109,7 +109,7 @@ export class LineSplitter {
       this.#tail = lastBytes(this.#tail, part);
       const { length } = part;
       releaseBytes(part);
-      this.#sink.skipped(length);
+      this.#sink.skipped?.(length);
       return;
     }
     // A carriage return may turn out to belong to the end of the line.
@@ -125,7 +125,7 @@ export class LineSplitter {
     this.#tail = lastBytes(tail, part);
     releaseBytes(part);
     this.#sink.overflow(this.#head);
-    if (!this.#stopped) this.#sink.skipped(bytes);
+    if (!this.#stopped) this.#sink.skipped?.(bytes);
   }
 }
 

@@ -1,20 +1,8 @@
 import { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Sends a signal to every process of a group; false when there is no such group (or none that is ours). */
-export function signalGroup(group: number, signal: NodeJS.Signals): boolean {
-  return kill(group, signal);
-}
-
-/**
- * Whether a group still has a living process. Zombies do not count: under an init that reaps nothing, as in many
- * containers, a dead grandchild would keep its group for ever.
- */
-export function groupAlive(group: number): boolean {
-  return kill(group, 0) && !(process.platform === 'linux' && onlyZombies(group));
-}
-
-function kill(group: number, signal: NodeJS.Signals | 0): boolean {
+/** Signals every process of a group, 0 only to ask; false when there is no such group (or none that is ours). */
+export function signalGroup(group: number, signal: NodeJS.Signals | 0): boolean {
   // -1 would be every process of this user, 0 our own group.
   if (!Number.isSafeInteger(group) || group <= 1) throw new RangeError(`not a process group: ${group}`);
   try {
@@ -23,6 +11,20 @@ function kill(group: number, signal: NodeJS.Signals | 0): boolean {
   } catch {
     return false;
   }
+}
+
+/** SIGTERM, also to a process that is stopped and would not see it. */
+export function terminateGroup(group: number): void {
+  signalGroup(group, 'SIGTERM');
+  signalGroup(group, 'SIGCONT');
+}
+
+/**
+ * Whether a group still has a living process. Zombies do not count: under an init that reaps nothing, as in many
+ * containers, a dead grandchild would keep its group for ever.
+ */
+export function groupAlive(group: number): boolean {
+  return signalGroup(group, 0) && !(process.platform === 'linux' && onlyZombies(group));
 }
 
 function onlyZombies(group: number): boolean {
@@ -114,10 +116,7 @@ export async function sweep(recordFile: string, terminateMs = TERMINATE_MS): Pro
   const record = read(recordFile);
   if (record === null || (isAlive(record.gateway) && statOf(record.gateway.pid)?.state !== 'Z')) return [];
   const groups = record.groups.filter(isAlive).map(({ pid }) => pid);
-  for (const group of groups) {
-    signalGroup(group, 'SIGTERM');
-    signalGroup(group, 'SIGCONT');
-  }
+  groups.forEach(terminateGroup);
   const killAt = performance.now() + terminateMs;
   while (groups.some(groupAlive) && performance.now() < killAt) await sleep(POLL_MS);
   for (const group of groups) if (groupAlive(group)) signalGroup(group, 'SIGKILL');
@@ -145,10 +144,9 @@ function bootId(): string {
 /** Null for a file that is not there or not one of ours: then there is nothing to be sure of, so nothing to stop. */
 function read(file: string): RecordFile | null {
   try {
-    const content: unknown = JSON.parse(readFileSync(file, 'utf8'));
-    if (typeof content !== 'object' || content === null || !('gateway' in content) || !('groups' in content))
-      return null;
-    const { gateway, groups } = content;
+    const { gateway, groups }: { readonly gateway: unknown; readonly groups: unknown } = JSON.parse(
+      readFileSync(file, 'utf8'),
+    );
     return isIdentity(gateway) && Array.isArray(groups) ? { gateway, groups: groups.filter(isIdentity) } : null;
   } catch {
     return null;
@@ -156,10 +154,6 @@ function read(file: string): RecordFile | null {
 }
 
 function isIdentity(value: unknown): value is Identity {
-  if (typeof value !== 'object' || value === null || !('pid' in value) || !('started' in value)) return false;
-  return (
-    Number.isSafeInteger(value.pid) &&
-    Number(value.pid) > 1 &&
-    (value.started === null || typeof value.started === 'string')
-  );
+  const { pid, started } = (value ?? {}) as Partial<Record<keyof Identity, unknown>>;
+  return Number.isSafeInteger(pid) && Number(pid) > 1 && (started === null || typeof started === 'string');
 }

@@ -55,10 +55,7 @@ const PROGRAM = fileURLToPath(new URL(`./reaper-program${extname(import.meta.url
  * It does not keep the gateway's process alive.
  */
 export class Reaper implements ProcessGuard {
-  readonly #logger: ProcessLog;
-  readonly #record: ProcessRecord | null;
-  readonly #readyMs: number;
-  readonly #restartMs: number;
+  readonly #options: ReaperOptions;
   readonly #groups = new Set<number>();
   #child: ChildProcess | null = null;
   #ready: Promise<void> | null = null;
@@ -68,10 +65,7 @@ export class Reaper implements ProcessGuard {
   #closed = false;
 
   constructor(options: ReaperOptions) {
-    this.#logger = options.logger;
-    this.#record = options.record ?? null;
-    this.#readyMs = options.readyMs ?? READY_MS;
-    this.#restartMs = options.restartMs ?? RESTART_MS;
+    this.#options = options;
   }
 
   /** Process id of the running reaper; null while there is none. */
@@ -105,7 +99,7 @@ export class Reaper implements ProcessGuard {
   unregister(group: number): void {
     if (!this.#groups.delete(group)) return;
     this.#tell(`-${group}\n`);
-    this.#record?.remove(group);
+    this.#options.record?.remove(group);
   }
 
   /** Lets the reaper go. Groups still registered are killed by it. Resolves when it is gone. */
@@ -125,13 +119,13 @@ export class Reaper implements ProcessGuard {
         child.stdin?.end();
       });
     }
-    this.#record?.close();
+    this.#options.record?.close();
   }
 
   #register(group: number): void {
     this.#groups.add(group);
     this.#tell(`+${group}\n`);
-    this.#record?.add(group);
+    this.#options.record?.add(group);
   }
 
   #tell(line: string): void {
@@ -161,31 +155,27 @@ export class Reaper implements ProcessGuard {
     child.stdout?.on('error', () => {});
     for (const group of this.#groups) child.stdin?.write(`+${group}\n`);
     (child.stdin as Socket | null)?.unref();
-    return new Promise((resolve) => {
-      let settled = false;
-      const settle = (problem: string | null): void => {
-        if (settled) return;
-        settled = true;
-        clearTimeout(late);
-        child.stdout?.destroy();
-        if (problem !== null) this.#unavailable(problem);
-        resolve();
-      };
-      const late = setTimeout(() => settle(`not ready after ${this.#readyMs} ms`), this.#readyMs);
-      child.stdout?.once('data', () => settle(null));
-      child.once('error', (error) => {
-        this.#lost(child);
-        settle(error.message);
-      });
-      child.once('exit', (code, signal) => {
-        this.#lost(child);
-        settle(`ended with ${signal ?? `exit code ${code}`}`);
-      });
+    const { readyMs = READY_MS } = this.#options;
+    const ready = Promise.withResolvers<string | null>();
+    const late = setTimeout(() => ready.resolve(`not ready after ${readyMs} ms`), readyMs);
+    child.stdout?.once('data', () => ready.resolve(null));
+    child.once('error', (error) => {
+      this.#lost(child);
+      ready.resolve(error.message);
+    });
+    child.once('exit', (code, signal) => {
+      this.#lost(child);
+      ready.resolve(`ended with ${signal ?? `exit code ${code}`}`);
+    });
+    return ready.promise.then((problem) => {
+      clearTimeout(late);
+      child.stdout?.destroy();
+      if (problem !== null) this.#unavailable(problem);
     });
   }
 
   #unavailable(problem: string): void {
-    this.#logger.warn('reaper_unavailable', { problem, hint: 'Servers may outlive a gateway that is killed.' });
+    this.#options.logger.warn('reaper_unavailable', { problem, hint: 'Servers may outlive a gateway that is killed.' });
   }
 
   #lost(child: ChildProcess): void {
@@ -199,9 +189,10 @@ export class Reaper implements ProcessGuard {
     this.#ready = null;
     if (this.#closed) return;
     if (performance.now() - this.#startedAt > STABLE_MS) this.#failures = 0;
-    const pauseMs = this.#failures === 0 ? 0 : Math.min(RESTART_MAX_MS, this.#restartMs * 2 ** (this.#failures - 1));
+    const { restartMs = RESTART_MS } = this.#options;
+    const pauseMs = this.#failures === 0 ? 0 : Math.min(RESTART_MAX_MS, restartMs * 2 ** (this.#failures - 1));
     this.#failures++;
-    this.#logger.warn('reaper_lost', { restartInMs: pauseMs });
+    this.#options.logger.warn('reaper_lost', { restartInMs: pauseMs });
     this.#restart = setTimeout(() => void this.ready(), pauseMs);
     this.#restart.unref();
   }

@@ -62,7 +62,7 @@ export class SlicedReading {
   #longSlices = 0;
   #ended = false;
   /** Until the next slice; null while nothing is held. */
-  #rest: { readonly end: () => void } | null = null;
+  #endRest: (() => void) | null = null;
   #held: PendingChunk | null = null;
 
   constructor(stream: Readable, take: Take, now: () => number) {
@@ -90,8 +90,8 @@ export class SlicedReading {
   #release(): PendingChunk | null {
     const held = this.#held;
     this.#held = null;
-    this.#rest?.end();
-    this.#rest = null;
+    this.#endRest?.();
+    this.#endRest = null;
     return held;
   }
 
@@ -108,20 +108,22 @@ export class SlicedReading {
       this.#since = null;
       this.#longSlices = this.#hadLines ? 0 : this.#longSlices + 1;
       if (this.#held === null) return;
-      if (this.#hadLines) this.#rest ??= this.#resting(FLOOD_REST_MS);
-      else this.#rest ??= this.#longSlices > LONG_SLICES ? this.#resting(LONG_REST_MS) : this.#nextTurn();
+      if (this.#endRest !== null) return;
+      if (this.#hadLines) this.#restFor(FLOOD_REST_MS);
+      else if (this.#longSlices > LONG_SLICES) this.#restFor(LONG_REST_MS);
+      else this.#untilNextTurn();
     });
   }
 
-  #resting(ms: number): { end(): void } {
+  #restFor(ms: number): void {
     const timer = setTimeout(() => this.#goOn(), ms);
-    return { end: () => clearTimeout(timer) };
+    this.#endRest = () => clearTimeout(timer);
   }
 
   /** A message that is only long is no flood: others have their turn in between, and it waits no longer than that. */
-  #nextTurn(): { end(): void } {
+  #untilNextTurn(): void {
     const immediate = setImmediate(() => this.#goOn());
-    return { end: () => clearImmediate(immediate) };
+    this.#endRest = () => clearImmediate(immediate);
   }
 
   #goOn(): void {

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { fewDescriptorsLeft } from '../../http/descriptor-limit.ts';
 import { revealed } from '../../model/secret.ts';
 import type { RunAs, StdioSpec } from '../../model/server.ts';
-import { Misconfigured, resolveCommand, spawnFailure, startFailure } from './command.ts';
+import { misconfigured, resolveCommand, spawnFailure, startFailure } from './command.ts';
 import { childEnvironment } from './environment.ts';
 import type { ProcessGuard } from './reaper.ts';
 
@@ -40,45 +40,32 @@ interface SystemUser {
   readonly home: string;
 }
 
-/** How a process is started as another user: through which program, as whom, with which variables. */
-interface RunAsLaunch {
+/** What is started: the program itself, or what starts it as another user. */
+interface Program {
   readonly file: string;
   readonly args: readonly string[];
-  readonly identity: { readonly uid: number; readonly gid: number };
-  readonly environment: Readonly<Record<string, string>>;
+  readonly identity?: { readonly uid: number; readonly gid: number };
+  readonly environment?: Readonly<Record<string, string>>;
 }
 
 /**
  * Puts a local server under another user, whose processes are counted (F41): one that forks without end meets the limit
  * of that user, and not the system's. The limit holds for all processes and threads of the user together.
  */
-async function runAsLaunch(
-  server: string,
-  runAs: RunAs,
-  launch: { readonly file: string; readonly args: readonly string[] },
-): Promise<RunAsLaunch> {
+async function runAsLaunch(server: string, { user, processes }: RunAs, program: Program): Promise<Program> {
   if (process.getuid?.() !== 0) {
-    throw new Misconfigured(
-      `Cannot start the server ${server}: "runAs" needs that the gateway runs as root; leave it out, or start the server in a container.`,
-      server,
-    );
+    const words = '"runAs" needs that the gateway runs as root; leave it out, or start the server in a container';
+    throw misconfigured(server, words);
   }
-  const { uid, gid, name, home } = await systemUser(server, runAs.user);
-  const identity = { uid, gid };
+  const found = findUser(await readFile('/etc/passwd', 'utf8').catch(() => ''), user);
+  if (found === null) throw misconfigured(server, `there is no user "${user}" on this machine`);
+  const { uid, gid, name, home } = found;
   const environment = { HOME: home, ...(name === null ? {} : { USER: name }) };
-  if (runAs.processes === null) return { ...launch, identity, environment };
+  const as = { identity: { uid, gid }, environment };
+  if (processes === null) return { ...program, ...as };
   const spec = { command: 'prlimit', cwd: '/' };
   const file = await resolveCommand(server, spec, { PATH: process.env['PATH'] ?? '' });
-  const limit = `--nproc=${runAs.processes}:${runAs.processes}`;
-  return { file, args: [limit, '--', launch.file, ...launch.args], identity, environment };
-}
-
-async function systemUser(server: string, user: string): Promise<SystemUser> {
-  const found = findUser(await readFile('/etc/passwd', 'utf8').catch(() => ''), user);
-  if (found === null) {
-    throw new Misconfigured(`Cannot start the server ${server}: there is no user "${user}" on this machine.`, server);
-  }
-  return found;
+  return { file, args: [`--nproc=${processes}:${processes}`, '--', program.file, ...program.args], ...as };
 }
 
 /** A number needs no entry: its group is then of the same number, and its home the root folder. */
@@ -114,9 +101,10 @@ export async function spawnChild(server: string, spec: StdioSpec, deps: SpawnDep
   const env = childEnvironment(spec, deps.environment);
   const [file] = await Promise.all([resolveCommand(server, spec, env), deps.guard.ready()]);
   const { runAs = null, env: declared } = spec;
-  const as: RunAsLaunch | null = runAs === null ? null : await runAsLaunch(server, runAs, { file, args: spec.args });
+  const plain: Program = { file, args: spec.args };
+  const program = runAs === null ? plain : await runAsLaunch(server, runAs, plain);
   // What is declared wins, here too.
-  const whole = as === null ? env : { ...env, ...as.environment, ...revealed(declared) };
+  const whole = { ...env, ...program.environment, ...revealed(declared) };
   const turn = spawnTurn();
   if (turn !== null) await turn;
   if (deps.unwanted()) throw startFailure(server, 'it was stopped before it had started');
@@ -124,13 +112,13 @@ export async function spawnChild(server: string, spec: StdioSpec, deps: SpawnDep
   let child: ChildProcessWithoutNullStreams;
   try {
     child = deps.guard.start((mark) =>
-      spawn(as?.file ?? file, as?.args ?? spec.args, {
+      spawn(program.file, program.args, {
         cwd: spec.cwd,
         env: { ...whole, ...mark },
         shell: false,
         detached: true,
         stdio: 'pipe',
-        ...as?.identity,
+        ...program.identity,
       }),
     );
   } catch (cause) {

@@ -97,13 +97,8 @@ export class StderrTail {
   }
 
   #splitter(): LineSplitter {
-    return new LineSplitter(LINE_BYTES, {
-      line: (bytes) => this.#log(bytes),
-      blank: () => {},
-      overflow: (head) => this.#log(head),
-      skipped: () => {},
-      overflowEnd: () => {},
-    });
+    const log = (bytes: Buffer): void => this.#log(bytes);
+    return new LineSplitter(LINE_BYTES, { line: log, overflow: log });
   }
 
   #log(line: Buffer): void {

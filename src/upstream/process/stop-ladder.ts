@@ -1,4 +1,4 @@
-import { groupAlive, signalGroup } from './process-group.ts';
+import { groupAlive, signalGroup, terminateGroup } from './process-group.ts';
 
 type StopReason = 'remove' | 'shutdown' | 'interrupt';
 
@@ -35,12 +35,10 @@ const POLL_MS = 20;
  * last process nothing is signalled any more, so a group number that the system gives out again is never hit.
  */
 export class StopLadder {
-  /** Resolves with true when nothing of the group is left, false if something withstood SIGKILL. */
-  readonly done: Promise<boolean>;
   readonly #group: number;
   readonly #closeInput: () => void;
   readonly #times: LadderTimes;
-  #resolve: (clean: boolean) => void = () => {};
+  readonly #done = Promise.withResolvers<boolean>();
   #inputClosed = false;
   #leaderGone = false;
   #terminated = false;
@@ -55,9 +53,11 @@ export class StopLadder {
     this.#group = group;
     this.#closeInput = closeInput;
     this.#times = times;
-    this.done = new Promise((resolve) => {
-      this.#resolve = resolve;
-    });
+  }
+
+  /** Resolves with true when nothing of the group is left, false if something withstood SIGKILL. */
+  get done(): Promise<boolean> {
+    return this.#done.promise;
   }
 
   /** Starts the ladder, or hurries it if it has been started for a less urgent reason. */
@@ -95,9 +95,7 @@ export class StopLadder {
     }
     if (now >= this.#terminateAt && !this.#terminated) {
       this.#terminated = true;
-      signalGroup(this.#group, 'SIGTERM');
-      // A stopped process would not see the SIGTERM.
-      signalGroup(this.#group, 'SIGCONT');
+      terminateGroup(this.#group);
     }
     if (now >= this.#killAt && !this.#killed) {
       this.#killed = true;
@@ -116,6 +114,6 @@ export class StopLadder {
 
   #end(clean: boolean): void {
     this.#ended = true;
-    this.#resolve(clean);
+    this.#done.resolve(clean);
   }
 }
