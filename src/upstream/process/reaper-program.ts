@@ -11,7 +11,6 @@
  *   -<group>   nothing of the group is left
  */
 import { readdirSync, readFileSync } from 'node:fs';
-import { signalGroup, terminateGroup } from './process-group.ts';
 
 const TERMINATE_MS = 400;
 const POLL_MS = 20;
@@ -51,17 +50,17 @@ function take(kind: string | undefined, rest: string): void {
 function reap(): void {
   if (reaping) return;
   reaping = true;
-  groups.forEach(terminateGroup);
+  for (const group of groups) terminate(group);
   const killAt = performance.now() + TERMINATE_MS;
   const poll = (): void => {
-    for (const group of groups) if (!signalGroup(group, 0)) groups.delete(group);
+    for (const group of groups) if (!signal(group, 0)) groups.delete(group);
     // A process that was being started may not yet have become what its mark can be read from: looked for to the end.
     if (announced !== '') findAnnounced();
     if ((groups.size > 0 || announced !== '') && performance.now() < killAt) {
       setTimeout(poll, POLL_MS);
       return;
     }
-    for (const group of groups) signalGroup(group, 'SIGKILL');
+    for (const group of groups) signal(group, 'SIGKILL');
     process.exit(0);
   };
   poll();
@@ -85,8 +84,23 @@ function findAnnounced(): void {
       continue;
     }
     // The one that leads a group is the one that was started; its children are of that group.
-    if (!signalGroup(pid, 0)) continue;
+    if (!signal(pid, 0)) continue;
     groups.add(pid);
-    terminateGroup(pid);
+    terminate(pid);
+  }
+}
+
+function terminate(group: number): void {
+  signal(group, 'SIGTERM');
+  // A stopped process would not see the SIGTERM.
+  signal(group, 'SIGCONT');
+}
+
+function signal(group: number, name: NodeJS.Signals | 0): boolean {
+  try {
+    process.kill(-group, name);
+    return true;
+  } catch {
+    return false;
   }
 }

@@ -2,6 +2,7 @@ import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Flow } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Owned } from '../../model/ports.ts';
+import type { TransportKind } from '../../model/server.ts';
 import type {
   ClosedReason,
   CloseReason,
@@ -13,7 +14,7 @@ import type {
 
 interface OwnedTransportOptions {
   readonly server: string;
-  readonly kind: Transport['kind'];
+  readonly kind: TransportKind;
   /** Whatever has to be owned before the process is started. Rejects with GatewayError. */
   readonly own: () => Promise<Owned>;
   /** The transport of the process, with the epoch that it is started under. */
@@ -24,8 +25,8 @@ interface OwnedTransportOptions {
  * The channel to a process that only one node of a cluster may serve: started under an epoch, and silent from the moment
  * in which it is another node's. What arrives on it is still passed on: its receiver knows whether it counts.
  */
-export class OwnedTransport implements Transport {
-  readonly kind: Transport['kind'];
+export class OwnedTransport implements Transport, TransportReceiver {
+  readonly kind: TransportKind;
   readonly streamPerRequest = false;
   readonly #options: OwnedTransportOptions;
   #owned: Owned | null = null;
@@ -58,10 +59,10 @@ export class OwnedTransport implements Transport {
       const inner = make(owned.epoch);
       this.#inner = inner;
       this.#receiver = receiver;
-      await inner.open(new OwnershipReceiver(receiver, () => this.#endedByItself()));
+      await inner.open(this);
       if (!owned.stillMine) {
         await inner.close('interrupt');
-        throw this.#error(`this node does not own the process of ${server} at the moment`);
+        throw this.#notOwned();
       }
     } catch (error) {
       this.#release();
@@ -70,9 +71,14 @@ export class OwnedTransport implements Transport {
   }
 
   send(parts: readonly Buffer[], outgoing: Outgoing): void {
-    if (this.#ended) this.#unsent(outgoing, `the process of ${this.#options.server} has ended`);
-    else if (this.#inner !== null && this.#owned?.stillMine === true) this.#inner.send(parts, outgoing);
-    else this.#unsent(outgoing, `this node does not own the process of ${this.#options.server} at the moment`);
+    const { request } = outgoing;
+    if (!this.#ended && this.#owned?.stillMine === true && this.#inner !== null) this.#inner.send(parts, outgoing);
+    else if (request > 0) {
+      this.lost(
+        request,
+        this.#ended ? this.#error(`the process of ${this.#options.server} has ended`) : this.#notOwned(),
+      );
+    }
   }
 
   abandon(request: number): void {
@@ -101,9 +107,29 @@ export class OwnedTransport implements Transport {
     await this.#close(how);
   }
 
-  #endedByItself(): Promise<void> {
+  // What the process says is passed on.
+
+  received(bytes: Buffer, request: number): void {
+    this.#receiver?.received(bytes, request);
+  }
+
+  lost(request: number, error: GatewayError): void {
+    this.#receiver?.lost(request, error);
+  }
+
+  sessionId(id: string): void {
+    this.#receiver?.sessionId?.(id);
+  }
+
+  missed(): void {
+    this.#receiver?.missed?.();
+  }
+
+  /** It ended by itself: what it left behind is ended too. */
+  closed(reason: ClosedReason): void {
+    this.#receiver?.closed(reason);
     this.#ended = true;
-    return this.#close('interrupt');
+    void this.#close('interrupt');
   }
 
   /** What was owned is free as soon as nothing is left of its process. */
@@ -119,43 +145,11 @@ export class OwnedTransport implements Transport {
     this.#owned.release();
   }
 
-  #unsent({ request }: Outgoing, why: string): void {
-    if (request > 0) this.#receiver?.lost(request, this.#error(why));
+  #notOwned(): GatewayError {
+    return this.#error(`this node does not own the process of ${this.#options.server} at the moment`);
   }
 
   #error(why: string): GatewayError {
     return new GatewayError('NOT_SENT', why, { server: this.#options.server, retryable: true, retryAfterMs: 1_000 });
-  }
-}
-
-/** Passes on what comes, and ends what the process leaves behind. */
-class OwnershipReceiver implements TransportReceiver {
-  readonly #receiver: TransportReceiver;
-  readonly #ended: () => Promise<void>;
-
-  constructor(receiver: TransportReceiver, ended: () => Promise<void>) {
-    this.#receiver = receiver;
-    this.#ended = ended;
-  }
-
-  received(bytes: Buffer, request: number): void {
-    this.#receiver.received(bytes, request);
-  }
-
-  lost(request: number, error: GatewayError): void {
-    this.#receiver.lost(request, error);
-  }
-
-  sessionId(id: string): void {
-    this.#receiver.sessionId?.(id);
-  }
-
-  missed(): void {
-    this.#receiver.missed?.();
-  }
-
-  closed(reason: ClosedReason): void {
-    this.#receiver.closed(reason);
-    void this.#ended();
   }
 }
