@@ -41,7 +41,7 @@ interface SystemUser {
 }
 
 /** What is started: the program itself, or what starts it as another user. */
-interface Program {
+interface LaunchedProgram {
   readonly file: string;
   readonly args: readonly string[];
   readonly identity?: { readonly uid: number; readonly gid: number };
@@ -52,7 +52,11 @@ interface Program {
  * Puts a local server under another user, whose processes are counted (F41): one that forks without end meets the limit
  * of that user, and not the system's. The limit holds for all processes and threads of the user together.
  */
-async function runAsLaunch(server: string, { user, processes }: RunAs, program: Program): Promise<Program> {
+async function runAsLaunch(
+  server: string,
+  { user, processes }: RunAs,
+  program: LaunchedProgram,
+): Promise<LaunchedProgram> {
   if (process.getuid?.() !== 0) {
     const words = '"runAs" needs that the gateway runs as root; leave it out, or start the server in a container';
     throw misconfigured(server, words);
@@ -101,7 +105,7 @@ export async function spawnChild(server: string, spec: StdioSpec, deps: SpawnDep
   const env = childEnvironment(spec, deps.environment);
   const [file] = await Promise.all([resolveCommand(server, spec, env), deps.guard.ready()]);
   const { runAs = null, env: declared } = spec;
-  const plain: Program = { file, args: spec.args };
+  const plain: LaunchedProgram = { file, args: spec.args };
   const program = runAs === null ? plain : await runAsLaunch(server, runAs, plain);
   // What is declared wins, here too.
   const whole = { ...env, ...program.environment, ...revealed(declared) };
