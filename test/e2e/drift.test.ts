@@ -221,8 +221,8 @@ test('check:G4 trunkline drift: shows, checks, approves, blocks and remembers', 
     );
 
     const [, code] = /--all --seen ([0-9a-f]{40})\n/.exec(shown.out)!;
-    server.offer([tool('a', 'does\u202e a \u001b[31mdifferently'), tool('b', 'other', needing('key')), tool('n')]);
-    await reported(gateway, ({ waiting }) => JSON.stringify(waiting).includes('other'));
+    server.offer([tool('a', 'does\u202e a \u001b[31mdifferently'), tool('b', 'replaced', needing('key')), tool('n')]);
+    await reported(gateway, ({ waiting }) => JSON.stringify(waiting).includes('replaced'));
     const unseen = await run('approve', 'rug', 'b', '--seen', code!);
     assert.deepEqual([unseen.code, /nothing was approved; look again/.test(unseen.err)], [1, true], unseen.err);
     const [, next] = /--seen ([0-9a-f]{40})\n/.exec((await run('rug')).out)!;
