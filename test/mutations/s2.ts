@@ -251,8 +251,8 @@ export const S2: readonly Mutation[] = [
     row: 'S2.30',
     what: 'the aggregate lists the servers in reverse',
     file: 'src/catalog/catalog.ts',
-    find: '  return members.flatMap(({ server, tools, catalog }) => {',
-    replace: '  return members.toReversed().flatMap(({ server, tools, catalog }) => {',
+    find: '  return members.flatMap(({ server, catalog, lists }) => {',
+    replace: '  return members.toReversed().flatMap(({ server, catalog, lists }) => {',
   },
   {
     row: 'S2.31',
