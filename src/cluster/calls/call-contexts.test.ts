@@ -35,7 +35,7 @@ test('the text of terms is kept while a call tells them, and no longer, however 
   const first = call();
   assert.ok(latest().text!.length > 0);
   await first;
-  assert.deepEqual([latest().text, latest().known], [null, false], 'nobody answered');
+  assert.deepEqual([latest().text, latest().known], [null, false], 'no node answered');
   answers.push(well, well, packTell(), well);
   await call();
   assert.deepEqual([latest().text, latest().known], [null, true]);

@@ -150,7 +150,7 @@ test('check:E3 proto:S1 no credential but the header counts, on no path', async 
   const wrong: Record<string, string>[] = [
     {},
     { authorization: 'Bearer' },
-    { authorization: 'Bearer key-of-nobody' },
+    { authorization: 'Bearer key-of-no-agent' },
     { authorization: 'Basic a2V5LW9mLWFkYQ==' },
     { authorization: 'key-of-ada' },
     { cookie: 'authorization=Bearer key-of-ada; key=key-of-ada' },

@@ -71,7 +71,7 @@ test('check:B10 a stateful client on pipes reaches a running gateway, is told an
 });
 
 test('check:E3 a key that the gateway does not know is one error under the id of each request, and REFUSED', async () => {
-  const { pipes, handler } = bridge(rig.listener.port, 5_000, 'key-of-nobody');
+  const { pipes, handler } = bridge(rig.listener.port, 5_000, 'key-of-no-agent');
   for (const text of [INIT, stateless('tools/list', {}, { id: 'é' }).body]) {
     const { id, error } = await pipes.send(text).message();
     assert.deepEqual([id, error.data.outcome], [JSON.parse(text).id, 'REFUSED']);

@@ -143,7 +143,7 @@ test('S2.28 check:E1 an agent sees and reaches its servers on every path, and an
   assert.deepEqual(await listed('tools/list'), ['mine__a']);
   assert.deepEqual(await listed('prompts/list'), ['mine__p']);
   assert.deepEqual(await listed('resources/list'), ['m']);
-  const stranger = client('stateful', { principal: agent('nobody') });
+  const stranger = client('stateful', { principal: agent('without-servers') });
   assert.deepEqual(await listed('tools/list', stranger), []);
   const everybody = client('stateful', { principal: { id: 'agent:all', name: 'all', servers: null } });
   assert.deepEqual(await listed('tools/list', everybody), ['mine__a', 'theirs__b']);

@@ -18,7 +18,7 @@ import { digestOfKey, labelOf, type WantedConnection } from './session-key.ts';
 import { LastHandshake, type SpokenEras } from './spoken-eras.ts';
 
 /** Used in place of the session id where a process is the session. */
-const NO_SESSION = '';
+const NO_MCP_SESSION = '';
 
 /**
  * Makes connections to one server, in the era that is wanted where it speaks that: resumes the HTTP session of an
@@ -95,7 +95,7 @@ export class Connector {
   async end(key: string, profile: ClientProfile): Promise<void> {
     if (!this.#keepsSessions) return;
     const record = await (this.#joiner?.end(this.#placeOf(key)) ?? this.#kept(key));
-    if (record === null || record.mcpSessionId === NO_SESSION) return;
+    if (record === null || record.mcpSessionId === NO_MCP_SESSION) return;
     const want: WantedConnection = { era: 'stateful', key, tenancy: { kind: 'shared' }, profile };
     await this.#handshake(want, new Attempt())
       .discard('http', record)
@@ -168,11 +168,11 @@ export class Connector {
   remember(want: WantedConnection, connection: Connection): void {
     if (connection.handshake?.era !== 'stateful' || want.tenancy.kind === 'spare' || connection.joined !== null) return;
     const server = this.#server;
-    const mcpSessionId = connection.mcpSessionId ?? NO_SESSION;
+    const mcpSessionId = connection.mcpSessionId ?? NO_MCP_SESSION;
     const before = this.#record(want.key);
-    if (before !== null && (mcpSessionId === NO_SESSION || before.mcpSessionId !== mcpSessionId))
+    if (before !== null && (mcpSessionId === NO_MCP_SESSION || before.mcpSessionId !== mcpSessionId))
       this.#owner.stateLost(want);
-    if (mcpSessionId === NO_SESSION && ('url' in server.transport || want.tenancy.kind !== 'session')) {
+    if (mcpSessionId === NO_MCP_SESSION && ('url' in server.transport || want.tenancy.kind !== 'session')) {
       if (before !== null) this.forget(want.key);
       return;
     }
@@ -194,7 +194,7 @@ export class Connector {
     const { transport, connectionDigest } = this.#server;
     if (transport.type !== 'http' || want.tenancy.kind === 'spare') return null;
     const record = this.#record(want.key);
-    if (record === null || record.mcpSessionId === NO_SESSION) return null;
+    if (record === null || record.mcpSessionId === NO_MCP_SESSION) return null;
     const fits = record.identity === connectionDigest && record.fingerprint === want.profile.fingerprint;
     return fits ? record : null;
   }
@@ -282,7 +282,7 @@ function recordOf(
 function processOf(server: Server, want: WantedConnection, handshake: HandshakeResult): UpstreamSessionRecord {
   return {
     identity: server.connectionDigest,
-    mcpSessionId: NO_SESSION,
+    mcpSessionId: NO_MCP_SESSION,
     hello: handshake.result.toString(),
     revision: handshake.revision,
     fingerprint: want.profile.fingerprint,
