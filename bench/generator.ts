@@ -1,18 +1,22 @@
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { promisify } from 'node:util';
 import type { Finding, Job } from './load/job.ts';
 
 const SCRIPT = join(import.meta.dirname, 'load', 'main.ts');
 const PATIENCE_MS = 300_000;
-const execute = promisify(execFile);
+/** Node 24 can wait for its own threads for ever when it exits (nodejs/node#54918): 2 of 100 generators with large results did. */
+const END_PATIENCE_MS = 5000;
 
 /** One measurement, by a load generator of its own. */
 export async function generate(job: Job): Promise<Finding> {
-  const { stdout } = await execute(process.execPath, [SCRIPT, JSON.stringify(job)], { timeout: PATIENCE_MS });
-  return JSON.parse(stdout) as Finding;
+  const generator = new Generator(job);
+  try {
+    return await generator.warmedUp();
+  } finally {
+    await generator.end();
+  }
 }
 
 /** A load generator that stays, with its connections and sessions, and measures whenever it is its turn. */
@@ -30,7 +34,7 @@ export class Generator {
     this.#lines = createInterface({ input: this.#process.stdout! })[Symbol.asyncIterator]();
   }
 
-  /** What it found right after its warm-up. */
+  /** What it found right after its warm-up: all that it finds, where it measures once. */
   warmedUp(): Promise<Finding> {
     return this.#timely(this.#finding());
   }
@@ -46,7 +50,7 @@ export class Generator {
     if (this.#process.exitCode !== null || this.#process.signalCode !== null) return;
     const ended = once(this.#process, 'exit');
     this.#process.stdin!.end();
-    await this.#timely(ended);
+    await this.#timely(ended, END_PATIENCE_MS);
   }
 
   async #finding(): Promise<Finding> {
@@ -56,8 +60,8 @@ export class Generator {
   }
 
   /** One whose target answers no more would wait for ever. */
-  async #timely<T>(work: Promise<T>): Promise<T> {
-    const late = setTimeout(() => this.#process.kill('SIGKILL'), PATIENCE_MS);
+  async #timely<T>(work: Promise<T>, patienceMs = PATIENCE_MS): Promise<T> {
+    const late = setTimeout(() => this.#process.kill('SIGKILL'), patienceMs);
     return work.finally(() => clearTimeout(late));
   }
 }
