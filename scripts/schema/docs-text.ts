@@ -4,9 +4,9 @@ const INTRODUCTION = `# Configuration
 
 <!-- Generated from scripts/schema/schema.ts by \`npm run generate\`. Do not edit. -->
 
-Trunkline reads the files you already have: those of Claude Code and Desktop, Cursor, Windsurf, Gemini CLI, VS Code,
-Codex, opencode, Zed, Cline, Roo, Goose, Continue, Amp and LibreChat, as JSON (with comments), YAML or TOML. The same file
-may have Trunkline's own keys. Without a file, \`trunkline\` uses the nearest of \`trunkline.{yaml,yml,json,jsonc,toml}\`,
+Trunkline reads the files of Claude Code and Desktop, Cursor, Windsurf, Gemini CLI, VS Code, Codex, opencode, Zed, Cline, Roo,
+Goose, Continue, Amp and LibreChat, as JSON (with comments), YAML or TOML. The same file may have Trunkline's own keys. Without a
+file argument \`trunkline\` uses the nearest of \`trunkline.{yaml,yml,json,jsonc,toml}\`,
 \`.mcp.json\`, \`.vscode/mcp.json\` and \`.cursor/mcp.json\`, from the current folder up to the repository root or home folder.
 
 \`\`\`json
@@ -19,8 +19,8 @@ may have Trunkline's own keys. Without a file, \`trunkline\` uses the nearest of
 }
 \`\`\`
 
-A file with Trunkline keys, a Trunkline \`$schema\` or the name \`trunkline.*\` is a Trunkline file: an unknown key in it is an
-error. In a client's file it is a warning. [config-errors.md](config-errors.md) lists the codes of all errors.
+An unknown key is an error in a Trunkline file (one with Trunkline keys, a Trunkline \`$schema\` or the name \`trunkline.*\`), and a
+warning in a client's file. [config-errors.md](config-errors.md) lists the codes of all errors.
 
 ## References
 
@@ -40,36 +40,51 @@ Allowed in \`command\`, \`args\`, \`env\`, \`url\`, \`headers\`, \`cwd\`, \`envF
 | \`\${{ secrets.NAME }}\` | as \`\${NAME}\`, only in Continue's files |
 | \`{{NAME}}\` | as \`\${NAME}\`, only in LibreChat's files |
 
-A value is expanded once; references in the result are not expanded. Relative commands (\`./x\`) and \`cwd\` start at the folder
+Trunkline expands a value once, not the references in the result. Relative commands (\`./x\`) and \`cwd\` start at the folder
 of the file, or, for files in \`.vscode\`, \`.cursor\` and the like, at its parent.
 
 ## Environment of local servers
 
-A local server gets the variables of \`env\`, those that \`inheritEnv\` names, and these of the gateway: PATH, HOME, USER, SHELL,
-LANG, LC_*, TZ, TMPDIR, XDG_*, SSH_AUTH_SOCK, DOCKER_HOST, and, for \`npx\` and \`uvx\` behind a company proxy, *_PROXY,
-NODE_EXTRA_CA_CERTS, SSL_CERT_FILE, SSL_CERT_DIR, REQUESTS_CA_BUNDLE, CURL_CA_BUNDLE, UV_*, PIP_* and npm_config_*, in any
-case. Excluded are names with TOKEN, SECRET, PASSWORD or _auth, UV_, PIP_ and npm_config_ addresses with a login
-(\`https://user:password@…\`), and what npm sets for the command that it runs (npm_config_package, …prefix). To pass one of
-these, name it: \`"inheritEnv": ["PIP_INDEX_URL"]\`. For \`npx\` and \`npm\` the gateway sets npm_config_fetch_retry_mintimeout and
-npm_config_fetch_retry_maxtimeout to 10000 ms, unless its own environment has one of them.
+A local server gets:
+
+- the variables of \`env\`, and those that \`inheritEnv\` names;
+- PATH, HOME, USER, SHELL, LANG, LC_*, TZ, TMPDIR, XDG_*, SSH_AUTH_SOCK and DOCKER_HOST of the gateway;
+- for \`npx\` and \`uvx\` behind a company proxy, in any case: *_PROXY, NODE_EXTRA_CA_CERTS, SSL_CERT_FILE, SSL_CERT_DIR,
+  REQUESTS_CA_BUNDLE, CURL_CA_BUNDLE, UV_*, PIP_* and npm_config_*. For \`npx\` and \`npm\` the gateway sets
+  npm_config_fetch_retry_mintimeout and npm_config_fetch_retry_maxtimeout to 10000 ms, unless its environment has one of them.
+
+It does not get names with TOKEN, SECRET, PASSWORD or _auth, addresses with a login (\`https://user:password@…\`) in UV_, PIP_ and
+npm_config_, and what npm sets for the command that it runs (npm_config_package, …prefix). To pass one of these, name it:
+\`"inheritEnv": ["PIP_INDEX_URL"]\`.
 
 ## Timeouts in files of clients
 
 \`timeout\` means milliseconds in files of Claude, Gemini, VS Code, Cursor, Windsurf, opencode, Amp and LibreChat, and seconds in
-those of Cline, Roo, Goose, Continue and muster. If the client of a file is not known, a value below 1000 is read as seconds,
-with a warning. \`timeoutMs\` is always milliseconds.
+those of Cline, Roo, Goose, Continue and muster. In the file of an unknown client a value below 1000 means seconds, with a warning.
+\`timeoutMs\` is always milliseconds.
 
-## Idle connections
+## Processes
 
-The gateway closes the process or HTTP session of one client session or caller after \`pool.idleTimeoutMs\` without use; the next
-request opens it again. A call in flight, a running task, an open input request and a resource subscription count as use. An HTTP
-session continues if its server still has it; a client whose state was lost with a process is notified. The process of a client
-whose stream has ended is closed after 5 minutes.
+| server | processes | reason |
+|---|---|---|
+| local, stateful revision (most servers today) | one per client session that calls it | its state belongs to one client, and its requests do not name the call they belong to |
+| local, 2026-07-28 | one | each request is self-contained |
+| remote | none | one session at the server per client session, if the server has sessions |
 
-At the process limits (\`maxProcesses\`, \`limits.maxProcesses\`) the gateway ends the process that was idle longest, first those of
-clients whose stream has ended; \`pool.sleepAfterMs\` protects recently used ones. If all are in use, a call waits up
-to 2 s for one that becomes idle, and is then refused (\`OVERLOADED\`, with \`retryAfterMs\`). \`trunkline status\` shows \`16 of 16 processes\`. After \`pool.maxErrors\` failed requests in
-a row the gateway replaces a connection.
+\`isolation\` changes this: \`"shared"\` runs one process for all clients, for servers that keep no state for a client and send it no
+requests; \`"principal"\` runs one per agent key. \`"replicas": 3\` divides the calls of a shared server among three processes. Listing
+tools starts no process for a session.
+
+The gateway closes the process or HTTP session of a client session or caller after \`pool.idleTimeoutMs\` (30 minutes) without use, and
+a process 5 minutes after the stream of its client has ended. A call in flight, a running task, an open input request and a resource
+subscription count as use. The next request opens the process or session again; an HTTP session continues if its server still has it.
+The gateway notifies a client whose state ended with a process. It replaces a connection after \`pool.maxErrors\` failed requests in a
+row.
+
+A server runs at most 64 processes (\`limits.maxProcesses\`), all servers together 256 (\`maxProcesses\`). At the limit the gateway ends
+the process that was idle longest, first those of clients whose stream has ended; \`pool.sleepAfterMs\` protects recently used ones.
+If all are in use, a call waits up to 2 s for one that becomes idle, and is then refused (\`OVERLOADED\`, with \`retryAfterMs\`).
+\`trunkline status\` shows \`16 of 16 processes\`.
 `;
 
 /** docs/config.md as text: the introduction above and one table per level of the schema. */
