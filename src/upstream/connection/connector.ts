@@ -1,9 +1,10 @@
 import type { PhaseTimes } from '../../http/client/phase-times.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
 import type { UpstreamSessionRecord } from '../../model/ports.ts';
 import { isOwnProcess, type Server } from '../../model/server.ts';
 import type { HandshakeResult } from '../../model/server-catalog.ts';
-import type { SessionPlace } from '../../model/shared-upstream-sessions.ts';
+import type { SessionLock, SessionPlace, SharedUpstreamSessions } from '../../model/shared-upstream-sessions.ts';
 import { request } from '../../protocol/compose.ts';
 import { withEpoch } from '../process/environment.ts';
 import type { ServerContext } from '../server-context.ts';
@@ -12,26 +13,34 @@ import type { OpenTransportOptions, Transport } from '../transport/transport.ts'
 import { Attempt } from './attempt.ts';
 import { Connection } from './connection.ts';
 import { Handshake } from './handshake.ts';
+import { JoinedSession } from './joined-session.ts';
 import type { ConnectionsOwner } from './server-messages.ts';
-import { SessionJoiner } from './session-joiner.ts';
 import { digestOfKey, labelOf, type WantedConnection } from './session-key.ts';
 import { LastHandshake, type SpokenEras } from './spoken-eras.ts';
 
 /** Used in place of the session id where a process is the session. */
 const NO_MCP_SESSION = '';
+/** Sessions that the server disowns one after the other. */
+const MAX_SESSIONS = 4;
+/** Disowned, and not opened anew since. What is forgotten of them is found out again. */
+const MAX_GONE = 10_000;
 
 /**
  * Makes connections to one server, in the era that is wanted where it speaks that: resumes the HTTP session of an
- * earlier connection of ours where there is one, else shakes hands. Remembers when an `http` server speaks HTTP+SSE
- * only.
+ * earlier connection of ours where there is one, else shakes hands. In a cluster all nodes use one session for a session
+ * key, which one of them opens. Remembers when an `http` server speaks HTTP+SSE only.
  */
 export class Connector {
   readonly #context: ServerContext;
   readonly #eras: SpokenEras;
   readonly #phases: PhaseTimes | null;
   readonly #owner: ConnectionsOwner<Connection>;
-  /** null on a lone node. */
-  readonly #joiner: SessionJoiner | null;
+  /** Those of all nodes; absent on a lone node. */
+  readonly #sessions: SharedUpstreamSessions | undefined;
+  /** The generation of those that the server disowned last, by session key, until there is another one. */
+  readonly #gone = new Map<string, string>();
+  /** The server gave no session when it was asked last, so there is nothing to share. */
+  #sessionless = false;
   readonly #handshakes = new LastHandshake();
   #fallback: Transport['kind'] | null = null;
   /** Of a server on a pipe that did not start: it may take no ids of more than 32 bits. The next start tries the other kind. */
@@ -47,8 +56,7 @@ export class Connector {
     this.#eras = eras;
     this.#phases = phases;
     this.#owner = owner;
-    const { sharedUpstreamSessions: sessions } = context.deps;
-    this.#joiner = sessions === undefined ? null : new SessionJoiner(sessions, owner);
+    this.#sessions = context.deps.sharedUpstreamSessions;
   }
 
   get #server(): Server {
@@ -65,7 +73,7 @@ export class Connector {
 
   /** Sessions are those of all nodes of a cluster. */
   get sharing(): boolean {
-    return this.#joiner !== null;
+    return this.#sessions !== undefined;
   }
 
   /** Whether the server has HTTP sessions that outlive a connection. */
@@ -76,25 +84,31 @@ export class Connector {
 
   /** Whether its session is one that all nodes use. */
   joins(want: WantedConnection): boolean {
-    if (this.#joiner === null || this.#joiner.sessionless || !this.#keepsSessions) return false;
+    if (!this.sharing || this.#sessionless || !this.#keepsSessions) return false;
     return want.tenancy.kind !== 'spare' && want.era !== 'stateless';
   }
 
   /** Whether some node has opened that session. */
   async opened(want: WantedConnection): Promise<boolean> {
-    return this.joins(want) && this.#joiner!.known(this.#placeOf(want.key));
+    return this.joins(want) && this.#sessions!.known(this.#placeOf(want.key));
   }
 
   /** The server disowned the session of the connection under this key. */
   disowned(key: string, { joined }: Connection): void {
-    if (joined === null) this.forget(key);
-    else this.#joiner!.disowned(this.#placeOf(key), joined);
+    if (joined === null) {
+      this.forget(key);
+      return;
+    }
+    if (this.#gone.size >= MAX_GONE) this.#gone.clear();
+    this.#gone.set(digestOfKey(key), joined.generation);
   }
 
   /** The client's session is over, and this node has no connection of its own for it: the server may have to be notified. */
   async end(key: string, profile: ClientProfile): Promise<void> {
     if (!this.#keepsSessions) return;
-    const record = await (this.#joiner?.end(this.#placeOf(key)) ?? this.#kept(key));
+    const place = this.#placeOf(key);
+    this.#gone.delete(place.key);
+    const record = this.#sessions === undefined ? this.#kept(key) : await this.#sessions.end(place, null, false);
     if (record === null || record.mcpSessionId === NO_MCP_SESSION) return;
     const want: WantedConnection = { era: 'stateful', key, tenancy: { kind: 'shared' }, profile };
     await this.#handshake(want, new Attempt())
@@ -102,25 +116,76 @@ export class Connector {
       .catch(() => {});
   }
 
+  /** Goes on with the session that all nodes use, or opens it, one node at a time. */
   async #joined(
     want: WantedConnection,
     attempt: Attempt,
     handshake: Handshake,
     warm: () => Connection | null,
   ): Promise<Connection> {
-    let resumed = false;
-    const connection = await this.#joiner!.connect(this.#placeOf(want.key), {
-      open: async (replaces) => (replaces ? null : warm()) ?? this.#settled(await this.#open(want, handshake)),
-      resume: async (record) => {
-        if (record.fingerprint !== want.profile.fingerprint) return null;
-        resumed = true;
-        return handshake.resume('http', record);
-      },
-      record: (opened) => recordOf(this.#server, want, opened),
-      wanted: () => !attempt.cancelled,
-      forgotten: () => this.#owner.stateLost(want),
-    });
-    return resumed ? this.#again(want, connection) : connection;
+    const sessions = this.#sessions!;
+    const place = this.#placeOf(want.key);
+    for (let i = 0; i < MAX_SESSIONS; i++) {
+      const entered = await sessions.enter(place, this.#gone.get(place.key) ?? null, () => !attempt.cancelled);
+      if (entered.kind === 'lock') {
+        const connection = await this.#openJoined(want, entered, handshake, warm);
+        if (connection === null) continue;
+        this.#gone.delete(place.key);
+        if (entered.replaces) this.#owner.stateLost(want);
+        return connection;
+      }
+      const { record, generation } = entered;
+      const fits = record.fingerprint === want.profile.fingerprint;
+      const connection = fits ? await handshake.resume('http', record) : null;
+      if (connection === null) {
+        this.#gone.set(place.key, generation);
+        continue;
+      }
+      this.#gone.delete(place.key);
+      this.#join(place, generation, connection, false);
+      return this.#again(want, connection);
+    }
+    const { name: server } = this.#server;
+    throw new GatewayError('NOT_SENT', `${server} disowns its sessions, one after the other`, { server });
+  }
+
+  /** null when another node has had to take over. A session that replaces another one is not the warm connection's. */
+  async #openJoined(
+    want: WantedConnection,
+    lock: SessionLock,
+    handshake: Handshake,
+    warm: () => Connection | null,
+  ): Promise<Connection | null> {
+    let connection: Connection;
+    try {
+      connection = (lock.replaces ? null : warm()) ?? (await this.#settled(await this.#open(want, handshake)));
+    } catch (error) {
+      await lock.failed();
+      throw error;
+    }
+    this.#met(connection);
+    const record = recordOf(this.#server, want, connection);
+    // No other node knows the session yet; one that claims the stream later finds it here, or this one goes silent.
+    connection.transport.listen?.(null, false);
+    if (record === null) {
+      await lock.failed();
+      return connection;
+    }
+    try {
+      this.#join(this.#placeOf(want.key), await lock.opened(record), connection, true);
+      return connection;
+    } catch {
+      await connection.close('remove');
+      return null;
+    }
+  }
+
+  #join(place: SessionPlace, generation: string, connection: Connection, listens: boolean): void {
+    connection.joined = new JoinedSession(place, generation, this.#sessions!, this.#owner, connection, listens);
+  }
+
+  #met(connection: Connection): void {
+    if (connection.era === 'stateful') this.#sessionless = connection.mcpSessionId === null;
   }
 
   /** Servers may refuse what comes before `notifications/initialized`, also what another node sends. */
@@ -157,7 +222,7 @@ export class Connector {
     const { kind } = connection.transport;
     if (kind !== type) this.#fallback = kind;
     this.#eras.found(connection.era);
-    this.#joiner?.met(connection);
+    this.#met(connection);
     return connection;
   }
 
