@@ -16,8 +16,9 @@ import type { HandshakeView } from './handshake-view.ts';
 import { OperationMeter } from './operation-meter.ts';
 import { assemble, type GatewayDeps, type Parts } from './parts.ts';
 import { refuseAccess } from './policy/access.ts';
+import { updateOf } from './resource-updates.ts';
 import type { Watched } from './subscriptions/resource-watches.ts';
-import { type SubscriptionsElsewhere, updateOf } from './subscriptions/subscriptions.ts';
+import type { SubscriptionsElsewhere } from './subscriptions/subscriptions.ts';
 
 export type { GatewayDeps } from './parts.ts';
 
@@ -123,7 +124,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
 
   /** Tells the session that what it calls so may be another by now. */
   mayHaveChanged(sessionId: string, exposed: string): void {
-    this.#streams.deliver(sessionId, updateOf(exposed));
+    this.#streams.deliver(sessionId, updateOf(exposed, 'stateful'));
   }
 
   /** The client's session has ended: what was its own upstream is released. */

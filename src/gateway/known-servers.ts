@@ -1,9 +1,23 @@
+import type { ClientProfile } from '../model/client-profile.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Upstreams } from '../model/ports.ts';
+import type { ServerCatalog } from '../model/server-catalog.ts';
 import { LOGIN_ADVICE, type ServerState, STARTED } from '../model/server-state.ts';
 
 /** What is known of servers. All of the gateway but `Dispatch` has this part of the port: it cannot call a server. */
-export type KnownServers = Omit<Upstreams, 'call'>;
+export type KnownServers = Omit<Upstreams, 'call' | 'restart' | 'statuses'>;
+
+/** How long a server of which nothing is known is waited for. */
+const CATALOG_WAIT_MS = 2_000;
+
+/** What is known of the server, which is listed first where that is nothing. */
+export async function knownSoon(
+  upstreams: KnownServers,
+  server: string,
+  client: ClientProfile,
+): Promise<ServerCatalog | null> {
+  return upstreams.knownCatalog(server, client) ?? upstreams.catalog(server, client, CATALOG_WAIT_MS);
+}
 
 /**
  * Why nothing can be said for a server right now, in the words of its status; but what is wrong

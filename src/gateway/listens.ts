@@ -1,31 +1,44 @@
+import { declaredBy } from '../catalog/catalog-member.ts';
 import type { Principal } from '../model/client-profile.ts';
+import type { Clock } from '../model/clock.ts';
 import type { Endpoint, Exchange } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
+import type { Message } from '../model/message.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
-import type { ServerCatalog } from '../model/server-catalog.ts';
 import { notification } from '../protocol/compose.ts';
 import { declaresTasksExtension } from '../protocol/tasks/extension.ts';
-import type { KnownServers } from './known-servers.ts';
-import type { ListenRelays } from './listen-relays.ts';
+import type { AnswerCache } from './cache/answer-cache.ts';
+import type { Dispatch } from './dispatch/dispatch.ts';
+import { type KnownServers, knownSoon } from './known-servers.ts';
 import type { Catalogs } from './lists/catalogs.ts';
-import { type ListChange, methodsDue } from './lists/list-changes.ts';
+import { declaredMethods, type ListChange, methodsDue } from './lists/list-changes.ts';
+import { isResult } from './own-results.ts';
 import type { Resolver } from './resolve/resolver.ts';
+import { exposedUpdate, isUpdate } from './resource-updates.ts';
 import { Listen } from './subscriptions/listen.ts';
-import { LIST_FLAGS, type ListenFilter, listenFilter } from './subscriptions/listen-filter.ts';
-import { type ListenMirrorDeps, mirrorListen } from './subscriptions/listen-mirror.ts';
+import { LIST_FLAGS, type ListenFilter, listenFilter, listsHonouredBy } from './subscriptions/listen-filter.ts';
+import type { ResourceWatches } from './subscriptions/resource-watches.ts';
+import { openListen } from './subscriptions/server-listen.ts';
+import type { SharedListens, Subscriber } from './subscriptions/shared-listens.ts';
+import { Target } from './target.ts';
 import { missingExtension } from './tasks/task-answers.ts';
+import type { ListenedTasks, Tasks } from './tasks/tasks.ts';
 
 /** Resources and tasks one listen may name, and all of one principal. How many listens there may be is the edges' matter. */
 const MAX_NAMES = 1_000;
 const MAX_NAMES_OF_ALL = 65_536;
-/** How long the acknowledgement waits for a server of which nothing is known. */
-const CATALOG_WAIT_MS = 2_000;
+/** How long a server gets to acknowledge before the gateway acknowledges what the client asked for. */
+const ACK_WAIT_MS = 2_000;
 
 export interface ListensDeps {
   readonly upstreams: KnownServers;
+  readonly dispatch: Dispatch;
+  readonly clock: Clock;
   readonly catalogs: Catalogs;
-  readonly relays: ListenRelays;
-  readonly mirror: ListenMirrorDeps;
+  readonly cache: AnswerCache;
+  readonly watches: ResourceWatches;
+  readonly sharedListens: SharedListens;
+  readonly tasks: Tasks;
 }
 
 interface Usage {
@@ -33,10 +46,23 @@ interface Usage {
   names: number;
 }
 
+/** What of one listen is of one server: by the server's own name, what the client calls it. */
+interface Share {
+  readonly uris: Map<string, string>;
+  readonly taskIds: Map<string, string>;
+}
+
+interface Honoured {
+  readonly uris: readonly string[];
+  readonly taskIds: readonly string[];
+}
+
+const NOTHING: Honoured = { uris: [], taskIds: [] };
+
 /**
  * The open `subscriptions/listen` streams of stateless clients, on either kind of endpoint. List changes come from
- * what the gateway knows of its catalogues, so they outlive a server's restart; resources and tasks are relayed from
- * the servers they are of.
+ * what the gateway knows of its catalogues, so they outlive a server's restart. Resources and tasks of a stateless server come
+ * on its shared listen stream; resources of stateful servers are subscribed to one by one.
  */
 export class Listens {
   readonly #deps: ListensDeps;
@@ -48,10 +74,6 @@ export class Listens {
     this.#deps = deps;
   }
 
-  get size(): number {
-    return this.#open.size;
-  }
-
   /** Runs until the client goes or the gateway ends it. Access to a server's endpoint was checked before. */
   async run(exchange: Exchange, endpoint: Endpoint, resolver: Resolver): Promise<Outcome> {
     const filter = listenFilter(exchange.request);
@@ -61,11 +83,13 @@ export class Listens {
     if (undeclared) return missingExtension();
     const refused = this.#admit(exchange, filter);
     if (refused !== null) return failure(refused);
-    const { catalogs, relays } = this.#deps;
-    const announced = endpoint.kind === 'aggregate' ? catalogs.of(exchange.client) : null;
-    const server = endpoint.kind === 'aggregate' ? null : await this.#catalogOf(endpoint.server, exchange);
+    const { upstreams, catalogs } = this.#deps;
+    const { client } = exchange;
+    const announced = endpoint.kind === 'aggregate' ? catalogs.of(client) : null;
+    const server = endpoint.kind === 'aggregate' ? null : await knownSoon(upstreams, endpoint.server, client);
     const mirrored = filter.more && server?.handshake.era === 'stateless';
-    const flags = server === null ? filter.flags : relays.declaredFlags(server, filter);
+    const declared = server === null ? null : declaredMethods(server);
+    const flags = filter.flags.filter((flag) => declared === null || declared.has(LIST_FLAGS.get(flag)!));
     const methods = new Set(mirrored ? [] : flags.map((flag) => LIST_FLAGS.get(flag)!));
     const listen = new Listen(exchange, endpoint, methods, announced);
     this.#open.add(listen);
@@ -103,45 +127,133 @@ export class Listens {
     for (const listen of [...this.#open]) listen.complete();
   }
 
-  async #catalogOf(server: string, { client }: Exchange): Promise<ServerCatalog | null> {
-    const { upstreams } = this.#deps;
-    return upstreams.knownCatalog(server, client) ?? upstreams.catalog(server, client, CATALOG_WAIT_MS);
-  }
-
-  /** The server gets the filter as it is, once the policies have let its resources through. */
-  async #mirror(listen: Listen, filter: ListenFilter, resolver: Resolver): Promise<void> {
-    const refused = await this.#deps.relays.refusal(listen, filter, resolver);
-    if (refused === null) mirrorListen(this.#deps.mirror, listen, listen.endpoint.server, filter);
-    else listen.endWith(failure(refused));
+  /**
+   * A listen on the endpoint of one stateless server that asks for something only the server understands: once the policies have
+   * let its resources through, filter, acknowledgement and notifications pass as they are. The client's stream outlives a break
+   * of the server's, which is opened again; what may have been missed is sent as changed lists.
+   */
+  async #mirror(listen: Listen, { uris, flags }: ListenFilter, resolver: Resolver): Promise<void> {
+    const { dispatch, clock, cache } = this.#deps;
+    const { exchange, endpoint } = listen;
+    for (const uri of uris) {
+      const found = await resolver.resource(exchange, endpoint, uri);
+      const refused = found instanceof Target ? await dispatch.admit(found, exchange) : found;
+      if (refused instanceof GatewayError) return listen.endWith(failure(refused));
+    }
+    const asked = JSON.stringify(Object.fromEntries(flags.map((flag) => [flag, true])));
+    listen.onEnd(clock.after(ACK_WAIT_MS, () => listen.acknowledge(asked)));
+    openListen({ dispatch, clock }, listen, endpoint.server, exchange.request, {
+      acknowledged: (message) => {
+        if (!listen.acknowledged) return listen.acknowledgeWith(message);
+        cache.outdated(endpoint.server, null);
+        for (const method of listsHonouredBy(message, flags)) listen.send(notification(method, null, 'stateless'));
+      },
+      received: (message) => listen.send(message),
+      answered: (outcome) => listen.endWith(outcome),
+    });
   }
 
   async #start(listen: Listen, filter: ListenFilter, flags: readonly string[], resolver: Resolver): Promise<void> {
     const honoured: Record<string, unknown> = Object.fromEntries(flags.map((flag) => [flag, true]));
     try {
-      const relayed = await this.#deps.relays.open(listen, filter, resolver);
-      if (filter.uris.length > 0 && relayed.uris.length > 0) honoured['resourceSubscriptions'] = relayed.uris;
-      if (filter.taskIds.length > 0 && relayed.taskIds.length > 0) honoured['taskIds'] = relayed.taskIds;
+      const { uris, taskIds } = await this.#relayAll(listen, filter, resolver);
+      if (uris.length > 0) honoured['resourceSubscriptions'] = uris;
+      if (taskIds.length > 0) honoured['taskIds'] = taskIds;
     } catch (cause) {
       listen.endWith(failure(new GatewayError('INTERNAL', 'Internal error', { cause })));
     }
     listen.acknowledge(JSON.stringify(honoured));
   }
 
+  /** Resolves with what is honoured, when the servers have said so or have had their time. */
+  async #relayAll(listen: Listen, filter: ListenFilter, resolver: Resolver): Promise<Honoured> {
+    const tasks = this.#deps.tasks.listen(listen, filter.taskIds);
+    const shares = await this.#shares(listen, filter, tasks, resolver);
+    const honoured = await Promise.all(Array.from(shares, ([server, share]) => this.#relay(listen, server, share)));
+    return {
+      uris: honoured.flatMap(({ uris }) => uris),
+      taskIds: [...tasks.here, ...honoured.flatMap(({ taskIds }) => taskIds)],
+    };
+  }
+
+  async #shares(
+    listen: Listen,
+    filter: ListenFilter,
+    tasks: ListenedTasks,
+    resolver: Resolver,
+  ): Promise<Map<string, Share>> {
+    const shares = new Map<string, Share>();
+    const shareOf = (server: string): Share => {
+      let share = shares.get(server);
+      if (share === undefined) shares.set(server, (share = { uris: new Map(), taskIds: new Map() }));
+      return share;
+    };
+    const { endpoint, exchange } = listen;
+    for (const uri of filter.uris) {
+      const found = await resolver.resource(exchange, endpoint, uri);
+      if (found instanceof GatewayError) continue;
+      const targets: readonly Target[] = found instanceof Target ? [found] : found;
+      const [target] = targets;
+      if (targets.length !== 1 || (await this.#deps.dispatch.admit(target!, exchange)) !== null) continue;
+      shareOf(target!.server).uris.set(target!.name as string, uri);
+    }
+    for (const [server, taskIds] of tasks.there) {
+      for (const [own, taskId] of taskIds) shareOf(server).taskIds.set(own, taskId);
+    }
+    return shares;
+  }
+
+  async #relay(listen: Listen, server: string, share: Share): Promise<Honoured> {
+    const { upstreams, sharedListens } = this.#deps;
+    const known = await knownSoon(upstreams, server, listen.client);
+    if (!listen.open || known === null) return NOTHING;
+    const { era, capabilities } = known.handshake;
+    if (era === 'stateful') {
+      if (!declaredBy(capabilities, era).subscribe) return NOTHING;
+      return { uris: await this.#watched(listen, server, share.uris), taskIds: [] };
+    }
+    return new Promise<Honoured>((resolve) => {
+      const subscriber: Subscriber = {
+        client: listen.client,
+        wanted: { uris: new Set(share.uris.keys()), taskIds: new Set(share.taskIds.keys()) },
+        settled: ({ uris, taskIds }) =>
+          resolve({ uris: named(uris, share.uris), taskIds: named(taskIds, share.taskIds) }),
+        received: (message) => this.#forward(listen, server, share, message),
+      };
+      sharedListens.join(server, subscriber);
+      listen.onEnd(() => {
+        sharedListens.leave(subscriber);
+        resolve(NOTHING);
+      });
+    });
+  }
+
+  /** Resolves with those of the client's URIs that the stateful server agreed to. */
+  async #watched(listen: Listen, server: string, uris: ReadonlyMap<string, string>): Promise<string[]> {
+    const { watches } = this.#deps;
+    const agreed = await Promise.all(
+      Array.from(uris, async ([uri, exposed]) => {
+        if (!isResult(await watches.watch(listen, { server, uri, exposed }))) return [];
+        listen.onEnd(() => watches.leave(listen, { server, uri }));
+        return [exposed];
+      }),
+    );
+    return agreed.flat();
+  }
+
+  #forward(listen: Listen, server: string, share: Share, message: Message): void {
+    const { ids } = this.#deps.tasks;
+    if (isUpdate(message)) listen.send(exposedUpdate(message, (uri) => share.uris.get(uri) ?? uri));
+    else listen.send(ids.outward(message, server, listen.client.principal, listen.endpoint));
+  }
+
   #admit({ client }: Exchange, filter: ListenFilter): GatewayError | null {
     const { id } = client.principal;
     const usage = this.#usage.get(id) ?? { listens: 0, names: 0 };
     const names = namedBy(filter);
-    if (names > MAX_NAMES) {
-      return new GatewayError(
-        'OVERLOADED',
-        `No more than ${MAX_NAMES} resources and tasks may be subscribed to in one request`,
-      );
-    }
+    if (names > MAX_NAMES) return tooMany(`${MAX_NAMES} resources and tasks may be subscribed to in one request`);
     if (usage.names + names > MAX_NAMES_OF_ALL) {
-      return new GatewayError(
-        'OVERLOADED',
-        `No more than ${MAX_NAMES_OF_ALL} resources and tasks may be subscribed to at once`,
-      );
+      return tooMany(`${MAX_NAMES_OF_ALL} resources and tasks may be subscribed to at once`);
     }
     usage.listens++;
     usage.names += names;
@@ -159,8 +271,16 @@ export class Listens {
   }
 }
 
+function tooMany(what: string): GatewayError {
+  return new GatewayError('OVERLOADED', `No more than ${what}`);
+}
+
 function namedBy({ uris, taskIds }: ListenFilter): number {
   return uris.length + taskIds.length;
+}
+
+function named(own: ReadonlySet<string>, names: ReadonlyMap<string, string>): string[] {
+  return [...own].flatMap((name) => names.get(name) ?? []);
 }
 
 function sameServers(a: ReadonlySet<string> | null, b: ReadonlySet<string> | null): boolean {

@@ -14,13 +14,13 @@ export class OwnExchange implements Exchange {
   readonly takesInputRequired = false;
   cancelled: string | null = null;
   onCancel: ((reason: string) => void) | null = null;
-  readonly #emitted: ((notification: Message) => void) | null;
+  readonly #emitted: ((notification: Message) => void) | undefined;
 
   constructor(id: string, request: Message, client: ClientProfile, emitted?: (notification: Message) => void) {
     this.id = id;
     this.request = request;
     this.client = client;
-    this.#emitted = emitted ?? null;
+    this.#emitted = emitted;
   }
 
   emit(notification: Message): void {

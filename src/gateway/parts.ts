@@ -15,7 +15,6 @@ import { InputStates } from './dispatch/input-states.ts';
 import { Drift, type DriftDeps } from './drift/drift.ts';
 import { GuardedUpstreams } from './drift/guarded-upstreams.ts';
 import type { KnownServers } from './known-servers.ts';
-import { ListenRelays } from './listen-relays.ts';
 import { Listens } from './listens.ts';
 import { Catalogs } from './lists/catalogs.ts';
 import { SeenSessions } from './lists/seen-sessions.ts';
@@ -31,7 +30,6 @@ import { ServerEvents } from './server-events.ts';
 import { ResourceWatches } from './subscriptions/resource-watches.ts';
 import { SharedListens } from './subscriptions/shared-listens.ts';
 import { Subscriptions, type SubscriptionsElsewhere } from './subscriptions/subscriptions.ts';
-import { TaskIds } from './tasks/task-ids.ts';
 import { NO_RECORDS } from './tasks/task-table.ts';
 import { Tasks } from './tasks/tasks.ts';
 
@@ -93,20 +91,18 @@ export function assemble(
     catalogs.invalidate();
     announcer.redefined(server, lists);
   });
-  const upstreams = drift === null ? port : new GuardedUpstreams(port, drift.guards);
+  const upstreams = drift === null ? port : new GuardedUpstreams(port, drift);
   const policies = new Policies({ upstreams, clock, guards: drift?.guards ?? null });
   const states = sealingOf(keys, (key) => new StateSealer({ key, clock, random: systemRandom }));
   const dispatch = new Dispatch(port, upstreams, policies, new InputStates(states, clock), deps.tracer ?? null);
   const cursors = new CursorCodec(keys);
   const sealing = sealingOf(keys, (key) => new Sealer(key));
-  const ids = new TaskIds(sealing);
   const catalogs = new Catalogs({ upstreams, policies, clock, cursors, serverInfo });
   const logLevels = new LogLevels(upstreams, dispatch, catalogs);
   const sessions = new SeenSessions(catalogs);
   const cache = new AnswerCache({ upstreams, dispatch, policies, clock, metrics });
   const watches = new ResourceWatches(upstreams, dispatch, clock);
-  const missed = (server: string) => cache.outdated(server, null);
-  const sharedListens = new SharedListens({ upstreams, dispatch, clock, missed });
+  const sharedListens = new SharedListens({ upstreams, dispatch, clock, cache });
   const subscriptions = new Subscriptions({
     upstreams,
     dispatch,
@@ -122,18 +118,13 @@ export function assemble(
     streams,
     sharedListens,
     clock,
-    ids,
     sealing,
+    sessions,
+    desired,
     random: deps.random ?? systemRandom,
     records: deps.taskRecords ?? NO_RECORDS,
-    maxTimeoutMs: () => desired.state.maxTimeoutMs,
-    seen: (sessionId) => {
-      const seen = sessions.get(sessionId);
-      return seen === null ? null : { endpoint: seen.endpoint, principal: seen.client.principal };
-    },
   });
-  const relays = new ListenRelays({ upstreams, dispatch, watches, sharedListens, tasks: ids, listened: tasks.listens });
-  const listens = new Listens({ upstreams, catalogs, relays, mirror: { dispatch, clock, missed } });
+  const listens = new Listens({ upstreams, dispatch, clock, catalogs, cache, watches, sharedListens, tasks });
   const announcer = new Announcer({ upstreams, clock, streams, catalogs, sessions, listens });
   const aggregate = new Aggregate({
     upstreams,
@@ -160,7 +151,7 @@ export function assemble(
     listens,
     announcer,
     tasks,
-    events: new ServerEvents({ streams, catalogs, sessions, watches, announcer, ids, tasks }),
+    events: new ServerEvents({ streams, catalogs, sessions, watches, announcer, tasks }),
     requests: new Requests({
       upstreams,
       dispatch,
@@ -170,7 +161,6 @@ export function assemble(
       subscriptions,
       listens,
       tasks,
-      taskIds: ids,
     }),
     drift,
   };

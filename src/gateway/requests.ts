@@ -14,14 +14,13 @@ import type { AnswerCache } from './cache/answer-cache.ts';
 import type { Dispatch } from './dispatch/dispatch.ts';
 import { isDown, type KnownServers } from './known-servers.ts';
 import type { Listens } from './listens.ts';
-import { noCompletion, ownAnswer } from './own-results.ts';
+import { isResult, noCompletion, ownAnswer } from './own-results.ts';
 import { namedParam } from './params.ts';
 import { keptPrivate, seesLikeAll } from './policy/cache-scope.ts';
 import type { Found, Resolver } from './resolve/resolver.ts';
 import type { Subscriptions } from './subscriptions/subscriptions.ts';
 import type { Target } from './target.ts';
 import { mayBeTask, mayMissTask, missedTask, offersTasks } from './tasks/offers-tasks.ts';
-import type { TaskIds } from './tasks/task-ids.ts';
 import type { Tasks } from './tasks/tasks.ts';
 
 export interface RequestsDeps {
@@ -33,7 +32,6 @@ export interface RequestsDeps {
   readonly subscriptions: Subscriptions;
   readonly listens: Listens;
   readonly tasks: Tasks;
-  readonly taskIds: TaskIds;
 }
 
 /** Codes with which servers say that they do not have a resource. */
@@ -188,13 +186,13 @@ export class Requests {
 
   /** What a task ended with is a tool's result. */
   async #task(exchange: Exchange, endpoint: Endpoint, resolver: Resolver): Promise<Outcome> {
-    const { tasks, taskIds } = this.#deps;
+    const { tasks } = this.#deps;
     const { request, client } = exchange;
     const outcome = await tasks.run(exchange, endpoint);
     const ends = request.method === 'tasks/get' || request.method === 'tasks/result';
     const taskId = ends && resolver.outward !== undefined ? namedParam(request, 'taskId') : null;
     if (taskId === null || taskId instanceof GatewayError) return outcome;
-    const route = taskIds.route(client.principal, taskId.value);
+    const route = tasks.ids.route(client.principal, taskId.value);
     if (route instanceof GatewayError) return outcome;
     return resolver.outward!(outcome, { server: route.server, name: '', exposed: null }, exchange);
   }
@@ -208,7 +206,7 @@ export class Requests {
     const down = Map.groupBy(targets, ({ server }) => isDown(upstreams, server));
     for (const target of [...(down.get(false) ?? []), ...(down.get(true) ?? [])]) {
       const outcome = await this.#admit(target, exchange, endpoint);
-      if (outcome.kind === 'answer' && outcome.message.kind === 'result') return outcome;
+      if (isResult(outcome)) return outcome;
       if (exchange.cancelled !== null) return outcome;
       const weight = outcome.kind === 'failure' ? 2 : saysAbsent(outcome.message) ? 0 : 1;
       if (weight > rank) {
@@ -239,7 +237,7 @@ function saysAbsent(error: Message): boolean {
 function toolResult(outcome: Promise<Outcome>, tool: Capability): Promise<Outcome> {
   const { wrapped } = toolFacts(tool);
   return outcome.then((ended) => {
-    if (ended.kind !== 'answer' || ended.message.kind !== 'result') return ended;
+    if (!isResult(ended)) return ended;
     const translated = resultToStateful(ended.message, 'tools/call', wrapped, true);
     return answer(inPlaceOf(ended.message, translated, 'tools/call'));
   });

@@ -8,9 +8,8 @@ import type { Announcer } from './announcer.ts';
 import type { Catalogs } from './lists/catalogs.ts';
 import type { SeenSession, SeenSessions } from './lists/seen-sessions.ts';
 import { sees } from './policy/access.ts';
-import { exposedUpdate, updatedUri } from './subscriptions/exposed-update.ts';
+import { exposedUpdate, isUpdate, updatedUri } from './resource-updates.ts';
 import type { ResourceWatches } from './subscriptions/resource-watches.ts';
-import type { TaskIds } from './tasks/task-ids.ts';
 import type { Tasks } from './tasks/tasks.ts';
 
 export interface ServerEventsDeps {
@@ -19,7 +18,6 @@ export interface ServerEventsDeps {
   readonly sessions: SeenSessions;
   readonly watches: ResourceWatches;
   readonly announcer: Announcer;
-  readonly ids: TaskIds;
   readonly tasks: Tasks;
 }
 
@@ -45,7 +43,7 @@ export class ServerEvents {
   }
 
   notification(server: string, sessionId: string | null, message: Message, key: string): void {
-    if (message.method === 'notifications/resources/updated') {
+    if (isUpdate(message)) {
       this.#updated(server, sessionId, message, key);
       return;
     }
@@ -67,7 +65,8 @@ export class ServerEvents {
       return refusal(message, 'the client may not use this server');
     try {
       const reply = await this.#deps.streams.ask(sessionId, this.#outward(server, seen, message), server);
-      return seen === null || !isAggregate(seen) ? reply : this.#deps.ids.inward(reply, server, seen.client.principal);
+      if (seen === null) return reply;
+      return this.#deps.tasks.ids.inward(reply, server, seen.client.principal, seen.endpoint);
     } catch (cause) {
       if (!(cause instanceof GatewayError)) return refusal(message, 'the client could not be asked');
       if (cause.code === 'MISSING_CAPABILITY') return refusal(message, cause.message);
@@ -121,8 +120,8 @@ export class ServerEvents {
   }
 
   #outward(server: string, seen: SeenSession | null, message: Message): Message {
-    if (seen === null || !isAggregate(seen)) return message;
-    return this.#deps.ids.outward(message, server, seen.client.principal);
+    if (seen === null) return message;
+    return this.#deps.tasks.ids.outward(message, server, seen.client.principal, seen.endpoint);
   }
 }
 

@@ -1,4 +1,4 @@
-import type { NewTask } from '../../src/gateway/tasks/task-table.ts';
+import type { NewTask, TaskEvents } from '../../src/gateway/tasks/task-table.ts';
 import { agent, client } from './gateway-bench.ts';
 
 export const ADA = client('stateful', { principal: agent('ada', 's') });
@@ -7,6 +7,9 @@ export const ANSWER = {
   era: 'stateful',
   body: Buffer.from('{"content":[],"secret":"s3cr3t"}'),
 } as const;
+
+/** For a table whose tasks no other part of the gateway follows. */
+export const UNHEARD: TaskEvents = { changed: () => {}, over: () => {} };
 
 /** A task of hers that has begun. */
 export function newTask(taskId: string, more: Partial<NewTask> = {}): NewTask {

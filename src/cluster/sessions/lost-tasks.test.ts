@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import { LossyStore, type StoreView } from '../../../test/support/lossy-store.ts';
-import { ANSWER, newTask } from '../../../test/support/new-task.ts';
+import { ANSWER, newTask, UNHEARD } from '../../../test/support/new-task.ts';
 import { Sealer } from '../../gateway/sealer.ts';
 import { NO_RECORDS, TaskTable } from '../../gateway/tasks/task-table.ts';
 import { systemRandom } from '../../model/random.ts';
@@ -20,7 +20,7 @@ async function twoNodes() {
     const sealing = new Sealer(Buffer.alloc(32, 7));
     const records = new SharedTaskRecords({ state: view, clock, logger: Logger.silent(), sealing, own: NO_RECORDS });
     all.push(records);
-    return new TaskTable({ clock, random: systemRandom, records });
+    return new TaskTable({ clock, random: systemRandom, records, events: UNHEARD });
   };
   const views = { a: store.view(), b: store.view() };
   const [a, b] = [node(views.a), node(views.b)];

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
-import { ADA, ANSWER, newTask } from '../../../test/support/new-task.ts';
+import { ADA, ANSWER, newTask, UNHEARD } from '../../../test/support/new-task.ts';
 import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
 import { Sealer } from '../../gateway/sealer.ts';
-import { NO_RECORDS, TaskTable } from '../../gateway/tasks/task-table.ts';
+import { NO_RECORDS, type TaskEvents, TaskTable } from '../../gateway/tasks/task-table.ts';
 import type { TaskRecords } from '../../model/ports.ts';
 import { systemRandom } from '../../model/random.ts';
 import { sealingOf } from '../../model/sealing.ts';
@@ -19,13 +19,13 @@ class Nodes {
   state = new MemorySharedState(this.clock);
   readonly #records: SharedTaskRecords[] = [];
 
-  node(own: TaskRecords = NO_RECORDS, keys = [OLD]): TaskTable {
+  node(own: TaskRecords = NO_RECORDS, keys = [OLD], events = UNHEARD): TaskTable {
     const { clock } = this;
     const state = { bucket: (name: string, options: { ttlMs: number }) => this.state.bucket(name, options) };
     const sealing = sealingOf(keys, (key) => new Sealer(key));
     const records = new SharedTaskRecords({ state, clock, logger: Logger.silent(), sealing, own });
     this.#records.push(records);
-    return new TaskTable({ clock, random: systemRandom, records });
+    return new TaskTable({ clock, random: systemRandom, records, events });
   }
 
   async dispose(): Promise<void> {
@@ -35,16 +35,18 @@ class Nodes {
 
 test('S2.29 a task that one node began is known to all, and to those that join later', async () => {
   const nodes = new Nodes();
-  const [a, b] = [nodes.node(), nodes.node()];
+  const reported: string[] = [];
+  const reporting = (node: string): TaskEvents => ({
+    ...UNHEARD,
+    changed: ({ status }) => reported.push(`${node} ${status}`),
+  });
+  const [a, b] = [nodes.node(NO_RECORDS, [OLD], reporting('a')), nodes.node(NO_RECORDS, [OLD], reporting('b'))];
   const record = a.add(newTask('t1'));
   await settled();
   assert.deepEqual(b.find('s', 't1', ADA), record);
   // What is heard at any node is known at all of them, and wakes who waits there; nobody else is told twice.
   const woken: string[] = [];
-  const reported: string[] = [];
   a.watch(record.key, ({ status }) => woken.push(`a ${status}`));
-  a.changed = ({ status }) => reported.push(`a ${status}`);
-  b.changed = ({ status }) => reported.push(`b ${status}`);
   b.update(record, { status: 'completed', description: Buffer.from('{"status":"completed"}'), answer: ANSWER });
   await settled();
   assert.deepEqual(a.get(record.key), b.get(record.key));

@@ -12,7 +12,7 @@ import {
   PROTOCOL_VERSION_KEY,
 } from '../../protocol/meta-keys.ts';
 import { LIST_METHODS } from '../../protocol/methods.ts';
-import { isWithin } from '../subscriptions/wanted.ts';
+import { isWithin } from '../resource-updates.ts';
 
 /** What a request asks for, as far as notifications can say that its answer is out of date. */
 export interface Subject {

@@ -65,21 +65,21 @@ export class Drift {
         'server',
         'change',
       ]) ?? null;
-    this.guards = new Guards(
-      pins,
-      () => upstreams.servers(),
-      (catalog) => this.#sighted(catalog),
-    );
-    const { guards } = this;
-    this.#notes = new DriftNotes({ pins, clock, logger, changes });
-    this.#pace = new Pace(now);
-    this.#inspection = new Inspection({ pins, guards, offered, notes: this.#notes, pace: this.#pace });
+    const guards = new Guards(pins, upstreams);
+    const notes = new DriftNotes({ pins, clock, logger, changes });
+    const pace = new Pace(now);
+    this.guards = guards;
+    this.#notes = notes;
+    this.#pace = pace;
+    this.#inspection = new Inspection({ pins, guards, offered, notes, pace });
     this.#reports = new DriftReports({ pins, guards, offered, now });
-    this.pages = new GuardedPages({
-      guards,
-      now,
-      foundUnlisted: (server, unlisted) => void this.#foundUnlisted(server, unlisted),
-    });
+    this.pages = new GuardedPages({ guards, offered, notes, pace, now });
+  }
+
+  /** The catalogue as it is offered. What was not listed by this process is looked at when it is first shown. */
+  view(catalog: ServerCatalog): ServerCatalog {
+    this.#sighted(catalog);
+    return this.guards.view(catalog);
   }
 
   /** A server was listed; no client sees it before this resolves. Never rejects. */
@@ -103,7 +103,7 @@ export class Drift {
     this.#offered.forget(known);
     this.#notes.forget(known);
     this.guards.invalidate();
-    for (const server of known) this.#takeUp(server);
+    for (const server of known) for (const catalog of this.#offered.catalogs(server)) this.#sighted(catalog);
   }
 
   /** The pins were changed elsewhere and have been read: clients that are offered something else are notified. */
@@ -151,13 +151,7 @@ export class Drift {
     this.#decided(server, names);
   }
 
-  /** Its policy was `off` when it was listed. */
-  #takeUp(server: string): void {
-    if (this.guards.policy(server) === 'off') return;
-    for (const catalog of this.#offered.catalogs(server)) this.#sighted(catalog);
-  }
-
-  /** What was not listed by this process, but remembered or learnt from elsewhere, is looked at when it is first shown. */
+  /** What was not listed by this process, but remembered or learnt from elsewhere, or listed while the policy was `off`. */
   #sighted(catalog: ServerCatalog): void {
     if (this.#inspected.has(catalog) || this.guards.policy(catalog.server) === 'off') return;
     this.#inspected.add(catalog);
@@ -183,12 +177,6 @@ export class Drift {
   #decided(server: string, names: readonly DefinitionName[]): void {
     this.guards.invalidate();
     this.#deps.redefined(server, [...new Set(names.flatMap(({ list }) => listsOf(list)))]);
-  }
-
-  /** A client was answered with definitions that were never listed: they are reported, and can be approved. */
-  async #foundUnlisted(server: string, unlisted: readonly Definition[]): Promise<void> {
-    for (const unlistedItem of unlisted) this.#offered.foundUnlisted(server, unlistedItem);
-    await this.#notes.look(server, this.guards.policy(server), unlisted, () => false, this.#pace);
   }
 }
 

@@ -16,8 +16,11 @@ import type { Capability, ListKind, ServerCatalog } from '../../model/server-cat
 import { field, stringValue } from '../../protocol/fields.ts';
 import type { ListMethod } from '../../protocol/methods.ts';
 import { spliceMessage } from '../../protocol/splice.ts';
+import { isResult } from '../own-results.ts';
 import { cursorParam } from '../params.ts';
+import type { DriftNotes } from './drift-notes.ts';
 import type { Guards } from './guards.ts';
+import type { OfferedDefinitions } from './offered-definitions.ts';
 
 /** Lists under way whose next page is shown under the guard of the first one; the oldest is forgotten. */
 const MAX_BEGUN = 1_024;
@@ -26,8 +29,10 @@ type GuardedList = Exclude<ListKind, 'resources'>;
 
 export interface GuardedPagesDeps {
   readonly guards: Guards;
-  /** Definitions in a server's answer that no list had before. */
-  readonly foundUnlisted: (server: string, definitions: readonly Definition[]) => void;
+  readonly offered: OfferedDefinitions;
+  readonly notes: DriftNotes;
+  /** That of all looks. */
+  readonly pace: Pace;
   readonly now: () => number;
 }
 
@@ -52,7 +57,7 @@ export class GuardedPages {
     server: string,
     exchange: Exchange,
   ): Promise<Outcome> {
-    if (list.kind === 'resources' || outcome.kind !== 'answer' || outcome.message.kind !== 'result') return outcome;
+    if (list.kind === 'resources' || !isResult(outcome)) return outcome;
     const { message } = outcome;
     const { bytes, bodyStart, bodyEnd } = message;
     const guard = this.#guardOf(server, list, exchange, bytes, bodyStart, bodyEnd);
@@ -63,7 +68,7 @@ export class GuardedPages {
     const items = pageItems(list.kind, bytes, bodyStart, bodyEnd);
     await this.#prepare(list.kind, items, raw === null ? null : raw.lists[list.kind].items, guard);
     const edits = guardedPage(list.kind, items, guard);
-    if (!known) this.#unlistedItem(server, list.kind, items, guard);
+    if (!known) this.#noteUnlisted(server, list.kind, items, guard);
     return edits.length === 0 ? outcome : answer(spliceMessage(message, edits));
   }
 
@@ -100,16 +105,18 @@ export class GuardedPages {
     }
   }
 
-  #unlistedItem(server: string, list: GuardedList, items: readonly PageItem[], { pins }: Guard): void {
-    const unlisted = items.filter((item) => {
-      const standing = standingOf(pins, { list, key: item.key }, digestOf(item));
-      return standing === 'new' || standing === 'changed';
-    });
+  /** A client is answered with definitions that were never listed: they are reported, and can be approved. */
+  #noteUnlisted(server: string, list: GuardedList, items: readonly PageItem[], { pins }: Guard): void {
+    const { guards, offered, notes, pace } = this.#deps;
+    const unlisted: Definition[] = [];
+    for (const { key, bytes } of items) {
+      const digest = digestOf({ bytes });
+      const standing = standingOf(pins, { list, key }, digest);
+      // Copies: the page is of one answer, and what is kept shall not keep all of it.
+      if (standing === 'new' || standing === 'changed') unlisted.push({ list, key, digest, bytes: Buffer.from(bytes) });
+    }
     if (unlisted.length === 0) return;
-    // Copies: the page is of one answer, and what is kept shall not keep all of it.
-    this.#deps.foundUnlisted(
-      server,
-      unlisted.map((item) => ({ list, key: item.key, digest: digestOf(item), bytes: Buffer.from(item.bytes) })),
-    );
+    for (const definition of unlisted) offered.foundUnlisted(server, definition);
+    void notes.look(server, guards.policy(server), unlisted, () => false, pace);
   }
 }

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Upstreams } from '../../model/ports.ts';
+import type { Drift } from './drift.ts';
 import { GuardedUpstreams } from './guarded-upstreams.ts';
-import type { Guards } from './guards.ts';
 
 /** Upstreams that write down what they were called with, and answer null. */
 function recording(calls: unknown[][]): Upstreams {
@@ -23,7 +23,7 @@ test('goal:G13 what stands before the upstreams loses no argument on the way', a
   const calls: unknown[][] = [];
   const upstreams = new GuardedUpstreams(recording(calls), {
     view: () => assert.fail('nothing to be viewed'),
-  } as unknown as Guards);
+  } as unknown as Drift);
   for (const name of METHODS) {
     const method = Reflect.get(upstreams, name) as (...given: unknown[]) => unknown;
     const given = Array.from({ length: method.length }, (_, at) => ({ argument: at }));

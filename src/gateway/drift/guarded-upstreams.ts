@@ -5,16 +5,16 @@ import type { Server } from '../../model/server.ts';
 import type { ListKind, ServerCatalog } from '../../model/server-catalog.ts';
 import type { ServerState, ServerStatus } from '../../model/server-state.ts';
 import type { KnownServers } from '../known-servers.ts';
-import type { Guards } from './guards.ts';
+import type { Drift } from './drift.ts';
 
 /** What is known of servers, with their catalogues as they are offered (docs/drift.md); all else passes. */
 export class GuardedUpstreams implements KnownServers {
   readonly #upstreams: KnownServers;
-  readonly #guards: Guards;
+  readonly #drift: Drift;
 
-  constructor(upstreams: KnownServers, guards: Guards) {
+  constructor(upstreams: KnownServers, drift: Drift) {
     this.#upstreams = upstreams;
-    this.#guards = guards;
+    this.#drift = drift;
   }
 
   servers(): readonly Server[] {
@@ -62,19 +62,11 @@ export class GuardedUpstreams implements KnownServers {
     return this.#upstreams.state(server);
   }
 
-  statuses(): readonly ServerStatus[] {
-    return this.#upstreams.statuses();
-  }
-
-  restart(server: string): Promise<void> {
-    return this.#upstreams.restart(server);
-  }
-
   releaseSession(sessionId: string): void {
     this.#upstreams.releaseSession(sessionId);
   }
 
   #view(raw: ServerCatalog | null): ServerCatalog | null {
-    return raw === null ? null : this.#guards.view(raw);
+    return raw === null ? null : this.#drift.view(raw);
   }
 }

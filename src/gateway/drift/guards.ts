@@ -2,6 +2,7 @@ import { type Guard, guardedCatalog } from '../../catalog/drift/guarded-catalog.
 import { type DriftPolicy, type PinnedList, type Pins, pinKey } from '../../model/drift.ts';
 import type { Server } from '../../model/server.ts';
 import type { ServerCatalog } from '../../model/server-catalog.ts';
+import type { KnownServers } from '../known-servers.ts';
 
 interface Seen {
   readonly generation: number;
@@ -15,19 +16,16 @@ interface Seen {
  */
 export class Guards {
   readonly #pins: Pins;
-  readonly #servers: () => readonly Server[];
-  readonly #sighted: (raw: ServerCatalog) => void;
+  readonly #upstreams: Pick<KnownServers, 'servers'>;
   #policies: ReadonlyMap<string, DriftPolicy> = new Map();
   #policiesOf: readonly Server[] | null = null;
   #generation = 0;
   readonly #views = new WeakMap<ServerCatalog, Seen>();
   readonly #raw = new WeakMap<ServerCatalog, ServerCatalog>();
 
-  /** `sighted` hears of each catalogue when it is first asked for. */
-  constructor(pins: Pins, servers: () => readonly Server[], sighted: (raw: ServerCatalog) => void = () => {}) {
+  constructor(pins: Pins, upstreams: Pick<KnownServers, 'servers'>) {
     this.#pins = pins;
-    this.#servers = servers;
-    this.#sighted = sighted;
+    this.#upstreams = upstreams;
   }
 
   /** Something was approved, blocked or trusted, or a policy is another. */
@@ -40,7 +38,7 @@ export class Guards {
   }
 
   policy(server: string): DriftPolicy {
-    const servers = this.#servers();
+    const servers = this.#upstreams.servers();
     if (servers !== this.#policiesOf) {
       this.#policiesOf = servers;
       this.#policies = new Map(servers.map(({ name, drift }) => [name, drift ?? 'off']));
@@ -50,8 +48,7 @@ export class Guards {
 
   /** Whether only what was approved may be used. */
   isClosed(server: string): boolean {
-    const policy = this.policy(server);
-    return policy === 'hold' || policy === 'block';
+    return offersApprovedOnly(this.policy(server));
   }
 
   /** Whether the operator blocked a name, listed or not. */
@@ -62,7 +59,6 @@ export class Guards {
   view(raw: ServerCatalog): ServerCatalog {
     const seen = this.#views.get(raw);
     if (seen !== undefined && seen.generation === this.#generation) return seen.view;
-    if (seen === undefined) this.#sighted(raw);
     const guard = this.of(raw.server);
     const generation = this.#generation;
     const same = seen !== undefined && seen.guard.policy === guard.policy && seen.guard.pins === guard.pins;
@@ -80,13 +76,19 @@ export class Guards {
   }
 }
 
+/** Whether only what was approved may be offered. */
+export function offersApprovedOnly(policy: DriftPolicy): boolean {
+  return policy === 'hold' || policy === 'block';
+}
+
 /**
  * Nothing of the server was trusted yet, so this was remembered or learnt from elsewhere, and is being looked at: where
  * only what was approved may be offered, nothing is until that is done. What a server lists here is trusted before.
  */
 function beforeTrust({ policy, pins }: Guard): Guard {
-  const closed = policy === 'hold' || policy === 'block';
-  return closed && pins.trustedAt === null ? { policy, pins: { ...pins, trustedAt: 0 } } : { policy, pins };
+  return offersApprovedOnly(policy) && pins.trustedAt === null
+    ? { policy, pins: { ...pins, trustedAt: 0 } }
+    : { policy, pins };
 }
 
 function isSame(a: ServerCatalog, b: ServerCatalog): boolean {

@@ -6,7 +6,7 @@ import { byKind, type Definition, type DriftPolicy, type Finding, type Pins, pin
 import type { Pace } from '../../model/pace.ts';
 import type { Capability, ServerCatalog } from '../../model/server-catalog.ts';
 import type { DriftNotes } from './drift-notes.ts';
-import type { Guards } from './guards.ts';
+import { type Guards, offersApprovedOnly } from './guards.ts';
 import { kindOf, type OfferedDefinitions } from './offered-definitions.ts';
 
 /** Resources looked at per list: they are data, and there may be very many. */
@@ -45,12 +45,10 @@ export class Inspection {
     const first = catalog.own !== true && pins.isFirstOf(server, kindOf(catalog));
     if (pins.of(server).trustedAt === null && definitions.length > 0) {
       // Where nothing unapproved may be offered, what looks poisoned is not trusted on sight.
-      const strict = policy === 'hold' || policy === 'block';
-      const doubted = new Set(
-        strict ? findings.filter(({ grave }) => grave).map(({ list, key }) => `${list} ${key}`) : [],
-      );
+      const strict = offersApprovedOnly(policy);
+      const doubted = strict ? doubtedBy(findings) : new Set();
       const lost = pins.isLost(server);
-      const trusted = strict && lost ? [] : definitions.filter(({ list, key }) => !doubted.has(`${list} ${key}`));
+      const trusted = strict && lost ? [] : definitions.filter((one) => !doubted.has(pinKey(one)));
       const when = lost ? 'after its pins were lost' : 'at first use';
       // This waits for the disk, and many servers may be listed for the first time at once.
       await pace.rest();
@@ -82,7 +80,7 @@ export class Inspection {
     const { server } = catalog;
     if (!offered.isListed(server)) return;
     const known = new Set([...offered.definitions(server)].map(pinKey));
-    const doubted = new Set(findings.filter(({ grave }) => grave).map(({ list, key }) => `${list} ${key}`));
+    const doubted = doubtedBy(findings);
     const own = definitions.filter((one) => {
       const key = pinKey(one);
       return !known.has(key) && !doubted.has(key) && !pins.of(server).pins.has(key);
@@ -92,6 +90,11 @@ export class Inspection {
     await pins.approve(server, own, [], byKind(kindOf(catalog))).catch(() => {});
     guards.invalidate();
   }
+}
+
+/** Names of definitions that look poisoned. */
+function doubtedBy(findings: readonly Finding[]): ReadonlySet<string> {
+  return new Set(findings.filter(({ grave }) => grave).map(({ list, key }) => `${list} ${key}`));
 }
 
 /** All that the scan finds in a catalogue, resources included. */

@@ -138,7 +138,7 @@ test('check:G4 hold: a catalogue that was remembered is not offered before it wa
   const raw = serverCatalog('s', { tools: [tool('a'), poisoned] });
   bench.bench.upstreams.known.set('s', raw);
   bench.bench.gateway.catalogChanged('s', '{}', ['tools']);
-  const names = () => bench.drift.guards.view(raw).lists.tools.items.map(({ key }) => key);
+  const names = () => bench.drift.view(raw).lists.tools.items.map(({ key }) => key);
   assert.deepEqual(names(), []);
   while (names().length === 0) await new Promise((next) => setImmediate(next));
   assert.deepEqual(names(), ['a']);

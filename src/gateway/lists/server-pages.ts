@@ -9,6 +9,7 @@ import { elements, field, stringValue } from '../../protocol/fields.ts';
 import type { ListMethod } from '../../protocol/methods.ts';
 import { HEADER_ANNOTATION, scanHeaderParams } from '../../protocol/param-headers.ts';
 import { editMembers, spliceMessage } from '../../protocol/splice.ts';
+import { isResult } from '../own-results.ts';
 import { cursorParam } from '../params.ts';
 
 /** Pages are answered again and again; each is made a message once. */
@@ -55,7 +56,7 @@ export function withoutMisdeclared(outcome: Outcome): Outcome {
 }
 
 function onlyTools(outcome: Outcome, keeps: (name: string | null, tool: Buffer) => boolean): Outcome {
-  if (outcome.kind !== 'answer' || outcome.message.kind !== 'result') return outcome;
+  if (!isResult(outcome)) return outcome;
   const { message } = outcome;
   const { bytes } = message;
   const tools = bodyField(message, 'tools');

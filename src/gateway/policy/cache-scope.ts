@@ -2,6 +2,7 @@ import { ANONYMOUS, type Principal } from '../../model/client-profile.ts';
 import { answer, type Outcome } from '../../model/outcome.ts';
 import { cacheHints } from '../../protocol/list-freshness.ts';
 import { spliceMessage } from '../../protocol/splice.ts';
+import { isResult } from '../own-results.ts';
 
 /** Whether all callers see what this one sees. Where they differ, no other caller gets what one sees (C9). */
 export function seesLikeAll({ id, servers }: Principal): boolean {
@@ -10,9 +11,7 @@ export function seesLikeAll({ id, servers }: Principal): boolean {
 
 /** The answer marked private where its server marked it public; others stay as they are. */
 export function keptPrivate(outcome: Outcome): Outcome {
-  if (outcome.kind !== 'answer' || outcome.message.kind !== 'result' || outcome.message.era !== 'stateless') {
-    return outcome;
-  }
+  if (!isResult(outcome) || outcome.message.era !== 'stateless') return outcome;
   const { message } = outcome;
   const { cacheScope, scope } = cacheHints(message.bytes, message.bodyStart, message.bodyEnd);
   if (scope === null || cacheScope === 'private') return outcome;

@@ -12,7 +12,7 @@ import { spliceMessage } from '../../protocol/splice.ts';
 import type { Dispatch } from '../dispatch/dispatch.ts';
 import { isDown, type KnownServers } from '../known-servers.ts';
 import type { Catalogs } from '../lists/catalogs.ts';
-import { ownAnswer } from '../own-results.ts';
+import { isResult, ownAnswer } from '../own-results.ts';
 import { cursorParam, namedParam, withParam } from '../params.ts';
 import { refuseAccess } from '../policy/access.ts';
 import { keptPrivate, seesLikeAll } from '../policy/cache-scope.ts';
@@ -109,7 +109,7 @@ export class AggregateExtensions {
       last =
         servers.length === 1 ? await called : await within(this.#deps.clock, PAGE_WAIT_MS, called, () => late(server));
       if (exchange.cancelled !== null) return last;
-      if (last.kind === 'answer' && isResult(last)) return withNext(last.message, server, servers[at + 1] ?? null);
+      if (isResult(last)) return withNext(last.message, server, servers[at + 1] ?? null);
     }
     // The pages before were good.
     if (cursor !== null && request.method === 'skills/list') {
@@ -122,7 +122,7 @@ export class AggregateExtensions {
   async #call(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
     const outcome = await this.#deps.dispatch.callServer(server, request, exchange);
     const own = seesLikeAll(exchange.client.principal) ? outcome : keptPrivate(outcome);
-    if (own.kind !== 'answer' || !isResult(own) || !isOfSkills(request.method)) return own;
+    if (!isResult(own) || !isOfSkills(request.method)) return own;
     const { message } = own;
     const result = { start: message.bodyStart, end: message.bodyEnd };
     return answer(spliceMessage(message, skillEdits(message.bytes, result, server)));
@@ -133,10 +133,6 @@ function late(server: string): Outcome {
   return failure(
     new GatewayError('TIMEOUT', `Server '${server}' gave no page within ${PAGE_WAIT_MS / 1000} s`, { server }),
   );
-}
-
-function isResult(outcome: Outcome): boolean {
-  return outcome.kind === 'answer' && outcome.message.kind === 'result';
 }
 
 /** The page with a cursor that says whose the next one is. */

@@ -8,6 +8,7 @@ import { bodyField } from '../../protocol/body.ts';
 import { elements, field, fields, type Range } from '../../protocol/fields.ts';
 import { type Edit, spliceMessage } from '../../protocol/splice.ts';
 import type { Catalogs } from '../lists/catalogs.ts';
+import { isResult } from '../own-results.ts';
 
 /** Apps of one result that get the script; a read gives one. The script names all tools of its server. */
 const MAX_APPS = 4;
@@ -24,7 +25,7 @@ export function exposedResult(
   { request: { method }, client }: Exchange,
   catalogs: Catalogs,
 ): Outcome {
-  if (outcome.kind !== 'answer' || outcome.message.kind !== 'result') return outcome;
+  if (!isResult(outcome)) return outcome;
   const { message } = outcome;
   const { bytes, bodyStart, bodyEnd } = message;
   if (bytes.length <= SEARCHED_BYTES && !bytes.includes('resource')) return outcome;
@@ -51,7 +52,7 @@ function resultEdits(bytes: Buffer, { start, end }: Range, server: string, expos
 /** A read's contents under the URIs that the client knows them by: that which it asked for, and others of the server. */
 export function exposedContents(outcome: Outcome, target: ResourceTarget, catalog: Catalog): Outcome {
   const { server, uri: own, exposed } = target;
-  if (outcome.kind !== 'answer' || outcome.message.kind !== 'result') return outcome;
+  if (!isResult(outcome)) return outcome;
   const { message } = outcome;
   const { bytes } = message;
   const contents = bodyField(message, 'contents');

@@ -15,6 +15,7 @@ import type { Drift } from '../drift/drift.ts';
 import type { HandshakeView } from '../handshake-view.ts';
 import { isDown, isStarted, type KnownServers, noServer, unavailable } from '../known-servers.ts';
 import { filterTools, knownPage, withoutMisdeclared } from '../lists/server-pages.ts';
+import { isResult } from '../own-results.ts';
 import { refuseAccess } from '../policy/access.ts';
 import { keptPrivate, seesLikeAll } from '../policy/cache-scope.ts';
 import type { Policies } from '../policy/policies.ts';
@@ -158,7 +159,7 @@ function viewOf(catalog: ServerCatalog, wall: number, principal: Principal): Han
 
 /** A page that the server has just written, without what would make clients refuse all of it. */
 function sound(outcome: Outcome, list: ListMethod): Outcome {
-  if (outcome.kind !== 'answer' || outcome.message.kind !== 'result') return outcome;
+  if (!isResult(outcome)) return outcome;
   const { message } = outcome;
   const { body } = message;
   const { page } = soundPage(list, body, message.era);

@@ -1,3 +1,4 @@
+import { parseObject } from '../../catalog/catalog-member.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { bodyField } from '../../protocol/body.ts';
@@ -51,6 +52,14 @@ export function listenFilter(request: Message): ListenFilter | GatewayError {
     taskIds: [...new Set(taskIds)],
     more: entries(bytes, filter.start, filter.end).some((entry) => !isKnown(bytes, entry)),
   };
+}
+
+/** The `list_changed` notifications that a server's acknowledgement honours, of those that the flags ask for. */
+export function listsHonouredBy(acknowledgement: Message, flags: Iterable<string> = LIST_FLAGS.keys()): string[] {
+  const honoured = parseObject(acknowledgement.body.toString())?.['notifications'] as
+    | Record<string, unknown>
+    | undefined;
+  return [...flags].filter((flag) => honoured?.[flag] === true).map((flag) => LIST_FLAGS.get(flag)!);
 }
 
 function isKnown(bytes: Buffer, { keyStart, keyEnd }: Entry): boolean {

@@ -1,5 +1,4 @@
 import type { Catalog } from '../../catalog/catalog.ts';
-import { parseObject } from '../../catalog/catalog-member.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
@@ -12,7 +11,8 @@ import { spliceMessage, withBody } from '../../protocol/splice.ts';
 import type { Recipient } from '../lists/list-changes.ts';
 import { ownAnswer } from '../own-results.ts';
 import { sees } from '../policy/access.ts';
-import { LIST_FLAGS } from './listen-filter.ts';
+import { updateOf } from '../resource-updates.ts';
+import { listsHonouredBy } from './listen-filter.ts';
 import type { Watcher } from './resource-watches.ts';
 import { ListenOwner } from './server-listen.ts';
 import { honouredBy } from './wanted.ts';
@@ -129,17 +129,10 @@ class EarlyNotifications {
 }
 
 function allOf(acknowledgement: Message): Message[] {
-  const honoured = parseObject(acknowledgement.body.toString())?.['notifications'] as
-    | Record<string, unknown>
-    | undefined;
-  const all: Message[] = [];
-  for (const [flag, method] of LIST_FLAGS) {
-    if (honoured?.[flag] === true) all.push(notification(method, null, 'stateless'));
-  }
-  for (const uri of honouredBy(acknowledgement).uris) {
-    all.push(notification('notifications/resources/updated', JSON.stringify({ uri }), 'stateless'));
-  }
-  return all;
+  return [
+    ...listsHonouredBy(acknowledgement).map((method) => notification(method, null, 'stateless')),
+    ...Array.from(honouredBy(acknowledgement).uris, (uri) => updateOf(uri, 'stateless')),
+  ];
 }
 
 /** The id's lexeme as text: it goes into JSON that is encoded anew. */

@@ -3,14 +3,13 @@ import type { Clock } from '../../model/clock.ts';
 import type { Message } from '../../model/message.ts';
 import type { Outcome } from '../../model/outcome.ts';
 import type { ConnectionChange } from '../../model/ports.ts';
-import { notification, request } from '../../protocol/compose.ts';
+import { request } from '../../protocol/compose.ts';
 import type { Dispatch } from '../dispatch/dispatch.ts';
 import type { KnownServers } from '../known-servers.ts';
 import { OwnExchange } from '../own-exchange.ts';
-import { ownAnswer } from '../own-results.ts';
+import { isResult, ownAnswer } from '../own-results.ts';
+import { exposedUpdate, isWithin, updateOf } from '../resource-updates.ts';
 import { Target } from '../target.ts';
-import { exposedUpdate } from './exposed-update.ts';
-import { isWithin } from './wanted.ts';
 
 /** Subscriptions of a connection that ended are renewed so much later if it has not come back by itself. */
 const RENEW_MIN_MS = 500;
@@ -68,7 +67,11 @@ export class ResourceWatches {
   }
 
   /** Resolves with the server's answer to `ask`, or with ours where the server has agreed before. */
-  async watch(watcher: Watcher, { server, uri, exposed }: Watched, ask: () => Promise<Outcome>): Promise<Outcome> {
+  async watch(
+    watcher: Watcher,
+    { server, uri, exposed }: Watched,
+    ask = () => this.#call('resources/subscribe', server, uri, watcher.client),
+  ): Promise<Outcome> {
     const key = this.#keyOf(server, watcher.client);
     const group = this.#group(server, key);
     const watch = watchIn(group, uri);
@@ -76,9 +79,9 @@ export class ResourceWatches {
     if (watch.agreed && !isOwn(key, watcher)) return ownAnswer('stateful', '');
     // Who comes second gets the first one's answer, but never the first one's cancellation.
     const before = watch.asking === null ? null : await watch.asking;
-    if (before !== null && isAgreed(before)) return ownAnswer('stateful', '');
+    if (before !== null && isResult(before)) return ownAnswer('stateful', '');
     const outcome = await this.#ask(group, watch, ask);
-    if (!isAgreed(outcome)) this.#take(group, uri, watcher);
+    if (!isResult(outcome)) this.#take(group, uri, watcher);
     return outcome;
   }
 
@@ -170,7 +173,7 @@ export class ResourceWatches {
     watch.asking = asking;
     const outcome = await asking;
     if (watch.asking === asking) watch.asking = null;
-    if (isAgreed(outcome) && generation === group.generation) watch.agreed = true;
+    if (isResult(outcome) && generation === group.generation) watch.agreed = true;
     return outcome;
   }
 
@@ -301,19 +304,12 @@ function watchIn({ watches }: Group, uri: string): Watch {
 }
 
 function tellUpdated(server: string, { watchers }: Watch): void {
-  for (const [watcher, exposed] of watchers) {
-    const params = JSON.stringify({ uri: exposed });
-    watcher.updated(server, notification('notifications/resources/updated', params, 'stateful'));
-  }
+  for (const [watcher, exposed] of watchers) watcher.updated(server, updateOf(exposed, 'stateful'));
 }
 
 /** Whether the connection is the watcher's own: then its requests pass as they are. */
 function isOwn(key: string, { client }: Watcher): boolean {
   return key === client.sessionId;
-}
-
-function isAgreed(outcome: Outcome): boolean {
-  return outcome.kind === 'answer' && outcome.message.kind === 'result';
 }
 
 function nameOf(server: string, key: string): string {

@@ -4,14 +4,15 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
 import { bodyString } from '../../protocol/body.ts';
-import { notification, request } from '../../protocol/compose.ts';
+import { request } from '../../protocol/compose.ts';
 import { LISTEN } from '../../protocol/methods.ts';
 import { withTasksExtension } from '../../protocol/tasks/extension.ts';
+import type { AnswerCache } from '../cache/answer-cache.ts';
 import type { Dispatch } from '../dispatch/dispatch.ts';
 import type { KnownServers } from '../known-servers.ts';
-import { updatedUri } from './exposed-update.ts';
+import { isUpdate, isWithin, updatedUri, updateOf } from '../resource-updates.ts';
 import { ListenOwner, openListen } from './server-listen.ts';
-import { commonOf, covers, filterOf, honouredBy, isWithin, NOTHING_WANTED, unionOf, type Wanted } from './wanted.ts';
+import { commonOf, covers, filterOf, honouredBy, NOTHING_WANTED, unionOf, type Wanted } from './wanted.ts';
 
 /** How long an acknowledgement is waited for before the server is taken at its silence. */
 const ACK_WAIT_MS = 2_000;
@@ -40,21 +41,21 @@ export interface SharedListenDeps {
   readonly upstreams: KnownServers;
   readonly dispatch: Dispatch;
   readonly clock: Clock;
-  /** Updates of the server's resources may have been missed. */
-  readonly missed: (server: string) => void;
+  readonly cache: AnswerCache;
 }
 
 /** The shared listen streams of all stateless servers: one for the clients that share a connection and a principal. */
 export class SharedListens {
   readonly #deps: SharedListenDeps;
   readonly #sharedListens = new Map<string, SharedListen>();
+  readonly #joined = new Map<Subscriber, SharedListen>();
 
   constructor(deps: SharedListenDeps) {
     this.#deps = deps;
   }
 
-  /** Lets it hear of the server until the returned function is called. */
-  join(server: string, subscriber: Subscriber): () => void {
+  /** Lets it hear of the server until it leaves. */
+  join(server: string, subscriber: Subscriber): void {
     const { client } = subscriber;
     const connection = this.#deps.upstreams.sessionKey(server, client) ?? '';
     const key = `${server}\0${client.principal.id}\0${connection}`;
@@ -63,9 +64,14 @@ export class SharedListens {
       shared = new SharedListen(this.#deps, server, () => this.#sharedListens.delete(key));
       this.#sharedListens.set(key, shared);
     }
+    this.#joined.set(subscriber, shared);
     shared.join(subscriber);
-    const joined = shared;
-    return () => joined.leave(subscriber);
+  }
+
+  /** To be called for every subscriber once, also for one that was refused. */
+  leave(subscriber: Subscriber): void {
+    this.#joined.get(subscriber)?.leave(subscriber);
+    this.#joined.delete(subscriber);
   }
 
   close(): void {
@@ -151,14 +157,10 @@ class SharedListen {
   }
 
   #wanted(): Wanted {
-    if (!this.#oneByOne || this.#waiting.size === 0) return unionOf(this.#wantedBy(this.#subscribers));
+    if (!this.#oneByOne || this.#waiting.size === 0) return unionOf(this.#subscribers);
     const settled = this.#subscribers.difference(this.#waiting);
     const [first] = this.#waiting;
-    return unionOf([...this.#wantedBy(settled), first!.wanted]);
-  }
-
-  *#wantedBy(subscribers: Iterable<Subscriber>): Iterable<Wanted> {
-    for (const { wanted } of subscribers) yield wanted;
+    return unionOf([...settled, first!]);
   }
 
   #open(wanted: Wanted): void {
@@ -261,14 +263,12 @@ class SharedListen {
   }
 
   #tellMissed({ uris }: Wanted): void {
-    this.#deps.missed(this.#server);
-    for (const uri of uris) {
-      this.#tell(notification('notifications/resources/updated', JSON.stringify({ uri }), 'stateless'));
-    }
+    this.#deps.cache.outdated(this.#server, null);
+    for (const uri of uris) this.#tell(updateOf(uri, 'stateless'));
   }
 
   #tell(message: Message): void {
-    if (message.method === 'notifications/resources/updated') {
+    if (isUpdate(message)) {
       const uri = updatedUri(message)?.uri;
       if (uri === undefined) return;
       for (const subscriber of this.#subscribers) {

@@ -4,16 +4,16 @@ import { calledOff, GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
 import type { ClientStreams } from '../../model/ports.ts';
-import { notification, request } from '../../protocol/compose.ts';
+import { request } from '../../protocol/compose.ts';
 import { notificationToStateful } from '../../protocol/stateful/to-stateful.ts';
 import type { Dispatch } from '../dispatch/dispatch.ts';
-import type { KnownServers } from '../known-servers.ts';
+import { type KnownServers, knownSoon } from '../known-servers.ts';
 import type { SeenSessions } from '../lists/seen-sessions.ts';
 import { OwnExchange } from '../own-exchange.ts';
-import { ownAnswer } from '../own-results.ts';
+import { isResult, ownAnswer } from '../own-results.ts';
 import { sees } from '../policy/access.ts';
+import { exposedUpdate, updateOf } from '../resource-updates.ts';
 import { Target } from '../target.ts';
-import { exposedUpdate } from './exposed-update.ts';
 import type { ResourceWatches, Watched, Watcher } from './resource-watches.ts';
 import type { SharedListens, Subscriber } from './shared-listens.ts';
 import type { Wanted } from './wanted.ts';
@@ -21,8 +21,6 @@ import type { Wanted } from './wanted.ts';
 /** Resources one session may be subscribed to, and all sessions of one principal: half of what nodes share of all principals. */
 const MAX_RESOURCES = 1_000;
 const MAX_OF_PRINCIPAL = 32_768;
-/** How long a server of which nothing is known is waited for, to know its era. */
-const CATALOG_WAIT_MS = 2_000;
 
 /** The other nodes, which know subscriptions of each other in case a node ends. */
 export interface SubscriptionsElsewhere {
@@ -84,7 +82,7 @@ export class Subscriptions {
     const pass = (): Promise<Outcome> => this.#deps.dispatch.call(target, target.request, exchange);
     if (client.sessionId === null || typeof uri !== 'string') return pass();
     const resource = { server, uri, exposed: target.exposed ?? uri };
-    const known = upstreams.knownCatalog(server, client) ?? (await upstreams.catalog(server, client, CATALOG_WAIT_MS));
+    const known = await knownSoon(upstreams, server, client);
     // Whose session has ended meanwhile has nothing that could be given up again.
     if (exchange.cancelled !== null) return failure(calledOff(server, exchange.cancelled));
     const stateless = known?.handshake.era === 'stateless';
@@ -104,7 +102,7 @@ export class Subscriptions {
     const outcome = await this.#subscribe(client, client.sessionId, resource, stateless, pass);
     // A session of a single connection ends with its node; one that has ended meanwhile is subscribed to nothing.
     const kept = this.#sessions.get(client.sessionId)?.leave.has(name) === true;
-    if (kept && isAgreed(outcome) && client.passing !== true) this.#deps.elsewhere?.subscribed(client, resource);
+    if (kept && isResult(outcome) && client.passing !== true) this.#deps.elsewhere?.subscribed(client, resource);
     return outcome;
   }
 
@@ -120,12 +118,12 @@ export class Subscriptions {
     const exchange = new OwnExchange(`again:${server}`, message, client);
     const target = new Target(client.principal, server, 'resource', message, null, uri, exposed);
     if (sessionId === null || (await dispatch.admit(target, exchange)) !== null) return 'refused';
-    const known = upstreams.knownCatalog(server, client) ?? (await upstreams.catalog(server, client, CATALOG_WAIT_MS));
+    const known = await knownSoon(upstreams, server, client);
     const pass = (): Promise<Outcome> => dispatch.call(target, message, exchange);
     const outcome = await this.#subscribe(client, sessionId, resource, known?.handshake.era === 'stateless', pass);
     if (outcome.kind === 'failure') return 'later';
-    if (!isAgreed(outcome)) return 'refused';
-    streams.deliver(sessionId, updateOf(exposed));
+    if (!isResult(outcome)) return 'refused';
+    streams.deliver(sessionId, updateOf(exposed, 'stateful'));
     return 'agreed';
   }
 
@@ -148,7 +146,7 @@ export class Subscriptions {
     this.#count(session, further);
     try {
       const outcome = await watches.watch(session, resource, pass);
-      if (isAgreed(outcome)) this.#keep(session, name, () => watches.leave(session, resource));
+      if (isResult(outcome)) this.#keep(session, name, () => watches.leave(session, resource));
       return outcome;
     } finally {
       session.asking -= further;
@@ -202,14 +200,8 @@ export class Subscriptions {
         },
       };
       const { sharedListens } = this.#deps;
-      let left = false;
-      let leave = (): void => {};
-      this.#keep(session, name, () => {
-        left = true;
-        leave();
-      });
-      leave = sharedListens.join(server, subscriber);
-      if (left) leave();
+      this.#keep(session, name, () => sharedListens.leave(subscriber));
+      sharedListens.join(server, subscriber);
     });
   }
 
@@ -247,15 +239,6 @@ export class Subscriptions {
     session.client = client;
     return session;
   }
-}
-
-/** The notification about a resource that may have changed. */
-export function updateOf(exposed: string): Message {
-  return notification('notifications/resources/updated', JSON.stringify({ uri: exposed }), 'stateful');
-}
-
-function isAgreed(outcome: Outcome): boolean {
-  return outcome.kind === 'answer' && outcome.message.kind === 'result';
 }
 
 function notHonoured(uri: string): GatewayError {

@@ -9,10 +9,10 @@ export interface Wanted {
 
 export const NOTHING_WANTED: Wanted = { uris: new Set(), taskIds: new Set() };
 
-export function unionOf(all: Iterable<Wanted>): Wanted {
+export function unionOf(all: Iterable<{ readonly wanted: Wanted }>): Wanted {
   const uris = new Set<string>();
   const taskIds = new Set<string>();
-  for (const wanted of all) {
+  for (const { wanted } of all) {
     for (const uri of wanted.uris) uris.add(uri);
     for (const taskId of wanted.taskIds) taskIds.add(taskId);
   }
@@ -46,17 +46,6 @@ export function honouredBy(acknowledgement: Message): Wanted {
     | { readonly resourceSubscriptions?: unknown; readonly taskIds?: unknown }
     | undefined;
   return { uris: namesIn(filter?.resourceSubscriptions), taskIds: namesIn(filter?.taskIds) };
-}
-
-/**
- * Whether an update of `uri` concerns a subscription to `subscribed`: servers may name a part of it
- * (2025-11-25 resources §Subscriptions).
- */
-export function isWithin(uri: string, subscribed: string): boolean {
-  if (!uri.startsWith(subscribed)) return false;
-  if (uri.length === subscribed.length || subscribed.endsWith('/')) return true;
-  const next = uri[subscribed.length];
-  return next === '/' || next === '#' || next === '?';
 }
 
 function namesIn(list: unknown): ReadonlySet<string> {

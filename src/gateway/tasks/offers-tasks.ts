@@ -13,6 +13,7 @@ import {
   taskSupport,
   toolWithTasks,
 } from '../../protocol/tasks/extension.ts';
+import { isResult } from '../own-results.ts';
 import { asksForTask } from './task-ids.ts';
 
 const OFFERS = new WeakMap<ServerCatalog, boolean>();
@@ -56,8 +57,7 @@ function isMethodNotFound(error: Message): boolean {
  * rest of the translation is the edge's.
  */
 export function withTaskSupport(outcome: Outcome): Outcome {
-  if (outcome.kind !== 'answer' || outcome.message.kind !== 'result' || outcome.message.era === 'stateful')
-    return outcome;
+  if (!isResult(outcome) || outcome.message.era === 'stateful') return outcome;
   const { message } = outcome;
   const body = { start: message.bodyStart, end: message.bodyEnd };
   const tools = elementsChange(message.bytes, body, 'tools', toolWithTasks);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { PollPace } from './poll-pace.ts';
+import { PollPace } from './task-polling.ts';
 
 test('proto:C7 never sooner than asked for, slower while nothing changes, at once again when something does', () => {
   const pace = new PollPace(() => 0);

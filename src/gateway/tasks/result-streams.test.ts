@@ -10,6 +10,7 @@ import {
   GatewayBench,
   type RunOptions,
 } from '../../../test/support/gateway-bench.ts';
+import { UNHEARD } from '../../../test/support/new-task.ts';
 import { tool } from '../../../test/support/server-catalogs.ts';
 import type { Principal } from '../../model/client-profile.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
@@ -243,7 +244,7 @@ test('streams are bounded for each principal, so that no one of them takes all',
   const { clock, upstreams } = new GatewayBench(OFFERS);
   const finish: ((outcome: Outcome) => void)[] = [];
   upstreams.respond = () => new Promise((resolve) => finish.push(resolve));
-  const table = new TaskTable({ clock, random: systemRandom, records: NO_RECORDS });
+  const table = new TaskTable({ clock, random: systemRandom, records: NO_RECORDS, events: UNHEARD });
   const streams = new ResultStreams({ dispatch: dispatchTo(upstreams), clock, random: systemRandom, table });
   const opened = (principal: Principal, count: number) => {
     const { revision, capabilities, fingerprint, info, handle } = client('stateless');

@@ -1,12 +1,18 @@
-import type { Principal } from '../../model/client-profile.ts';
-import type { Clock } from '../../model/clock.ts';
+import type { ClientProfile, Principal } from '../../model/client-profile.ts';
+import { type Clock, within } from '../../model/clock.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import type { Outcome } from '../../model/outcome.ts';
 import type { TaskRecord } from '../../model/ports.ts';
 import type { Random } from '../../model/random.ts';
 import { isTerminal } from '../../model/task-status.ts';
+import { undeclared } from '../../protocol/askable.ts';
+import { bodyLexeme, withRelatedTask } from '../../protocol/body.ts';
+import { result } from '../../protocol/compose.ts';
+import type { Range } from '../../protocol/fields.ts';
+import { inputRequest, isInputRequest, MAX_INPUT_REQUESTS } from '../../protocol/stateless/input-required.ts';
 import type { Dispatch } from '../dispatch/dispatch.ts';
-import { ResultStream } from './result-stream.ts';
+import { OwnExchange } from '../own-exchange.ts';
 import { isSettled } from './task-answers.ts';
 import { composed, starterOf } from './task-calls.ts';
 import { endedBy } from './task-news.ts';
@@ -50,7 +56,7 @@ export class ResultStreams {
     const own = this.#counts.get(record.principal) ?? 0;
     if (own >= MAX_OF_PRINCIPAL || this.#streams.size >= MAX_STREAMS) return null;
     const starter = starterOf(record, principal);
-    const asked = composed(record, starter, 'tasks/result', '');
+    const asked = composed(record, starter, 'tasks/result');
     const { random, dispatch } = this.#deps;
     const stream = new ResultStream(`task:${record.key.slice(0, 8)}`, asked, starter, record.taskId, random.hex(4));
     this.#streams.set(record.key, stream);
@@ -63,23 +69,9 @@ export class ResultStreams {
   async heard(record: TaskRecord, principal: Principal): Promise<TaskRecord> {
     const stream = this.open(record, principal);
     if (stream !== null && stream.questions === null && stream.isOpen) {
-      await new Promise<void>((resolve) => {
-        const disarm = this.#deps.clock.after(PATIENCE_MS, () => {
-          forget();
-          resolve();
-        });
-        const forget = stream.whenHeard(() => {
-          disarm();
-          resolve();
-        });
-      });
+      await within(this.#deps.clock, PATIENCE_MS, stream.news, () => {});
     }
     return this.#deps.table.get(record.key) ?? record;
-  }
-
-  /** A request of the server's that came elsewhere than on the stream; null when the task is not one that is held so. */
-  asked(record: TaskRecord, principal: Principal, message: Message): Promise<Message> | null {
-    return this.open(record, principal)?.ask(message) ?? null;
   }
 
   close(record: Pick<TaskRecord, 'key'>, reason: string): void {
@@ -105,3 +97,106 @@ export class ResultStreams {
     stream.ended();
   }
 }
+
+interface StreamQuestion {
+  readonly asked: Message;
+  readonly json: Buffer;
+  resolve(answer: Message): void;
+  reject(error: GatewayError): void;
+}
+
+/**
+ * Our own `tasks/result` at a stateful server for a client that cannot be asked by requests: what the server asks on it
+ * is held as questions under keys, shown with `tasks/get` and answered by `tasks/update`.
+ */
+class ResultStream extends OwnExchange {
+  readonly #taskId: string;
+  /** Makes keys that no earlier stream of the task has used: a key means one question for ever. */
+  readonly #prefix: string;
+  readonly #questions = new Map<string, StreamQuestion>();
+  #news = Promise.withResolvers<void>();
+  #count = 0;
+  #open = true;
+
+  constructor(id: string, request: Message, client: ClientProfile, taskId: string, prefix: string) {
+    super(id, request, client);
+    this.#taskId = taskId;
+    this.#prefix = prefix;
+  }
+
+  get isOpen(): boolean {
+    return this.#open;
+  }
+
+  /** All that is open, as the object of `inputRequests`; null for nothing. */
+  get questions(): Buffer | null {
+    if (this.#questions.size === 0) return null;
+    const parts: Buffer[] = [];
+    for (const [key, { json }] of this.#questions) {
+      parts.push(Buffer.from(`${parts.length === 0 ? '{' : ','}${JSON.stringify(key)}:`), json);
+    }
+    return Buffer.concat([...parts, CLOSE]);
+  }
+
+  /** Of what belongs to the call, only the cancellation of a question matters. */
+  override emit(notification: Message): void {
+    if (notification.method !== 'notifications/cancelled') return;
+    const id = bodyLexeme(notification, 'requestId') ?? '';
+    for (const [key, question] of this.#questions) {
+      if (question.asked.id !== id) continue;
+      this.#questions.delete(key);
+      question.reject(new GatewayError('CANCELLED', 'the server called its request off'));
+    }
+  }
+
+  override ask(asked: Message): Promise<Message> {
+    const { method, bytes } = asked;
+    const missing = undeclared(this.client.capabilities, method, bytes, bodyOf(asked));
+    if (missing !== null || !isInputRequest(method)) {
+      return Promise.reject(new GatewayError('MISSING_CAPABILITY', `the client cannot be asked for ${method}`));
+    }
+    if (!this.#open || this.#questions.size >= MAX_INPUT_REQUESTS) {
+      return Promise.reject(new GatewayError('OVERLOADED', 'too many requests wait for an answer of the client'));
+    }
+    return new Promise((resolve, reject) => {
+      const plain = withRelatedTask(asked, null);
+      const json = inputRequest(method, plain.bytes, bodyOf(plain));
+      this.#questions.set(`${this.#prefix}-${++this.#count}`, { asked, json, resolve, reject });
+      this.#wake();
+    });
+  }
+
+  /** The client's answer to the question under this key; an answer to one that is not open is ignored. */
+  answer(key: string, response: Buffer): void {
+    const question = this.#questions.get(key);
+    if (question === undefined) return;
+    this.#questions.delete(key);
+    question.resolve(withRelatedTask(result('0', response, 'stateful'), this.#taskId));
+  }
+
+  /** Resolves when something else is asked or the stream has ended. */
+  get news(): Promise<void> {
+    return this.#news.promise;
+  }
+
+  /** The server has answered, or cannot any more. */
+  ended(): void {
+    this.#open = false;
+    for (const { reject } of this.#questions.values()) {
+      reject(new GatewayError('CANCELLED', 'the task this request belongs to is not waited for any more'));
+    }
+    this.#questions.clear();
+    this.#wake();
+  }
+
+  #wake(): void {
+    this.#news.resolve();
+    this.#news = Promise.withResolvers();
+  }
+}
+
+function bodyOf({ bodyStart: start, bodyEnd: end }: Message): Range | null {
+  return start < 0 ? null : { start, end };
+}
+
+const CLOSE = Buffer.from('}');

@@ -12,6 +12,7 @@ import { SERVER_INFO_KEY } from '../../protocol/meta-keys.ts';
 import { resultToStateful } from '../../protocol/stateful/to-stateful.ts';
 import { REQUIRES_TASKS, TASKS_EXTENSION } from '../../protocol/tasks/extension.ts';
 import { statefulTask, statelessTask } from '../../protocol/tasks/task-state.ts';
+import { isResult } from '../own-results.ts';
 
 /** Everything that is to be known of the task is known here: its server need not be asked any more. */
 export function isSettled(record: TaskRecord): boolean {
@@ -27,7 +28,7 @@ export function awaitsStream(record: TaskRecord): boolean {
  * The status in the words of an era: 2025-11-25 calls a tool's own error a failed task, 2026-07-28 a completed one and
  * keeps `failed` for JSON-RPC errors.
  */
-export function statusIn(era: Era, { status, answer: kept }: TaskRecord): TaskStatus {
+function statusIn(era: Era, { status, answer: kept }: TaskRecord): TaskStatus {
   if (kept === null || !isTerminal(status) || status === 'cancelled') return status;
   if (kept.kind === 'error') return 'failed';
   return era === 'stateful' && isToolError(kept.body) ? 'failed' : 'completed';
@@ -69,7 +70,7 @@ export function finalOutcome(record: TaskRecord, related: string | null): Outcom
 
 /** The answer for clients that know no tasks, in the words that the server used. */
 export function plainOutcome(outcome: Outcome): Outcome {
-  if (outcome.kind !== 'answer' || outcome.message.kind !== 'result') return outcome;
+  if (!isResult(outcome)) return outcome;
   return answer(withRelatedTask(outcome.message, null));
 }
 

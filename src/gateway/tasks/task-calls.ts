@@ -1,5 +1,5 @@
 import type { ClientProfile, Principal } from '../../model/client-profile.ts';
-import type { Exchange } from '../../model/exchange.ts';
+import type { Exchange, Flow } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
@@ -10,11 +10,17 @@ import { declaringTasks } from '../../protocol/tasks/extension.ts';
 import type { Dispatch } from '../dispatch/dispatch.ts';
 import { OwnExchange } from '../own-exchange.ts';
 import type { Target } from '../target.ts';
-import { type Mappings, RelayedExchange } from './relayed-exchange.ts';
-import { createdTask } from './task-news.ts';
+import { createdIn } from './task-news.ts';
 
 /** Ids are kept with their tasks, as keys too, and go with every request about them. */
 const MAX_ID_BYTES = 1_024;
+
+/** What is done to messages on their way between a server and the client of the exchange. */
+export interface Mappings {
+  readonly emitted?: (notification: Message) => Message;
+  readonly asked?: (request: Message) => Message;
+  readonly answered?: (answer: Message) => Message;
+}
 
 /** The client that a task was started by, as its server knows it: its calls find the connection that the task is on. */
 export function starterOf(record: TaskRecord, principal: Principal): ClientProfile {
@@ -29,31 +35,32 @@ export class TaskCalls {
     this.#dispatch = dispatch;
   }
 
-  /** The call that may begin a task, as its server gets it. */
-  async begin(target: Target, exchange: Exchange, asked: Message, mappings: Mappings): Promise<Outcome> {
-    const begun = new BeginningExchange(exchange, asked, mappings);
+  /** The call that may begin a task, as its server gets it. `waits`: the client waits for the end of the task. */
+  async begin(target: Target, exchange: Exchange, asked: Message, mappings: Mappings, waits = false): Promise<Outcome> {
+    const begun = new RelayedExchange(exchange, asked, mappings, exchange.client, { beginsTask: true, waits });
     return keepable(target.server, await this.#dispatch.call(target, asked, begun));
   }
 
-  /** The same where the client waits for the end of the task. */
-  async beginAndWait(target: Target, exchange: Exchange, asked: Message, mappings: Mappings): Promise<Outcome> {
-    const begun = new WaitingExchange(exchange, asked, mappings);
-    return keepable(target.server, await this.#dispatch.call(target, asked, begun));
-  }
-
-  /** A request of ours. `begun` gets the exchange, to cancel it by; `more` are members of the params beside the id. */
-  own(
+  /** A request of ours, which is cancelled with the exchange `within`. `more` are members of the params beside the id. */
+  async own(
     record: TaskRecord,
     principal: Principal,
     method: string,
-    begun: (exchange: OwnExchange) => void = () => {},
+    within: Exchange | null = null,
     more = '',
   ): Promise<Outcome> {
     const starter = starterOf(record, principal);
     const asked = composed(record, starter, method, more);
     const exchange = new OwnExchange(`task:${record.key.slice(0, 8)}`, asked, starter);
-    begun(exchange);
-    return this.#dispatch.callServer(record.server, asked, exchange);
+    if (within !== null) within.onCancel = (reason) => exchange.cancel(reason);
+    const outcome = await this.#dispatch.callServer(record.server, asked, exchange);
+    if (within !== null) within.onCancel = null;
+    return outcome;
+  }
+
+  /** Asks the server how the task is. */
+  poll(record: TaskRecord, exchange: Exchange): Promise<Outcome> {
+    return this.own(record, exchange.client.principal, 'tasks/get', exchange);
   }
 
   /** A request of ours that the client's own exchange goes along with: what the server says and asks is said to it. */
@@ -71,24 +78,80 @@ export class TaskCalls {
   }
 }
 
-class BeginningExchange extends RelayedExchange {
-  readonly beginsTask = true;
-}
+/**
+ * An exchange within another: cancelled with it, but with a request of its own, mappings on the way back, and the client that
+ * the server takes it to be.
+ */
+class RelayedExchange implements Exchange {
+  readonly id: string;
+  readonly request: Message;
+  readonly client: ClientProfile;
+  readonly beginsTask: boolean;
+  readonly waitsForTask: boolean;
+  readonly #outer: Exchange;
+  readonly #mappings: Mappings;
 
-class WaitingExchange extends BeginningExchange {
-  readonly waitsForTask = true;
+  constructor(
+    outer: Exchange,
+    request: Message,
+    mappings: Mappings,
+    client: ClientProfile,
+    { beginsTask = false, waits = false } = {},
+  ) {
+    this.id = outer.id;
+    this.request = request;
+    this.client = client;
+    this.beginsTask = beginsTask;
+    this.waitsForTask = waits;
+    this.#outer = outer;
+    this.#mappings = mappings;
+  }
+
+  get takesInputRequired(): boolean {
+    return this.#outer.takesInputRequired;
+  }
+
+  get sealsInput(): boolean {
+    return this.#outer.sealsInput === true;
+  }
+
+  get paramHeaders(): Readonly<Record<string, string>> | null {
+    return this.#outer.paramHeaders ?? null;
+  }
+
+  get cancelled(): string | null {
+    return this.#outer.cancelled;
+  }
+
+  get onCancel(): ((reason: string) => void) | null {
+    return this.#outer.onCancel;
+  }
+
+  set onCancel(handler: ((reason: string) => void) | null) {
+    this.#outer.onCancel = handler;
+  }
+
+  emit(notification: Message, flow: Flow | null = null): void {
+    this.#outer.emit(this.#mappings.emitted?.(notification) ?? notification, flow);
+  }
+
+  async ask(request: Message, likely = false): Promise<Message> {
+    const { asked, answered } = this.#mappings;
+    const reply = await this.#outer.ask(asked?.(request) ?? request, likely);
+    return answered?.(reply) ?? reply;
+  }
 }
 
 /** The answer to a call, unless it is a task that cannot be kept. */
 function keepable(server: string, outcome: Outcome): Outcome {
-  const created = outcome.kind === 'answer' ? createdTask(outcome.message) : null;
+  const created = createdIn(outcome);
   if (created === null || Buffer.byteLength(created.state.taskId) <= MAX_ID_BYTES) return outcome;
   const text = `${server} made a task whose id is longer than ${MAX_ID_BYTES} bytes`;
   return failure(new GatewayError('UPSTREAM_PROTOCOL', text, { server }));
 }
 
 /** The request as the server of the task gets it. */
-export function composed(record: TaskRecord, starter: ClientProfile, method: string, more: string): Message {
+export function composed(record: TaskRecord, starter: ClientProfile, method: string, more = ''): Message {
   const asked = request(method, '"0"', `{"taskId":${JSON.stringify(record.taskId)}${more}}`, 'stateful');
   return record.era === 'stateless' ? declaringTasks(toStateless(asked, starter)) : asked;
 }

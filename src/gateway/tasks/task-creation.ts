@@ -1,4 +1,5 @@
 import type { Clock } from '../../model/clock.ts';
+import type { DesiredState } from '../../model/desired-state.ts';
 import { CATALOGUE } from '../../model/error-catalogue.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
@@ -15,7 +16,6 @@ import { inputOf } from '../../protocol/stateless/input-required.ts';
 import { toStateless } from '../../protocol/stateless/to-stateless.ts';
 import { declaringTasks } from '../../protocol/tasks/extension.ts';
 import type { Target } from '../target.ts';
-import type { Mappings } from './relayed-exchange.ts';
 import {
   isSettled,
   isToolError,
@@ -25,10 +25,10 @@ import {
   statelessView,
   withMeta,
 } from './task-answers.ts';
-import type { TaskCalls } from './task-calls.ts';
+import type { Mappings, TaskCalls } from './task-calls.ts';
 import type { TaskFollowing } from './task-following.ts';
-import type { TaskNames } from './task-names.ts';
-import { createdTask, heardTask, kept, type TaskReport } from './task-news.ts';
+import type { TaskIds } from './task-ids.ts';
+import { createdIn, createdTask, heardIn, kept, type TaskReport } from './task-news.ts';
 import type { TaskPolling } from './task-polling.ts';
 import type { NewTask, TaskTable } from './task-table.ts';
 
@@ -49,12 +49,12 @@ export interface TaskCreationDeps {
   readonly clock: Clock;
   readonly random: Random;
   readonly table: TaskTable;
-  readonly names: TaskNames;
+  readonly ids: TaskIds;
   readonly calls: TaskCalls;
   readonly polling: TaskPolling;
   readonly following: TaskFollowing;
-  /** The upper bound of any call. */
-  readonly maxTimeoutMs: () => number;
+  /** Has the upper bound of any call. */
+  readonly desired: { readonly state: Pick<DesiredState, 'maxTimeoutMs'> };
 }
 
 /** How calls become tasks, in each pairing of client and server (decision 017). */
@@ -73,7 +73,7 @@ export class TaskCreation {
     if (outcome.kind === 'failure') return outcome;
     const created = createdTask(outcome.message);
     if (created !== null) this.#begin(call, outcome.message.era, created);
-    return answer(this.#deps.names.outward(outcome.message, target.server, principal, endpoint));
+    return answer(this.#deps.ids.outward(outcome.message, target.server, principal, endpoint));
   }
 
   /**
@@ -109,7 +109,7 @@ export class TaskCreation {
   /** A task that its client does not know of: only the caller that waits for it keeps it. */
   #unlisted(call: ToolCall, era: Era, created: TaskReport): TaskRecord {
     const key = this.#deps.random.hex(16);
-    return { ...newTask(call, era, created, this.#deps.names), key, startedAt: 0, expiresAt: Number.POSITIVE_INFINITY };
+    return { ...newTask(call, era, created, this.#deps.ids), key, startedAt: 0, expiresAt: Number.POSITIVE_INFINITY };
   }
 
   /**
@@ -121,8 +121,8 @@ export class TaskCreation {
     const { target, exchange } = call;
     const asked = askingForTask(target.request);
     if (asked instanceof GatewayError) return failure(asked);
-    const outcome = await calls.beginAndWait(target, exchange, asked, UNRELATED);
-    const created = outcome.kind === 'answer' ? createdTask(outcome.message) : null;
+    const outcome = await calls.begin(target, exchange, asked, UNRELATED, true);
+    const created = createdIn(outcome);
     if (created === null) return outcome;
     const record = this.#unlisted(call, 'stateful', created);
     const answered = (given: Message) => withRelatedTask(given, record.taskId);
@@ -138,21 +138,19 @@ export class TaskCreation {
 
   /** The end of the task that a stateless server may have answered the call with. */
   async awaitEnd(call: ToolCall, outcome: Outcome): Promise<Outcome> {
-    const { clock, polling, maxTimeoutMs } = this.#deps;
-    const created = outcome.kind === 'answer' ? createdTask(outcome.message) : null;
+    const { clock, polling, desired } = this.#deps;
+    const created = createdIn(outcome);
     if (created === null) return outcome;
     const record = this.#unlisted(call, 'stateless', created);
-    const until = clock.now() + maxTimeoutMs();
+    const until = clock.now() + desired.state.maxTimeoutMs;
     const ended = await polling.wait({ record, exchange: call.exchange, related: null, until });
     return this.#settled(call, record, ended);
   }
 
   /** A task without a waiting caller must not run on. */
   async #settled({ exchange }: ToolCall, record: TaskRecord, ended: Outcome): Promise<Outcome> {
-    const { calls, polling } = this.#deps;
-    polling.forget(record);
     if (ended.kind !== 'failure') return (await this.#isLost(exchange, record, ended.message)) ? lost(record) : ended;
-    void calls.own(record, exchange.client.principal, 'tasks/cancel');
+    void this.#deps.calls.own(record, exchange.client.principal, 'tasks/cancel');
     // What failed asked about the task; the call itself had been sent.
     return failure(ended.error.begun());
   }
@@ -165,18 +163,18 @@ export class TaskCreation {
     if (ended.kind !== 'error' || isSettled(record)) return false;
     if (errorCode(ended) !== CATALOGUE.INVALID_PARAMS.rpc) return false;
     const outcome = await this.#deps.calls.own(record, client.principal, 'tasks/get');
-    return outcome.kind === 'failure' || heardTask(outcome.message) === null;
+    return heardIn(outcome) === null;
   }
 
   #call({ target, exchange, endpoint }: ToolCall, request: Message): Promise<Outcome> {
     const refused = this.#deps.table.refusal(exchange.client.principal.id);
     if (refused !== null) return Promise.resolve(failure(refused));
-    const mappings = this.#deps.names.mappings(target.server, exchange.client.principal, endpoint);
+    const mappings = this.#deps.ids.mappings(target.server, exchange.client.principal, endpoint);
     return this.#deps.calls.begin(target, exchange, request, mappings);
   }
 
   #begin(call: ToolCall, era: Era, created: TaskReport): TaskRecord {
-    const record = this.#deps.table.add(newTask(call, era, created, this.#deps.names));
+    const record = this.#deps.table.add(newTask(call, era, created, this.#deps.ids));
     this.#deps.following.follow(record, call.exchange.client.principal);
     return record;
   }
@@ -190,22 +188,22 @@ export class TaskCreation {
     const description = Buffer.from(JSON.stringify({ taskId, status, createdAt: at, lastUpdatedAt: at, ttl: ttlMs }));
     const state = { taskId, status, ttlMs, pollIntervalMs: null } as const;
     const news = { description, answer: kept('result', era, body) };
-    return table.add(newTask(call, null, { state, news }, this.#deps.names));
+    return table.add(newTask(call, null, { state, news }, this.#deps.ids));
   }
 
   #exposed(record: TaskRecord, { exchange, endpoint }: ToolCall): string {
-    return this.#deps.names.exposed(record, exchange.client.principal, endpoint);
+    return this.#deps.ids.exposed(record, exchange.client.principal, endpoint);
   }
 }
 
-export function newTask(call: ToolCall, era: Era | null, { state, news }: TaskReport, names: TaskNames): NewTask {
+export function newTask(call: ToolCall, era: Era | null, { state, news }: TaskReport, ids: TaskIds): NewTask {
   const { exchange, wraps } = call;
   const { server } = call.target;
   const { principal, sessionId, passing, revision, capabilities, fingerprint, info, handle } = exchange.client;
   return {
     server,
     taskId: state.taskId,
-    sealedId: names.sealed(principal, { server, taskId: state.taskId }),
+    sealedId: ids.sealed({ server, taskId: state.taskId }, principal),
     principal: principal.id,
     sessionId,
     ...(passing === true ? { passing } : {}),
@@ -221,7 +219,7 @@ export function newTask(call: ToolCall, era: Era | null, { state, news }: TaskRe
 }
 
 /** The request in stateful words, its answer wanted as a task. */
-export function askingForTask(request: Message): Message | GatewayError {
+function askingForTask(request: Message): Message | GatewayError {
   if (request.era === 'stateless') {
     const { responses, state } = inputOf(request);
     // A stateful server never asked in this way; to run the call would be to begin it anew.

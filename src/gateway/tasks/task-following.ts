@@ -1,8 +1,7 @@
 import type { Principal } from '../../model/client-profile.ts';
-import type { Clock } from '../../model/clock.ts';
 import type { TaskRecord } from '../../model/ports.ts';
 import { isTerminal } from '../../model/task-status.ts';
-import type { SharedListens } from '../subscriptions/shared-listens.ts';
+import type { SharedListens, Subscriber } from '../subscriptions/shared-listens.ts';
 import { starterOf } from './task-calls.ts';
 import { heardTask } from './task-news.ts';
 import type { TaskTable } from './task-table.ts';
@@ -16,56 +15,43 @@ const MAX_FOLLOWED = 1_000;
  */
 export class TaskFollowing {
   readonly #sharedListens: SharedListens;
-  readonly #clock: Clock;
   readonly #table: TaskTable;
-  /** By the task's key, what ends it. */
-  readonly #followed = new Map<string, () => void>();
+  /** By the task's key. */
+  readonly #followed = new Map<string, Subscriber>();
 
-  constructor(deps: { readonly sharedListens: SharedListens; readonly clock: Clock; readonly table: TaskTable }) {
-    this.#sharedListens = deps.sharedListens;
-    this.#clock = deps.clock;
-    this.#table = deps.table;
+  constructor(sharedListens: SharedListens, table: TaskTable) {
+    this.#sharedListens = sharedListens;
+    this.#table = table;
   }
 
   follow(record: TaskRecord, principal: Principal): void {
+    const { key, server, taskId } = record;
     const wanted = record.era === 'stateless' && record.sessionId !== null && !isTerminal(record.status);
-    if (!wanted || this.#followed.has(record.key) || this.#followed.size >= MAX_FOLLOWED) return;
-    let leave: (() => void) | null = null;
-    let over = false;
-    const stop = () => {
-      over = true;
-      leave?.();
-    };
-    const disarm = this.#clock.after(Math.max(0, record.expiresAt - this.#clock.wall()), () => this.end(record));
-    this.#followed.set(record.key, () => {
-      disarm();
-      stop();
-    });
-    leave = this.#sharedListens.join(record.server, {
+    if (!wanted || this.#followed.has(key) || this.#followed.size >= MAX_FOLLOWED) return;
+    const subscriber: Subscriber = {
       client: starterOf(record, principal),
-      wanted: { uris: new Set(), taskIds: new Set([record.taskId]) },
+      wanted: { uris: new Set(), taskIds: new Set([taskId]) },
       settled: ({ taskIds }) => {
         // A server that will not tell of the task is not listened to, and not asked again: the entry stays.
-        if (!taskIds.has(record.taskId)) stop();
+        if (!taskIds.has(taskId)) this.#sharedListens.leave(subscriber);
       },
-      received: (message) => this.#heard(record, message.method === 'notifications/tasks' ? heardTask(message) : null),
-    });
-    // It may have been over before there was anything to leave.
-    if (over) leave();
+      received: (message) => {
+        const heard = message.method === 'notifications/tasks' ? heardTask(message) : null;
+        const now = this.#table.get(key);
+        if (heard !== null && now !== null) this.#table.update(now, heard.news);
+      },
+    };
+    this.#followed.set(key, subscriber);
+    this.#sharedListens.join(server, subscriber);
   }
 
   end({ key }: Pick<TaskRecord, 'key'>): void {
-    const stop = this.#followed.get(key);
+    const subscriber = this.#followed.get(key);
     this.#followed.delete(key);
-    stop?.();
+    if (subscriber !== undefined) this.#sharedListens.leave(subscriber);
   }
 
   close(): void {
     for (const key of [...this.#followed.keys()]) this.end({ key });
-  }
-
-  #heard(record: TaskRecord, heard: ReturnType<typeof heardTask>): void {
-    const now = this.#table.get(record.key);
-    if (heard !== null && now !== null) this.#table.update(now, heard.news);
   }
 }

@@ -1,64 +1,90 @@
-import type { Principal } from '../../model/client-profile.ts';
+import type { ClientProfile, Principal } from '../../model/client-profile.ts';
+import type { Endpoint } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
+import type { TaskRecord } from '../../model/ports.ts';
 import type { Sealing } from '../../model/sealing.ts';
 import { bodyField } from '../../protocol/body.ts';
 import { fieldAt, type Range, stringValue } from '../../protocol/fields.ts';
 import { RELATED_TASK_KEY } from '../../protocol/meta-keys.ts';
 import { type Edit, spliceMessage } from '../../protocol/splice.ts';
-import { refuseAccess } from '../policy/access.ts';
+import { refuseAccess, sees } from '../policy/access.ts';
+import type { Mappings } from './task-calls.ts';
+import type { TaskRoute, TaskTable } from './task-table.ts';
 
 const RELATED = ['_meta', RELATED_TASK_KEY, 'taskId'] as const;
 
 /** Where a task id can stand in a result, or in the params of a notification or request about a task. */
 const PLACES: readonly (readonly string[])[] = [['taskId'], ['task', 'taskId'], RELATED];
 
-export interface TaskRoute {
-  readonly server: string;
-  readonly taskId: string;
-}
-
-/** The tasks that are known, and what their ids were when they began. */
-export interface KnownTaskIds {
-  sealedId(principal: string, route: TaskRoute): string | null;
-  routeOf(principal: string, sealedId: string): TaskRoute | null;
-}
-
 /**
- * Task ids of the aggregate carry their route: server and the server's own id, sealed for the principal who started
- * the task. Nobody else's, and nothing altered, opens. A task that is known keeps the id that it began with, so that
- * clients can compare ids and come back with them whichever key is in force by then.
+ * What clients call tasks. On a server's own endpoint the server's ids; on the aggregate ids that carry their route, server and
+ * the server's own id, sealed for the principal who started the task: no other principal's, and nothing altered, opens. A
+ * task that is known keeps the id that it began with, so that clients can compare ids and come back with them whichever
+ * key is in force by then. Either way the table has the last word on whose a task is.
  */
 export class TaskIds {
-  known: KnownTaskIds | null = null;
   readonly #sealing: Sealing;
+  readonly #table: TaskTable;
 
-  constructor(sealing: Sealing) {
+  constructor(sealing: Sealing, table: TaskTable) {
     this.#sealing = sealing;
+    this.#table = table;
   }
 
-  exposed(principal: Principal, route: TaskRoute): string {
-    const known = this.known?.sealedId(principal.id, route) ?? null;
+  exposed(route: TaskRoute, principal: Principal, { kind }: Endpoint): string {
+    return kind === 'aggregate' ? this.sealed(route, principal) : route.taskId;
+  }
+
+  /** What the task is called on the aggregate. */
+  sealed(route: TaskRoute, principal: Principal): string {
+    const known = this.#table.sealedId(principal.id, route);
     return known ?? this.#sealing.seal(contextOf(principal), `${route.server}\0${route.taskId}`);
   }
 
   route(principal: Principal, sealed: string): TaskRoute | GatewayError {
-    const route = this.#opened(principal, sealed) ?? this.known?.routeOf(principal.id, sealed) ?? null;
+    const route = this.#opened(principal, sealed) ?? this.#table.routeOf(principal.id, sealed);
     if (route === null) return new GatewayError('INVALID_PARAMS', 'params.taskId is not a task of this caller');
     return refuseAccess(principal, route.server) ?? route;
   }
 
-  /** The server's message with its own task ids in the sealed form. */
-  outward(message: Message, server: string, principal: Principal): Message {
-    return this.#rewrite(message, (taskId) => this.exposed(principal, { server, taskId }));
+  /** null where this gateway does not know such a task, and its server may. */
+  find(given: string, client: ClientProfile, { kind, server }: Endpoint): TaskRecord | GatewayError | null {
+    if (kind === 'server') {
+      const own = this.#table.find(server, given, client);
+      return own ?? (this.#table.knows(server, given) ? unknown() : null);
+    }
+    const route = this.route(client.principal, given);
+    if (route instanceof GatewayError) return route;
+    return this.#table.find(route.server, route.taskId, client) ?? unknown();
+  }
+
+  /** The principal's tasks that this endpoint is in front of. */
+  *of(principal: Principal, { kind, server }: Endpoint): Generator<TaskRecord, void, undefined> {
+    for (const record of this.#table.of(principal.id)) {
+      if (kind === 'server' ? record.server === server : sees(principal, record.server)) yield record;
+    }
+  }
+
+  /** The server's message in the client's names. */
+  outward(message: Message, server: string, principal: Principal, { kind }: Endpoint): Message {
+    if (kind === 'server') return message;
+    return rewritten(message, (taskId) => this.sealed({ server, taskId }, principal));
   }
 
   /** The client's message (an answer, or a request about a task) with the server's own ids. */
-  inward(message: Message, server: string, principal: Principal): Message {
-    return this.#rewrite(message, (sealed) => {
+  inward(message: Message, server: string, principal: Principal, { kind }: Endpoint): Message {
+    if (kind === 'server') return message;
+    return rewritten(message, (sealed) => {
       const route = this.route(principal, sealed);
       return route instanceof GatewayError || route.server !== server ? sealed : route.taskId;
     });
+  }
+
+  mappings(server: string, principal: Principal, endpoint: Endpoint): Mappings {
+    const outward = (message: Message) => this.outward(message, server, principal, endpoint);
+    const inward = (message: Message) => this.inward(message, server, principal, endpoint);
+    return { emitted: outward, asked: outward, answered: inward };
   }
 
   #opened(principal: Principal, sealed: string): TaskRoute | null {
@@ -66,24 +92,28 @@ export class TaskIds {
     const at = text === null ? -1 : text.indexOf('\0');
     return text === null || at < 0 ? null : { server: text.slice(0, at), taskId: text.slice(at + 1) };
   }
+}
 
-  #rewrite(message: Message, replace: (taskId: string) => string): Message {
-    if (message.bodyStart < 0 || message.kind === 'error') return message;
-    const edits: Edit[] = [];
-    for (const path of isAboutTask(message) ? PLACES : [RELATED]) {
-      const range = textAt(message, path);
-      if (range === null) continue;
-      const taskId = stringValue(message.bytes, range)!;
-      const replaced = replace(taskId);
-      if (replaced !== taskId) edits.push({ ...range, insert: JSON.stringify(replaced) });
-    }
-    return spliceMessage(message, edits);
-  }
+export function unknown(): GatewayError {
+  return new GatewayError('INVALID_PARAMS', 'params.taskId is not a task of this caller, or it has expired');
 }
 
 /** Whether the request asks for its answer as a task (2025-11-25 utilities/tasks). */
 export function asksForTask(request: Message): boolean {
   return bodyField(request, 'task') !== null;
+}
+
+function rewritten(message: Message, replace: (taskId: string) => string): Message {
+  if (message.bodyStart < 0 || message.kind === 'error') return message;
+  const edits: Edit[] = [];
+  for (const path of isAboutTask(message) ? PLACES : [RELATED]) {
+    const range = textAt(message, path);
+    if (range === null) continue;
+    const taskId = stringValue(message.bytes, range)!;
+    const replaced = replace(taskId);
+    if (replaced !== taskId) edits.push({ ...range, insert: JSON.stringify(replaced) });
+  }
+  return spliceMessage(message, edits);
 }
 
 /** Elsewhere a member `taskId` may be anything; the relation to a task has one place. */

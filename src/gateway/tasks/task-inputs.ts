@@ -9,6 +9,7 @@ import { withRelatedTask } from '../../protocol/body.ts';
 import { request } from '../../protocol/compose.ts';
 import { editObject } from '../../protocol/edit-object.ts';
 import { type InputRequest, readInputRequired } from '../../protocol/stateless/input-required.ts';
+import { isResult } from '../own-results.ts';
 import type { TaskCalls } from './task-calls.ts';
 
 /** Questions of one task over its life, and the length of the keys they are remembered by. */
@@ -91,10 +92,10 @@ export class TaskInputs {
     );
     const more = `,"inputResponses":{${responses.toString()}}`;
     const { principal } = asked.exchange.client;
-    const outcome = await this.#calls.own(record, principal, 'tasks/update', () => {}, more);
+    const outcome = await this.#calls.own(record, principal, 'tasks/update', null, more);
     // What never arrived is sent again: the client is asked again.
     if (outcome.kind === 'failure') for (const { key } of fresh) keys.delete(key.toString());
-    return outcome.kind === 'answer' && outcome.message.kind === 'result' ? null : outcome;
+    return isResult(outcome) ? null : outcome;
   }
 
   /** The question in stateful words; one that opens a page has an id there. */

@@ -1,4 +1,5 @@
 import type { Era, Message } from '../../model/message.ts';
+import type { Outcome } from '../../model/outcome.ts';
 import type { TaskRecord } from '../../model/ports.ts';
 import { isTerminal } from '../../model/task-status.ts';
 import { bodyField } from '../../protocol/body.ts';
@@ -28,6 +29,16 @@ export function createdTask(message: Message): TaskReport | null {
   }
   const task = bodyField(message, 'task');
   return task === null ? null : heard(bytes, task, era);
+}
+
+/** The same of an outcome. */
+export function createdIn(outcome: Outcome): TaskReport | null {
+  return outcome.kind === 'answer' ? createdTask(outcome.message) : null;
+}
+
+/** The task that the outcome of a request about a task describes; null for none. */
+export function heardIn(outcome: Outcome): TaskReport | null {
+  return outcome.kind === 'answer' ? heardTask(outcome.message) : null;
 }
 
 /** The task that an answer or a notification describes; null for what describes none. */

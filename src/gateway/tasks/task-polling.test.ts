@@ -5,6 +5,7 @@ import { type Call, client, dispatchTo, ended, GatewayBench } from '../../../tes
 import { tool } from '../../../test/support/server-catalogs.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
+import type { TaskRecord } from '../../model/ports.ts';
 import { systemRandom } from '../../model/random.ts';
 import { errorAnswer, result } from '../../protocol/compose.ts';
 import { TaskCalls } from './task-calls.ts';
@@ -249,9 +250,10 @@ test('what a task was asked is forgotten when it expires, whether or not anybody
   for (const waits of [false, true]) {
     const bench = new GatewayBench(OFFERS);
     const { clock, upstreams } = bench;
-    const table = new TaskTable({ clock, random: systemRandom, records: NO_RECORDS });
     const calls = new TaskCalls(dispatchTo(upstreams));
     const inputs = new TaskInputs(calls, systemRandom);
+    const events = { changed: () => {}, over: (record: TaskRecord) => inputs.forget(record) };
+    const table = new TaskTable({ clock, random: systemRandom, records: NO_RECORDS, events });
     const polling = new TaskPolling({ clock, random: systemRandom, table, calls, inputs });
     const profile = client('stateful', { capabilities: '{"elicitation":{}}' });
     const { principal, sessionId, logLevel: _, ...starter } = profile;

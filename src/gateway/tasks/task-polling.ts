@@ -6,12 +6,10 @@ import { failure, type Outcome } from '../../model/outcome.ts';
 import type { TaskRecord } from '../../model/ports.ts';
 import type { Random } from '../../model/random.ts';
 import { isTerminal } from '../../model/task-status.ts';
-import type { OwnExchange } from '../own-exchange.ts';
-import { PollPace } from './poll-pace.ts';
 import { finalOutcome, isSettled } from './task-answers.ts';
 import type { TaskCalls } from './task-calls.ts';
 import type { TaskInputs } from './task-inputs.ts';
-import { heardTask } from './task-news.ts';
+import { heardIn } from './task-news.ts';
 import type { TaskTable } from './task-table.ts';
 
 /** Polls in a row that may fail before the waiting caller gets an error; meanwhile the server may be restarted. */
@@ -24,6 +22,16 @@ export interface TaskPollingDeps {
   readonly calls: TaskCalls;
   readonly inputs: TaskInputs;
 }
+
+/** Between two polls of a task whose server names no interval. */
+const DEFAULT_MS = 1_000;
+/** A server may ask for any interval; this is what is believed. */
+const MIN_MS = 50;
+const MAX_MS = 60_000;
+/** Without a change the pauses grow up to so many times the first. */
+const MAX_GROWTH = 8;
+const GROWTH = 1.5;
+const JITTER = 0.2;
 
 /** What is waited for on behalf of a client. */
 export interface TaskWait {
@@ -45,18 +53,17 @@ export class TaskPolling {
 
   constructor(deps: TaskPollingDeps) {
     this.#deps = deps;
-    deps.table.dropped = (record) => this.forget(record);
   }
 
   async wait(waiting: TaskWait): Promise<Outcome> {
     const outcome = await this.#wait(waiting);
     // It may have expired meanwhile; then no client asks for it again.
-    if (this.#deps.table.get(waiting.record.key) === null) this.forget(waiting.record);
+    if (this.#deps.table.get(waiting.record.key) === null) this.#deps.inputs.forget(waiting.record);
     return outcome;
   }
 
   async #wait(waiting: TaskWait): Promise<Outcome> {
-    const { clock, random, table, inputs } = this.#deps;
+    const { clock, random, table, calls, inputs } = this.#deps;
     const { exchange, related, until } = waiting;
     const pace = new PollPace(() => random.unit());
     let { record } = waiting;
@@ -65,9 +72,9 @@ export class TaskPolling {
       if (isSettled(record)) return finalOutcome(record, related);
       if (exchange.cancelled !== null) return cancelled(record, exchange.cancelled);
       if (clock.now() >= until) return overdue(record);
-      const outcome = await this.poll(record, exchange);
+      const outcome = await calls.poll(record, exchange);
       if (exchange.cancelled !== null) return cancelled(record, exchange.cancelled);
-      const heard = outcome.kind === 'answer' ? heardTask(outcome.message) : null;
+      const heard = heardIn(outcome);
       if (outcome.kind === 'answer' && outcome.message.kind === 'error') return outcome;
       if (heard === null) {
         if (++failures >= MAX_FAILURES) return outcome.kind === 'failure' ? outcome : nonsense(record);
@@ -91,22 +98,6 @@ export class TaskPolling {
       record = table.get(record.key) ?? record;
       changed = false;
     }
-  }
-
-  /** No caller waits for the task any more, or it has ended. */
-  forget(record: TaskRecord): void {
-    this.#deps.inputs.forget(record);
-  }
-
-  /** Asks the server once; called off with the exchange. */
-  async poll(record: TaskRecord, exchange: Exchange): Promise<Outcome> {
-    let own: OwnExchange | null = null;
-    exchange.onCancel = (reason) => own?.cancel(reason);
-    const outcome = await this.#deps.calls.own(record, exchange.client.principal, 'tasks/get', (begun) => {
-      own = begun;
-    });
-    exchange.onCancel = null;
-    return outcome;
   }
 
   /** What the client says, or null as soon as the task, or the wait, has ended without it: the answer is not needed. */
@@ -144,6 +135,28 @@ export class TaskPolling {
       const unwatch = this.#deps.table.watch(record.key, end);
       exchange.onCancel = end;
     });
+  }
+}
+
+/**
+ * How long to wait before a task is polled again: never less than its server asks for, longer while nothing changes or
+ * the server cannot be reached, and never for many tasks at one instant (proto:C7).
+ */
+export class PollPace {
+  readonly #unit: () => number;
+  #growth = 1;
+
+  /** `unit` gives numbers in [0, 1). */
+  constructor(unit: () => number) {
+    this.#unit = unit;
+  }
+
+  next(askedMs: number | null, changed: boolean): number {
+    if (changed) this.#growth = 1;
+    const base = Math.min(Math.max(askedMs ?? DEFAULT_MS, MIN_MS), MAX_MS);
+    const pause = Math.min(base * this.#growth, Math.max(base, MAX_MS));
+    this.#growth = Math.min(this.#growth * GROWTH, MAX_GROWTH);
+    return Math.round(pause * (1 + JITTER * this.#unit()));
   }
 }
 

@@ -12,8 +12,8 @@ import { type NamedParam, withParam } from '../params.ts';
 import type { ResultStreams } from './result-streams.ts';
 import { awaitsStream, finalOutcome, isSettled, statefulView, statelessView, withMeta } from './task-answers.ts';
 import type { TaskCalls } from './task-calls.ts';
-import type { TaskNames } from './task-names.ts';
-import { endedBy, heardTask } from './task-news.ts';
+import type { TaskIds } from './task-ids.ts';
+import { endedBy, heardIn, heardTask } from './task-news.ts';
 import { cancelled, type TaskPolling } from './task-polling.ts';
 import type { TaskTable } from './task-table.ts';
 
@@ -23,7 +23,7 @@ const MAX_WAIT_MS = 24 * 60 * 60_000;
 export interface TaskRequestsDeps {
   readonly clock: Clock;
   readonly table: TaskTable;
-  readonly names: TaskNames;
+  readonly ids: TaskIds;
   readonly calls: TaskCalls;
   readonly streams: ResultStreams;
   readonly polling: TaskPolling;
@@ -68,9 +68,9 @@ export class TaskRequests {
   /** A stateful server's questions and answer, which come on a stream of ours, are put into a stateless client's view. */
   async #get(asked: TaskRequest): Promise<Outcome> {
     const { exchange } = asked;
-    const { table, streams, polling } = this.#deps;
-    const outcome = await polling.poll(asked.record, exchange);
-    const heard = outcome.kind === 'answer' ? heardTask(outcome.message) : null;
+    const { table, streams, calls } = this.#deps;
+    const outcome = await calls.poll(asked.record, exchange);
+    const heard = heardIn(outcome);
     if (outcome.kind === 'failure' || heard === null) return outcome;
     let record = table.update(asked.record, heard.news);
     if (record.era === 'stateful' && awaitsStream(record))
@@ -117,7 +117,7 @@ export class TaskRequests {
   /** At a server of the other era. The extension has no answer but an acknowledgement, also of a task that has ended. */
   async #cancel(asked: TaskRequest): Promise<Outcome> {
     const { record, exchange } = asked;
-    const { table, streams, polling, calls } = this.#deps;
+    const { table, streams, calls } = this.#deps;
     const { principal } = exchange.client;
     if (exchange.request.era === 'stateless') {
       if (isTerminal(record.status)) return acknowledged();
@@ -131,8 +131,8 @@ export class TaskRequests {
       return acknowledged();
     }
     // The extension's server acknowledges whatever it is asked: whether there is still something to cancel is asked before.
-    const outcome = await polling.poll(record, exchange);
-    const heard = outcome.kind === 'answer' ? heardTask(outcome.message) : null;
+    const outcome = await calls.poll(record, exchange);
+    const heard = heardIn(outcome);
     if (outcome.kind === 'failure' || heard === null) return outcome;
     const now = table.update(record, heard.news);
     if (isTerminal(now.status)) return alreadyEnded(now);
@@ -143,10 +143,10 @@ export class TaskRequests {
   }
 
   async #relay({ record, exchange, endpoint, taskId }: TaskRequest): Promise<Outcome> {
-    const { table, names, calls } = this.#deps;
+    const { table, ids, calls } = this.#deps;
     const { request, client } = exchange;
     const { server } = record;
-    const mappings = names.mappings(server, client.principal, endpoint);
+    const mappings = ids.mappings(server, client.principal, endpoint);
     const outcome = await calls.relay(record, exchange, withParam(request, taskId, record.taskId), mappings);
     if (outcome.kind === 'failure') return outcome;
     const { message } = outcome;
@@ -157,7 +157,7 @@ export class TaskRequests {
       const heard = heardTask(message);
       if (heard !== null) table.update(record, heard.news);
     }
-    return answer(names.outward(message, server, client.principal, endpoint));
+    return answer(ids.outward(message, server, client.principal, endpoint));
   }
 
   /** `from`: the server's answer that it was made from. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
 import { agent, client } from '../../../test/support/gateway-bench.ts';
-import { ADA, newTask } from '../../../test/support/new-task.ts';
+import { ADA, newTask, UNHEARD } from '../../../test/support/new-task.ts';
 import type { TaskRecord } from '../../model/ports.ts';
 import { systemRandom } from '../../model/random.ts';
 import { MAX_TTL_MS, type NewTask, TaskTable } from './task-table.ts';
@@ -28,7 +28,7 @@ class Kept {
 function tabled() {
   const clock = new FakeClock();
   const kept = new Kept();
-  const make = () => new TaskTable({ clock, random: systemRandom, records: kept });
+  const make = () => new TaskTable({ clock, random: systemRandom, records: kept, events: UNHEARD });
   return { clock, kept, make, table: make() };
 }
 

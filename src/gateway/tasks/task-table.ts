@@ -5,7 +5,6 @@ import { joinedTask } from '../../model/joined-task.ts';
 import type { TaskRecord, TaskRecords } from '../../model/ports.ts';
 import type { Random } from '../../model/random.ts';
 import { isTerminal, type TaskStatus } from '../../model/task-status.ts';
-import type { KnownTaskIds, TaskRoute } from './task-ids.ts';
 
 /** Tasks kept of one principal, and of all. Beyond, the oldest that has ended goes; if none has, none may begin. */
 const MAX_OF_PRINCIPAL = 1_000;
@@ -23,7 +22,19 @@ export interface TaskTableDeps {
   readonly clock: Clock;
   readonly random: Random;
   readonly records: TaskRecords;
+  readonly events: TaskEvents;
 }
+
+/** Hears what becomes of tasks. */
+export interface TaskEvents {
+  /** Status or description are others. */
+  changed(record: TaskRecord, before: TaskRecord): void;
+  /** The task has ended at another node, which has notified its client, or is not kept any more. */
+  over(record: TaskRecord): void;
+}
+
+/** By what a server's task is known: the server, and the server's own id. */
+export type TaskRoute = Pick<TaskRecord, 'server' | 'taskId'>;
 
 export type NewTask = Omit<TaskRecord, 'key' | 'startedAt' | 'expiresAt'>;
 /** What may become of a task. */
@@ -33,7 +44,7 @@ export type TaskNews = Partial<Pick<TaskRecord, 'status' | 'description' | 'ttlM
  * The tasks of all callers, in memory and in the store: whose each is, where it runs and its last known state. An expired task
  * is unknown, and so is another principal's.
  */
-export class TaskTable implements KnownTaskIds {
+export class TaskTable {
   readonly #deps: TaskTableDeps;
   /** In the order in which they began. */
   readonly #tasks = new Map<string, TaskRecord>();
@@ -41,12 +52,6 @@ export class TaskTable implements KnownTaskIds {
   readonly #ids = new Map<string, string[]>();
   readonly #counts = new Map<string, { tasks: number; bytes: number }>();
   readonly #watchers = new Map<string, Set<(record: TaskRecord) => void>>();
-  /** Called at every change. */
-  changed: ((record: TaskRecord, before: TaskRecord) => void) | null = null;
-  /** Called for every task that has ended at another node, which has notified its client. */
-  ended: ((record: TaskRecord) => void) | null = null;
-  /** Called for every task that is not kept any more. */
-  dropped: ((record: TaskRecord) => void) | null = null;
   #bytes = 0;
   #disarm: (() => void) | null = null;
 
@@ -157,12 +162,12 @@ export class TaskTable implements KnownTaskIds {
       expiresAt: this.#expiry(before, news),
     };
     if (!this.#tasks.has(record.key)) return record;
-    this.#count(before, -1);
-    this.#tasks.set(record.key, record);
-    this.#count(record, 1);
-    this.#bound(record.principal);
+    this.#replace(before, record);
     if (!same(before, record) && this.#tasks.has(record.key)) this.#deps.records.put(record);
-    if (status !== before.status || !record.description.equals(before.description)) this.#tell(record, before);
+    if (status !== before.status || !record.description.equals(before.description)) {
+      this.#tell(record);
+      this.#deps.events.changed(record, before);
+    }
     return record;
   }
 
@@ -180,14 +185,11 @@ export class TaskTable implements KnownTaskIds {
       return;
     }
     const now = joinedTask(record, before);
-    this.#count(before, -1);
-    this.#tasks.set(record.key, now);
-    this.#count(now, 1);
-    this.#bound(record.principal);
+    this.#replace(before, now);
     const heard = now.status !== before.status || !now.description.equals(before.description);
     if (!heard || !this.#tasks.has(record.key)) return;
-    for (const watcher of [...(this.#watchers.get(record.key) ?? [])]) watcher(now);
-    if (isTerminal(now.status)) this.ended?.(now);
+    this.#tell(now);
+    if (isTerminal(now.status)) this.#deps.events.over(now);
   }
 
   #remove(key: string): boolean {
@@ -199,7 +201,7 @@ export class TaskTable implements KnownTaskIds {
     const others = this.#ids.get(id)!.filter((other) => other !== key);
     if (others.length === 0) this.#ids.delete(id);
     else this.#ids.set(id, others);
-    this.dropped?.(record);
+    this.#deps.events.over(record);
     return true;
   }
 
@@ -228,9 +230,8 @@ export class TaskTable implements KnownTaskIds {
     this.#disarm = null;
   }
 
-  #tell(record: TaskRecord, before: TaskRecord): void {
+  #tell(record: TaskRecord): void {
     for (const heard of [...(this.#watchers.get(record.key) ?? [])]) heard(record);
-    this.changed?.(record, before);
   }
 
   #all(server: string, taskId: string): TaskRecord[] {
@@ -254,6 +255,13 @@ export class TaskTable implements KnownTaskIds {
     const ttlMs = news.ttlMs === undefined ? before.ttlMs : news.ttlMs;
     if (ttlMs !== null && ttlMs <= MAX_TTL_MS) return before.startedAt + ttlMs;
     return this.#deps.clock.wall() + MAX_TTL_MS;
+  }
+
+  #replace(before: TaskRecord, record: TaskRecord): void {
+    this.#count(before, -1);
+    this.#tasks.set(record.key, record);
+    this.#count(record, 1);
+    this.#bound(record.principal);
   }
 
   #insert(record: TaskRecord): void {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { agent, type Call, client, ended, GatewayBench, MCP } from '../../../test/support/gateway-bench.ts';
+import { UNHEARD } from '../../../test/support/new-task.ts';
 import { tool } from '../../../test/support/server-catalogs.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
@@ -10,7 +11,6 @@ import { Sealer } from '../sealer.ts';
 import { Target } from '../target.ts';
 import { newTask } from './task-creation.ts';
 import { TaskIds } from './task-ids.ts';
-import { TaskNames } from './task-names.ts';
 import { createdTask } from './task-news.ts';
 import { NO_RECORDS, TaskTable } from './task-table.ts';
 
@@ -147,13 +147,13 @@ test('a task whose id is longer than 1 KiB is not kept, and its server is said t
 
 test('a task knows whether the session it runs in ends with the process', () => {
   const bench = new GatewayBench(OFFERS);
-  const table = new TaskTable({ clock: bench.clock, random: systemRandom, records: NO_RECORDS });
-  const names = new TaskNames(new TaskIds(new Sealer(Buffer.alloc(32, 1))), table);
+  const table = new TaskTable({ clock: bench.clock, random: systemRandom, records: NO_RECORDS, events: UNHEARD });
+  const ids = new TaskIds(new Sealer(Buffer.alloc(32, 1)), table);
   const created = createdTask(result('1', '{"task":{"taskId":"t-1","status":"working","ttl":1}}', 'stateful'))!;
   for (const passing of [true, false]) {
     const exchange = bench.exchange('tools/call', '{}', { client: client('stateful', { passing }) });
     const target = new Target(exchange.client.principal, 'jobs', 'tool', exchange.request, null);
     const call = { target, exchange, endpoint: MCP, wraps: false };
-    assert.equal(newTask(call, 'stateful', created, names).passing === true, passing);
+    assert.equal(newTask(call, 'stateful', created, ids).passing === true, passing);
   }
 });

@@ -1,39 +1,41 @@
 import { toolFacts } from '../../catalog/exposed-items.ts';
 import type { Principal } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
+import type { DesiredState } from '../../model/desired-state.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
-import { failure, type Outcome } from '../../model/outcome.ts';
+import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import type { ClientStreams, TaskRecord, TaskRecords } from '../../model/ports.ts';
 import type { Random } from '../../model/random.ts';
 import type { Sealing } from '../../model/sealing.ts';
 import { isOwnProcess } from '../../model/server.ts';
 import { isTerminal } from '../../model/task-status.ts';
 import { relatedTask } from '../../protocol/body.ts';
-import { notification } from '../../protocol/compose.ts';
+import { notification, result } from '../../protocol/compose.ts';
 import { declaresTasksExtension, missesTasks, taskSupport } from '../../protocol/tasks/extension.ts';
 import type { Dispatch } from '../dispatch/dispatch.ts';
 import type { KnownServers } from '../known-servers.ts';
-import { type NamedParam, namedParam } from '../params.ts';
+import type { SeenSessions } from '../lists/seen-sessions.ts';
+import { cursorParam, type NamedParam, namedParam } from '../params.ts';
 import { sees } from '../policy/access.ts';
+import type { Listen } from '../subscriptions/listen.ts';
 import type { SharedListens } from '../subscriptions/shared-listens.ts';
 import type { Target } from '../target.ts';
 import { offersTasks } from './offers-tasks.ts';
 import { ResultStreams } from './result-streams.ts';
-import { isSettled, missingExtension, statefulView } from './task-answers.ts';
+import { awaitsStream, isSettled, missingExtension, statefulView, statelessView } from './task-answers.ts';
 import { starterOf, TaskCalls } from './task-calls.ts';
 import { TaskCreation, type ToolCall } from './task-creation.ts';
 import { TaskFollowing } from './task-following.ts';
-import { asksForTask, type TaskIds } from './task-ids.ts';
+import { asksForTask, TaskIds, unknown } from './task-ids.ts';
 import { TaskInputs } from './task-inputs.ts';
-import { listTasks } from './task-list.ts';
-import { TaskListens } from './task-listens.ts';
-import { TaskNames, unknown } from './task-names.ts';
 import { heardTask } from './task-news.ts';
 import { TaskPolling } from './task-polling.ts';
 import { TaskRequests } from './task-requests.ts';
-import { TaskTable } from './task-table.ts';
+import { type TaskEvents, TaskTable } from './task-table.ts';
+
+const PAGE = 50;
 
 export interface TasksDeps {
   readonly upstreams: KnownServers;
@@ -43,50 +45,52 @@ export interface TasksDeps {
   readonly clock: Clock;
   readonly random: Random;
   readonly records: TaskRecords;
-  readonly ids: TaskIds;
   readonly sealing: Sealing;
-  /** The upper bound of any call. */
-  readonly maxTimeoutMs: () => number;
-  /** The endpoint that the session was opened on; null for a session that has not spoken yet. */
-  readonly seen: (sessionId: string) => { readonly endpoint: Endpoint; readonly principal: Principal } | null;
+  readonly sessions: SeenSessions;
+  /** Has the upper bound of any call. */
+  readonly desired: { readonly state: Pick<DesiredState, 'maxTimeoutMs'> };
+}
+
+/** Which tasks of a listen the gateway reports, and which their servers report. */
+export interface ListenedTasks {
+  /** By the client's names. */
+  readonly here: readonly string[];
+  /** By server, the server's own id to the client's name. */
+  readonly there: ReadonlyMap<string, ReadonlyMap<string, string>>;
 }
 
 /**
  * Tasks of 2025-11-25, of the extension of 2026-07-28, and between the two (decision 017). Only the caller that started a task
  * sees it, on either kind of endpoint.
  */
-export class Tasks {
-  readonly listens: TaskListens;
+export class Tasks implements TaskEvents {
+  readonly ids: TaskIds;
   readonly #deps: TasksDeps;
   readonly #table: TaskTable;
-  readonly #names: TaskNames;
   readonly #streams: ResultStreams;
-  readonly #polling: TaskPolling;
+  readonly #inputs: TaskInputs;
   readonly #following: TaskFollowing;
   readonly #creation: TaskCreation;
   readonly #requests: TaskRequests;
+  #open = true;
 
   constructor(deps: TasksDeps) {
-    const { dispatch, sharedListens, clock, random, ids, records, maxTimeoutMs } = deps;
-    const table = new TaskTable({ clock, random, records });
-    ids.known = table;
-    const names = new TaskNames(ids, table);
+    const { dispatch, sharedListens, clock, random, records, sealing, desired } = deps;
+    const table = new TaskTable({ clock, random, records, events: this });
+    const ids = new TaskIds(sealing, table);
     const calls = new TaskCalls(dispatch);
     const inputs = new TaskInputs(calls, random);
     const streams = new ResultStreams({ dispatch, clock, random, table });
     const polling = new TaskPolling({ clock, random, table, calls, inputs });
+    const following = new TaskFollowing(sharedListens, table);
+    this.ids = ids;
     this.#deps = deps;
     this.#table = table;
-    this.#names = names;
     this.#streams = streams;
-    this.#polling = polling;
-    const following = new TaskFollowing({ sharedListens, clock, table });
+    this.#inputs = inputs;
     this.#following = following;
-    this.#creation = new TaskCreation({ clock, random, table, names, calls, polling, following, maxTimeoutMs });
-    this.#requests = new TaskRequests({ clock, table, names, calls, streams, polling });
-    this.listens = new TaskListens({ table, names, streams });
-    table.changed = (record, before) => this.#changed(record, before);
-    table.ended = (record) => this.#ended(record);
+    this.#creation = new TaskCreation({ clock, random, table, ids, calls, polling, following, desired });
+    this.#requests = new TaskRequests({ clock, table, ids, calls, streams, polling });
   }
 
   /** A tool call to a server that declares tasks; its catalogue is known. */
@@ -122,12 +126,12 @@ export class Tasks {
       return this.#deps.dispatch.callServer(endpoint.server, request, exchange);
     const stateful = request.era === 'stateful';
     if (stateful && request.method === 'tasks/list') {
-      return Promise.resolve(listTasks(exchange, endpoint, this.#names, this.#deps.sealing));
+      return Promise.resolve(this.#list(exchange, endpoint));
     }
     const taskId = namedParam(request, 'taskId');
     if (taskId instanceof GatewayError) return Promise.resolve(failure(taskId));
     if (!stateful && !declaresTasksExtension(client.capabilities)) return Promise.resolve(missingExtension());
-    const find = () => this.#names.find(taskId.value, client, endpoint);
+    const find = () => this.ids.find(taskId.value, client, endpoint);
     const found = find();
     const run = (record: ReturnType<typeof find>) => this.#run(record, taskId, exchange, endpoint, known !== null);
     return isKnown(found) || !this.#table.shared ? run(found) : this.#table.lookUp(find, isKnown).then(run);
@@ -178,12 +182,30 @@ export class Tasks {
     return this.#streams.open(record!, ownerOf(record!))?.ask(message) ?? null;
   }
 
+  /** `taskIds` of a stateless client's listen. What is not the caller's is not listened to. */
+  listen(listen: Listen, taskIds: readonly string[]): ListenedTasks {
+    const here: string[] = [];
+    const there = new Map<string, Map<string, string>>();
+    for (const taskId of taskIds) {
+      const record = this.ids.find(taskId, listen.client, listen.endpoint);
+      if (record === null || record instanceof GatewayError) continue;
+      if (record.era === 'stateless') {
+        const ids = there.get(record.server) ?? new Map<string, string>();
+        there.set(record.server, ids.set(record.taskId, taskId));
+      } else {
+        here.push(taskId);
+        listen.onEnd(this.#table.watch(record.key, (now) => void this.#tell(listen, now, taskId)));
+      }
+    }
+    return { here, there };
+  }
+
   sessionEnded(sessionId: string): void {
     this.#table.sessionEnded(sessionId);
   }
 
   close(): void {
-    this.#table.changed = null;
+    this.#open = false;
     this.#table.close();
     this.#following.close();
     this.#streams.closeAll();
@@ -210,20 +232,52 @@ export class Tasks {
     return outcome;
   }
 
-  #changed(record: TaskRecord, before: TaskRecord): void {
-    if (isTerminal(record.status)) this.#ended(record);
+  changed(record: TaskRecord, before: TaskRecord): void {
+    if (!this.#open) return;
+    if (isTerminal(record.status)) this.over(record);
     const { sessionId, era } = record;
     if (era !== 'stateless' || sessionId === null || record.status === before.status) return;
-    const seen = this.#deps.seen(sessionId);
-    if (seen === null || seen.principal.id !== record.principal || !sees(seen.principal, record.server)) return;
-    const exposed = this.#names.exposed(record, seen.principal, seen.endpoint);
-    const params = statefulView(record, exposed);
+    const seen = this.#deps.sessions.get(sessionId);
+    const principal = seen?.client.principal;
+    if (seen === null || principal?.id !== record.principal || !sees(principal, record.server)) return;
+    const params = statefulView(record, this.ids.exposed(record, principal, seen.endpoint));
     this.#deps.streams.deliver(sessionId, notification('notifications/tasks/status', params, 'stateful'));
   }
 
-  #ended(record: TaskRecord): void {
-    this.#polling.forget(record);
+  over(record: TaskRecord): void {
+    this.#inputs.forget(record);
     this.#following.end(record);
+  }
+
+  /**
+   * `tasks/list`, from what is known here and of the caller only (2025-11-25 utilities/tasks §Task Isolation): no server
+   * could tell one caller's tasks from another's. Cursors are sealed for the caller and the endpoint.
+   */
+  #list({ request, client: { principal } }: Exchange, endpoint: Endpoint): Outcome {
+    const { sealing } = this.#deps;
+    const context = `tasks ${principal.id} ${endpoint.path}`;
+    const cursor = cursorParam(request);
+    if (cursor instanceof GatewayError) return failure(cursor);
+    const after = cursor === null ? null : sealing.open(context, cursor);
+    if (cursor !== null && after === null) {
+      return failure(new GatewayError('INVALID_PARAMS', 'params.cursor is not a cursor of this list'));
+    }
+    const left = [...this.ids.of(principal, endpoint)].filter((record) => after === null || placeOf(record) > after);
+    left.sort((a, b) => (placeOf(a) < placeOf(b) ? -1 : 1));
+    const shown = left.slice(0, PAGE);
+    const tasks = shown.map((record) => statefulView(record, this.ids.exposed(record, principal, endpoint)).toString());
+    const more = left.length > PAGE;
+    const next = more ? `,"nextCursor":${JSON.stringify(sealing.seal(context, placeOf(shown.at(-1)!)))}` : '';
+    return answer(result('0', `{"tasks":[${tasks.join(',')}]${next}}`, 'stateful'));
+  }
+
+  /** News of a stateful server's task, made for a stateless client from what is heard of it here. */
+  async #tell(listen: Listen, heard: TaskRecord, taskId: string): Promise<void> {
+    let record = heard;
+    if (awaitsStream(record) && record.era === 'stateful')
+      record = await this.#streams.heard(record, listen.client.principal);
+    const questions = this.#streams.of(record)?.questions ?? null;
+    listen.send(notification('notifications/tasks', statelessView(record, taskId, questions, ''), 'stateless'));
   }
 
   #isOn(record: TaskRecord, key: string): boolean {
@@ -234,6 +288,11 @@ export class Tasks {
 
 function isKnown(found: TaskRecord | GatewayError | null): boolean {
   return found !== null && !(found instanceof GatewayError);
+}
+
+/** Where the task is in the list, whether or not it is still there. */
+function placeOf({ startedAt, key }: TaskRecord): string {
+  return `${String(Math.floor(startedAt)).padStart(16, '0')} ${key}`;
 }
 
 /** The starter of the task, to find its connections; this says nothing of rights. */
