@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { FakeClock } from '../../test/support/fake-clock.ts';
 import { KEPT_MS, OpenFailures } from './dispatcher.ts';
 
-test('a connection that could not be opened counts as such for ten seconds, or until it is', async () => {
+test('a connection that could not be opened stays known as such for ten seconds, or until it opens', async () => {
   const clock = new FakeClock();
   const openFailures = new OpenFailures(clock);
   openFailures.failed('one');
@@ -16,7 +16,7 @@ test('a connection that could not be opened counts as such for ten seconds, or u
   assert.equal(openFailures.has('two'), false);
 });
 
-test('however many fail, the last thousand of them are known', () => {
+test('the dispatcher remembers the last thousand failed connections', () => {
   const openFailures = new OpenFailures(new FakeClock());
   for (let i = 0; i < 2_000; i++) openFailures.failed(`${i}`);
   assert.deepEqual([openFailures.has('900'), openFailures.has('1000'), openFailures.has('1999')], [false, true, true]);

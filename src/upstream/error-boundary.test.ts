@@ -45,7 +45,7 @@ for (const [what, body] of Object.entries({
     const noisy = await createGateway({ servers: { one: servers.one }, logger: sink, logLevel: 'debug' }); ${WAIT}`,
   'of its own server, later': `await gateway.callTool('own__late', {}); ${WAIT}`,
 })) {
-  test(`fault:F42 a program with a gateway inside ends by an exception ${what}, as without one`, (t) => {
+  test(`fault:F42 an exception ${what} ends a program with a gateway inside as it would without the gateway`, (t) => {
     const { status, stderr } = program(t, body);
     assert.equal(status, 1, stderr);
     assert.match(stderr, /Error: thrown by the (?:program|own server)/);

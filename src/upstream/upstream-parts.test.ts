@@ -16,7 +16,7 @@ async function called(bench: UpstreamBench, client = clientOf('session-1')): Pro
   await settled();
 }
 
-test('check:B8 a session’s connection that dies is told as ended, its successor as opened, and as renewed once it is listed', async () => {
+test('check:B8 when a session’s connection dies, events report the end, then its successor as opened, then as renewed once listed', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a'), script]);
@@ -29,7 +29,7 @@ test('check:B8 a session’s connection that dies is told as ended, its successo
   assert.ok(script.last.count('tools/list') >= 1, 'listed before it was told');
 });
 
-test('check:B8 so is a restart that the operator asks for; a session that is over is waited for by nobody', async () => {
+test('check:B8 a restart by the operator reports the same events, except for a session that has ended meanwhile', async () => {
   const bench = new UpstreamBench();
   await bench.run([serverOf('a'), statefulScript()]);
   await called(bench);
@@ -52,7 +52,7 @@ test('check:B8 so is a restart that the operator asks for; a session that is ove
   ]);
 });
 
-test('check:B8 the connection that all clients of a stateless server share has one key, whoever they are', async () => {
+test('check:B8 the connection that all clients of a stateless server share has one key', async () => {
   const bench = new UpstreamBench();
   const script = statelessScript();
   await bench.run([serverOf('a'), script]);
@@ -70,7 +70,7 @@ test('check:B8 the connection that all clients of a stateless server share has o
   ]);
 });
 
-test('fault:F28 a connection whose session was superseded while nodes were apart is left by new calls, and finishes those it has', async () => {
+test('fault:F28 new calls leave a connection whose session was superseded while nodes were apart; its own calls finish', async () => {
   const bench = new UpstreamBench();
   const { eraVerdicts } = bench.stores;
   const { clock, events, metrics } = bench;

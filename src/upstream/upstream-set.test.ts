@@ -101,7 +101,7 @@ test('fault:F37 an unchanged server keeps its process, its sessions and its call
   assert.deepEqual(bench.events.lost, ['s']);
 });
 
-test('a replaced server is up before the old one ends, and what is in flight on the old one finishes', async () => {
+test('a replaced server is up before the old one ends, and calls in flight on the old one finish', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   const run = script.handlers['tools/call']!;
@@ -120,7 +120,7 @@ test('a replaced server is up before the old one ends, and what is in flight on 
   assert.equal(old!.state, 'closed');
 });
 
-test('S2.27 a removed server is closed, what does not finish in time is UNKNOWN, and it is gone', async () => {
+test('S2.27 a removed server is closed: calls that do not finish in time are UNKNOWN', async () => {
   const bench = new UpstreamBench({ times: { drainMs: 1000 } });
   const script = new ScriptedServer({ ...statefulServer(), 'tools/call': () => SILENCE });
   await bench.run([serverOf('a'), script]);
@@ -137,7 +137,7 @@ test('S2.27 a removed server is closed, what does not finish in time is UNKNOWN,
   assert.deepEqual(bench.events.causes, ['removed'], 'and nobody is told that it was restarted');
 });
 
-test("fault:F31 one server's change that fails is logged, leaves the others' alone, and is over when what it removes has ended", async () => {
+test('fault:F31 the gateway logs a server’s change that fails, leaves other servers alone, and finishes when what it removes has ended', async () => {
   const bench = new UpstreamBench();
   const script = new ScriptedServer({ ...statefulServer(), 'tools/call': () => SILENCE });
   await bench.run([serverOf('a'), script]);
@@ -161,7 +161,7 @@ test("fault:F31 one server's change that fails is logged, leaves the others' alo
   answerText(await bench.call('b', toolCall(client)));
 });
 
-test('fault:F31 a removed server that another node has taken over ends at once, with the calls that it had time for', async () => {
+test('fault:F31 a removed server that another node took over ends at once, with the calls that still ran', async () => {
   const bench = new UpstreamBench();
   const script = new ScriptedServer({ ...statefulServer(), 'tools/call': () => SILENCE });
   await bench.run([serverOf('a'), script], [serverOf('b'), statefulScript()]);
@@ -179,7 +179,7 @@ test('fault:F31 a removed server that another node has taken over ends at once, 
   assert.equal(bench.scripts.get('b')!.live.length, 1);
 });
 
-test('fault:F31 a session that another node has taken over has no process left here, of an earlier definition neither', async () => {
+test('fault:F31 a session that another node took over has no process here, not even of an earlier definition', async () => {
   const bench = new UpstreamBench();
   const script = new ScriptedServer({ ...statefulServer(), 'tools/call': () => SILENCE });
   await bench.run([serverOf('a', { start: 'eager' }), script]);
@@ -203,7 +203,7 @@ test('fault:F31 a session that another node has taken over has no process left h
   await replaced;
 });
 
-test('fault:F31 what is ending by itself ends at once when another node has taken it over', async () => {
+test('fault:F31 a server that is ending anyway ends at once when another node took it over', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a'), script]);
@@ -253,7 +253,7 @@ test('a disabled server is suspended, not offered, and comes back when it is ena
   assert.equal(bench.set.status('a')?.state, 'running');
 });
 
-test('check:A12 S4.17 close ends everything once, in flight is UNKNOWN, a second close joins', async () => {
+test('check:A12 S4.17 close ends everything once; calls in flight are UNKNOWN; a second close joins the first', async () => {
   const bench = new UpstreamBench();
   const script = new ScriptedServer({ ...statefulServer(), 'tools/call': () => SILENCE });
   await bench.run([serverOf('a'), script]);
@@ -284,7 +284,7 @@ test('a client’s own notifications reach its own connections only', async () =
   assert.equal(shared.last.count('notifications/roots/list_changed'), 0);
 });
 
-test('S3.13 a definition that changes again while its replacement starts ends with one process, of the last definition', async () => {
+test('S3.13 a definition that changes again while its replacement starts leaves one process, of the last definition', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   const { initialize } = script.handlers;

@@ -74,8 +74,8 @@ function replyTo(asked: Message): Message {
 
 const DONE = { resultType: 'complete', content: [] };
 
-describe('proto:S4 check:B8 a stateless server that needs input, before a stateful client', () => {
-  test('check:B13 asks all questions of a round at once, in the words of the client, and gets their answers', async () => {
+describe('proto:S4 check:B8 input requests of a stateless server to a stateful client', () => {
+  test('check:B13 all requests of a round are sent at once, in the client’s era, and get their answers', async () => {
     const first = { resultType: 'input_required', inputRequests: { f: FORM, 'k\u00e9y': SAMPLE, r: ROOTS, u: PAGE } };
     const { exchange, outcome, calls, script } = await asking([first, DONE]);
     answerText(await outcome);
@@ -96,7 +96,7 @@ describe('proto:S4 check:B8 a stateless server that needs input, before a statef
     assert.deepEqual(retried!.params!['arguments'], begun!.params!['arguments']);
   });
 
-  test('proto:S3 the state goes back byte for byte, and only the latest one', async () => {
+  test('proto:S3 the state returns byte for byte, and only the latest one', async () => {
     const state = '"a\\u002fb\\/\\ud83d\\ude00 12345678901234567890"';
     const asks = (key: string, requestState: string) =>
       `{"jsonrpc":"2.0","id":"ID","result":{"resultType":"input_required","inputRequests":{"${key}":{"method":"roots/list"}},"requestState":${requestState}}}`;
@@ -117,14 +117,14 @@ describe('proto:S4 check:B8 a stateless server that needs input, before a statef
     );
   });
 
-  test('what a client writes into these members by itself never reaches the server', async () => {
+  test('what a client writes into these members itself never reaches the server', async () => {
     const params = '{"name":"echo","requestState":"stolen","inputResponses":{"f":{}}}';
     const { calls, outcome } = await asking([DONE], { params });
     answerText(await outcome);
     assert.deepEqual(Object.keys(calls()[0]!.params!).sort(), ['_meta', 'name']);
   });
 
-  test('a state without questions is sent again after a pause, within the deadline of the call', async () => {
+  test('a state without input requests is sent again after a pause, within the deadline of the call', async () => {
     const { bench, outcome, calls, exchange } = await asking([
       { resultType: 'input_required', requestState: 's' },
       DONE,
@@ -138,7 +138,7 @@ describe('proto:S4 check:B8 a stateless server that needs input, before a statef
     assert.equal(exchange.asked.length, 0);
   });
 
-  test('after eight rounds the call fails, as one that may have run', async () => {
+  test('after eight rounds the call is UNKNOWN', async () => {
     const { bench, outcome, calls } = await asking([{ resultType: 'input_required', requestState: 's' }]);
     await bench.clock.advance(10_000);
     const error = failureOf(await outcome);
@@ -154,7 +154,7 @@ describe('proto:S4 check:B8 a stateless server that needs input, before a statef
     ['pages only', '{"elicitation":{"url":{}}}', FORM, { elicitation: { form: {} } }],
     ['sampling without tools', '{"sampling":{}}', { ...SAMPLE, params: { tools: [] } }, { sampling: { tools: {} } }],
   ] as const) {
-    test(`proto:S4 a client that declared ${what} is asked nothing of the round`, async () => {
+    test(`proto:S4 a client that declared ${what} gets no input request of the round`, async () => {
       const round = { resultType: 'input_required', inputRequests: { ok: asked === PAGE ? FORM : asked, no: asked } };
       const { outcome, exchange, calls } = await asking([round], { capabilities });
       const { error } = JSON.parse(answerText(await outcome)) as {
@@ -168,7 +168,7 @@ describe('proto:S4 check:B8 a stateless server that needs input, before a statef
     });
   }
 
-  test('an error of the client ends the call with it, and the other questions with the call', async () => {
+  test('an error of the client ends the call with it, and the call ends its other input requests', async () => {
     const round = { resultType: 'input_required', inputRequests: { a: ROOTS, b: SAMPLE } };
     const { outcome, bench, calls } = await asking([round], { answers: false });
     await outcome;
@@ -182,7 +182,7 @@ describe('proto:S4 check:B8 a stateless server that needs input, before a statef
     assert.equal(calls().length, 2, 'the server is not told: it waits for nothing');
   });
 
-  test('a client that cannot be asked fails the call as one that may have run', async () => {
+  test('a client that cannot be asked makes the call UNKNOWN', async () => {
     const { outcome } = await asking([{ resultType: 'input_required', inputRequests: { a: ROOTS } }], {
       answers: false,
     });
@@ -191,7 +191,7 @@ describe('proto:S4 check:B8 a stateless server that needs input, before a statef
     assert.match(error.message, /needs input: nobody answers/);
   });
 
-  test('broken questions are told as such, and nobody is asked', async () => {
+  test('broken input requests are reported, and no client is asked', async () => {
     const rounds = [
       { resultType: 'input_required' },
       { resultType: 'input_required', inputRequests: [] },
@@ -214,7 +214,7 @@ describe('proto:S4 check:B8 a stateless server that needs input, before a statef
     }
   });
 
-  test("fault:F06 the time the client thinks is not the server's; the server's own begins anew after it", async () => {
+  test('fault:F06 the client’s thinking does not count against the server’s deadline, which begins anew afterwards', async () => {
     const round = { resultType: 'input_required', inputRequests: { a: ROOTS }, requestState: 's' };
     const { bench, outcome, calls, script } = await asking([round], { answers: false });
     await outcome;
@@ -243,7 +243,7 @@ describe('proto:S4 check:B8 a stateless server that needs input, before a statef
     assert.equal(failureOf(await pending).code, 'TIMEOUT');
   });
 
-  test('a client that never answers is not waited for for ever', async () => {
+  test('the wait for a client that never answers ends', async () => {
     const { bench, outcome } = await neverAnswered();
     await bench.clock.advance(15 * 60_000);
     const error = failureOf(await outcome);
@@ -252,7 +252,7 @@ describe('proto:S4 check:B8 a stateless server that needs input, before a statef
     assert.equal(bench.clock.pending < 4, true, 'no timer is left behind');
   });
 
-  test('a cancel while the client is asked, in a pause, or in a later round ends the call, which may have run', async () => {
+  test('a cancel while the client is asked, in a pause, or in a later round ends the call as UNKNOWN', async () => {
     const during = await neverAnswered();
     during.exchange.cancel('enough');
     assert.equal(failureOf(await during.outcome).outcome, 'UNKNOWN');
@@ -270,7 +270,7 @@ describe('proto:S4 check:B8 a stateless server that needs input, before a statef
     assert.deepEqual(later.script.links[0]!.abandoned, [later.calls()[1]!.id]);
   });
 
-  test('a later round that is never sent is no call that was never sent', async () => {
+  test('a later round that is not sent does not make the call NOT_SENT', async () => {
     const { outcome, script, exchange, bench } = await neverAnswered();
     script.openFails = new GatewayError('NOT_SENT', 'nobody there');
     for (const link of script.live) link.end({ kind: 'unreachable', error: script.openFails });
@@ -281,7 +281,7 @@ describe('proto:S4 check:B8 a stateless server that needs input, before a statef
     assert.equal(error.data.retryable, false);
   });
 
-  test('on a pipe it is the same', async () => {
+  test('the same works on a pipe', async () => {
     const bench = new UpstreamBench();
     const script = new ScriptedServer({
       ...statelessServer(),
@@ -295,7 +295,7 @@ describe('proto:S4 check:B8 a stateless server that needs input, before a statef
     assert.equal(exchange.asked.length, 1);
   });
 
-  test('a client of the same era gets the question as the server wrote it', async () => {
+  test('a client of the same era gets the input request as the server wrote it', async () => {
     const bench = new UpstreamBench();
     const round = { resultType: 'input_required', inputRequests: { a: FORM }, requestState: 's' };
     await bench.run([httpServerOf('one'), new ScriptedServer({ ...statelessServer(), 'tools/call': () => round })]);
@@ -305,14 +305,14 @@ describe('proto:S4 check:B8 a stateless server that needs input, before a statef
     assert.equal(exchange.asked.length, 0);
   });
 
-  test('proto:S4 a question that is hidden behind an escape is one all the same', async () => {
+  test('proto:S4 an input request hidden behind an escape is recognised', async () => {
     const asks = '"inputRequests":{"a":{"method":"roots/list"}}';
     const hidden = `{"jsonrpc":"2.0","id":"ID","result":{"result\\u0054ype":"input\\u005frequired",${asks}}}`;
     const { outcome } = await asking([hidden, DONE], { capabilities: '{}' });
     assert.match(answerText(await outcome), /-32021/);
   });
 
-  test('a server that comes back as one of another era is not sent the call again', async () => {
+  test('a server that returns in another era does not get the call again', async () => {
     const { outcome, script, exchange, bench } = await neverAnswered();
     for (const name of Object.keys(script.handlers)) delete script.handlers[name];
     Object.assign(script.handlers, statefulServer());
@@ -324,7 +324,7 @@ describe('proto:S4 check:B8 a stateless server that needs input, before a statef
     assert.equal(sent(script).seen.length, 1);
   });
 
-  test('proto:S4 a client of the same era is not asked either what it did not declare', async () => {
+  test('proto:S4 a client of the same era does not get input requests that it did not declare', async () => {
     const bench = new UpstreamBench();
     const round = { resultType: 'input_required', inputRequests: { a: ROOTS, b: PAGE }, requestState: 's' };
     await bench.run([httpServerOf('one'), new ScriptedServer({ ...statelessServer(), 'tools/call': () => round })]);

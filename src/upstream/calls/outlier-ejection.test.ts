@@ -24,7 +24,7 @@ function bench() {
   return { clock, ejection, call };
 }
 
-test('fault:F23 five answers of 5xx in a row: calls are not sent, until one of them has found it well', async () => {
+test('fault:F23 after five 5xx answers in a row no calls are sent until a trial call succeeds', async () => {
   const { clock, ejection, call } = bench();
   for (let i = 0; i < 4; i++) assert.ok(call(503));
   assert.ok(call(0), 'one good answer, and it counts from the start');
@@ -39,7 +39,7 @@ test('fault:F23 five answers of 5xx in a row: calls are not sent, until one of t
   assert.ok(call(0));
 });
 
-test('fault:F23 one call at a time tries; each failure doubles the wait, up to 30 s', async () => {
+test('fault:F23 one call at a time is a trial; each failure doubles the wait, up to 30 s', async () => {
   const { clock, ejection, call } = bench();
   for (let i = 0; i < 5; i++) call(500);
   for (const waitMs of [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]) {
@@ -56,7 +56,7 @@ test('fault:F23 one call at a time tries; each failure doubles the wait, up to 3
   assert.equal(ejection.refusal(1_002, 'a'), null, 'it ended without an answer: the next may try');
 });
 
-test('fault:F23 what is no 5xx puts nobody out: lost connections, 4xx, deadlines', () => {
+test('fault:F23 only 5xx answers eject a server: lost connections, 4xx and deadlines do not', () => {
   const { ejection, call } = bench();
   for (let i = 0; i < 20; i++) assert.ok(call(429));
   for (let i = 0; i < 20; i++) ejection.failed(i, new GatewayError('UNKNOWN', 'lost', { server: 'a' }));
@@ -64,7 +64,7 @@ test('fault:F23 what is no 5xx puts nobody out: lost connections, 4xx, deadlines
   assert.ok(call(0));
 });
 
-test('fault:F23 what one caller alone makes fail is kept from that one; from the others once it fails for them too', async () => {
+test('fault:F23 failures of one caller hold back only that caller; the others once calls fail for them too', async () => {
   const { clock, ejection, call } = bench();
   const poison = (id: number): boolean => {
     if (ejection.refusal(id, 'a') !== null) return false;
@@ -87,7 +87,7 @@ test('fault:F23 what one caller alone makes fail is kept from that one; from the
   assert.ok(poison(-18));
 });
 
-test('fault:F23 a subscription or a slow call that tries keeps the others from trying for 5 s and no longer', async () => {
+test('fault:F23 a subscription or a slow trial call keeps the others from trying for at most 5 s', async () => {
   const { clock, ejection, call } = bench();
   for (let i = 0; i < 5; i++) call(500);
   await clock.advance(1_000);

@@ -20,7 +20,7 @@ import {
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 
-test('a call that may have run and cannot be sent a second time is not one that was never sent', async () => {
+test('a call that may have run and cannot be sent again is not NOT_SENT', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a', { retry: 'always' }), script]);
@@ -49,7 +49,7 @@ for (const { how, server, lose } of [
     lose: (link: ScriptedTransport, id: number) => link.lose(id, 'UNKNOWN'),
   },
 ]) {
-  test(`what a call asked before it lost ${how} is called off, and the next attempt has its own deadline`, async () => {
+  test(`input requests of a call before it lost ${how} are cancelled, and the next attempt has its own deadline`, async () => {
     const bench = new UpstreamBench();
     const script = new ScriptedServer({ ...statefulServer(), 'tools/call': () => SILENCE });
     await bench.run([server, script]);

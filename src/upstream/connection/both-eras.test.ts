@@ -57,7 +57,7 @@ for (const [wire, define] of [
   ['stdio', serverOf],
   ['http', httpServerOf],
 ] as const) {
-  test(`a server of both eras (${wire}): every client meets it in its own, and initialize never follows on the other’s connection`, async () => {
+  test(`a server of both eras (${wire}): each client uses its own era, and initialize never follows on the other’s connection`, async () => {
     const bench = new UpstreamBench();
     const script = bilingual();
     await bench.run([define('a'), script]);
@@ -84,7 +84,7 @@ for (const [wire, define] of [
   });
 }
 
-test('each era has its own introduction and lists, also over a restart of the gateway', async () => {
+test('each era has its own handshake result and lists, also after a restart of the gateway', async () => {
   const remembered = new Remembered();
   const first = new UpstreamBench({ remembered });
   const script = bilingual();
@@ -112,7 +112,7 @@ test('each era has its own introduction and lists, also over a restart of the ga
   assert.deepEqual(firsts(again), ['initialize', 'server/discover']);
 });
 
-test('shared by the operator’s word: one connection in each era', async () => {
+test('isolation shared: one connection in each era', async () => {
   const bench = new UpstreamBench();
   const script = bilingual();
   await bench.run([serverOf('a', { isolation: 'shared' }), script]);
@@ -128,7 +128,7 @@ test('shared by the operator’s word: one connection in each era', async () => 
   );
 });
 
-test('isolated by principal: a client’s connections in the two eras are two', async () => {
+test('isolation principal: a client has two connections, one in each era', async () => {
   const bench = new UpstreamBench();
   const script = bilingual();
   await bench.run([serverOf('a', { isolation: 'principal' }), script]);
@@ -144,7 +144,7 @@ test('isolated by principal: a client’s connections in the two eras are two', 
   );
 });
 
-test('whether it takes initialize is asked once, for all who come meanwhile; its own no is remembered', async () => {
+test('the gateway asks once whether the server takes initialize, for all clients that wait, and remembers a refusal', async () => {
   const remembered = new Remembered();
   const bench = new UpstreamBench({ remembered });
   const script = statelessScript();
@@ -166,7 +166,7 @@ test('whether it takes initialize is asked once, for all who come meanwhile; its
   assert.deepEqual(firsts(again), ['server/discover']);
 });
 
-test('silence means no for this run of the server, after the time of a probe; its next start is asked again', async () => {
+test('silence counts as a refusal for this run of the server, after the time of a probe; the next run is asked again', async () => {
   const remembered = new Remembered();
   const bench = new UpstreamBench({ remembered, times: { probeSilenceMs: 3000 } });
   const script = bilingual();
@@ -195,7 +195,7 @@ test('silence means no for this run of the server, after the time of a probe; it
   assert.equal(script.last.seen[0]!.method, 'initialize');
 });
 
-test('a second process that is slow to start is not taken for one that ignores initialize', async () => {
+test('a second process that is slow to start does not count as one that ignores initialize', async () => {
   const bench = new UpstreamBench({ times: { probeSilenceMs: 3000 } });
   const script = bilingual();
   const take = script.handlers['initialize']!;
@@ -214,7 +214,7 @@ test('a second process that is slow to start is not taken for one that ignores i
   assert.equal(script.links.length, 2);
 });
 
-test('a process that exits on initialize leaves the one that serves untouched', async () => {
+test('a process that exits on initialize leaves the serving one untouched', async () => {
   const bench = new UpstreamBench();
   const script = bilingual();
   script.handlers['initialize'] = (_params, link) => {
@@ -228,7 +228,7 @@ test('a process that exits on initialize leaves the one that serves untouched', 
   assert.deepEqual([state, lastExit], ['running', null]);
 });
 
-test('a network failure decides nothing: the call fails unsent, the next one asks again', async () => {
+test('a network failure decides nothing: the call is NOT_SENT, and the next one asks again', async () => {
   const bench = new UpstreamBench();
   const script = bilingual();
   await bench.run([httpServerOf('a'), script]);
@@ -242,7 +242,7 @@ test('a network failure decides nothing: the call fails unsent, the next one ask
   assert.equal(bench.set.ownsConnection('a', clientOf('one')), true);
 });
 
-test('a server remembered to speak both that is of one era now is found out at the first refusal', async () => {
+test('a server remembered as speaking both eras that now speaks one is detected at the first refusal', async () => {
   const remembered = new Remembered();
   remembered.opened().eraVerdicts.set('digest of a', { era: 'stateless', revision: '2026-07-28', also: 'stateful' });
   const bench = new UpstreamBench({ remembered });
@@ -253,7 +253,7 @@ test('a server remembered to speak both that is of one era now is found out at t
   assert.equal(bench.stores.eraVerdicts.get('digest of a')?.also, 'none');
 });
 
-test('one session that is refused while others live says nothing of the server', async () => {
+test('a refusal of one session while others live does not classify the server', async () => {
   const bench = new UpstreamBench();
   const script = bilingual();
   const take = script.handlers['initialize']!;
@@ -267,7 +267,7 @@ test('one session that is refused while others live says nothing of the server',
   assert.equal(script.links[1]!.count('tools/call'), 2);
 });
 
-test('both eras count against the limit of processes; what is idle and stateless makes room', async () => {
+test('both eras count against the process limit; an idle stateless process makes room', async () => {
   const bench = new UpstreamBench();
   const script = bilingual();
   await bench.run([serverOf('a', { limits: { maxMessageBytes: 1 << 20, maxProcesses: 2 } }), script]);
@@ -287,7 +287,7 @@ test('both eras count against the limit of processes; what is idle and stateless
   answerText(await bench.call('a', toolCall(modern)));
 });
 
-test('a session process that dies comes back in its era', async () => {
+test('a session’s process that dies is replaced in its era', async () => {
   const bench = new UpstreamBench();
   const script = bilingual();
   await bench.run([serverOf('a'), script]);

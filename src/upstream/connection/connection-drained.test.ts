@@ -4,7 +4,7 @@ import { settled } from '../../../test/support/fake-clock.ts';
 import { ScriptedServer, SILENCE, statefulServer } from '../../../test/support/scripted-server.ts';
 import { clientOf, serverOf, toolCall, UpstreamBench } from '../../../test/support/upstream-bench.ts';
 
-test('everybody who waits for a connection to drain is told when it has, and nobody waits for longer than they said', async () => {
+test('each caller that waits for a connection to drain is notified when it has, and waits no longer than its own limit', async () => {
   const bench = new UpstreamBench();
   const script = new ScriptedServer({ ...statefulServer(), 'tools/call': () => SILENCE });
   await bench.run([serverOf('a'), script]);

@@ -24,7 +24,7 @@ import { POOL_DEFAULTS } from '../../model/desired-state.ts';
 const hanging = () => new ScriptedServer({ ...statefulServer(), 'tools/call': () => SILENCE });
 const client = clientOf('session-1');
 
-test('check:B4 S2.12 arguments and result pass byte for byte, the id is ours and comes back as ours', async () => {
+test('check:B4 S2.12 arguments and result pass byte for byte, under the gateway’s id on the wire', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a'), script]);
@@ -36,7 +36,7 @@ test('check:B4 S2.12 arguments and result pass byte for byte, the id is ours and
   assert.match(answerText(outcome), /"id":\d+,/);
 });
 
-test('a request over several lines reaches a pipe as one, its strings untouched', async () => {
+test('a request over several lines reaches a pipe as one line, its strings unchanged', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a'), script]);
@@ -46,7 +46,7 @@ test('a request over several lines reaches a pipe as one, its strings untouched'
   assert.ok(line.includes('"a\\nb"'));
 });
 
-test('fault:F10 fault:F11 wrong ids are dropped and counted, of two answers the first counts', async () => {
+test('fault:F10 fault:F11 wrong ids are dropped and counted; of two answers the first counts', async () => {
   const bench = new UpstreamBench();
   const script = hanging();
   await bench.run([serverOf('a'), script]);
@@ -62,7 +62,7 @@ test('fault:F10 fault:F11 wrong ids are dropped and counted, of two answers the 
   assert.ok(bench.dropped() >= 5);
 });
 
-test('fault:F10 a call that only ever gets wrong ids times out', async () => {
+test('fault:F10 a call that gets only wrong ids times out', async () => {
   const bench = new UpstreamBench();
   const script = hanging();
   await bench.run([serverOf('a', { timeoutMs: 500 }), script]);
@@ -73,7 +73,7 @@ test('fault:F10 a call that only ever gets wrong ids times out', async () => {
   assert.equal(failureOf(await outcome).code, 'TIMEOUT');
 });
 
-test('check:F6 S4.13 fault:F05 at its deadline a call is TIMEOUT and UNKNOWN, the server is told, a late answer is dropped', async () => {
+test('check:F6 S4.13 fault:F05 at its deadline a call is TIMEOUT and UNKNOWN, the server is notified, and a late answer is dropped', async () => {
   const bench = new UpstreamBench();
   const script = hanging();
   await bench.run([serverOf('a', { timeoutMs: 1000, toolTimeoutMs: new Map([['slow', 5000]]) }), script]);
@@ -95,7 +95,7 @@ test('check:F6 S4.13 fault:F05 at its deadline a call is TIMEOUT and UNKNOWN, th
   assert.equal(failureOf(await slow).code, 'TIMEOUT');
 });
 
-test('check:F6 progress moves the deadline, up to the upper bound of any call', async () => {
+test('check:F6 progress extends the deadline, up to the upper limit of any call', async () => {
   const bench = new UpstreamBench();
   bench.set.limit({ maxProcesses: 10, maxTimeoutMs: 2_500, pool: POOL_DEFAULTS });
   const script = hanging();
@@ -161,7 +161,7 @@ test('fault:F17 a cancelled call is cancelled at the server once, and ends CANCE
   assert.equal(exchange.onCancel, null);
 });
 
-test('a stateless HTTP server is cancelled by giving up its stream, without a notification', async () => {
+test('the gateway cancels a call at a stateless HTTP server by closing its stream, without a notification', async () => {
   const bench = new UpstreamBench();
   const script = new ScriptedServer({ ...statelessServer(), 'tools/call': () => SILENCE });
   await bench.run([httpServerOf('a'), script]);
@@ -189,7 +189,7 @@ test('fault:F07 junk on a pipe costs nothing; a bad answer on a request’s own 
   assert.deepEqual([error.code, error.outcome], ['UPSTREAM_PROTOCOL', 'UNKNOWN']);
 });
 
-test('a request in the other era is translated; the same era passes as it is', async () => {
+test('a request of the other era is translated; one of the same era passes unchanged', async () => {
   const bench = new UpstreamBench();
   const old = statefulScript();
   const modern = statelessScript();
@@ -224,7 +224,7 @@ test('stateless HTTP servers get the mirrored headers, from their own tool defin
   ]);
 });
 
-test('on a header mismatch the tools are listed anew and the call is sent once more', async () => {
+test('on a header mismatch the gateway lists the tools again and sends the call once more', async () => {
   const bench = new UpstreamBench();
   const tool = (header: string) => ({
     name: 'echo',

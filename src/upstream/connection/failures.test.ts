@@ -135,10 +135,11 @@ Run 'docker run --help' for more information
 ];
 
 for (const [program, stderr, line] of RECORDED) {
-  test(`S1.19 the line that says why: ${program}`, () => assert.equal(tellingLine(stderr, 1, null), line));
+  test(`S1.19 the decisive line of the output is found: ${program}`, () =>
+    assert.equal(tellingLine(stderr, 1, null), line));
 }
 
-test('S1.19 the line that says why, from Node itself', () => {
+test('S1.19 the decisive line of the output is found, from Node itself', () => {
   const said = (...args: string[]): string | null => {
     const { stderr, status, signal } = spawnSync(process.execPath, args, { env: { ...process.env, FORCE_COLOR: '1' } });
     return tellingLine(printable(stderr.toString()), status, signal);
@@ -153,7 +154,7 @@ test('S1.19 the line that says why, from Node itself', () => {
   assert.match(said('--no-such-option') ?? '', /bad option: --no-such-option/);
 });
 
-test('what a program wrote before it was killed, or ended well, is not taken for the reason', () => {
+test('output of a program that was killed, or ended well, is not taken for the reason', () => {
   assert.equal(tellingLine('Error: retrying\n', null, 'SIGKILL'), null);
   assert.equal(tellingLine('listening on stdio\n', 0, null), null);
   assert.equal(tellingLine('listening on stdio\n', null, 'SIGSEGV'), null);

@@ -37,7 +37,7 @@ function httpStatus(status: number): GatewayError {
   });
 }
 
-test('S2.10 proto:S5 an old server is initialized in the client’s own words after the probe, then told so', async () => {
+test('S2.10 proto:S5 an old server gets initialize with the client’s own words after the probe, then notifications/initialized', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a'), script]);
@@ -50,7 +50,7 @@ test('S2.10 proto:S5 an old server is initialized in the client’s own words af
   assert.deepEqual(script.last.facts, { era: 'stateful', revision: '2025-11-25', silent: false });
 });
 
-test('every known revision that the server answers is taken, an unknown one is not', async () => {
+test('every known revision that the server answers is accepted; an unknown one is not', async () => {
   for (const revision of ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25']) {
     const bench = new UpstreamBench();
     const script = statefulScript();
@@ -69,7 +69,7 @@ test('every known revision that the server answers is taken, an unknown one is n
   assert.equal(script.live.length, 0);
 });
 
-test('a server of 2026-07-28 is asked nothing but server/discover', async () => {
+test('a server of 2026-07-28 gets only server/discover', async () => {
   const bench = new UpstreamBench();
   const script = statelessScript();
   await bench.run([httpServerOf('a'), script]);
@@ -81,7 +81,7 @@ test('a server of 2026-07-28 is asked nothing but server/discover', async () => 
   assert.deepEqual(script.last.headers[0], ['MCP-Protocol-Version', '2026-07-28', 'Mcp-Method', 'server/discover']);
 });
 
-test('a server that exits on the unknown first message gets a fresh process that is initialized first', async () => {
+test('a server that exits on the unknown first message gets a fresh process, with initialize first', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   script.handlers['server/discover'] = (_params, link) => {
@@ -94,7 +94,7 @@ test('a server that exits on the unknown first message gets a fresh process that
   assert.equal(methods(script.last)[0], 'initialize');
 });
 
-test('a server that is silent on the unknown first message is initialized on the same process', async () => {
+test('a server that is silent on the unknown first message gets initialize on the same process', async () => {
   const bench = new UpstreamBench({ times: { probeSilenceMs: 3000 } });
   const script = statefulScript();
   script.handlers['server/discover'] = () => SILENCE;
@@ -139,7 +139,7 @@ test('a server of 2026-07-28 that is slow to start keeps its process, whatever i
   }
 });
 
-test('an old program in place of a slow one that ended on initialize costs one start', async () => {
+test('an old program in place of a slow one that ended on initialize costs one more start', async () => {
   const bench = new UpstreamBench({ times: { probeSilenceMs: 3000, startupMs: 20_000 } });
   const silent = { 'server/discover': () => SILENCE, initialize: () => SILENCE };
   const script = new ScriptedServer({ ...statefulServer(), ...silent });
@@ -166,7 +166,7 @@ test('an old program in place of a slow one that ended on initialize costs one s
   failureOf(await outcome);
 });
 
-test('an old server that is slow to start, or ignores the probe, keeps its process and is not busy for ever', async () => {
+test('an old server that is slow to start, or ignores the probe, keeps its process and does not stay busy', async () => {
   const bench = new UpstreamBench({ times: { probeSilenceMs: 3000 } });
   const script = statefulScript();
   const take = script.handlers['initialize']!;
@@ -203,7 +203,7 @@ test('an old server that is slow to start and exits on the probe is started once
   assert.equal(script.links.length, 2);
 });
 
-test('a server that knows 2026-07-28 but wants an older revision is initialized; one that names none of ours is not', async () => {
+test('a server that knows 2026-07-28 but wants an older revision is initialized; one without a common revision is not', async () => {
   const both = new UpstreamBench();
   const script = statefulScript();
   script.handlers['server/discover'] = () => new Refusal(-32022, 'no', { supported: ['2027-01-01', '2025-06-18'] });
@@ -219,7 +219,7 @@ test('a server that knows 2026-07-28 but wants an older revision is initialized;
   assert.equal(future.last.count('initialize'), 0);
 });
 
-test('a server that answers every method it does not know with an empty result is an old one', async () => {
+test('a server that answers unknown methods with an empty result is an old one', async () => {
   const bench = new UpstreamBench();
   const script = new ScriptedServer({ ...statefulServer(), 'server/discover': () => ({}) });
   await bench.run([httpServerOf('a'), script]);
@@ -227,7 +227,7 @@ test('a server that answers every method it does not know with an empty result i
   assert.deepEqual(methods(script.last).slice(0, 3), ['server/discover', 'initialize', 'notifications/initialized']);
 });
 
-test('what was found is remembered over restarts of the gateway, and forgotten when it fails', async () => {
+test('the verdict is remembered over restarts of the gateway, and forgotten when it fails', async () => {
   const remembered = new Remembered();
   const script = statefulScript();
   const first = new UpstreamBench({ remembered });
@@ -277,7 +277,7 @@ test('over HTTP any refusal of the probe leads to initialize, and its refusal to
   );
 });
 
-test('a server that is said to speak Streamable HTTP is not tried as HTTP+SSE; the error says what to do', async () => {
+test('a server configured as Streamable HTTP is not tried as HTTP+SSE; the error names the remedy', async () => {
   const bench = new UpstreamBench();
   const script = new ScriptedServer({});
   const refuse = (_: unknown, link: ScriptedTransport, id: number) => {
@@ -294,7 +294,7 @@ test('a server that is said to speak Streamable HTTP is not tried as HTTP+SSE; t
   );
 });
 
-test('credentials that are asked for end the attempt: auth_required, calls REFUSED', async () => {
+test('required credentials end the attempt: auth_required, calls REFUSED', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   script.handlers['server/discover'] = (_params, link) => {
@@ -308,7 +308,7 @@ test('credentials that are asked for end the attempt: auth_required, calls REFUS
   assert.equal(script.links.length, 1);
 });
 
-test('S1.14 a server that never answers is given up after the startup timeout, and its process ended', async () => {
+test('S1.14 a server that never answers is given up after the start time limit, and its process ended', async () => {
   const bench = new UpstreamBench({ times: { startupMs: 20_000 } });
   const script = new ScriptedServer({});
   script.handlers['server/discover'] = () => SILENCE;

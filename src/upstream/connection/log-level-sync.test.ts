@@ -38,7 +38,7 @@ function order(script: ScriptedServer): string[] {
     .map(({ method, params }) => (method === 'tools/call' ? 'call' : String(params?.['level'])));
 }
 
-test('check:B13 the lowest level that calls in flight ask for goes up before the call that asks for it', async () => {
+test('check:B13 the lowest level of the calls in flight is set before the call that needs it', async () => {
   const bench = new UpstreamBench();
   const script = new ScriptedServer({ ...LOGGING, 'tools/call': () => SILENCE });
   await bench.run([serverOf('a'), script]);
@@ -57,7 +57,7 @@ test('check:B13 the lowest level that calls in flight ask for goes up before the
   assert.deepEqual(order(script).slice(-2), ['error', 'call']);
 });
 
-test('check:B13 a session’s level holds on its next connection too, whether it calls or not', async () => {
+test('check:B13 a session’s level applies to its next connection too, with or without a call', async () => {
   const bench = new UpstreamBench();
   const script = new ScriptedServer(LOGGING);
   await bench.run([serverOf('a'), script]);
@@ -71,7 +71,7 @@ test('check:B13 a session’s level holds on its next connection too, whether it
   assert.deepEqual(order(script), ['notice']);
 });
 
-test('where messages may overtake each other the call waits for the server to agree, but not for ever', async () => {
+test('where messages may overtake each other the call waits for the server’s acknowledgement, for a limited time', async () => {
   const bench = new UpstreamBench();
   let answers = true;
   const script = new ScriptedServer({ ...LOGGING, 'logging/setLevel': () => (answers ? {} : SILENCE) });
@@ -88,7 +88,7 @@ test('where messages may overtake each other the call waits for the server to ag
   assert.deepEqual(order(script), ['info', 'call', 'debug', 'call', 'call']);
 });
 
-test('a server without logging is told nothing; a stateless one in the `_meta` of each request', async () => {
+test('a server without logging gets no level; a stateless one gets it in the `_meta` of each request', async () => {
   const bench = new UpstreamBench();
   const mute = statefulScript();
   await bench.run([serverOf('mute'), mute]);
@@ -108,7 +108,7 @@ test('a server without logging is told nothing; a stateless one in the `_meta` o
   assert.deepEqual(levels, ['notice', undefined, undefined]);
 });
 
-test('check:C9 of a session that other nodes use too, nobody takes the level for what it told last', () => {
+test('check:C9 a node does not assume the level it set last for a session that other nodes use too', () => {
   const reported: string[] = [];
   const teller = {
     ask(message: Message) {

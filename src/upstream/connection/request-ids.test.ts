@@ -29,7 +29,7 @@ function idsAt({ links }: ScriptedServer): number[] {
   );
 }
 
-test('check:B4 the ids of 10,000 calls, over three processes that go on with one session, are all different and in no order', async () => {
+test('check:B4 the ids of 10,000 calls, over three processes that continue one session, are all different and in no order', async () => {
   const script = statefulScript();
   const { initialize } = script.handlers;
   script.handlers['initialize'] = (params, link, id) => {
@@ -67,7 +67,7 @@ test('check:B4 the ids of 10,000 calls, over three processes that go on with one
   }
 });
 
-test('check:B4 an id that is in use is not given out again', async () => {
+test('check:B4 an id in use is not issued again', async () => {
   const script = statefulScript();
   script.handlers['tools/call'] = () => SILENCE;
   let drawn = 0;
@@ -101,7 +101,7 @@ function cutting(script: ScriptedServer): ScriptedServer {
 }
 
 for (const server of [serverOf('a'), httpServerOf('a')]) {
-  test(`check:B4 a server behind ${server.transport.type} that cuts ids to 32 bits is called with ids that it can keep`, async () => {
+  test(`check:B4 a server behind ${server.transport.type} that cuts ids to 32 bits gets ids that it can keep`, async () => {
     const script = cutting(statefulScript());
     const bench = new UpstreamBench({ random: systemRandom });
     await bench.run([server, script]);

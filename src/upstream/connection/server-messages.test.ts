@@ -24,7 +24,7 @@ import { request, result } from '../../protocol/compose.ts';
 const hanging = () => new ScriptedServer({ ...statefulServer(), 'tools/call': () => SILENCE });
 const client = clientOf('session-1');
 
-test('progress tokens are ours on the wire and the client’s on the way back, to the digit', async () => {
+test('the wire has the gateway’s progress tokens; the client gets its own back, to the digit', async () => {
   const bench = new UpstreamBench();
   const script = hanging();
   await bench.run([serverOf('a'), script]);
@@ -43,7 +43,7 @@ test('progress tokens are ours on the wire and the client’s on the way back, t
   assert.match(exchange.emitted[0]!.bytes.toString(), /"progressToken":9007199254740993,"progress":0\.50/);
 });
 
-test('progress of a task comes after the answer that began it, under the client’s token, to its session', async () => {
+test('progress of a task follows the answer that began it, under the client’s token, to its session', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a'), script]);
@@ -56,7 +56,7 @@ test('progress of a task comes after the answer that began it, under the client�
   assert.match(reported!.bytes, /"progressToken":"t"/);
 });
 
-test('a token hidden behind an escape is replaced too, and progress nobody asked for reaches nobody', async () => {
+test('a token hidden behind an escape is replaced too, and unrequested progress is dropped', async () => {
   const bench = new UpstreamBench();
   const script = hanging();
   await bench.run([serverOf('a'), script]);
@@ -82,7 +82,7 @@ test('a token hidden behind an escape is replaced too, and progress nobody asked
   await Promise.all(outcomes);
 });
 
-test('check:C4 a stateful server’s request goes to the session whose connection it came on, and to no other', async () => {
+test('check:C4 a stateful server’s request goes only to the session whose connection it came on', async () => {
   const bench = new UpstreamBench();
   const script = hanging();
   await bench.run([serverOf('a'), script]);
@@ -102,7 +102,7 @@ test('check:C4 a stateful server’s request goes to the session whose connectio
   await Promise.all(outcomes);
 });
 
-test('check:C4 a question on a pipe is only likely the newest call’s; called off after that call, its session hears it', async () => {
+test('check:C4 a request on a pipe probably belongs to the newest call; if it is cancelled after that call, its session gets the cancellation', async () => {
   const bench = new UpstreamBench();
   const script = hanging();
   await bench.run([serverOf('a'), script]);
@@ -124,7 +124,7 @@ test('check:C4 a question on a pipe is only likely the newest call’s; called o
   assert.equal(exchange.emitted.length, 1);
 });
 
-test('check:C4 on a shared stateful connection the server’s own requests are refused, its ping is answered', async () => {
+test('check:C4 on a shared stateful connection the server’s requests are refused and its ping is answered', async () => {
   const bench = new UpstreamBench();
   const script = hanging();
   await bench.run([serverOf('a', { isolation: 'shared' }), script]);
@@ -144,7 +144,7 @@ test('check:C4 on a shared stateful connection the server’s own requests are r
   await outcome;
 });
 
-test('outside any call a session’s server asks the session, and a client that cannot be asked is one without the method', async () => {
+test('outside of calls a session’s server asks the session; a client that cannot be asked counts as one without the method', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a'), script]);
@@ -158,7 +158,7 @@ test('outside any call a session’s server asks the session, and a client that 
   assert.equal((script.last.seen.at(-1)!.error as { code: number }).code, -32601);
 });
 
-test('fault:F12 unasked answers are dropped, requests of a stateless server refused', async () => {
+test('fault:F12 unrequested answers are dropped, and requests of a stateless server are refused', async () => {
   const bench = new UpstreamBench();
   const script = statelessScript();
   await bench.run([serverOf('a'), script]);
@@ -170,7 +170,7 @@ test('fault:F12 unasked answers are dropped, requests of a stateless server refu
   assert.equal(bench.dropped(), 2);
 });
 
-test('a log message goes to the newest call of the session; without one to the session', async () => {
+test('a log message goes to the newest call of the session, or without one to the session', async () => {
   const bench = new UpstreamBench();
   const script = hanging();
   await bench.run([serverOf('a'), script]);
@@ -192,7 +192,7 @@ test('a log message goes to the newest call of the session; without one to the s
   );
 });
 
-test('what comes on a request’s own stream belongs to that request', async () => {
+test('messages on a request’s own stream belong to that request', async () => {
   const bench = new UpstreamBench();
   const script = hanging();
   await bench.run([httpServerOf('a'), script]);
@@ -214,7 +214,7 @@ test('what comes on a request’s own stream belongs to that request', async () 
   assert.match(answerText(await outcomes[1]!), /"no"/);
 });
 
-test('subscriptions are named by our id on the wire and by the client’s id to the client', async () => {
+test('a subscription has the gateway’s id on the wire and the client’s id for the client', async () => {
   const bench = new UpstreamBench();
   const script = new ScriptedServer({ ...statelessServer(), 'subscriptions/listen': () => SILENCE });
   await bench.run([serverOf('a', { timeoutMs: 1000 }), script]);
@@ -235,7 +235,7 @@ test('subscriptions are named by our id on the wire and by the client’s id to 
   assert.match(answerText(await outcome), /"io.modelcontextprotocol\/subscriptionId":"my-listen"/);
 });
 
-test('what is asked for a task belongs to the tasks/result that waits for it, whatever else is under way', async () => {
+test('an input request of a task belongs to the tasks/result that waits for it, beside any other call', async () => {
   const bench = new UpstreamBench();
   const script = new ScriptedServer({
     ...statefulServer(),
@@ -258,7 +258,7 @@ test('what is asked for a task belongs to the tasks/result that waits for it, wh
   await Promise.all(outcomes);
 });
 
-test('progress of a task that the call itself waits for goes to the call, after the answer too', async () => {
+test('progress of a task that the call itself waits for goes to the call, also after the answer', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a'), script]);
@@ -270,7 +270,7 @@ test('progress of a task that the call itself waits for goes to the call, after 
   assert.match(exchange.emitted.at(-1)!.bytes.toString(), /"progressToken":"t"/);
 });
 
-test('a question of no call is called off with its session when its connection ends', async () => {
+test('an input request without a call is cancelled with its session when its connection ends', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a'), script]);

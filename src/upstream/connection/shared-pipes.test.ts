@@ -46,8 +46,8 @@ const answerTo = (link: ScriptedTransport, id: string) =>
   link.seen.find((seen) => String(seen.id) === id && seen.method === undefined);
 const codeOf = (seen: { readonly error?: unknown } | undefined) => (seen?.error as { code: number } | undefined)?.code;
 
-describe('proto:S4 check:B8 a stateful server’s question on a pipe that several stateless clients may share', () => {
-  test('is put to the only call in flight', async () => {
+describe('proto:S4 check:B8 an input request of a stateful server on a pipe that several stateless clients may share', () => {
+  test('goes to the only call in flight', async () => {
     const { bench: it, script } = await bench();
     const one = call();
     one.answer = async (asked: Message) => result(asked.id, '{"action":"accept"}', 'stateful');
@@ -73,7 +73,7 @@ describe('proto:S4 check:B8 a stateful server’s question on a pipe that severa
     assert.equal(one.asked.length + two.asked.length, 0);
   });
 
-  test('is put to the next call after one was taken back and the server has read that', async () => {
+  test('goes to the next call after one was cancelled and the server has read that', async () => {
     const { bench: it, script } = await bench();
     const [gone, one] = [call(), call()];
     void it.call('a', gone);
@@ -89,7 +89,7 @@ describe('proto:S4 check:B8 a stateful server’s question on a pipe that severa
     assert.equal(gone.asked.length, 0);
   });
 
-  test('is refused after a call was taken back, until its end was seen or it can run no more', async () => {
+  test('is refused after a cancelled call, until that call has ended or can run no more', async () => {
     const { bench: it, script } = await bench();
     script.handlers['ping'] = () => SILENCE;
     const [gone, one] = [call(), call()];
@@ -121,7 +121,7 @@ describe('proto:S4 check:B8 a stateful server’s question on a pipe that severa
     assert.equal(next.asked.length, 1);
   });
 
-  test('a call beside one whose question is open gets a connection of its own, and may ask too', async () => {
+  test('gets a connection of its own for a call beside one with an open input request', async () => {
     const { bench: it, script } = await bench();
     const [first, second, third] = [call(), call(), call()];
     void it.call('a', first);
@@ -150,7 +150,7 @@ describe('proto:S4 check:B8 a stateful server’s question on a pipe that severa
     assert.equal(script.live.length, 4, 'there is an end to it');
   });
 
-  test('where no more processes may run, calls share and are refused their questions', async () => {
+  test('is refused where no more processes may run and calls share', async () => {
     const { bench: it, script } = await bench({ limits: { maxMessageBytes: 1 << 20, maxProcesses: 1 } });
     const [first, second] = [call(), call()];
     void it.call('a', first);
@@ -167,7 +167,7 @@ describe('proto:S4 check:B8 a stateful server’s question on a pipe that severa
     assert.equal(second.asked.length, 0);
   });
 
-  test('where the operator wants one connection for each principal, there is one', async () => {
+  test('uses one connection per principal where the operator wants that', async () => {
     const { bench: it, script } = await bench({ isolation: 'principal' });
     const [first, second] = [call(), call()];
     void it.call('a', first);
@@ -183,7 +183,7 @@ describe('proto:S4 check:B8 a stateful server’s question on a pipe that severa
     assert.equal(codeOf(answerTo(script.last, 'second')), -32601);
   });
 
-  test('where the operator named a header, its calls are one client’s', async () => {
+  test('uses one connection per value of the header that the operator named', async () => {
     const { bench: it, script } = await bench();
     const [one, two] = [call('h'), call('h')];
     void it.call('a', one);
@@ -195,7 +195,7 @@ describe('proto:S4 check:B8 a stateful server’s question on a pipe that severa
     assert.equal(script.live.length, 1);
   });
 
-  test('roots that belong to no call are answered as empty where they were declared, all else is refused', async () => {
+  test('for roots without a call gets an empty list where they were declared, and all else is refused', async () => {
     for (const http of [false, true]) {
       const { bench: it, script } = await bench({}, http);
       const outcome = it.call('a', call());
@@ -219,7 +219,7 @@ describe('proto:S4 check:B8 a stateful server’s question on a pipe that severa
     assert.equal(it.events.requests.length, 1);
   });
 
-  test('beside a list, which can ask nothing, a question is no call’s', async () => {
+  test('belongs to no call beside a list, which can ask nothing', async () => {
     const { bench: it, script } = await bench();
     const client = clientOf(null, ASKABLE);
     void it.call('a', call());
@@ -237,7 +237,7 @@ describe('proto:S4 check:B8 a stateful server’s question on a pipe that severa
     assert.equal(list.asked.length, 0);
   });
 
-  test('what the server wants to know before any call is no client’s, whoever comes first', async () => {
+  test('before any call belongs to no client', async () => {
     const started = new UpstreamBench();
     const script = new ScriptedServer({
       ...statefulServer(),
@@ -256,7 +256,7 @@ describe('proto:S4 check:B8 a stateful server’s question on a pipe that severa
     assert.equal(one.asked.length, 0);
   });
 
-  test('fault:F06 the server’s time stands still while its client is asked', async () => {
+  test('fault:F06 the deadline of the server stops while its client is asked', async () => {
     const { bench: it, script } = await bench();
     const one = call();
     let ended = false;
@@ -273,7 +273,7 @@ describe('proto:S4 check:B8 a stateful server’s question on a pipe that severa
     assert.equal(script.last.count('notifications/cancelled'), 1);
   });
 
-  test('proto:S5 what the client declared is presented to the server as it is', async () => {
+  test('proto:S5 the server gets the client’s declaration unchanged', async () => {
     const { bench: it, script } = await bench();
     const capabilities = '{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{}},"x":1.0}';
     void it.call('a', toolCall(clientOf(null, capabilities)));

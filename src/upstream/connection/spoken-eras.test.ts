@@ -9,7 +9,7 @@ function handshake(version: string) {
   return handshakeFromInitialize(result('1', text, 'stateful'));
 }
 
-test('connections of a server keep together what it says of itself, and each what it alone was told', () => {
+test('connections of a server share what it says of itself, and keep what it said to each alone', () => {
   const last = new LastHandshake();
   const first = last.of(handshake('1'));
   assert.equal(last.of(handshake('1')), first);

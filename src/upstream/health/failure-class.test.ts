@@ -22,7 +22,7 @@ const status = (code: number) =>
   refusalError({ server: 'a', secrets: [], wallMs: 0 }, code, headers, Buffer.from(TEXT));
 const coded = (code: string) => Object.assign(new Error(TEXT), { code });
 
-test('S3.8 check:F3 a failure is classified by its type and the codes of its causes, whatever its words', () => {
+test('S3.8 check:F3 a failure is classified by its type and the codes of its causes, not by its text', () => {
   const cases: readonly [GatewayError, FailureClass][] = [
     [failed('refused'), 'transient'],
     [failed('dns'), 'transient'],
@@ -61,7 +61,7 @@ test('S3.8 check:F3 a failure is classified by its type and the codes of its cau
   }
 });
 
-test('S3.8 a command that is not there is a mistake in the definition', async () => {
+test('S3.8 a missing command is a mistake in the definition', async () => {
   for (const command of ['/nowhere/at-all', 'no-such-program-anywhere', '']) {
     const error = await resolveCommand('a', { command, cwd: '/' }, { PATH: '/usr/bin' }).then(
       () => assert.fail(command),
@@ -71,7 +71,7 @@ test('S3.8 a command that is not there is a mistake in the definition', async ()
   }
 });
 
-test('S3.8 check:F3 only transient failures count: others are tried again, and never make a server unreachable', async () => {
+test('S3.8 check:F3 only transient failures count: others are retried, and never make a server unreachable', async () => {
   const cases: readonly [GatewayError, number, string][] = [
     [failed('refused'), 4, 'unreachable'],
     [failed('tls'), 0, 'failed'],
@@ -101,7 +101,7 @@ test('S3.8 check:F3 only transient failures count: others are tried again, and n
   }
 });
 
-test('S3.8 our own abort of a connection is no crash of the server', async () => {
+test('S3.8 a connection that the gateway aborts is not a crash of the server', async () => {
   const clock = new FakeClock();
   const supervisor = new Supervisor(
     {
@@ -123,7 +123,7 @@ test('S3.8 our own abort of a connection is no crash of the server', async () =>
   assert.deepEqual([supervisor.state, supervisor.consecutiveFailures, supervisor.restarts], ['connected', 0, 0]);
 });
 
-test('S3.8 S3.7 a certificate that is not good is told through the handshake, and not counted', async () => {
+test('S3.8 S3.7 a bad certificate is reported through the handshake, and does not count', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   script.openFails = failed('tls');

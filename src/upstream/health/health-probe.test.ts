@@ -29,7 +29,7 @@ class DeafConnection {
   }
 }
 
-test('fault:F28 a process that its node may not speak to is not probed, and not ended; once it may, it is', async () => {
+test('fault:F28 a process that its node may not use is neither probed nor ended; once it may, it is probed', async () => {
   const clock = new FakeClock();
   const deaf = new DeafConnection();
   let gone = 0;

@@ -24,7 +24,7 @@ import { ServerHealth } from './server-health.ts';
 const eager = { start: 'eager' } as const;
 const lost = () => new GatewayError('UNKNOWN', 'cut off');
 
-test('S3.11 check:F1 an idle server is asked every 30 s with ping, one of 2026-07-28 with server/discover', async () => {
+test('S3.11 check:F1 an idle server is probed every 30 s with ping, one of 2026-07-28 with server/discover', async () => {
   const bench = new UpstreamBench();
   const old = statefulScript();
   const modern = statelessScript();
@@ -41,7 +41,7 @@ test('S3.11 check:F1 an idle server is asked every 30 s with ping, one of 2026-0
   assert.deepEqual([bench.set.status('old')?.health, bench.set.status('modern')?.health], ['healthy', 'healthy']);
 });
 
-test('S3.11 check:F1 nothing is asked while calls are under way or were answered within the interval', async () => {
+test('S3.11 check:F1 no probe is sent while calls run or were answered within the interval', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([httpServerOf('a', { ...eager, isolation: 'shared' }), script]);
@@ -64,7 +64,7 @@ test('S3.11 check:F1 nothing is asked while calls are under way or were answered
   assert.equal(script.last.count('ping'), 1);
 });
 
-test('S3.11 the interval is the server’s own, can be changed while it runs, and 0 is never', async () => {
+test('S3.11 the interval is set per server, can change while it runs, and 0 means never', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   const server = httpServerOf('a', { ...eager, probeMs: 1_000 });
@@ -83,7 +83,7 @@ test('S3.11 the interval is the server’s own, can be changed while it runs, an
   assert.equal(script.links.length, 1);
 });
 
-test('S3.11 W3.1 check:F1 a process that hangs while nobody calls it: unhealthy, and after a second question a fresh one', async () => {
+test('S3.11 W3.1 check:F1 a process that hangs without calls: unhealthy, and replaced after a second probe', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a', eager), script]);
@@ -103,7 +103,7 @@ test('S3.11 W3.1 check:F1 a process that hangs while nobody calls it: unhealthy,
   assert.deepEqual([after.state, after.health, after.restarts], ['running', 'healthy', 1]);
 });
 
-test('S3.11 a remote server that comes back before the second question keeps its connection and is healthy again', async () => {
+test('S3.11 a remote server that returns before the second probe keeps its connection and is healthy again', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([httpServerOf('a', eager), script]);
@@ -120,7 +120,7 @@ test('S3.11 a remote server that comes back before the second question keeps its
   assert.equal(script.links.length, 1);
 });
 
-test('S3.11 a remote server that stays away is brought back when it is there again', async () => {
+test('S3.11 a remote server that stays away is reconnected when it returns', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([httpServerOf('a', eager), script]);
@@ -137,7 +137,7 @@ test('S3.11 a remote server that stays away is brought back when it is there aga
   assert.equal(bench.set.status('a')?.state, 'connected');
 });
 
-test('S3.11 a server that does not know ping, or refuses it, is there', async () => {
+test('S3.11 a server that does not know ping, or refuses it, is healthy', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   script.handlers['ping'] = () => new Refusal(-32601, 'Method not found');
@@ -172,7 +172,7 @@ test('S3.11 check:F1 a probe never ends a connection that answers calls meanwhil
   assert.equal(script.links.length, 1);
 });
 
-test('S3.11 nothing is asked of a server that is not up, and no timer is left', async () => {
+test('S3.11 no probe is sent to a server that is not up, and no timer is left', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([httpServerOf('a', eager), script]);
@@ -182,7 +182,7 @@ test('S3.11 nothing is asked of a server that is not up, and no timer is left', 
   assert.equal(bench.clock.pending, 0);
 });
 
-test('S3.11 S3.18 check:F1 calls that fail make a server unhealthy though the probe is happy; one that is answered makes up for it', async () => {
+test('S3.11 S3.18 check:F1 failed calls make a server unhealthy although the probe succeeds; one answered call makes it healthy', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([httpServerOf('a', { ...eager, isolation: 'shared' }), script]);
@@ -207,7 +207,7 @@ test('S3.11 S3.18 check:F1 calls that fail make a server unhealthy though the pr
   assert.equal(bench.set.status('a')?.health, 'healthy');
 });
 
-test('S3.8 S3.11 an error of a tool, a refusal and a cancelled call are no failures of the server', async () => {
+test('S3.8 S3.11 a tool error, a refusal and a cancelled call are not failures of the server', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([httpServerOf('a', { ...eager, isolation: 'shared' }), script]);
@@ -227,7 +227,7 @@ test('S3.8 S3.11 an error of a tool, a refusal and a cancelled call are no failu
   assert.deepEqual([status.health, status.consecutiveFailures, status.restarts], ['healthy', 0, 0]);
 });
 
-test('S3.11 S3.6 check:F8 health turns are told once, whoever found it', () => {
+test('S3.11 S3.6 check:F8 a change of health is reported once, whichever check finds it', () => {
   const turns: (string | null)[] = [];
   const events = { healthTurned: (reason: string | null) => void turns.push(reason) };
   const health = new ServerHealth({ events } as unknown as ServerContext);
@@ -267,7 +267,7 @@ test('S3.3 a remote server has 30 s to start, a process a minute', async () => {
   assert.equal(states()[1], 'failed');
 });
 
-test('S3.11 of a remote server’s connections one is asked for all, and none while one of them answers; of processes each', async () => {
+test('S3.11 one connection of a remote server is probed for all, and none while one of them answers; each process is probed', async () => {
   const bench = new UpstreamBench();
   const far = statefulScript();
   const near = statefulScript();

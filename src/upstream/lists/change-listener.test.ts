@@ -26,7 +26,7 @@ function announcing(listen: Handler): ScriptedServer {
   });
 }
 
-test('a stateless server is listened to for changes of its lists, and listed again when it tells', async () => {
+test('the gateway listens to a stateless server for changes of its lists, and lists it again on a change', async () => {
   const bench = new UpstreamBench();
   const script = announcing(() => SILENCE);
   await bench.run([httpServerOf('a'), script]);
@@ -48,7 +48,7 @@ test('a stateless server is listened to for changes of its lists, and listed aga
   );
 });
 
-test('a broken stream is opened again and the lists with it; a refused one is not', async () => {
+test('a broken stream is opened again and the lists are read again; a refused one is not', async () => {
   const bench = new UpstreamBench();
   const breaking = announcing((_params, link, id) => {
     if (link.count('subscriptions/listen') === 1) link.lose(id, 'UNKNOWN');
@@ -65,7 +65,7 @@ test('a broken stream is opened again and the lists with it; a refused one is no
   assert.equal(refusing.last.count('subscriptions/listen'), 1);
 });
 
-test('check:G3 a stream that broke is open again within a second or so, and what was missed is looked for once it is', async () => {
+test('check:G3 a broken stream is open again within about a second, and then the gateway looks for missed changes', async () => {
   const bench = new UpstreamBench();
   const script = announcing(() => SILENCE);
   await bench.run([httpServerOf('a'), script]);

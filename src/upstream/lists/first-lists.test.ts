@@ -22,7 +22,7 @@ async function soFar(listing: Promise<ServerCatalog | null>): Promise<readonly s
   return answer;
 }
 
-test('fault:F01 goal:G13 a start that hangs holds up the lists of its first two seconds, and no kind of client after that', async () => {
+test('fault:F01 goal:G13 a start that hangs delays lists in its first two seconds only, for every kind of client', async () => {
   const bench = new UpstreamBench();
   await bench.run([serverOf('a', { start: 'eager' }), hangs()]);
   const list = (i: number) => bench.set.catalog('a', kinds[i]!, WAIT_MS, true);
@@ -38,7 +38,7 @@ test('fault:F01 goal:G13 a start that hangs holds up the lists of its first two 
   assert.equal(await soFar(bench.set.catalog('a', kinds[3]!, WAIT_MS)), 'waits');
 });
 
-test('fault:F01 goal:G13 what has failed holds up no list, also while it is tried again', async () => {
+test('fault:F01 goal:G13 a failed server delays no list, also while it is tried again', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   script.open = (kind) => {
@@ -57,7 +57,7 @@ test('fault:F01 goal:G13 what has failed holds up no list, also while it is trie
   assert.equal(await soFar(bench.set.catalog('a', kinds[1]!, WAIT_MS, true)), null);
 });
 
-test('goal:G13 a server that waits for its turn to start has been waited for since it was due', async () => {
+test('goal:G13 the wait for a server that waits for its turn counts from when it was due', async () => {
   const bench = new UpstreamBench();
   const names = ['a', 'b', 'c', 'd', 'e'];
   await bench.run(...names.map((name) => [serverOf(name, { start: 'eager' }), hangs()] as const));
@@ -68,7 +68,7 @@ test('goal:G13 a server that waits for its turn to start has been waited for sin
   assert.equal(bench.set.status('e')!.reason, 'waiting to start');
 });
 
-test('goal:G13 a list waits for a server behind a URL as long as for others if somebody is there, else for half a second', async () => {
+test('goal:G13 a list waits the usual time for a server behind a URL that has a listener, otherwise half a second', async () => {
   const bench = new UpstreamBench();
   const there = hangs();
   there.isThere = true;
@@ -90,7 +90,7 @@ test('goal:G13 a list waits for a server behind a URL as long as for others if s
   );
 });
 
-test('fault:F01 lists of all servers try none again before its time, however many there are; a call does', async () => {
+test('fault:F01 lists of all servers retry none before its time, however many lists there are; a call does', async () => {
   const bench = new UpstreamBench();
   const script = new ScriptedServer(statefulServer());
   script.openFails = new GatewayError('NOT_SENT', 'nobody is there');
@@ -107,7 +107,7 @@ test('fault:F01 lists of all servers try none again before its time, however man
   assert.equal(script.links.length, attempts + 1);
 });
 
-test('S2.11 servers that start when they are first needed do so a few at a time where one list wants all of them', async () => {
+test('S2.11 lazy servers start a few at a time when one list needs all of them', async () => {
   const bench = new UpstreamBench();
   const names = ['a', 'b', 'c', 'd', 'e', 'f'];
   await bench.run(...names.map((name) => [serverOf(name), hangs()] as const));
@@ -120,7 +120,7 @@ test('S2.11 servers that start when they are first needed do so a few at a time 
   assert.deepEqual(begun(), names);
 });
 
-test('S2.11 a start of a process keeps its place until it ends, and one that hangs gives it up after 20 s', async () => {
+test('S2.11 a starting process keeps its place until it ends, and one that hangs loses it after 20 s', async () => {
   const bench = new UpstreamBench();
   const silent = () =>
     new ScriptedServer({ ...statefulServer(), 'server/discover': () => SILENCE, initialize: () => SILENCE });
@@ -147,7 +147,7 @@ test('a server that is removed, or suspended, while it waits for its turn to sta
   assert.equal(bench.scripts.get('g')!.links.length, 1);
 });
 
-test('S2.11 a server that starts when it is first needed has the whole time from then, and so has one that is up', async () => {
+test('S2.11 a lazy server has its whole start time from its first use, and so has one that is up', async () => {
   const bench = new UpstreamBench();
   const slow = new ScriptedServer({ ...statefulServer(), 'tools/list': () => SILENCE });
   await bench.run([serverOf('lazy'), hangs()], [serverOf('slow'), slow]);

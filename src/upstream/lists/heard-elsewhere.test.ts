@@ -14,7 +14,7 @@ import { clientOf, httpServerOf, UpstreamBench } from '../../../test/support/ups
 const client = clientOf('s');
 const asked = (script: ScriptedServer) => script.links.reduce((sum, link) => sum + link.count('tools/list'), 0);
 
-test('check:G3 what another node heard of a server’s lists is looked at here, at most once a second', async () => {
+test('check:G3 the node reads lists that another node reported as changed, at most once a second', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([httpServerOf('a'), script]);
@@ -36,7 +36,7 @@ test('check:G3 what another node heard of a server’s lists is looked at here, 
   assert.deepEqual(bench.events.relistings, [], 'nobody is told anew what came from another node');
 });
 
-test('a server’s own word that its lists are others is passed on once they are known', async () => {
+test('a server’s own list_changed is passed on once the new lists are known', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([httpServerOf('a'), script]);
@@ -47,7 +47,7 @@ test('a server’s own word that its lists are others is passed on once they are
   assert.deepEqual(bench.events.relistings, ['a']);
 });
 
-test('a server that is not up is not started for what another node heard', async () => {
+test('a change reported by another node does not start a server that is down', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([httpServerOf('a'), script]);
@@ -57,7 +57,7 @@ test('a server that is not up is not started for what another node heard', async
   assert.equal(script.links.length, 0);
 });
 
-test('what this node is told itself it does not hear of from others', async () => {
+test('the node ignores reports of other nodes about changes that the server reports to it', async () => {
   const bench = new UpstreamBench();
   const discovered = statelessServer()['server/discover']!;
   const script = new ScriptedServer({
@@ -77,7 +77,7 @@ test('what this node is told itself it does not hear of from others', async () =
   assert.equal(asked(script), before);
 });
 
-test('what another node heard is looked at where the server refuses to tell this node', async () => {
+test('the node reads lists that another node reported as changed if the server refuses to notify this node', async () => {
   const bench = new UpstreamBench();
   const discovered = statelessServer()['server/discover']!;
   const script = new ScriptedServer({
@@ -98,7 +98,7 @@ test('what another node heard is looked at where the server refuses to tell this
   assert.equal(asked(script), before + 1);
 });
 
-test('whoever waits for what another node heard does not wait for a server that is removed', async () => {
+test('a wait for a change reported by another node ends when the server is removed', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([httpServerOf('a'), script]);

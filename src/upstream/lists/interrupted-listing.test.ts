@@ -27,7 +27,7 @@ function paged(): ScriptedServer {
   });
 }
 
-test('kinds of client that come at the same time are all listed to the last page, each over a connection that stays', async () => {
+test('concurrent kinds of client are all listed to the last page, each over a connection that stays', async () => {
   const bench = new UpstreamBench();
   await bench.run([serverOf('a'), paged()]);
   const kinds = ['{}', '{"roots":{}}', '{"sampling":{}}', '{"elicitation":{}}'].map((kind) => clientOf(null, kind));
@@ -35,7 +35,7 @@ test('kinds of client that come at the same time are all listed to the last page
   assert.deepEqual(catalogs.map(names), Array(4).fill(['tool-1', 'tool-2', 'tool-3']));
 });
 
-test('a list that was being taken over the connection of a session that ends is taken over another one at once', async () => {
+test('a list that was read over the connection of a session that ends is read over another one at once', async () => {
   const bench = new UpstreamBench();
   const script = new ScriptedServer(statefulServer());
   await bench.run([httpServerOf('a'), script]);
@@ -55,7 +55,7 @@ test('a list that was being taken over the connection of a session that ends is 
   );
 });
 
-test('a list that is cut off by the end of its server’s run begins no other run', async () => {
+test('a list that ends with its server’s run starts no other run', async () => {
   const bench = new UpstreamBench();
   const script = new ScriptedServer({ ...statefulServer(), 'tools/list': () => SILENCE });
   const server = serverOf('a');
@@ -69,7 +69,7 @@ test('a list that is cut off by the end of its server’s run begins no other ru
   assert.equal(script.links.length, 1);
 });
 
-test('check:G3 what another node heard while a first list is being taken is looked at once more', async () => {
+test('check:G3 a change reported by another node during a first list causes one more look', async () => {
   const bench = new UpstreamBench();
   const script = new ScriptedServer({ ...statefulServer(), 'tools/list': () => SILENCE });
   await bench.run([serverOf('a'), script]);
@@ -85,7 +85,7 @@ test('check:G3 what another node heard while a first list is being taken is look
   assert.deepEqual(names(bench.set.knownCatalog('a', client)), ['new']);
 });
 
-test('check:G3 a list that a client wants anew is taken over its own connection, after what is being listed', async () => {
+test('check:G3 a list that a client requests anew is read over its own connection, after the current listing', async () => {
   const bench = new UpstreamBench();
   const script = new ScriptedServer(statefulServer());
   script.handlers['tools/list'] = (_params, link) => ({ tools: [scriptedTool(`of-${link.number}`)] });
@@ -105,7 +105,7 @@ test('check:G3 a list that a client wants anew is taken over its own connection,
   );
 });
 
-test('a list that a client wants anew leaves it no connection when its session ends meanwhile', async () => {
+test('a list requested anew leaves no connection if its session ends meanwhile', async () => {
   const bench = new UpstreamBench();
   const script = new ScriptedServer(statefulServer());
   await bench.run([serverOf('a'), script]);

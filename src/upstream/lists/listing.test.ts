@@ -25,7 +25,7 @@ const client = clientOf('s');
 const names = (catalog: { lists: { tools: { items: readonly { key: string }[] } } } | null) =>
   catalog?.lists.tools.items.map((item) => item.key);
 
-test('S2.11 check:D3 all pages of all lists the server declares, bytes as they came', async () => {
+test('S2.11 check:D3 the gateway reads all pages of all lists that the server declares, byte for byte', async () => {
   const bench = new UpstreamBench();
   const script = new ScriptedServer({
     ...statefulServer(),
@@ -49,7 +49,7 @@ test('S2.11 check:D3 all pages of all lists the server declares, bytes as they c
   assert.equal(catalog.lists.resourceTemplates.items.length, 0);
 });
 
-test('S2.11 lists that the server does not declare are not asked for', async () => {
+test('S2.11 the gateway does not request lists that the server does not declare', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a'), script]);
@@ -57,7 +57,7 @@ test('S2.11 lists that the server does not declare are not asked for', async () 
   assert.equal(script.last.count('prompts/list') + script.last.count('resources/list'), 0);
 });
 
-test('S2.11 cursors that go in circles end the listing, and so does the hundredth page', async () => {
+test('S2.11 cursors in a circle end the listing, and so does the hundredth page', async () => {
   const bench = new UpstreamBench();
   const circle = new ScriptedServer({
     ...statefulServer(),
@@ -74,7 +74,7 @@ test('S2.11 cursors that go in circles end the listing, and so does the hundredt
   assert.equal(endless.last.count('tools/list'), 100);
 });
 
-test('S2.11 a list ends after 20,000 items or 64 MiB, whatever the server has, and that is told', async () => {
+test('S2.11 a list ends after 20,000 items or 64 MiB, and the gateway reports it', async () => {
   const bench = new UpstreamBench();
   let page = 0;
   const long = new ScriptedServer({
@@ -115,7 +115,7 @@ test('proto:C3 cache hints: the least of the pages, private unless all are publi
   assert.deepEqual([hintless.ttlMs, hintless.cacheScope], [0, 'private']);
 });
 
-test('catalogues are kept per kind of client; what is known is a look-up that starts nothing', async () => {
+test('catalogues are kept per kind of client; a look-up of a known one starts nothing', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   script.handlers['initialize'] = (params) => {
@@ -143,7 +143,7 @@ test('catalogues are kept per kind of client; what is known is a look-up that st
   );
 });
 
-test('on a shared stateful server everybody sees what nobody’s capabilities show', async () => {
+test('on a shared stateful server all clients see what a client without capabilities sees', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a', { isolation: 'shared' }), script]);
@@ -153,7 +153,7 @@ test('on a shared stateful server everybody sees what nobody’s capabilities sh
   assert.equal(script.links.length, 1);
 });
 
-test('a first list is waited for so long and no longer; it goes on, and its arrival is told', async () => {
+test('a client waits for a first list for a limited time; the listing goes on, and its end is reported', async () => {
   const bench = new UpstreamBench();
   const script = new ScriptedServer({ ...statefulServer(), 'tools/list': () => SILENCE });
   await bench.run([serverOf('a'), script]);
@@ -171,7 +171,7 @@ test('a first list is waited for so long and no longer; it goes on, and its arri
   assert.equal(startedInMs, 2000);
 });
 
-test('a list that failed is not asked for again for 5 s', async () => {
+test('the gateway does not request a failed list again for 5 s', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   let lists = 0;
@@ -188,7 +188,7 @@ test('a list that failed is not asked for again for 5 s', async () => {
   assert.deepEqual(names(await bench.set.catalog('a', client, 1000)), ['echo']);
 });
 
-test('check:F7 a list that failed is not asked for again for 5 s, whoever wants it and whatever its server tells', async () => {
+test('check:F7 the gateway does not request a failed list again for 5 s, for any client and after any notification', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   const list = script.handlers['tools/list']!;
@@ -219,7 +219,7 @@ test('check:F7 a list that failed is not asked for again for 5 s, whoever wants 
   assert.deepEqual(names(bench.set.knownCatalog('a', client)), ['new']);
 });
 
-test('a list that failed is tried again unasked, further and further apart, and told when it succeeds', async () => {
+test('the gateway retries a failed list by itself at growing intervals, and reports when it succeeds', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   const list = script.handlers['tools/list']!;
@@ -247,7 +247,7 @@ test('a list that failed is tried again unasked, further and further apart, and 
   await bench.set.close('shutdown');
 });
 
-test('S2.11 a list that the server refuses later keeps what was known', async () => {
+test('S2.11 a list that the server refuses later keeps its known items', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a'), script]);
@@ -259,7 +259,7 @@ test('S2.11 a list that the server refuses later keeps what was known', async ()
   assert.deepEqual(names(bench.set.knownCatalog('a', client)), ['echo']);
 });
 
-test('fault:F12 50 000 list_changed notifications lead to at most 3 lists, and the change is told', async () => {
+test('fault:F12 50 000 list_changed notifications lead to at most 3 lists, and the change is reported', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a'), script]);
@@ -279,7 +279,7 @@ test('fault:F12 50 000 list_changed notifications lead to at most 3 lists, and t
   assert.ok(bench.events.notifications.length <= 3 && bench.events.notifications.length >= 1);
 });
 
-test('what was known outlives the gateway: served at once, refreshed behind, the difference told', async () => {
+test('known lists survive the gateway: served at once, refreshed behind, the difference reported', async () => {
   const remembered = new Remembered();
   const rich = clientOf('r', '{"sampling": {}}');
   const first = new UpstreamBench({ remembered });
@@ -314,7 +314,7 @@ test('what was known outlives the gateway: served at once, refreshed behind, the
   assert.equal(changed.set.knownCatalog('a', rich), null);
 });
 
-test('check:D3 kinds of client that come at the same time are all listed, one after the other', async () => {
+test('check:D3 concurrent kinds of client are all listed, one after the other', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a'), script]);

@@ -47,7 +47,7 @@ async function rig() {
 
 const [one, two, idle] = [clientOf('one'), clientOf('two'), clientOf('idle')];
 
-test('S2.6 what the process of one session lists is that session’s: told of by its key, and shown to nobody else', async () => {
+test('S2.6 the lists of a session’s process are shown, and reported by its key, to that session only', async () => {
   const { bench, script, use, names, grows } = await rig();
   await use(one);
   await use(two);
@@ -64,7 +64,7 @@ test('S2.6 what the process of one session lists is that session’s: told of by
   assert.deepEqual(saved, [1], 'nor is it remembered over restarts');
 });
 
-test('S2.6 sessions whose lists are equal keep no copy: of the common list none at all, of another one for all', async () => {
+test('S2.6 sessions with equal lists share one copy, or none if they equal the common list', async () => {
   const { bench, script, use, grows } = await rig();
   for (const client of [one, two, clientOf('three')]) await use(client);
   const known = (client: ClientProfile) => bench.set.knownCatalog('a', client);
@@ -78,7 +78,7 @@ test('S2.6 sessions whose lists are equal keep no copy: of the common list none 
   assert.equal(known(one), known(idle), 'and back');
 });
 
-test('S2.6 a process that lists something else than the one before is listed when it begins', async () => {
+test('S2.6 a process that lists other items than the one before is listed when it begins', async () => {
   const { script, use, names, becomes, bench } = await rig();
   await use(one);
   becomes('other');
@@ -95,7 +95,7 @@ test('S2.6 a process that lists something else than the one before is listed whe
   );
 });
 
-test('S2.6 when its process has ended a session is shown what a fresh one lists, and told so', async () => {
+test('S2.6 when its process has ended a session gets the lists of a fresh one, and a notification', async () => {
   const { bench, script, use, names, grows } = await rig();
   await use(one);
   await grows(script.links[0]!, 'extra');
@@ -112,7 +112,7 @@ test('S2.6 when its process has ended a session is shown what a fresh one lists,
   assert.equal(bench.clock.pending, 0);
 });
 
-test('S2.6 lists that a process has just told of are waited for, also while they are read, and no longer than two seconds', async () => {
+test('S2.6 a client waits up to two seconds for lists that a process has just reported, also while they are read', async () => {
   const { bench, script, use, names, becomes } = await rig();
   await use(one);
   await use(two);

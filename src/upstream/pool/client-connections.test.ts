@@ -10,7 +10,7 @@ function deferred() {
   return { promise, resolve };
 }
 
-test('check:C4 what is opened for a session that ended meanwhile is released, once, after the last of its waiting work', async () => {
+test('check:C4 what was opened for a session that ended meanwhile is released once, after the last of its waiting work', async () => {
   const sessions = new WaitingSessions();
   const released: string[] = [];
   const release = (id: string) => released.push(id);
@@ -30,7 +30,7 @@ test('check:C4 what is opened for a session that ended meanwhile is released, on
   assert.deepEqual(released, ['a'], 'a session that goes on keeps what was opened for it');
 });
 
-test('a session that ends while its work fails is released as well; one that ends later is not remembered', async () => {
+test('a session that ends while its work fails is released as well; one that ends later is not kept', async () => {
   const sessions = new WaitingSessions();
   const released: string[] = [];
   const failing = deferred();

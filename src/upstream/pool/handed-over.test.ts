@@ -24,7 +24,7 @@ async function used(...sessions: readonly string[]) {
   return { bench, script };
 }
 
-test('fault:F33 what serves a session ends in good order, and is handed over when nothing is left of it', async () => {
+test('fault:F33 what serves a session ends in good order, and is handed over when nothing of it is left', async () => {
   const { bench, script } = await used('other', 's');
   const go = slow(script.last);
   let over = false;
@@ -42,7 +42,7 @@ test('fault:F33 what serves a session ends in good order, and is handed over whe
   assert.equal(bench.set.status('a')?.state, 'running');
 });
 
-test('fault:F33 what of a session is ending already is waited for', async () => {
+test('fault:F33 the node waits for what is already ending for a session', async () => {
   const { bench, script } = await used('s');
   const go = slow(script.last);
   bench.set.releaseSession('s');
@@ -56,7 +56,7 @@ test('fault:F33 what of a session is ending already is waited for', async () => 
   await handed;
 });
 
-test('fault:F33 a singleton is handed over with all that serves it; sessions are told that it has begun anew', async () => {
+test('fault:F33 a singleton is handed over with everything that serves it, and sessions are notified that it began anew', async () => {
   const { bench, script } = await used('one', 'two');
   await bench.set.handOver('a', null);
   assert.equal(script.live.length, 0);

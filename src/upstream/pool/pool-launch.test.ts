@@ -13,7 +13,7 @@ import {
 } from '../../../test/support/upstream-bench.ts';
 import type { Isolation } from '../../model/server.ts';
 
-test('S1.14 S1.15 W1.2 a start that takes too long fails, and its late connection is nobody’s: it is closed', async () => {
+test('S1.14 S1.15 W1.2 a start that takes too long fails, and its late connection is closed', async () => {
   const bench = new UpstreamBench({ times: { startupMs: 5_000, probeSilenceMs: 1_000 } });
   const script = statefulScript();
   const { initialize } = script.handlers;
@@ -31,7 +31,7 @@ test('S1.14 S1.15 W1.2 a start that takes too long fails, and its late connectio
   assert.deepEqual(bench.set.status('a')?.connections, []);
 });
 
-test('S1.15 an id that no server has is an answer, not a start', async () => {
+test('S1.15 an unknown server id is an answer, not a start', async () => {
   const bench = new UpstreamBench();
   await bench.run([serverOf('a'), statefulScript()]);
   const error = failureOf(await bench.call('nobody', toolCall(clientOf('one'))));
@@ -39,7 +39,7 @@ test('S1.15 an id that no server has is an answer, not a start', async () => {
   assert.match(error.message, /no server nobody/);
 });
 
-test('S1.15 W1.3 a server that hangs while it starts delays no other', async () => {
+test('S1.15 W1.3 a server that hangs during its start delays no other server', async () => {
   const bench = new UpstreamBench();
   const hanging = statefulScript();
   hanging.handlers['initialize'] = () => SILENCE;
@@ -58,7 +58,7 @@ for (const [transport, definition] of [
   ['stdio', serverOf],
   ['http', httpServerOf],
 ] as const) {
-  test(`S1.16 check:C4 W1.6 W1.7 over ${transport} each isolation shares as it says, one caller's key or not`, async () => {
+  test(`S1.16 check:C4 W1.6 W1.7 over ${transport} each isolation shares connections as documented, one caller's key or not`, async () => {
     const links: Record<Isolation, number> = { shared: 1, session: 3, principal: 2 };
     for (const [isolation, expected] of Object.entries(links) as [Isolation, number][]) {
       const bench = new UpstreamBench();
@@ -90,7 +90,7 @@ test('S1.16 S1.11 a session’s start that fails leaves no entry, and the next r
   answerText(await bench.call('a', toolCall(clientOf('two'))));
 });
 
-test('S1.17 the ids of servers are sorted, whatever order they were defined in', async () => {
+test('S1.17 server ids are sorted, in whatever order they were defined', async () => {
   const bench = new UpstreamBench();
   await bench.run(...['c', 'a', 'b10', 'b', 'B'].map((name) => [serverOf(name), statefulScript()] as const));
   const sorted = ['B', 'a', 'b', 'b10', 'c'];
@@ -104,7 +104,7 @@ test('S1.17 the ids of servers are sorted, whatever order they were defined in',
   );
 });
 
-test('S1.13 S1.18 S4.17 check:C3 the end closes, side by side, shared and pooled connections, and waits until they are really gone', async () => {
+test('S1.13 S1.18 S4.17 check:C3 the end closes shared and pooled connections concurrently, and waits until they are gone', async () => {
   const bench = new UpstreamBench();
   const scripts = { shared: statefulScript(), own: statefulScript(), warm: statefulScript() };
   await bench.run(
@@ -145,7 +145,7 @@ test('S1.13 S1.18 S4.17 check:C3 the end closes, side by side, shared and pooled
   assert.equal(failureOf(await bench.call('own', toolCall(clientOf('one')))).outcome, 'NOT_SENT');
 });
 
-test('S1.16 beyond the caps of processes OVERLOADED says which limit it is and when to try again', async () => {
+test('S1.16 above the process limits OVERLOADED names the limit and when to try again', async () => {
   const limits = { maxMessageBytes: 1 << 20, maxProcesses: 1 };
   const bench = new UpstreamBench({ maxProcesses: 2 });
   const [a, b] = [statefulScript(), statefulScript()];

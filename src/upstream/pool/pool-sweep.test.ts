@@ -48,7 +48,7 @@ function failing(): { readonly script: ScriptedServer; fail: boolean } {
   return server;
 }
 
-test('S1.1 S1.7 check:C2 after 30 minutes without a request a connection is really closed, at the next sweep of 5', async () => {
+test('S1.1 S1.7 check:C2 after 30 minutes without a request the next sweep (every 5) closes a connection', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a'), script]);
@@ -74,7 +74,7 @@ test('S1.1 S1.7 check:C2 after 30 minutes without a request a connection is real
   assert.equal(script.live.length, 1);
 });
 
-test('S1.7 check:C8 a busy connection is never swept: calls, questions of the server’s, watched resources', async () => {
+test('S1.7 check:C8 the sweep never closes a busy connection: calls, requests of the server, watched resources', async () => {
   const bench = new UpstreamBench();
   const answers = statefulServer();
   const script = new ScriptedServer({
@@ -109,7 +109,7 @@ test('S1.7 check:C8 a busy connection is never swept: calls, questions of the se
   assert.deepEqual([calling.state, watching.state, asking.state], ['closed', 'closed', 'open']);
 });
 
-test('S1.7 check:C8 while a task runs its process is neither swept nor put to sleep, though nothing is in flight', async () => {
+test('S1.7 check:C8 the sweep and the process limit keep a process while a task runs, though nothing is in flight', async () => {
   const answers = statefulServer();
   const task = (status: string, ttl: number | null = null) => ({ taskId: 't', status, ttl });
   const begun = async (ttl: number | null = null) => {
@@ -156,7 +156,7 @@ test('S1.7 check:C8 while a task runs its process is neither swept nor put to sl
   assert.equal(link.state, 'closed', 'its server keeps it no longer');
 });
 
-test('S1.7 what everybody shares is not one session’s to lose: it stays, however idle', async () => {
+test('S1.7 a connection shared by all stays, however idle', async () => {
   const bench = new UpstreamBench();
   const modern = statelessScript();
   await bench.run([serverOf('a'), modern]);
@@ -166,7 +166,7 @@ test('S1.7 what everybody shares is not one session’s to lose: it stays, howev
   assert.equal(connectionsOf(bench)[0]?.state, 'idle');
 });
 
-test('check:C6 a swept HTTP session is gone on with; the loss of a process with state is told, once', async () => {
+test('check:C6 a swept HTTP session continues; the loss of a process with state is reported once', async () => {
   const bench = new UpstreamBench();
   const web = statefulScript();
   const { initialize } = web.handlers;
@@ -189,7 +189,7 @@ test('check:C6 a swept HTTP session is gone on with; the loss of a process with 
   assert.deepEqual(bench.events.lost, ['one']);
 });
 
-test('S1.11 S1.1 check:C2 ten failed requests in a row have the connection replaced; one success makes up for all', async () => {
+test('S1.11 S1.1 check:C2 ten failed requests in a row replace the connection; one success resets the count', async () => {
   const bench = new UpstreamBench();
   const server = failing();
   await bench.run([httpServerOf('a'), server.script]);
@@ -215,7 +215,7 @@ test('S1.11 S1.1 check:C2 ten failed requests in a row have the connection repla
   assert.equal(server.script.live.length, 0);
 });
 
-test('S1.9 check:C3 the connection that takes a failing one’s place begins without errors; the old one is closed', async () => {
+test('S1.9 check:C3 the connection that replaces a failing one begins without errors; the old one is closed', async () => {
   const bench = new UpstreamBench({ pool: { ...POOL_DEFAULTS, sweepMs: 1000, maxErrors: 2 } });
   const server = failing();
   await bench.run([httpServerOf('a', { isolation: 'shared' }), server.script]);
@@ -254,7 +254,7 @@ test('S1.11 a missed deadline is a failure; a tool’s own error, a refusal and 
   assert.deepEqual(errors(), [1]);
 });
 
-test('S1.5 S1.6 the sweep begins with the set, follows its settings while it runs, and ends with it', async () => {
+test('S1.5 S1.6 the sweep begins with the set, follows its settings, and ends with it', async () => {
   const pool = { idleTimeoutMs: 10_000, sleepAfterMs: 0, sweepMs: 3_000, maxErrors: 1 };
   const bench = new UpstreamBench({ pool });
   const script = statefulScript();
@@ -287,7 +287,7 @@ test('S1.5 S1.6 the sweep begins with the set, follows its settings while it run
   assert.equal(bench.clock.pending, 0);
 });
 
-test('S1.7 the process of a client that is gone is closed after five minutes, of one that is there after the idle time', async () => {
+test('S1.7 the process of a gone client is closed after five minutes, that of a present one after the idle time', async () => {
   const gone = new Set(['gone']);
   const bench = new UpstreamBench({ clientGone: (id) => gone.has(id) });
   await bench.run([serverOf('a'), statefulScript()]);

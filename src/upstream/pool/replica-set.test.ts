@@ -46,7 +46,7 @@ async function rigOf(changes: Partial<Server> = three, options: BenchOptions = {
   };
 }
 
-test('check:A13 a shared server runs in as many processes as it is told, and the status lists them', async () => {
+test('check:A13 a shared server runs in the configured number of processes, and the status lists them', async () => {
   const { bench, script, call, replicas } = await rigOf();
   assert.equal(script.live.length, 3);
   assert.deepEqual(replicas(), ['1 running', '2 running', '3 running']);
@@ -66,7 +66,7 @@ test('check:A13 a shared server runs in as many processes as it is told, and the
   assert.equal(bench.set.statuses().length, 1, 'it is one server');
 });
 
-test('check:A13 a session keeps to the replica that it has talked to, and sessions are spread', async () => {
+test('check:A13 a session keeps the replica that it used, and sessions are spread', async () => {
   const { call, bench } = await rigOf();
   const first = [await call('one'), await call('two'), await call('three')];
   assert.equal(new Set(first).size, 3, 'each to the one that fewest keep to');
@@ -81,7 +81,7 @@ test('check:A13 a session keeps to the replica that it has talked to, and sessio
   );
 });
 
-test('check:A13 a client without a session that names itself keeps to its replica too', async () => {
+test('check:A13 a client without a session that names itself keeps its replica too', async () => {
   const { bench } = await rigOf({ ...three, isolationHeader: 'x-agent' });
   const placed = new Map<string, Set<string>>();
   for (let i = 0; i < 6; i++) {
@@ -96,7 +96,7 @@ test('check:A13 a client without a session that names itself keeps to its replic
   assert.notDeepEqual(placed.get('blue'), placed.get('green'));
 });
 
-test('check:A13 calls of clients without state go where the fewest are in flight', async () => {
+test('check:A13 calls of clients without state go to the replica with the fewest calls', async () => {
   const { bench, script } = await rigOf(three, {}, false);
   script.handlers['tools/call'] = () => SILENCE;
   const calls = Array.from({ length: 6 }, () => bench.call('a', toolCall(clientOf(null))));
@@ -119,7 +119,7 @@ test('check:A13 calls of clients without state go where the fewest are in flight
   assert.equal((await Promise.all(calls)).filter(({ kind }) => kind === 'answer').length, 2);
 });
 
-test('check:A13 what a client without a session sets up goes to one replica for all, to be found again', async () => {
+test('check:A13 what a client without a session sets up goes to one replica for all, where it can be found again', async () => {
   const { bench, script } = await rigOf();
   script.handlers['resources/subscribe'] = () => ({});
   for (let i = 0; i < 4; i++) {
@@ -129,7 +129,7 @@ test('check:A13 what a client without a session sets up goes to one replica for 
   assert.deepEqual(script.live.map((link) => link.count('resources/subscribe')).sort(), [0, 0, 4]);
 });
 
-test('check:A13 a dead replica is replaced while the others serve; its callers and its sessions are told', async () => {
+test('check:A13 a dead replica is replaced while the others serve; its callers and sessions are notified', async () => {
   const { bench, script, call, replicas } = await rigOf();
   const processes = { one: await call('one'), two: await call('two') };
   const dead = script.links[processes.one - 1]!;
@@ -150,7 +150,7 @@ test('check:A13 a dead replica is replaced while the others serve; its callers a
   assert.equal(bench.set.status('a')!.replicas.filter(({ restarts }) => restarts === 1).length, 1);
 });
 
-test('check:A13 what was not sent goes to another replica, unseen by its caller', async () => {
+test('check:A13 a call that was not sent goes to another replica, and its caller does not notice', async () => {
   const { bench, script, call } = await rigOf();
   const process = await call('one');
   const dead = script.links[process - 1]!;
@@ -161,7 +161,7 @@ test('check:A13 what was not sent goes to another replica, unseen by its caller'
   answerText(await waiting);
 });
 
-test('check:A13 a replica that cannot be started is backed off, by itself; the status says why', async () => {
+test('check:A13 a replica that cannot start is backed off alone; the status shows why', async () => {
   const { bench, script, call, replicas } = await rigOf();
   await bench.clock.advance(20_000);
   script.openFails = new GatewayError('NOT_SENT', 'no more of these');
@@ -180,7 +180,7 @@ test('check:A13 a replica that cannot be started is backed off, by itself; the s
   assert.deepEqual(replicas(), ['1 running', '2 running', '3 running']);
 });
 
-test('check:A13 a replica whose calls fail is passed over while another is well', async () => {
+test('check:A13 a replica whose calls fail gets no calls while another one is healthy', async () => {
   const { bench, script } = await rigOf({ ...three, replicas: 2, timeoutMs: 1000, probeMs: 0 }, {}, false);
   const bad = script.links[0]!;
   script.handlers['tools/call'] = (_params, link) => (link === bad ? SILENCE : { content: [] });
@@ -197,7 +197,7 @@ test('check:A13 a replica whose calls fail is passed over while another is well'
   );
 });
 
-test('check:A13 when the last replica dies the server is brought back with all of them', async () => {
+test('check:A13 when the last replica dies the server is restarted with all of them', async () => {
   const { bench, script, call, replicas } = await rigOf({ ...three, replicas: 2 });
   await call('one');
   for (const link of script.live) link.end();
@@ -210,7 +210,7 @@ test('check:A13 when the last replica dies the server is brought back with all o
   await call('one');
 });
 
-test('check:A13 suspended, removed and closed: nothing is left of any replica, and nothing is planned', async () => {
+test('check:A13 suspended, removed and closed: no replica is left, and none is planned', async () => {
   const { bench, script, call } = await rigOf();
   await call('one');
   const suspended = serverOf('a', { ...three, start: 'eager', enabled: false });
@@ -230,7 +230,7 @@ test('check:A13 suspended, removed and closed: nothing is left of any replica, a
   assert.equal(bench.clock.pending, 0);
 });
 
-test('check:A13 replicas come and go with the definition, and what is in flight on one that goes finishes', async () => {
+test('check:A13 replicas follow the definition, and calls in flight on one that ends finish', async () => {
   const { bench, script, call, replicas } = await rigOf({ isolation: 'shared' });
   assert.equal(script.live.length, 1);
   const apply = (count: number) =>
@@ -256,7 +256,7 @@ test('check:A13 replicas come and go with the definition, and what is in flight 
   assert.equal(script.live.length, 1);
 });
 
-test('check:A13 replicas count as processes: one beyond a limit waits for room and says so', async () => {
+test('check:A13 replicas count as processes: one above a limit waits for room, and the status shows it', async () => {
   const limits = { maxMessageBytes: 1 << 20, maxProcesses: 2 };
   const { bench, script, call, replicas } = await rigOf({ ...three, limits });
   assert.equal(script.live.length, 2);
@@ -270,7 +270,7 @@ test('check:A13 replicas count as processes: one beyond a limit waits for room a
   assert.deepEqual(replicas(), ['1 running', '2 running', '3 running']);
 });
 
-test('check:A13 all replicas show one catalogue, and the replacement of one announces nothing', async () => {
+test('check:A13 all replicas show one catalogue, and replacing one announces nothing', async () => {
   const { bench, script } = await rigOf();
   const client = clientOf('one');
   assert.equal((await bench.set.catalog('a', client, 1000))?.lists.tools.items.length, 1);
@@ -292,7 +292,7 @@ test('check:A13 all replicas show one catalogue, and the replacement of one anno
   }
 });
 
-test('check:A13 the stream on which one replica tells of changes is no load: calls one by one go to all of them', async () => {
+test('check:A13 the stream on which a replica reports changes is no load: single calls go to all of them', async () => {
   const bench = new UpstreamBench();
   const script = new ScriptedServer(statelessServer());
   const discover = script.handlers['server/discover']!;

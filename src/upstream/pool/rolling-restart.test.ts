@@ -22,7 +22,7 @@ async function over(bench: UpstreamBench, restarted: Promise<void>): Promise<voi
   assert.ok(done, 'the restart came to an end');
 }
 
-test('check:A13 a restart takes one replica after the other, and one serves at every moment', async () => {
+test('check:A13 a restart takes one replica after the other, and one serves at any moment', async () => {
   const { bench, script } = await rigOf(3);
   const before = [...script.live];
   const live: number[] = [];
@@ -54,7 +54,7 @@ test('check:A13 a restart takes one replica after the other, and one serves at e
   );
 });
 
-test('check:A13 a replica finishes what it has before it is restarted; its session goes elsewhere and is told', async () => {
+test('check:A13 a replica finishes its calls before it is restarted; its session moves and is notified', async () => {
   const { bench, script } = await rigOf(2);
   const client = clientOf('one');
   answerText(await bench.call('a', toolCall(client)));
@@ -76,7 +76,7 @@ test('check:A13 a replica finishes what it has before it is restarted; its sessi
   assert.equal(script.live.length, 2);
 });
 
-test('check:A13 where one does not come back, the rest go on as they are', async () => {
+test('check:A13 where one replica does not return, the others go on', async () => {
   const { bench, script } = await rigOf(3);
   script.openFails = new GatewayError('NOT_SENT', 'the program is broken');
   const restarted = bench.set.restart('a');
@@ -100,7 +100,7 @@ test('check:A13 the only replica that serves is not restarted while the others a
   answerText(await bench.call('a', toolCall(clientOf('one'))));
 });
 
-test('check:A13 a server that is suspended or removed while a replica finishes what it has keeps none of them', async () => {
+test('check:A13 a server that is suspended or removed while a replica finishes its calls keeps none of them', async () => {
   for (const end of ['suspended', 'removed'] as const) {
     const { bench, script } = await rigOf(2);
     script.handlers['tools/call'] = () => SILENCE;

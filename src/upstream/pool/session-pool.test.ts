@@ -46,7 +46,7 @@ test('check:C4 isolation principal: one connection for all sessions of a princip
   assert.equal(script.live.length, 3);
 });
 
-test('stateless clients of a stateful server are kept apart by principal, capabilities and the named header', async () => {
+test('stateless clients of a stateful server are separated by principal, capabilities and the named header', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a'), script]);
@@ -55,7 +55,7 @@ test('stateless clients of a stateful server are kept apart by principal, capabi
   assert.equal(script.live.length, 3);
 });
 
-test('S1.15 many first calls of one session open one connection, and sessions do not wait for each other', async () => {
+test('S1.15 concurrent first calls of one session open one connection, and sessions do not wait for each other', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a'), script]);
@@ -74,7 +74,7 @@ test('S1.15 many first calls of one session open one connection, and sessions do
   assert.equal(script.links.length, 3);
 });
 
-test('a list starts no process of its own: the connection it used becomes the first session’s', async () => {
+test('a list starts no process of its own: the first session takes over the connection that it used', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a'), script]);
@@ -91,7 +91,7 @@ test('a list starts no process of its own: the connection it used becomes the fi
   assert.match(bench.set.status('a')!.connections[0]!.key, /^session [0-9a-f]{8}$/);
 });
 
-test('what a server asks before its connection has an owner is asked of the owner', async () => {
+test('requests of a server before its connection has an owner go to the owner', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a'), script]);
@@ -123,7 +123,7 @@ test('what a server asks before its connection has an owner is asked of the owne
   assert.ok(script.last.seen.some((seen) => seen.id === 7 && seen.result !== undefined));
 });
 
-test('a warm connection whose server has waited long for an answer is replaced, not handed out', async () => {
+test('a warm connection whose server has waited long for an answer is replaced, not used', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a'), script]);
@@ -136,7 +136,7 @@ test('a warm connection whose server has waited long for an answer is replaced, 
   assert.equal(script.links[0]!.state, 'closed');
 });
 
-test('beyond its own limit of processes a server is OVERLOADED, in words that say what to do', async () => {
+test('above its process limit a server is OVERLOADED, with a remedy in the message', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a', { limits: { maxMessageBytes: 1 << 20, maxProcesses: 2 } }), script]);
@@ -161,7 +161,7 @@ function slow(): ScriptedServer {
   return script;
 }
 
-test('the node’s limit counts the processes of all servers; HTTP connections are none', async () => {
+test('the node’s limit counts the processes of all servers; HTTP connections do not count', async () => {
   const bench = new UpstreamBench({ maxProcesses: 2 });
   await bench.run([serverOf('a'), slow()], [serverOf('b'), slow()], [httpServerOf('h'), statefulScript()]);
   for (const name of ['a', 'b']) void bench.call(name, toolCall(clientOf('one')));
@@ -183,7 +183,7 @@ test('an idle warm connection makes room for a session, a busy connection never 
   assert.equal(failureOf(await bench.whenLate(bench.call('a', toolCall(clientOf('two'))))).code, 'OVERLOADED');
 });
 
-test('the end of a client session closes what was its own, also while it is being opened', async () => {
+test('the end of a client session closes its own connections, also those being opened', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a'), script]);
@@ -201,7 +201,7 @@ test('the end of a client session closes what was its own, also while it is bein
   assert.equal(script.live.length, 0);
 });
 
-test('check:B4 upstream HTTP sessions outlive the gateway’s process; a forgotten one is opened anew and its loss told', async () => {
+test('check:B4 upstream HTTP sessions survive the gateway’s process; a forgotten one is opened anew and its loss reported', async () => {
   const remembered = new Remembered();
   const script = statefulScript();
   const { initialize } = script.handlers;
@@ -238,7 +238,7 @@ test('check:B4 upstream HTTP sessions outlive the gateway’s process; a forgott
   assert.deepEqual(third.events.lost, ['one']);
 });
 
-test('check:C7 fault:F22 a lost HTTP session is opened anew once; what was not sent follows unseen, what was is UNKNOWN', async () => {
+test('check:C7 fault:F22 a lost HTTP session is opened anew once; unsent calls follow unnoticed, sent ones are UNKNOWN', async () => {
   const bench = new UpstreamBench();
   const script = new ScriptedServer({
     ...statefulServer(),
@@ -261,7 +261,7 @@ test('check:C7 fault:F22 a lost HTTP session is opened anew once; what was not s
   assert.equal(bench.set.status('a')?.consecutiveFailures, 0);
 });
 
-test('state that a process kept for a session and lost with the gateway is told to be lost, once', async () => {
+test('the loss of state that a process kept for a session is reported once after the gateway’s end', async () => {
   const remembered = new Remembered();
   const first = new UpstreamBench({ remembered });
   await first.run([serverOf('a'), statefulScript()]);
@@ -283,7 +283,7 @@ test('state that a process kept for a session and lost with the gateway is told 
   assert.deepEqual(second.events.lost, ['one', 'one']);
 });
 
-test('an HTTP server that was gone for a while is met again in the same session', async () => {
+test('the gateway continues the same session at an HTTP server that was away for a while', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   const { initialize } = script.handlers;

@@ -28,7 +28,7 @@ async function callOf(bench: UpstreamBench, ...clients: readonly ClientProfile[]
 
 const narrow = { limits: { maxMessageBytes: 1 << 20, maxProcesses: 2 } };
 
-test('check:C2 S1.8 at its limit of processes the longest idle session gives way to a new one at once, and is told', async () => {
+test('check:C2 S1.8 at its process limit the longest idle session gives way to a new one at once, and is notified', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a', narrow), script]);
@@ -56,7 +56,7 @@ test('with `sleepAfterMs` a session that had a request within that time is kept,
   assert.deepEqual(bench.events.lost, ['one']);
 });
 
-test('S1.8 at the limit a client that is gone gives way before one that is there, however lately it called', async () => {
+test('S1.8 at the limit a gone client gives way before a present one, however lately it called', async () => {
   const gone = new Set(['two']);
   const bench = new UpstreamBench({
     pool: { ...POOL_DEFAULTS, sleepAfterMs: MINUTE },
@@ -67,7 +67,7 @@ test('S1.8 at the limit a client that is gone gives way before one that is there
   assert.deepEqual(bench.events.lost, ['two']);
 });
 
-test('S1.8 at the limit the process of a client that is gone gives way while the gateway is listing it', async () => {
+test('S1.8 at the limit the process of a gone client gives way while the gateway lists it', async () => {
   const gone = new Set(['two']);
   const bench = new UpstreamBench({ clientGone: (id) => gone.has(id) });
   const script = statefulScript();
@@ -78,7 +78,7 @@ test('S1.8 at the limit the process of a client that is gone gives way while the
   assert.deepEqual(bench.events.lost, ['two']);
 });
 
-test('S1.8 a subscribed resource keeps its process while its client is there, and only till all others are in use when it is gone', async () => {
+test('S1.8 a subscribed resource keeps its process while its client is present, and for a gone client until all others are in use', async () => {
   const gone = new Set<string>();
   const bench = new UpstreamBench({ clientGone: (id) => gone.has(id) });
   const script = statefulScript();
@@ -103,7 +103,7 @@ test('S1.8 a subscribed resource keeps its process while its client is there, an
   assert.equal(failureOf(await busy).outcome, 'UNKNOWN');
 });
 
-test('S1.8 S1.15 many new sessions at the limit at once: each ends one idle session and no more, and none is refused while one is idle', async () => {
+test('S1.8 S1.15 many new sessions at the limit: each ends one idle session, and none is refused while one is idle', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a', { limits: { maxMessageBytes: 1 << 20, maxProcesses: 8 } }), script]);
@@ -127,7 +127,7 @@ test('S1.8 S1.15 many new sessions at the limit at once: each ends one idle sess
   await Promise.all(stuck);
 });
 
-test('check:C8 a busy session is not put to sleep, however long it has been at it; OVERLOADED is the answer', async () => {
+test('check:C8 a busy session is never ended, however long it works; the answer is OVERLOADED', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   script.handlers['tools/call'] = () => SILENCE;
@@ -141,7 +141,7 @@ test('check:C8 a busy session is not put to sleep, however long it has been at i
   for (const outcome of busy) answerText(await outcome);
 });
 
-test('room is made at the expense of whoever has most of it', async () => {
+test('the caller with most idle processes makes room', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a', { limits: { maxMessageBytes: 1 << 20, maxProcesses: 3 } }), script]);
@@ -151,7 +151,7 @@ test('room is made at the expense of whoever has most of it', async () => {
   assert.deepEqual(bench.events.lost, ['x1']);
 });
 
-test('at the node’s limit the longest idle session of whichever server makes room, and what is nobody’s goes first', async () => {
+test('at the node’s limit the longest idle session of any server makes room, and processes without a session go first', async () => {
   const bench = new UpstreamBench({ maxProcesses: 2 });
   const servers = ['a', 'b', 'c', 'd'].map((name) => [serverOf(name, { start: 'lazy' }), statefulScript()] as const);
   await bench.run(...servers);
@@ -168,7 +168,7 @@ test('at the node’s limit the longest idle session of whichever server makes r
   assert.deepEqual(bench.events.lost, ['0', '1'], 'and gives it up before another session does');
 });
 
-test('S1.2 check:C1 a connection’s key as text is server/session; a slash in either part is encoded, so none collide', () => {
+test('S1.2 check:C1 a connection’s key as text is server/session; a slash in either part is encoded, so keys never collide', () => {
   assert.equal(connectionKeyText({ server: 'files', session: 'session 1a2b3c4d' }), 'files/session 1a2b3c4d');
   assert.equal(connectionKeyText({ server: 'a/b', session: 'c' }), 'a%2Fb/c');
   const parts = ['a', 'a/b', 'b/', '/', 'a%2Fb', '%', ''];
@@ -236,7 +236,7 @@ test('S1.3 S1.4 check:C1 a pooled connection is idle, active while it has calls,
   assert.deepEqual(status(), []);
 });
 
-test('S1.8 S1.12 check:C3 look-ups: all connections and one; a miss opens one; a dead connection is a miss', async () => {
+test('S1.8 S1.12 check:C3 look-ups: all connections, and one; a miss opens one; a dead connection is a miss', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a'), script]);
@@ -262,7 +262,7 @@ test('S1.8 S1.12 check:C3 look-ups: all connections and one; a miss opens one; a
   assert.equal(script.live.length, 2);
 });
 
-test('S1.10 check:C3 what is deleted is closed, and its place is free at once', async () => {
+test('S1.10 check:C3 a deleted connection is closed, and its place is free at once', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a'), script]);

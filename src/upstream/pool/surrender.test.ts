@@ -45,7 +45,7 @@ function stubborn(link: ScriptedTransport): void {
   };
 }
 
-test('fault:F31 what is still being opened for a session ends at once when another node has taken it over', async () => {
+test('fault:F31 a connection being opened for a session ends at once when another node took the session over', async () => {
   const { bench, script, call } = await muteFromNowOn();
   const opening = script.last;
   bench.set.surrender('a', clientOf('other'));
@@ -55,7 +55,7 @@ test('fault:F31 what is still being opened for a session ends at once when anoth
   assert.equal(failureOf(await call).outcome, 'NOT_SENT');
 });
 
-test('fault:F31 what was still being opened when it was given up ends at once when another node has taken it over', async () => {
+test('fault:F31 a connection that was still opening when its session was given up ends at once on a takeover', async () => {
   const { bench, script, call } = await muteFromNowOn();
   const opening = script.last;
   stubborn(opening);
@@ -83,7 +83,7 @@ test('fault:F31 a singleton that is still starting ends at once when another nod
   assert.equal(bench.set.status('a')?.state, 'stopped');
 });
 
-test('fault:F31 a warm connection that is being opened, or listed over for the last time, ends at once with its claim', async () => {
+test('fault:F31 a warm connection that is opening, or listed a last time, ends at once with its claim', async () => {
   const bench = new UpstreamBench();
   const handlers: Record<string, Handler> = { ...statefulServer(), 'tools/list': () => SILENCE };
   const script = new ScriptedServer(handlers);
@@ -103,7 +103,7 @@ test('fault:F31 a warm connection that is being opened, or listed over for the l
   for (const link of script.links) assert.equal(link.closings[0], 'interrupt');
 });
 
-test('fault:F31 what is open only when its session is another node’s already ends at once', async () => {
+test('fault:F31 a connection that opens after its session went to another node ends at once', async () => {
   const bench = new UpstreamBench();
   const handlers = statefulServer();
   const script = new ScriptedServer(handlers);

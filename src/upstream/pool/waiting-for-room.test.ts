@@ -76,7 +76,7 @@ test('S1.8 S1.15 check:C8 at the limit a call waits for the next process that be
   assert.equal(full.bench.clock.pending, 0);
 });
 
-test('S1.8 at the limit a call waits two seconds, and half of its own time at most, and is refused then', async () => {
+test('S1.8 at the limit a call waits two seconds, at most half of its own time, and is then refused', async () => {
   for (const [timeoutMs, waitMs] of [
     [60_000, 2_000],
     [1_000, 500],
@@ -95,7 +95,7 @@ test('S1.8 at the limit a call waits two seconds, and half of its own time at mo
   }
 });
 
-test('S1.8 no process is ended for a call that was cancelled, or whose session ended, while it waited for room', async () => {
+test('S1.8 a call that was cancelled, or whose session ended, while it waited for room ends no process', async () => {
   const full = new FullServer();
   await full.begin();
   const exchange = toolCall(clientOf('three'));
@@ -132,7 +132,7 @@ test('S1.8 at the node’s limit the first call of a server waits for an idle pr
   assert.deepEqual([link!.state, scripts[1]!.live.length], ['closed', 1]);
 });
 
-test('S1.8 of many first calls at once those beyond the limit wait until the others are answered', async () => {
+test('S1.8 of many concurrent first calls those above the limit wait until the others are answered', async () => {
   const bench = new UpstreamBench();
   await bench.run([serverOf('a', { limits }), statefulScript()]);
   const calls = Array.from({ length: 8 }, (_, i) => bench.call('a', toolCall(clientOf(`${i}`))));

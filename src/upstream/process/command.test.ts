@@ -34,7 +34,7 @@ async function asUser<T>(work: () => Promise<T>): Promise<T> {
 const found = (command: string, path = `${closed}:${open}`) =>
   asUser(() => resolveCommand('s', { command, cwd: '/' }, { PATH: path }));
 
-test('S1.19 a folder of the PATH that this user may not search is passed over', async () => {
+test('S1.19 the search skips a folder of PATH that this user may not read', async () => {
   assert.equal(await found('other'), join(open, 'other'));
   await assert.rejects(found('mistyped'), /the command "mistyped" is not on the PATH/);
   await assert.rejects(found('plain'), /open\/plain is not executable; run "chmod \+x"/);
@@ -48,7 +48,7 @@ function fetches(line: string): boolean {
   return fetchesProgram(spec);
 }
 
-test('commands that fetch what they run are known, with and without a path', () => {
+test('the gateway recognises commands that fetch their program, with and without a path', () => {
   for (const line of [
     'npx -y some-server',
     '/usr/local/bin/npx some-server',

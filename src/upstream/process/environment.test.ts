@@ -43,7 +43,7 @@ test('security:10 S2.9 check:B1 a server inherits the minimal set, and what is d
   );
 });
 
-test('S2.9 certificates and what uvx, pip and npx need to reach a registry are inherited, their logins are not', () => {
+test('S2.9 servers inherit certificates and what uvx, pip and npx need to reach a registry, without logins', () => {
   const reaching = {
     SSL_CERT_FILE: '/ca.pem',
     SSL_CERT_DIR: '/certs',
@@ -80,7 +80,7 @@ test('S2.9 certificates and what uvx, pip and npx need to reach a registry are i
   assert.deepEqual(listed, { PIP_EXTRA_INDEX_URL: kept.PIP_EXTRA_INDEX_URL });
 });
 
-test('npx asks a registry that it cannot reach again sooner, unless the operator says otherwise', async () => {
+test('npx repeats requests to an unreachable registry sooner, unless the operator configured it', async () => {
   const spec = { command: '/usr/bin/npx', env: {}, inheritEnv: false };
   const ours = { PATH: process.env['PATH'], HOME: '/nonexistent' };
   const env = childEnvironment(spec, ours);
@@ -93,7 +93,7 @@ test('npx asks a registry that it cannot reach again sooner, unless the operator
   assert.deepEqual(childEnvironment({ ...spec, command: 'node' }, ours), ours);
 });
 
-test('inheritEnv: true gives everything but what looks like a secret', () => {
+test('inheritEnv: true passes everything except what looks like a secret', () => {
   const environment = childEnvironment({ env: {}, inheritEnv: true }, OURS);
   assert.equal(environment['EDITOR'], 'vi');
   assert.equal(environment['NPM_CONFIG_REGISTRY'], 'http://r');
@@ -109,13 +109,13 @@ test('inheritEnv: true gives everything but what looks like a secret', () => {
   }
 });
 
-test('a listed name is inherited, be it a secret', () => {
+test('a listed name is passed, even if it is a secret', () => {
   const environment = childEnvironment({ env: {}, inheritEnv: ['GITHUB_TOKEN', 'ABSENT'] }, OURS);
   assert.equal(environment['GITHUB_TOKEN'], 't');
   assert.ok(!('EDITOR' in environment) && !('ABSENT' in environment));
 });
 
-test('S2.9 the process really has that environment and no other', { timeout: 20_000 }, async () => {
+test('S2.9 the process has exactly that environment', { timeout: 20_000 }, async () => {
   const script = `echo "{\\"seen\\":\\"$HOME $GREETING $EDITOR $GITHUB_TOKEN\\"}"; read line`;
   const bench = stdioBench(shellSpec(script, { env: { GREETING: 'hello' } }), {
     environment: { ...OURS, PATH: process.env['PATH'] },
@@ -130,7 +130,7 @@ function specOf(command: string, args: readonly string[], changes: Partial<Stdio
   return { type: 'stdio', command, args, env: {}, inheritEnv: false, cwd: '/', ...changes };
 }
 
-test('S1.19 names that a container or the definition wants handed on, and that are not set, are found', () => {
+test('S1.19 the report finds unset names that a container or the definition passes on', () => {
   const args = ['run', '-i', '-e', 'HERE', '-e', 'GONE', '--env=ALSO_GONE', '-e', 'SET=x', '-e', 'DECLARED', 'image'];
   const own = { HERE: '1', PATH: '/bin', LISTED: '' };
   const env = { DECLARED: new Secret('y') };

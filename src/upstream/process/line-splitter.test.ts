@@ -29,7 +29,7 @@ function split(chunks: readonly Buffer[], maxLineBytes: number): Found {
 
 const piece = fc.constantFrom('a', 'é', '\n', '\r\n', '\r', '{"x":1}', 'b'.repeat(40), 'c'.repeat(20_000), '');
 
-test('however the bytes are cut, the lines are the same as those of the whole', () => {
+test('the lines are the same wherever the bytes are cut', () => {
   fc.assert(
     fc.property(fc.array(piece, { maxLength: 30 }), fc.array(fc.nat(60_000), { maxLength: 12 }), (pieces, cuts) => {
       const whole = Buffer.from(pieces.join(''));
@@ -49,7 +49,7 @@ test('however the bytes are cut, the lines are the same as those of the whole', 
   );
 });
 
-test('a line at the cap passes, one byte more is dropped to its newline, what follows is read', () => {
+test('a line at the limit passes; one byte more is dropped up to its newline, and later lines are read', () => {
   for (const chunkBytes of [1, 7, 100, 5000, 100_000]) {
     const text = `${'a'.repeat(3000)}\n${'b'.repeat(3001)}\n${'c'.repeat(9000)}END\nnext\n`;
     const whole = Buffer.from(text);
@@ -66,7 +66,7 @@ test('a line at the cap passes, one byte more is dropped to its newline, what fo
   }
 });
 
-test('the cap is that of the line without its end, wherever the bytes are cut', () => {
+test('the limit is that of the line without its end, wherever the bytes are cut', () => {
   const kept: string[] = [];
   let overflows = 0;
   const nothing = (): void => {};
@@ -96,7 +96,7 @@ test('the cap is that of the line without its end, wherever the bytes are cut', 
   }
 });
 
-test('nothing is told after stop, not even of the chunk under way', () => {
+test('after stop no line is delivered, not even of the current chunk', () => {
   const lines: string[] = [];
   const splitter: LineSplitter = new LineSplitter(100, {
     line: (bytes) => {
@@ -113,7 +113,7 @@ test('nothing is told after stop, not even of the chunk under way', () => {
   assert.deepEqual(lines, ['one']);
 });
 
-test('a line given to the sink does not change when the stream goes on, nor keep a large chunk', () => {
+test('a delivered line does not change when the stream goes on, and does not keep a large chunk alive', () => {
   const kept: Buffer[] = [];
   const splitter = keeping(kept);
   const chunk = Buffer.alloc(64 * 1024, 'x');
@@ -127,7 +127,7 @@ test('a line given to the sink does not change when the stream goes on, nor keep
   assert.equal(kept[1]!.length, 64 * 1024 - 6 + 10);
 });
 
-test('of a large chunk of short lines nothing stays; one that a kept line is a part of stays whole', () => {
+test('short lines do not keep a large chunk alive; a kept line that is most of a chunk keeps it whole', () => {
   const kept: Buffer[] = [];
   const splitter = keeping(kept);
   const chunkOf = (text: string): Buffer => {

@@ -86,7 +86,7 @@ test(
 );
 
 test(
-  'check:A12 the reaper withstands the signals that end a gateway, and a killed one is replaced and told everything',
+  'check:A12 the reaper survives the signals that end a gateway, and a killed one is replaced with all its knowledge',
   LIMIT,
   async () => {
     const gateway = await standIn(2);
@@ -103,7 +103,7 @@ test(
   },
 );
 
-test('security:11 closing the reaper kills what is registered and leaves alone what no longer is', LIMIT, async () => {
+test('security:11 closing the reaper kills what is registered and leaves alone what is not', LIMIT, async () => {
   const reaper = new Reaper({ logger: new RecordingLog() });
   await reaper.ready();
   const pid = reaper.pid!;
@@ -121,7 +121,7 @@ test('security:11 closing the reaper kills what is registered and leaves alone w
 });
 
 test(
-  'check:A12 a gateway killed between the start of a server and its registration leaves nothing either',
+  'check:A12 a gateway killed between the start of a server and its registration leaves no process',
   LIMIT,
   async () => {
     // What the reaper hears from such a gateway: an announcement, the end. The server stands in its environment only.
@@ -191,7 +191,7 @@ for (const content of [
   '{}',
   '{"gateway":{"pid":0,"started":null},"groups":[{"pid":1,"started":null}]}',
 ]) {
-  test(`a record file that is not one (${content.slice(0, 12)}) sweeps nothing`, async () => {
+  test(`an invalid record file (${content.slice(0, 12)}) ends nothing`, async () => {
     const file = join(folder, 'odd.json');
     writeFileSync(file, content);
     assert.deepEqual(await sweep(file), []);

@@ -44,7 +44,7 @@ async function rested(taken: () => number): Promise<void> {
   }
 }
 
-test('goal:G12 fault:F12 a flood of messages in one chunk is taken in slices: others have their turns, and the order stays', async () => {
+test('goal:G12 fault:F12 a flood of messages in one chunk is read in slices: other work runs between them, and the order stays', async () => {
   const { stream, lines } = bench(0.5);
   stream.write(flood(3_000));
   let most = 0;
@@ -62,7 +62,7 @@ test('goal:G12 fault:F12 a flood of messages in one chunk is taken in slices: ot
   );
 });
 
-test('goal:G12 a flood leaves the loop to others for longer than it takes of it', async () => {
+test('goal:G12 a flood leaves the loop to other work for longer than it uses it', async () => {
   const { stream, lines } = bench(0.5);
   stream.write(flood(640));
   let restless = 0;
@@ -85,7 +85,7 @@ test('goal:G12 while a slice is over, chunks wait in the stream', async () => {
   assert.ok(stream.readableLength > 0);
 });
 
-test('fault:F04 what was read when the stream ends is taken before the end is told', async () => {
+test('fault:F04 messages read before the end of the stream are delivered before the end', async () => {
   const { stream, lines, reading } = bench(5);
   stream.write(flood(2_000));
   await turn();
@@ -95,7 +95,7 @@ test('fault:F04 what was read when the stream ends is taken before the end is to
   assert.equal(lines.at(-1), '{"last":true}');
 });
 
-test('fault:F04 the order stays when somebody else makes the stream flow, as Node does when a process has exited', async () => {
+test('fault:F04 the order stays when other code makes the stream flow, as Node does when a process has exited', async () => {
   const { stream, lines } = bench(5);
   stream.write(flood(2_000));
   await turn();
@@ -105,7 +105,7 @@ test('fault:F04 the order stays when somebody else makes the stream flow, as Nod
   assert.equal(`${lines.join('\n')}\n`, flood(2_000) + flood(2_000));
 });
 
-test('fault:F04 what waits in a stream that breaks is taken all the same', async () => {
+test('fault:F04 messages that wait in a stream that breaks are delivered', async () => {
   const { stream, lines, reading } = bench(5);
   stream.write(flood(2_000));
   await turn();
@@ -118,7 +118,7 @@ test('fault:F04 what waits in a stream that breaks is taken all the same', async
   assert.equal(`${lines.join('\n')}\n`, flood(2_000) + flood(100));
 });
 
-test('messages that come one by one are taken as they come', async () => {
+test('single messages are delivered as they come', async () => {
   const { stream, lines } = bench(60);
   for (let i = 0; i < 5; i++) {
     stream.write(`${i}\n`);
@@ -128,7 +128,7 @@ test('messages that come one by one are taken as they come', async () => {
   }
 });
 
-test('however it is sliced, the lines are those of the whole', async () => {
+test('slicing gives the same lines as the whole', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(fc.integer({ min: 1, max: 4_000 }), { minLength: 1, maxLength: 6 }),
@@ -145,7 +145,7 @@ test('however it is sliced, the lines are those of the whole', async () => {
   );
 });
 
-test('goal:G12 a line of a megabyte is taken in slices, with a turn of others in between and no rest; one without end rests', async (t) => {
+test('goal:G12 a line of a megabyte is read in slices with other turns in between and no rest; one without end rests', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const stream = new PassThrough({ highWaterMark: 1 << 24 });
   let now = 0;
@@ -185,7 +185,7 @@ test('goal:G12 a line of a megabyte is taken in slices, with a turn of others in
   assert.ok(rests > 10, `it was left alone ${rests} times`);
 });
 
-test('goal:G12 fault:F14 what nobody waits for is read in few pieces, and the writer waits', async (t) => {
+test('goal:G12 fault:F14 output that no reader waits for is read in few pieces, and the writer waits', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const stream = new PassThrough({ highWaterMark: 1000 });
   const pieces: string[] = [];
@@ -206,7 +206,7 @@ test('goal:G12 fault:F14 what nobody waits for is read in few pieces, and the wr
   assert.equal(pieces.join(''), `first${[0, 1, 2, 3, 4].map((n) => `line ${n}\n`).join('')}${'x'.repeat(2000)}`);
 });
 
-test('fault:F14 the last words are taken at once, and the end is told behind them', async (t) => {
+test('fault:F14 the last output is read at once, and the end follows it', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const stream = new PassThrough();
   const pieces: string[] = [];

@@ -32,7 +32,7 @@ broken:x
 7:x:1007:1007::/home/seven:/bin/sh
 `;
 
-test('fault:F41 users by name and by number; a number needs no entry, a name does', () => {
+test('fault:F41 users are found by name and by number; a number needs no entry, a name does', () => {
   const nobody = { uid: 65534, gid: 65533, name: 'nobody', home: '/nonexistent' };
   assert.deepEqual(findUser(PASSWD, 'nobody'), nobody);
   assert.deepEqual(findUser(PASSWD, '65534'), nobody);

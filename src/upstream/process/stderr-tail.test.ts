@@ -26,7 +26,7 @@ function tail(): { readonly stderr: StderrTail; readonly log: RecordingLog; read
   return { stderr, log, clock };
 }
 
-test('fault:F14 a secret that is cut between two reads, or by the ring, is masked or gone', () => {
+test('fault:F14 a secret that is cut between two reads, or by the ring, is masked or absent', () => {
   const { stderr, log } = tail();
   stderr.push(Buffer.from('key top-sec'));
   stderr.push(Buffer.from('ret-value used\n'));
@@ -39,7 +39,7 @@ test('fault:F14 a secret that is cut between two reads, or by the ring, is maske
   assert.ok(!text.includes('value') && text.startsWith('x'));
 });
 
-test('fault:F14 the log takes up again after a flood, with a whole line', async () => {
+test('fault:F14 the log resumes after a flood with a whole line', async () => {
   const { stderr, log, clock } = tail();
   stderr.push(Buffer.from('flood\n'.repeat(1000)));
   stderr.push(Buffer.from('flood and the beginning of'));

@@ -44,7 +44,7 @@ const PATIENT: LadderTimes = {
   reasons: { ...FAST_LADDER.reasons, remove: { closeMs: 20_000, terminateMs: 20_000 } },
 };
 
-test('S2.9 S4.3 fault:F15 the ladder has the steps that are promised', () => {
+test('S2.9 S4.3 fault:F15 the ladder has the documented steps', () => {
   assert.deepEqual(LADDER_TIMES.reasons, {
     remove: { closeMs: 2000, terminateMs: 5000 },
     shutdown: { closeMs: 1000, terminateMs: 4000 },
@@ -65,7 +65,7 @@ test('S2.9 S4.3 check:B1 a server that ends with its input gets no signal', LIMI
   assert.equal(guard.registered.size, 0);
 });
 
-test('S2.9 check:B1 a server that ignores its input gets SIGTERM and time to act on it', LIMIT, async () => {
+test('S2.9 check:B1 a server that ignores the end of its input gets SIGTERM and time to react', LIMIT, async () => {
   const { transport, trace, mark } = await start(
     `trap 'sleep 0.1; echo term > "$TRACE"; exit' TERM; ${UP}; while :; do sleep 0.02; done`,
     2,
@@ -78,7 +78,7 @@ test('S2.9 check:B1 a server that ignores its input gets SIGTERM and time to act
 
 for (const reason of ['remove', 'shutdown', 'interrupt'] satisfies CloseReason[]) {
   test(
-    `S2.9 S4.3 check:B1 check:A12 fault:F15 ${reason}: whole families that ignore SIGTERM are killed`,
+    `S2.9 S4.3 check:B1 check:A12 fault:F15 ${reason}: processes that ignore SIGTERM are killed with all their children`,
     LIMIT,
     async () => {
       const { transport, mark, guard } = await start(
@@ -100,7 +100,7 @@ test('check:B1 fault:F15 a wrapper that dies at once leaves no server behind', L
   assert.deepEqual(markedProcesses(mark), []);
 });
 
-test('check:A12 fault:F15 grandchildren of a server that crashed are swept without being told to', LIMIT, async () => {
+test('check:A12 fault:F15 grandchildren of a crashed server are ended without a request', LIMIT, async () => {
   const { transport, mark, receiver } = await start(`trap '' TERM; sleep 600 & sleep 600 & ${UP}; read line`, 3);
   process.kill(transport.pid!, 'SIGKILL');
   await receiver.until(() => receiver.closedReasons.length > 0);
@@ -119,7 +119,7 @@ test('fault:F15 a stopped process (SIGSTOP) is ended by SIGTERM', LIMIT, async (
   assert.deepEqual(markedProcesses(mark), []);
 });
 
-test('fault:F15 a more urgent close hurries a patient one', LIMIT, async () => {
+test('fault:F15 a more urgent close shortens a patient one', LIMIT, async () => {
   const { transport, mark } = await start(`trap '' TERM; ${UP}; sleep 600; :`, 2, PATIENT);
   const patient = transport.close('remove');
   await transport.close('interrupt');

@@ -49,7 +49,7 @@ function queueTo(pipe: Pipe, limits?: QueueLimits): { readonly queue: WriteQueue
 
 const message = (text: string): Buffer[] => [Buffer.from(text.slice(0, 1)), Buffer.from(text.slice(1))];
 
-test('what is sent in one go is written in one go, in order, and what is sent later by itself', async () => {
+test('messages sent in one turn are written at once, in order; later ones are written alone', async () => {
   const pipe = new Pipe();
   const { queue } = queueTo(pipe);
   for (const [index, text] of ['one', 'two', 'three'].entries()) assert.ok(queue.push(message(text), index + 1));
@@ -61,7 +61,7 @@ test('what is sent in one go is written in one go, in order, and what is sent la
   assert.deepEqual(pipe.writes.slice(1), ['four\n']);
 });
 
-test('no more than 16 KiB of several messages share a write, and a long one has its own', async () => {
+test('several messages share a write up to 16 KiB, and a long one has its own', async () => {
   const pipe = new Pipe();
   const { queue } = queueTo(pipe);
   const lengths = [9_000, 7_000, 500, 20_000, 40_000, 10];
@@ -76,7 +76,7 @@ test('no more than 16 KiB of several messages share a write, and a long one has 
   assert.deepEqual(written, [[9_000, 7_000], [500], [20_000], [40_000], [10]]);
 });
 
-test('a message that nobody has begun to write is withdrawn, or known to be unsent, and not written', async () => {
+test('a message whose write has not begun can be withdrawn, is known to be unsent, and is not written', async () => {
   const pipe = new Pipe();
   const { queue } = queueTo(pipe);
   queue.push(message('one'), 1);
@@ -95,7 +95,7 @@ test('a message that nobody has begun to write is withdrawn, or known to be unse
   assert.deepEqual(pipe.writes, ['two\n']);
 });
 
-test('what was sent just before the end still leaves', () => {
+test('messages sent just before the end are written', () => {
   const pipe = new Pipe();
   const { queue } = queueTo(pipe);
   queue.push(message('the last word'), 0);
@@ -103,7 +103,7 @@ test('what was sent just before the end still leaves', () => {
   assert.deepEqual(pipe.writes, ['the last word\n']);
 });
 
-test('a pipe that is broken took nothing: all that shared the write are told to be unsent, notifications aside', async () => {
+test('a broken pipe took nothing: all requests that shared the write are reported as unsent', async () => {
   const pipe = new Pipe();
   const { queue, unsent } = queueTo(pipe);
   pipe.breaks = true;
@@ -112,7 +112,7 @@ test('a pipe that is broken took nothing: all that shared the write are told to 
   assert.deepEqual(unsent, [7, 8]);
 });
 
-test('more than may wait is taken in one go while the pipe takes it, and refused when it does not', async () => {
+test('a message above the limit is written at once if the pipe takes it, and refused otherwise', async () => {
   const pipe = new Pipe();
   const { queue } = queueTo(pipe, { maxBytes: 1_000, maxMessages: 3 });
   const taken = (): boolean[] => Array.from({ length: 8 }, (_, index) => queue.push(message('text'), index + 1));

@@ -75,7 +75,7 @@ class Rig {
   }
 }
 
-test('S3.20 check:A5 every step the table lacks is refused and changes nothing, every other one is taken', () => {
+test('S3.20 check:A5 every step that the table lacks is refused and changes nothing; every other step is taken', () => {
   let refused = 0;
   for (const from of STATES) {
     for (const to of STATES) {
@@ -113,7 +113,7 @@ function wayTo(target: ServerState): ServerState[] {
   return ways.get(target)!;
 }
 
-test('S3.6 S3.20 the first state is unknown; whoever listens hears each step once, in order, with its reason', () => {
+test('S3.6 S3.20 the first state is unknown; a listener gets each step once, in order, with its reason', () => {
   const clock = new FakeClock();
   const heard: string[] = [];
   const machine: StateMachine = new StateMachine('a', clock, {
@@ -138,7 +138,7 @@ test('S3.6 S3.20 the first state is unknown; whoever listens hears each step onc
   ]);
 });
 
-test('S3.5 the hook runs before the state is auth_required, once per time it is asked for', async () => {
+test('S3.5 the hook runs before the state is auth_required, once per request', async () => {
   const seen: string[] = [];
   const rig = new Rig(false, {
     moved: ({ to }) => void seen.push(to),
@@ -181,7 +181,7 @@ test('S3.7 check:A6 concurrent starts are one; success resets the count and the 
   assert.deepEqual(rig.reported, ['starting', 'failed', 'starting', 'connected']);
 });
 
-test('S3.17 check:F4 counters, last attempt and next retry, over failures, a stop and a start', async () => {
+test('S3.17 check:F4 counters, last attempt and next retry follow failures, a stop and a start', async () => {
   const rig = new Rig(false);
   const { supervisor, clock } = rig;
   void supervisor.start();
@@ -216,7 +216,7 @@ test('S3.2 check:F3 two transient failures are failed, the third is unreachable;
   }
 });
 
-test('S3.9 check:A4 a stop of what is stopped does nothing; a remote server ends disconnected, a process stopped', async () => {
+test('S3.9 check:A4 stopping a stopped server does nothing; a remote server ends disconnected, a process stopped', async () => {
   for (const local of [true, false]) {
     const rig = new Rig(local);
     await rig.up();
@@ -240,7 +240,7 @@ test('S3.9 check:A4 a stop of what is stopped does nothing; a remote server ends
   }
 });
 
-test('S3.9 W3.4 a stop while it starts wins: the attempt is called off, and its late success changes nothing', async () => {
+test('S3.9 W3.4 a stop during the start wins: it cancels the attempt, whose late success changes nothing', async () => {
   const rig = new Rig(false);
   void rig.supervisor.start();
   await settled();
@@ -253,7 +253,7 @@ test('S3.9 W3.4 a stop while it starts wins: the attempt is called off, and its 
   assert.deepEqual(rig.reported, ['starting', 'stopping', 'disconnected']);
 });
 
-test('S3.10 S3.4 a restart: recovery started, stop, 200 ms, start, recovery succeeded; asked twice it is one', async () => {
+test('S3.10 S3.4 a restart: recovery started, stop, 200 ms, start, recovery succeeded; two requests are one restart', async () => {
   const rig = new Rig(true);
   await rig.up();
   rig.reported.length = 0;
@@ -294,7 +294,7 @@ test('S3.4 the grace period ends at once when the server is stopped, and a start
   assert.deepEqual([rig.supervisor.state, rig.launches.length], ['running', 2]);
 });
 
-test('S3.10 a stop while a restart is still stopping the server wins as well', async () => {
+test('S3.10 a stop while a restart still stops the server wins as well', async () => {
   const halted: (() => void)[] = [];
   const rig = new Rig(true, { halt: () => new Promise((resolve) => void halted.push(resolve)) });
   await rig.up();
@@ -306,14 +306,14 @@ test('S3.10 a stop while a restart is still stopping the server wins as well', a
   assert.deepEqual([rig.supervisor.state, rig.launches.length], ['suspended', 1]);
 });
 
-test('S3.18 up is running or connected, unreachable is a state of its own', () => {
+test('S3.18 running and connected count as up; unreachable is a state of its own', () => {
   assert.deepEqual(
     STATES.filter((state) => UP.has(state)),
     ['running', 'connected'],
   );
 });
 
-test('S3.1 W3.2 W3.3 check:F2 each server has a timer of its own: twenty that are down are all asked when they are due', async () => {
+test('S3.1 W3.2 W3.3 check:F2 each server has its own timer: twenty servers that are down are all tried when due', async () => {
   const bench = new UpstreamBench();
   const scripts = Array.from({ length: 20 }, () => statefulScript());
   for (const script of scripts) script.openFails = passing();

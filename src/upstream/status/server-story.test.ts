@@ -23,7 +23,7 @@ function bench(): { readonly story: ServerStory; readonly reported: string[] } {
   return { story: new ServerStory('a', news), reported };
 }
 
-test('check:J1 the steps of a server, bounded, oldest first', () => {
+test('check:J1 the story keeps the steps of a server, bounded, oldest first', () => {
   const { story } = bench();
   const part = new StoryPart();
   story.turnTo(part, 0);
@@ -33,7 +33,7 @@ test('check:J1 the steps of a server, bounded, oldest first', () => {
   assert.deepEqual([story.changes[0]?.at, story.changes[49]?.at], [70, 119]);
 });
 
-test('S3.13 while a replacement starts beside it, the one in force is told of, and the change-over is one step', () => {
+test('S3.13 while a replacement starts, status shows the current definition, and the change is one step', () => {
   const { story, reported } = bench();
   const old = new StoryPart();
   story.turnTo(old, 0);
@@ -67,7 +67,7 @@ test('S3.13 while a replacement starts beside it, the one in force is told of, a
   }
 });
 
-test('a replacement that is up where the old one was is said, and is no step', () => {
+test('a replacement that is up in place of the old one is an event, not a step', () => {
   const { story, reported } = bench();
   const [old, next] = [new StoryPart(), new StoryPart()];
   story.turnTo(old, 0);

@@ -17,7 +17,7 @@ function unauthorized(): ScriptedServer {
   return new ScriptedServer({ ...statefulServer(), initialize: refuse, 'server/discover': refuse });
 }
 
-test('S3.5 S3.7 fault:F20 the hook sees the present definition and the challenge, before auth_required is told', async () => {
+test('S3.5 S3.7 fault:F20 the hook gets the current definition and the challenge before auth_required is reported', async () => {
   const reported: string[] = [];
   const bench = new UpstreamBench({
     beforeAuthRequired: (status, challenge) => {
@@ -48,7 +48,7 @@ test('S3.5 S3.7 fault:F20 the hook sees the present definition and the challenge
   assert.equal(bench.events.states.at(-1), 'auth_required');
 });
 
-test('S3.5 a hook that throws keeps nothing from being told', async () => {
+test('S3.5 a hook that throws does not suppress any event', async () => {
   const bench = new UpstreamBench({
     beforeAuthRequired: () => {
       throw new Error('hook');
@@ -59,7 +59,7 @@ test('S3.5 a hook that throws keeps nothing from being told', async () => {
   assert.equal(bench.set.status('a')?.state, 'auth_required');
 });
 
-test('S3.7 a challenge is read where there is one, and long or broken ones do no harm', () => {
+test('S3.7 a challenge is read if there is one; long or broken ones do no harm', () => {
   const of = (challenge: string | null) =>
     challengeOf(new GatewayError('AUTH_REQUIRED', 'x', { cause: { status: 401, challenge } }));
   assert.deepEqual(of(null), { resourceMetadata: null, scope: null, issuer: null });
@@ -68,7 +68,7 @@ test('S3.7 a challenge is read where there is one, and long or broken ones do no
   assert.equal(challengeOf(new GatewayError('AUTH_REQUIRED', 'x')).scope, null);
 });
 
-test('fault:F20 requests that come too late for a connection about to end are no sign that the server is gone', async () => {
+test('fault:F20 requests that arrive too late for a connection about to end do not count as a lost server', async () => {
   const bench = new UpstreamBench();
   const script = new ScriptedServer({ ...statefulServer(), 'tools/call': () => SILENCE });
   await bench.run([httpServerOf('a'), script]);

@@ -20,7 +20,7 @@ function endedWith(code: number, words: string): Connection {
   return { ended: { kind: 'exited', code, signal: null }, transport: { stderrTail: () => words } } as Connection;
 }
 
-test('S1.19 a start that failed is told whole, also while the next one is under way', () => {
+test('S1.19 a failed start stays visible in full, also while the next one runs', () => {
   const deps = { clock: new FakeClock(), logger: Logger.silent() } as unknown as UpstreamSetDeps;
   const limits = { maxProcesses: 1, maxTimeoutMs: 1, pool: POOL_DEFAULTS };
   const reports = new LaunchReports(
@@ -65,7 +65,7 @@ function cause(changes: Partial<FailedStart>): string | null {
   });
 }
 
-test('S1.19 the likely cause of a failed start, by what is known of it', () => {
+test('S1.19 the report names the likely cause of a failed start', () => {
   assert.match(cause({ missing: ['A', 'B'] }) ?? '', /^A, B is to be handed on/);
   assert.match(cause({ failure: 'auth', transport: remote('http://127.0.0.1/') }) ?? '', /credentials/);
   assert.match(cause({ failure: 'configuration' }) ?? '', /definition/);
@@ -78,7 +78,7 @@ test('S1.19 the likely cause of a failed start, by what is known of it', () => {
   assert.equal(cause({}), null);
 });
 
-test('S1.19 localhost is somewhere else in a container', () => {
+test('S1.19 the report explains that localhost is another host in a container', () => {
   for (const url of ['http://127.0.0.1:1/', 'http://localhost/mcp', 'http://[::1]:8080/']) {
     assert.match(cause({ transport: remote(url), inContainer: true }) ?? '', /host\.docker\.internal/);
     assert.equal(cause({ transport: remote(url) }), null);

@@ -11,7 +11,7 @@ const namesIn = (plan: ReturnType<typeof planChanges>) =>
   );
 const nothing = { start: [], stop: [], suspend: [], replace: [], update: [] };
 
-test('the same definitions need nothing', () => {
+test('equal definitions need no step', () => {
   const before = mapOf(serverOf('a'), serverOf('b'));
   assert.deepEqual(namesIn(planChanges(before, new Map(before))), nothing);
 });

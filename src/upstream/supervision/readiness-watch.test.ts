@@ -22,7 +22,7 @@ function rigOf(listening: () => boolean) {
 
 const eager = httpServerOf('a', { start: 'eager' });
 
-test('check:F9 S2.26 a remote server that is not there yet is looked for every 500 ms, and up a moment after it listens', async () => {
+test('check:F9 S2.26 the gateway looks for a missing remote server every 500 ms, and the server is up a moment after it listens', async () => {
   let listening = false;
   const { bench, script, looks } = rigOf(() => listening);
   await bench.run([eager, script]);
@@ -45,7 +45,7 @@ test('check:F9 S2.26 a remote server that is not there yet is looked for every 5
   assert.equal(bench.clock.pending, 0);
 });
 
-test('check:F9 after 30 s it is looked for no more, and what listens without serving is not tried at every look', async () => {
+test('check:F9 the gateway stops looking after 30 s, and does not try a server that listens without serving at every look', async () => {
   const { bench, script, looks } = rigOf(() => true);
   await bench.run([eager, script], [serverOf('local', { start: 'eager' }), statefulScript()]);
   await bench.clock.advance(29_999);
@@ -58,7 +58,7 @@ test('check:F9 after 30 s it is looked for no more, and what listens without ser
   assert.equal(looks.length, before);
 });
 
-test('check:F9 a server that is suspended or removed meanwhile is not looked for', async () => {
+test('check:F9 the gateway does not look for a server that is suspended or removed meanwhile', async () => {
   const { bench, script, looks } = rigOf(() => false);
   await bench.run([eager, script]);
   await bench.clock.advance(1_000);
@@ -71,7 +71,7 @@ test('check:F9 a server that is suspended or removed meanwhile is not looked for
   assert.equal(bench.clock.pending, 1, 'the sweep');
 });
 
-test('whether somebody listens at an address', async () => {
+test('the probe finds out whether an address has a listener', async () => {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as { port: number };

@@ -9,7 +9,7 @@ const stateful = () => new ScriptedServer(statefulServer());
 const eager = (name: string, changes: Partial<Server> = {}) => serverOf(name, { start: 'eager', ...changes });
 const named = (...servers: readonly Server[]) => new Map(servers.map((server) => [server.name, server]));
 
-test('check:A8 what runs as it should is left alone', async () => {
+test('check:A8 the comparison leaves servers alone that run as they should', async () => {
   const bench = new UpstreamBench();
   await bench.run(
     [eager('a'), stateful()],
@@ -27,7 +27,7 @@ test('check:A8 what runs as it should is left alone', async () => {
   );
 });
 
-test('check:A8 a change that broke off in the middle is finished at the next comparison', async () => {
+test('check:A8 the next comparison finishes a change that was interrupted', async () => {
   const bench = new UpstreamBench();
   await bench.run([eager('old'), stateful()], [eager('stays'), stateful()]);
   bench.scripts.set('new', stateful());
@@ -58,7 +58,7 @@ test('check:A8 a change that broke off in the middle is finished at the next com
   assert.deepEqual(bench.set.reconcile(), []);
 });
 
-test('check:A8 what is about to take over is not begun a second time', async () => {
+test('check:A8 the comparison does not start a replacement a second time', async () => {
   const bench = new UpstreamBench();
   const script = stateful();
   await bench.run([eager('a'), script]);

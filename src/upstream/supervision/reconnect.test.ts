@@ -5,7 +5,7 @@ import { statefulScript } from '../../../test/support/scripted-server.ts';
 import { answerText, clientOf, serverOf, toolCall, UpstreamBench } from '../../../test/support/upstream-bench.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 
-test('S4.12 a death is followed by attempts further and further apart, which never stop for good; a restart begins anew', async () => {
+test('S4.12 after a death attempts follow at growing intervals without end; a restart begins anew', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a', { start: 'eager' }), script]);

@@ -12,13 +12,13 @@ test('S3.1 a remote server waits 30 s from its first failure, doubling to 30 min
   assert.deepEqual(delays, [30, 60, 120, 960, 1800, 1800]);
 });
 
-test('chance takes at most a fifth of a delay, and adds nothing to it', () => {
+test('jitter shortens a delay by at most a fifth', () => {
   for (const unit of [0, 0.25, 0.5, 0.999]) {
     const delay = restartDelayMs(3, true, unit);
     assert.ok(delay <= 30_000 && delay >= 24_000);
   }
 });
 
-test('without a failure the start is at once', () => {
+test('without a failure the start is immediate', () => {
   assert.equal(restartDelayMs(0, true, 0.5), 0);
 });

@@ -13,7 +13,7 @@ function markFile(t: TestContext): string {
   return join(folder, 'starts.json');
 }
 
-test('fault:F42 one crash holds nothing back, two in a row do, and a start that ends between them counts', async (t) => {
+test('fault:F42 one crash holds no server back, two in a row do; a start that ends between them counts', async (t) => {
   const file = markFile(t);
   await new StartMarks(file).of('a', 'd').begin(begun);
   const second = new StartMarks(file);
@@ -35,7 +35,7 @@ test('fault:F42 one crash holds nothing back, two in a row do, and a start that 
   assert.ok(!existsSync(file));
 });
 
-test('fault:F42 after a crash the servers that were starting start one after the other, so that one alone is held', async (t) => {
+test('fault:F42 after a crash the servers that were starting start one after the other, so that only the cause is held back', async (t) => {
   const file = markFile(t);
   const first = new StartMarks(file);
   await Promise.all(['a', 'b', 'c'].map((name) => first.of(name, 'd').begin(begun)));
@@ -70,7 +70,7 @@ test('fault:F42 a start that waits for its place when the process ends does not 
   assert.notEqual(new StartMarks(file).of('begins', 'd').held, null);
 });
 
-test('an end in good order counts no start, and a file that is none of ours is nothing', async (t) => {
+test('an orderly end counts no start, and a foreign file counts as empty', async (t) => {
   const file = markFile(t);
   const marks = new StartMarks(file);
   await marks.of('a', 'd').begin(begun);

@@ -39,7 +39,7 @@ class Bench {
   }
 }
 
-test('check:A11 starts begin in order, so many at once', async () => {
+test('check:A11 starts begin in order, up to the limit at once', async () => {
   const bench = new Bench();
   await bench.add('a', 'b', 'c', 'd');
   assert.deepEqual(bench.begun, ['a', 'b']);
@@ -47,7 +47,7 @@ test('check:A11 starts begin in order, so many at once', async () => {
   assert.deepEqual(bench.begun, ['a', 'b', 'c']);
 });
 
-test('fault:F01 goal:G13 those that hang keep no others from starting, and are counted no twice', async () => {
+test('fault:F01 goal:G13 starts that hang do not keep others from starting, and count once', async () => {
   const bench = new Bench();
   const { begun, clock } = bench;
   await bench.add('hangs-1', 'hangs-2', 'c', 'd', 'e', 'f');
@@ -62,7 +62,7 @@ test('fault:F01 goal:G13 those that hang keep no others from starting, and are c
   assert.equal(clock.pending, 2);
 });
 
-test('a start that is called off gives its place back at once, and one that waits leaves the queue', async () => {
+test('a cancelled start gives its place back at once, and one that waits leaves the queue', async () => {
   const bench = new Bench();
   await bench.add('a', 'b', 'c', 'd', 'e');
   bench.of('c').cancel();
@@ -72,7 +72,7 @@ test('a start that is called off gives its place back at once, and one that wait
   assert.equal(bench.of('c').waiting, true);
 });
 
-test('fault:F01 a start that a call waits for comes before those in the background, and does so from when one waits', async () => {
+test('fault:F01 a start that a call waits for comes before those in the background, from the moment of the call', async () => {
   const bench = new Bench();
   await bench.add('a', 'b', 'c', 'd', 'call 1');
   bench.of('d').prioritize(CALL);
@@ -80,7 +80,7 @@ test('fault:F01 a start that a call waits for comes before those in the backgrou
   assert.deepEqual(bench.begun, ['a', 'b', 'call 1', 'd', 'c']);
 });
 
-test('goal:G13 a place is kept for calls, and after eight calls in a row one in the background begins', async () => {
+test('goal:G13 one place is reserved for calls; after eight calls in a row one start in the background begins', async () => {
   const bench = new Bench({ ...LIMITS, forCalls: 1 });
   const calls = Array.from({ length: 10 }, (_, i) => `call ${i}`);
   await bench.add('hangs', 'b', ...calls);
@@ -91,7 +91,7 @@ test('goal:G13 a place is kept for calls, and after eight calls in a row one in 
   assert.deepEqual(bench.begun.slice(-1), ['call 8']);
 });
 
-test('an attempt keeps the place that it has, and joins the first of its parts', async () => {
+test('an attempt keeps its place and joins the first of its parts', async () => {
   const bench = new Bench();
   const queue = new StartQueue({ ...LIMITS, width: 1 }, bench.clock);
   const [whole, first, second] = [new Attempt(), new Attempt(), new Attempt()];
@@ -122,7 +122,7 @@ interface Start {
   begunAt: number;
 }
 
-test('property: starts, calls, ends, cancels and hangs in any order: never too many, none forgotten, in order', async () => {
+test('property: starts, calls, ends, cancels and hangs in any order: never too many, none lost, in order', async () => {
   for (let seed = 1; seed <= 60; seed++) {
     const random = randomOf(seed);
     const limits = { width: 1 + random(5), forCalls: 0, patienceMs: 1_000 };

@@ -36,7 +36,7 @@ function attemptsAt(script: ScriptedServer, bench: UpstreamBench, start: number)
   return seconds;
 }
 
-test('fault:F01 a local process that is dead at start: failed with a reason, attempts at 0, 1, 3, 33, 93 s', async () => {
+test('fault:F01 a local process that dies at its start: failed with a reason, attempts at 0, 1, 3, 33, 93 s', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   script.openFails = refused();
@@ -95,7 +95,7 @@ test('fault:F01 S3.1 S3.2 a remote server waits 30 s, 60 s, then is unreachable:
   assert.equal(bench.set.status('a')?.consecutiveFailures, 0);
 });
 
-test('fault:F02 a call whose process died before the write goes to the fresh process, unseen', async () => {
+test('fault:F02 a call whose process died before the write goes to the fresh process, and its caller does not notice', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a'), script]);
@@ -115,7 +115,7 @@ test('fault:F02 a call whose process died before the write goes to the fresh pro
   assert.equal(script.links.length, 3);
 });
 
-test('fault:F03 a process that dies during a call: UNKNOWN at once, restart at once, the session is told', async () => {
+test('fault:F03 a process that dies during a call: UNKNOWN at once, restart at once, and the session is notified', async () => {
   const bench = new UpstreamBench();
   const script = new ScriptedServer({ ...statefulServer(), slow: () => SILENCE });
   await bench.run([serverOf('a'), script]);
@@ -136,7 +136,7 @@ test('fault:F03 a process that dies during a call: UNKNOWN at once, restart at o
   assert.deepEqual([status.state, status.restarts, status.lastExit?.code], ['running', 1, 3]);
 });
 
-test('fault:F03 what was sent is run again only where the operator said so', async () => {
+test('fault:F03 the gateway repeats a sent call only where the operator allows it', async () => {
   const idempotent = { ...scriptedTool('echo'), annotations: { idempotentHint: true } };
   const cases = [
     { changes: {}, again: false },
@@ -160,7 +160,7 @@ test('fault:F03 what was sent is run again only where the operator said so', asy
   }
 });
 
-test('fault:F04 an answer that came before the death is delivered', async () => {
+test('fault:F04 an answer that arrived before the death is delivered', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   script.handlers['tools/call'] = (_params, link, id) => {
@@ -185,7 +185,7 @@ test('a process that dies right after every start is not restarted in a loop', a
   assert.deepEqual(at, [0, 1, 3, 33, 93]);
 });
 
-test('fault:F23 fault:F24 a remote server that three calls could not be sent to is gone until it comes back', async () => {
+test('fault:F23 fault:F24 a remote server that three calls could not reach is down until it returns', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([httpServerOf('a'), script]);
@@ -209,7 +209,7 @@ test('fault:F23 fault:F24 a remote server that three calls could not be sent to 
   answerText(await bench.call('a', toolCall(client)));
 });
 
-test('fault:F23 a server that asks for patience up to 30 s gets it, once the call is sent again it succeeds', async () => {
+test('fault:F23 a server that asks for up to 30 s of patience gets it, and the repeated call succeeds', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   const run = script.handlers['tools/call']!;
@@ -228,7 +228,7 @@ test('fault:F23 a server that asks for patience up to 30 s gets it, once the cal
   answerText(await outcome);
 });
 
-test('restart waits 200 ms between stop and start, joins a restart under way, and takes calls meanwhile', async () => {
+test('restart waits 200 ms between stop and start, joins a restart in progress, and takes calls meanwhile', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a'), script]);
@@ -246,7 +246,7 @@ test('restart waits 200 ms between stop and start, joins a restart under way, an
   assert.equal(script.links.length, 2);
 });
 
-test('a stop during a start wins: nothing is left and nothing comes up later', async () => {
+test('a stop during a start wins: nothing is left and nothing starts later', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   const { initialize } = script.handlers;
@@ -283,14 +283,14 @@ test('W2.3 W4.1 a start outlives the call that wanted it', async () => {
   assert.equal(last.count('tools/call'), 0);
 });
 
-test('S3.20 illegal moves are refused, legal ones are not', () => {
+test('S3.20 the state machine refuses illegal steps and takes legal ones', () => {
   assert.ok(mayFollow('unknown', 'starting') && mayFollow('starting', 'running') && mayFollow('running', 'degraded'));
   assert.ok(
     !mayFollow('stopped', 'running') && !mayFollow('stopping', 'starting') && !mayFollow('suspended', 'running'),
   );
 });
 
-test('a start asked for during a stop comes after it, unless another stop came later', async () => {
+test('a start requested during a stop follows it, unless another stop came later', async () => {
   const halts: (() => void)[] = [];
   const halted = () => {
     for (const resolve of halts.splice(0)) resolve();

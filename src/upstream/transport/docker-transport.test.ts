@@ -131,7 +131,7 @@ for (const { name, skip, start } of ENGINES)
       assert.deepEqual(await engine.containers(), []);
     });
 
-    test('S2.8 fault:F15 a container that ignores everything does not survive the removal of its server', async () => {
+    test('S2.8 fault:F15 a container that ignores every signal does not survive the removal of its server', async () => {
       const script = `trap '' TERM HUP INT; printf '${NOTIFICATION}\\n'; while :; do node -e 'setTimeout(() => {}, 60000)'; done`;
       const transport = made({ image: image(['sh', '-c', script]) });
       await opened(transport);
@@ -139,7 +139,7 @@ for (const { name, skip, start } of ENGINES)
       assert.deepEqual(await engine.containers(), []);
     });
 
-    test('S2.8 fault:F31 a container that is ending by itself is stopped at once when it must not go on beside another', async () => {
+    test('S2.8 fault:F31 a container that is ending anyway stops at once when it must not run beside another', async () => {
       for (const [phase, closeMs] of [600_000, 0].entries()) {
         const reported = join(folder, `told-to-end-${phase}`);
         const script = `process.on('SIGTERM', () => require('fs').writeFileSync('${reported}', '')); console.log('${NOTIFICATION}'); setInterval(() => {}, 1000)`;
@@ -154,7 +154,7 @@ for (const { name, skip, start } of ENGINES)
       }
     });
 
-    test('S2.8 fault:F03 a container that ends takes its calls along, and its exit code is known', async () => {
+    test('S2.8 fault:F03 a container that ends ends its calls, and the gateway knows its exit code', async () => {
       const transport = made({ image: image(['node', fixture('server.mjs')]) });
       const receiver = new RecordingReceiver();
       await transport.open(receiver);
@@ -167,7 +167,7 @@ for (const { name, skip, start } of ENGINES)
       assert.deepEqual(await engine.containers(), []);
     });
 
-    test('S2.8 check:B2 a running container is attached to, its streams told apart, and goes on when its server is removed', async () => {
+    test('S2.8 check:B2 the gateway attaches to a running container, separates its streams, and leaves it running when its server is removed', async () => {
       const echo = `const o=process.stdout;console.error('noise');process.stdin.on('data',d=>o.write(d)).on('end',()=>{});setInterval(()=>{},1000)`;
       const mine = made({ image: image(['node', '-e', echo]) }, host('somebody'));
       await mine.open(new RecordingReceiver());
@@ -182,7 +182,7 @@ for (const { name, skip, start } of ENGINES)
       await mine.close('remove');
     });
 
-    test('S2.8 what a killed gateway of the same data folder left is removed; nothing of other owners', async () => {
+    test('S2.8 the gateway removes what a killed gateway of the same data folder left, and nothing of other owners', async () => {
       const endless = { image: image(['node', '-e', 'setInterval(() => {}, 1000)']) };
       const [left, foreign] = [made(endless, host('mine', 'killed')), made(endless, host('theirs', 'killed'))];
       await left.open(new RecordingReceiver());
@@ -199,7 +199,7 @@ for (const { name, skip, start } of ENGINES)
       assert.deepEqual(await engine.containers(), []);
     });
 
-    test('S2.8 S1.19 what cannot be started says what and what to do, and leaves nothing', async () => {
+    test('S2.8 S1.19 a container that cannot start is reported with cause and remedy, and leaves nothing', async () => {
       const cases = [
         [{ image: image([], { name: 'nothing:none' }) }, /image nothing:none is not on this machine; run "docker pull/],
         [{ container: 'nobody' }, /No such container: nobody/],

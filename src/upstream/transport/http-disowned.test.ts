@@ -63,7 +63,7 @@ describe('the server disowns the connection', LIMIT, () => {
       ));
   }
 
-  test('fault:F22 a call that runs when the session is lost is UNKNOWN; one sent meanwhile NOT_SENT', () =>
+  test('fault:F22 a call that runs when the session is lost is UNKNOWN; one sent afterwards is NOT_SENT', () =>
     withServer(
       {
         listen: 405,
@@ -88,7 +88,7 @@ describe('the server disowns the connection', LIMIT, () => {
       },
     ));
 
-  test('fault:F22 a request without any word of the server holds up the end for a moment only', () =>
+  test('fault:F22 a request without an answer delays the end for a moment only', () =>
     withServer({ listen: 405, intercept: (message) => message.params?.name === 'silent' }, async (server) => {
       const bench = await openBench('http', server.url, { limits: { settleMs: 60 } });
       await initialize(bench, 1);
@@ -105,7 +105,7 @@ describe('the server disowns the connection', LIMIT, () => {
       await bench.transport.close('interrupt');
     }));
 
-  test('fault:F22 a resumed session that is gone is noticed without a call', () =>
+  test('fault:F22 the gateway notices without a call that a resumed session is gone', () =>
     withServer({}, async (_server, bench) => {
       bench.transport.negotiated({ era: 'stateful', revision: '2025-11-25', resumeSessionId: 'of-long-ago' });
       await bench.receiver.until(() => bench.receiver.closedReasons.length > 0);

@@ -106,7 +106,7 @@ describe('lost replies', LIMIT, () => {
     });
   });
 
-  test('fault:F24 nobody listens: NOT_SENT, and retryable', async () => {
+  test('fault:F24 no listener: NOT_SENT, and retryable', async () => {
     const server = await RawServer.start(() => {});
     const { url } = server;
     await server.stop();
@@ -123,7 +123,7 @@ describe('lost replies', LIMIT, () => {
 });
 
 describe('slow servers', LIMIT, () => {
-  test('fault:F25 a head once begun has to come in time', async () => {
+  test('fault:F25 a response head that has begun must be complete in time', async () => {
     const server = await RawServer.start((socket) => {
       let at = 0;
       const drip = setInterval(() => {
@@ -140,7 +140,7 @@ describe('slow servers', LIMIT, () => {
   });
 
   for (const type of ['http', 'json'] as const) {
-    test(`fault:F25 a JSON body once begun must not pause (${type})`, async () => {
+    test(`fault:F25 a JSON body that has begun must not pause (${type})`, async () => {
       const server = await RawServer.start((socket) => {
         socket.write('HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"a');
       });
@@ -158,7 +158,7 @@ describe('slow servers', LIMIT, () => {
     });
   }
 
-  test('fault:F25 the wait for the head is the deadline’s alone', async () => {
+  test('fault:F25 only the deadline of the call limits the wait for the head', async () => {
     const server = await RawServer.start((socket, request) => {
       setTimeout(() => socket.write(response(idOf(request), 'json')), 300);
     });
@@ -168,7 +168,7 @@ describe('slow servers', LIMIT, () => {
     });
   });
 
-  test('fault:F25 endless comments keep a call open until it is abandoned, and cost nothing', async () => {
+  test('fault:F25 endless comments keep a call open until the caller abandons it, and cost nothing', async () => {
     let closed = false;
     const server = await RawServer.start((socket) => {
       socket.on('close', () => {
@@ -190,7 +190,7 @@ describe('slow servers', LIMIT, () => {
     });
   });
 
-  test('fault:F25 silence on an event stream is no fault', async (t) => {
+  test('fault:F25 silence on an event stream is not a fault', async (t) => {
     const server = await StatelessServer.start({
       intercept: (message, { res }) => {
         if (message.method !== 'tools/list') return false;

@@ -124,7 +124,7 @@ describe('real servers over HTTP', LIMIT, () => {
     });
   }
 
-  test('fault:F22 server-everything does not know a session: it says 400, and it is a lost session', async (t) => {
+  test('fault:F22 server-everything answers an unknown session with 400, which is a lost session', async (t) => {
     const server = await EverythingServer.start('streamableHttp');
     t.after(() => server.stop());
     const bench = await openBench('http', server.url);

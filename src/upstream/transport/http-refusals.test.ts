@@ -143,7 +143,7 @@ describe('statuses instead of answers', LIMIT, () => {
       }));
   }
 
-  test('an endless JSON body is counted, not kept', () => {
+  test('the client counts an endless JSON body and does not keep it', () => {
     let sent = 0;
     return withServer(
       {
@@ -194,7 +194,7 @@ describe('statuses instead of answers', LIMIT, () => {
       ));
   }
 
-  test('what is needed to try HTTP+SSE: the status of a refused first POST', async () => {
+  test('HTTP+SSE is tried after certain statuses of the first POST', async () => {
     for (const status of [400, 404, 405]) {
       await withServer(
         {
@@ -214,7 +214,7 @@ describe('statuses instead of answers', LIMIT, () => {
     }
   });
 
-  test('no secret shows in an error, whatever the server says back', () => {
+  test('no error shows a secret that the server sends back', () => {
     const session = 'session-1';
     const secrets = { Authorization: 'Bearer s3cr3t-token', 'X-Api-Key': 'k3y-of-the-house' };
     const body = `you sent ${Object.values(secrets).join(', ')} (s3cr3t-token) in ${session}\u001b[31m`;
@@ -231,7 +231,7 @@ describe('statuses instead of answers', LIMIT, () => {
     );
   });
 
-  test('fault:F20 callers are told the status of a 401 or 403, and nothing of its page; the operator reads it', () => {
+  test('fault:F20 callers get the status of a 401 or 403 and nothing of its page; the operator can read the page', () => {
     const context = { server: 'a', secrets: [], wallMs: 0 };
     for (const status of [401, 403]) {
       const error = refusalError(context, status, new ResponseHeaders([]), Buffer.from('the page behind the login'));

@@ -63,7 +63,7 @@ function prime(request: StageRequest, id: string, retryMs?: number): void {
 const ANSWER = { content: [{ type: 'text', text: 'late but whole' }] };
 
 describe('a reply stream that breaks off', LIMIT, () => {
-  test('check:B4 closed by the server in mid-call: polled with the last event id after its retry', () => {
+  test('check:B4 closed by the server during a call: the client polls with the last event id after the server’s retry time', () => {
     let call: Rpc | null = null;
     let closedAt = 0;
     let polledAt = 0;
@@ -97,7 +97,7 @@ describe('a reply stream that breaks off', LIMIT, () => {
     );
   });
 
-  test('fault:F24 reset in mid-stream: resumed, nothing lost, nothing twice', () => {
+  test('fault:F24 reset in the middle: the stream resumes, and each event arrives once', () => {
     let call: Rpc | null = null;
     return broken(
       (message, request) => {
@@ -121,7 +121,7 @@ describe('a reply stream that breaks off', LIMIT, () => {
     );
   });
 
-  test('as often as the server closes again, and with ids in any characters', () => {
+  test('the client resumes as often as the server closes, with any characters in ids', () => {
     let call: Rpc | null = null;
     return broken(
       (message, request) => {
@@ -144,7 +144,7 @@ describe('a reply stream that breaks off', LIMIT, () => {
     );
   });
 
-  test('503 now and then is waited out', () => {
+  test('the client waits when it gets 503 now and then', () => {
     let call: Rpc | null = null;
     return broken(
       (message, request) => {
@@ -188,7 +188,7 @@ describe('a reply stream that breaks off', LIMIT, () => {
       ));
   }
 
-  test('fault:F22 the session is gone by then: the call is UNKNOWN, the connection ends', () =>
+  test('fault:F22 the session is gone by then: the call is UNKNOWN and the connection ends', () =>
     broken(
       (_message, request) => {
         prime(request, 'a', 1);
@@ -206,7 +206,7 @@ describe('a reply stream that breaks off', LIMIT, () => {
       },
     ));
 
-  test('without an event id there is nothing to resume: UNKNOWN', () =>
+  test('without an event id the stream cannot resume: UNKNOWN', () =>
     broken(
       (_message, request) => {
         openEvents(request.res);
@@ -220,7 +220,7 @@ describe('a reply stream that breaks off', LIMIT, () => {
       },
     ));
 
-  test('abandoned while it is polled for: no more polls, no loss', () =>
+  test('abandoned while the client polls: no more polls, no loss', () =>
     broken(
       (_message, request) => {
         prime(request, 'a', 1);
@@ -243,7 +243,7 @@ describe('a reply stream that breaks off', LIMIT, () => {
 });
 
 describe('the GET stream', LIMIT, () => {
-  test('check:B4 comes back with the last event id, and nothing is missed or heard twice', async (t) => {
+  test('check:B4 reconnects with the last event id; each message arrives once', async (t) => {
     const server = await StatefulServer.start();
     t.after(() => server.stop());
     const bench = await openBench('http', server.url, { limits: QUICK });
@@ -268,7 +268,7 @@ describe('the GET stream', LIMIT, () => {
     assert.equal(bench.receiver.misses, 0);
   });
 
-  test('that could not be replayed is told as missed', async (t) => {
+  test('reports a gap when the server cannot replay it', async (t) => {
     const server = await StatefulServer.start();
     t.after(() => server.stop());
     const bench = await openBench('http', server.url, { limits: QUICK });
@@ -280,7 +280,7 @@ describe('the GET stream', LIMIT, () => {
     assert.deepEqual(bench.receiver.losses, []);
   });
 
-  test('check:C9 is opened when the transport is told to listen, where another one was; what it heard last is handed on', async (t) => {
+  test('check:C9 opens when the transport has to listen, where another stream was, and hands on the last event id', async (t) => {
     const server = await StatefulServer.start();
     t.after(() => server.stop());
     const bench = await openBench('http', server.url, { limits: QUICK });
@@ -312,7 +312,7 @@ describe('the GET stream', LIMIT, () => {
     await eventually(() => other.receiver.misses === 1);
   });
 
-  test('that the server believes to be open elsewhere is asked for again', async (t) => {
+  test('is requested again if the server believes that it is open elsewhere', async (t) => {
     const server = await StatefulServer.start();
     t.after(() => server.stop());
     const handle = server.handle.bind(server);
@@ -328,7 +328,7 @@ describe('the GET stream', LIMIT, () => {
     assert.equal(refused, 3);
   });
 
-  test('that ends at once, every time, is asked for at a decent pace', async (t) => {
+  test('is requested at a limited pace if it ends at once every time', async (t) => {
     const server = await StatefulServer.start();
     t.after(() => server.stop());
     const handle = server.handle.bind(server);

@@ -35,7 +35,7 @@ function bench() {
   return { client, clock, side, statuses, post };
 }
 
-test('a server that says nothing to a notification is not waited for longer than half a minute', async () => {
+test('the gateway waits at most half a minute for a server that does not answer a notification', async () => {
   const { client, clock, statuses, post } = bench();
   post();
   await clock.advance(29_999);
@@ -46,7 +46,7 @@ test('a server that says nothing to a notification is not waited for longer than
   assert.deepEqual([statuses, client.aborted], [[0], 1]);
 });
 
-test('no more than 256 notifications wait for a word of the server, and the end of the session goes out all the same', async () => {
+test('at most 256 notifications wait for an answer of the server, and the end of the session is sent all the same', async () => {
   const { client, side, statuses, post } = bench();
   for (let i = 0; i < 300; i++) post();
   assert.deepEqual([client.asked.length, statuses.length], [256, 0]);
@@ -59,7 +59,7 @@ test('no more than 256 notifications wait for a word of the server, and the end 
   assert.equal(client.asked.length, 302);
 });
 
-test('what more there is to tell a server waits for its turn, up to a bound; when the transport ends, it is dropped', () => {
+test('further notifications wait up to a bound, and are dropped when the transport ends', () => {
   const { client, clock, side, statuses, post } = bench();
   for (let i = 0; i < 256 + 4_096 + 3; i++) post();
   assert.deepEqual([client.asked.length, statuses], [256, [0, 0, 0]]);
@@ -67,7 +67,7 @@ test('what more there is to tell a server waits for its turn, up to a bound; whe
   assert.deepEqual([client.asked.length, client.aborted, clock.pending], [256, 256, 0]);
 });
 
-test('a body that nobody asked for is not read without end', () => {
+test('the client does not read an unrequested body without end', () => {
   const { client, post } = bench();
   post();
   const { handler } = client.asked[0]!;

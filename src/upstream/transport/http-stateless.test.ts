@@ -44,7 +44,7 @@ describe('Streamable HTTP, stateless era', LIMIT, () => {
       }));
   }
 
-  test('abandoning a request closes its stream, which is its cancellation', () =>
+  test('the gateway cancels a request by closing its stream', () =>
     stateless({}, async (server, bench) => {
       bench.transport.negotiated({ era: 'stateless', revision: '2026-07-28' });
       askStateless(bench, 7, 'subscriptions/listen');
@@ -56,7 +56,7 @@ describe('Streamable HTTP, stateless era', LIMIT, () => {
       assert.deepEqual(bench.receiver.losses, []);
     }));
 
-  test('errors of the protocol with 400 and 404 are answers, not losses', () =>
+  test('protocol errors with 400 and 404 are answers, not losses', () =>
     stateless({}, async (_server, bench) => {
       bench.transport.negotiated({ era: 'stateless', revision: '2026-07-28' });
       askStateless(bench, 1, 'no/such');
@@ -69,7 +69,7 @@ describe('Streamable HTTP, stateless era', LIMIT, () => {
       assert.deepEqual(bench.receiver.closedReasons, []);
     }));
 
-  test('a stream that ends before its answer is not resumed: UNKNOWN', () =>
+  test('a stream that ends before its answer does not resume: UNKNOWN', () =>
     stateless(
       {
         intercept: (_message, { res }) => {

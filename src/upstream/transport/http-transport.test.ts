@@ -61,7 +61,7 @@ describe('Streamable HTTP, stateful era', LIMIT, () => {
       }));
   }
 
-  test('S2.7 the revision header is for revisions that know it', () =>
+  test('S2.7 only revisions that know the revision header get it', () =>
     stateful({ revision: '2025-03-26' }, async (server, bench) => {
       await initialize(bench, 1, '2025-03-26');
       callEcho(bench, 2);
@@ -70,7 +70,7 @@ describe('Streamable HTTP, stateful era', LIMIT, () => {
       assert.equal(posted(server, 'tools/call').headers['mcp-session-id'], 'session-1');
     }));
 
-  test('S2.7 a server without a stream of its own is asked for it by sessions that last, and not by each short one', async () => {
+  test('S2.7 sessions that last 5 s ask a server that has no GET stream for it; short ones do not', async () => {
     const server = await StatefulServer.start({ listen: 405 });
     const clock = new FakeClock();
     const spec = { type: 'http' as const, url: server.url, headers: asSecrets({}), tls: {} };
@@ -103,7 +103,7 @@ describe('Streamable HTTP, stateful era', LIMIT, () => {
     await server.stop();
   });
 
-  test('S2.7 nothing overtakes notifications/initialized', () => {
+  test('S2.7 no message is sent before notifications/initialized', () => {
     let release: (() => void) | null = null;
     return stateful(
       {
@@ -129,7 +129,7 @@ describe('Streamable HTTP, stateful era', LIMIT, () => {
     );
   });
 
-  test('declared headers go out with everything, a client-chosen wire header does not', () =>
+  test('all requests carry the declared headers; a wire header that the client chose is not sent', () =>
     stateful(
       {},
       async (server, bench) => {
@@ -150,7 +150,7 @@ describe('Streamable HTTP, stateful era', LIMIT, () => {
       { Authorization: 'Bearer sesame-open', 'X-Tenant': 'a', 'Mcp-Session-Id': 'forged' },
     ));
 
-  test('what the server says outside any request comes on the common channel', () =>
+  test('messages of the server outside any request come on the common channel', () =>
     stateful({}, async (server, bench) => {
       await initialize(bench, 1);
       server.push({ jsonrpc: '2.0', method: 'notifications/tools/list_changed' });
@@ -165,7 +165,7 @@ describe('Streamable HTTP, stateful era', LIMIT, () => {
     }));
 
   for (const listen of [405, 404, 400, 501]) {
-    test(`a server without a GET stream (${listen}) is left alone and serves calls`, () =>
+    test(`the gateway does not ask a server without a GET stream (${listen}) again, and calls work`, () =>
       stateful({ listen }, async (server, bench) => {
         await initialize(bench, 1);
         await server.stage.until(() => server.stage.of('GET').length === 1);
@@ -180,7 +180,7 @@ describe('Streamable HTTP, stateful era', LIMIT, () => {
   }
 
   for (const deleted of [200, 204, 405, 500]) {
-    test(`the session is deleted at the end, ${deleted} or not`, () =>
+    test(`the gateway deletes the session at the end, ${deleted} or not`, () =>
       stateful({ deleted }, async (server, bench) => {
         await initialize(bench, 1);
         await bench.transport.close('remove');
@@ -189,7 +189,7 @@ describe('Streamable HTTP, stateful era', LIMIT, () => {
       }));
   }
 
-  test('a server that never answers DELETE does not hold up the end', async (t) => {
+  test('a server that never answers DELETE does not delay the end', async (t) => {
     const server = await StatefulServer.start();
     t.after(() => server.stop());
     const bench = await openBench('http', server.url, { limits: { closeMs: 50 } });
@@ -200,7 +200,7 @@ describe('Streamable HTTP, stateful era', LIMIT, () => {
     assert.equal(server.stage.of('DELETE').length, 1);
   });
 
-  test('at shutdown the session is left, and the next process resumes it', async (t) => {
+  test('a shutdown leaves the session, and the next process resumes it', async (t) => {
     const server = await StatefulServer.start();
     t.after(() => server.stop());
     const before = await openBench('http', server.url);
@@ -216,7 +216,7 @@ describe('Streamable HTTP, stateful era', LIMIT, () => {
     assert.equal(server.stage.requests.at(-1)!.headers['mcp-session-id'], 'session-1');
   });
 
-  test('a session id that is not visible ASCII is not taken', () =>
+  test('a session id that is not visible ASCII is refused', () =>
     stateful(
       {
         intercept: (message, { res }) => {
@@ -235,7 +235,7 @@ describe('Streamable HTTP, stateful era', LIMIT, () => {
       },
     ));
 
-  test('S2.7 a reply stream is delivered as it comes: progress, a request of the server, then the answer', () => {
+  test('S2.7 the client delivers a reply stream as it comes: progress, a request of the server, then the answer', () => {
     let finish: (() => void) | null = null;
     return stateful(
       {
@@ -299,7 +299,7 @@ describe('Streamable HTTP, stateful era', LIMIT, () => {
     );
   });
 
-  test('a stream that stays open after its answer is cut, its request long done', () =>
+  test('a stream that stays open after its answer is cut without a loss', () =>
     stateful(
       {
         listen: 405,
@@ -331,7 +331,7 @@ describe('opening', LIMIT, () => {
   ];
   for (const [what, url, headers] of wrong) {
     for (const type of ['http', 'sse', 'json'] as const) {
-      test(`${type}: ${what} is refused in words, without the value`, async () => {
+      test(`${type}: ${what} is refused with a reason, without the value`, async () => {
         const transport = makeTransport(type, url, { headers });
         const bench = await openBench('json', 'http://127.0.0.1:9/');
         await assert.rejects(transport.open(bench.receiver), (error) => {

@@ -11,7 +11,7 @@ import { HttpClientShare } from './http-wire.ts';
 
 const LIMIT = { timeout: 20_000 };
 
-test('transports of one server share its connections, and one that ends leaves the others theirs', LIMIT, async (t) => {
+test('transports of one server share connections, and one that ends leaves them to the others', LIMIT, async (t) => {
   const server = await StatefulServer.start({ listen: 405 });
   t.after(() => server.stop());
   const clock = new FakeClock();
@@ -60,32 +60,28 @@ test('transports of one server share its connections, and one that ends leaves t
   assert.equal(closed, 2);
 });
 
-test(
-  'a transport that ends takes all its requests with it, though the connections are not its own',
-  LIMIT,
-  async (t) => {
-    const silent = await StatefulServer.start({ intercept: (message) => message.method !== 'initialize' });
-    const legacy = await LegacySseServer.start({ post: () => true });
-    t.after(() => Promise.all([silent.stop(), legacy.stop()]));
-    const share = new HttpClientShare(systemClock, 0);
-    const openClient = (url: URL): HttpClientPort => share.lease(url.origin, () => openHttpClient(url));
-    for (const [type, url] of [
-      ['http', silent.url],
-      ['json', silent.url],
-      ['sse', legacy.url],
-    ] as const) {
-      const { stage } = type === 'sse' ? legacy : silent;
-      const keeper = share.lease(new URL(url).origin, () => openHttpClient(url));
-      const before = stage.requests.length;
-      const bench = await openBench(type, url, { openClient, limits: { closeMs: 20 } });
-      if (type !== 'sse') bench.transport.negotiated({ era: 'stateful', revision: '2025-11-25' });
-      callEcho(bench, 1);
-      notify(bench, 'notifications/roots/list_changed');
-      await stage.until(() => stage.requests.length >= before + (type === 'sse' ? 3 : 2));
-      const running = stage.requests.slice(before).map(({ res }) => new Promise((resolve) => res.on('close', resolve)));
-      await bench.transport.close('shutdown');
-      await Promise.all(running);
-      keeper.close();
-    }
-  },
-);
+test('a transport that ends cancels its own requests, although it shares connections', LIMIT, async (t) => {
+  const silent = await StatefulServer.start({ intercept: (message) => message.method !== 'initialize' });
+  const legacy = await LegacySseServer.start({ post: () => true });
+  t.after(() => Promise.all([silent.stop(), legacy.stop()]));
+  const share = new HttpClientShare(systemClock, 0);
+  const openClient = (url: URL): HttpClientPort => share.lease(url.origin, () => openHttpClient(url));
+  for (const [type, url] of [
+    ['http', silent.url],
+    ['json', silent.url],
+    ['sse', legacy.url],
+  ] as const) {
+    const { stage } = type === 'sse' ? legacy : silent;
+    const keeper = share.lease(new URL(url).origin, () => openHttpClient(url));
+    const before = stage.requests.length;
+    const bench = await openBench(type, url, { openClient, limits: { closeMs: 20 } });
+    if (type !== 'sse') bench.transport.negotiated({ era: 'stateful', revision: '2025-11-25' });
+    callEcho(bench, 1);
+    notify(bench, 'notifications/roots/list_changed');
+    await stage.until(() => stage.requests.length >= before + (type === 'sse' ? 3 : 2));
+    const running = stage.requests.slice(before).map(({ res }) => new Promise((resolve) => res.on('close', resolve)));
+    await bench.transport.close('shutdown');
+    await Promise.all(running);
+    keeper.close();
+  }
+});

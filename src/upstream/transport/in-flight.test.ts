@@ -32,7 +32,7 @@ for (const [text, expected] of cases) {
   });
 }
 
-test('the id is found from the first and the last KiB of a line', () => {
+test('the id is found in the first and the last KiB of a line', () => {
   const atEnd = Buffer.from(`{"result":{"text":"${big}"},"jsonrpc":"2.0","id":7}`);
   const atStart = Buffer.from(`{"jsonrpc":"2.0","id":8,"result":{"text":"${big}"}}`);
   const nested = Buffer.from(`{"jsonrpc":"2.0","result":{"id":9,"text":"${big}"}}`);

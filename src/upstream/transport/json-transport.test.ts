@@ -45,7 +45,7 @@ describe('plain JSON over POST', LIMIT, () => {
     }));
 
   for (const status of [400, 404, 500, 503]) {
-    test(`S4.4 a status that is no success is an error in words: ${status}`, () =>
+    test(`S4.4 a status other than success is an error with a reason: ${status}`, () =>
       plain(
         {
           intercept: (_message, { res }) => {
@@ -64,7 +64,7 @@ describe('plain JSON over POST', LIMIT, () => {
       ));
   }
 
-  test('S4.4 the words of an error are bounded', () =>
+  test('S4.4 the text of an error is bounded', () =>
     plain(
       {
         intercept: (_message, { res }) => {
@@ -78,7 +78,7 @@ describe('plain JSON over POST', LIMIT, () => {
       },
     ));
 
-  test('an event stream is not an answer here', () =>
+  test('an event stream is not accepted as an answer', () =>
     plain(
       {
         intercept: (_message, { res }) => {
@@ -95,7 +95,7 @@ describe('plain JSON over POST', LIMIT, () => {
       },
     ));
 
-  test('notifications: whatever comes back is nobody’s business', () =>
+  test('any answer to a notification is ignored', () =>
     plain(
       {
         intercept: (message, { res }) => {
@@ -131,7 +131,7 @@ describe('plain JSON over POST', LIMIT, () => {
       },
     ));
 
-  test('what was posted just before the end still goes out', () =>
+  test('messages posted just before the end are still sent', () =>
     plain({}, async (server, bench) => {
       notify(bench, 'notifications/cancelled');
       await bench.transport.close('shutdown');

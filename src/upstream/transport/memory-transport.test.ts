@@ -42,7 +42,7 @@ transportContract({
 const PING = Buffer.from('{"jsonrpc":"2.0","id":1,"method":"ping"}');
 const OUTGOING = { request: 1, method: 'ping', headers: null };
 
-test('a server in memory gets copies and gives copies', async () => {
+test('a server in memory exchanges copies of messages', async () => {
   const receiver = new RecordingReceiver();
   const transport = new MemoryTransport('fake', (link): MemoryServer => {
     return {
@@ -64,7 +64,7 @@ test('a server in memory gets copies and gives copies', async () => {
   await transport.close('remove');
 });
 
-test('answers in a batch are answers: nothing of them is lost when the server ends', async () => {
+test('answers in a batch are delivered when the server ends', async () => {
   const receiver = new RecordingReceiver();
   let link: MemoryLink | null = null;
   const transport = new MemoryTransport('fake', (own) => {
@@ -82,7 +82,7 @@ test('answers in a batch are answers: nothing of them is lost when the server en
   );
 });
 
-test('a server in memory that throws has crashed: UNKNOWN, then closed', async () => {
+test('a server in memory that throws has crashed: calls are UNKNOWN, then it is closed', async () => {
   const receiver = new RecordingReceiver();
   const transport = new MemoryTransport('fake', () => ({
     receive: () => {

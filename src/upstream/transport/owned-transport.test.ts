@@ -71,7 +71,7 @@ transportContract({
   },
 });
 
-test('fault:F31 a process that is another node’s hears nothing any more: what should be sent is NOT_SENT', async () => {
+test('fault:F31 a process that belongs to another node gets no more messages: they are NOT_SENT', async () => {
   const owned = new PlayedOwned();
   const heard: string[] = [];
   const epochs: string[] = [];
@@ -105,7 +105,7 @@ test('fault:F31 a process that is another node’s hears nothing any more: what 
   assert.equal(owned.released, 1);
 });
 
-test('check:H4 what was owned for a process is free when that has ended by itself and nothing of it is left, and only once', async () => {
+test('check:H4 what a node owns for a process is released once, when the process has ended and nothing of it is left', async () => {
   const owned = new PlayedOwned();
   const left = Promise.withResolvers<void>();
   let link: MemoryLink | null = null;
@@ -135,7 +135,7 @@ test('check:H4 what was owned for a process is free when that has ended by itsel
   assert.equal(owned.released, 1);
 });
 
-test('nothing is started for what another node owns', async () => {
+test('the node starts nothing that another node owns', async () => {
   const refusal = new Error('node b owns it');
   const transport = new OwnedTransport({
     server: 'memory',
@@ -147,7 +147,7 @@ test('nothing is started for what another node owns', async () => {
   await transport.close('remove');
 });
 
-test('the epoch is in the environment of the process, and nowhere without a cluster', () => {
+test('the environment of a process has the epoch, in a cluster only', () => {
   const transport: StdioSpec = { type: 'stdio', command: 'x', args: [], env: {}, inheritEnv: false, cwd: '/' };
   const server = serverOf('a', { transport });
   const spec = withEpoch(server, 'abc.7').transport as StdioSpec;
@@ -155,7 +155,7 @@ test('the epoch is in the environment of the process, and nowhere without a clus
   assert.equal(withEpoch(server, ''), server);
 });
 
-test('check:H4 what comes to be owned for a connection that was closed meanwhile is free at once', async () => {
+test('check:H4 what the node gets to own for a connection that was closed meanwhile is released at once', async () => {
   const owned = new PlayedOwned();
   const own = Promise.withResolvers<Owned>();
   const transport = new OwnedTransport({

@@ -73,7 +73,7 @@ describe('HTTP+SSE of 2024-11-05', LIMIT, () => {
       assert.ok(server.stage.of('POST').every(({ path }) => path === '/message?sessionId=legacy-session-1'));
     }));
 
-  test('S2.21 an absolute endpoint of the same origin is taken', async () => {
+  test('S2.21 an absolute endpoint of the same origin is accepted', async () => {
     let origin = '';
     const server = await LegacySseServer.start({ endpoint: (id) => `${origin}/message?sessionId=${id}` });
     origin = server.stage.origin;
@@ -84,7 +84,7 @@ describe('HTTP+SSE of 2024-11-05', LIMIT, () => {
     await server.stop();
   });
 
-  test('a POST that the server holds open is let go of with its call', LIMIT, async () => {
+  test('a POST that the server keeps open ends with its call', LIMIT, async () => {
     const held: string[] = [];
     const hold = ({ body, res }: StageRequest): boolean => {
       const { id } = parseRpc(body);
@@ -109,7 +109,7 @@ describe('HTTP+SSE of 2024-11-05', LIMIT, () => {
     ['//evil.example/message', /another origin/],
     ['http://', /names no URL/],
   ] as const) {
-    test(`the endpoint ${text} is refused, nothing is posted there`, async () => {
+    test(`the endpoint ${text} is refused, and nothing is posted there`, async () => {
       const error = await openingFails(({ res }) => {
         openEvents(res);
         res.write(eventText({ name: 'endpoint', data: text }));
@@ -128,7 +128,7 @@ describe('HTTP+SSE of 2024-11-05', LIMIT, () => {
     assert.match(String(parseEndpoint('http://u:p@h:1/m', stream)), /credentials/);
   });
 
-  test('a second endpoint event moves nothing', () =>
+  test('a second endpoint event changes nothing', () =>
     legacy({}, async (server, bench) => {
       server.write(eventText({ name: 'endpoint', data: '/elsewhere' }));
       server.push({ jsonrpc: '2.0', method: 'n' });
@@ -152,7 +152,7 @@ describe('HTTP+SSE of 2024-11-05', LIMIT, () => {
       assert.ok(bench.receiver.messages.every(({ bytes: each }) => each.toString() === message));
     }));
 
-  test('silence, and comments without end, are no fault', () =>
+  test('silence, and comments without end, are not a fault', () =>
     legacy({ client: { bodyPauseMs: 40, headTimeoutMs: 40 } }, async (server, bench) => {
       await new Promise((resolve) => setTimeout(resolve, 150));
       for (let i = 0; i < 20; i++) {
@@ -165,7 +165,7 @@ describe('HTTP+SSE of 2024-11-05', LIMIT, () => {
     }));
 
   for (const how of ['ends', 'breaks'] as const) {
-    test(`S2.21 the stream ${how}: what was in flight is UNKNOWN, what was answered is not`, () =>
+    test(`S2.21 the stream ${how}: calls in flight are UNKNOWN, answered ones are not`, () =>
       legacy({ intercept: (message) => message.params?.name === 'silent' }, async (server, bench) => {
         callEcho(bench, 1);
         await echoed(bench, 1);
@@ -190,7 +190,7 @@ describe('HTTP+SSE of 2024-11-05', LIMIT, () => {
       }));
   }
 
-  test('a POST that is refused: a loss in words, without the session; 404 ends the session', () => {
+  test('a refused POST is a loss with a reason, without the session; 404 ends the session', () => {
     let status = 500;
     return legacy(
       {
@@ -213,7 +213,7 @@ describe('HTTP+SSE of 2024-11-05', LIMIT, () => {
     );
   });
 
-  test('an event over the limit: TOO_LARGE where it is clear whose it was', () =>
+  test('an event over the limit is TOO_LARGE where its call is known', () =>
     legacy(
       {
         maxMessageBytes: 1000,
@@ -261,7 +261,7 @@ describe('HTTP+SSE of 2024-11-05', LIMIT, () => {
     });
   }
 
-  test('opening meets nobody: NOT_SENT', async () => {
+  test('opening without a listener: NOT_SENT', async () => {
     const stage = await HttpStage.start(() => {});
     const url = `${stage.origin}/sse`;
     await stage.stop();
@@ -270,7 +270,7 @@ describe('HTTP+SSE of 2024-11-05', LIMIT, () => {
     await transport.close('remove');
   });
 
-  test('closed while opening: open rejects, nothing is left', async () => {
+  test('closed while opening: open rejects and leaves nothing', async () => {
     const stage = await HttpStage.start(() => {});
     const transport = makeTransport('sse', `${stage.origin}/sse`);
     const opening = transport.open(new HttpReceiver());
@@ -281,7 +281,7 @@ describe('HTTP+SSE of 2024-11-05', LIMIT, () => {
     await stage.stop();
   });
 
-  test('the server sees the client’s requests whole', () =>
+  test('the server receives the client’s requests whole', () =>
     legacy({}, async (server, bench) => {
       callEcho(bench, 1, 'x'.repeat(100_000));
       await echoed(bench, 1);

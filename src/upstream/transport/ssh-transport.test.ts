@@ -40,7 +40,7 @@ for (const { name, skip, start } of HOSTS)
         relayBench(receiver, (port) => benchOf(nodeSpec('relay.mjs', [port], { ssh: sshd.spec() })).transport),
     });
 
-    test('S2.23 check:B3 arguments, environment and folder reach the far side as they are, secrets not as arguments', async () => {
+    test('S2.23 check:B3 arguments, environment and folder reach the other host unchanged, and secrets not as arguments', async () => {
       const folder = mkdtempSync(join(tmpdir(), 'trunkline-ssh-far-'));
       try {
         const script = `printf %s "$1" >1; printf %s "$ODD" >2; printf %s "$#" >3; pwd >4; printf '${NOTIFICATION}\\n'; exec cat`;
@@ -61,7 +61,7 @@ for (const { name, skip, start } of HOSTS)
       }
     });
 
-    test('S2.23 a stranger is refused and the reason kept; an unknown host too where keys must be known', async () => {
+    test('S2.23 an unknown user is refused with the reason, and so is an unknown host if keys are required', async () => {
       for (const [change, reason] of [
         [{ identityFile: join(sshd.folder, 'stranger') }, /Permission denied/],
         [{ knownHostsFile: join(sshd.folder, 'nobody'), hostKeys: 'yes' }, /Host key verification failed/],
@@ -76,7 +76,7 @@ for (const { name, skip, start } of HOSTS)
       }
     });
 
-    test('S2.23 fault:F15 a server that ignores everything does not survive its removal, nor do its children', async () => {
+    test('S2.23 fault:F15 a server that ignores every signal does not survive its removal, nor do its children', async () => {
       const mark = 'ssh-removed';
       const stubborn = `trap '' TERM HUP INT; sleep 300 & printf '${NOTIFICATION}\\n'; while :; do sleep 300; done`;
       const bench = benchOf(shellSpec(stubborn, { env: { [MARK]: mark }, cwd: '/', ssh: sshd.spec() }));
@@ -88,7 +88,7 @@ for (const { name, skip, start } of HOSTS)
       assert.deepEqual(await survivors(mark, 30_000), []);
     });
 
-    test('S2.23 a connection that breaks is the end of the server behind it, on both sides', async () => {
+    test('S2.23 a broken connection ends the server behind it, on both sides', async () => {
       const mark = 'ssh-broken';
       const script = `sleep 300 & printf '${NOTIFICATION}\\n'; exec sleep 301`;
       const bench = benchOf(shellSpec(script, { env: { [MARK]: mark }, cwd: '/', ssh: sshd.spec() }));
@@ -102,7 +102,7 @@ for (const { name, skip, start } of HOSTS)
     });
   });
 
-test('S2.23 the argument list of ssh, and no way to smuggle an option into it', async () => {
+test('S2.23 the argument list of ssh cannot contain a smuggled option', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-ssh-argv-'));
   try {
     writeFileSync(join(folder, 'ssh'), `#!/bin/sh\nfor a in "$@"; do echo "$a" >> ${folder}/argv; done\n`, {

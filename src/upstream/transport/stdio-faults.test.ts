@@ -67,16 +67,20 @@ for (const { what, spec, words } of failures) {
   });
 }
 
-test('fault:F01 a process that dies at its start: exit code and the end of its stderr', LIMIT, async () => {
-  const bench = stdioBench(shellSpec('echo "no config found" >&2; exit 9'));
-  await bench.transport.open(bench.receiver);
-  await bench.receiver.until(() => bench.receiver.closedReasons.length > 0);
-  assert.deepEqual(bench.receiver.closedReasons, [{ kind: 'exited', code: 9, signal: null }]);
-  assert.equal(bench.transport.stderrTail(), 'no config found\n');
-  await bench.transport.close('remove');
-});
+test(
+  'fault:F01 a process that dies during its start is reported with exit code and the end of its stderr',
+  LIMIT,
+  async () => {
+    const bench = stdioBench(shellSpec('echo "no config found" >&2; exit 9'));
+    await bench.transport.open(bench.receiver);
+    await bench.receiver.until(() => bench.receiver.closedReasons.length > 0);
+    assert.deepEqual(bench.receiver.closedReasons, [{ kind: 'exited', code: 9, signal: null }]);
+    assert.equal(bench.transport.stderrTail(), 'no config found\n');
+    await bench.transport.close('remove');
+  },
+);
 
-test('fault:F02 what a dead process never took is NOT_SENT, also before its exit is known', LIMIT, () =>
+test('fault:F02 what a dead process never read is NOT_SENT, also before its exit is known', LIMIT, () =>
   withServer(async ({ transport, receiver, ask, text }) => {
     await text(1, { do: 'echo', text: 'up' });
     process.kill(transport.pid!, 'SIGKILL');
@@ -92,7 +96,7 @@ test('fault:F02 what a dead process never took is NOT_SENT, also before its exit
   }),
 );
 
-test('fault:F03 a process that dies in mid-call: UNKNOWN for each, promptly, before closed', LIMIT, () =>
+test('fault:F03 a process that dies during calls: each is UNKNOWN at once, before closed', LIMIT, () =>
   withServer(async ({ receiver, ask, text }) => {
     await text(1, { do: 'echo', text: 'up' });
     for (let id = 2; id <= 9; id++) ask(id, { do: 'hold' });
@@ -108,7 +112,7 @@ test('fault:F03 a process that dies in mid-call: UNKNOWN for each, promptly, bef
   }),
 );
 
-test('fault:F03 a grandchild that keeps the pipe open does not delay the news', LIMIT, async () => {
+test('fault:F03 a grandchild that keeps the pipe open does not delay the report', LIMIT, async () => {
   const bench = stdioBench(shellSpec('sleep 30 & read line; exit 4'));
   await bench.transport.open(bench.receiver);
   bench.ask(1, { do: 'hold' });
@@ -132,7 +136,7 @@ test('fault:F04 an answer written just before the death is delivered', LIMIT, ()
 );
 
 test(
-  'fault:F04 all of a flood that ends in death is heard, in order, however little of it is read in one turn',
+  'fault:F04 all of a flood that ends with the process is delivered in order, however little one turn reads',
   LIMIT,
   async () => {
     let now = 0;
@@ -157,7 +161,7 @@ test(
   },
 );
 
-test('fault:F04 also when a grandchild keeps the pipe open', LIMIT, async () => {
+test('fault:F04 the answer is delivered also when a grandchild keeps the pipe open', LIMIT, async () => {
   const bench = stdioBench(shellSpec(`sleep 30 & read line; echo '{"jsonrpc":"2.0","id":1,"result":{}}'; exit 4`));
   await bench.transport.open(bench.receiver);
   bench.ask(1, { do: 'hold' });
@@ -166,7 +170,7 @@ test('fault:F04 also when a grandchild keeps the pipe open', LIMIT, async () => 
   await bench.transport.close('interrupt');
 });
 
-test('a request answered in a batch (2025-03-26) is not lost when the process dies', LIMIT, () =>
+test('a batch answer (2025-03-26) is delivered when the process dies', LIMIT, () =>
   withServer(async ({ transport, receiver, ask }) => {
     ask(1, { do: 'hold' });
     ask(2, { do: 'write', text: '[{"jsonrpc":"2.0","method":"x"},{"jsonrpc":"2.0","id":$ID,"result":{}}]\n' });
@@ -180,7 +184,7 @@ test('a request answered in a batch (2025-03-26) is not lost when the process di
   }),
 );
 
-test('fault:F07 garbage between messages is skipped, counted, shown once a second and redacted', LIMIT, () =>
+test('fault:F07 the gateway skips and counts garbage between messages, and logs it redacted once a second', LIMIT, () =>
   withServer(
     async ({ transport, receiver, log, text }) => {
       const answer = '{"jsonrpc":"2.0","id":$ID,"result":{"text":"ok"}}\r\n';
@@ -199,7 +203,7 @@ test('fault:F07 garbage between messages is skipped, counted, shown once a secon
   ),
 );
 
-test('fault:F08 half a line before the end is discarded, its call UNKNOWN', LIMIT, () =>
+test('fault:F08 half a line before the end is discarded, and its call is UNKNOWN', LIMIT, () =>
   withServer(async ({ receiver, ask }) => {
     ask(1, { do: 'exit-after', text: '{"jsonrpc":"2.0","id":$ID,"result":{"text":"cut off"}}' });
     assert.equal((await receiver.loss(1)).outcome, 'UNKNOWN');
@@ -228,7 +232,7 @@ for (const where of ['big', 'big-head']) {
   );
 }
 
-test('fault:F13 a process that stops reading: the queue is bounded, nothing hangs', LIMIT, () =>
+test('fault:F13 a process that stops reading: the queue is bounded and nothing hangs', LIMIT, () =>
   withServer(async ({ transport, receiver, ask, text }) => {
     await text(1, { do: 'echo', text: 'up' });
     ask(2, { do: 'stop-reading' });
@@ -250,7 +254,7 @@ test('fault:F13 a process that stops reading: the queue is bounded, nothing hang
   }),
 );
 
-test('fault:F13 more than 256 small messages waiting are refused too; an abandoned one frees its place', LIMIT, () =>
+test('fault:F13 more than 256 waiting small messages are refused; an abandoned one frees its place', LIMIT, () =>
   withServer(async ({ transport, receiver, ask, text }) => {
     await text(1, { do: 'echo', text: 'up' });
     ask(2, { do: 'stop-reading' });
@@ -268,7 +272,7 @@ test('fault:F13 more than 256 small messages waiting are refused too; an abandon
   }),
 );
 
-test('a process that closes its input and lives on has ended the conversation', LIMIT, async () => {
+test('a process that closes its input but lives has ended the conversation', LIMIT, async () => {
   const { transport, receiver, ask, text } = stdioBench(
     shellSpec(`read line; exec 0<&-; echo '{"jsonrpc":"2.0","id":1,"result":{"text":"bye"}}'; exec sleep 30`),
   );
@@ -294,30 +298,33 @@ test('a message with a line break never reaches the pipe', LIMIT, () =>
   }),
 );
 
-test('fault:F14 stderr: flood bounded in log and memory, control characters spelled out, secrets masked', LIMIT, () =>
-  withServer(
-    async ({ transport, log, text }) => {
-      const secret = 'sk-very-secret-value';
-      const line = `\u001b[2Jbad \u202e key ${secret} \u0007 in use\n`;
-      await text(1, { do: 'stderr', text: line.repeat(20_000) });
-      await text(2, { do: 'stderr', text: `${line}the end\n` });
-      // Standard error is a pipe of its own: its last bytes may come after the answer.
-      while (!transport.stderrTail().endsWith('the end\n')) await new Promise((resolve) => setTimeout(resolve, 5));
-      const tail = transport.stderrTail(Number.MAX_SAFE_INTEGER);
-      assert.ok(tail.length < 2 * 64 * 1024 && tail.length > 32 * 1024);
-      assert.ok(transport.stderrTail().length <= 4096);
-      const logged = JSON.stringify(log.entries);
-      for (const shown of [tail, logged]) {
-        assert.ok(!shown.includes(secret));
-        assert.ok(shown.includes('[redacted]'));
-        assert.doesNotMatch(shown, /[\u001b\u0007\u202e]/);
-      }
-      assert.match(tail, /\\x1b\[2Jbad \\u202e key \[redacted\] \\x07 in use\nthe end\n$/);
-      // 10 a second, and no time passes here; 20 001 lines came.
-      assert.equal(log.of('server_stderr').length, 10);
-    },
-    { clock: new FakeClock(), redact: (line) => line.replaceAll('sk-very-secret-value', '[redacted]') },
-  ),
+test(
+  'fault:F14 the log and memory of a stderr flood are bounded, control characters are escaped, secrets masked',
+  LIMIT,
+  () =>
+    withServer(
+      async ({ transport, log, text }) => {
+        const secret = 'sk-very-secret-value';
+        const line = `\u001b[2Jbad \u202e key ${secret} \u0007 in use\n`;
+        await text(1, { do: 'stderr', text: line.repeat(20_000) });
+        await text(2, { do: 'stderr', text: `${line}the end\n` });
+        // Standard error is a pipe of its own: its last bytes may come after the answer.
+        while (!transport.stderrTail().endsWith('the end\n')) await new Promise((resolve) => setTimeout(resolve, 5));
+        const tail = transport.stderrTail(Number.MAX_SAFE_INTEGER);
+        assert.ok(tail.length < 2 * 64 * 1024 && tail.length > 32 * 1024);
+        assert.ok(transport.stderrTail().length <= 4096);
+        const logged = JSON.stringify(log.entries);
+        for (const shown of [tail, logged]) {
+          assert.ok(!shown.includes(secret));
+          assert.ok(shown.includes('[redacted]'));
+          assert.doesNotMatch(shown, /[\u001b\u0007\u202e]/);
+        }
+        assert.match(tail, /\\x1b\[2Jbad \\u202e key \[redacted\] \\x07 in use\nthe end\n$/);
+        // 10 a second, and no time passes here; 20 001 lines came.
+        assert.equal(log.of('server_stderr').length, 10);
+      },
+      { clock: new FakeClock(), redact: (line) => line.replaceAll('sk-very-secret-value', '[redacted]') },
+    ),
 );
 
 test('a transport that is closed while it opens leaves no process', LIMIT, async () => {

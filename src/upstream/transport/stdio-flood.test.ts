@@ -8,7 +8,7 @@ const MIB = 1024 * 1024;
 const LIMIT = { timeout: 60_000 };
 
 test(
-  'fault:F06 a line of 60 MiB without a newline costs a line: what follows is heard, memory stays',
+  'fault:F06 a line of 60 MiB without a newline costs that line: what follows is delivered, memory stays',
   LIMIT,
   async () => {
     const { transport, receiver, text, log } = stdioBench(nodeSpec('server.mjs'));
@@ -46,7 +46,7 @@ for (const fill of ['x', 'x\n', '{']) {
   });
 }
 
-test('fault:F06 junk is forgiven with time', () => {
+test('fault:F06 counted junk expires with time', () => {
   const clock = new FakeClock();
   let flooded = false;
   const reader = new MessageReader(

@@ -13,7 +13,7 @@ const PROCESSES = 60;
 const possible = process.getuid?.() === 0 && existsSync('/usr/bin/setpriv') && existsSync('/usr/bin/prlimit');
 
 if (possible) {
-  test('fault:F41 a server that forks without end is stopped whole; other servers go on', {
+  test('fault:F41 a server that forks without end is stopped with all its processes; other servers go on', {
     timeout: 60_000,
   }, async () => {
     const mark = randomUUID();
