@@ -189,7 +189,7 @@ async function isServed(bench: DriftBench, method: string, params: object, optio
   return !failed;
 }
 
-test('S2.28 S2.31 check:G4 what is listed is exactly what can be used: any configuration, caller, era and path', async (t) => {
+test('S2.28 S2.31 check:G4 listed items are exactly the usable ones, for any configuration, caller, era and path', async (t) => {
   t.diagnostic(`SEED=${SEED}`);
   let [shown, refused] = [0, 0];
   for (let i = 0; i < CASES; i++) {

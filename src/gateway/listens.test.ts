@@ -51,7 +51,7 @@ function sent({ exchange }: Open): string[] {
 
 const NEVER = new Promise<Outcome>(() => {});
 
-test('the acknowledgement comes first, says what is honoured, and everything is tagged', async () => {
+test('the acknowledgement comes first, names what is honoured, and every message is tagged', async () => {
   const bench = new GatewayBench({ old: OLD });
   const open = listen(bench, { toolsListChanged: true, promptsListChanged: false, odd: true });
   await settled();
@@ -62,7 +62,7 @@ test('the acknowledgement comes first, says what is honoured, and everything is 
   assert.deepEqual(sent(open).slice(1), ['tools/list_changed {}']);
 });
 
-test('only who may use the server is told of its lists, and only of lists that are others now', async () => {
+test('only callers with access to the server get its lists’ changes, and only those of changed lists', async () => {
   const bench = new GatewayBench({ old: OLD, more: { tools: [tool('m')] } });
   const flags = { toolsListChanged: true, resourcesListChanged: true };
   const ann = listen(bench, flags, MCP, { client: client('stateless', { principal: agent('ann', 'more') }) });
@@ -74,7 +74,7 @@ test('only who may use the server is told of its lists, and only of lists that a
   assert.deepEqual(sent(all).slice(1), ['tools/list_changed {}']);
 });
 
-test('a server’s own word that a list is another is passed on also where it is the same, once however often it is said', async () => {
+test('a server’s own list_changed is passed on even if the list is equal, once per burst', async () => {
   const bench = new GatewayBench({ old: OLD, more: { tools: [tool('m')] } });
   const flags = { toolsListChanged: true, promptsListChanged: true };
   const [all, own] = [listen(bench, flags), listen(bench, flags, endpointOf('old'))];
@@ -94,7 +94,7 @@ test('a server’s own word that a list is another is passed on also where it is
   assert.equal(sent(all).length, 3, 'where it did change it is told once too');
 });
 
-test('check:G3 who was told that a list is another is not told of the break before it as well', async () => {
+test('check:G3 a client that was notified of a changed list is not notified of the break before it as well', async () => {
   const bench = new GatewayBench({ old: OLD });
   const open = listen(bench, { toolsListChanged: true });
   await settled();
@@ -115,7 +115,7 @@ test('check:G3 who was told that a list is another is not told of the break befo
   assert.equal(await broken('missed'), 3, 'so is a later break');
 });
 
-test('check:G3 who listens here and may ask elsewhere is told once more when another node has other lists too', async () => {
+test('check:G3 a client that listens here and may ask elsewhere is notified once more when another node has new lists too', async () => {
   const bench = new GatewayBench({ old: OLD, more: { tools: [tool('m')] } });
   const flags = { toolsListChanged: true, resourcesListChanged: true };
   const [all, ann] = [
@@ -150,7 +150,7 @@ test('on a stateful server’s own endpoint only what it declares is honoured', 
   assert.deepEqual(sent(open).slice(1), ['tools/list_changed {}']);
 });
 
-test('resources of stateless servers are relayed by one listen at each, under the client’s own URIs and id', async () => {
+test('one listen at each stateless server relays resources, under the client’s own URIs and id', async () => {
   const bench = new GatewayBench({ old: OLD, young: YOUNG });
   bench.upstreams.respond = () => NEVER;
   const open = listen(bench, { resourceSubscriptions: ['y://1', 'trunkline://young/same://1', 'gone://1'] });
@@ -173,7 +173,7 @@ test('resources of stateless servers are relayed by one listen at each, under th
   assert.equal((call!.exchange as { cancelled: string | null }).cancelled, 'the subscription has ended');
 });
 
-test('of too much before the acknowledgement only that is kept: everything honoured is told of once', async () => {
+test('a flood before the acknowledgement is reduced: each honoured item is reported once', async () => {
   for (const [count, padding] of [
     [300, ''],
     [3, 'x'.repeat(100_000)],
@@ -200,7 +200,7 @@ test('of too much before the acknowledgement only that is kept: everything honou
   }
 });
 
-test('a relay that breaks is opened again with growing pauses, for as long as the client listens', async () => {
+test('a relay that breaks is opened again with growing pauses, as long as the client listens', async () => {
   const bench = new GatewayBench({ young: YOUNG });
   bench.upstreams.respond = () => failure(new GatewayError('UNKNOWN', 'broken'));
   const open = listen(bench, { resourceSubscriptions: ['y://1'] });
@@ -221,7 +221,7 @@ test('a relay that breaks is opened again with growing pauses, for as long as th
   assert.equal(bench.clock.pending, 0);
 });
 
-test('resources of stateful servers are subscribed to once and given up with the last listener', async () => {
+test('resources of stateful servers are subscribed to once and released with the last listener', async () => {
   const bench = new GatewayBench({ old: OLD });
   const one = listen(bench, { resourceSubscriptions: ['o://1'] });
   const two = listen(bench, { resourceSubscriptions: ['trunkline://old/o://1'] });
@@ -276,7 +276,7 @@ test('check:D11 on a stateless server’s own endpoint the listen passes through
   ]);
 });
 
-test('a drain ends every listen gracefully, and those that come later too', async () => {
+test('a drain ends every listen in order, and later ones too', async () => {
   const bench = new GatewayBench({ old: OLD });
   const open = listen(bench, { toolsListChanged: true });
   await settled();
@@ -292,7 +292,7 @@ test('a drain ends every listen gracefully, and those that come later too', asyn
   }
 });
 
-test('a listen that the client gives up ends, and nothing is sent on it any more', async () => {
+test('a listen that the client ends stops, and nothing more is sent on it', async () => {
   const bench = new GatewayBench({ old: OLD });
   const open = listen(bench, { toolsListChanged: true });
   await settled();
@@ -326,7 +326,7 @@ test('a listen may name 1,000 resources and tasks, those of one principal 65,536
   assert.equal(await refused(listen(bench, { resourceSubscriptions: uris })), null);
 });
 
-test('a filter that is none is refused', async () => {
+test('an invalid filter is refused', async () => {
   const bench = new GatewayBench({ old: OLD });
   for (const params of ['{}', '{"notifications":[]}', '{"notifications":{"resourceSubscriptions":[1]}}']) {
     const outcome = await bench.run('subscriptions/listen', params, { era: 'stateless' });
@@ -334,7 +334,7 @@ test('a filter that is none is refused', async () => {
   }
 });
 
-test('a listen whose relays fail by a defect is answered so, and leaves nothing open', async () => {
+test('a listen whose relays fail by a defect gets an error, and leaves nothing open', async () => {
   const bench = new GatewayBench({ young: YOUNG });
   bench.upstreams.call = () => {
     throw new Error('a defect');

@@ -8,7 +8,7 @@ const DAY = 24 * 60 * 60_000;
 const KEY = Buffer.alloc(32, 1);
 const sealer = (clock: FakeClock, key = KEY) => new StateSealer({ key, clock, random: systemRandom });
 
-test('proto:S3 what was sealed opens for its context only, and only as it is', () => {
+test('proto:S3 a seal opens for its context only, and only unchanged', () => {
   const clock = new FakeClock(100 * DAY);
   const one = sealer(clock);
   const sealed = one.seal('ann', 'text é');
@@ -25,13 +25,13 @@ test('proto:S3 what was sealed opens for its context only, and only as it is', (
   }
 });
 
-test('proto:S3 the same text has another seal each time, and none shows what it holds', () => {
+test('proto:S3 the same text has another seal each time, and no seal shows its contents', () => {
   const one = sealer(new FakeClock(100 * DAY));
   assert.notEqual(one.seal('ann', 'secret text'), one.seal('ann', 'secret text'));
   assert.ok(!Buffer.from(one.seal('ann', 'secret text'), 'base64url').includes('secret'));
 });
 
-test('proto:S3 keys rotate: the one before still opens, the one before that does not', async () => {
+test('proto:S3 keys rotate: the previous one still opens, the one before that does not', async () => {
   const clock = new FakeClock(100 * DAY + DAY / 2);
   const one = sealer(clock);
   const sealed = one.seal('ann', 'text');

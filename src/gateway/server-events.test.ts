@@ -20,7 +20,7 @@ async function seen(bench: GatewayBench, sessionId: string, endpoint = MCP, more
   await bench.run('ping', null, { client: client('stateful', { sessionId, ...more }), endpoint });
 }
 
-test('S2.6 list_changed goes to the sessions whose merged list did change, once per burst', async () => {
+test('S2.6 list_changed goes to the sessions whose merged list changed, once per burst', async () => {
   const bench = new GatewayBench(OFFERS);
   await seen(bench, 'all');
   await seen(bench, 'only-b', MCP, { principal: agent('ann', 'b') });
@@ -39,7 +39,7 @@ test('S2.6 list_changed goes to the sessions whose merged list did change, once 
   assert.deepEqual(reported(bench).slice(2), ['single-a notifications/tools/list_changed']);
 });
 
-test('S2.6 a list that a session was given while a server came up is not told to it as changed', async () => {
+test('S2.6 a list that a session got while a server came up is not reported to it as changed', async () => {
   const bench = new GatewayBench({ ...OFFERS, late: null });
   const session = client('stateful', { sessionId: 's' });
   await seen(bench, 's');
@@ -61,7 +61,7 @@ test('S2.6 a list that a session was given while a server came up is not told to
   assert.deepEqual(reported(bench).slice(1), ['s notifications/tools/list_changed']);
 });
 
-test('a list of other clients’ capabilities is no matter of a session’s on a server’s own endpoint', async () => {
+test('a list for other clients’ capabilities does not concern a session on a server’s own endpoint', async () => {
   const bench = new GatewayBench(OFFERS);
   await seen(bench, 's', endpointOf('a'));
   bench.gateway.catalogChanged('a', 'another fingerprint', ['tools']);
@@ -69,7 +69,7 @@ test('a list of other clients’ capabilities is no matter of a session’s on a
   assert.deepEqual(reported(bench), []);
 });
 
-test('a session that was not heard of since the start is told as well', async () => {
+test('a session that was silent since the start is notified as well', async () => {
   const bench = new GatewayBench(OFFERS);
   bench.streams.sessions.push({ sessionId: 'restored', endpoint: 'aggregate', servers: ['a'] });
   bench.relist('a', OFFERS.a, ['resources', 'resourceTemplates']);
@@ -77,7 +77,7 @@ test('a session that was not heard of since the start is told as well', async ()
   assert.deepEqual(reported(bench), ['restored notifications/resources/list_changed']);
 });
 
-test('a server’s own list_changed passes on its endpoint, is not doubled by ours, and is swallowed on the aggregate', async () => {
+test('a server’s own list_changed passes on its endpoint once, and not on the aggregate', async () => {
   const bench = new GatewayBench(OFFERS);
   await seen(bench, 'single', endpointOf('a'));
   await seen(bench, 'all');
@@ -94,7 +94,7 @@ test('a server’s own list_changed passes on its endpoint, is not doubled by ou
   assert.equal(reported(bench).filter((line) => line.startsWith('single')).length, 2);
 });
 
-test('S2.6 what a session was told by its process keeps back neither what its end changes, nor what is decided here', async () => {
+test('S2.6 a notification from a session’s process suppresses neither changes at its end nor decisions of the gateway', async () => {
   const bench = new GatewayBench(OFFERS);
   await seen(bench, 'single', endpointOf('a'));
   bench.upstreams.owned.add('a');
@@ -129,7 +129,7 @@ test('W2.9 notifications reach the session of the connection and are never broad
   );
 });
 
-test('a server’s request is asked of the connection’s own session only', async () => {
+test('a server’s request goes only to the session of its connection', async () => {
   const bench = new GatewayBench(OFFERS);
   await seen(bench, 'one', MCP, { capabilities: '{"sampling":{}}' });
   await seen(bench, 'denied', MCP, { principal: agent('ann', 'b') });
@@ -154,7 +154,7 @@ test('a server’s request is asked of the connection’s own session only', asy
   assert.equal(late.error.code, 53003);
 });
 
-test('a session is told when a server lost what it kept for it', async () => {
+test('a session is notified when a server lost its state', async () => {
   const bench = new GatewayBench(OFFERS);
   await seen(bench, 'one');
   bench.gateway.stateLost('a', 'one', 'restarted');
@@ -178,7 +178,7 @@ test('a session is told when a server lost what it kept for it', async () => {
   assert.match(removed, /'a' was removed; what it kept for this session is lost/);
 });
 
-test('check:B13 a log level goes at once to servers with a connection of the session’s own, and starts no other', async () => {
+test('check:B13 a log level goes at once to servers with a connection of the session, and starts no other', async () => {
   const logging = { tools: [tool('x')], capabilities: { tools: {}, logging: {} } };
   const bench = new GatewayBench({ here: logging, later: logging, mute: { tools: [tool('x')] } });
   bench.upstreams.owned.add('here').add('mute');
@@ -192,7 +192,7 @@ test('check:B13 a log level goes at once to servers with a connection of the ses
   assert.ok(wrong.kind === 'failure' && wrong.error.code === 'INVALID_PARAMS');
 });
 
-test('check:B13 on a server’s endpoint the level passes where it concerns nobody else, and is answered here where it does', async () => {
+test('check:B13 on a server’s endpoint the level passes if it concerns only this session, and is answered by the gateway otherwise', async () => {
   const logging = { tools: [tool('x')], capabilities: { tools: {}, logging: {} } };
   const young = { ...logging, era: 'stateless' } as const;
   const bench = new GatewayBench({ own: logging, shared: logging, young, mute: { tools: [tool('x')] } });
@@ -210,7 +210,7 @@ test('check:B13 on a server’s endpoint the level passes where it concerns nobo
   assert.ok(wrong.kind === 'failure' && wrong.error.code === 'INVALID_PARAMS');
 });
 
-test('a client’s notifications go to its own connections; the handshake’s go nowhere', async () => {
+test('a client’s notifications go to its own connections; those of the handshake go nowhere', async () => {
   const bench = new GatewayBench(OFFERS);
   const profile = client('stateful');
   const roots = notification('notifications/roots/list_changed', null, 'stateful');
@@ -225,7 +225,7 @@ test('a client’s notifications go to its own connections; the handshake’s go
   );
 });
 
-test('the end of a session releases what was its own', async () => {
+test('the end of a session releases what it owned', async () => {
   const bench = new GatewayBench({ r: { resources: ['{"uri":"u://1","name":"u"}'] } });
   bench.upstreams.respond = () => answer(result('1', '{}', 'stateful'));
   await bench.run('resources/subscribe', '{"uri":"u://1"}');
@@ -235,7 +235,7 @@ test('the end of a session releases what was its own', async () => {
   assert.deepEqual(bench.streams.delivered, []);
 });
 
-test('a subscription that the server refused is none', async () => {
+test('a subscription that the server refused does not count', async () => {
   const bench = new GatewayBench({ r: { resources: ['{"uri":"u://1","name":"u"}'] } });
   bench.upstreams.respond = () => failure(new GatewayError('NOT_SENT', 'down'));
   await bench.run('resources/subscribe', '{"uri":"u://1"}');
@@ -244,7 +244,7 @@ test('a subscription that the server refused is none', async () => {
   assert.deepEqual(bench.streams.delivered, []);
 });
 
-test('S2.6 the aggregate’s hello merges what its members said, and waits for the first list of each but once', async () => {
+test('S2.6 the aggregate’s handshake result merges those of its members, and waits for the first list of each only once', async () => {
   const bench = new GatewayBench({ ...OFFERS, c: null });
   const waiting = bench.gateway.handshake(MCP, client('stateful'), 2_000);
   await settled();
@@ -260,7 +260,7 @@ test('S2.6 the aggregate’s hello merges what its members said, and waits for t
   assert.equal(handshake.handshake, null);
 });
 
-test('a stateful session’s subscription at a stateless server is a listen of ours, for that session alone', async () => {
+test('a stateful session’s subscription at a stateless server is a listen of the gateway, for that session alone', async () => {
   const young = {
     era: 'stateless',
     resources: ['{"uri":"y://1","name":"y"}'],
@@ -294,7 +294,7 @@ test('a stateful session’s subscription at a stateless server is a listen of o
   assert.equal(bench.clock.pending, 0);
 });
 
-test('what clients ask is measured by method and kind of end; methods of their own making share one series', async () => {
+test('requests are measured by method and kind of end; unknown methods share one series', async () => {
   const metrics = new Metrics();
   const bench = new GatewayBench(OFFERS, {}, metrics);
   await bench.run('ping', null);
@@ -309,7 +309,7 @@ test('what clients ask is measured by method and kind of end; methods of their o
   ]);
 });
 
-test('S2.28 check:E1 rights that a reload takes away end at once: pushes, lists and listens', async () => {
+test('S2.28 check:E1 rights that a reload removes end at once: pushes, lists and listens', async () => {
   const bench = new GatewayBench(OFFERS);
   const ann = agent('ann', 'a', 'b');
   await seen(bench, 'one', MCP, { principal: ann });
@@ -333,7 +333,7 @@ test('S2.28 check:E1 rights that a reload takes away end at once: pushes, lists 
   assert.equal(reported(bench).length, 1);
 });
 
-test('servers that come and go, and filters that change, are told of as changed lists', async () => {
+test('servers that come and go, and changed filters, are reported as changed lists', async () => {
   const bench = new GatewayBench(OFFERS);
   await seen(bench, 'all');
   await seen(bench, 'single-a', endpointOf('a'));

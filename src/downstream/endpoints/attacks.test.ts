@@ -80,7 +80,7 @@ const NOT_A_MESSAGE: readonly string[] = [
   '{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":""}}',
 ];
 
-test('jsonrpc: what is no JSON is 400 and -32700, what is no message 400 and -32600; nothing of it runs', async () => {
+test('jsonrpc: invalid JSON is 400 and -32700, an invalid message 400 and -32600; nothing of it runs', async () => {
   const ran = rig.core.ran.length;
   for (const [bodies, code] of [
     [NOT_JSON, -32700],
@@ -100,7 +100,7 @@ test('jsonrpc: what is no JSON is 400 and -32700, what is no message 400 and -32
   await alive();
 });
 
-test('jsonrpc: odd but valid messages pass untouched', async () => {
+test('jsonrpc: unusual but valid messages pass unchanged', async () => {
   const odd = [
     `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"arguments":{${keys}}}}`,
     '{"params":{"arguments":{"__proto__":{"a":1},"constructor":1}},"method":"tools/call","id":1,"jsonrpc":"2.0"}',
@@ -117,7 +117,7 @@ test('jsonrpc: odd but valid messages pass untouched', async () => {
   assert.equal(({} as Record<string, unknown>)['a'], undefined);
 });
 
-test('mcp: a request that spoofs, injects or overdoes is refused or means nothing', async () => {
+test('mcp: a request that spoofs, injects or exceeds limits is refused or has no effect', async () => {
   const good = stateless('tools/call', { name: 't' });
   const versioned = (text: string) => good.body.replace('"2026-07-28"', text);
   const cases: [string, string, Record<string, string>, number][] = [
@@ -177,7 +177,7 @@ test('check:E3 proto:S1 no credential but the header counts, on no path', async 
   }
 });
 
-test('check:E3 an agent sees its servers, and others as if they were not there', async () => {
+test('check:E3 an agent sees its servers, and others do not exist for it', async () => {
   const body = call(1, 'initialize', { protocolVersion: '2025-11-25', capabilities: {} });
   const foreign = await rig.post(body, BOB, '/servers/memory/mcp');
   const missing = await rig.post(body, BOB, '/servers/nowhere/mcp');
@@ -201,7 +201,7 @@ test('check:E3 an agent sees its servers, and others as if they were not there',
   }
 });
 
-test('proto:S1 legacy: a stolen session id is worth nothing to another caller', async () => {
+test('proto:S1 legacy: a stolen session id has no value for another caller', async () => {
   const { 'mcp-session-id': id, 'mcp-protocol-version': version } = session;
   const stolen = { ...BOB, 'mcp-session-id': id!, 'mcp-protocol-version': version! };
   const stream = await rig.listen(session);
@@ -216,7 +216,7 @@ test('proto:S1 legacy: a stolen session id is worth nothing to another caller', 
   stream.drop();
 });
 
-test('proto:S1 S2.38 a session goes on after a restart, for its owner and nobody else', async () => {
+test('proto:S1 S2.38 a session continues after a restart, only for its owner', async () => {
   const state = new StateFile({ path: ':memory:', clock: systemClock, logger: Logger.silent() });
   const options = { state, agents: { ada: null, bob: null } };
   try {
@@ -244,7 +244,7 @@ test('proto:S1 S2.38 a session goes on after a restart, for its owner and nobody
   }
 });
 
-test('fault:F19 legacy: sessions opened and abandoned are refused above the cap, and cost no server anything', async () => {
+test('fault:F19 legacy: sessions opened and abandoned are refused above the limit, and cost no server anything', async () => {
   const small = await DownstreamRig.start({ sessions: { max: 50, maxPerPrincipal: 50 } });
   try {
     const body = call(1, 'initialize', { protocolVersion: '2025-11-25', capabilities: {} });
@@ -260,7 +260,7 @@ test('fault:F19 legacy: sessions opened and abandoned are refused above the cap,
   }
 });
 
-test('check:E3 rights that are taken away end what was opened with them', async () => {
+test('check:E3 removed rights end what was opened with them', async () => {
   const servers = ['memory', 'files'];
   const other = await DownstreamRig.start({ servers, agents: { ada: null, bob: servers, eve: null } });
   try {

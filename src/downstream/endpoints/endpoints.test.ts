@@ -27,7 +27,7 @@ test('enabled servers have endpoints, for callers who may use them, and follow t
   assert.equal(endpoints.server('a', ANONYMOUS), null);
 });
 
-test('what keeps stateless clients apart is what the operator named for the servers behind the endpoint', () => {
+test('stateless clients are separated by what the operator named for the servers behind the endpoint', () => {
   const desired = state([
     { name: 'a', isolationHeader: 'X-User' },
     { name: 'b', isolationHeader: 'x-team' },

@@ -10,14 +10,14 @@ function agents(...names: string[]): ReadonlyMap<string, Agent> {
   );
 }
 
-test('with no agents everybody is the anonymous caller, whatever they show', () => {
+test('without agents every client is the anonymous caller, whatever key it shows', () => {
   const auth = new KeyAuthenticator({ agents: new Map(), unknownCallers: 'refuse' });
   assert.equal(auth.authenticate(undefined)?.id, 'anonymous');
   assert.equal(auth.authenticate('Bearer whatever')?.id, 'anonymous');
   assert.equal(auth.authenticate(undefined)?.servers, null);
 });
 
-test('a known key makes its agent, with its servers', () => {
+test('a known key identifies its agent, with its servers', () => {
   const auth = new KeyAuthenticator({ agents: agents('ada', 'bob'), unknownCallers: 'refuse' });
   const ada = auth.authenticate('Bearer key-of-ada');
   assert.equal(ada?.id, 'agent:ada');
@@ -26,7 +26,7 @@ test('a known key makes its agent, with its servers', () => {
   assert.equal(auth.authenticate('Bearer   key-of-bob ')?.id, 'agent:bob', 'white space around is none of the key');
 });
 
-test('what is not a known key is nobody', () => {
+test('an unknown key identifies no caller', () => {
   const auth = new KeyAuthenticator({ agents: agents('ada'), unknownCallers: 'refuse' });
   const bad = [
     undefined,
@@ -45,14 +45,14 @@ test('what is not a known key is nobody', () => {
   for (const header of bad) assert.equal(auth.authenticate(header), null, String(header));
 });
 
-test('compatibility mode lets unknown callers do everything, and known ones what they may', () => {
+test('with unknownCallers allow, unknown callers may use everything, and known ones what they may', () => {
   const auth = new KeyAuthenticator({ agents: agents('ada'), unknownCallers: 'allow' });
   assert.equal(auth.authenticate(undefined)?.id, 'anonymous');
   assert.equal(auth.authenticate('Bearer wrong')?.id, 'anonymous');
   assert.equal(auth.authenticate('Bearer key-of-ada')?.id, 'agent:ada');
 });
 
-test('a key that is taken away stops working at once', () => {
+test('a removed key stops working at once', () => {
   const auth = new KeyAuthenticator({ agents: agents('ada', 'bob'), unknownCallers: 'refuse' });
   auth.replace({ agents: agents('bob'), unknownCallers: 'refuse' });
   assert.equal(auth.authenticate('Bearer key-of-ada'), null);

@@ -18,8 +18,8 @@ before(async () => {
 });
 after(() => asking.rig.close());
 
-describe('check:B8 what leads a stateless client back to its parked call, and what does not', () => {
-  test('proto:S3 proto:S6 tampered, foreign, reused and expired states are -32602, and nothing runs', async () => {
+describe('check:B8 which requests lead a stateless client back to its waiting call', () => {
+  test('proto:S3 proto:S6 altered, foreign, reused and expired states are -32602, and nothing runs', async () => {
     asking.serves(() => [form()]);
     const asked = askedIn(await asking.post({ key: 'ann' }));
     const { requestState } = asked;
@@ -55,7 +55,7 @@ describe('check:B8 what leads a stateless client back to its parked call, and wh
     assert.equal(asking.rig.core.ran.length, before);
   });
 
-  test('what the server answers while nobody is there waits for the client', async () => {
+  test('an answer of the server without an attached request waits for the client', async () => {
     let asked: Promise<unknown> | null = null;
     let give = (): void => {};
     asking.rig.core.on('tools/call', async (exchange) => {
@@ -73,7 +73,7 @@ describe('check:B8 what leads a stateless client back to its parked call, and wh
     assert.equal(asking.rig.downstream.waitingForInput, 0);
   });
 
-  test('a lost connection of the retry cancels the call, as of any request of this revision', async () => {
+  test('a lost connection of the retry cancels the call, like any request of this revision', async () => {
     asking.serves(
       () => [form()],
       () => [],
@@ -108,7 +108,7 @@ describe('check:B8 what leads a stateless client back to its parked call, and wh
     release();
   });
 
-  test('after a restart the call is UNKNOWN, and is not run again', async () => {
+  test('after a restart the call is UNKNOWN, and does not run again', async () => {
     asking.serves(() => [form()]);
     const asked = askedIn(await asking.post());
     const successor = await DownstreamRig.start({
@@ -132,7 +132,7 @@ describe('check:B8 what leads a stateless client back to its parked call, and wh
     assert.equal((await asking.post({ params: retry(asked) })).json.result.resultType, 'complete');
   });
 
-  test('while the secret is changed, a state that was sealed by the old key leads back at a node with the new one', async () => {
+  test('while the secret changes, a state sealed by the old key works at a node with the new one', async () => {
     asking.serves(() => [form()]);
     const asked = askedIn(await asking.post());
     const { body, headers } = stateless('tools/call', { name: 't', ...retry(asked) }, { capabilities: DECLARED });
@@ -146,7 +146,7 @@ describe('check:B8 what leads a stateless client back to its parked call, and wh
     assert.deepEqual(codes, [53002, -32602]);
   });
 
-  test('what may wait is bounded for one principal, and beyond it the server is refused its question', async () => {
+  test('waiting calls are bounded per principal; above the limit the server’s input request is refused', async () => {
     const pendingInput = new PendingInputRequests({
       clock: asking.clock,
       random: systemRandom,
@@ -168,7 +168,7 @@ describe('check:B8 what leads a stateless client back to its parked call, and wh
     assert.throws(() => begin(64 * 1024 * 1024, other), { code: 'OVERLOADED' });
   });
 
-  test('whoever loses rights while a call is parked is not let back to it', async () => {
+  test('a caller that loses its rights does not get back to its waiting call', async () => {
     asking.serves(() => [form()]);
     const asked = askedIn(await asking.post({ key: 'ann' }));
     asking.rig.reload({ ann: ['memory'], bob: null });

@@ -17,8 +17,8 @@ before(async () => {
 });
 after(() => asking.rig.close());
 
-describe('proto:S3 check:B8 check:B13 a stateful server that asks, before a stateless client', () => {
-  test('the call is parked with its question, and goes on with the answer in the retry', async () => {
+describe('proto:S3 check:B8 check:B13 input requests of a stateful server to a stateless client', () => {
+  test('the call waits with its input request, and continues with the answer in the retry', async () => {
     asking.serves(() => [form()]);
     const first = await asking.post({ id: 'a' });
     assert.equal(first.status, 200);
@@ -43,7 +43,7 @@ describe('proto:S3 check:B8 check:B13 a stateful server that asks, before a stat
     assert.deepEqual(asking.cancels, []);
   });
 
-  test('what is asked within a moment is one round; what is not answered is asked again, unknown keys are nobody’s', async () => {
+  test('input requests within a moment are one round; unanswered ones are sent again, unknown keys are ignored', async () => {
     asking.serves(() => [
       form(),
       question('sampling/createMessage', '{"maxTokens":1}', '2'),
@@ -66,7 +66,7 @@ describe('proto:S3 check:B8 check:B13 a stateful server that asks, before a stat
     assert.equal(asking.answers.length, 3);
   });
 
-  test('a second question of the same call is a second round', async () => {
+  test('a second input request of the same call is a second round', async () => {
     asking.serves(
       () => [form()],
       () => [question('elicitation/create', PAGE)],
@@ -80,7 +80,7 @@ describe('proto:S3 check:B8 check:B13 a stateful server that asks, before a stat
     assert.equal((await asking.post({ params: retry(second) })).json.result.resultType, 'complete');
   });
 
-  test('proto:S4 what the client did not declare is refused to the server, modes included', async () => {
+  test('proto:S4 the server gets a refusal for what the client did not declare, modes included', async () => {
     const cases: [object, Message][] = [
       [{}, form()],
       [{ elicitation: {} }, question('elicitation/create', PAGE)],
@@ -102,14 +102,14 @@ describe('proto:S3 check:B8 check:B13 a stateful server that asks, before a stat
     assert.equal((await asking.rig.post(body, headers)).status, 200);
   });
 
-  test('order of members and the tokens of `_meta` make no other request', async () => {
+  test('the order of members and the tokens of `_meta` do not make another request', async () => {
     asking.serves(() => [form()]);
     const asked = askedIn(await asking.post({ params: { arguments: { a: 1, b: [1.5] }, z: 1 } }));
     const params = { z: 1, arguments: { b: [1.5], a: 1 }, ...retry(asked) };
     assert.equal((await asking.post({ params, meta: { progressToken: 'new' } })).json.result.resultType, 'complete');
   });
 
-  test('progress goes under the token of the request that waits for it, and nothing is lost but progress', async () => {
+  test('progress has the token of the attached request, and only progress can be lost', async () => {
     const progress = (n: number) =>
       notification('notifications/progress', `{"progressToken":"old","progress":${n}}`, 'stateful');
     const log = (text: string) =>
@@ -133,7 +133,7 @@ describe('proto:S3 check:B8 check:B13 a stateful server that asks, before a stat
     assert.equal(messages.length, 3);
   });
 
-  test('a stream that is open ends with the question', async () => {
+  test('an open stream ends with the input request', async () => {
     asking.rig.core.on('tools/call', async (exchange) => {
       exchange.emit(notification('notifications/message', '{"level":"info","data":"first"}', 'stateful'));
       await exchange.ask(form());
@@ -147,7 +147,7 @@ describe('proto:S3 check:B8 check:B13 a stateful server that asks, before a stat
     assert.equal((await asking.post({ params: retry(last.result) })).json.result.resultType, 'complete');
   });
 
-  test('a question that the server calls off is not asked any more', async () => {
+  test('a cancelled input request is not sent any more', async () => {
     asking.rig.core.on('tools/call', async (exchange) => {
       const off = exchange.ask(question('roots/list', null, '"off"'));
       const on = exchange.ask(form());
@@ -164,7 +164,7 @@ describe('proto:S3 check:B8 check:B13 a stateful server that asks, before a stat
     assert.equal((await asking.post({ params: retry(asked) })).json.result.resultType, 'complete');
   });
 
-  test('a server that turns the call away till its user was on a page: the pages are asked, the retry calls again', async () => {
+  test('a server that refuses the call until its user opened a page: the client gets the pages, and the retry calls again', async () => {
     const pages = `{"elicitations":[${PAGE}]}`;
     let turn = 0;
     asking.rig.core.on('tools/call', (exchange) =>
@@ -192,7 +192,7 @@ describe('proto:S3 check:B8 check:B13 a stateful server that asks, before a stat
     assert.deepEqual(formsOnly.json.error.data, { requiredCapabilities: { elicitation: { url: {} } } });
   });
 
-  test('check:B10 on pipes too; when they end, so do the calls whose client they led to', async () => {
+  test('check:B10 the same works on pipes; when they end, their waiting calls end', async () => {
     asking.serves(() => [form()]);
     const pipes = new LinePipes();
     const attached = asking.rig.downstream.stdio(pipes);

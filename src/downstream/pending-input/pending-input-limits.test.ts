@@ -15,7 +15,7 @@ import { PendingInputRequests } from './pending-input-requests.ts';
 
 const PAGES = `{"elicitations":[${PAGE}]}`;
 
-test('a state that was given out before a restart makes no call, used or not', async () => {
+test('a state from before a restart makes no call, used or not', async () => {
   const asking = await AskingRig.start();
   asking.rig.core.on('tools/call', () => answer(errorAnswer('0', -32042, 'needs you', PAGES, 'stateful')));
   const asked = askedIn(await asking.post());
@@ -61,7 +61,7 @@ function lotted() {
 const ADA = client('stateless', { principal: agent('ada'), capabilities: JSON.stringify(DECLARED) });
 const BOB = { ...ADA, principal: agent('bob') };
 
-test('a question takes room only until it is answered, however many the call asks', async () => {
+test('an input request takes memory only until it is answered, however many the call sends', async () => {
   const { clock, pendingInput, exchange, asked } = lotted();
   const call = exchange({}, ADA);
   const list = new ExchangeList();
@@ -79,7 +79,7 @@ test('a question takes room only until it is answered, however many the call ask
   }
 });
 
-test('who is sent to pages takes them from nobody else, and leaves nothing behind when it comes back', async () => {
+test('a client that is asked to open pages takes no place from others, and leaves nothing when it returns', async () => {
   const { clock, pendingInput, exchange, asked } = lotted();
   const before = clock.pending;
   const questions = Buffer.from('{"ask1":{"method":"elicitation/create"}}');
@@ -102,7 +102,7 @@ test('who is sent to pages takes them from nobody else, and leaves nothing behin
   sent(ADA);
 });
 
-test('a retry that declares less is not asked what its client declared before', async () => {
+test('a retry that declares less does not get what its client declared before', async () => {
   const { clock, pendingInput, exchange, asked } = lotted();
   const call = exchange({}, ADA);
   const list = new ExchangeList();
@@ -124,7 +124,7 @@ test('a retry that declares less is not asked what its client declared before', 
   await assert.rejects(listed, { code: 'CANCELLED' });
 });
 
-test('one caller’s large questions leave room for everybody else’s, and all of it when they are over', async () => {
+test('one caller’s large input requests leave room for those of others, and all of it at their end', async () => {
   const { pendingInput, exchange } = lotted();
   const params = JSON.stringify({ maxTokens: 1, messages: ['x'.repeat(4 * 1024 * 1024)] });
   const over = answer(errorAnswer('0', -1, 'over', null, 'stateful'));

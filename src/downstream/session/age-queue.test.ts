@@ -20,7 +20,7 @@ class Member implements Ageing {
   }
 }
 
-test('members become due in the order they came, each after its own delay, with one timer for all', async () => {
+test('members become due in order, each after its own delay, with one timer for all', async () => {
   const clock = new FakeClock();
   const queue = new AgeQueue(clock, 1_000);
   const reported: string[] = [];
@@ -40,7 +40,7 @@ test('members become due in the order they came, each after its own delay, with 
   assert.equal(clock.pending, 0, 'no timer when nobody waits');
 });
 
-test('who leaves is not told, wherever it stood, and can come again', async () => {
+test('a removed member is not notified, wherever it was, and can be added again', async () => {
   const clock = new FakeClock();
   const queue = new AgeQueue(clock, 1_000);
   const reported: string[] = [];
@@ -56,7 +56,7 @@ test('who leaves is not told, wherever it stood, and can come again', async () =
   assert.deepEqual(reported, ['c', 'a']);
 });
 
-test('a member that makes another wait while it is told loses nothing', async () => {
+test('a member that makes another wait during its notification loses nothing', async () => {
   const clock = new FakeClock();
   const queue = new AgeQueue(clock, 1_000);
   const reported: string[] = [];

@@ -6,7 +6,7 @@ import { askClient } from './asking.ts';
 import type { ClientSession } from './client-session.ts';
 import { PendingAsks } from './pending-asks.ts';
 
-test('a question that nobody waits for any more is called off at its client, under the id it was put by', async () => {
+test('an input request that no call waits for is cancelled at its client, under the id that the client knows', async () => {
   const clock = new FakeClock();
   const asks = new PendingAsks('p', clock);
   const reported: string[] = [];

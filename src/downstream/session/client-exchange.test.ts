@@ -16,7 +16,7 @@ const CLIENT: ClientProfile = {
   handle: null,
 };
 
-test('an exchange that was concluded is answered once, and says to whoever comes later that it is over', () => {
+test('a concluded exchange is answered once, and reports its end to later callers', () => {
   const reported: string[] = [];
   const exchange = new ClientExchange(request('subscriptions/listen', '1', '{}', 'stateless'), CLIENT, {
     canAsk: false,

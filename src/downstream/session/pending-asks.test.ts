@@ -7,7 +7,7 @@ import { PendingAsks } from './pending-asks.ts';
 
 const ASK_MS = 15 * 60_000;
 
-test('what belongs to no call, or no longer to one, may be thought about for 15 minutes and then makes room', async () => {
+test('an input request without a call stays open for 15 minutes', async () => {
   const clock = new FakeClock();
   const asks = new PendingAsks('p', clock);
   const call = {};
@@ -38,7 +38,7 @@ test('what belongs to no call, or no longer to one, may be thought about for 15 
   assert.deepEqual([asks.size, clock.pending], [0, 0]);
 });
 
-test('of two servers that ask under one id, only the one that calls off is called off', async () => {
+test('of two servers that ask under one id, only the one that cancels is affected', async () => {
   const asks = new PendingAsks('p', new FakeClock());
   const [a, b] = ['a', 'b'].map((server) => asks.open(null, { server, id: '1' }, () => {}));
   assert.equal(asks.callOff(null, { server: 'b', id: '1' }), b!.id);

@@ -18,7 +18,7 @@ function newest(rig: DownstreamRig): string {
   return [...rig.downstream.sessions.values()].at(-1)!.id;
 }
 
-test('check:B7 the GET stream goes on with another process, after the event that the client names, nothing twice', async () => {
+test('check:B7 the GET stream continues at another process after the event that the client names, without repeats', async () => {
   const state = new StateFile({ path: ':memory:', clock: systemClock, logger: Logger.silent() });
   const first = await DownstreamRig.start({ state });
   const headers = await first.session();
@@ -50,7 +50,7 @@ test('check:B7 the GET stream goes on with another process, after the event that
   state.close();
 });
 
-test('check:B7 every revision is told when to come back; only the latest gets an event before the first message', async () => {
+test('check:B7 every revision gets a retry time; only the latest gets an event before the first message', async () => {
   const rig = await DownstreamRig.start({ patienceMs: 50 });
   rig.core.on('tools/call', (exchange) => {
     exchange.emit(notification('notifications/progress', '{"progressToken":1,"progress":1}', 'stateful'));

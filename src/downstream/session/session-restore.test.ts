@@ -20,7 +20,7 @@ function store(t: TestContext): StateFile {
 }
 
 for (const cap of ['max', 'maxPerPrincipal'] as const) {
-  test(`sessions of before a restart count: ${cap} holds for those that come back, too`, async (t) => {
+  test(`sessions from before a restart count: ${cap} limits returning ones, too`, async (t) => {
     const state = store(t);
     const first = await DownstreamRig.start({ state });
     const sessions = [await first.session(), await first.session(), await first.session()];
@@ -41,7 +41,7 @@ for (const cap of ['max', 'maxPerPrincipal'] as const) {
   });
 }
 
-test('streams that are resumed after a restart count: a fifth ends the oldest', async (t) => {
+test('streams resumed after a restart count: a fifth ends the oldest', async (t) => {
   const state = store(t);
   const first = await DownstreamRig.start({ state });
   const headers = await first.session();
@@ -56,7 +56,7 @@ test('streams that are resumed after a restart count: a fifth ends the oldest', 
   assert.equal(second.listener.wheel.open, 4);
 });
 
-test('no session id is on disk, in no table, and what is there opens nothing', async (t) => {
+test('no table on disk has a session id, and what is there opens nothing', async (t) => {
   const state = store(t);
   const first = await DownstreamRig.start({ state });
   const headers = await first.session();

@@ -55,7 +55,7 @@ function table(options: TableOptions = {}) {
   return { clock, records, ended, forgotten, sessions, create };
 }
 
-test('fault:F19 check:C5 a session that nobody uses ends after its idle time; one timer watches all', async () => {
+test('fault:F19 check:C5 an unused session ends after its idle time; one timer watches all', async () => {
   const { clock, sessions, records, ended, create } = table();
   const used = create();
   const abandoned = Array.from({ length: 50 }, () => create().id);
@@ -73,7 +73,7 @@ test('fault:F19 check:C5 a session that nobody uses ends after its idle time; on
   assert.equal(sessions.size, 0);
 });
 
-test('the time of last use is written late, but not never', async () => {
+test('the time of last use is written late, within a limit', async () => {
   const { clock, records, create } = table();
   const session = create();
   const seen = () => records.get(session.id)!.lastSeenAt;
@@ -87,7 +87,7 @@ test('the time of last use is written late, but not never', async () => {
   assert.equal(seen(), created + 90_000);
 });
 
-test('S2.38 a session outlives its process, for its owner on its endpoint', async () => {
+test('S2.38 a session survives its process, for its owner on its endpoint', async () => {
   const first = table();
   const session = first.create(ADA);
   session.initialized = true;
@@ -110,7 +110,7 @@ test('S2.38 a session outlives its process, for its owner on its endpoint', asyn
   assert.equal(await sessions.load('no such id', ADA, AGGREGATE), null);
 });
 
-test('stored sessions that expired while no process ran are gone', async () => {
+test('stored sessions that expired without a running process are gone', async () => {
   const first = table();
   const id = first.create().id;
   const gone = first.create();
@@ -125,7 +125,7 @@ test('stored sessions that expired while no process ran are gone', async () => {
   assert.deepEqual(ended, [old.id, old.id], 'what is kept for it elsewhere is let go as well');
 });
 
-test('stored sessions that nobody came back for after a restart are looked for again, not at the start alone', async () => {
+test('stored sessions without a returning client are swept again, not only at the start', async () => {
   const first = table();
   const left = first.create();
   const { clock, sessions, records, ended } = table({ records: first.records });
@@ -147,7 +147,7 @@ test('stored sessions that nobody came back for after a restart are looked for a
   assert.deepEqual(ended, [left.id]);
 });
 
-test('fault:F40 no session is opened while memory is too short; those that are there go on', () => {
+test('fault:F40 no session opens while memory is too short; existing ones go on', () => {
   let memoryScarce = false;
   const { sessions, create } = table({ memoryScarce: () => memoryScarce });
   const { mcpSessionId } = create();
@@ -159,7 +159,7 @@ test('fault:F40 no session is opened while memory is too short; those that are t
   assert.equal(sessions.size, 2);
 });
 
-test('fault:F19 caps: refused when full of sessions in use, an old idle one yields', async () => {
+test('fault:F19 limits: refused when full of sessions in use; an old idle one gives way', async () => {
   const { clock, sessions, create, ended } = table({ max: 3, maxPerPrincipal: 2 });
   const oldest = create(ADA);
   await clock.advance(1_000);
@@ -215,7 +215,7 @@ test('S2.38 check:C5 SessionManager: create, get, touch, delete, list, cleanup',
   assert.deepEqual(manager.list(), []);
 });
 
-test('fault:F19 a client that left while it waited for a task keeps its session for as long as it may come back', async () => {
+test('fault:F19 a client that left while it waited for a task keeps its session as long as it may return', async () => {
   const { clock, sessions, create } = table();
   const session = create();
   let unheard = true;
@@ -252,7 +252,7 @@ test('fault:F19 a client that left while it waited for a task keeps its session 
   assert.equal(sessions.size, 0);
 });
 
-test('a client is known to be passing where its session ends with its stream or pipe', () => {
+test('a client whose session ends with its stream or pipe is known as temporary', () => {
   const { create } = table();
   assert.deepEqual(
     [true, false].map((lasting) => create(ANONYMOUS, lasting).client.passing === true),
@@ -260,7 +260,7 @@ test('a client is known to be passing where its session ends with its stream or 
   );
 });
 
-test('check:C5 what another process has written of a session holds here too, and its use there keeps it from being idle here', async () => {
+test('check:C5 a session written by another process is valid here too, and its use there keeps it from being idle here', async () => {
   const { clock, sessions, records, ended, create } = table();
   const { id } = create();
   const session = sessions.get(id)!;

@@ -57,7 +57,7 @@ class Log implements EventLog {
   close(): void {}
 }
 
-test('check:C9 a client whose stream another node has taken over, or nobody could, hears what is said here', async () => {
+test('check:C9 a client whose stream another node took over, or could not take over, gets the messages of this node', async () => {
   const clock = new FakeClock();
   const session = new ClientSession(clientOf('5'.repeat(32)), 'secret', AGGREGATE, true, clock.wall(), clock.now());
   const events = new Log();

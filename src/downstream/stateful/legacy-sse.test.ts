@@ -60,7 +60,7 @@ test('S2.36 S2.37 check:B5 the first event names the URL to post to, answers com
   stream.drop();
 });
 
-test('S2.36 wrong posts are told so: 405, 400, 404, 400', async () => {
+test('S2.36 wrong posts are refused: 405, 400, 404, 400', async () => {
   const { stream, to } = await connect();
   assert.equal((await send(rig.url(to), 'GET', ADA)).status, 405);
   const missing = await post('/message', INIT);
@@ -76,7 +76,7 @@ test('S2.36 wrong posts are told so: 405, 400, 404, 400', async () => {
   stream.drop();
 });
 
-test('check:E3 the same key, the same rights: 401 without, 404 for a foreign session or server', async () => {
+test('check:E3 the same keys and rights: 401 without, 404 for a foreign session or server', async () => {
   assert.equal((await send(rig.url('/sse'), 'GET')).status, 401);
   assert.equal((await send(rig.url('/servers/files/sse'), 'GET', BOB)).status, 404);
   const { stream, to } = await connect();
@@ -98,7 +98,7 @@ test('one server has its own pair of paths', async () => {
   stream.drop();
 });
 
-test('the server can ask, and the session ends with its stream', async () => {
+test('the server can send input requests, and the session ends with its stream', async () => {
   const { stream, to } = await connect();
   await post(to, INIT);
   await stream.message();

@@ -33,7 +33,7 @@ async function asked() {
   return { headers, exchange, answer, stream, question: await stream.message(), finish };
 }
 
-test('a question that is only likely the call’s is still open when the call was answered', async () => {
+test('an input request that only probably belongs to the call stays open when the call was answered', async () => {
   const { headers, exchange, answer, stream, question, finish } = await asked();
   finish(ok(exchange, '{}'));
   assert.equal((await stream.message()).id, 1);
@@ -43,7 +43,7 @@ test('a question that is only likely the call’s is still open when the call wa
   assert.equal((await answer).body.toString(), '{"roots":[]}');
 });
 
-test('a server that calls such a question off after the call is heard on the session’s own stream', async () => {
+test('a cancellation of it after the call reaches the session’s own stream', async () => {
   const { headers, exchange, answer, stream, question, finish } = await asked();
   finish(ok(exchange, '{}'));
   await stream.rest();
@@ -57,7 +57,7 @@ test('a server that calls such a question off after the call is heard on the ses
   own.drop();
 });
 
-test('a client that takes the call back takes the question back with it', async () => {
+test('a client that cancels the call cancels the input request too', async () => {
   const { headers, exchange, answer, finish } = await asked();
   exchange.onCancel = (reason) => finish(failure(new GatewayError('CANCELLED', reason)));
   const cancel = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}';

@@ -38,7 +38,7 @@ async function heard(stream: EventReader): Promise<string[]> {
   }
 }
 
-test('check:B13 a stateless request hears only what its own `_meta` asks for, and nothing where it asks for nothing', async () => {
+test('check:B13 a stateless request gets only the log messages that its own `_meta` requests', async () => {
   const run = async (level: string | null) => {
     const meta = level === null ? {} : { meta: { [LEVEL]: level } };
     const { body, headers } = stateless('tools/call', { name: 't' }, meta);
@@ -49,7 +49,7 @@ test('check:B13 a stateless request hears only what its own `_meta` asks for, an
   assert.deepEqual(await run('emergency'), ['odd']);
 });
 
-test('check:B13 a session hears what its level allows, in calls and outside of them, and all where it set none', async () => {
+test('check:B13 a session gets the messages of its level, in calls and outside of them, and all if it set none', async () => {
   const headers = await rig.session();
   const { id } = [...rig.downstream.sessions.values()].at(-1)!;
   const run = async () => heard(await rig.stream(call(1, 'tools/call', { name: 't' }), headers));
@@ -66,7 +66,7 @@ test('check:B13 a session hears what its level allows, in calls and outside of t
   stream.drop();
 });
 
-test('check:B13 check:C5 a session’s level is there when another process goes on with the session', async () => {
+test('check:B13 check:C5 a session keeps its level when another process continues it', async () => {
   const headers = await rig.session();
   await rig.post(call(1, 'logging/setLevel', { level: 'warning' }), headers);
   const records = new SqliteSessionRecords(rig.store);

@@ -32,7 +32,7 @@ test('S2.29 check:C5 proto:S1 initialize opens a session and returns its id of 1
   });
 });
 
-test('an unknown revision is answered with our newest stateful one', async () => {
+test('an unknown revision is answered with the newest stateful one', async () => {
   for (const [asked, given] of [
     ['2024-11-05', '2024-11-05'],
     ['2025-03-26', '2025-03-26'],
@@ -77,7 +77,7 @@ test("a server's endpoint presents the server in its own words, known or not", a
   assert.equal(reply.text, `{"jsonrpc":"2.0","id":1,"result":${own.replace('2025-06-18', '2025-11-25')}}`);
 });
 
-test('a call is answered as JSON under the id the client wrote, to the digit', async () => {
+test('a call is answered as JSON under the client’s id, to the digit', async () => {
   const headers = await rig.session();
   rig.core.on('tools/call', (exchange) => ok(exchange, '{"n":12345678901234567890,"z":1.0,"content":[]}'));
   for (const id of ['7', '-1', '9007199254740993', '12345678901234567890', '"7"', '"a\\u0062\\n"', '"ß😀"', '""']) {
@@ -98,7 +98,7 @@ test('a large result passes whole', async () => {
   assert.equal(reply.json.result.contents[0].text, text);
 });
 
-test('S2.31 a failed tool call of the aggregate is a result that a model can read, of one server a JSON-RPC error', async () => {
+test('S2.31 a failed tool call is a result that a model can read on the aggregate, and a JSON-RPC error on one server’s endpoint', async () => {
   rig.core.on('tools/call', () => failure(new GatewayError('TIMEOUT', 'it took too long')));
   const aggregate = await rig.post(call(1, 'tools/call', { name: 't' }), await rig.session());
   assert.equal(aggregate.status, 200);
@@ -111,7 +111,7 @@ test('S2.31 a failed tool call of the aggregate is a result that a model can rea
   assert.equal(single.json.error.data.sent, true);
 });
 
-test('fault:F23 a failure that says when to try again says it in a header, too', async () => {
+test('fault:F23 a failure with a time for the next try has it in a header, too', async () => {
   const error = new GatewayError('RATE_LIMITED', 'too often', { server: 'memory', retryAfterMs: 1_200 });
   rig.core.on('tools/call', () => failure(error));
   const aggregate = await rig.post(call(1, 'tools/call', { name: 't' }), await rig.session());
@@ -125,14 +125,14 @@ test('fault:F23 a failure that says when to try again says it in a header, too',
   assert.equal(other.headers['retry-after'], undefined);
 });
 
-test("a server's own error passes as it is", async () => {
+test("a server's own error passes unchanged", async () => {
   rig.core.on('prompts/get', () => answer(errorAnswer('0', -32042, 'mine', '{"x":1.50}', 'stateful')));
   const reply = await rig.post(call(3, 'prompts/get', { name: 'p' }), await rig.session());
   assert.equal(reply.status, 200);
   assert.match(reply.text, /"id":3,.*"code":-32042,.*"data":\{"x":1\.50\}/);
 });
 
-test('S2.34 ping is answered here, notifications with 202 and no body, and what is not ours goes on', async () => {
+test('S2.34 the gateway answers ping itself, notifications with 202 and no body, and passes on unknown methods', async () => {
   const headers = await rig.session({ capabilities: { roots: { listChanged: true } } });
   const ran = rig.core.ran.length;
   assert.deepEqual((await rig.post(call(1, 'ping'), headers)).json.result, {});
@@ -146,13 +146,13 @@ test('S2.34 ping is answered here, notifications with 202 and no body, and what 
   assert.equal(rig.core.notified[0]?.client.sessionId, rig.downstream.sessions.find(headers['mcp-session-id']!)!.id);
 });
 
-test('a client that never says initialized, nor its revision, is served all the same', async () => {
+test('a client without notifications/initialized and without a revision header is served', async () => {
   const { 'mcp-session-id': id } = await rig.session({ revision: '2025-06-18' });
   const reply = await rig.post(call(1, 'tools/list'), { 'mcp-session-id': id! });
   assert.equal(reply.status, 200);
 });
 
-test('proto:S1 a session exists for its endpoint only, and not for ids that are none', async () => {
+test('proto:S1 a session exists for its endpoint only, and not for invalid ids', async () => {
   const headers = await rig.session({ path: '/servers/memory/mcp' });
   const list = call('x1', 'tools/list');
   assert.equal((await rig.post(list, headers, '/servers/memory/mcp')).status, 200);
@@ -188,7 +188,7 @@ test('without a session id: POST and DELETE 400, GET 405', async () => {
   assert.equal(get.headers['allow'], 'POST');
 });
 
-test('initialize on a session is refused, and so is a revision that was not agreed', async () => {
+test('initialize within a session is refused, and so is a revision that was not agreed', async () => {
   const headers = await rig.session();
   const again = await rig.post(call(2, 'initialize', { protocolVersion: '2025-11-25', capabilities: {} }), headers);
   assert.equal(again.status, 400);
@@ -199,7 +199,7 @@ test('initialize on a session is refused, and so is a revision that was not agre
   }
 });
 
-test('check:C5 DELETE ends the session and its calls, and then it does not exist', async () => {
+test('check:C5 DELETE ends the session and its calls; then the session does not exist', async () => {
   const headers = await rig.session();
   let cancelled = '';
   rig.core.on(
@@ -225,7 +225,7 @@ test('check:C5 DELETE ends the session and its calls, and then it does not exist
   assert.equal((await send(rig.url(), 'GET', { ...headers, accept: 'text/event-stream' })).status, 404);
 });
 
-test('an endpoint that is not there is 404, in words', async () => {
+test('an unknown endpoint is 404 with a reason', async () => {
   const reply = await rig.post(call(1, 'initialize', { protocolVersion: '2025-11-25' }), {}, '/servers/nobody/mcp');
   assert.equal(reply.status, 404);
   assert.match(reply.json.error.message, /no server of this name/);
@@ -241,7 +241,7 @@ test('an endpoint that is not there is 404, in words', async () => {
   assert.equal((await send(rig.url(), 'PUT')).status, 405);
 });
 
-test('answers of the client to what nobody asked are refused', async () => {
+test('client answers without a request are refused', async () => {
   const headers = await rig.session();
   for (const body of [
     '{"jsonrpc":"2.0","id":"s-1","result":{}}',

@@ -59,7 +59,7 @@ function numbers(events: readonly { readonly data: string }[]): Json[] {
     });
 }
 
-test('a call that says something becomes a stream: first event id, messages, answer, end', async () => {
+test('a call with messages becomes a stream: first event id, messages, answer, end', async () => {
   const headers = await rig.session();
   const held = new Held();
   const opening = rig.stream(call(4, 'tools/call', { name: 't' }), headers);
@@ -80,7 +80,7 @@ test('a call that says something becomes a stream: first event id, messages, ans
   assert.equal(await stream.next(), null);
 });
 
-test('a call that is not answered soon becomes a stream; older revisions get no empty event', async () => {
+test('a call without an early answer becomes a stream; older revisions get no empty event', async () => {
   for (const [revision, empty] of [
     ['2025-11-25', 1],
     ['2025-06-18', 0],
@@ -97,7 +97,7 @@ test('a call that is not answered soon becomes a stream; older revisions get no 
   }
 });
 
-test('a client that takes no stream gets JSON, without what was said before', async () => {
+test('a client that accepts no stream gets JSON, without earlier messages', async () => {
   const headers = { ...(await rig.session({ capabilities: CAPABILITIES })), accept: 'application/json' };
   const held = new Held();
   const reply = rig.post(call(4, 'tools/call', { name: 't' }), headers);
@@ -109,7 +109,7 @@ test('a client that takes no stream gets JSON, without what was said before', as
   assert.deepEqual((await reply).json.result, { x: 1 });
 });
 
-test('check:B7 fault:F17 a broken stream loses nothing: the call goes on and the client comes back for the rest', async () => {
+test('check:B7 fault:F17 a broken stream loses nothing: the call goes on and the client returns for the rest', async () => {
   const headers = await rig.session();
   const held = new Held();
   const opening = rig.stream(call(4, 'tools/call', { name: 't' }), headers);
@@ -135,7 +135,7 @@ test('check:B7 fault:F17 a broken stream loses nothing: the call goes on and the
   assert.deepEqual(numbers(await last.rest()), [4, 4], 'progress 4, then the answer to request 4, then the end');
 });
 
-test('fault:F17 the answer is kept for the client that comes back after the call is over', async () => {
+test('fault:F17 the answer is kept for a client that returns after the call is over', async () => {
   const headers = await rig.session();
   const held = new Held();
   const stream = await rig.stream(call('late', 'tools/call', { name: 't' }), headers);
@@ -165,7 +165,7 @@ test('proto:S2 events of another session, or of none, are not replayed', async (
   assert.equal((await stream.message()).id, 1, 'the owner lost nothing by it');
 });
 
-test('what a server asks goes out under an id of ours, and the answer comes back to it', async () => {
+test('an input request of a server has an id of the gateway, and its answer returns to the server', async () => {
   const headers = await rig.session({ capabilities: CAPABILITIES });
   const held = new Held();
   const opening = rig.stream(call(4, 'tools/call', { name: 't' }), headers);
@@ -190,7 +190,7 @@ test('what a server asks goes out under an id of ours, and the answer comes back
   assert.equal((await stream.message()).id, 4);
 });
 
-test('proto:S4 nothing is asked that the client did not declare', async () => {
+test('proto:S4 the client gets no input request that it did not declare', async () => {
   const cases: [object, string, string | null, boolean][] = [
     [{}, 'sampling/createMessage', null, false],
     [{}, 'roots/list', null, false],
@@ -217,7 +217,7 @@ test('proto:S4 nothing is asked that the client did not declare', async () => {
   }
 });
 
-test('a server that calls its request off is heard by the client under the id it knows', async () => {
+test('a cancelled input request reaches the client under the id that it knows', async () => {
   const headers = await rig.session({ capabilities: CAPABILITIES });
   const held = new Held();
   const opening = rig.stream(call(1, 'tools/call', { name: 't' }), headers);
@@ -253,7 +253,7 @@ test('a cancel finds the call of its own session, and no answer follows', async 
   assert.deepEqual(numbers(await stream.rest()), []);
 });
 
-test('check:B7 the GET stream carries what belongs to no call; what came before waits for it', async () => {
+test('check:B7 the GET stream carries messages without a call; earlier ones wait for it', async () => {
   const headers = await rig.session({ capabilities: CAPABILITIES });
   const { id } = rig.downstream.sessions.find(headers['mcp-session-id']!)!;
   const changed = notification('notifications/tools/list_changed', null, 'stateful');
@@ -283,7 +283,7 @@ test('check:B7 the GET stream carries what belongs to no call; what came before 
   back.drop();
 });
 
-test('several GET streams are allowed; each message goes to the youngest alone', async () => {
+test('several GET streams are allowed; each message goes only to the youngest', async () => {
   const headers = await rig.session();
   const { id } = rig.downstream.sessions.find(headers['mcp-session-id']!)!;
   const one = await rig.listen(headers);
@@ -355,7 +355,7 @@ test('fault:F33 draining: no new sessions or streams, listening ends, calls fini
   }
 });
 
-test('when the gateway has to stop before a call is over, the client gets UNKNOWN', async () => {
+test('when the gateway stops before a call is over, the client gets UNKNOWN', async () => {
   const other = await DownstreamRig.start({ patienceMs: 60_000 });
   let reported = '';
   let running = false;
@@ -377,7 +377,7 @@ test('when the gateway has to stop before a call is over, the client gets UNKNOW
   await other.close();
 });
 
-test('whether anybody hears the answer of a call is known: nobody once its stream broke, till the client comes back', async () => {
+test('the gateway knows whether a client receives the answer: none after its stream broke, until it returns', async () => {
   const headers = await rig.session({ capabilities: CAPABILITIES });
   const held = new Held('tasks/result');
   const stream = await rig.stream(call(1, 'tasks/result', { taskId: 't' }), headers);

@@ -20,7 +20,7 @@ async function until(condition: () => boolean): Promise<void> {
   while (!condition()) await new Promise((resolve) => setTimeout(resolve, 5));
 }
 
-test('a request that says all of itself is served without a session, and gets none', async () => {
+test('a self-contained request is served without a session, and gets none', async () => {
   rig.core.on('tools/call', (exchange) => ok(exchange, '{"resultType":"complete","n":1.0}'));
   const { body, headers } = stateless('tools/call', { name: 't' }, { id: 'a', capabilities: { sampling: { x: 1 } } });
   const reply = await rig.post(body, { ...headers, 'mcp-session-id': 'f'.repeat(32) });
@@ -77,7 +77,7 @@ test('proto:H8 errors of the protocol have their HTTP status', async () => {
   assert.equal((await rig.post(body, headers)).status, 404);
 });
 
-test('proto:H1 proto:H2 proto:H8 what headers and body contradict, or lack, is refused with the id', async () => {
+test('proto:H1 proto:H2 proto:H8 contradictions between headers and body, and missing ones, are refused with the id', async () => {
   const good = stateless('tools/call', { name: 't' }, { id: 'h' });
   const { 'mcp-method': _method, ...noMethod } = good.headers;
   const { 'mcp-name': _name, ...noName } = good.headers;
@@ -120,7 +120,7 @@ test('proto:H8 GET and DELETE are not of this revision', async () => {
   }
 });
 
-test('clients do not answer in this revision', async () => {
+test('clients send no answers in this revision', async () => {
   const reply = await rig.post('{"jsonrpc":"2.0","id":1,"result":{}}', { 'mcp-protocol-version': '2026-07-28' });
   assert.equal(reply.status, 400);
   assert.equal(reply.json.error.code, -32600);
@@ -128,7 +128,7 @@ test('clients do not answer in this revision', async () => {
   assert.equal(batch.status, 400);
 });
 
-test('proto:H9 a call that says something becomes a stream without event ids', async () => {
+test('proto:H9 a call with messages becomes a stream without event ids', async () => {
   let exchange!: Exchange;
   let finish!: () => void;
   rig.core.on('tools/call', (running) => {
@@ -161,7 +161,7 @@ test('a call that takes long becomes a stream too', async () => {
   assert.equal((await stream.message()).id, 1);
 });
 
-test('fault:F17 a client that goes away cancels its call, before its stream as after', async () => {
+test('fault:F17 a client that goes away cancels its call, before its stream and after', async () => {
   for (const early of [true, false]) {
     let cancelled = '';
     let running = false;
@@ -195,7 +195,7 @@ test('fault:F17 a client that goes away cancels its call, before its stream as a
   }
 });
 
-test('notifications are taken and handed on', async () => {
+test('notifications are accepted and passed on', async () => {
   const headers = { 'mcp-protocol-version': '2026-07-28' };
   const before = rig.core.notified.length;
   assert.equal(
@@ -206,7 +206,7 @@ test('notifications are taken and handed on', async () => {
   assert.equal(rig.core.notified.at(-1)?.client.sessionId, null);
 });
 
-test('Mcp-Param headers, and they alone, come with the exchange', async () => {
+test('the exchange has the Mcp-Param headers and no others', async () => {
   rig.core.on('tools/call', (exchange) => ok(exchange, '{}'));
   const { body, headers } = stateless('tools/call', { name: 't' });
   await rig.post(body, { ...headers, 'Mcp-Param-Region': 'eu', authorization: 'Bearer secret', cookie: 'a=b' });

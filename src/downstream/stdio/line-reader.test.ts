@@ -13,7 +13,7 @@ function reader(maxBytes = 100) {
   return { lineReader, lines, tooLong: () => tooLong };
 }
 
-test('lines are the same however the bytes are cut', () => {
+test('lines are the same wherever the bytes are cut', () => {
   const text = Buffer.from('{"a":"é"}\r\n\n  \t\n{"b":1}\n"😀"\nlast');
   for (let size = 1; size <= text.length; size++) {
     const { lineReader, lines } = reader();
@@ -23,7 +23,7 @@ test('lines are the same however the bytes are cut', () => {
   }
 });
 
-test('a line that is too long is dropped up to its end, told once, and the next one is read', () => {
+test('a line that is too long is dropped up to its end and reported once, and the next one is read', () => {
   const { lineReader, lines, tooLong } = reader(10);
   for (let i = 0; i < 50; i++) lineReader.push(Buffer.from('xxxx'));
   lineReader.push(Buffer.from('x\nok\n'));

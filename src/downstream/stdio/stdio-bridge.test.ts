@@ -45,7 +45,7 @@ async function until(condition: () => boolean): Promise<void> {
   while (!condition()) await new Promise((resolve) => setTimeout(resolve, 5));
 }
 
-test('check:B10 a stateful client on pipes reaches a running gateway, is told and asked, and says goodbye', async () => {
+test('check:B10 a stateful client on pipes reaches a running gateway, with notifications, input requests and the end of the session', async () => {
   const { pipes, handler } = bridge(rig.listener.port);
   assert.equal((await pipes.send(INIT).message()).result.protocolVersion, '2025-11-25');
   pipes.send(INITIALIZED);
@@ -70,7 +70,7 @@ test('check:B10 a stateful client on pipes reaches a running gateway, is told an
   assert.ok(rig.core.ended.includes(sessionId!));
 });
 
-test('check:E3 a key that the gateway does not know is one error under the id of each request, and REFUSED', async () => {
+test('check:E3 an unknown key is one error under the id of each request, and REFUSED', async () => {
   const { pipes, handler } = bridge(rig.listener.port, 5_000, 'key-of-no-agent');
   for (const text of [INIT, stateless('tools/list', {}, { id: 'é' }).body]) {
     const { id, error } = await pipes.send(text).message();
@@ -83,7 +83,7 @@ test('check:E3 a key that the gateway does not know is one error under the id of
   await handler.closed;
 });
 
-test('check:B10 stateless requests get the headers their wire lacks; a cancel closes the stream', async () => {
+test('check:B10 stateless requests get the headers that their pipe lacks; a cancel closes the stream', async () => {
   const { pipes, handler } = bridge(rig.listener.port);
   const tool =
     '{"name":"ü","inputSchema":{"type":"object","properties":{"r":{"type":"string","x-mcp-header":"Region"}}}}';
@@ -109,7 +109,7 @@ test('check:B10 stateless requests get the headers their wire lacks; a cancel cl
   assert.deepEqual(await pipes.rest(), [], 'no answer for what was cancelled');
 });
 
-test('check:B10 the client does not notice that the gateway was replaced, nor that its session is lost', async () => {
+test('check:B10 the client does not notice that the gateway was replaced and its session lost', async () => {
   const state = new StateFile({ path: ':memory:', clock: systemClock, logger: Logger.silent() });
   const core = new FakeCore();
   const options = { state, core, patienceMs: 50, agents: { ada: null } };
@@ -141,7 +141,7 @@ test('check:B10 the client does not notice that the gateway was replaced, nor th
   }
 });
 
-test('a stream that breaks is taken up where it broke', async () => {
+test('a stream that breaks continues where it broke', async () => {
   const { pipes, handler } = bridge(rig.listener.port);
   await pipes.send(INIT).message();
   let running!: Exchange;
@@ -181,7 +181,7 @@ class DeadSink {
   end(): void {}
 }
 
-test('a gateway that is not there is told in the answer', async () => {
+test('the answer reports a missing gateway', async () => {
   const other = await DownstreamRig.start();
   const port = other.listener.port;
   await other.close();

@@ -5,7 +5,7 @@ import { ok } from '../../../test/support/fake-core.ts';
 import { LinePipes } from '../../../test/support/line-pipes.ts';
 import { request } from '../../protocol/compose.ts';
 
-test('a drain lets what is in flight on pipes be answered, of both eras, and takes nothing new', async (t) => {
+test('during a drain calls in flight on pipes are answered, of both eras, and new ones are refused', async (t) => {
   const rig = await DownstreamRig.start();
   t.after(() => rig.close());
   const pipes = new LinePipes();
@@ -40,7 +40,7 @@ test('a drain lets what is in flight on pipes be answered, of both eras, and tak
   await handler.closed;
 });
 
-test('what is still in flight on pipes when the gateway closes is told that it may have run', async (t) => {
+test('calls still in flight on pipes when the gateway closes are UNKNOWN', async (t) => {
   const rig = await DownstreamRig.start();
   t.after(() => rig.close());
   const pipes = new LinePipes();

@@ -24,7 +24,7 @@ const INIT = call(0, 'initialize', {
   clientInfo: { name: 'c' },
 });
 
-test('check:B10 a stateful client is served line by line, asked, and told', async () => {
+test('check:B10 a stateful client gets line by line answers, input requests and notifications', async () => {
   const pipes = new Pipes();
   assert.equal((await pipes.send(INIT).message()).result.protocolVersion, '2025-06-18');
   pipes.send('{"jsonrpc":"2.0","method":"notifications/initialized"}');
@@ -50,7 +50,7 @@ test('check:B10 a stateful client is served line by line, asked, and told', asyn
   assert.ok(rig.core.ended.includes(client.sessionId!));
 });
 
-test('check:B10 nothing is written before the answer to `initialize`, and changes are told after it', async () => {
+test('check:B10 nothing is written before the answer to `initialize`; changes are reported after it', async () => {
   const pipes = new Pipes();
   const changed = notification('notifications/tools/list_changed', null, 'stateful');
   const session = [...rig.downstream.sessions.values()].at(-1)!;
@@ -69,7 +69,7 @@ test('check:B10 nothing is written before the answer to `initialize`, and change
   await pipes.handler.closed;
 });
 
-test('check:B13 an `initialize` is not cancelled, whatever the client says', async () => {
+test('check:B13 a client cannot cancel `initialize`', async () => {
   const pipes = new Pipes();
   const { handshakeAnswer } = rig.core;
   const handshake = rig.core.handshake.bind(rig.core);
@@ -89,7 +89,7 @@ test('check:B13 an `initialize` is not cancelled, whatever the client says', asy
   await pipes.handler.closed;
 });
 
-test('check:B10 stateless requests on the same pipes need no headers, and are cancelled by notification', async () => {
+test('check:B10 stateless requests on the same pipes need no headers, and a notification cancels them', async () => {
   const pipes = new Pipes();
   assert.deepEqual((await pipes.send(stateless('server/discover').body).message()).result.supportedVersions, [
     '2026-07-28',
@@ -125,7 +125,7 @@ test('check:B10 stateless requests on the same pipes need no headers, and are ca
   assert.deepEqual(await pipes.rest(), []);
 });
 
-test('junk is answered, and what follows is served', async () => {
+test('invalid lines are answered, and later ones are served', async () => {
   const pipes = new Pipes();
   for (const [junk, code] of [
     ['{"jsonrpc":', -32700],
@@ -142,7 +142,7 @@ test('junk is answered, and what follows is served', async () => {
   await pipes.handler.closed;
 });
 
-test('when the input ends, calls in flight still answer', async () => {
+test('calls in flight are answered after the end of the input', async () => {
   const pipes = new Pipes();
   let finish!: () => void;
   const waiting = new Promise<void>((resolve) => {

@@ -97,7 +97,7 @@ function deferred(): { readonly promise: Promise<Outcome>; readonly resolve: (ou
 
 const UPDATED = notification('notifications/resources/updated', URI, 'stateless');
 
-test('an answer is kept for as long as its server says, byte for byte but for the time left', async () => {
+test('an answer is kept as long as its server declares, byte for byte except for the remaining time', async () => {
   const bench = new Bench();
   const first = await bench.send(bench.exchange());
   bench.clock.advance(59_000);
@@ -110,7 +110,7 @@ test('an answer is kept for as long as its server says, byte for byte but for th
   assert.equal((await bench.ask()).n, 2);
 });
 
-test('proto:C3 what is no hint is 0 and private, and no hint is believed for more than a day', async () => {
+test('proto:C3 an invalid hint counts as 0 and private, and no hint is valid for more than a day', async () => {
   for (const ttl of ['-1', '1.5', '"60000"', 'null', '1E400', 'true', '[60000]', '0']) {
     const bench = new Bench();
     bench.hints = `"ttlMs":${ttl},"cacheScope":"public"`;
@@ -124,7 +124,7 @@ test('proto:C3 what is no hint is 0 and private, and no hint is believed for mor
   assert.equal((await long.ask()).n, 2);
 });
 
-test('proto:C5 nothing of a round of input is kept, and each caller is asked for itself', async () => {
+test('proto:C5 answers of a round of input are not kept, and each caller is asked itself', async () => {
   const bench = new Bench();
   for (const round of ['"requestState":"s"', '"inputResponses":{}']) {
     const params = `{"uri":"test://a",${round}}`;
@@ -142,7 +142,7 @@ test('proto:C5 nothing of a round of input is kept, and each caller is asked for
   assert.equal(bench.upstreams.calls[before]!.exchange.takesInputRequired, true);
 });
 
-test('proto:C6 a notification empties what it names at once, and what is being fetched is not kept', async () => {
+test('proto:C6 a notification removes what it names at once, and an answer being fetched is not kept', async () => {
   const bench = new Bench();
   await bench.ask();
   await bench.ask('{"uri":"test://b"}');
@@ -163,7 +163,7 @@ test('proto:C6 a notification empties what it names at once, and what is being f
   assert.equal((await bench.ask()).n, 4, 'and it takes nobody’s place');
 });
 
-test('proto:C7 nothing is fetched unless somebody asks; stale is shown while the server cannot be asked, for a while', async () => {
+test('proto:C7 only requests fetch answers; while the server cannot be asked a stale answer is shown for a limited time', async () => {
   const bench = new Bench();
   await bench.ask();
   bench.clock.advance(60_000 + 5 * 60_000);
@@ -178,7 +178,7 @@ test('proto:C7 nothing is fetched unless somebody asks; stale is shown while the
   assert.equal((await bench.send(bench.exchange())).kind, 'failure');
 });
 
-test('proto:C6 what was made invalid is not shown as stale either', async () => {
+test('proto:C6 an invalidated answer is not shown as stale either', async () => {
   const bench = new Bench();
   await bench.ask();
   bench.cache.outdated('one', null);
@@ -186,7 +186,7 @@ test('proto:C6 what was made invalid is not shown as stale either', async () => 
   assert.equal((await bench.send(bench.exchange())).kind, 'failure');
 });
 
-test('proto:C1 proto:C2 private is the caller’s, public everybody’s, and either one server’s', async () => {
+test('proto:C1 proto:C2 a private answer belongs to its caller, a public one to all, and both to one server', async () => {
   const ada = client('stateless', { principal: agent('ada', 'one', 'two') });
   const bob = client('stateless', { principal: agent('bob', 'one', 'two') });
   const bench = new Bench();
@@ -203,7 +203,7 @@ test('proto:C1 proto:C2 private is the caller’s, public everybody’s, and eit
   assert.equal((await bench.ask(other, ada)).n, 7, 'new rights, new answers');
 });
 
-test('proto:C4 the key holds every parameter that may affect the result', async () => {
+test('proto:C4 the key has every parameter that may affect the result', async () => {
   const bench = new Bench();
   const page = (params: string) => bench.ask(params, modern, 'resources/list').then(({ n }) => n);
   assert.deepEqual(
@@ -219,7 +219,7 @@ test('proto:C4 the key holds every parameter that may affect the result', async 
   assert.equal(await page('{}'), 6, 'a cursor that is gone takes its list’s pages along');
 });
 
-test('callers who want the same at once share a request; whoever cancels leaves the others theirs', async () => {
+test('callers that need the same answer at once share a request; one that cancels does not affect the others', async () => {
   const bench = new Bench();
   const held = deferred();
   bench.upstreams.respond = () => held.promise;
@@ -242,7 +242,7 @@ test('callers who want the same at once share a request; whoever cancels leaves 
   assert.match(text, /trunkline_cache_entries 1/);
 });
 
-test('when the last one leaves, the server is told; who comes after begins anew', async () => {
+test('when the last caller leaves, the server is notified; a later caller begins anew', async () => {
   const bench = new Bench();
   bench.upstreams.respond = () => new Promise(() => {});
   const exchange = bench.exchange();
@@ -258,7 +258,7 @@ test('when the last one leaves, the server is told; who comes after begins anew'
   assert.equal((await bench.ask()).n, 1);
 });
 
-test('who wants to hear of the request while it runs shares nobody else’s', async () => {
+test('a caller that receives the messages of the request does not share another’s', async () => {
   const bench = new Bench();
   bench.upstreams.respond = () => new Promise(() => {});
   void bench.send(bench.exchange());
@@ -266,7 +266,7 @@ test('who wants to hear of the request while it runs shares nobody else’s', as
   assert.equal(bench.sent, 2);
 });
 
-test('a server that is not to be cached is asked every time, and so is a stateful one', async () => {
+test('an uncached server is asked every time, and so is a stateful one', async () => {
   const off = new Bench({ cache: false });
   assert.deepEqual([(await off.ask()).n, (await off.ask()).n], [1, 2]);
   const stateful = new Bench();

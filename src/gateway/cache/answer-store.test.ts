@@ -10,7 +10,7 @@ function kept(bytes: number, server = 's', method = 'resources/read', uri = 'u')
   return new CachedAnswer({ server, method, uri, continued: false }, message, { start: 0, end: 0 }, 1);
 }
 
-test('what was used longest ago goes first, when there are too many or they are too large', () => {
+test('the least recently used answer goes first, when there are too many or they are too large', () => {
   const store = new AnswerStore({ entries: 3, bytes: 1_000, bytesOfOne: 500 });
   for (const key of ['a', 'b', 'c']) store.put(key, kept(100));
   assert.ok(store.get('a') !== null);

@@ -44,7 +44,7 @@ function answered(outcome: Outcome): Message {
 const stateIn = (outcome: Outcome): string => JSON.parse(answered(outcome).body.toString()).requestState;
 
 describe('proto:S3 proto:S6 check:D4 the state of a stateless server on its way through clients', () => {
-  test('is sealed, and comes back to its server to the byte; nothing else of the messages changes', async () => {
+  test('is sealed, and returns to its server byte for byte; nothing else of the messages changes', async () => {
     const { upstreams, call } = bench();
     const first = await call('{"name":"t","arguments":{"n":1.0}}');
     const sealed = stateIn(first);
@@ -60,14 +60,14 @@ describe('proto:S3 proto:S6 check:D4 the state of a stateless server on its way 
     assert.notEqual(stateIn(await call('{"name":"t","arguments":{"n":1.0}}')), sealed);
   });
 
-  test('may be sent again: whether it is good twice is its server’s to say', async () => {
+  test('may be sent again: its server decides whether it is valid twice', async () => {
     const { call, upstreams } = bench();
     const sealed = stateIn(await call('{"name":"t"}'));
     for (let i = 0; i < 2; i++) answered(await call(`{"name":"t","requestState":"${sealed}"}`));
     assert.equal(upstreams.calls.length, 3);
   });
 
-  test('tampered, foreign and expired it is -32602, and the server hears nothing', async () => {
+  test('is refused with -32602 when altered, foreign or expired, and the server gets no request', async () => {
     const { call, upstreams, clock } = bench();
     const ann = agent('ann', 'a', 'b');
     const sealed = stateIn(await call('{"name":"t"}', ann));
@@ -94,7 +94,7 @@ describe('proto:S3 proto:S6 check:D4 the state of a stateless server on its way 
     assert.equal(upstreams.calls.length, 1);
   });
 
-  test('passes as it is where the exchange does not ask for more', async () => {
+  test('passes unchanged where the exchange needs no seal', async () => {
     const { dispatch, upstreams } = bench();
     const message = request('tools/call', '1', `{"name":"t","requestState":${STATE}}`, 'stateless');
     const outcome = await dispatch.callServer('a', message, new BenchExchange(message, client('stateless')));
@@ -102,7 +102,7 @@ describe('proto:S3 proto:S6 check:D4 the state of a stateless server on its way 
     assert.equal(answered(outcome).body.toString(), ASKS);
   });
 
-  test('a result that only speaks of input, and one without a state, pass as they are', async () => {
+  test('a result that only mentions input, and one without a state, pass unchanged', async () => {
     const { call, upstreams } = bench();
     for (const body of [
       '{"resultType":"complete","content":[],"requestState":"input_required"}',
@@ -114,7 +114,7 @@ describe('proto:S3 proto:S6 check:D4 the state of a stateless server on its way 
   });
 });
 
-describe('S2.28 whatever leads to a server, its access is asked last of all', () => {
+describe('S2.28 on every way to a server its access is checked', () => {
   const send = async (method: string, principal: Principal) => {
     const { upstreams, dispatch } = bench();
     const message = request(method, '1', '{"uri":"test://a"}', 'stateful');
@@ -135,7 +135,7 @@ describe('S2.28 whatever leads to a server, its access is asked last of all', ()
     }
   });
 
-  test('what was begun while it had the right is ended without it', async () => {
+  test('a caller that lost the right can end what it began', async () => {
     for (const method of ['resources/unsubscribe', 'tasks/cancel']) {
       assert.equal((await send(method, agent('other', 'b'))).sent, 1, method);
     }

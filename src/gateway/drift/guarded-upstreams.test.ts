@@ -18,7 +18,7 @@ function recording(calls: unknown[][]): Upstreams {
 
 const METHODS = Object.getOwnPropertyNames(GuardedUpstreams.prototype).filter((name) => name !== 'constructor');
 
-test('goal:G13 what stands before the upstreams loses no argument on the way', async () => {
+test('goal:G13 the layer in front of the upstreams passes on every argument', async () => {
   assert.ok(METHODS.length >= 10);
   const calls: unknown[][] = [];
   const upstreams = new GuardedUpstreams(recording(calls), {

@@ -27,7 +27,7 @@ async function call(bench: GatewayBench, name: string, more: RunOptions = {}): P
   return `${outcome.error.code} ${outcome.error.data.retryAfterMs}`;
 }
 
-test('fault:F23 so many calls at once, then one for each that has run out; the refusal says when', async () => {
+test('fault:F23 a burst up to the limit passes, then one call per interval; the refusal has the time to wait', async () => {
   const bench = limited(3);
   for (let i = 0; i < 3; i++) assert.equal(await call(bench, 's__a'), 'answer');
   assert.equal(await call(bench, 's__a'), 'RATE_LIMITED 20000');
@@ -42,7 +42,7 @@ test('fault:F23 so many calls at once, then one for each that has run out; the r
   assert.equal(await call(bench, 's__a'), 'RATE_LIMITED 20000');
 });
 
-test('every caller, server and tool is counted by itself, on both endpoints together', async () => {
+test('each caller, server and tool is counted separately, on both endpoints together', async () => {
   const bench = limited(1);
   assert.equal(await call(bench, 's__a'), 'answer');
   assert.equal(await call(bench, 'a', OWN), 'RATE_LIMITED 60000');
@@ -53,7 +53,7 @@ test('every caller, server and tool is counted by itself, on both endpoints toge
   assert.equal(await call(bench, 's__a', { client: x }), 'RATE_LIMITED 60000');
 });
 
-test('names that the server does not list count as one tool, so that no client makes entries at will', async () => {
+test('names that the server does not list count as one tool, so that clients cannot create entries', async () => {
   const bench = limited(2);
   assert.equal(await call(bench, 'x1', OWN), 'answer');
   assert.equal(await call(bench, 'x2', OWN), 'answer');
@@ -61,7 +61,7 @@ test('names that the server does not list count as one tool, so that no client m
   assert.equal(await call(bench, 'a', OWN), 'answer');
 });
 
-test('what another policy refuses does not count; nor do lists, prompts and reads', async () => {
+test('calls that another policy refuses do not count, nor do lists, prompts and reads', async () => {
   const bench = limited(
     1,
     { ...OFFER, prompts: ['{"name":"a"}'], resources: ['{"uri":"r:1","name":"r"}'] },
@@ -81,7 +81,7 @@ test('what another policy refuses does not count; nor do lists, prompts and read
   assert.match(await call(bench, 'a', OWN), /^RATE_LIMITED/);
 });
 
-test('a call that is sent again as a task, and asked after, counts once', async () => {
+test('a call that is sent again as a task, and polled, counts once', async () => {
   const required = tool('a', ',"execution":{"taskSupport":"required"}');
   const capabilities = { tools: {}, tasks: { requests: { tools: { call: {} } } } };
   const bench = limited(1, { tools: [required], capabilities });
@@ -106,7 +106,7 @@ test('a call that is sent again as a task, and asked after, counts once', async 
   assert.match(await call(bench, 'a', OWN), /^RATE_LIMITED/);
 });
 
-test('proto:H6 a call whose headers were held against a list that was fetched again counts once', async () => {
+test('proto:H6 a call whose headers were compared with a list that was read again counts once', async () => {
   const declaring = (header: string) =>
     `{"name":"a","inputSchema":{"type":"object","properties":{"k":{"type":"string","x-mcp-header":"${header}"}}}}`;
   const advertisement: Advertisement = {
@@ -131,7 +131,7 @@ test('proto:H6 a call whose headers were held against a list that was fetched ag
   assert.equal(again.kind === 'failure' && again.error.code, 'RATE_LIMITED');
 });
 
-test('what was used stays used when other servers change, and a changed limit begins anew', async () => {
+test('used calls stay counted when other servers change, and a changed limit begins anew', async () => {
   const bench = limited(1);
   const { upstreams } = bench;
   assert.equal(await call(bench, 'a', OWN), 'answer');

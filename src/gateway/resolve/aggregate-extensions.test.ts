@@ -43,7 +43,7 @@ function calls({ upstreams }: GatewayBench): string[] {
   return upstreams.calls.map(({ server, request }) => `${server} ${request.method} ${request.body.toString()}`);
 }
 
-test('an extension’s method goes to the server that declares it, with every byte as it came, on both kinds of endpoint', async () => {
+test('an extension’s method goes to the server that declares it, byte for byte, on both kinds of endpoint', async () => {
   for (const place of ['extensions', 'experimental']) {
     const made = new GatewayBench({
       other: offering({ [SKILLS]: {}, 'io.modelcontextprotocol/ui': {} }),
@@ -71,7 +71,7 @@ test('a method of no extension that is declared is not found, nor is one of anot
   assert.deepEqual(ended(await made.run('odd/method', '{}')), { from: 'v' });
 });
 
-test('where several servers declare it and nothing says which is meant, the error names their endpoints', async () => {
+test('where several servers declare it and the request names none, the error names their endpoints', async () => {
   const made = new GatewayBench({ a: offering({ 'com.acme/find': {} }), b: offering({ 'com.acme/find': {} }) });
   assert.match(
     text(await made.run('acme/search', '{"uri":"x://1"}')),
@@ -95,7 +95,7 @@ test('check:D5 SEP-2640 skills of several servers are one list, whose entries na
   assert.deepEqual(calls(made), ['a skills/list ', 'c skills/list {"x":1.5}']);
 });
 
-test('check:D5 SEP-2640 a server’s own pages are gone through, and a server that gives none costs the list nothing', async () => {
+test('check:D5 SEP-2640 all pages of a server are read, and a server without pages costs the list nothing', async () => {
   const made = bench({ a: offering({ [SKILLS]: {} }), b: offering({ [SKILLS]: {} }), c: offering({ [SKILLS]: {} }) });
   made.upstreams.respond = ({ server, request }) => {
     if (server === 'b') return failure(new GatewayError('TIMEOUT', 'late'));
@@ -115,7 +115,7 @@ test('check:D5 SEP-2640 a server’s own pages are gone through, and a server th
   }
 });
 
-test('check:D5 SEP-2640 a server that hangs holds a list of several up for a while only', async () => {
+test('check:D5 SEP-2640 a server that hangs delays a list of several only for a while', async () => {
   const made = bench({ a: offering({ [SKILLS]: {} }), b: offering({ [SKILLS]: {} }) });
   const { respond } = made.upstreams;
   made.upstreams.respond = (call) => (call.server === 'a' ? new Promise<Outcome>(() => {}) : respond(call));
@@ -125,7 +125,7 @@ test('check:D5 SEP-2640 a server that hangs holds a list of several up for a whi
   assert.equal(text(await page), `{"skills":[${exposed('b')}],"n":1.0}`);
 });
 
-test('check:D5 SEP-2640 a skill is asked of the server in its address; under its own URI of the one that has it', async () => {
+test('check:D5 SEP-2640 a skill is read at the server in its address, or under its own URI at the server that has it', async () => {
   const made = bench({ a: offering({ [SKILLS]: {} }), c: offering({ [SKILLS]: { directoryRead: true } }) });
   const got = await made.run('skills/get', '{"uri":"skill://trunkline/c/refunds/SKILL.md"}');
   assert.equal(text(got), `{"skill":${exposed('c')}}`);
@@ -148,7 +148,7 @@ test('check:D5 SEP-2640 a skill is asked of the server in its address; under its
   assert.equal(text(directory), '{"resources":[{"uri":"skill://trunkline/c/refunds/t","name":"t"}]}');
 });
 
-test('S2.28 SEP-2640 a caller gets the skills of its own servers only, and is told nothing of others', async () => {
+test('S2.28 SEP-2640 a caller gets the skills of its own servers only, and no hint of others', async () => {
   const made = bench({ a: offering({ [SKILLS]: {} }), c: offering({ [SKILLS]: {} }) });
   const ann = { client: client('stateful', { principal: agent('ann', 'a') }) };
   const list = ended(await made.run('skills/list', '{}', ann)) as { nextCursor?: string };

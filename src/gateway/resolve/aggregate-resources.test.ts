@@ -26,7 +26,7 @@ function updated(uri: string) {
   return notification('notifications/resources/updated', JSON.stringify({ uri, more: 1 }), 'stateful');
 }
 
-test('check:D5 a read goes to the server that offers the URI, or whose template it fits', async () => {
+test('check:D5 a read goes to the server that lists the URI, or whose template it fits', async () => {
   const bench = new GatewayBench(OFFERS);
   await bench.run('resources/read', '{"uri":"file:///x"}');
   await bench.run('resources/read', '{"uri":"db://users"}');
@@ -39,7 +39,7 @@ test('check:D5 a read goes to the server that offers the URI, or whose template 
   );
 });
 
-test('check:D5 a URI of two servers is read under its wrapped form, and comes back under it', async () => {
+test('check:D5 a URI of two servers is read under its wrapped form, and returns under it', async () => {
   const bench = new GatewayBench(OFFERS);
   bench.upstreams.respond = () =>
     answer(
@@ -59,7 +59,7 @@ test('check:D5 a URI of two servers is read under its wrapped form, and comes ba
   assert.match((ended(bare) as GatewayError).message, /trunkline:\/\/a\/conf:\/\/app or trunkline:\/\/b\/conf:\/\/app/);
 });
 
-test('a URI that nobody lists is asked of the servers with resources, in order, until one knows it', async () => {
+test('a URI that no server lists is tried at the servers with resources, in order, until one knows it', async () => {
   const bench = new GatewayBench(OFFERS);
   bench.upstreams.respond = ({ server, request }) =>
     server === 'a'
@@ -72,7 +72,7 @@ test('a URI that nobody lists is asked of the servers with resources, in order, 
   );
 });
 
-test('when no server knows it, what was worst is told: one that could not be asked may have had it', async () => {
+test('when no server knows the URI, the error is the worst one: a server that could not be asked may have it', async () => {
   const bench = new GatewayBench(OFFERS);
   const absent = () => answer(errorAnswer('1', -32602, 'no such', null, 'stateful'));
   bench.upstreams.respond = absent;
@@ -98,7 +98,7 @@ test('completion of a template goes to its server', async () => {
   assert.equal(code(await bench.run('completion/complete', '{"ref":{"type":"ref/nothing"}}')), 'INVALID_PARAMS');
 });
 
-test('a completion is refused as a read is, to who may not use the server: nothing says whether there is such a template', async () => {
+test('a completion is refused like a read for a caller without the right, without revealing whether the template exists', async () => {
   const bench = new GatewayBench(OFFERS);
   const stranger = client('stateful', { principal: { ...ANONYMOUS, id: 'agent:x', servers: new Set(['b']) } });
   const refusals = new Map<string, string[]>();
@@ -129,7 +129,7 @@ test('a completion is refused as a read is, to who may not use the server: nothi
   assert.ok(bench.upstreams.calls.every(({ server }) => server === 'b'));
 });
 
-test('check:D5 updates reach the session that subscribed, under the URI it used, and no other', async () => {
+test('check:D5 updates reach only the session that subscribed, under the URI that it used', async () => {
   const bench = new GatewayBench(OFFERS);
   const one = client('stateful', { sessionId: 'one' });
   const two = client('stateful', { sessionId: 'two' });
@@ -150,7 +150,7 @@ test('check:D5 updates reach the session that subscribed, under the URI it used,
   );
 });
 
-test('check:B13 sessions that share a connection share one subscription, given up when the last session that wanted it goes', async () => {
+test('check:B13 sessions that share a connection share one subscription, which ends with the last of them', async () => {
   const bench = new GatewayBench(OFFERS);
   const one = client('stateful', { sessionId: 'one' });
   const two = client('stateful', { sessionId: 'two' });
@@ -168,7 +168,7 @@ test('check:B13 sessions that share a connection share one subscription, given u
   assert.equal(bench.upstreams.calls[1]!.request.method, 'resources/unsubscribe');
 });
 
-test('a resource that is nowhere is named in the error, in each era’s code', async () => {
+test('the error for an unknown resource names it, in each era’s code', async () => {
   const bench = new GatewayBench({ c: { tools: [] } });
   for (const [era, expected] of [
     ['stateful', -32002],
@@ -182,7 +182,7 @@ test('a resource that is nowhere is named in the error, in each era’s code', a
   }
 });
 
-test('a server that is down is asked last for what nobody lists', async () => {
+test('a server that is down is asked last for an unlisted URI', async () => {
   const bench = new GatewayBench(OFFERS);
   bench.upstreams.states.set('a', 'unreachable');
   assert.deepEqual(ended(await bench.run('resources/read', '{"uri":"odd://1"}')), { from: 'b' });

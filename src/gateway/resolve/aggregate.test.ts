@@ -27,7 +27,7 @@ function failed(outcome: Outcome): GatewayError {
   return (outcome as Extract<Outcome, { kind: 'failure' }>).error;
 }
 
-test('check:D4 a call goes to the server of the name, with that server’s own name and every other byte as it came', async () => {
+test('check:D4 a call goes to the server of its exposed name, with that server’s own name and every other byte unchanged', async () => {
   const bench = new GatewayBench(TWO);
   const params =
     '{"_meta":{"a":1.0},"arguments":{"name":"files__read","n":12345678901234567890},"name" : "memory__read" }';
@@ -39,7 +39,7 @@ test('check:D4 a call goes to the server of the name, with that server’s own n
   assert.equal(call!.request.id, '"c1"');
 });
 
-test('S4.13 names behind mcp__ and unambiguous bare names are taken', async () => {
+test('S4.13 names behind mcp__ and unambiguous bare names are accepted', async () => {
   const bench = new GatewayBench(TWO);
   await bench.run('tools/call', '{"name":"mcp__files__read"}');
   await bench.run('tools/call', '{"name":"write"}');
@@ -87,12 +87,12 @@ test('S2.31 check:D4 for stateless clients, and on a server’s own endpoint, th
   assert.equal(late.error.data.outcome, 'UNKNOWN');
 });
 
-test('S2.35 an unknown server is told from an unknown tool', async () => {
+test('S2.35 an unknown server and an unknown tool have different errors', async () => {
   const bench = new GatewayBench(TWO);
   assert.match(failed(await bench.run('tools/call', '{"name":"nope__x"}')).message, /unknown agent: nope/);
 });
 
-test('params that name nothing are refused', async () => {
+test('params without a name are refused', async () => {
   const bench = new GatewayBench(TWO);
   for (const params of [null, '{}', '{"name":7}', '[]']) {
     assert.equal(failed(await bench.run('tools/call', params)).code, 'INVALID_PARAMS');
@@ -123,13 +123,13 @@ test('check:D5 prompts and completions are routed by name', async () => {
   assert.equal(bench.upstreams.calls.length, 2);
 });
 
-test('a ping is answered here', async () => {
+test('the gateway answers a ping itself', async () => {
   const bench = new GatewayBench(TWO);
   assert.deepEqual(ended(await bench.run('ping', null)), {});
   assert.equal(bench.upstreams.calls.length, 0);
 });
 
-test('S2.28 check:E1 an agent sees and reaches its servers on every path, and an agent with none sees nothing', async () => {
+test('S2.28 check:E1 an agent sees and reaches its servers on every path, and an agent without servers sees nothing', async () => {
   const advertised = {
     mine: { tools: [tool('a')], prompts: ['{"name":"p"}'], resources: ['{"uri":"m://1","name":"m"}'] },
     theirs: { tools: [tool('b')], prompts: ['{"name":"q"}'], resources: ['{"uri":"t://1","name":"t"}'] },
@@ -168,7 +168,7 @@ test('S2.28 check:E1 an agent sees and reaches its servers on every path, and an
   assert.deepEqual([...new Set(bench.upstreams.calls.map(({ server }) => server))], ['mine']);
 });
 
-test('a server that was never listed holds a list back once, and is found when its tool is called', async () => {
+test('a server that was never listed delays a list once, and is found when its tool is called', async () => {
   const bench = new GatewayBench({ ...TWO, slow: null, dead: null });
   let done = false;
   const first = bench.run('tools/list', null, { era: 'stateless' }).finally(() => {
@@ -201,7 +201,7 @@ test('a server that was never listed holds a list back once, and is found when i
   assert.equal(third.tools.at(-1)!.name, 'slow__go');
 });
 
-test('a list that waits goes out as soon as all have been listed', async () => {
+test('a waiting list is sent as soon as all servers have been listed', async () => {
   const bench = new GatewayBench({ a: null, b: null });
   const list = bench.run('tools/list', null);
   await settled();
@@ -211,7 +211,7 @@ test('a list that waits goes out as soon as all have been listed', async () => {
   assert.equal(page.tools.length, 2);
 });
 
-test('S2.19 S2.30 check:D3 a list that was begun is continued as it was, even when the catalogue changes meanwhile', async () => {
+test('S2.19 S2.30 check:D3 a list continues as it began, even when the catalogue changes meanwhile', async () => {
   const many = Array.from({ length: 300 }, (_, i) => tool(`t${i}`));
   const bench = new GatewayBench({ s: { tools: many } });
   const first = ended(await bench.run('tools/list', null)) as { tools: unknown[]; nextCursor: string };
@@ -229,7 +229,7 @@ test('S2.19 S2.30 check:D3 a list that was begun is continued as it was, even wh
   assert.match(late.message, /start again/);
 });
 
-test('S2.19 proto:C8 cursors of other lists, other callers or of nobody are refused', async () => {
+test('S2.19 proto:C8 cursors of other lists, other callers or of the client’s making are refused', async () => {
   const many = Array.from({ length: 300 }, (_, i) => tool(`t${i}`));
   const bench = new GatewayBench({ s: { tools: many }, other: { tools: [] } });
   const first = ended(await bench.run('tools/list', null)) as { nextCursor: string };
@@ -246,7 +246,7 @@ test('S2.19 proto:C8 cursors of other lists, other callers or of nobody are refu
   }
 });
 
-test('the catalogue is looked up, not merged, on each call; a new set of servers or a change is seen at once', async () => {
+test('a call looks the catalogue up without merging; a new set of servers or a change is in force at once', async () => {
   const bench = new GatewayBench(TWO);
   const profile = client('stateful');
   const before = await bench.gateway.catalog(profile, 0);
@@ -278,7 +278,7 @@ test('a disabled server is no member', async () => {
   );
 });
 
-test('the mirrored headers of a call are held against the tool’s own declaration', async () => {
+test('the mirrored headers of a call are compared with the tool’s own declaration', async () => {
   const region =
     '{"name":"q","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}}';
   const bench = new GatewayBench({ db: { era: 'stateless', tools: [region] } });
@@ -301,7 +301,7 @@ test('the mirrored headers of a call are held against the tool’s own declarati
   assert.equal(failed(await early).code, 'HEADER_MISMATCH');
 });
 
-test('nothing is called for a client that has gone while other nodes were asked', async () => {
+test('the gateway sends no call for a client that has gone while other nodes were asked', async () => {
   const bench = new GatewayBench({ files: { tools: [tool('read')], prompts: [tool('greet')] } });
   const upstreams: Upstreams = bench.upstreams;
   upstreams.foundMeanwhile = async (_server, exchange) => {
@@ -317,7 +317,7 @@ test('nothing is called for a client that has gone while other nodes were asked'
   assert.deepEqual(bench.upstreams.calls, []);
 });
 
-test('a stateless server’s structured result is wrapped for stateful clients as its schema was', async () => {
+test('a stateless server’s structured result is wrapped for stateful clients like its schema', async () => {
   const advertised = { n: { era: 'stateless', tools: [tool('t', ',"outputSchema":{"type":"array"}')] } as const };
   const bench = new GatewayBench(advertised);
   bench.upstreams.respond = () =>
@@ -330,7 +330,7 @@ test('a stateless server’s structured result is wrapped for stateful clients a
   );
 });
 
-test('check:C9 what the client has from another node is called once this one knows it; an unknown name is refused', async () => {
+test('check:C9 a name that the client has from another node is called once this node knows it; an unknown name is refused', async () => {
   const bench = new GatewayBench({ files: { tools: [tool('read')], prompts: [tool('greet')] } });
   const asked: string[] = [];
   const upstreams: Upstreams = bench.upstreams;

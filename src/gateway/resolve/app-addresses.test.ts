@@ -25,7 +25,7 @@ function advertisement(extra: readonly string[] = []) {
 
 const TWO = { react: advertisement(['{"uri":"ui://only-here","name":"o"}']), vanilla: advertisement() };
 
-test('check:D5 two servers with one app address: each is listed, linked and read under its own, within the ui scheme', async () => {
+test('check:D5 two servers with one app address: each is listed, linked and read under its own address, within the ui scheme', async () => {
   const bench = new GatewayBench(TWO);
   const tools = (await bench.run('tools/list', null)) as Extract<
     Awaited<ReturnType<typeof bench.run>>,
@@ -59,7 +59,7 @@ test('check:D5 two servers with one app address: each is listed, linked and read
   );
 });
 
-test('check:D5 an app that no list has is read at the server whose tool names it, and no other is asked', async () => {
+test('check:D5 an app that no list has is read only at the server whose tool names it', async () => {
   const bench = new GatewayBench({ a: { resources: [] }, b: { tools: [tool('t')], capabilities: { resources: {} } } });
   await bench.run('resources/read', '{"uri":"ui://trunkline/b/unlisted?x=1#y"}');
   assert.deepEqual(
@@ -68,7 +68,7 @@ test('check:D5 an app that no list has is read at the server whose tool names it
   );
 });
 
-test('check:D5 an app’s own address leads to its server while only one has it, under the name that was asked for', async () => {
+test('check:D5 an app’s own address leads to its server while only one has it, under the requested name', async () => {
   const bench = new GatewayBench(TWO);
   bench.upstreams.respond = () => answer(result('9', '{"contents":[{"uri":"ui://only-here","text":""}]}', 'stateful'));
   const read = await bench.run('resources/read', '{"uri":"ui://only-here"}');
@@ -79,7 +79,7 @@ test('check:D5 an app’s own address leads to its server while only one has it,
   assert.equal(bench.upstreams.calls.length, 1);
 });
 
-test('check:D4 check:D5 results name apps and other renamed resources as lists do, and are otherwise the server’s bytes', async () => {
+test('check:D4 check:D5 results name apps and other renamed resources like lists do, and keep all other bytes', async () => {
   const shared = {
     ...TWO,
     vanilla: advertisement(['{"uri":"conf://x","name":"c"}']),
@@ -110,7 +110,7 @@ test('check:D4 check:D5 results name apps and other renamed resources as lists d
   assert.equal(same.kind === 'answer' && same.message, plain);
 });
 
-test('check:D5 a subscription to an app reaches its server, and updates come under the name it was subscribed by', async () => {
+test('check:D5 a subscription to an app reaches its server, and updates have the subscribed name', async () => {
   const bench = new GatewayBench(TWO);
   const listens = client('stateful', { sessionId: 'one' });
   await bench.run('resources/subscribe', JSON.stringify({ uri: OF_VANILLA }), { client: listens });
@@ -127,7 +127,7 @@ test('check:D5 a subscription to an app reaches its server, and updates come und
   );
 });
 
-test('S2.28 an address names its server: who may not use that gets nothing of it', async () => {
+test('S2.28 an address names its server: a caller without the right gets nothing of it', async () => {
   const bench = new GatewayBench(TWO);
   const restricted = client('stateful', {
     principal: { id: 'agent:ann', name: 'ann', servers: new Set(['react']) },
@@ -143,7 +143,7 @@ test('S2.28 an address names its server: who may not use that gets nothing of it
   );
 });
 
-test('check:D5 what a task ended with names apps as other results do', async () => {
+test('check:D5 the result of a task names apps like other results do', async () => {
   const jobs = { tools: [tool('slow')], capabilities: { tools: {}, tasks: { requests: { tools: { call: {} } } } } };
   const bench = new GatewayBench({ jobs });
   const link = (uri: string) => `{"content":[{"type":"resource_link","uri":"${uri}","name":"a"}]`;

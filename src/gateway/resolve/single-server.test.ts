@@ -16,7 +16,7 @@ function error(outcome: Outcome): GatewayError {
   return (outcome as Extract<Outcome, { kind: 'failure' }>).error;
 }
 
-test('check:D11 whatever the client asks goes to the server as it stands, unknown methods too', async () => {
+test('check:D11 all requests of the client go to the server unchanged, unknown methods too', async () => {
   const bench = new GatewayBench({ s: { tools: [tool('a')] } });
   const params = '{"name":"not__prefixed","x":1.0}';
   for (const method of ['tools/call', 'prompts/get', 'vendor/method', 'tasks/get', 'logging/setLevel']) {
@@ -29,7 +29,7 @@ test('check:D11 whatever the client asks goes to the server as it stands, unknow
   assert.equal(bench.upstreams.calls.length, 5);
 });
 
-test('check:D11 looking starts no process: lists of a local server come page by page from what is known', async () => {
+test('check:D11 lists of a local server come page by page from the known catalogue, and start no process', async () => {
   const bench = new GatewayBench({ s: PAGED });
   const first = ended(await bench.run('tools/list', null, { endpoint })) as {
     tools: { name: string }[];
@@ -46,7 +46,7 @@ test('check:D11 looking starts no process: lists of a local server come page by 
   assert.equal(bench.upstreams.calls.length, 0);
 });
 
-test('a session with a connection of its own, and a server that is no process, are asked live', async () => {
+test('a session with its own connection, and a server that is no process, are asked live', async () => {
   const bench = new GatewayBench({ s: PAGED });
   bench.upstreams.owned.add('s');
   await bench.run('tools/list', '{"cursor":"page-1"}', { endpoint });
@@ -60,7 +60,7 @@ test('a session with a connection of its own, and a server that is no process, a
   assert.equal(stateless.upstreams.calls.length, 1);
 });
 
-test('when the server cannot be asked, what is known is given, as stale', async () => {
+test('when the server cannot be asked, the known lists are returned as stale', async () => {
   const http = { type: 'http', url: 'http://x', headers: {}, tls: {} } as const;
   const bench = new GatewayBench({ s: { ...PAGED, era: 'stateless' } }, { s: { transport: http } });
   bench.upstreams.respond = () => failure(new GatewayError('NOT_SENT', 'refused'));
@@ -75,7 +75,7 @@ test('when the server cannot be asked, what is known is given, as stale', async 
   assert.equal(bench.upstreams.calls.length, 1);
 });
 
-test('a local server that was never listed is waited for as long as a call to it would', async () => {
+test('the wait for a local server that was never listed is as long as that of a call', async () => {
   const bench = new GatewayBench({ s: null });
   const list = bench.run('tools/list', null, { endpoint });
   await settled();
@@ -92,7 +92,7 @@ test('a local server that was never listed is waited for as long as a call to it
   assert.equal(refused.message, "Server 's' is failed: because");
 });
 
-test('the operator’s tool filter holds here too, in lists live or known, and for calls', async () => {
+test('the operator’s tool filter applies here too, in live and known lists, and for calls', async () => {
   const tools = { include: null, exclude: new Set(['b']) };
   const bench = new GatewayBench({ s: PAGED }, { s: { tools } });
   const page = ended(await bench.run('tools/list', null, { endpoint })) as { tools: { name: string }[] };
@@ -112,7 +112,7 @@ test('the operator’s tool filter holds here too, in lists live or known, and f
   );
 });
 
-test('the hello is the server’s own; a server that cannot be reached says why', async () => {
+test('the handshake result is the server’s own; for an unreachable server the error has the reason', async () => {
   const bench = new GatewayBench({ s: { ...PAGED, instructions: 'Be kind.' }, t: null });
   const handshake = await bench.gateway.handshake(endpoint, client('stateful'), 0);
   assert.ok(!(handshake instanceof GatewayError));
@@ -143,7 +143,7 @@ test('a defect inside is an outcome, not a rejection', async () => {
   assert.equal(error(await bench.run('tools/list', null)).code, 'INTERNAL');
 });
 
-test('a tool that makes tasks only is had where nothing was known of its server before the call, in both eras', async () => {
+test('a tool that only makes tasks works in both eras where its server was unknown before the call', async () => {
   const young = {
     era: 'stateless',
     capabilities: { tools: {}, extensions: { 'io.modelcontextprotocol/tasks': {} } },
@@ -170,7 +170,7 @@ test('a tool that makes tasks only is had where nothing was known of its server 
   }
 });
 
-test('a log level is not sent to a server of 2026-07-28 by a node that knew nothing of it before', async () => {
+test('a node that did not know a server of 2026-07-28 does not send it a log level', async () => {
   const bench = new GatewayBench({ s: null });
   const young = { era: 'stateless', capabilities: { tools: {}, logging: {} }, tools: [tool('a')] } as const;
   bench.upstreams.respond = ({ request: sent }) =>
@@ -182,7 +182,7 @@ test('a log level is not sent to a server of 2026-07-28 by a node that knew noth
   assert.equal(bench.upstreams.calls.length, 0);
 });
 
-test('goal:G4 a call that was refused before anything was known of its server is made anew for a tool that makes tasks only, and no other', async () => {
+test('goal:G4 a call refused before its server was known is repeated for a tool that only makes tasks, and for no other', async () => {
   const older = { capabilities: { tools: {}, tasks: { requests: { tools: { call: {} } } } } };
   const young = {
     era: 'stateless',

@@ -36,14 +36,14 @@ for (const keys of bothWays) {
   const name =
     keys[0][0] === OLD ? 'by the old key opens at a node with the new' : 'by the new key opens at a node with the old';
 
-  test(`S2.19 the cursor of a list that was written ${name} one in front`, async () => {
+  test(`S2.19 a list cursor written ${name} one first`, async () => {
     const [a, b] = benches(keys);
     const { nextCursor } = ended(await a.run('tools/list', null)) as { nextCursor: string };
     const page = ended(await b.run('tools/list', JSON.stringify({ cursor: nextCursor }))) as { tools: unknown[] };
     assert.equal(page.tools?.length, 52);
   });
 
-  test(`proto:S3 a requestState that was sealed ${name} one in front`, async () => {
+  test(`proto:S3 a requestState sealed ${name} one first`, async () => {
     const [a, b] = benches(keys);
     const asks = '{"resultType":"input_required","inputRequests":{},"requestState":"of the server"}';
     for (const { upstreams } of [a, b]) upstreams.respond = () => answer(result('1', asks, 'stateless'));
@@ -58,7 +58,7 @@ for (const keys of bothWays) {
   });
 }
 
-test('S2.29 a task keeps the id that its client knows, however often the key changes while it is kept', async () => {
+test('S2.29 a task keeps its id for the client, however often the key changes', async () => {
   const kept = new Map<string, TaskRecord>();
   const records = {
     load: () => kept.values(),

@@ -38,7 +38,7 @@ function reported({ emitted }: BenchExchange): string[] {
   return emitted.slice(1).map(({ body }) => JSON.parse(body.toString()).uri);
 }
 
-test('check:B8 500 listeners and 500 sessions on a shared connection are one subscription, given up with the last of them', async () => {
+test('check:B8 500 listeners and 500 sessions on a shared connection are one subscription, which ends with the last of them', async () => {
   const { bench, asked, listen, subscribe, update } = shared();
   bench.upstreams.respond = async () => {
     await settled();
@@ -62,7 +62,7 @@ test('check:B8 500 listeners and 500 sessions on a shared connection are one sub
   assert.deepEqual(asked(), ['resources/subscribe o://1', 'resources/unsubscribe o://1']);
 });
 
-test('check:B8 another connection is subscribed to the same, and the watchers are told of an update, once', async () => {
+test('check:B8 a new connection gets the same subscriptions, and the watchers are notified of an update once', async () => {
   const { bench, asked, listen, subscribe } = shared();
   const listener = listen('o://1');
   await subscribe('s', 'o://2');
@@ -85,7 +85,7 @@ test('check:B8 another connection is subscribed to the same, and the watchers ar
   assert.equal(asked().length, 4);
 });
 
-test('check:B8 check:C9 where a node fell silent, those that were served there are subscribed anew, and nobody else', async () => {
+test('check:B8 check:C9 after the loss of a node only clients that were served there are subscribed anew', async () => {
   const { bench, asked, listen } = shared();
   const listener = listen('o://1');
   await settled();
@@ -99,7 +99,7 @@ test('check:B8 check:C9 where a node fell silent, those that were served there a
   assert.deepEqual(reported(listener), ['o://1']);
 });
 
-test('check:B8 what could not be renewed is, as soon as the server is there again', async () => {
+test('check:B8 a subscription that could not be renewed is renewed as soon as the server is back', async () => {
   const { bench, asked, listen } = shared();
   const listener = listen('o://1');
   await settled();
@@ -117,7 +117,7 @@ test('check:B8 what could not be renewed is, as soon as the server is there agai
   assert.deepEqual([asked().length, reported(listener)], [before + 1, ['o://1']]);
 });
 
-test('check:B8 where a home comes while a renewal fails, the next try is not long after', async () => {
+test('check:B8 if an instance appears while a renewal fails, the next try comes soon', async () => {
   const { bench, asked, listen } = shared();
   const listener = listen('o://1');
   await settled();
@@ -141,7 +141,7 @@ test('check:B8 where a home comes while a renewal fails, the next try is not lon
   assert.deepEqual([asked().length, reported(listener)], [before + 1, ['o://1']]);
 });
 
-test('check:B8 what is renewed over another connection than was known of is told by that one', async () => {
+test('check:B8 a renewal over an unknown connection is reported with that connection', async () => {
   const { bench, asked, listen } = shared();
   const listeners = [listen('o://1'), listen('o://1', agent('bob', 'old'))];
   await settled();
@@ -164,7 +164,7 @@ test('check:B8 what is renewed over another connection than was known of is told
   assert.equal(asked().length, 2, 'and nothing is asked again');
 });
 
-test('check:B8 a connection that does not come back by itself is asked for, ever less often, while somebody watches', async () => {
+test('check:B8 a connection that does not return is requested at growing intervals while a client watches', async () => {
   const { bench, asked, listen } = shared();
   const listener = listen('o://1');
   await settled();
@@ -192,7 +192,7 @@ test('check:B8 a connection that does not come back by itself is asked for, ever
   assert.equal(bench.clock.pending, 0);
 });
 
-test('who comes while the first one’s request is under way is not refused with its cancellation', async () => {
+test('a client that comes during the first one’s request is not refused by its cancellation', async () => {
   const { bench, asked, subscribe } = shared();
   let first = true;
   bench.upstreams.respond = async () => {
@@ -206,7 +206,7 @@ test('who comes while the first one’s request is under way is not refused with
   assert.equal(asked().length, 2);
 });
 
-test('check:A13 who is served by another replica since its own ended watches over that one, and is told of an update', async () => {
+test('check:A13 a client served by another replica since its own ended watches there, and is notified of an update', async () => {
   const { bench, asked, subscribe } = shared();
   const replicas: Record<string, string> = { s: 'replica 1', t: 'replica 2' };
   bench.upstreams.sessionKey = (_server, { sessionId }) => replicas[sessionId ?? '']!;

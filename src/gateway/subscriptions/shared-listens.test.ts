@@ -86,7 +86,7 @@ function reported(exchange: BenchExchange): string[] {
   });
 }
 
-test('check:B8 500 listeners and 500 sessions on one resource are one subscription at the server, each told once', async () => {
+test('check:B8 500 listeners and 500 sessions on one resource are one subscription at the server, each notified once', async () => {
   const server = new Server();
   const listeners = Array.from({ length: 500 }, () => server.listen(['y://1']));
   const answers = await Promise.all(Array.from({ length: 500 }, (_, i) => server.subscribe(`s${i}`, 'y://1')));
@@ -107,7 +107,7 @@ test('check:B8 500 listeners and 500 sessions on one resource are one subscripti
   assert.equal(server.bench.clock.pending, 0);
 });
 
-test('check:B8 principals do not share a subscription, and each hears only of what it subscribed to', async () => {
+test('check:B8 principals do not share a subscription, and each gets only its own updates', async () => {
   const server = new Server();
   const ann = server.listen(['y://1', 'y://2'], client('stateless', { principal: agent('ann', 'young') }));
   await settled();
@@ -130,7 +130,7 @@ test('check:B8 principals do not share a subscription, and each hears only of wh
   assert.deepEqual(reported(bob), ['ack y://2', 'y://2']);
 });
 
-test('check:B8 a changed set: the new listen is open and acknowledged before the old one is closed, nothing is missed', async () => {
+test('check:B8 a changed set: the new listen is acknowledged before the old one closes, and no update is missed', async () => {
   const server = new Server();
   const first = server.listen(['y://1']);
   await settled();
@@ -162,7 +162,7 @@ test('check:B8 a changed set: the new listen is open and acknowledged before the
   assert.deepEqual(server.open, [server.listens[2]]);
 });
 
-test('check:B8 after a break every resource is told of as updated, once', async () => {
+test('check:B8 after a break every resource is reported as updated, once', async () => {
   const server = new Server();
   const listener = server.listen(['y://1', 'y://2']);
   await settled();
@@ -181,7 +181,7 @@ test('check:B8 after a break every resource is told of as updated, once', async 
   assert.deepEqual(reported(listener).slice(3), ['y://1', 'y://2']);
 });
 
-test('check:B8 proto:C6 what was read before a break is not shown any more when the resource is told of as updated', async () => {
+test('check:B8 proto:C6 an answer from before a break is not used once the resource is reported as updated', async () => {
   const server = new Server();
   server.listen(['y://1']);
   await settled();
@@ -203,7 +203,7 @@ test('check:B8 proto:C6 what was read before a break is not shown any more when 
   assert.equal(reads, 2);
 });
 
-test('a server that ends every listen is asked ever less often; one that held it for long is asked again at once', async () => {
+test('a server that ends every listen is asked at growing intervals; one that held it for long is asked again at once', async () => {
   const server = new Server();
   const listener = server.listen(['y://1']);
   const { clock } = server.bench;
@@ -226,7 +226,7 @@ test('a server that ends every listen is asked ever less often; one that held it
   assert.equal(server.listens.length, last + 1);
 });
 
-test('one subscriber that asks for what the server refuses takes no other along', async () => {
+test('one subscriber whose request the server refuses does not affect the others', async () => {
   const server = new Server();
   const good = server.listen(['y://1']);
   await settled();
@@ -246,7 +246,7 @@ test('one subscriber that asks for what the server refuses takes no other along'
   assert.deepEqual(reported(good), ['ack y://1']);
 });
 
-test('a server that honours less is not taken for more, and one that is silent is taken at its silence', async () => {
+test('a listen has what the server honours, and after 2 s without an acknowledgement all that it requested', async () => {
   const server = new Server();
   server.acknowledges = false;
   const listener = server.listen(['y://1', 'y://2']);

@@ -34,7 +34,7 @@ class Bench {
   }
 }
 
-test('the sessions of one principal are subscribed to so many resources at all nodes together, and no more', async () => {
+test('the sessions of one principal have a limited number of subscriptions at all nodes together', async () => {
   const bench = new Bench();
   bench.elsewhere.set(anna.id, OF_PRINCIPAL - 2);
   assert.equal(await bench.ask('subscribe', anna, 'one', 'x://1'), 'agreed');
@@ -62,7 +62,7 @@ test('the sessions of one principal are subscribed to so many resources at all n
   assert.equal(bench.reported.filter((line) => line.startsWith('agent:bert')).length, 1);
 });
 
-test('requests that a server has not answered yet count, those that it refused do not', async () => {
+test('unanswered subscription requests count, refused ones do not', async () => {
   const bench = new Bench();
   const { upstreams } = bench.gateway;
   const respond = upstreams.respond;
@@ -80,7 +80,7 @@ test('requests that a server has not answered yet count, those that it refused d
   assert.equal(await bench.ask('subscribe', anna, 'two', 'x://2'), 'agreed');
 });
 
-test('one session is subscribed to a thousand resources and no more', async () => {
+test('one session has at most a thousand subscriptions', async () => {
   const bench = new Bench();
   for (let i = 0; i < 1_000; i++) assert.equal(await bench.ask('subscribe', anna, 'one', `x://${i}`), 'agreed');
   assert.match(

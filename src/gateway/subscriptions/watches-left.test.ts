@@ -30,7 +30,7 @@ function started(advertisement: Advertisement | null) {
   return { bench, subscribing, methods, lost };
 }
 
-test('a session that ends while its server is away takes its watches along', async () => {
+test('a session that ends while its server is away ends its watches', async () => {
   const { bench, subscribing, methods, lost } = started(OLD);
   await subscribing('s1').outcome;
   const { sessionKey } = bench.upstreams;
@@ -43,7 +43,7 @@ test('a session that ends while its server is away takes its watches along', asy
   assert.deepEqual(methods(), ['resources/subscribe', 'resources/subscribe']);
 });
 
-test('a session that ends while its server is still being asked for subscribes to nothing', async () => {
+test('a session that ends while its server is still being asked subscribes to nothing', async () => {
   const { bench, subscribing, methods, lost } = started(null);
   const { exchange, outcome } = subscribing('s1');
   await settled();
@@ -56,7 +56,7 @@ test('a session that ends while its server is still being asked for subscribes t
   assert.deepEqual(methods(), []);
 });
 
-test('a watch that was renewed for somebody who has left meanwhile is given up', async () => {
+test('a watch renewed for a client that has left meanwhile is ended', async () => {
   const { bench, subscribing, methods } = started(OLD);
   await subscribing('s1').outcome;
   let agree: () => void = () => {};
@@ -75,7 +75,7 @@ test('a watch that was renewed for somebody who has left meanwhile is given up',
   assert.deepEqual(methods().slice(1), ['resources/subscribe', 'resources/unsubscribe']);
 });
 
-test('what a session subscribes to at once counts while its server is still being asked, and no longer', async () => {
+test('concurrent subscriptions of a session count while its server is being asked, and no longer', async () => {
   const bench = new GatewayBench({ old: OLD });
   const { promise, resolve } = Promise.withResolvers<void>();
   bench.upstreams.respond = () => promise.then(() => answer(errorAnswer('9', -32002, 'no', null, 'stateful')));

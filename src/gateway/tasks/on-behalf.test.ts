@@ -52,7 +52,7 @@ for (const [name, advertisement] of [
   ['stateful', OLD],
   ['stateless', YOUNG],
 ] as const) {
-  test(`a call that began a task at a ${name} server has been sent, whatever the requests about the task say`, async () => {
+  test(`a call that began a task at a ${name} server counts as sent, whatever happens to requests about the task`, async () => {
     const away = failure(new GatewayError('NOT_SENT', 'it is down', { server: 's' }));
     const { outcome, methods } = await ending(advertisement, () => away);
     assert.ok(outcome.kind === 'failure');
@@ -61,7 +61,7 @@ for (const [name, advertisement] of [
     assert.equal(methods.at(-1), 'tasks/cancel', 'nobody waits for it any more');
   });
 
-  test(`a ${name} server that was started anew meanwhile leaves a call of which nobody knows whether it ran`, async () => {
+  test(`a ${name} server that was restarted meanwhile makes the call UNKNOWN`, async () => {
     const unknown = answer(
       errorAnswer('1', -32602, 'no such task', null, advertisement === OLD ? 'stateful' : 'stateless'),
     );
@@ -71,7 +71,7 @@ for (const [name, advertisement] of [
     assert.deepEqual([code, data.outcome, data.server], ['UNKNOWN', 'UNKNOWN', 's']);
   });
 
-  test(`a task of a ${name} server that ended in bad parameters ends its call so`, async () => {
+  test(`a task of a ${name} server that ended with invalid params ends its call with that error`, async () => {
     const era = advertisement === OLD ? 'stateful' : 'stateless';
     const error = { code: -32602, message: 'bad' };
     const { outcome } = await ending(advertisement, ({ request }) =>

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { PollPace } from './task-polling.ts';
 
-test('proto:C7 never sooner than asked for, slower while nothing changes, at once again when something does', () => {
+test('proto:C7 polls never come sooner than requested, slower while nothing changes, and at once after news', () => {
   const pace = new PollPace(() => 0);
   const pauses = [1, 2, 3, 4, 5, 6, 7, 8].map(() => pace.next(100, false));
   assert.deepEqual(pauses, [100, 150, 225, 338, 506, 759, 800, 800]);
@@ -10,7 +10,7 @@ test('proto:C7 never sooner than asked for, slower while nothing changes, at onc
   assert.equal(pace.next(100, false), 150);
 });
 
-test('proto:C7 pauses are jittered upwards, and bounded whatever a server asks for', () => {
+test('proto:C7 pauses are jittered upwards, and bounded whatever a server requests', () => {
   const late = new PollPace(() => 0.999);
   assert.ok(late.next(1_000, true) > 1_150);
   assert.ok(late.next(1_000, true) < 1_201);

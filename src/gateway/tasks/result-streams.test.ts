@@ -80,7 +80,7 @@ class Old {
   }
 }
 
-test('questions of a stateful server are shown with tasks/get, and each is answered by tasks/update', async () => {
+test('input requests of a stateful server are in tasks/get, and tasks/update answers each', async () => {
   const old = await Old.started();
   assert.equal((await old.get()).status, 'working');
   assert.equal(old.opened, 0, 'no stream before it is needed');
@@ -111,7 +111,7 @@ test('questions of a stateful server are shown with tasks/get, and each is answe
   assert.equal(old.opened, 1);
 });
 
-test('a task that waits for input is said to be at work as long as there is no question to show', async () => {
+test('a task that waits for input has the status working as long as it has no input request to show', async () => {
   const old = await Old.started();
   old.status = 'input_required';
   const got = old.get();
@@ -120,7 +120,7 @@ test('a task that waits for input is said to be at work as long as there is no q
   assert.equal((await got).status, 'working');
 });
 
-test('a question without params is shown with empty ones, which the Go SDK insists on', async () => {
+test('an input request without params is shown with empty ones, which the Go SDK requires', async () => {
   const old = await Old.started(CAPABILITIES.replace('"elicitation":{}', '"roots":{}'));
   old.status = 'input_required';
   const got = old.get();
@@ -144,7 +144,7 @@ test('the answer is fetched once, kept, and shown with the task', async () => {
   assert.equal(old.bench.upstreams.calls.length, before);
 });
 
-test('a question that is called off is shown no more, and one that was not declared is never shown', async () => {
+test('a cancelled input request is no longer shown, and one that the client did not declare never is', async () => {
   const old = await Old.started();
   old.status = 'input_required';
   const got = old.get();
@@ -162,7 +162,7 @@ test('a question that is called off is shown no more, and one that was not decla
   assert.equal((await last)['inputRequests'], undefined);
 });
 
-test('what the server asks elsewhere, naming the task, is a question of the task', async () => {
+test('an input request elsewhere that names the task belongs to the task', async () => {
   const old = await Old.started();
   const asked = old.bench.gateway.request('old', null, request('elicitation/create', '1', ELICIT, 'stateful'));
   await settled();
@@ -179,7 +179,7 @@ test('what the server asks elsewhere, naming the task, is a question of the task
   assert.equal(refused.kind, 'error');
 });
 
-test('what a server asks on one caller’s connection is no question of another’s task, whatever id it names', async () => {
+test('an input request on one caller’s connection does not belong to another’s task, whatever id it names', async () => {
   const old = await Old.started();
   old.bench.upstreams.sessionKey = (_server, { principal }) => principal.id;
   const asking = request('elicitation/create', '1', ELICIT, 'stateful');
@@ -191,7 +191,7 @@ test('what a server asks on one caller’s connection is no question of another�
   assert.equal(old.opened, 1);
 });
 
-test('a stream that broke is opened again; its questions are asked anew under other keys', async () => {
+test('a stream that broke is opened again; its input requests come again under other keys', async () => {
   const old = await Old.started();
   old.status = 'input_required';
   const got = old.get();
@@ -208,7 +208,7 @@ test('a stream that broke is opened again; its questions are asked anew under ot
   assert.notEqual(before, after);
 });
 
-test('tasks/list is paged, and a cursor is its caller’s', async () => {
+test('tasks/list is paged, and a cursor belongs to its caller', async () => {
   const bench = new GatewayBench(OFFERS);
   let count = 0;
   bench.upstreams.respond = () =>
@@ -240,7 +240,7 @@ test('tasks/list is paged, and a cursor is its caller’s', async () => {
   }
 });
 
-test('streams are bounded for each principal, so that no one of them takes all', async () => {
+test('streams are bounded per principal, so that no principal takes all', async () => {
   const { clock, upstreams } = new GatewayBench(OFFERS);
   const finish: ((outcome: Outcome) => void)[] = [];
   upstreams.respond = () => new Promise((resolve) => finish.push(resolve));

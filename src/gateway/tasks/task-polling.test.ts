@@ -79,7 +79,7 @@ function reported(task: object): Outcome {
 
 const DONE = { status: 'completed', result: { content: [] } };
 
-test('tasks/result polls at the interval asked for, slower while nothing changes, till the task has ended', async () => {
+test('tasks/result polls at the requested interval, slower while nothing changes, until the task has ended', async () => {
   const young = new Young();
   const taskId = await young.start();
   young.polls = [{}, {}, {}, { pollIntervalMs: 100 }, DONE];
@@ -96,7 +96,7 @@ test('tasks/result polls at the interval asked for, slower while nothing changes
   assert.equal(young.polledAt.length, more, 'what is settled is not asked for again');
 });
 
-test('a server that cannot be reached is tried again; if it stays away, whoever waits is told, and may come again', async () => {
+test('a server that cannot be reached is tried again; if it stays away, waiting clients get an error, and may come again', async () => {
   const young = new Young();
   const taskId = await young.start();
   const away = failure(new GatewayError('NOT_SENT', 'it is down'));
@@ -112,7 +112,7 @@ test('a server that cannot be reached is tried again; if it stays away, whoever 
   assert.equal(given.kind === 'failure' && given.error.code, 'NOT_SENT');
 });
 
-test('a question is asked once, with the task it is of, and its answer goes up without that', async () => {
+test('an input request is sent once, with the task it belongs to, and its answer goes back without that', async () => {
   const young = new Young();
   const taskId = await young.start();
   const asking = { status: 'input_required', inputRequests: { 'a"b': QUESTION } };
@@ -131,7 +131,7 @@ test('a question is asked once, with the task it is of, and its answer goes up w
   );
 });
 
-test('proto:S4 what the client did not declare is not asked, and the wait ends in -32021', async () => {
+test('proto:S4 input requests that the client did not declare are not sent, and the wait ends in -32021', async () => {
   const young = new Young();
   const taskId = await young.start();
   young.polls = [{ status: 'input_required', inputRequests: { k: { method: 'roots/list' }, l: QUESTION } }];
@@ -141,7 +141,7 @@ test('proto:S4 what the client did not declare is not asked, and the wait ends i
   assert.deepEqual([exchange.asked.length, young.sent], [0, []]);
 });
 
-test('who waits may give up; the task goes on, and the next one is asked what nobody answered', async () => {
+test('a waiting client may give up; the task goes on, and the next one gets the unanswered input requests', async () => {
   const young = new Young();
   const taskId = await young.start();
   young.polls = [{ status: 'input_required', inputRequests: { k: QUESTION } }];
@@ -158,7 +158,7 @@ test('who waits may give up; the task goes on, and the next one is asked what no
   assert.ok(!young.sent.some((line) => line.startsWith('tasks/cancel')));
 });
 
-test('a task that ends while its client thinks ends the wait: nobody has to answer any more', async () => {
+test('a task that ends while its client thinks ends the wait and the input request', async () => {
   const young = new Young();
   const taskId = await young.start();
   young.polls = [{ status: 'input_required', inputRequests: { k: QUESTION } }];
@@ -170,7 +170,7 @@ test('a task that ends while its client thinks ends the wait: nobody has to answ
   assert.equal(given.kind === 'failure' && given.error.code, 'CANCELLED');
 });
 
-test('an elicitation that the client answers with an error was cancelled; any other error ends the wait', async () => {
+test('an elicitation that the client answers with an error counts as cancelled; any other error ends the wait', async () => {
   const young = new Young();
   const taskId = await young.start();
   young.polls = [{ status: 'input_required', inputRequests: { k: QUESTION } }, DONE];
@@ -186,7 +186,7 @@ test('an elicitation that the client answers with an error was cancelled; any ot
   assert.deepEqual(ended(await second.outcome), { code: -1, message: 'the user said no' });
 });
 
-test('a task said to have ended without an answer in it is nonsense, and said to be', async () => {
+test('a task that ended without an answer is an error of the server', async () => {
   const young = new Young();
   const taskId = await young.start();
   young.polls = [{ status: 'completed' }];
@@ -194,7 +194,7 @@ test('a task said to have ended without an answer in it is nonsense, and said to
   assert.equal(given.kind === 'failure' && given.error.code, 'UPSTREAM_PROTOCOL');
 });
 
-test('a task without an end is waited for a day at the most, and its client may ask again', async () => {
+test('a task without an end is waited for a day at most, and its client may ask again', async () => {
   const young = new Young();
   const taskId = await young.start();
   young.polls = [{ pollIntervalMs: 60_000 }];
@@ -213,7 +213,7 @@ test('a task without an end is waited for a day at the most, and its client may 
   assert.equal(code(await young.wait(taskId).outcome), 'answer');
 });
 
-test('a client that never answers what it was asked ends the wait by giving up, or within a day', async () => {
+test('an unanswered input request ends the wait when the client gives up, or within a day', async () => {
   for (const cancels of [true, false]) {
     const young = new Young();
     const taskId = await young.start();
@@ -246,7 +246,7 @@ test('a server that asks without end, or under endless keys, ends the wait', asy
   }
 });
 
-test('what a task was asked is forgotten when it expires, whether or not anybody waits for it still', async () => {
+test('input requests of a task are dropped when it expires, with or without a waiting client', async () => {
   for (const waits of [false, true]) {
     const bench = new GatewayBench(OFFERS);
     const { clock, upstreams } = bench;

@@ -39,7 +39,7 @@ const task = (taskId: string, more: Partial<NewTask> = {}): NewTask =>
 
 const ended = (size: number) => ({ kind: 'result', era: 'stateful', body: Buffer.alloc(size) }) as const;
 
-test('proto:S3 a task is its principal’s; to everybody else it is one that nobody has heard of', () => {
+test('proto:S3 a task belongs to its principal; for all others it is unknown', () => {
   const { table } = tabled();
   const record = table.add(task('t'));
   assert.equal(table.find('s', 't', ADA)?.key, record.key);
@@ -49,7 +49,7 @@ test('proto:S3 a task is its principal’s; to everybody else it is one that nob
   assert.deepEqual([...table.of(BOB.principal.id)], []);
 });
 
-test('tasks of one id are told apart by the session they run in', () => {
+test('tasks with the same id are separated by their session', () => {
   const { table } = tabled();
   const first = table.add(task('t', { sessionId: 'one' }));
   const second = table.add(task('t', { sessionId: 'two' }));
@@ -63,7 +63,7 @@ test('tasks of one id are told apart by the session they run in', () => {
   );
 });
 
-test('a task lives as long as its ttl, and one without for a week after the last word of it', async () => {
+test('a task lives as long as its ttl, and one without for a week after the last news', async () => {
   const { table, clock, kept } = tabled();
   table.add(task('short', { ttlMs: 1_000 }));
   const endless = table.add(task('endless', { ttlMs: null }));
@@ -78,7 +78,7 @@ test('a task lives as long as its ttl, and one without for a week after the last
   assert.equal(kept.records.size, 0);
 });
 
-test('what expires while nobody asks is swept away', async () => {
+test('expired tasks are removed without a request', async () => {
   const { table, clock, kept } = tabled();
   table.add(task('t', { ttlMs: 1_000 }));
   assert.equal(kept.records.size, 1);
@@ -87,7 +87,7 @@ test('what expires while nobody asks is swept away', async () => {
   assert.equal(clock.pending, 0);
 });
 
-test('a task that has ended stays as it ended, and says so to whoever watches', () => {
+test('a task that has ended does not change, and watchers are notified', () => {
   const { table } = tabled();
   const record = table.add(task('t'));
   const heard: string[] = [];
@@ -100,7 +100,7 @@ test('a task that has ended stays as it ended, and says so to whoever watches', 
   assert.deepEqual(heard, ['cancelled']);
 });
 
-test('records outlive the table; what has expired meanwhile does not', async () => {
+test('records survive the table; expired ones do not', async () => {
   const { table, clock, kept, make } = tabled();
   table.add(task('short', { ttlMs: 1_000 }));
   const record = table.add(task('long'));
@@ -115,7 +115,7 @@ test('records outlive the table; what has expired meanwhile does not', async () 
   again.close();
 });
 
-test('the end of a session leaves its tasks to whoever else its principal is', () => {
+test('the end of a session leaves its tasks to the other sessions of its principal', () => {
   const { table, kept } = tabled();
   const record = table.add(task('t'));
   table.sessionEnded(ADA.sessionId!);
@@ -123,14 +123,14 @@ test('the end of a session leaves its tasks to whoever else its principal is', (
   assert.equal(kept.records.get(record.key)?.sessionId, null);
 });
 
-test('being told the same again is not worth a write', () => {
+test('repeated news is not written again', () => {
   const { table, kept } = tabled();
   const record = table.add(task('t'));
   table.update(record, { status: 'working', description: Buffer.from('{}') });
   assert.equal(kept.writes, 1);
 });
 
-test('tasks of one principal are bounded: the oldest that has ended goes, and no task that runs is lost', () => {
+test('tasks of one principal are bounded: the oldest that has ended goes, and no running task is lost', () => {
   const { table } = tabled();
   const records = Array.from({ length: 1_000 }, (_, i) => table.add(task(`t${i}`)));
   assert.equal(table.refusal(ADA.principal.id)?.code, 'OVERLOADED');
@@ -155,7 +155,7 @@ test('kept answers are bounded in bytes, per principal first', () => {
   assert.notEqual(table.find('s', 'of bob', BOB), null);
 });
 
-test('an answer that is too much at once leaves no record behind', () => {
+test('an answer that is too large leaves no record behind', () => {
   const { table, kept } = tabled();
   const first = table.add(task('first'));
   for (let i = 0; i < 2; i++) {
@@ -166,7 +166,7 @@ test('an answer that is too much at once leaves no record behind', () => {
   assert.equal(kept.records.get(first.key), undefined);
 });
 
-test('a task whose session went with the process is afterwards asked for over its asker’s own connection', () => {
+test('a task whose session went with the process is then fetched over the caller’s own connection', () => {
   const { table, make } = tabled();
   table.add(task('passing', { passing: true }));
   table.add(task('lasting'));

@@ -38,7 +38,7 @@ async function started(bench: GatewayBench, ttl = '1.0'): Promise<string> {
   return task.taskId;
 }
 
-test('a task’s id leads back to its server, whichever request names it', async () => {
+test('a task’s id leads back to its server, in whichever request', async () => {
   const bench = new GatewayBench(OFFERS);
   const taskId = await started(bench);
   bench.upstreams.respond = ({ request: sent }: Call) =>
@@ -58,7 +58,7 @@ test('a task’s id leads back to its server, whichever request names it', async
   }
 });
 
-test('a task’s id is good for its principal only, and nothing altered opens', async () => {
+test('a task’s id is valid for its principal only, and altered ones do not open', async () => {
   const bench = new GatewayBench(OFFERS);
   const taskId = await started(bench);
   const before = bench.upstreams.calls.length;
@@ -70,7 +70,7 @@ test('a task’s id is good for its principal only, and nothing altered opens', 
   assert.equal(bench.upstreams.calls.length, before);
 });
 
-test('what the server says and asks while a task runs carries the sealed id, and the answer the server’s own', async () => {
+test('messages of the server during a task have the sealed id, and those to the server its own', async () => {
   const bench = new GatewayBench(OFFERS);
   const taskId = await started(bench);
   const related = (id: string) => `{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":${JSON.stringify(id)}}}}`;
@@ -95,7 +95,7 @@ test('what the server says and asks while a task runs carries the sealed id, and
   assert.equal(bench.streams.delivered[0]!.message.body.toString(), JSON.stringify({ taskId }));
 });
 
-test('stateless task results are sealed for clients that take them; other results are not looked into', async () => {
+test('stateless task results are sealed for clients that accept them; other results are not read', async () => {
   const bench = new GatewayBench(OFFERS);
   const body = '{"resultType":"task","taskId":"t-9","status":"working"}';
   bench.upstreams.respond = () => answer(result('1', body, 'stateless'));
@@ -121,7 +121,7 @@ test('a seal is bound to its context, and the same text has the same seal', () =
   assert.equal(sealer.open('a', `${sealed}A`), null);
 });
 
-test('an answer that a stateful server never has is waited for a day at the most', async () => {
+test('the wait for an answer that a stateful server never has ends after a day', async () => {
   const bench = new GatewayBench(OFFERS);
   const taskId = await started(bench, 'null');
   const overdue = failure(new GatewayError('TIMEOUT', 'no answer'));
@@ -131,7 +131,7 @@ test('an answer that a stateful server never has is waited for a day at the most
   assert.equal(bench.upstreams.calls.length - before, 24);
 });
 
-test('a task whose id is longer than 1 KiB is not kept, and its server is said to be wrong', async () => {
+test('a task whose id is longer than 1 KiB is not kept and counts as the server’s error', async () => {
   const bench = new GatewayBench(OFFERS);
   const began = async (length: number) => {
     const task = { taskId: 'x'.repeat(length), status: 'working', ttl: 60_000 };
@@ -145,7 +145,7 @@ test('a task whose id is longer than 1 KiB is not kept, and its server is said t
   assert.equal(await listed(), 1);
 });
 
-test('a task knows whether the session it runs in ends with the process', () => {
+test('a task records whether its session ends with the process', () => {
   const bench = new GatewayBench(OFFERS);
   const table = new TaskTable({ clock: bench.clock, random: systemRandom, records: NO_RECORDS, events: UNHEARD });
   const ids = new TaskIds(new Sealer(Buffer.alloc(32, 1)), table);
