@@ -14,7 +14,7 @@ function call({ cluster }: PlayedNode, exchange: Exchange): Promise<Outcome> {
   return cluster.upstreams.call('web', exchange.request, exchange);
 }
 
-test('each of the calls that one exchange makes has its own time to find a node that serves it, and its own deadline', () =>
+test('each call of one exchange has its own time to find a node that serves it, and its own deadline', () =>
   onNodes(async (nodes) => {
     const servers = [serverNamed('web')];
     const a = await nodes.join('a', servers);
@@ -33,7 +33,7 @@ test('each of the calls that one exchange makes has its own time to find a node 
     assert.deepEqual([exchange.begunAt, begunAt! < called], [called, true]);
   }));
 
-test('a call of an exchange that is served here counts nothing of one before it that was served elsewhere', () =>
+test('a call of an exchange that is served here does not count for an earlier one that was served elsewhere', () =>
   onNodes(async (nodes) => {
     const a = await nodes.join('a', []);
     await nodes.join('b', [web]);
@@ -45,7 +45,7 @@ test('a call of an exchange that is served here counts nothing of one before it 
     assert.equal(a.local.calls[0]!.exchange.begunAt, undefined);
   }));
 
-test('a call that waits for its owner ends in NOT_SENT after five seconds, though its exchange makes another one meanwhile', () =>
+test('a call that waits for its owner is NOT_SENT after five seconds, although its exchange makes another one meanwhile', () =>
   onNodes(async (nodes) => {
     const near = serverNamed('near', { transport: remoteSpec });
     const a = await nodes.join('a', [serverNamed('web'), near]);
@@ -71,7 +71,7 @@ test('a call that waits for its owner ends in NOT_SENT after five seconds, thoug
     await nodes.until(dropped);
   }));
 
-test('a server that is misconfigured at a node is served by a node where it is not, and known at its node alone where there is none', () =>
+test('a server that is misconfigured at a node is served by another node, and only its own node knows it if there is none', () =>
   onNodes(async (nodes) => {
     const wrong = (name: string) => serverNamed(name, { transport: remoteSpec, misconfigured: 'T is not set' });
     const a = await nodes.join('a', [wrong('web'), wrong('lone')]);

@@ -16,7 +16,7 @@ function wordOf(outcome: Outcome): string {
   return outcome.kind === 'answer' ? 'RESULT' : outcome.error.outcome;
 }
 
-test("a server of another node's file is called there, byte for byte, with what it emits and asks", () =>
+test("a server of another node's file is called there, byte for byte, with its messages and input requests", () =>
   onNodes(async (nodes) => {
     const a = await nodes.join('a', []);
     const b = await nodes.join('b', [serverNamed('memory', { transport: remoteSpec })]);
@@ -79,7 +79,7 @@ test('check:H5 a cancelled call is cancelled at the node that serves it', () =>
     assert.deepEqual(reasons, ['the client left']);
   }));
 
-test('fault:F29 the caller’s node ends a call itself when the word of its server’s node, that its time is over, does not arrive', () =>
+test('fault:F29 the caller’s node ends a call itself when the server’s node does not report its deadline', () =>
   onNodes(async (nodes) => {
     const a = await nodes.join('a', []);
     const slow = { transport: remoteSpec, timeoutMs: 5_000, toolTimeoutMs: new Map([['t', 8_000]]) };
@@ -99,7 +99,7 @@ test('fault:F29 the caller’s node ends a call itself when the word of its serv
     assert.deepEqual([outcome.error.code, outcome.error.outcome], ['TIMEOUT', 'UNKNOWN']);
   }));
 
-test('fault:F30 check:H7 the owner is gone in mid-call: UNKNOWN within 2 s, and the next call goes to another instance', () =>
+test('fault:F30 check:H7 the owner dies during a call: UNKNOWN within 2 s, and the next call goes to another instance', () =>
   onNodes(async (nodes) => {
     const server = serverNamed('files', { transport: remoteSpec });
     const a = await nodes.join('a', []);
@@ -119,7 +119,7 @@ test('fault:F30 check:H7 the owner is gone in mid-call: UNKNOWN within 2 s, and 
     assert.equal(textOf(await nodes.until(call(a, 'files'))), `{"node":"${other.id}"}`);
   }));
 
-test('check:C4 check:H4 the processes of a session live where they were started, and are called from everywhere', () =>
+test('check:C4 check:H4 the processes of a session stay where they started, and all nodes can call them', () =>
   onNodes(async (nodes) => {
     const server = serverNamed('memory', { isolation: 'session' });
     const [a, b] = [await nodes.join('a', [server]), await nodes.join('b', [server])];
@@ -170,7 +170,7 @@ test('fault:F29 fault:F31: a node that is cut off stops by its own clock before 
     assert.equal(textOf(await nodes.until(call(a, 'memory', new TestExchange('one')))), '{"node":"b"}');
   }));
 
-test('fault:F28: what no node took while the bus was away is used again, under its own epoch', () =>
+test('fault:F28: claims that no node took while the bus was away are used again, under their own epoch', () =>
   onNodes(async (nodes) => {
     const server = serverNamed('memory', { isolation: 'session' });
     const shared = serverNamed('shared', { isolation: 'shared' });
@@ -191,7 +191,7 @@ test('fault:F28: what no node took while the bus was away is used again, under i
     assert.equal(textOf(await nodes.until(call(a, 'memory', new TestExchange('one')))), '{"node":"a"}');
   }));
 
-test('check:H5 a call looks for its node for no longer than it may take', () =>
+test('check:H5 a call looks for its node no longer than its own time', () =>
   onNodes(async (nodes) => {
     const server = serverNamed('memory', { isolation: 'session', timeoutMs: 300 });
     const [a, b] = [await nodes.join('a', [server]), await nodes.join('b', [server])];
@@ -206,7 +206,7 @@ test('check:H5 a call looks for its node for no longer than it may take', () =>
     assert.ok(nodes.clock.now() - calledAt <= 500, `${nodes.clock.now() - calledAt} ms`);
   }));
 
-test('a singleton runs on one node, is called from all, and moves when that node is gone', () =>
+test('a singleton runs on one node, all nodes can call it, and it moves when that node is gone', () =>
   onNodes(async (nodes) => {
     const server = serverNamed('one', { singleton: true });
     const all = [await nodes.join('a', [server]), await nodes.join('b', [server]), await nodes.join('c', [server])];
@@ -226,7 +226,7 @@ test('a singleton runs on one node, is called from all, and moves when that node
     assert.equal(textOf(await nodes.until(call(all[0]!, 'one'))), `{"node":"${moved[0]}"}`);
   }));
 
-test('what a server tells of its own accord goes to the node that has the session', () =>
+test('unsolicited messages of a server go to the node that has the session', () =>
   onNodes(async (nodes) => {
     const a = await nodes.join('a', []);
     const b = await nodes.join('b', [serverNamed('memory', { isolation: 'session' })]);
@@ -246,7 +246,7 @@ test('what a server tells of its own accord goes to the node that has the sessio
     assert.deepEqual(b.local.released, ['one']);
   }));
 
-test('a node that drains takes nothing new, and others have at once what it owned', () =>
+test('a draining node takes nothing new, and others get at once what it owned', () =>
   onNodes(async (nodes) => {
     const server = serverNamed('memory', { isolation: 'session' });
     const [a, b] = [await nodes.join('a', [server]), await nodes.join('b', [server])];
@@ -264,7 +264,7 @@ test('a node that drains takes nothing new, and others have at once what it owne
     assert.ok(nodes.clock.now() - leftAt < 500, `${nodes.clock.now() - leftAt} ms`);
   }));
 
-test('fault:F28: with onBusLoss serve what is owned stays served, and is given up when another node has taken it', () =>
+test('fault:F28: with onBusLoss serve a node keeps serving what it owns, until another node has taken it', () =>
   onNodes(async (nodes) => {
     const server = serverNamed('memory', { isolation: 'session' });
     const a = await nodes.join('a', [server], { onBusLoss: 'serve' });
@@ -299,7 +299,7 @@ test('different definitions of one server: calls go to the one that most nodes h
     assert.equal(a.cluster.upstreams.servers()[0]?.timeoutMs, 2_000);
   }));
 
-test('load is spread by use: a node that joins takes new sessions at once, and old ones stay where they are', () =>
+test('load is spread by use: a node that joins takes new sessions at once, and old ones stay', () =>
   onNodes(async (nodes) => {
     const server = serverNamed('files', { transport: remoteSpec });
     const a = await nodes.join('a', []);
@@ -318,7 +318,7 @@ test('load is spread by use: a node that joins takes new sessions at once, and o
     await nodes.pass(100);
   }));
 
-test('a call for an earlier life of a node, or an earlier owner, is not begun', () =>
+test('a call for an earlier run of a node, or an earlier owner, does not begin', () =>
   onNodes(async (nodes) => {
     const server = serverNamed('memory', { isolation: 'session' });
     const a = await nodes.join('a', []);

@@ -66,7 +66,7 @@ class Bench {
   }
 }
 
-test('what the secret before has sealed is sealed with the one in force, once, and it is said when nothing of it is left', async () => {
+test('what the previous secret sealed is sealed again with the current one, once, and its end is logged', async () => {
   const bench = new Bench();
   for (let i = 0; i < 100; i++) await bench.write(i % 2 === 0 ? OLD : NEW, `r${i}`);
   await bench.bucket.put('strange', Buffer.from('nobody’s'));
@@ -87,7 +87,7 @@ test('what the secret before has sealed is sealed with the one in force, once, a
   node.close();
 });
 
-test('nodes of which each has another secret in force lose nothing; the last word is that of the last one restarted', async () => {
+test('nodes with different current secrets lose nothing; the last restarted node decides', async () => {
   const bench = new Bench();
   for (let i = 0; i < 40; i++) await bench.write(OLD, `r${i}`);
   const [first, second] = [bench.node(OLD, NEW), bench.node(NEW, OLD)];
@@ -102,7 +102,7 @@ test('nodes of which each has another secret in force lose nothing; the last wor
   for (const node of [second, last]) node.close();
 });
 
-test('a store that does not answer is asked again, and nothing is said of it meanwhile', async () => {
+test('a store that does not answer is asked again, and nothing is logged meanwhile', async () => {
   const bench = new Bench();
   await bench.write(OLD, 'one');
   bench.away = true;

@@ -5,7 +5,7 @@ import { ClusterBench, serverNamed } from '../../test/support/cluster-bench.ts';
 const OLD = Buffer.alloc(32, 1);
 const NEW = Buffer.alloc(32, 2);
 
-test('while the secret is changed, equal definitions are one server whichever key each node has, and different ones are not', async () => {
+test('while the secret changes, equal definitions are one server whichever key each node has, and different ones are not', async () => {
   const bench = new ClusterBench();
   const servers = [serverNamed('files'), serverNamed('memory')];
   // Nodes of all steps at once; who has both keys shows that the others mean the same.

@@ -23,7 +23,7 @@ async function servedAgain(client: WireClient): Promise<Who> {
   return found!;
 }
 
-test('fault:F29 a node cut off from the bus serves nothing that it owned, and gives it up when another one has taken it', () =>
+test('fault:F29 a node cut off from the bus serves nothing that it owned, and releases it when another one has taken it', () =>
   cluster(async (nodes) => {
     await using gate = await TcpGate.start(nodes.nats.port);
     const cut = await nodes.node('cut', { counter: counterServer() }, {}, { nats: `nats://127.0.0.1:${gate.port}` });
@@ -53,7 +53,7 @@ test('fault:F29 a node cut off from the bus serves nothing that it owned, and gi
     assert.notEqual((await who(own)).pid, before.pid);
   }));
 
-test('fault:F32 an event loop that stands still is reported from outside of it, and costs the node its lease', () =>
+test('fault:F32 a blocked event loop is reported from outside of it, and costs the node its lease', () =>
   cluster(async (nodes) => {
     const blocked = await nodes.node(
       'blocked',
@@ -78,7 +78,7 @@ test('fault:F32 an event loop that stands still is reported from outside of it, 
     assert.equal((await who(client)).pid, after.pid);
   }));
 
-test('fault:F33 goal:G8 nodes are restarted one after the other under load: no call fails', () =>
+test('fault:F33 goal:G8 nodes restart one after the other under load: no call fails', () =>
   cluster(async (nodes) => {
     const servers = { counter: counterServer({ isolation: 'shared' }) };
     const a = await nodes.node('a', {});

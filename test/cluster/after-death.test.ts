@@ -74,7 +74,7 @@ const messages = async (stream: EventReader): Promise<Json[]> =>
   (await stream.rest()).filter(({ data }) => data !== '').map(({ data }) => JSON.parse(data));
 const dataOf = ({ data }: Event): Json => JSON.parse(data).params.data;
 
-test('check:C9 check:H7 fault:F30 a client whose node died comes back for its answer to another one: UNKNOWN, under its id', () =>
+test('check:C9 check:H7 fault:F30 a client whose node died returns to another one for its answer: UNKNOWN, under its id', () =>
   stage(async ({ nodes, log, a, b }) => {
     const { client, stream, first } = await begun(b, join(nodes.folder, 'never'));
     await until(async () => (await log.after(client.sessionId!, first.id!))?.owed.length === 1, 'the call to be known');
@@ -95,7 +95,7 @@ test('check:C9 check:H7 fault:F30 a client whose node died comes back for its an
     assert.equal(await at(a, client).callText('count'), '1');
   }));
 
-test('check:C9 fault:F30 an answer that was there before its node died is replayed by another one, once and in order', () =>
+test('check:C9 fault:F30 an answer from before its node’s death is replayed by another one, once and in order', () =>
   stage(async ({ nodes, log, a, b }) => {
     const file = join(nodes.folder, 'go');
     const { client, stream, first } = await begun(b, file);
@@ -117,7 +117,7 @@ test('check:C9 fault:F30 an answer that was there before its node died is replay
     assert.equal((await at(a, client).listen(answer.id!)).status, 400);
   }));
 
-test("check:C9 S0.18 a session's own stream goes on at another node when its node has died, and again at a third", () =>
+test("check:C9 S0.18 a session's own stream continues at another node when its node has died, and again at a third", () =>
   stage(async ({ nodes, log, a, b }) => {
     const c = await nodes.node('c', { counter: counterServer() });
     const client = await WireClient.open(b.serverUrl('counter'));
@@ -156,7 +156,7 @@ test("check:C9 S0.18 a session's own stream goes on at another node when its nod
     third.drop();
   }));
 
-test('check:C9 check:H5 what was too large to be kept is told of where it is missing', () =>
+test('check:C9 check:H5 an event that was too large to be kept is reported as missing at its place', () =>
   stage(async ({ nodes, log, a, b }) => {
     const file = join(nodes.folder, 'go');
     const client = await WireClient.open(b.serverUrl('counter'));
@@ -188,7 +188,7 @@ test('check:C9 check:H5 what was too large to be kept is told of where it is mis
     rest.drop();
   }));
 
-test("check:H7 fault:F33 a session's own stream goes on elsewhere while its node still drains", () =>
+test("check:H7 fault:F33 a session's own stream continues elsewhere while its node still drains", () =>
   stage(async ({ nodes, a, b }) => {
     // What is said while a call is under way would be taken for that call's.
     const { client: caller, stream, first } = await begun(b, join(nodes.folder, 'go'));
@@ -229,7 +229,7 @@ function updates(stream: EventReader): { count: number } {
 }
 
 for (const isolation of ['session', 'shared']) {
-  test(`check:C9 S0.18 fault:F30 what was subscribed to by way of a node that died is subscribed to at another (${isolation})`, () =>
+  test(`check:C9 S0.18 fault:F30 a subscription at a node that died continues at another (${isolation})`, () =>
     onCluster(
       () => ClusterProcesses.start(),
       async (nodes) => {
@@ -257,7 +257,7 @@ for (const isolation of ['session', 'shared']) {
 }
 
 for (const isolation of ['session', 'shared']) {
-  test(`check:C9 S0.18 fault:F30 what a client of another node was subscribed to at one that died is subscribed to anew at the next home (${isolation})`, () =>
+  test(`check:C9 S0.18 fault:F30 a subscription of another node’s client at one that died is made anew at the next instance (${isolation})`, () =>
     onCluster(
       () => ClusterProcesses.start(),
       async (nodes) => {
@@ -282,7 +282,7 @@ for (const isolation of ['session', 'shared']) {
     ));
 }
 
-test('check:C9 S0.18 what the process of a dead node was subscribed to is subscribed to anew where its client listens next', () =>
+test('check:C9 S0.18 a subscription at the process of a dead node is made anew where its client listens next', () =>
   onCluster(
     () => ClusterProcesses.start(),
     async (nodes) => {
@@ -306,7 +306,7 @@ test('check:C9 S0.18 what the process of a dead node was subscribed to is subscr
     },
   ));
 
-test('check:C9 fault:F30 fault:F33 what clients of 2026-07-28 wait for ends with its node: answered by one that drains, else UNKNOWN', () =>
+test('check:C9 fault:F30 fault:F33 requests that wait for clients of 2026-07-28 end with their node: answered by one that drains, otherwise UNKNOWN', () =>
   stage(async ({ a, b, nodes }) => {
     const at = (node: NodeProcess): WireClient =>
       new WireClient(node.serverUrl('counter'), 'stateless', { capabilities: { roots: {} } });

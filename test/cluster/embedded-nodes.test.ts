@@ -39,7 +39,7 @@ async function who(gateway: Gateway, server: string): Promise<Who> {
   return JSON.parse((await gateway.callTool({ server, tool: 'who' })).content[0]!.text!);
 }
 
-test('S2.26 S0.13 a singleton is registered once some node runs it: this one, or the one that has it already', async () => {
+test('S2.26 S0.13 a singleton is registered once any node runs it: this one, or the one that has it already', async () => {
   await using nodes = new Nodes();
   const [a, b] = [await nodes.open('a'), await nodes.open('b')];
   for (const [gateway, how] of [
@@ -80,7 +80,7 @@ test('S2.26 a singleton whose start fails, here or elsewhere, is registered with
   }
 });
 
-test('S4.9 a singleton that is unregistered while it starts elsewhere is CANCELLED here, and starts on there', async () => {
+test('S4.9 a singleton that is unregistered while it starts elsewhere is CANCELLED here, and goes on starting there', async () => {
   await using nodes = new Nodes();
   const [a, b] = [await nodes.open('a'), await nodes.open('b')];
   const go = join(nodes.folder, 'go');
@@ -99,7 +99,7 @@ const timer = setInterval(() => { if (!existsSync(process.env.GO)) return; clear
   assert.equal((await first).state, 'running');
 });
 
-test('a singleton that no node runs is waited for no longer than the gateway lives', async () => {
+test('the wait for a singleton that no node runs ends with the gateway', async () => {
   await using nodes = new Nodes();
   const [a, b] = [await nodes.open('a'), await nodes.open('b')];
   await b.registerServer('one', singleton());
@@ -115,7 +115,7 @@ test('a singleton that no node runs is waited for no longer than the gateway liv
   assert.ok(performance.now() - begun < LONG_MS);
 });
 
-test('S0.18 a restart is asked for at any node, tells how the server is after it, and rejects where nobody could do it', async () => {
+test('S0.18 a restart at any node returns the server’s status after it, and rejects if no node could do it', async () => {
   await using nodes = new Nodes();
   const [a, b, c] = [await nodes.open('a'), await nodes.open('b'), await nodes.open('c')];
   await a.registerServer('one', singleton());
@@ -165,7 +165,7 @@ test('S2.35 S3.20 servers that only another node has are servers of the gateway:
   assert.deepEqual(names(router.clients()), ['near']);
 });
 
-test('fault:F33 a node in a program that is told to drain lets calls finish, those of the program too, tells it, and closes', async () => {
+test('fault:F33 a node in a program that has to drain lets calls finish, those of the program too, notifies it, and closes', async () => {
   await using nodes = new Nodes();
   const [a, b] = [await nodes.open('a'), await nodes.open('b')];
   await b.registerServer('counter', counterServer({ isolation: 'shared' }));
@@ -210,7 +210,7 @@ test('fault:F33 a node in a program that is told to drain lets calls finish, tho
   await b.close();
 });
 
-test('S0.13 check:H4 on NATS: programs register one singleton, restart it wherever it runs, and trunkline drain sends one of them home', () =>
+test('S0.13 check:H4 on NATS: programs register one singleton, restart it wherever it runs, and trunkline drain drains one of them', () =>
   onCluster(
     () => ClusterProcesses.start(),
     async (nodes) => {

@@ -8,7 +8,7 @@ import { WireClient } from '../support/wire-client.ts';
 
 const cluster = (run: (nodes: ClusterProcesses) => Promise<void>) => onCluster(() => ClusterProcesses.start(), run);
 
-test('S0.18 check:H4 sessions that come to a node that is full have their processes at one that is not; where all are full an idle one gives way, at whichever node', () =>
+test('S0.18 check:H4 sessions at a full node have their processes at one that is not; where all are full an idle one gives way, at any node', () =>
   cluster(async (nodes) => {
     const servers = { own: counterServer({ isolation: 'session', limits: { maxProcesses: 2 } }) };
     const [a, b] = [await nodes.node('a', servers), await nodes.node('b', servers)];

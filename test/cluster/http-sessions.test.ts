@@ -67,7 +67,7 @@ test('S0.18 check:C9 each request of a session goes to another node, and the HTT
     assert.equal(new Set(session!.requests).size, session!.requests.length, 'an id of a request came twice');
   }));
 
-test('fault:F30 check:C6 check:C9 S0.19 kill -9 of the node that a session used: another goes on with its upstream session, and its state', (t) =>
+test('fault:F30 check:C6 check:C9 S0.19 kill -9 of the node that a session used: another continues its upstream session, and its state', (t) =>
   cluster(async (nodes) => {
     const web = await server(t);
     const [a, b] = (await three(nodes, web)) as [NodeProcess, NodeProcess];
@@ -87,7 +87,7 @@ test('fault:F30 check:C6 check:C9 S0.19 kill -9 of the node that a session used:
     assert.equal(web.sessions.get(before)!.deleted, 0);
   }));
 
-test('S0.20 check:C7 fault:F22 first calls, and calls after the server forgot its sessions, at all nodes at once: one session for all', (t) =>
+test('S0.20 check:C7 fault:F22 concurrent first calls, and calls after the server forgot its sessions, at all nodes: one session for all', (t) =>
   cluster(async (nodes) => {
     const web = await server(t, { initializeMs: 100 });
     const all = await three(nodes, web);
@@ -135,7 +135,7 @@ test('check:C9 a session that ends at any node is ended at its HTTP server, once
     assert.equal(web.unknown, 0);
   }));
 
-test('check:C9 fault:F30 one node listens to a session of an HTTP server, whichever node the client listens at; another does when it drains or dies', (t) =>
+test('check:C9 fault:F30 one node listens to a session of an HTTP server, at whichever node the client listens; another does when it drains or dies', (t) =>
   cluster(async (nodes) => {
     const web = await server(t, { replays: true });
     const [a, b, c] = (await three(nodes, web)) as [NodeProcess, NodeProcess, NodeProcess];
@@ -177,7 +177,7 @@ test('check:C9 fault:F30 one node listens to a session of an HTTP server, whiche
     there.drop();
   }));
 
-test('check:C9 a resource that clients at several nodes watch in one session of an HTTP server is given up by the last of them', (t) =>
+test('check:C9 a resource that clients at several nodes watch in one session of an HTTP server is released by the last of them', (t) =>
   cluster(async (nodes) => {
     const web = await server(t);
     const all = (await three(nodes, web, { isolation: 'shared' })).slice(0, 2);
@@ -206,7 +206,7 @@ test('check:C9 a resource that clients at several nodes watch in one session of 
     for (const stream of streams) stream.drop();
   }));
 
-test('check:C9 fault:F31 a node that stood still, while another gave up what both watch, subscribes anew when it goes on', (t) =>
+test('check:C9 fault:F31 a node that froze, while another released what both watch, subscribes anew when it goes on', (t) =>
   cluster(async (nodes) => {
     const web = await server(t);
     const [a, b] = (await three(nodes, web, { isolation: 'shared' })) as [NodeProcess, NodeProcess];

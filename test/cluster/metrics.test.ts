@@ -9,7 +9,7 @@ async function metric(node: NodeProcess, series: string): Promise<number> {
   return Number(line?.slice(series.length + 1) ?? Number.NaN);
 }
 
-test('what a node does in its cluster is in its metrics: nodes, lease, what it owns, calls across, takeovers, the bus', () =>
+test("a node's metrics have nodes, lease, what it owns, calls to other nodes, takeovers, and the bus", () =>
   onCluster(
     () => ClusterProcesses.start(),
     async (nodes) => {

@@ -21,7 +21,7 @@ const lacks: Record<string, { readonly options: NatsServerOptions; readonly said
 };
 
 for (const [name, { options, said }] of Object.entries(lacks)) {
-  test(`S0.21 ${name}: a node says so at start, and in what it answers at /readyz`, async () => {
+  test(`S0.21 ${name}: a node reports it at start, and at /readyz`, async () => {
     const nats = await NatsServer.start(options);
     const url = nats.url.replace('//', options.config === undefined ? '//' : '//user:word@');
     const node = await NodeProcess.start('a', {}, {}, { nats: url });

@@ -5,7 +5,7 @@ import { outages } from '../faults/nodes/nats-outages.ts';
 
 const SEED = Number(process.env['TRUNKLINE_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 
-test('fault:F28 goal:G14 NATS is killed -9 under load and comes back: what needs no lease never fails, what needs one is NOT_SENT, processes are used again, changes are accepted, and all nodes agree', async (t) => {
+test('fault:F28 goal:G14 NATS is killed -9 under load and returns: what needs no lease never fails, what needs one is NOT_SENT, processes are used again, changes are accepted, and all nodes agree', async (t) => {
   t.diagnostic(`seed ${SEED}`);
   const outagesMs = FULL ? [200, 1_500, 4_000] : [300, 4_000];
   const result = await outages({ seed: SEED, outagesMs, lateMs: FULL ? 1_000 : 20_000 });

@@ -5,7 +5,7 @@ import { loseNodes } from '../faults/nodes/node-losses.ts';
 
 const SEED = Number(process.env['TRUNKLINE_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 
-test('fault:F30 goal:G5 check:H7 nodes are killed -9 under load: callers elsewhere hear UNKNOWN, sessions go on at other nodes, no process is left, nothing runs twice', async (t) => {
+test('fault:F30 goal:G5 check:H7 nodes are killed -9 under load: callers elsewhere get UNKNOWN, sessions continue at other nodes, no process is left, nothing runs twice', async (t) => {
   t.diagnostic(`seed ${SEED}`);
   const losses = FULL ? 10 : 2;
   const result = await loseNodes({

@@ -5,7 +5,7 @@ import { pauseNodes } from '../faults/nodes/node-pauses.ts';
 
 const SEED = Number(process.env['TRUNKLINE_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 
-test('fault:F31 nodes stand still under load for longer than their lease: never two owners, nothing is sent on waking, what was owned ends, and they come back empty', async (t) => {
+test('fault:F31 nodes freeze under load for longer than their lease: never two owners, nothing is sent on waking, what was owned ends, and they return empty', async (t) => {
   t.diagnostic(`seed ${SEED}`);
   const pauses = FULL ? 5 : 2;
   const result = await pauseNodes({

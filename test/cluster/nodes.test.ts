@@ -10,7 +10,7 @@ import { WireClient } from '../support/wire-client.ts';
 const cluster = (run: (nodes: ClusterProcesses) => Promise<void>) => onCluster(() => ClusterProcesses.start(), run);
 const who = async (client: WireClient): Promise<Who> => JSON.parse(await client.callText('who'));
 
-test('S0.18 check:H4 check:H5 a call crosses nodes on a real nats-server, with its progress, its questions and its bytes', () =>
+test('S0.18 check:H4 check:H5 a call crosses nodes on a real nats-server, with its progress, its input requests and its bytes', () =>
   cluster(async (nodes) => {
     const a = await nodes.node('a', {});
     await nodes.node('b', { counter: counterServer() });
@@ -25,7 +25,7 @@ test('S0.18 check:H4 check:H5 a call crosses nodes on a real nats-server, with i
     assert.match(epoch, /^\d+\.\d+$/);
   }));
 
-test('fault:F30 goal:G5 check:H7 kill -9 of the owner in mid-call: UNKNOWN, and the session continues at another instance', () =>
+test('fault:F30 goal:G5 check:H7 kill -9 of the owner during a call: UNKNOWN, and the session continues at another instance', () =>
   cluster(async (nodes) => {
     const a = await nodes.node('a', {});
     const instances = [
@@ -51,7 +51,7 @@ test('fault:F30 goal:G5 check:H7 kill -9 of the owner in mid-call: UNKNOWN, and 
     await until(() => !alive(before.pid), 'the process of the dead node to end');
   }));
 
-test('fault:F31 an owner that is stopped and goes on: another one took over, and it sends nothing any more', () =>
+test('fault:F31 an owner that is stopped and goes on: another one took over, and it sends nothing more', () =>
   cluster(async (nodes) => {
     const instances = [
       await nodes.node('b', { counter: counterServer() }),
@@ -85,7 +85,7 @@ test('fault:F31 an owner that is stopped and goes on: another one took over, and
     );
   }));
 
-test('fault:F28 goal:G14 nats is killed and comes back: what needs no lease goes on, what needs one is NOT_SENT, and its process is used again', () =>
+test('fault:F28 goal:G14 nats is killed and returns: what needs no lease goes on, what needs one is NOT_SENT, and its process is used again', () =>
   cluster(async (nodes) => {
     const shared = counterServer({ isolation: 'shared' });
     const a = await nodes.node('a', { counter: counterServer(), shared });
@@ -128,7 +128,7 @@ test('check:H4 a singleton runs once in the cluster, is called from every node, 
     assert.equal(alive(before.pid), false);
   }));
 
-test('S0.18 a server is restarted at every node that has it, a singleton where it runs, whichever node is asked', () =>
+test('S0.18 a server restarts at every node that has it, a singleton where it runs, whichever node gets the request', () =>
   cluster(async (nodes) => {
     const many = counterServer({ isolation: 'shared' });
     const servers = { many, one: counterServer({ singleton: true, isolation: 'shared' }) };
@@ -148,7 +148,7 @@ test('S0.18 a server is restarted at every node that has it, a singleton where i
     }
   }));
 
-test('check:C4 S0.18 what the sessions of a principal share outlives the one that came first, at every node', () =>
+test('check:C4 S0.18 the connection that the sessions of a principal share survives the first of them, at every node', () =>
   cluster(async (nodes) => {
     const servers = { counter: counterServer({ isolation: 'principal' }) };
     const [a, b] = [await nodes.node('a', servers), await nodes.node('b', servers)];
@@ -166,7 +166,7 @@ test('check:C4 S0.18 what the sessions of a principal share outlives the one tha
     assert.deepEqual([pid, epoch], [before.pid, before.epoch]);
   }));
 
-test('trunkline nodes shows who is there and where definitions conflict, trunkline drain sends a node home', () =>
+test('trunkline nodes lists nodes and conflicts of definitions, trunkline drain drains a node', () =>
   cluster(async (nodes) => {
     const a = await nodes.node('a', { counter: counterServer() });
     await nodes.node('b', { counter: counterServer({ timeoutMs: 5_000 }), other: counterServer() });
@@ -199,7 +199,7 @@ interface Known {
   readonly conflicts: readonly { server: string; sides: string[][] }[];
 }
 
-test('check:J3 the control API of any node tells of all nodes and of conflicts, and sends any of them home', () =>
+test('check:J3 the control API of any node lists all nodes and conflicts, and drains any of them', () =>
   cluster(async (nodes) => {
     const a = await nodes.node('a', { counter: counterServer(), own: counterServer() });
     const b = await nodes.node('b', { counter: counterServer({ timeoutMs: 5_000 }) });
@@ -299,7 +299,7 @@ test('check:C9 check:H5 an answer and a cancellation find their call, whichever 
     assert.equal(message?.result, undefined);
   }));
 
-test('check:C9 what a server says outside of calls reaches the stream of the client, at whichever node that is', () =>
+test('check:C9 messages of a server outside of calls reach the stream of the client, at whichever node that is', () =>
   cluster(async (nodes) => {
     const a = await nodes.node('a', { counter: counterServer() });
     const b = await nodes.node('b', {});

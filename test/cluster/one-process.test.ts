@@ -71,7 +71,7 @@ async function until(condition: () => boolean | Promise<boolean>, what: string):
   }
 }
 
-test("S0.18 check:H4 a server that only another node's file names is listed and called, with questions on the way", async () => {
+test("S0.18 check:H4 a server that only another node's file names is listed and called, with input requests", async () => {
   const pair = new Pair();
   try {
     const a = await pair.node('a', {});
@@ -93,7 +93,7 @@ test("S0.18 check:H4 a server that only another node's file names is listed and 
   }
 });
 
-test('fault:F33 check:H7 a node whose process others never leave alone gives it up: what is under way ends, the rest begins elsewhere', async () => {
+test('fault:F33 check:H7 a node whose process others call all the time releases it: running calls end, the rest begins elsewhere', async () => {
   const pair = new Pair();
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-waits-'));
   try {
@@ -131,7 +131,7 @@ test('fault:F33 check:H7 a node whose process others never leave alone gives it 
   }
 });
 
-test('fault:F33 check:H7 a long call on one session keeps its node, but not the sessions of others, which go over meanwhile', async () => {
+test('fault:F33 check:H7 a long call on one session keeps its node, but not the sessions of others, which move meanwhile', async () => {
   const pair = new Pair();
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-waits-'));
   try {

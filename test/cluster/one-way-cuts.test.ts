@@ -5,7 +5,7 @@ import { cutNodes } from '../faults/nodes/one-way-cuts.ts';
 
 const SEED = Number(process.env['TRUNKLINE_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 
-test('fault:F29 a node that NATS does not hear, or that does not hear NATS, under load: it serves nothing that it owned, nothing runs twice, never two owners', async (t) => {
+test('fault:F29 a node that NATS does not receive, or that does not receive NATS, under load: it serves nothing that it owned, nothing runs twice, never two owners', async (t) => {
   t.diagnostic(`seed ${SEED}`);
   const result = await cutNodes({
     seed: SEED,

@@ -63,7 +63,7 @@ function one(operations: readonly Operation[], name: string, server: string): Op
   return operations.find((operation) => operation.name === name && operation.server === server);
 }
 
-test('S0.12 check:A2 check:K2 openNode serves all rows of a store over NATS, reports those that fail, and tells its tracker of every operation', async () => {
+test('S0.12 check:A2 check:K2 openNode serves all rows of a store over NATS, reports those that fail, and calls its tracker for every operation', async () => {
   await using nats = await NatsServer.start();
   const program = await connect({ servers: nats.url });
   const operations: Operation[] = [];
@@ -121,7 +121,7 @@ test('S0.12 check:A2 check:K2 openNode serves all rows of a store over NATS, rep
   }
 });
 
-test('S0.12 a store that fails, on whichever page, rejects openNode with its error, and the messenger is closed', async () => {
+test('S0.12 a store that fails on any page rejects openNode with its error, and the messenger is closed', async () => {
   await using nats = await NatsServer.start();
   const down = new Error('the database is down');
   const stores: ServerStore[] = [
@@ -143,7 +143,7 @@ test('S0.12 a store that fails, on whichever page, rejects openNode with its err
   await assert.rejects(natsMessenger({ nats: 'http://nowhere', secret: SECRET }), { name: 'ConfigError' });
 });
 
-test('S0.12 check:K2 what a tracker throws or rejects with is logged, and no call fails by it', async () => {
+test('S0.12 check:K2 an exception or rejection of a tracker is logged, and no call fails because of it', async () => {
   const messenger = memoryMessengers();
   const trackers = [
     () => {

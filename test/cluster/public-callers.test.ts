@@ -96,7 +96,7 @@ for (const program of PROGRAMS) {
       calls.map(({ replies }) => replies.map(({ outcome }) => outcome).join());
     const ended = (calls: readonly Called[]) => () => calls.every(({ replies }) => replies.length > 0);
 
-    test('S0.18 check:C9 a node is killed: what it ran is UNKNOWN while the rest still runs, what another runs is the RESULT', async () => {
+    test('S0.18 check:C9 a node is killed: its calls are UNKNOWN while the rest still runs, those of another are the RESULT', async () => {
       const [blue, green] = [await node('blue', ['both']), await node('green', ['both'])];
       const calls = await waiting('both');
       await until(() => begun(blue) + begun(green) === CALLS, 'all calls to run');
@@ -131,7 +131,7 @@ for (const program of PROGRAMS) {
       assert.ok(calls.every(({ replies }) => replies[0]!.result === 'waited'));
     });
 
-    test('S0.18 S0.2 a node is stopped: lists come from another one, calls are UNKNOWN, and none is run or answered later', async () => {
+    test('S0.18 S0.2 a node is stopped: lists come from another one, calls are UNKNOWN, and none runs or is answered later', async () => {
       const [blue, green] = [await node('blue', ['both']), await node('green', ['both'])];
       blue.kill('SIGSTOP');
       const lists = Array.from({ length: CALLS }, () => call('mcp.both.list-tools', {}));
@@ -156,7 +156,7 @@ for (const program of PROGRAMS) {
       assert.deepEqual(outcomes(lists), Array(CALLS).fill('RESULT'));
     });
 
-    test('S0.18 NATS is restarted under calls: each has its RESULT, once, also where its program is back late', async () => {
+    test('S0.18 NATS restarts under calls: each has its RESULT, once, also where its program is back late', async () => {
       const [blue, green] = [await node('blue', ['both']), await node('green', ['both'])];
       const calls = await waiting('both');
       await until(() => begun(blue) + begun(green) === CALLS, 'all calls to run');
@@ -183,7 +183,7 @@ for (const program of PROGRAMS) {
       assert.deepEqual(outcomes(calls), Array(CALLS).fill('RESULT'));
     });
 
-    test('S0.18 the node that took a call is cut off from NATS: UNKNOWN while the rest still runs, and nothing after that', async () => {
+    test('S0.18 the node that took a call is cut off from NATS: UNKNOWN while the rest still runs, and no other answer after that', async () => {
       await using gate = await TcpGate.start(nodes.nats.port);
       const cut = await node('cut', ['both'], `nats://127.0.0.1:${gate.port}`);
       const other = await node('other', ['both']);

@@ -58,7 +58,7 @@ function listen(program: NatsConnection): { readonly created: string[]; readonly
   return heard;
 }
 
-test("S0.2 S0.6 S0.7 S0.8 S0.9 S0.10 check:H1 the seeds' wire is answered by two nodes, whichever of them it is", () =>
+test("S0.2 S0.6 S0.7 S0.8 S0.9 S0.10 check:H1 two nodes answer the seeds' wire, whichever of them gets the request", () =>
   withProgram(async (nodes, program) => {
     const servers = { talker: { command: process.execPath, args: [TALKER] } };
     const both = [
@@ -99,7 +99,7 @@ test("S0.2 S0.6 S0.7 S0.8 S0.9 S0.10 check:H1 the seeds' wire is answered by two
     );
   }));
 
-test('S0.3 S0.4 S0.5 S0.17 check:H2 created and deleted on any node is done on every node; nothing is believed of what programs say', () =>
+test('S0.3 S0.4 S0.5 S0.17 check:H2 a server created or deleted on any node is so on every node; messages of programs have no effect', () =>
   withProgram(async (nodes, program) => {
     await using database = await PostgresServer.start();
     const more = { agents, cluster: { ...OPEN, store: database.url } };
@@ -147,7 +147,7 @@ test('S0.3 S0.4 S0.5 S0.17 check:H2 created and deleted on any node is done on e
     );
   }));
 
-test('S0.17 check:H6 fault:F28 whatever is changed where, and in whichever order that is heard, every node ends with the last of it, also without NATS', () =>
+test('S0.17 check:H6 fault:F28 after any changes, in any order of arrival, every node ends with the last of them, also without NATS', () =>
   withProgram(async (nodes, program) => {
     await using database = await PostgresServer.start();
     const more = { agents, cluster: { ...OPEN, store: database.url } };

@@ -14,7 +14,7 @@ const BALANCERS: Readonly<Record<RollingOptions['balancer'], string>> = {
 };
 
 for (const [balancer, words] of Object.entries(BALANCERS)) {
-  test(`fault:F33 goal:G8 check:H7 three nodes are restarted one after the other under load, ${words}: no call fails, none runs twice, streams end in order`, async (t) => {
+  test(`fault:F33 goal:G8 check:H7 three nodes restart one after the other under load, ${words}: no call fails, none runs twice, streams end in order`, async (t) => {
     t.diagnostic(`seed ${SEED}`);
     const { calls, restarts, exitCodes, failed, violations, leftInMs, streamsCompleted, streamsCut } =
       await rollingRestart({

@@ -95,7 +95,7 @@ async function getAlong(nodes: ClusterProcesses, here: NodeProcess, there: NodeP
   await until(async () => (await client.request('ping')).status === 404, 'the session to have ended everywhere');
 }
 
-test('a node of the previous version and one of this one are a cluster: calls, questions, streams and cancellations go both ways', () =>
+test('a node of the previous version and one of this one are a cluster: calls, input requests, streams and cancellations go both ways', () =>
   cluster(async (nodes) => {
     const old = await nodes.node('old', { older: counterServer() }, {}, { program: before });
     const present = await nodes.node('present', { newer: counterServer() });
@@ -160,7 +160,7 @@ test('fault:F33 rolling upgrade: every node of the previous version is replaced 
     console.log(`# ${calls} calls`);
   }));
 
-test('a node that speaks none of our protocols is told of and left alone, and so are we', () =>
+test('a node without a common protocol is reported and left alone, and leaves us alone', () =>
   cluster(async (nodes) => {
     const present = await nodes.node('present', { mine: counterServer() });
     const other = await nodes.node('other', { its: counterServer() }, {}, { program: stranger });

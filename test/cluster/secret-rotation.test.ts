@@ -24,7 +24,7 @@ async function again(old: NodeProcess, start: () => Promise<NodeProcess>): Promi
   return start();
 }
 
-test('the secret is changed in three rounds of restarts: nodes believe each other, and nobody sees a conflict', () =>
+test('the secret changes in three rounds of restarts: nodes trust each other, and no conflict appears', () =>
   onCluster(
     () => ClusterProcesses.start(),
     async (nodes) => {
@@ -57,7 +57,7 @@ test('the secret is changed in three rounds of restarts: nodes believe each othe
     },
   ));
 
-test('S0.19 S2.29 what clients and servers hold outlives the change of the secret: a session of an HTTP server that nobody uses meanwhile, and a task', (t) =>
+test('S0.19 S2.29 what clients and servers hold survives the change of the secret: an unused session of an HTTP server, and a task', (t) =>
   onCluster(
     () => ClusterProcesses.start(),
     async (nodes) => {

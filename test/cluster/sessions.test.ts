@@ -50,7 +50,7 @@ async function said(stream: EventReader): Promise<Event> {
   }
 }
 
-test('check:C9 a call that waits for a stateless client goes on when it comes back to another node, once', () =>
+test('check:C9 a call that waits for a stateless client continues when it returns to another node, once', () =>
   cluster(async (nodes) => {
     const [a, b] = await two(nodes);
     // By way of each of them, and back to the other.
@@ -71,7 +71,7 @@ test('check:C9 a call that waits for a stateless client goes on when it comes ba
     }
   }));
 
-test('check:C9 a call that waited at a node that died is UNKNOWN, and not run again', () =>
+test('check:C9 a call that waited at a node that died is UNKNOWN, and does not run again', () =>
   cluster(async (nodes) => {
     const [a, b] = await two(nodes);
     const retry = answered(await stateless(b).result('tools/call', ASK));
@@ -81,7 +81,7 @@ test('check:C9 a call that waited at a node that died is UNKNOWN, and not run ag
     assert.equal(wordOf(message), 'UNKNOWN');
   }));
 
-test('check:C9 a client whose connection broke in mid-call comes back to another node for the rest', () =>
+test('check:C9 a client whose connection broke during a call gets the rest at another node', () =>
   cluster(async (nodes) => {
     const [a, b] = await two(nodes);
     for (const [first, second] of [
@@ -111,7 +111,7 @@ test('check:C9 a client whose connection broke in mid-call comes back to another
     }
   }));
 
-test('check:C9 what a node had sent before it was restarted is replayed by way of another node', () =>
+test('check:C9 messages that a node had sent before its restart are replayed by way of another node', () =>
   cluster(async (nodes) => {
     const [a, b] = await two(nodes);
     const client = await WireClient.open(a.serverUrl('counter'));
@@ -132,7 +132,7 @@ test('check:C9 what a node had sent before it was restarted is replayed by way o
     assert.deepEqual(await replayed.rest(), rest);
   }));
 
-test("check:C9 a session's own stream goes on at another node after the last event the client has seen", () =>
+test("check:C9 a session's own stream continues at another node after the last event the client has seen", () =>
   cluster(async (nodes) => {
     const [a, b] = await two(nodes);
     const client = await WireClient.open(a.serverUrl('counter'));
@@ -194,7 +194,7 @@ test('check:C9 a node that joins later brings what its servers say to a stream t
 const RESOURCE = { uri: 'counter://value' };
 
 for (const isolation of ['session', 'shared']) {
-  test(`check:C9 what a session subscribed to by way of one node reaches its stream at another (${isolation})`, () =>
+  test(`check:C9 a subscription made through one node reaches the session’s stream at another (${isolation})`, () =>
     cluster(async (nodes) => {
       const a = await nodes.node('a', { counter: counterServer({ isolation }) });
       const b = await nodes.node('b', {});
@@ -226,7 +226,7 @@ for (const isolation of ['session', 'shared']) {
     }));
 }
 
-test('check:C9 who gives a resource up at one node takes it from nobody at another', () =>
+test('check:C9 a client that unsubscribes at one node does not affect others at another', () =>
   cluster(async (nodes) => {
     const a = await nodes.node('a', { counter: counterServer({ isolation: 'shared' }) });
     const b = await nodes.node('b', {});
@@ -255,7 +255,7 @@ test('check:C9 who gives a resource up at one node takes it from nobody at anoth
     for (const stream of streams) stream.drop();
   }));
 
-test('check:C9 a log level that was set by way of one node holds at another', () =>
+test('check:C9 a log level set at one node applies at another', () =>
   cluster(async (nodes) => {
     const [a, b] = await two(nodes);
     const client = await WireClient.open(a.serverUrl('counter'));

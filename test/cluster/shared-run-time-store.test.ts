@@ -14,7 +14,7 @@ async function knows(node: NodeProcess, server: string): Promise<boolean> {
   return servers.some(({ name }) => name === server);
 }
 
-test('check:A2 what one node adds, suspends and removes, every node does, over restarts of nodes and database', () =>
+test('check:A2 what one node adds, suspends and removes takes effect at every node, over restarts of nodes and database', () =>
   cluster(async (nodes) => {
     await using database = await PostgresServer.start();
     const store = { cluster: { store: database.url } };
@@ -52,7 +52,7 @@ test('check:A2 what one node adds, suspends and removes, every node does, over r
     for (const node of [a, c]) await until(async () => !(await knows(node, 'counter')), 'it is gone everywhere');
   }));
 
-test('a cluster without a store refuses what would be lost, says what to do, and takes what is for a time', () =>
+test('a cluster without a store refuses permanent changes with the remedy, and accepts temporary ones', () =>
   cluster(async (nodes) => {
     const a = await nodes.node('a', { mine: counterServer() });
     const operator = new RunTimeClient(a.gateway);
@@ -75,7 +75,7 @@ test('a cluster without a store refuses what would be lost, says what to do, and
     await callable(a, 'counter');
   }));
 
-test('a node whose database is away says so and ends, though it is connected to the bus', () =>
+test('a node whose database is away reports it and ends, though it is connected to the bus', () =>
   cluster(async (nodes) => {
     const cluster = { store: `postgresql://trunkline@127.0.0.1:${await freePort()}/none` };
     const { nats } = nodes;
@@ -86,7 +86,7 @@ test('a node whose database is away says so and ends, though it is connected to 
     });
   }));
 
-test('check:A2 what stands in the file of one node is not pushed aside from another one, and is suspended from any', () =>
+test('check:A2 a server in the file of one node is not replaced from another one, and can be suspended from any', () =>
   cluster(async (nodes) => {
     await using database = await PostgresServer.start();
     const store = { cluster: { store: database.url } };

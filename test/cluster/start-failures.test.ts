@@ -11,7 +11,7 @@ import { WireClient } from '../support/wire-client.ts';
 const cluster = (run: (nodes: ClusterProcesses) => Promise<void>) => onCluster(() => ClusterProcesses.start(), run);
 const who = async (client: WireClient): Promise<Who> => JSON.parse(await client.callText('who'));
 
-test('S0.18 what one node cannot start is called, and listed, at another home of it, and here again once it can', () =>
+test('S0.18 a server that one node cannot start is called, and listed, at another instance, and here again once it starts', () =>
   cluster(async (nodes) => {
     const shared = breakable({ isolation: 'shared' });
     const [a, b] = [await nodes.node('a', { shared }), await nodes.node('b', { shared })];
@@ -54,7 +54,7 @@ async function counted(client: WireClient): Promise<string> {
   return text!;
 }
 
-test('S0.18 check:H7 sessions, and a singleton, of a node that cannot start their server are another home’s', () =>
+test('S0.18 check:H7 sessions, and a singleton, of a node that cannot start their server move to another instance', () =>
   cluster(async (nodes) => {
     const servers = {
       own: breakable({ isolation: 'session' }),
@@ -95,7 +95,7 @@ test('S0.18 check:H7 sessions, and a singleton, of a node that cannot start thei
     assert.equal(await old.callText('count'), '2');
   }));
 
-test('S0.18 a server that asks for a login ends in AUTH_REQUIRED, and one that is misconfigured is served where it is not, at every node', () =>
+test('S0.18 a server that requires a login ends in AUTH_REQUIRED, and a misconfigured one is served elsewhere, at every node', () =>
   cluster(async (nodes) => {
     const guarded = createServer((request, response) => {
       request.resume();

@@ -9,7 +9,7 @@ import { agents, ERAS, keyOf } from '../support/task-gateway.ts';
 const cluster = (run: (nodes: ClusterProcesses) => Promise<void>) => onCluster(() => ClusterProcesses.start(), run);
 
 for (const era of ERAS) {
-  test(`check:C9 fault:F30 S2.29 a ${era} client’s tasks are known at all nodes, and outlive the one that began them`, (t) =>
+  test(`check:C9 fault:F30 S2.29 a ${era} client’s tasks are known at all nodes, and survive the node that began them`, (t) =>
     cluster(async (nodes) => {
       const [stateful, stateless] = [await TaskServer.start('stateful'), await TaskServer.start('stateless', 'other')];
       t.after(() => Promise.all([stateful.stop(), stateless.stop()]));

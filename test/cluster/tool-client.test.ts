@@ -9,7 +9,7 @@ import { ClusterProcesses, counterServer, type NodeProcess, until } from '../sup
 const KEY = 'key-of-agent-ann-0123';
 const SETTINGS = { agents: { ann: { key: KEY } }, cluster: { publicSubjects: true } };
 
-test('S0.6 S0.7 S0.8 S0.18 a program calls tools by the client, whichever node has its conversation, and hears how each call ended', async () => {
+test('S0.6 S0.7 S0.8 S0.18 a program calls tools by the client, whichever node has its conversation, and learns how each call ended', async () => {
   const nodes = await ClusterProcesses.start();
   const connection = await connect({ servers: nodes.nats.url });
   try {

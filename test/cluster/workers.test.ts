@@ -63,7 +63,7 @@ async function opened(url: string): Promise<WireClient> {
 
 const who = async (client: WireClient): Promise<Who> => JSON.parse(await client.callText('who'));
 
-test('S0.11 a worker has one connection for each conversation, made by its first call, however many come at once at both nodes', () =>
+test('S0.11 a worker has one connection for each conversation, made by its first call, for any number of concurrent calls at both nodes', () =>
   cluster(async (nodes) => {
     await using both = await programs(nodes);
     const { a, b } = both;
@@ -89,7 +89,7 @@ test('S0.11 a worker has one connection for each conversation, made by its first
     assert.equal(mine.length, 2);
   }));
 
-test('S0.13 S0.14 S0.16 check:A4 a worker is replaced with calls of both nodes under way, without a gap, and stopped with its process', () =>
+test('S0.13 S0.14 S0.16 check:A4 a worker is replaced during calls of both nodes, without a gap, and stopped with its process', () =>
   cluster(async (nodes) => {
     await using both = await programs(nodes);
     const { a, b } = both;
@@ -143,7 +143,7 @@ test('S0.13 S0.14 S0.16 check:A4 a worker is replaced with calls of both nodes u
     assert.deepEqual(await a.call('activeServers'), ['another']);
   }));
 
-test('S0.15 all workers end at once, those who do not want to as well, and with the end of a node', () =>
+test('S0.15 all workers end at once, stubborn ones too, and with the end of a node', () =>
   cluster(async (nodes) => {
     await using both = await programs(nodes);
     const { a, b } = both;
@@ -172,7 +172,7 @@ test('S0.15 all workers end at once, those who do not want to as well, and with 
     }
   }));
 
-test('S0.12 check:A2 nodes start with all rows of the store, more than a thousand; what cannot start is reported and skipped', () =>
+test('S0.12 check:A2 nodes start with all rows of the store, more than a thousand; a row that cannot start is reported and skipped', () =>
   cluster(async (nodes) => {
     await using database = await PostgresServer.start();
     const rows = new Map<string, string>([

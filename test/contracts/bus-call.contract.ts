@@ -17,7 +17,7 @@ import {
 
 /** Calls from peer to peer, and how they end. */
 export function callContract(scenario: Scenario): void {
-  scenario('a call goes there and back byte for byte, whatever its size', async (bench, a, b) => {
+  scenario('a call of any size and its answer pass byte for byte', async (bench, a, b) => {
     const subject = serveEcho(b);
     await bench.settle();
     const odd = Buffer.from([0, 255, 13, 10, 0, 128]);
@@ -42,14 +42,14 @@ export function callContract(scenario: Scenario): void {
     assert.ok(result(await outcome).equals(payload));
   });
 
-  scenario('a call that nobody serves is NOT_SENT, without a wait', async (_bench, a) => {
+  scenario('a call without a server is NOT_SENT at once', async (_bench, a) => {
     for (const to of ['0123456789abcdef', null]) {
       const { outcome } = a.call('trunkline.nobody', Buffer.from('x'), { to, deadlineMs: DEADLINE_MS });
       assert.equal(failure(await outcome).outcome, 'NOT_SENT');
     }
   });
 
-  scenario('what is emitted and asked meanwhile goes both ways, in order', async (bench, a, b) => {
+  scenario('messages and input requests during a call go both ways, in order', async (bench, a, b) => {
     const subject = `trunkline.asking.${b.peer}`;
     b.serve(subject, async (serving) => {
       for (let at = 0; at < 300; at++) serving.emit(Buffer.from(`step ${at}`));
@@ -77,7 +77,7 @@ export function callContract(scenario: Scenario): void {
     assert.deepEqual(emitted, [...Array.from({ length: 300 }, (_, at) => `step ${at}`), 'last step']);
   });
 
-  scenario('a caller that takes no questions is not asked', async (bench, a, b) => {
+  scenario('a caller that accepts no input requests gets none', async (bench, a, b) => {
     const subject = `trunkline.asking.${b.peer}`;
     b.serve(subject, async (serving) => serving.answer(await serving.ask(Buffer.from('?'))));
     await bench.settle();
@@ -85,7 +85,7 @@ export function callContract(scenario: Scenario): void {
     assert.equal(failure(await outcome).code, 'METHOD_NOT_FOUND');
   });
 
-  scenario('a cancelled call ends at once, and its server hears why', async (bench, a, b) => {
+  scenario('a cancelled call ends at once, and its server gets the reason', async (bench, a, b) => {
     const { serving, call } = await hanging(bench, a, b);
     call.cancel('the client left');
     const error = failure(await call.outcome);
@@ -99,7 +99,7 @@ export function callContract(scenario: Scenario): void {
     assert.equal(b.status.serving, 0);
   });
 
-  scenario('the deadline of the caller holds at both ends', async (bench, a, b) => {
+  scenario('the deadline of the caller applies at both ends', async (bench, a, b) => {
     const { serving, call } = await hanging(bench, a, b, 5_000);
     assert.equal(serving.deadlineMs, 5_000);
     await bench.clock.advance(5_000);
@@ -163,7 +163,7 @@ export function callContract(scenario: Scenario): void {
     },
   );
 
-  scenario('what a peer does not serve, or serves no more, is NOT_SENT as well', async (bench, a, b) => {
+  scenario('a call that a peer does not serve, or no longer serves, is NOT_SENT as well', async (bench, a, b) => {
     const subject = `trunkline.passing.${b.peer}`;
     const call = () => a.call(subject, Buffer.from('x'), { to: b.peer, deadlineMs: DEADLINE_MS }).outcome;
     assert.equal(failure(await call()).outcome, 'NOT_SENT');
@@ -174,7 +174,7 @@ export function callContract(scenario: Scenario): void {
     assert.equal(failure(await call()).outcome, 'NOT_SENT');
   });
 
-  scenario('calls and answers that move at the same time share their messages', async (bench, a, b) => {
+  scenario('concurrent calls and answers share messages', async (bench, a, b) => {
     const subject = serveEcho(b);
     const messages = await bench.overhear('trunkline.call.*');
     await bench.settle();
@@ -189,7 +189,7 @@ export function callContract(scenario: Scenario): void {
     assert.equal(messages.length - before, 4);
   });
 
-  scenario('a call that nobody takes in time ends: UNKNOWN if its server may have it', async (bench, a) => {
+  scenario('a call that no peer takes in time ends: UNKNOWN if its server may have it', async (bench, a) => {
     const deaf = '0123456789abcdef';
     const queue = 'trunkline.deaf.any';
     await bench.overhear('trunkline.deaf.direct');
@@ -203,7 +203,7 @@ export function callContract(scenario: Scenario): void {
     assert.equal(failure(await any.outcome).outcome, 'NOT_SENT');
   });
 
-  scenario('failures keep their word, their code and what else is known of them', async (bench, a, b) => {
+  scenario('failures keep their outcome, code and details', async (bench, a, b) => {
     const subject = `trunkline.failing.${b.peer}`;
     b.serve(subject, (serving) =>
       serving.fail(failed('OVERLOADED', { retryAfterMs: 250, server: 'memory', attempts: 2, forCallers: 'later' })),
@@ -269,7 +269,7 @@ export function callContract(scenario: Scenario): void {
     assert.equal(counts.get(b), before);
   });
 
-  scenario('more calls at once than a subject takes are REFUSED', async (bench, a, b) => {
+  scenario('concurrent calls above the limit of a subject are REFUSED', async (bench, a, b) => {
     const subject = `trunkline.narrow.${b.peer}`;
     const held: BusServing[] = [];
     b.serve(subject, (serving) => void held.push(serving), { concurrency: 2 });
@@ -289,7 +289,7 @@ export function callContract(scenario: Scenario): void {
     );
   });
 
-  scenario('what a peer that is gone had in hand ends at once', async (bench, a, b) => {
+  scenario('calls at a peer that is gone end at once', async (bench, a, b) => {
     const { serving, call } = await hanging(bench, a, b);
     const other = await hanging(bench, b, a);
     a.peerLost(b.peer, 'no heartbeat');
@@ -318,7 +318,7 @@ export function callContract(scenario: Scenario): void {
     },
   );
 
-  scenario('whoever calls a peer while it leaves the bus hears that nobody serves it', async (bench, a, b) => {
+  scenario('a call to a peer that is leaving the bus is NOT_SENT', async (bench, a, b) => {
     const subject = serveEcho(b);
     await bench.settle();
     result(await a.call(subject, Buffer.from('x'), { to: b.peer, deadlineMs: DEADLINE_MS }).outcome);
@@ -336,7 +336,7 @@ export function callContract(scenario: Scenario): void {
     for (const { outcome } of calls) assert.equal(failure(await outcome).outcome, 'NOT_SENT');
   });
 
-  scenario('a peer that leaves ends what is under way at both ends, once', async (bench, a, b) => {
+  scenario('a peer that leaves ends its calls at both ends, once', async (bench, a, b) => {
     const { call } = await hanging(bench, a, b);
     const other = await hanging(bench, b, a);
     await Promise.all([b.close(), b.close()]);

@@ -14,30 +14,33 @@ import {
 
 /** Publications, those who do not keep up, and outages. */
 export function flowContract(scenario: Scenario): void {
-  scenario('a publication to nobody is fine, and one to many reaches each in order', async (bench, a, b) => {
-    a.publish('trunkline.news.none', Buffer.from('x'));
-    await bench.settle();
-    const heard: string[][] = [[], [], []];
-    b.subscribe('trunkline.news.*', (payload, from, subject) => {
-      heard[0]!.push(`${from} ${subject} ${payload.toString()}`);
-    });
-    a.subscribe('trunkline.>', (payload) => void heard[1]!.push(payload.toString()));
-    b.subscribe('trunkline.news.one', async (payload) => {
-      await Promise.resolve();
-      heard[2]!.push(payload.toString());
-    });
-    await bench.settle();
-    const all = Array.from({ length: 200 }, (_, at) => `${at}`);
-    for (const text of all) a.publish('trunkline.news.one', Buffer.from(text));
-    await eventually(bench, () => heard.every((texts) => texts.length >= 200));
-    assert.deepEqual(
-      heard[0],
-      all.map((text) => `${a.peer} trunkline.news.one ${text}`),
-    );
-    assert.deepEqual(heard[1], all);
-    assert.deepEqual(heard[2], all);
-    assert.throws(() => a.publish('trunkline.news.one', Buffer.alloc(MIB)), { code: 'TOO_LARGE' });
-  });
+  scenario(
+    'a publication without a subscriber succeeds, and one to many reaches each in order',
+    async (bench, a, b) => {
+      a.publish('trunkline.news.none', Buffer.from('x'));
+      await bench.settle();
+      const heard: string[][] = [[], [], []];
+      b.subscribe('trunkline.news.*', (payload, from, subject) => {
+        heard[0]!.push(`${from} ${subject} ${payload.toString()}`);
+      });
+      a.subscribe('trunkline.>', (payload) => void heard[1]!.push(payload.toString()));
+      b.subscribe('trunkline.news.one', async (payload) => {
+        await Promise.resolve();
+        heard[2]!.push(payload.toString());
+      });
+      await bench.settle();
+      const all = Array.from({ length: 200 }, (_, at) => `${at}`);
+      for (const text of all) a.publish('trunkline.news.one', Buffer.from(text));
+      await eventually(bench, () => heard.every((texts) => texts.length >= 200));
+      assert.deepEqual(
+        heard[0],
+        all.map((text) => `${a.peer} trunkline.news.one ${text}`),
+      );
+      assert.deepEqual(heard[1], all);
+      assert.deepEqual(heard[2], all);
+      assert.throws(() => a.publish('trunkline.news.one', Buffer.alloc(MIB)), { code: 'TOO_LARGE' });
+    },
+  );
 
   scenario('one subscriber of a queue group gets a publication', async (bench, a, b) => {
     const c = await bench.join();
@@ -52,7 +55,7 @@ export function flowContract(scenario: Scenario): void {
     assert.equal(count, 20);
   });
 
-  scenario('a slow subscriber loses what waits, is reported, and is in nobody’s way', async (bench, a, b) => {
+  scenario('a slow subscriber loses waiting messages, is reported, and delays no other', async (bench, a, b) => {
     const events: BusEvent[] = [];
     b.onEvent((event) => events.push(event));
     let release = (): void => {};
@@ -109,7 +112,7 @@ export function flowContract(scenario: Scenario): void {
     assert.equal(result(await call.outcome).toString(), 'done');
   });
 
-  scenario('a server that goes on regardless has its call cut, and that is reported', async (bench, a, b) => {
+  scenario('a server that ignores the limit loses its call, and that is reported', async (bench, a, b) => {
     const events: BusEvent[] = [];
     b.onEvent((event) => events.push(event));
     const { serving, call } = await hanging(bench, a, b);
@@ -121,7 +124,7 @@ export function flowContract(scenario: Scenario): void {
     await eventually(bench, () => a.status.calls === 0 && b.status.serving === 0);
   });
 
-  scenario('a call under way lives through a short outage of either end', async (bench, a, b) => {
+  scenario('a call in flight survives a short outage of either end', async (bench, a, b) => {
     const events: BusEvent[] = [];
     b.onEvent((event) => events.push(event));
     const { serving, call, emitted } = await hanging(bench, a, b);
@@ -166,7 +169,7 @@ export function flowContract(scenario: Scenario): void {
     assert.ok(result(await a.call(subject, Buffer.from('x'), { to: b.peer, deadlineMs: DEADLINE_MS }).outcome));
   });
 
-  scenario('a longer outage ends the calls that are under way', async (bench, a, b) => {
+  scenario('a longer outage ends the calls in flight', async (bench, a, b) => {
     const { serving, call } = await hanging(bench, a, b);
     await bench.cut(a);
     await bench.clock.advance(1_500);

@@ -13,7 +13,7 @@ import {
 
 /** Who is believed. */
 export function trustContract(scenario: Scenario): void {
-  scenario('what is not signed by this cluster reaches nobody, and is counted', async (bench, a, b) => {
+  scenario('messages without a signature of this cluster are dropped and counted', async (bench, a, b) => {
     const stranger = await bench.join([OTHER_SECRET]);
     const events: BusEvent[] = [];
     b.onEvent((event) => events.push(event));
@@ -43,7 +43,7 @@ export function trustContract(scenario: Scenario): void {
     );
   });
 
-  scenario('what was recorded and is sent again does nothing, changed even less', async (bench, a, b) => {
+  scenario('recorded messages that are sent again have no effect, altered or not', async (bench, a, b) => {
     const subject = `trunkline.ledger.${b.peer}`;
     let served = 0;
     b.serve(subject, (serving) => {
@@ -89,7 +89,7 @@ export function trustContract(scenario: Scenario): void {
     assert.equal(served, 2);
   });
 
-  scenario('a secret is changed without a moment in which nodes do not understand each other', async (bench, a) => {
+  scenario('the secret changes without a moment in which nodes refuse each other', async (bench, a) => {
     const both = await bench.join([SECRET, OTHER_SECRET]);
     const next = await bench.join([OTHER_SECRET, SECRET]);
     const done = await bench.join([OTHER_SECRET]);

@@ -62,7 +62,7 @@ export function clientPortContract(name: string, subject: ClientSubject): void {
       assert.equal(received.match(/\r\nhost: /gi)?.length, 1);
     });
 
-    test('tells head, pieces and end of a streamed answer, and headers in lower case', async () => {
+    test('delivers head, pieces and end of a streamed answer, and headers in lower case', async () => {
       const client = await open((peer) =>
         peer.onData(() => {
           peer.write('HTTP/1.1 202 Accepted\r\nX-Some: Thing\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n');
@@ -103,7 +103,7 @@ export function clientPortContract(name: string, subject: ClientSubject): void {
       assert.deepEqual([failure.kind, failure.sent], ['too_large', true]);
     });
 
-    test('a head above the limit is told as the head, with its limit', async () => {
+    test('a head above the limit is reported as the head, with its limit', async () => {
       const client = await open((peer) =>
         peer.onData(() => peer.write(`HTTP/1.1 200 OK\r\nX-A: ${'a'.repeat(70_000)}\r\nContent-Length: 2\r\n\r\n{}`)),
       );
@@ -112,7 +112,7 @@ export function clientPortContract(name: string, subject: ClientSubject): void {
       assert.equal(failure.message, 'the head of the answer is larger than the limit of 65536 bytes');
     });
 
-    test('a connection that ends in mid-answer is a reset after sending', async () => {
+    test('a connection that ends in the middle of an answer is a reset after sending', async () => {
       const client = await open((peer) =>
         peer.onData(() => peer.end('HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf')),
       );
@@ -120,19 +120,19 @@ export function clientPortContract(name: string, subject: ClientSubject): void {
       assert.deepEqual([failure.kind, failure.sent], ['reset', true]);
     });
 
-    test('an answer that is no HTTP is a protocol failure after sending', async () => {
+    test('an answer that is not HTTP is a protocol failure after sending', async () => {
       const client = await open((peer) => peer.onData(() => peer.end('SSH-2.0-OpenSSH_9.2\r\n\r\n')));
       const failure = failureOf(await send(client));
       assert.deepEqual([failure.kind, failure.sent], ['protocol', true]);
     });
 
-    test('header values that would add lines are refused unsent', async () => {
+    test('header values that would add lines are refused and not sent', async () => {
       const client = await open((peer) => peer.onData(() => peer.write(OK)));
       const failure = failureOf(await send(client, { ...get, headers: ['X-A', 'b\r\nX-Evil: 1'] }));
       assert.deepEqual([failure.kind, failure.sent], ['protocol', false]);
     });
 
-    test('abort says nothing more and closes the connection', async () => {
+    test('abort ends without an event and closes the connection', async () => {
       let closed = false;
       const client = await open((peer) => {
         peer.onClose(() => void (closed = true));
@@ -183,7 +183,7 @@ export function clientPortContract(name: string, subject: ClientSubject): void {
 
     for (const chunk of [null, 64]) {
       const how = chunk === null ? '' : `, in chunks of ${chunk} bytes`;
-      test(`fault:F25 of a flood no more is read in one turn of the event loop than a slice${how}`, async () => {
+      test(`fault:F25 one turn of the event loop reads no more of a flood than a slice${how}`, async () => {
         const bytes = 2 * 1024 * 1024;
         const body = chunk === null ? ':\n'.repeat(bytes / 2) : `40\r\n${':'.repeat(63)}\n\r\n`.repeat(bytes / chunk);
         const framing = chunk === null ? 'Connection: close' : 'Transfer-Encoding: chunked';
@@ -212,7 +212,7 @@ export function clientPortContract(name: string, subject: ClientSubject): void {
       });
     }
 
-    test('close fails what is under way, and everything later', async () => {
+    test('close fails what is in progress, and everything later', async () => {
       const client = await open((peer) => peer.onData(() => {}));
       const running = send(client);
       await delay(150);
@@ -222,7 +222,7 @@ export function clientPortContract(name: string, subject: ClientSubject): void {
       assert.deepEqual([later.kind, later.sent], ['closed', false]);
     });
 
-    test('fault:F25 a head once begun, and a JSON body once begun, must go on; an event stream may be silent', async () => {
+    test('fault:F25 a head or a JSON body that has begun must go on; an event stream may be silent', async () => {
       const begun = [
         'HTTP/1.1 200 OK\r\nX-Slow',
         'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{',

@@ -35,7 +35,7 @@ export function pinRecordsContract(name: string, subject: PinRecordsSubject): vo
     let count = 0;
     const place = () => `pins-${++count}`;
 
-    test('check:G4 what was saved is there for whoever comes next, byte for byte; nothing else is', async () => {
+    test('check:G4 saved pins are there for the next reader, byte for byte, and nothing else', async () => {
       const where = place();
       const records = subject.open(where);
       assert.deepEqual(await records.load(), []);
@@ -57,7 +57,7 @@ export function pinRecordsContract(name: string, subject: PinRecordsSubject): vo
       assert.deepEqual(new Map([...own.pins].sort()), new Map(pins.map((one) => [pinKey(one), one] as const).sort()));
     });
 
-    test('check:G4 a pin is replaced, and taken away', async () => {
+    test('check:G4 a pin can be replaced and removed', async () => {
       const where = place();
       const records = subject.open(where);
       await records.save('s', change({ pins: [pin('a'), pin('b')] }));
@@ -66,7 +66,7 @@ export function pinRecordsContract(name: string, subject: PinRecordsSubject): vo
       assert.deepEqual([...own!.pins.values()], [pin('a', { blocked: { at: 1, by: 'me' } })]);
     });
 
-    test('check:G4 of two who change the same pin one is told, and nothing of his change is taken', async () => {
+    test('check:G4 of two that change the same pin one gets an error, and nothing of its change is stored', async () => {
       const where = place();
       const [one, other] = [subject.open(where), subject.open(where)];
       await one.load();
@@ -105,7 +105,7 @@ export function pinRecordsContract(name: string, subject: PinRecordsSubject): vo
       assert.deepEqual([kept[0]!.at, kept.at(-1)!.at], [699, 200]);
     });
 
-    test('check:G4 a first listing of very many definitions is saved whole', async () => {
+    test('check:G4 a first listing of very many definitions is stored whole', async () => {
       const where = place();
       const pins = Array.from({ length: 1_200 }, (_, i) => pin(`t${i}`));
       assert.equal(await subject.open(where).save('s', change({ trustedAt: 1, pins })), true);

@@ -30,7 +30,7 @@ export function runTimeStoreContract(name: string, subject: StoreSubject): void 
       ...(await runTimeStore.read(['c'])).records.get('c')!.values(),
     ];
 
-    test('nothing was written: every collection is empty, at revision 0', async () => {
+    test('nothing is stored: every collection is empty, at revision 0', async () => {
       const runTimeStore = fresh();
       const { revision, records } = await runTimeStore.read(['c', 'd']);
       assert.equal(revision, 0);
@@ -45,7 +45,7 @@ export function runTimeStoreContract(name: string, subject: StoreSubject): void 
       assert.deepEqual(await runTimeStore.list('c'), []);
     });
 
-    test('what was applied is there after the next opening, as it was written check:A2', async () => {
+    test('an applied change is there after the next opening, as it was written check:A2', async () => {
       const database = `t${++count}`;
       const first = open(database);
       const value = '{"n":12345678901234567890,"s":"ü\\u0000\u{1f600}","d":1.0}';
@@ -62,7 +62,7 @@ export function runTimeStoreContract(name: string, subject: StoreSubject): void 
       );
     });
 
-    test('revisions grow over all collections and are never given twice, deletions included', async () => {
+    test('revisions grow over all collections and are never issued twice, deletions included', async () => {
       const runTimeStore = fresh();
       await runTimeStore.apply([put('a', '1')]);
       await runTimeStore.apply([{ kind: 'put', collection: 'd', key: 'a', value: '2' }]);
@@ -87,7 +87,7 @@ export function runTimeStoreContract(name: string, subject: StoreSubject): void 
       assert.deepEqual(await runTimeStore.apply([check]), { ok: true, revision: 1 });
     });
 
-    test('of two writers who read the same revision, one is told what it finds instead, and nothing of its change is there', async () => {
+    test('of two writers that read the same revision, one gets what it finds instead, and nothing of its change is stored', async () => {
       const runTimeStore = fresh();
       await runTimeStore.apply([put('a', '1')]);
       assert.deepEqual(await runTimeStore.apply([put('a', 'mine', 1)]), { ok: true, revision: 2 });
@@ -101,7 +101,7 @@ export function runTimeStoreContract(name: string, subject: StoreSubject): void 
       assert.equal(await runTimeStore.get('c', 'b'), null);
     });
 
-    test('twenty who want to be the first: one is', async () => {
+    test('of twenty concurrent first writers one succeeds', async () => {
       const runTimeStore = fresh();
       const all = await Promise.all(
         Array.from({ length: 20 }, (_, i) => runTimeStore.apply([put('one', `${i}`, null)])),
@@ -120,7 +120,7 @@ export function runTimeStoreContract(name: string, subject: StoreSubject): void 
       assert.deepEqual(await values(runTimeStore), [{ key: 'a', value: '2', revision: 1 }]);
     });
 
-    test('a list goes page by page through the keys with a prefix', async () => {
+    test('a list goes through the keys with a prefix page by page', async () => {
       const runTimeStore = fresh();
       const keys = ['a%1', 'a/1', 'a/2', 'a/3', 'b/1', 'A/1'];
       await runTimeStore.apply(keys.map((key) => put(key, '0')));
@@ -132,7 +132,7 @@ export function runTimeStoreContract(name: string, subject: StoreSubject): void 
       assert.deepEqual(await listed({}), [...keys].sort());
     });
 
-    test('what is beyond the bounds is refused whole', async () => {
+    test('a change beyond the bounds is refused whole', async () => {
       const runTimeStore = fresh();
       const { keyBytes, valueBytes, writes } = STORE_LIMITS;
       const bad: readonly StoreWrite[][] = [
@@ -149,7 +149,7 @@ export function runTimeStoreContract(name: string, subject: StoreSubject): void 
       assert.equal((await runTimeStore.apply([put('k'.repeat(keyBytes), 'x'.repeat(valueBytes))])).ok, true);
     });
 
-    test('a closed one reads and writes nothing', async () => {
+    test('a closed store reads and writes nothing', async () => {
       const runTimeStore = fresh();
       await runTimeStore.close();
       await runTimeStore.close();

@@ -48,13 +48,13 @@ export function sharedLogContract(harness: LogHarness): void {
       },
     );
 
-    scenario('an entry that is too long is refused, and told so', async (a, _b, name) => {
+    scenario('an entry that is too long is refused with that reason', async (a, _b, name) => {
       assert.ok(a.maxEntryBytes > 512 * 1024);
       assert.equal(a.append(name, Buffer.alloc(a.maxEntryBytes + 1)), false);
       assert.equal(a.append(name, Buffer.alloc(a.maxEntryBytes)), true);
     });
 
-    scenario('of many who append after the same position one does', async (a, b, name) => {
+    scenario('of many appends after the same position one succeeds', async (a, b, name) => {
       assert.equal(await b.appendAfter(name, text('first'), 7), false);
       assert.equal(await b.appendAfter(name, text('first'), 0), true);
       const { position } = await a.read(name);
@@ -78,7 +78,7 @@ export function sharedLogContract(harness: LogHarness): void {
       assert.equal(entries[0]!.toString(), '76');
     });
 
-    scenario('sealed, it is read by those who have the secret, and under its own name', async (a, b, name) => {
+    scenario('a sealed entry is readable with the secret only, and under its own name', async (a, b, name) => {
       const one = new SealedLog(a, new KeyRing([SECRET]), '0123456789abcdef');
       const two = new SealedLog(b, new KeyRing([OTHER, SECRET]), 'fedcba9876543210');
       const stranger = new SealedLog(b, new KeyRing([OTHER]), '00000000000000aa');

@@ -36,7 +36,7 @@ export function sharedStateContract(harness: StateHarness): void {
       });
     }
 
-    scenario('what one node writes, another reads, to the byte', async (_bench, a, b) => {
+    scenario('one node reads what another writes, byte for byte', async (_bench, a, b) => {
       const value = randomBytes(60_000);
       const revision = await a.create('own.server=2E1.k-1', value);
       assert.ok(revision !== null && revision > 0);
@@ -47,7 +47,7 @@ export function sharedStateContract(harness: StateHarness): void {
       await assert.rejects(a.create('long', Buffer.alloc(64 * 1024 + 1)), { code: 'TOO_LARGE' });
     });
 
-    scenario('of many who claim one key at once, one gets it', async (_bench, a, b) => {
+    scenario('of many concurrent claims of one key one succeeds', async (_bench, a, b) => {
       const claims = Array.from({ length: 20 }, (_, at) => (at % 2 === 0 ? a : b).create('lease', text(`${at}`)));
       const revisions = await Promise.all(claims);
       const winners = revisions.flatMap((revision, at) => (revision === null ? [] : [at]));
@@ -56,7 +56,7 @@ export function sharedStateContract(harness: StateHarness): void {
       assert.equal(record?.value.toString(), `${winners[0]}`);
     });
 
-    scenario('whoever has read an older revision does not overwrite a newer one', async (_bench, a, b) => {
+    scenario('a write on an older revision does not overwrite a newer one', async (_bench, a, b) => {
       const first = await a.create('lease', text('one'));
       const second = await b.update('lease', text('two'), first!);
       assert.ok(second! > first!);
@@ -68,7 +68,7 @@ export function sharedStateContract(harness: StateHarness): void {
       assert.equal(await a.update('none', text('x'), 7), null);
     });
 
-    scenario('what was deleted is gone and may be made again, with a later revision', async (_bench, a, b) => {
+    scenario('a deleted key is gone and can be created again, with a later revision', async (_bench, a, b) => {
       const first = await a.create('lease', text('one'));
       assert.equal(await b.delete('lease', first!), true);
       assert.equal(await a.get('lease'), null);
@@ -81,7 +81,7 @@ export function sharedStateContract(harness: StateHarness): void {
       assert.equal(await b.get('lease'), null);
     });
 
-    scenario('what was deleted is told from what never was, or is there', async (_bench, a, b) => {
+    scenario('a deleted key differs from a missing and an existing one', async (_bench, a, b) => {
       assert.equal(await a.look('lease'), null);
       const first = await a.create('lease', text('one'));
       const there = await b.look('lease');
@@ -121,7 +121,7 @@ export function sharedStateContract(harness: StateHarness): void {
       },
     );
 
-    scenario('that something was deleted is forgotten on demand, and nothing else changes by it', async (_b, a, b) => {
+    scenario('a deletion mark can be removed, and nothing else changes', async (_b, a, b) => {
       const first = await a.create('lease', text('one'));
       await a.delete('lease', first!);
       await a.create('other', text('1'));
@@ -147,7 +147,7 @@ export function sharedStateContract(harness: StateHarness): void {
       assert.deepEqual([...(await marksOf(a)).keys()], ['lease']);
     });
 
-    scenario('the revisions go on where nothing at all is left', async (_bench, a, b) => {
+    scenario('the revisions go on in an empty bucket', async (_bench, a, b) => {
       let highest = 0;
       for (let at = 0; at < 3; at++) {
         const revision = await a.create(`k${at}`, text('1'));
@@ -161,7 +161,7 @@ export function sharedStateContract(harness: StateHarness): void {
       assert.ok(highest >= 6);
     });
 
-    scenario('whoever makes it again while its deletion is being forgotten succeeds', async (_bench, a, b) => {
+    scenario('creating a key again while its deletion mark is removed succeeds', async (_bench, a, b) => {
       for (let at = 0; at < 100; at++) {
         const first = await a.create('lease', text('one'));
         assert.ok(first !== null, `round ${at}`);
@@ -196,7 +196,7 @@ export function sharedStateContract(harness: StateHarness): void {
       TTL_MS,
     );
 
-    scenario('a watch tells what there is, then that this was all, then changes in order', async (_bench, a, b) => {
+    scenario('a watch delivers existing keys, then their end, then changes in order', async (_bench, a, b) => {
       await a.create('node.a', text('1'));
       await a.create('node.b', text('1'));
       await a.create('other.a', text('1'));
@@ -242,7 +242,7 @@ export function sharedStateContract(harness: StateHarness): void {
       assert.equal(reported.at(-1), 'put node.d 1');
     });
 
-    scenario('a watch of nothing is ready too', async (_bench, a) => {
+    scenario('a watch of an empty bucket is ready too', async (_bench, a) => {
       let ready = 0;
       const watch = await a.watch('>', { put() {}, gone() {}, onReady: () => ready++ });
       await eventually(() => ready === 1);

@@ -30,7 +30,7 @@ function sending(maxPayload = 1_000_000): { readonly bundles: Bundles; readonly 
   return { bundles, sent };
 }
 
-test('what goes to a peer in one turn is one message, in order; a message in which a call begins has its number', async () => {
+test('frames to a peer in one turn are one message, in order; a message that begins a call has its number', async () => {
   const { bundles, sent } = sending();
   bundles.add('a', 'caller', ID, frame('one'));
   const number = bundles.add('b', 'serving', ID, frame('two'));
@@ -46,7 +46,7 @@ test('what goes to a peer in one turn is one message, in order; a message in whi
   assert.equal(sent.length, 3);
 });
 
-test('no message is longer than may be, what is long leaves at once, behind what was there before', () => {
+test('no message exceeds the limit, and a long one leaves at once, after earlier frames', () => {
   const { bundles, sent } = sending();
   const long = 'x'.repeat(70_000);
   const half = 'y'.repeat(40_000);
@@ -66,7 +66,7 @@ test('no message is longer than may be, what is long leaves at once, behind what
   );
 });
 
-test('a bundle has room for as many frames as come, and each message is its own memory', () => {
+test('a bundle has room for any number of frames, and each message has its own memory', () => {
   const messages: Buffer[] = [];
   const bundles = new Bundles({ maxPayload: () => 1_000_000, send: (_peer, message) => messages.push(message) });
   const texts = Array.from({ length: 200 }, (_, at) => `${at} `.repeat(1 + (at % 40)));
@@ -84,7 +84,7 @@ test('a bundle has room for as many frames as come, and each message is its own 
   }
 });
 
-test('what waits when the connection is lost is lost with it', async () => {
+test('frames that wait when the connection is lost are lost with it', async () => {
   const { bundles, sent } = sending();
   bundles.add('a', 'new', ID, frame('lost'));
   bundles.clear();
@@ -92,7 +92,7 @@ test('what waits when the connection is lost is lost with it', async () => {
   assert.equal(sent.length, 0);
 });
 
-test('messages that are cut otherwise than they say are not read to their end', () => {
+test('messages with wrong lengths are not read to their end', () => {
   const message = Buffer.concat([entry('one'), entry('two')]);
   const read = (bytes: Buffer): [boolean, number] => {
     const entries = new Entries(bytes);

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { CallTable } from './call-table.ts';
 import { type CallId, callOf, callText } from './frames.ts';
 
-test('an id is the same as text and as numbers; what is no id is none', () => {
+test('an id is the same as text and as numbers; an invalid id is none', () => {
   for (const id of [
     { family: 0, number: 1 },
     { family: 0xffffffff, number: 0xfffffffe },

@@ -48,7 +48,7 @@ function pair(): readonly [End, End] {
   return [a, b];
 }
 
-test('what gets lost on the way comes again, in order, and each payload once', () => {
+test('lost frames are sent again, in order, and each payload once', () => {
   for (let seed = 1; seed <= 40; seed++) {
     const [a, b] = pair();
     let state = seed;
@@ -70,7 +70,7 @@ test('what gets lost on the way comes again, in order, and each payload once', (
   }
 });
 
-test('no more than a window is in flight, and a paused peer receives nothing', () => {
+test('at most one window is in flight, and a paused peer receives nothing', () => {
   const [a, b] = pair();
   b.channel.pause();
   for (let at = 0; at < 50; at++) a.channel.send(PART.emit, at, Buffer.alloc(CHUNK, 65));
@@ -87,7 +87,7 @@ test('no more than a window is in flight, and a paused peer receives nothing', (
   assert.equal(b.got.length, 50);
 });
 
-test('a payload that is longer than may be breaks the channel, and memory is not the price', () => {
+test('a payload above the limit breaks the channel, and takes no memory', () => {
   const [a, b] = pair();
   a.channel.send(PART.result, 0, Buffer.alloc(30_000, 65));
   for (let turn = 0; turn < 50 && b.broken === null; turn++) {
@@ -98,7 +98,7 @@ test('a payload that is longer than may be breaks the channel, and memory is not
   assert.equal(b.got.length, 0);
 });
 
-test('frames that are none are not read', () => {
+test('invalid frames are not read', () => {
   assert.equal(readData(framed(Buffer.from([FRAME.data, 0, 0]))), null);
   assert.equal(readData(framed(Buffer.from([FRAME.data, 0, 0, 0, 1, 99, 0, 0, 0, 0, 0]))), null);
   assert.equal(readAck(framed(Buffer.from([FRAME.ack]))), null);

@@ -16,7 +16,7 @@ class Named implements DueItem<Named> {
   }
 }
 
-test('each falls due in its own time, on one timer, and what was taken out does not', async () => {
+test('each entry falls due in its own time, on one timer, and removed ones do not', async () => {
   const clock = new FakeClock();
   const due: string[] = [];
   const queue = new DueQueue<Named>(clock, 100, ({ name }) => due.push(name));
@@ -44,7 +44,7 @@ test('each falls due in its own time, on one timer, and what was taken out does 
   assert.deepEqual(due, ['a', 'c', 'd']);
 });
 
-test('what comes from what fell due is not lost', async () => {
+test('an entry added by a due one is not lost', async () => {
   const clock = new FakeClock();
   const due: string[] = [];
   const queue = new DueQueue<Named>(clock, 100, (item) => {
@@ -56,7 +56,7 @@ test('what comes from what fell due is not lost', async () => {
   assert.deepEqual(due, ['1', '2', '3']);
 });
 
-test('in whatever order things are taken out, the others stay, in theirs', async () => {
+test('entries can be removed in any order, and the others keep theirs', async () => {
   for (const out of [[0], [4], [2], [0, 1], [3, 4], [1, 3], [4, 3, 2, 1, 0], [0, 2, 4, 1]]) {
     const clock = new FakeClock();
     const due: string[] = [];

@@ -62,7 +62,7 @@ function overheard(wire: MemoryWire): { readonly wire: Wire; say(subject: string
   return { wire: own, say, replies };
 }
 
-test('fault:F28 a call that has not left when the connection is lost is NOT_SENT; what is said of one that has is UNKNOWN', async () => {
+test('fault:F28 a call that has not left when the connection is lost is NOT_SENT; one that has is UNKNOWN', async () => {
   const bench = new Bench();
   const wire = bench.hub.open();
   const [a, b] = [bench.bus(wire), bench.bus()];
@@ -82,7 +82,7 @@ test('fault:F28 a call that has not left when the connection is lost is NOT_SENT
   await bench.close();
 });
 
-test('check:H3 only the messaging system is believed when it says that no node serves a call', async () => {
+test('check:H3 only the messaging system can report that no node serves a call', async () => {
   const bench = new Bench();
   const { wire, say, replies } = overheard(bench.hub.open());
   const [a, b] = [bench.bus(wire), bench.bus()];

@@ -91,7 +91,7 @@ const mine = authority.issue({ name: 'node' });
 const files = { 'ca.pem': authority.cert, 'cert.pem': certified.cert, 'key.pem': certified.key };
 const tlsConfig =
   'tls { cert_file: "FOLDER/cert.pem", key_file: "FOLDER/key.pem", ca_file: "FOLDER/ca.pem", verify: true }';
-onEach('TLS both ways: neither believes a stranger', { config: tlsConfig, files }, async (server) => {
+onEach('TLS both ways: neither accepts a stranger', { config: tlsConfig, files }, async (server) => {
   const file = (name: string, text: string): string => {
     writeFileSync(join(server.folder, name), text);
     return join(server.folder, name);
@@ -113,12 +113,12 @@ onEach('TLS both ways: neither believes a stranger', { config: tlsConfig, files 
 const elsewhere = authority.issue({ name: 'elsewhere', hosts: ['127.0.0.2'] });
 const elsewhereFiles = { 'ca.pem': authority.cert, 'cert.pem': elsewhere.cert, 'key.pem': elsewhere.key };
 const oneWay = 'tls { cert_file: "FOLDER/cert.pem", key_file: "FOLDER/key.pem" }';
-onEach('a certificate of another host is none', { config: oneWay, files: elsewhereFiles }, async (server) => {
+onEach('a certificate of another host is refused', { config: oneWay, files: elsewhereFiles }, async (server) => {
   const tls = { caFile: join(server.folder, 'ca.pem'), certFile: null, keyFile: null };
   assert.match(await reported(server, { credentials: null, tls }, 'tls'), /does not match/);
 });
 
-onEach('what asks for TLS is never served without it', {}, async (server) => {
+onEach('a node that requires TLS is never served without it', {}, async (server) => {
   assert.notEqual(await reported(server, NOTHING, 'tls'), 'in');
 });
 

@@ -7,7 +7,7 @@ import { NatsSharedLog } from './nats-shared-log.ts';
 import { NatsSharedState } from './nats-shared-state.ts';
 import { loadNats, NatsWire } from './nats-wire.ts';
 
-test('a log is read as it was when the reading began, without the entries that fall out of it meanwhile', {
+test('a log is read as it was at the beginning, without entries that fall out of it meanwhile', {
   timeout: 60_000,
 }, async () => {
   await using server = await NatsServer.start();

@@ -36,7 +36,7 @@ function contractOn(name: string, program: string): void {
       },
     });
 
-    test(`[${name}] forgotten deletions take no room, and the revisions go on after a crash`, {
+    test(`[${name}] removed deletion marks take no room, and the revisions go on after a crash`, {
       timeout: 60_000,
     }, async () => {
       const own = await NatsServer.start({ program });
@@ -116,7 +116,7 @@ function contractOn(name: string, program: string): void {
   });
 }
 
-test('what is asked of a server without JetStream fails with what it lacks', async () => {
+test('a request to a server without JetStream fails with what it lacks', async () => {
   const server = await NatsServer.start({ jetStream: false });
   const { wire, state } = await node(server);
   try {
@@ -149,7 +149,7 @@ const lacking: Record<string, { readonly config: string; readonly lack: RegExp }
 };
 
 for (const [name, { config, lack }] of Object.entries(lacking)) {
-  test(`S0.21 ${name}: what is asked of it fails at once, and says what is lacking and what to do`, async () => {
+  test(`S0.21 ${name}: a request fails at once, with what is missing and the remedy`, async () => {
     const server = await NatsServer.start({ config });
     const { wire, state } = await node(server, { kind: 'user', user: 'user', password: new Secret('word') });
     try {
@@ -168,7 +168,7 @@ for (const [name, { config, lack }] of Object.entries(lacking)) {
   });
 }
 
-test('S0.21 a server without JetStream whose cluster has it does for a node, whatever it says of itself', {
+test('S0.21 a server without JetStream whose cluster has it is enough for a node', {
   timeout: 120_000,
 }, async () => {
   const cluster = await NatsCluster.of('nats-server', 3);

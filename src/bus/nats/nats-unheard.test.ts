@@ -14,7 +14,7 @@ import { loadNats, NatsWire } from './nats-wire.ts';
 const CONFIG =
   'authorization { users: [{ user: node, password: secret, permissions: { publish: { deny: ["trunkline.unheard.>"] } } }] }';
 
-test('check:H3 where no client may publish it, only NATS can say that a call has no receiver', {
+test('check:H3 only NATS can report that a call has no receiver where no client may publish that', {
   timeout: 60_000,
 }, async () => {
   await using server = await NatsServer.start({ config: CONFIG });

@@ -87,7 +87,7 @@ test('a watch is ready if the last records expired after the others were listed'
   played.watch.close();
 });
 
-test('a watch that is closed while records are to come looks no more', async () => {
+test('a watch that is closed while records arrive reads no more', async () => {
   const played = new Played(1);
   await played.watch.start();
   assert.equal(played.clock.pending, 1);
@@ -103,7 +103,7 @@ test('a watch that is closed while records are to come looks no more', async () 
   assert.deepEqual([asked.reported, asked.clock.pending], [[], 0]);
 });
 
-test('a watch of a store is ready where nothing comes any more of what there was when it began', {
+test('a watch of a store is ready when all records from before its beginning have arrived', {
   timeout: 60_000,
 }, async () => {
   const server = await NatsServer.start();
@@ -150,7 +150,7 @@ test('a watch of a store is ready where nothing comes any more of what there was
   }
 });
 
-test('what is played here of a bucket is what a server says of one', { timeout: 60_000 }, async () => {
+test('the simulated bucket behaves like one of a server', { timeout: 60_000 }, async () => {
   await using server = await NatsServer.start();
   const { core, jetStream } = await loadNats();
   const options = { servers: [server.url], name: 'test', credentials: null, tls: null };

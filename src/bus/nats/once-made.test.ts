@@ -29,7 +29,7 @@ async function pass(clock: FakeClock, ms: number): Promise<void> {
   }
 }
 
-test('check:H4 a store that is being made by another node is not taken for another making of it', async () => {
+test('check:H4 a store that another node is creating does not count as a new incarnation', async () => {
   for (const times of [0, 1, 5]) {
     const { clock, made, asked } = beingMade(times);
     await pass(clock, 100);
@@ -38,14 +38,16 @@ test('check:H4 a store that is being made by another node is not taken for anoth
   }
 });
 
-test('a server that never says when a store was made is asked for a while, and then nothing has been begun', async () => {
+test('a server that never reports when a store was made is asked for a while, and then nothing has begun', async () => {
   const { clock, made } = beingMade(Number.POSITIVE_INFINITY);
   const refused = assert.rejects(made, { outcome: 'NOT_SENT' });
   await pass(clock, 2_000);
   await refused;
 });
 
-test('check:H4 nodes that make a store at the same time make one, and all know when', { timeout: 60_000 }, async () => {
+test('check:H4 nodes that create a store at the same time create one, and all know its time', {
+  timeout: 60_000,
+}, async () => {
   await using server = await NatsServer.start();
   const { core, jetStream } = await loadNats();
   const options = { servers: [server.url], name: 'test', credentials: null, tls: null };

@@ -7,7 +7,7 @@ function saying(version: string, headers = true): ServerInfo {
   return { version, headers, jetstream: true } as ServerInfo;
 }
 
-test('S0.21 of a server that is too old for a cluster is said which one would do, and of one without headers what that means', () => {
+test('S0.21 for a server that is too old the error names the required version, and for one without headers the effect', () => {
   for (const version of ['1.4.1', '2.8.4', '2.2.0-beta']) {
     assert.deepEqual(serverLacks(saying(version)), [`nats-server ${version} is too old: 2.9 is the oldest that works`]);
   }

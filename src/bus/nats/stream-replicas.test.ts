@@ -20,7 +20,7 @@ else console.warn(`SKIPPED: replicas on the current nats-server: ${current.missi
 
 function replicasOn(name: string, program: string): void {
   describe(name, () => {
-    test(`fault:F28 [${name}] what one server of a NATS cluster had is at three once they are there, and is the same store`, {
+    test(`fault:F28 [${name}] data of one server of a NATS cluster gets three replicas once there are three, in the same store`, {
       timeout: 120_000,
     }, async (t) => {
       const cluster = await NatsCluster.of(program, 2);

@@ -4,7 +4,7 @@ import { NatsServer } from '../../../test/support/nats-server.ts';
 import { loadNats } from './nats-wire.ts';
 import { unlinkRequests } from './unlinked-requests.ts';
 
-test('the requests of a client are kept as in its map', () => {
+test('the requests of a client are kept like in its map', () => {
   const mux = { reqs: new Map<string, object>() };
   const map = mux.reqs;
   unlinkRequests({ protocol: { muxSubscriptions: mux } });
@@ -21,7 +21,7 @@ test('the requests of a client are kept as in its map', () => {
   assert.deepEqual([mux.reqs.size, mux.reqs.get('two')], [0, undefined]);
 });
 
-test('a client that has begun, or keeps its requests in another way, is left as it is', () => {
+test('a client that has begun, or keeps its requests in another way, stays unchanged', () => {
   const begun = { reqs: new Map([['one', {}]]) };
   const map = begun.reqs;
   unlinkRequests({ protocol: { muxSubscriptions: begun } });
@@ -30,7 +30,7 @@ test('a client that has begun, or keeps its requests in another way, is left as 
   unlinkRequests({});
 });
 
-test('the client that is installed keeps its requests where they are looked for, and has its replies', {
+test('the installed client keeps its requests in the expected place, and gets its replies', {
   timeout: 60_000,
 }, async () => {
   await using server = await NatsServer.start();

@@ -10,7 +10,7 @@ const TWO = 'secret two, of thirty-two bytes or more';
 const ANN = '00000000000000aa';
 const BOB = '00000000000000bb';
 
-test('keys follow from the secret and from what they are for, and do not show it', () => {
+test('keys follow from the secret and their purpose, and do not reveal it', () => {
   const ring = new KeyRing([ONE, TWO]);
   const again = new KeyRing([ONE]);
   const [signing] = ring.keys('bus-signing');
@@ -34,7 +34,7 @@ function signed(signer: Signer, subject: string, text: string): Buffer {
   return frame;
 }
 
-test('a signature holds for its bytes, its subject, its time, and once', () => {
+test('a signature is valid for its bytes, its subject, its time, and once', () => {
   const clock = new FakeClock();
   const ann = new Signer(ANN, new KeyRing([ONE]), clock);
   const bob = new Signer(BOB, new KeyRing([ONE]), clock);
@@ -71,7 +71,7 @@ test('fault:F38 clocks may differ by a minute and no more', async () => {
   assert.match(String(ann.open(signed(bob, 's', 'x'), 's', seen)), /61 s ahead/);
 });
 
-test('each number of a sender is taken once, in whatever order, and none that is far behind', () => {
+test('each number of a sender is accepted once, in any order, and none that is far behind', () => {
   const seen = new ReplayWindow(1_000);
   const order = Array.from({ length: 3_000 }, (_, at) => at ^ 5);
   for (const counter of order) assert.ok(seen.take(ANN, counter, 0), `${counter}`);
@@ -84,7 +84,7 @@ test('each number of a sender is taken once, in whatever order, and none that is
   assert.ok(!seen.take(ANN, 10_000, 0));
 });
 
-test('of senders only so many are remembered, and none is forgotten while its messages could be sent again', () => {
+test('a limited number of senders is remembered, and none is dropped while its messages could be repeated', () => {
   const seen = new ReplayWindow(1_000);
   for (let at = 0; at < 4096; at++) assert.ok(seen.take(`peer ${at}`, 1, 0));
   assert.ok(!seen.take('one too many', 1, 1_000));

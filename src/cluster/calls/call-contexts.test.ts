@@ -23,7 +23,7 @@ const NODE: NodeView = {
   forms: SHORT_FORM,
 };
 
-test('the text of terms is kept while a call tells them, and no longer, however that ends', async (t) => {
+test('the text of terms is kept while a call sends them, and no longer, however that ends', async (t) => {
   const given = t.mock.method(OutgoingContexts.prototype, 'of');
   const answers: (Buffer | null)[] = [];
   const sent: string[] = [];

@@ -38,14 +38,14 @@ test('a request and its answer are the same bytes in the short form, with their 
   assert.equal(unpackAnswer(packTell()), 'tell');
 });
 
-test('what has no short form is not given one', () => {
+test('a call without a short form does not get one', () => {
   const listed = scan('{"jsonrpc":"2.0","id":1,"method":"tools/list"}');
   assert.equal(packRequest(listed, 'x', 0, 1, null), null);
   assert.equal(packAnswer(RESULT, 'k'.repeat(255), false), null);
   assert.equal(unpackRequest(Buffer.from([0, 0, 0, 2, 0x7b, 0x7d])), null);
 });
 
-test('no byte that is missing or wrong makes a message with places beyond its end', () => {
+test('no missing or wrong byte makes a message with positions beyond its end', () => {
   const packed = Buffer.concat(packRequest(REQUEST, 'x', 0, 1, Buffer.from('{}'))!);
   const answered = Buffer.concat(packAnswer(RESULT, 'key', false)!);
   for (const [whole, unpack] of [
@@ -80,7 +80,7 @@ test('the context of a call is sent once, and again to a node that no longer has
   assert.deepEqual(bench.clients.at(-1), CLIENT);
 });
 
-test('another epoch, another life of the node or another client have terms of their own', async () => {
+test('another epoch, another run of the node or another client have their own terms', async () => {
   await using bench = new Bench();
   await bench.call();
   await bench.call({ epoch: 'another' });
@@ -91,7 +91,7 @@ test('another epoch, another life of the node or another client have terms of th
   assert.equal(await bench.call(), 'elsewhere');
 });
 
-test('a node that does not say that it reads the short form is called in the one that all read', async () => {
+test('a node that does not announce the short form gets the form that all read', async () => {
   await using bench = new Bench();
   assert.equal(await bench.call({ forms: undefined }), 'answered');
   assert.deepEqual(bench.sent, ['other form']);

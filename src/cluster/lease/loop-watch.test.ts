@@ -55,7 +55,7 @@ test('fault:F32 a loop that does not turn while its watcher runs is blocked, rep
   assert.deepEqual(warned, [BLOCKED, BLOCKED]);
 });
 
-test('fault:F31 after a stop of the whole process the watcher says so, and does not blame the loop because it wakes first', () => {
+test('fault:F31 after a stop of the whole process the watcher reports that, and does not blame the loop because it wakes first', () => {
   const { warned, tick } = watcher();
   tick(250, true);
   tick(30_250, false);
@@ -63,7 +63,7 @@ test('fault:F31 after a stop of the whole process the watcher says so, and does 
   assert.deepEqual(warned, [STILL(30_000)]);
 });
 
-test('a loop that stays blocked after such a stop is blamed for what came after it', () => {
+test('a loop that stays blocked after such a stop is blamed for the time after it', () => {
   const { warned, tick } = watcher();
   tick(250, true);
   tick(30_250, false);
@@ -73,7 +73,7 @@ test('a loop that stays blocked after such a stop is blamed for what came after 
   assert.deepEqual(warned, [STILL(30_000), BLOCKED]);
 });
 
-test('a watcher that is late by less than a standstill says nothing, and goes on counting', () => {
+test('a watcher that is late by less than a standstill reports nothing, and goes on counting', () => {
   const { warned, tick } = watcher();
   tick(250, true);
   for (let i = 0; i < 4; i++) tick(990, false);

@@ -35,7 +35,7 @@ class Bench {
   }
 }
 
-test('however many want to know at once what a node offers, it is read once, and once more for who asked meanwhile', async () => {
+test('concurrent readers of a node’s advertisement cause one read, and one more for those that came meanwhile', async () => {
   const bench = new Bench();
   const asked: BusServing[] = [];
   bench.other.serve(`trunkline.offer.${bench.other.peer}`, (serving) => {

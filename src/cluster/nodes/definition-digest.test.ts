@@ -119,22 +119,22 @@ const COME_TO: Readonly<Record<string, readonly [change: Partial<Server>, digest
 };
 
 for (const [what, [change, digest]] of Object.entries(COME_TO)) {
-  test(`S0.18 nodes of the version before come to the same digest of ${what}`, () => {
+  test(`S0.18 nodes of the previous version compute the same digest of ${what}`, () => {
     assert.equal(definitionDigest({ ...plain, ...change }, KEY), digest);
   });
 }
 
 for (const [what, change] of Object.entries(COUNTED)) {
-  test(`S0.18 nodes whose files differ in ${what} do not mean the same server`, () => {
+  test(`S0.18 nodes whose files differ in ${what} have different servers`, () => {
     assert.notEqual(definitionDigest({ ...plain, ...change }, KEY), definitionDigest(plain, KEY));
   });
 }
 
-test('S0.18 what each node decides for itself makes no other server of it', () => {
+test('S0.18 settings of one node do not make another server of it', () => {
   assert.equal(definitionDigest({ ...plain, ...NOT_COUNTED }, KEY), definitionDigest(plain, KEY));
 });
 
-test('every field of a server is counted, or said not to be', () => {
+test('every field of a server is in the digest, or listed as excluded', () => {
   const said = new Set([...Object.values(COUNTED), NOT_COUNTED].flatMap((change) => Object.keys(change)));
   // `onlyFor` is never offered to other nodes; of `origin` the folder is counted, by what is relative to it.
   const silent = Object.keys(plain).filter((field) => !said.has(field) && !['onlyFor', 'origin'].includes(field));

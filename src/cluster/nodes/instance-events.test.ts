@@ -5,7 +5,7 @@ import { clientOf } from '../../../test/support/played-upstreams.ts';
 
 const memory = serverNamed('memory', { transport: remoteSpec });
 
-test('only clients served at the silent node are asked to set up again what was there', () =>
+test('only clients served at the silent node have to set up again what was there', () =>
   onNodes(async (nodes) => {
     const web = serverNamed('web', { transport: remoteSpec, isolation: 'session' });
     const a = await nodes.join('a', [serverNamed('own', { transport: remoteSpec })]);

@@ -28,7 +28,7 @@ async function servedBy(nodes: ClusterBench, { cluster }: PlayedNode, session?: 
   return outcome.kind === 'answer' ? outcome.message.body.toString() : outcome.error.message;
 }
 
-test('what this node cannot start is served by another instance, and here again as soon as it starts', () =>
+test('a server that this node cannot start is served by another instance, and here again as soon as it starts', () =>
   onNodes(async (nodes) => {
     const [a, b, c] = [await nodes.join('a', [web]), await nodes.join('b', [web]), await nodes.join('c', [web])];
     isIn(b, 'failed');

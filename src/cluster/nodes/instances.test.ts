@@ -9,7 +9,7 @@ function place(name: string, ...peers: string[]): Place {
   return { server: { name }, process: false, here: false, otherInstances } as unknown as Place;
 }
 
-test('a session that ends is forgotten at the nodes it used, and instances of other sessions stay, whatever their names', () => {
+test('a session that ends is removed at the nodes it used, and instances of other sessions stay, whatever their names', () => {
   const instances = new Instances();
   instances.remember('web', 's1', 'b', null);
   instances.remember('files', 's1', 'c', '1.7');
@@ -23,7 +23,7 @@ test('a session that ends is forgotten at the nodes it used, and instances of ot
   assert.deepEqual([...instances.forgetSession('s1')], []);
 });
 
-test('an instance whose node no longer has the server is forgotten, and only that', () => {
+test('an instance whose node no longer has the server is removed, and only that', () => {
   const instances = new Instances();
   instances.remember('web', 's1', 'b', null);
   instances.remember('files', 's1', 'b', '1.7');

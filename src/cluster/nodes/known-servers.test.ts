@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { onNodes, serverNamed } from '../../../test/support/cluster-bench.ts';
 
-test('a node knows what only others have, and who means something else by a name', () =>
+test('a node knows what only others have, and which node has another definition of a name', () =>
   onNodes(async (nodes) => {
     const own = serverNamed('own');
     const files = serverNamed('files', { description: 'of b and c' });

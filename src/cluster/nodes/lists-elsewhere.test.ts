@@ -52,7 +52,7 @@ test('check:G3 check:C9 the other nodes list an HTTP server again when one was n
     assert.deepEqual(c.local.relisted, ['memory']);
   }));
 
-test('S2.6 check:G3 S0.18 what the process of one session lists is shown to it at all nodes, and to no other session', () =>
+test('S2.6 check:G3 S0.18 the lists of one session’s process are shown to that session at all nodes, and to no other', () =>
   onNodes(async (bench) => {
     const memory = serverNamed('memory');
     const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [memory])];
@@ -88,7 +88,7 @@ test('S2.6 check:G3 S0.18 what the process of one session lists is shown to it a
     assert.deepEqual(shown(b, 's3'), ['old'], 'and so does whatever the session has after its node');
   }));
 
-test('each node shows what its own shared process lists: calls find nothing else there', () =>
+test('each node shows the lists of its own shared process: calls find nothing else there', () =>
   onNodes(async (bench) => {
     const memory = serverNamed('memory', { isolation: 'shared' });
     const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [memory])];
@@ -144,7 +144,7 @@ test('S2.6 check:G3 lists that are due at this node are waited for, with other n
     assert.deepEqual(shown(a), ['old', 'grown']);
   }));
 
-test('check:G3 check:C9 a tool of an HTTP server that another instance shows is looked for at the server, an invented one is not', () =>
+test('check:G3 check:C9 a tool of an HTTP server that another instance shows is searched for at the server; an invented one is not', () =>
   onNodes(async (bench) => {
     const memory = serverNamed('memory', { transport: remoteSpec });
     const a = await bench.join('a', [memory]);
@@ -176,7 +176,7 @@ test('check:G3 check:C9 a tool of an HTTP server that another instance shows is 
     assert.deepEqual(b.local.relisted, ['memory anew']);
   }));
 
-test('what the server does not show this node, whatever others were shown, is looked for once a second', () =>
+test('what the server does not show this node is searched for once a second, whatever others saw', () =>
   onNodes(async (bench) => {
     const memory = serverNamed('memory', { transport: remoteSpec });
     const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [memory])];
@@ -191,7 +191,7 @@ test('what the server does not show this node, whatever others were shown, is lo
     assert.deepEqual(b.local.relisted, ['memory anew', 'memory anew']);
   }));
 
-test('nothing is looked for at the server for a client that has gone meanwhile', () =>
+test('the node does not search at the server for a client that has gone meanwhile', () =>
   onNodes(async (bench) => {
     const memory = serverNamed('memory', { transport: remoteSpec });
     const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [memory])];
@@ -204,7 +204,7 @@ test('nothing is looked for at the server for a client that has gone meanwhile',
     assert.deepEqual(b.local.relisted, []);
   }));
 
-test('check:G3 check:C9 what a session’s process at another node has just announced is read before a name is unknown, without waiting for silent nodes', () =>
+test('check:G3 check:C9 changes announced by a session’s process at another node are read before a name is unknown, without waiting for silent nodes', () =>
   onNodes(async (bench) => {
     const memory = serverNamed('memory');
     const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [memory])];
@@ -220,7 +220,7 @@ test('check:G3 check:C9 what a session’s process at another node has just anno
     assert.equal(await bench.until(foundElsewhere()), true);
   }));
 
-test('check:C9 other nodes are asked once a second for unknown names, and what exists by then is found', () =>
+test('check:C9 other nodes are asked once a second for unknown names, and names that exist by then are found', () =>
   onNodes(async (bench) => {
     const memory = serverNamed('memory');
     const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [])];
@@ -245,7 +245,7 @@ test('check:C9 other nodes are asked once a second for unknown names, and what e
     assert.equal(read, 5);
   }));
 
-test('a server without an instance here is read where it is before a name of it is unknown', () =>
+test('a server without an instance here is read at its node before a name of it is unknown', () =>
   onNodes(async (bench) => {
     const [a, b] = [await bench.join('a', [serverNamed('memory')]), await bench.join('b', [])];
     lists(a, 'old');
@@ -257,7 +257,7 @@ test('a server without an instance here is read where it is before a name of it 
     assert.deepEqual(shown(b), ['old', 'grown']);
   }));
 
-test('check:C9 S0.18 a client’s lists come from the process that serves it, at a node too that has not sent it a call yet', () =>
+test('check:C9 S0.18 a client’s lists come from the process that serves it, also at a node that has not sent it a call yet', () =>
   onNodes(async (bench) => {
     const memory = serverNamed('memory');
     const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [memory])];

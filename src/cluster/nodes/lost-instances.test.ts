@@ -50,7 +50,7 @@ function serversOf({ cluster }: PlayedNode): string[] {
   return cluster.upstreams.servers().map(({ name }) => name);
 }
 
-test('what a silent node had is expected for an hour, what one had that left for a minute, and no longer', async () => {
+test('servers of a silent node are expected for an hour, of one that left for a minute, and no longer', async () => {
   const clock = new FakeClock();
   const since = clock.now();
   let reported = 0;
@@ -80,7 +80,7 @@ test('what a silent node had is expected for an hour, what one had that left for
   assert.deepEqual([shown(lost), reported], [[], 4]);
 });
 
-test('who was back for too short a time to say what he has takes nothing away; a later process of his does', () => {
+test('a node that was back too briefly to advertise removes nothing; a later process of it does', () => {
   const clock = new FakeClock();
   const lost = new LostInstances(clock, { serversChanged: () => {} });
   lost.add(named('b', 5), [advertised('one')], false);
@@ -108,7 +108,7 @@ test('servers that present nodes dropped, and temporary ones, are not expected',
   assert.equal(clock.pending, 0);
 });
 
-test('of more lost nodes than are kept, the one lost first is forgotten; what is closed waits for nothing', () => {
+test('above the limit of lost nodes the first lost one is dropped; a closed table waits for nothing', () => {
   const clock = new FakeClock();
   const lost = new LostInstances(clock, { serversChanged: () => {} });
   for (let i = 0; i < 256; i++) lost.add(named(`n${i}`), [advertised(`s${i}`)], false);
@@ -157,7 +157,7 @@ test('a node without a connection does not wait for others, and gives that as th
     assert.ok(nodes.clock.now() - before <= 50);
   }));
 
-test('who was cut off itself waits for the others as soon as it is back, however long that was', () =>
+test('a node that was cut off waits for the others as soon as it is back, however long that was', () =>
   onNodes(async (nodes) => {
     const a = await nodes.join('a', []);
     await nodes.join('b', [memory]);
@@ -169,7 +169,7 @@ test('who was cut off itself waits for the others as soon as it is back, however
     assert.equal(await callOf(nodes, a), '{"node":"b"}');
   }));
 
-test('who is heard of again is waited for until it has said what it has', () => {
+test('a node that sends heartbeats again is expected until it has advertised', () => {
   const clock = new FakeClock();
   let others: [NodeView, readonly AdvertisedServer[] | null][] = [];
   const gained: string[] = [];
@@ -209,7 +209,7 @@ test('who is heard of again is waited for until it has said what it has', () => 
   lostInstances.close();
 });
 
-test('who has left, and is heard of again just before the minute is over, has another minute to say what it has', async () => {
+test('a node that left, and sends heartbeats again just before the minute is over, has another minute to advertise', async () => {
   const clock = new FakeClock();
   const lost = new LostInstances(clock, { serversChanged: () => {} });
   lost.add(named('b', 5), [advertised('one')], true);
@@ -223,7 +223,7 @@ test('who has left, and is heard of again just before the minute is over, has an
   assert.equal(shown(lost).length, 0);
 });
 
-test('who is back without a server has dropped it; so has, after a minute, who has left', () =>
+test('a node that is back without a server has dropped it; so has, after a minute, one that left', () =>
   onNodes(async (nodes) => {
     const a = await nodes.join('a', []);
     const b = await nodes.join('b', [memory]);
@@ -241,7 +241,7 @@ test('who is back without a server has dropped it; so has, after a minute, who h
     assert.deepEqual([serversOf(a), changes], [[], 1]);
   }));
 
-test('who fell silent and says then that it leaves has left', () =>
+test('a node that fell silent and then reports its end has left', () =>
   onNodes(async (nodes) => {
     const a = await nodes.join('a', []);
     const b = await nodes.join('b', [memory]);
@@ -269,7 +269,7 @@ test('who fell silent and says then that it leaves has left', () =>
     assert.deepEqual(serversOf(a), []);
   }));
 
-test('what a node has itself, or another that is there, is theirs to drop, whatever a lost one had', () =>
+test('a present node may drop what it has, whatever a lost one had', () =>
   onNodes(async (nodes) => {
     const a = await nodes.join('a', []);
     const b = await nodes.join('b', [memory]);
@@ -309,7 +309,7 @@ test('of two lost instances, in either order, the status is that of the one that
   }
 });
 
-test('what its own earlier process had, a node does not have', () =>
+test('a node does not have what its own earlier process had', () =>
   onNodes(async (nodes) => {
     const a = await nodes.join('a', []);
     const old = await nodes.join('b', [memory]);
@@ -319,7 +319,7 @@ test('what its own earlier process had, a node does not have', () =>
     assert.deepEqual([serversOf(a), serversOf(b)], [[], []]);
   }));
 
-test('of lost nodes that meant different things by a name, most are believed; then one that ran it', () => {
+test('of lost nodes with different definitions of a name, the majority counts; then one that ran it', () => {
   const running = { state: 'running' } as ServerStatus;
   const instance = (
     node: string,
@@ -338,7 +338,7 @@ test('of lost nodes that meant different things by a name, most are believed; th
   }
 });
 
-test('what is known of its lists stays as long as the server is expected', () =>
+test('known lists stay as long as the server is expected', () =>
   onNodes(async (nodes) => {
     const a = await nodes.join('a', []);
     const b = await nodes.join('b', [memory]);
@@ -354,7 +354,7 @@ test('what is known of its lists stays as long as the server is expected', () =>
     assert.deepEqual(a.events.heard, []);
   }));
 
-test('the status of a lost server is what was said last, less what can no longer be so', () => {
+test('the status of a lost server is the last reported one, without what can no longer be true', () => {
   const status = {
     name: 'memory',
     state: 'running',

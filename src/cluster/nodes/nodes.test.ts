@@ -49,7 +49,7 @@ test('nodes of protocol N and N−1 work together, and others are left out', asy
   await Promise.all([next.bus.close(), far.bus.close()]);
 });
 
-test('a node is gone after three missed heartbeats, and not while this process itself stood still', async () => {
+test('a node is gone after three missed heartbeats, and not while this process itself was frozen', async () => {
   const bench = new ClusterBench();
   const a = await bench.join('a', []);
   const b = await bench.join('b', []);
@@ -66,7 +66,7 @@ test('a node is gone after three missed heartbeats, and not while this process i
   await bench.dispose();
 });
 
-test('what a newer node adds to a message is not in the way; what is none is refused', () => {
+test('additions of a newer node to a message are ignored; an invalid message is refused', () => {
   const packed = Buffer.concat(packFrame({ kind: 'later', more: { deep: 1 } }, [Buffer.from('bytes')]));
   const { header, pieces } = unpackFrame<{ kind: string }>(packed);
   assert.equal(header.kind, 'later');

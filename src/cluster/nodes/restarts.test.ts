@@ -12,7 +12,7 @@ function restartedAt(...nodes: PlayedNode[]): string[] {
   return nodes.flatMap(({ id, local }) => local.restarted.map((server) => `${server} at ${id}`));
 }
 
-test('S0.18 a restart is one of the whole gateway: at every node that has the server, wherever it is asked for', () =>
+test('S0.18 a restart covers the whole gateway: every node that has the server, wherever it is requested', () =>
   onNodes(async (nodes) => {
     const a = await nodes.join('a', [web]);
     const b = await nodes.join('b', [web]);
@@ -23,7 +23,7 @@ test('S0.18 a restart is one of the whole gateway: at every node that has the se
     assert.deepEqual(restartedAt(a, b, c), ['web at a', 'web at a', 'web at b', 'web at b']);
   }));
 
-test('a singleton is restarted where it runs, whichever node is asked', () =>
+test('a singleton is restarted where it runs, whichever node gets the request', () =>
   onNodes(async (nodes) => {
     const a = await nodes.join('a', [one]);
     const b = await nodes.join('b', [one]);
@@ -57,7 +57,7 @@ test('the node that restarted a server elsewhere then shows its new status', () 
     }
   }));
 
-test('where one node cannot restart it the others do, and the operator hears which one did not', () =>
+test('if one node cannot restart it the others do, and the operator learns which one failed', () =>
   onNodes(async (nodes) => {
     const a = await nodes.join('a', [web]);
     const b = await nodes.join('b', [web]);
@@ -71,7 +71,7 @@ test('where one node cannot restart it the others do, and the operator hears whi
     assert.deepEqual(restartedAt(a, c), ['web at a', 'web at c']);
   }));
 
-test('of several failed restarts all are reported, and UNKNOWN where one may have happened', async () => {
+test('all failed restarts are reported, and UNKNOWN where one may have happened', async () => {
   const failing = async (code: 'NOT_SENT' | 'UNKNOWN', text: string): Promise<void> => {
     throw new GatewayError(code, text);
   };

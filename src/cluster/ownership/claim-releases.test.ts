@@ -24,7 +24,7 @@ async function claimed() {
   return { clock, claim, releases, ownerIs };
 }
 
-test('a claim that was lost is freed in the store, later', async () => {
+test('a lost claim is freed in the store later', async () => {
   const { clock, claim, releases, ownerIs } = await claimed();
   releases.later(claim, false);
   assert.equal(await ownerIs(), 'a');
@@ -34,7 +34,7 @@ test('a claim that was lost is freed in the store, later', async () => {
   releases.close();
 });
 
-test('fault:F28 a claim of another making of the store frees nothing in this one, whose revisions are the same', async () => {
+test('fault:F28 a claim of another incarnation of the store frees nothing in this one, whose revisions are the same', async () => {
   const { clock, claim, releases, ownerIs } = await claimed();
   releases.later({ ...claim, epoch: `before.${claim.since}` }, false);
   await clock.advance(5_000);

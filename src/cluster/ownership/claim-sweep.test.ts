@@ -68,7 +68,7 @@ class Bench {
   }
 }
 
-test('claims that were freed, or whose node is gone, are forgotten after an hour; those of nodes that live never', async () => {
+test('freed claims, and those of a gone node, are deleted after an hour; those of living nodes never', async () => {
   const bench = new Bench();
   const [a, b] = [bench.node('a'), bench.node('b')];
   await bench.alive('a', 'b');
@@ -113,7 +113,7 @@ test('one node sweeps, and none while a node would not respect the floor', async
   assert.equal(await bench.pass(HOUR_MS), 1);
 });
 
-test('what is kept of deleted claims is forgotten after an hour, and the claims that live stay', async () => {
+test('marks of deleted claims are removed after an hour, and living claims stay', async () => {
   const bench = new Bench();
   const a = bench.node('a');
   await bench.alive('a');
@@ -139,7 +139,7 @@ test('what is kept of deleted claims is forgotten after an hour, and the claims 
   assert.ok(next.kind === 'mine' && next.claim.revision > last!);
 });
 
-test('what is deleted by the sweep itself leaves nothing for good, nor what a node that is gone has left', async () => {
+test('the sweep’s own deletions leave nothing for good, nor do those of a node that is gone', async () => {
   const bench = new Bench();
   const [a, b] = [bench.node('a'), bench.node('b')];
   await bench.alive('a', 'b');
@@ -152,7 +152,7 @@ test('what is deleted by the sweep itself leaves nothing for good, nor what a no
   assert.equal((await bench.marks()).length, 0);
 });
 
-test('of very many deleted claims some are forgotten in each run, which the log tells of', async () => {
+test('of very many deletion marks each run removes some, and logs it', async () => {
   const bench = new Bench();
   for (let at = 0; at < 20_100; at++) {
     const revision = await bench.claims.create(`own.${at}`, Buffer.from('{}'));
@@ -195,7 +195,7 @@ test('a new sweeper, or one with a new store, does not know what is old', async 
   assert.equal((await bench.marks()).length, 0);
 });
 
-test('a process that is older than what was forgotten is no one’s: epochs do not fall', async () => {
+test('no session takes over a process older than the deleted claims: epochs do not fall', async () => {
   const bench = new Bench();
   const a = bench.node('a');
   const ownership = new ProcessOwnership(a, { epoch: '1.1' }, 'a');

@@ -75,7 +75,7 @@ class Bench {
   }
 }
 
-test('fault:F28 a store created again by another node is recognized: what was owned is lost, under any revision', async () => {
+test('fault:F28 a store created again by another node is recognised: what was owned is lost, under any revision', async () => {
   const bench = new Bench();
   const [a, b] = [bench.node('a'), bench.node('b')];
   await a.claims.regained('anew');
@@ -120,7 +120,7 @@ test('a falling revision shows a new store before the lease does: nothing is own
   assert.equal(claims.mine('own', 's3'), null);
 });
 
-test('check:H4 claims that are made at once are all made, in whatever order the store’s answers come', async () => {
+test('check:H4 concurrent claims are all made, in any order of the store’s answers', async () => {
   const bench = new Bench();
   const { claims } = bench.node('a');
   await claims.regained('anew');
@@ -138,7 +138,7 @@ test('check:H4 claims that are made at once are all made, in whatever order the 
 });
 
 for (const forget of [false, true]) {
-  test(`what could not be ${forget ? 'forgotten' : 'released'} is, as soon as the store answers, unless another node has it by then`, async () => {
+  test(`a claim that could not be ${forget ? 'forgotten' : 'released'} is, as soon as the store answers, unless another node has it by then`, async () => {
     const bench = new Bench();
     const [a, b] = [bench.node('a'), bench.node('b')];
     for (const peer of ['a', 'b']) await bench.alive(peer);

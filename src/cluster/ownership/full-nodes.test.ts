@@ -34,7 +34,7 @@ function hasRoomAgain({ local }: PlayedNode): void {
   local.handle = null;
 }
 
-test('S0.18 check:H4 a new session at a node without room for its process is served by one that has room, and is not tried before', () =>
+test('S0.18 check:H4 a new session at a node without room for its process is served by one that has room, and does not try here first', () =>
   onNodes(async (nodes) => {
     const [a, b, c] = [
       await nodes.join('a', [MEMORY]),
@@ -59,7 +59,7 @@ test('S0.18 check:H4 a new session at a node without room for its process is ser
     );
   }));
 
-test('the first call without room goes where there is some; none is refused, and no state is reported lost', () =>
+test('the first call without room goes where there is room; none is refused, and no state is reported lost', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [MEMORY]), await nodes.join('b', [MEMORY])];
     fills(a, false);
@@ -69,7 +69,7 @@ test('the first call without room goes where there is some; none is refused, and
     for (const { events } of [a, b]) assert.deepEqual(events.heard, []);
   }));
 
-test('where no node has room the caller is refused, and the session is bound to none of them', () =>
+test('where no node has room the caller is refused, and the session is bound to no node', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [MEMORY]), await nodes.join('b', [MEMORY])];
     for (const node of [a, b]) fills(node);
@@ -80,7 +80,7 @@ test('where no node has room the caller is refused, and the session is bound to 
     assert.equal(await servedBy(nodes, a, 'one'), '{"node":"b"}');
   }));
 
-test('calls of a session that are refused at once are refused, and nothing is said to be lost; who has room first has it', () =>
+test('concurrent refused calls of a session report no loss; the first node with room gets it', () =>
   onNodes(async (nodes) => {
     const [a, b, c] = [
       await nodes.join('a', [MEMORY]),

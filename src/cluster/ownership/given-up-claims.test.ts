@@ -90,7 +90,7 @@ test('while a process of the session runs here, and after a call that may have r
     assert.equal(await servedBy(nodes, b, 'one'), '{"node":"b"}');
   }));
 
-test('calls of a new session that wait for its process together all go on where it was given up to', () =>
+test('calls of a new session that wait for its process together all continue where it moved', () =>
   onNodes(async (nodes) => {
     const [a] = await instances(nodes);
     a.local.keeps = true;
@@ -241,7 +241,7 @@ test('where a call may have run in a session’s first process, its state counts
     assert.deepEqual(answer(nodes), ['stateLost memory one']);
   }));
 
-test('a call whose time is over, or for which there is no room, gives up nothing', () =>
+test('a call whose time is over, or for which there is no room, releases nothing', () =>
   onNodes(async (nodes) => {
     const [a, b] = await instances(nodes);
     for (const code of ['TIMEOUT', 'OVERLOADED'] as const) {

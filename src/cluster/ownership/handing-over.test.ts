@@ -71,7 +71,7 @@ test('fault:F33 check:H7 a claim without a call moves as soon as its process has
     );
   }));
 
-test('fault:F33 goal:G8 check:H7 calls that others make without a pause do not keep a claim: it goes over, and no call fails', () =>
+test('fault:F33 goal:G8 check:H7 calls of other nodes without a pause do not keep a claim: it moves, and no call fails', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [MEMORY]), await nodes.join('b', [MEMORY])];
     await nodes.until(callOf(a, 'memory', 'one'));
@@ -86,7 +86,7 @@ test('fault:F33 goal:G8 check:H7 calls that others make without a pause do not k
     assert.equal(a.cluster.inFlight, 0);
   }));
 
-test('fault:F33 check:H7 calls that overlap and take longer are given more time, and none fails', () =>
+test('fault:F33 check:H7 calls that overlap and take longer get more time, and none fails', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [MEMORY]), await nodes.join('b', [MEMORY])];
     await nodes.until(callOf(a, 'memory', 'one'));
@@ -99,7 +99,7 @@ test('fault:F33 check:H7 calls that overlap and take longer are given more time,
     assert.deepEqual(a.local.handedOver, ['memory one']);
   }));
 
-test('fault:F33 check:H7 a long call is not cut: its session is served beside it, others go over, and no call fails for its sake', () =>
+test('fault:F33 check:H7 a long call is not cut: its session is served meanwhile, others move, and no call fails because of it', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [MEMORY]), await nodes.join('b', [MEMORY])];
     for (const session of ['one', 'two']) await nodes.until(callOf(a, 'memory', session));
@@ -127,7 +127,7 @@ test('fault:F33 check:H7 a long call is not cut: its session is served beside it
     assert.equal(wordOf(await nodes.until(callOf(b, 'memory', 'one'))), '{"node":"b"}');
   }));
 
-test('fault:F33 check:H7 a singleton that all nodes call goes over: it ends here, then begins there, and no call fails', () =>
+test('fault:F33 check:H7 a singleton that all nodes call moves: it ends here, then begins there, and no call fails', () =>
   onNodes(async (nodes) => {
     const one = serverNamed('one', { singleton: true });
     const [a, b] = [await nodes.join('a', [one]), await nodes.join('b', [one])];
@@ -147,7 +147,7 @@ test('fault:F33 check:H7 a singleton that all nodes call goes over: it ends here
     assert.deepEqual([a.local.desired.has('one'), b.local.desired.has('one')], [false, true]);
   }));
 
-test('fault:F33 what is listened to by way of other nodes keeps no node that drains', () =>
+test('fault:F33 streams by way of other nodes do not keep a node from draining', () =>
   onNodes(async (nodes) => {
     const shared = serverNamed('shared', { isolation: 'shared' });
     const [a, b] = [await nodes.join('a', [MEMORY, shared]), await nodes.join('b', [MEMORY])];
@@ -168,7 +168,7 @@ test('fault:F33 what is listened to by way of other nodes keeps no node that dra
     await nodes.until(Promise.all(listens));
   }));
 
-test('fault:F33 what no other node has is served to the end, which comes in an instant without a call', () =>
+test('fault:F33 a claim that no other node can serve is served to the end, in an instant without a call', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [MEMORY]), await nodes.join('b', [])];
     await nodes.until(callOf(b, 'memory', 'idle'));

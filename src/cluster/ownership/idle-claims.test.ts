@@ -20,7 +20,7 @@ async function servedBy(nodes: ClusterBench, at: PlayedNode, server: string, ses
   return outcome.kind === 'answer' ? outcome.message.body.toString() : outcome.error.message;
 }
 
-test('what a caller without a session owns is given up once nothing has run of it for a while, a session’s is kept', () =>
+test('what a caller without a session owns is released after a while without use; a session’s is kept', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [memory]), await nodes.join('b', [memory])];
     const owned = await a.cluster.ownership.own(memory, clientOf(null), 'session');
@@ -56,7 +56,7 @@ test('a warm process that a session adopted counts as that session’s', () =>
     assert.equal(a.cluster.figures.owned, 0);
   }));
 
-test('what a principal owns goes on for its other sessions when the first of them ends', () =>
+test('what a principal owns continues for its other sessions when the first of them ends', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [common]), await nodes.join('b', [common])];
     const owned = await a.cluster.ownership.own(common, clientOf('s1'), 'principal');

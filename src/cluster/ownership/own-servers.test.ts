@@ -161,7 +161,7 @@ test('check:H4 a server whose end fails at the node that drops it moves all the 
     assert.equal(b.local.desired.has('one'), true);
   }));
 
-test('fault:F31 what a node owned that stood still while it dropped the server moves, though its lease is back', () =>
+test('fault:F31 what a frozen node owned when it dropped the server moves, although its lease is back', () =>
   onNodes(async (nodes) => {
     const memory = serverNamed('memory', { isolation: 'session' });
     const [a, b] = [await nodes.join('a', [memory]), await nodes.join('b', [memory])];
@@ -181,7 +181,7 @@ test('fault:F31 what a node owned that stood still while it dropped the server m
     assert.equal(wordOf(await nodes.until(callOf(b, 'memory', 's'))), '{"node":"b"}');
   }));
 
-test('fault:F31 what a node owned that stood still is free when nothing of it is left, and goes where it can be started', () =>
+test('fault:F31 what a frozen node owned is free when nothing of it is left, and moves where it can start', () =>
   onNodes(async (nodes) => {
     const memory = serverNamed('memory', { isolation: 'session' });
     const [a, b] = [await nodes.join('a', [memory]), await nodes.join('b', [memory])];

@@ -7,7 +7,7 @@ import type { Claims } from './claims.ts';
 import { Claim } from './own-claims.ts';
 import { OwnedCalls } from './owned-calls.ts';
 
-test('the oldest call of a claim is found whatever came and went meanwhile; streams do not count', async () => {
+test('the oldest call of a claim is found after any additions and removals; streams do not count', async () => {
   const clock = new FakeClock();
   const owned = new OwnedCalls({ still: () => true } as unknown as Claims, clock);
   const [one, other] = ['one', 'other'].map(
@@ -35,7 +35,7 @@ test('the oldest call of a claim is found whatever came and went meanwhile; stre
   assert.equal(owned.oldest().size, 0);
 });
 
-test('the calls of a lost claim end at once, wherever they stand, their answers count no more, and those of others go on', async () => {
+test('the calls of a lost claim end at once, at any point, their answers do not count, and other calls go on', async () => {
   const owned = new OwnedCalls({ still: () => true } as unknown as Claims, new FakeClock());
   const [lost, kept] = ['lost', 'kept'].map(
     (key) => new Claim({ server: 'web', key, fresh: true, forgotten: 0, client: null, since: 1 }, '17'),

@@ -37,7 +37,7 @@ function played() {
   return { clock, questions, found, find };
 }
 
-test('only a session whose process runs here under its claim is engaged', () => {
+test('only a session whose process runs here under its claim is in use', () => {
   const claim = { server: 'memory', key: 's', serving: 1 };
   let held = true;
   let barred = false;
@@ -68,7 +68,7 @@ test('only a session whose process runs here under its claim is engaged', () => 
   assert.equal(engaged('s'), null);
 });
 
-test('a list waits once for a store that does not answer, and no other list does before it has', async () => {
+test('only one list waits for a store that does not answer, until it has', async () => {
   const { clock, questions, found, find } = played();
   void find();
   await clock.advance(999);
@@ -93,7 +93,7 @@ test('a list waits once for a store that does not answer, and no other list does
   assert.equal(found.at(-1), 'b');
 });
 
-test('a store that says soon whose it is is asked every time', async () => {
+test('a store that answers soon is asked every time', async () => {
   const { questions, found, find } = played();
   for (const [i, owner] of [theirs, null, theirs].entries()) {
     void find();

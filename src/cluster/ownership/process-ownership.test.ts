@@ -5,7 +5,7 @@ import { clientOf } from '../../../test/support/played-upstreams.ts';
 
 const MEMORY = serverNamed('memory', { isolation: 'session' });
 
-test('fault:F31 a warm process is given to no client whose claim was lost while it waited', () =>
+test('fault:F31 a warm process whose claim was lost while it waited goes to no client', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [MEMORY]), await nodes.join('b', [MEMORY])];
     const { ownership } = a.cluster;

@@ -31,7 +31,7 @@ function isUp({ local }: PlayedNode): void {
   local.states.set('one', { name: 'one', state: 'running' } as ServerStatus);
 }
 
-test('a singleton that its node cannot start is left to another instance, when nothing of it is left there', () =>
+test('a singleton that its node cannot start goes to another instance, when nothing of it is left', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [ONE]), await nodes.join('b', [ONE])];
     await nodes.pass(1_500);
@@ -52,7 +52,7 @@ test('a singleton that its node cannot start is left to another instance, when n
     await nodes.pass(PAUSE_MS + 5_000, () => assert.equal(runsAt(nodes), 'b'));
   }));
 
-test('a singleton that no other node could have stays and is tried again, and is left as soon as one can', () =>
+test('a singleton that no other node could have stays and is tried again, and moves as soon as one can', () =>
   onNodes(async (nodes) => {
     const a = await nodes.join('a', [ONE]);
     await nodes.join('c', []);
@@ -92,7 +92,7 @@ test('a node that could not start a singleton takes it at once if no other node 
     assert.equal(runsAt(nodes), 'a');
   }));
 
-test('a singleton of which something runs stays, whatever of it cannot be started', () =>
+test('a singleton with a running part stays, whatever part cannot start', () =>
   onNodes(async (nodes) => {
     const [a] = [await nodes.join('a', [ONE]), await nodes.join('b', [ONE])];
     await nodes.pass(1_500);
@@ -105,7 +105,7 @@ test('a singleton of which something runs stays, whatever of it cannot be starte
     assert.equal(runsAt(nodes), 'b');
   }));
 
-test('a singleton whose process never becomes ready is left to another instance, too', () =>
+test('a singleton whose process never becomes ready goes to another instance, too', () =>
   onNodes(async (nodes) => {
     const [a] = [await nodes.join('a', [ONE]), await nodes.join('b', [ONE])];
     await nodes.pass(1_500);
@@ -115,7 +115,7 @@ test('a singleton whose process never becomes ready is left to another instance,
     assert.equal(runsAt(nodes), 'b');
   }));
 
-test('a singleton has its time again when it is another one, not with every change of the files', () =>
+test('a singleton has its time again when its definition changes, not with every change of the files', () =>
   onNodes(async (nodes) => {
     const [a] = [await nodes.join('a', [ONE]), await nodes.join('b', [ONE])];
     await nodes.pass(1_500);
@@ -150,7 +150,7 @@ test('a singleton on its way to an instance that is gone starts here only when i
     assert.equal(runsAt(nodes), 'a');
   }));
 
-test('a singleton that no node can start goes round, and every call is an attempt', () =>
+test('a singleton that no node can start goes from node to node, and every call is an attempt', () =>
   onNodes(async (nodes) => {
     const all = [await nodes.join('a', [ONE]), await nodes.join('b', [ONE])];
     const c = await nodes.join('c', []);
@@ -168,7 +168,7 @@ test('a singleton that no node can start goes round, and every call is an attemp
     }
   }));
 
-test('a call while no node has it does not bring it back to where it cannot be started', () =>
+test('a call while no node has it does not move it to a node that cannot start it', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [ONE]), await nodes.join('b', [ONE])];
     const c = await nodes.join('c', []);

@@ -63,7 +63,7 @@ async function followed() {
   };
 }
 
-test('fault:F28 what a store has not listed is read before it counts as gone: it may report the end of its listing too early', async () => {
+test('fault:F28 records that a store has not listed are read before they count as gone, because it may end its listing too early', async () => {
   const { bucket, heard, records, readyTooEarly } = await followed();
   await bucket.delete('two');
   heard.length = 0;
@@ -74,7 +74,7 @@ test('fault:F28 what a store has not listed is read before it counts as gone: it
   await records.close();
 });
 
-test('fault:F28 while the store does not answer nothing is taken for gone', async () => {
+test('fault:F28 while the store does not answer no record counts as gone', async () => {
   const { bucket, clock, heard, records, answers, readyTooEarly } = await followed();
   answers(false);
   await readyTooEarly();
@@ -89,7 +89,7 @@ test('fault:F28 while the store does not answer nothing is taken for gone', asyn
   await records.close();
 });
 
-test('fault:F28 what the store does not find, and no node deleted, is not gone, nor is it overwritten', async () => {
+test('fault:F28 a record that the store does not find, and no node deleted, is not gone, and is not overwritten', async () => {
   const { bucket, clock, heard, records, readyTooEarly, unread } = await followed();
   const { revision } = (await bucket.get('one'))!;
   unread.add('one');

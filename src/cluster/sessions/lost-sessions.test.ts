@@ -124,7 +124,7 @@ for (const loss of ['it', 'everything'] as const) {
   });
 }
 
-test('a session that was ended elsewhere is not written any more, whatever this node still had to say of it', async () => {
+test('a session that ended elsewhere is not written any more, whatever this node still had to write', async () => {
   const { bench, views, a, b, kept } = await twoNodes();
   const writing = Promise.withResolvers<void>();
   views.a.writes = writing.promise;
@@ -140,7 +140,7 @@ test('a session that was ended elsewhere is not written any more, whatever this 
   await bench.close();
 });
 
-test('fault:F28 what a node that had heard of less has written again of a session does not take the place of what others know', async () => {
+test('fault:F28 a record written again by a node that knew less does not replace what others know', async () => {
   const { bench, store, views, a, b, kept } = await twoNodes();
   a.put(record('s1', { initialized: true, logLevel: 'warning', lastSeenAt: 5 }));
   await settled();

@@ -51,7 +51,7 @@ async function writingAgain(nodes: Awaited<ReturnType<typeof twoNodes>>) {
   };
 }
 
-test('fault:F28 of the tasks only what the store has lost is written again', async () => {
+test('fault:F28 only the tasks that the store has lost are written again', async () => {
   const nodes = await twoNodes();
   const { clock, store, views, tasks, late, dispose } = nodes;
   const bucket = await store.present.bucket(TASKS, { ttlMs: 0 });
@@ -66,7 +66,7 @@ test('fault:F28 of the tasks only what the store has lost is written again', asy
   await dispose();
 });
 
-test('fault:F28 what another node says of a task that was lost is not written over by what is known of it here', async () => {
+test('fault:F28 what another node wrote of a lost task is not overwritten with what this node knows', async () => {
   const nodes = await twoNodes();
   const { a, b, tasks, late, dispose } = nodes;
   const land = await writingAgain(nodes);
@@ -77,7 +77,7 @@ test('fault:F28 what another node says of a task that was lost is not written ov
   await dispose();
 });
 
-test('fault:F28 a task that was lost, and is forgotten elsewhere while it is written again, does not come back', async () => {
+test('fault:F28 a lost task that is dropped elsewhere while it is written again does not return', async () => {
   const nodes = await twoNodes();
   const { a, b, tasks, late, dispose } = nodes;
   const land = await writingAgain(nodes);
@@ -88,7 +88,7 @@ test('fault:F28 a task that was lost, and is forgotten elsewhere while it is wri
   await dispose();
 });
 
-test('a task that is forgotten elsewhere does not come back by what is just being written of it', async () => {
+test('a task that is dropped elsewhere does not return by a concurrent write', async () => {
   const { views, a, b, tasks, late, dispose } = await twoNodes();
   const writing = Promise.withResolvers<void>();
   views.a.writes = writing.promise;
@@ -102,7 +102,7 @@ test('a task that is forgotten elsewhere does not come back by what is just bein
   await dispose();
 });
 
-test('fault:F28 where a node that knew less has written a lost task again, who knew more says so, once', async () => {
+test('fault:F28 after a node that knew less wrote a lost task again, a node that knew more adds it, once', async () => {
   const { clock, store, views, a, b, tasks, late, dispose } = await twoNodes();
   const { key } = tasks[0]!;
   views.b.hears = false;

@@ -43,7 +43,7 @@ async function missing(count: number, isLost: (at: number) => boolean) {
   return { clock, bucket, view, keys, recalled, events, lines, seek };
 }
 
-test('fault:F28 what was lost is written many at a time, but not all at once', async () => {
+test('fault:F28 lost records are written many at a time, but not all at once', async () => {
   const { bucket, view, keys, recalled, events, lines, seek } = await missing(100, () => true);
   const writing = Promise.withResolvers<void>();
   view.writes = writing.promise;
@@ -60,7 +60,7 @@ test('fault:F28 what was lost is written many at a time, but not all at once', a
   await records.close();
 });
 
-test('fault:F28 what exists is received, and what was deleted is gone', async () => {
+test('fault:F28 existing records are received, and deleted ones are gone', async () => {
   const { bucket, events, lines, seek } = await missing(3, (at) => at === 1);
   await bucket.delete('k2');
   const records = seek();
@@ -94,7 +94,7 @@ test('fault:F28 a record that cannot be read delays no other, and none is read a
   await records.close();
 });
 
-test('fault:F28 a store that is away is asked again after a second, for a few and not for all', async () => {
+test('fault:F28 a store that is away is asked again after a second, for a few records and not for all', async () => {
   const { clock, bucket, view, recalled, seek } = await missing(100, () => true);
   view.away = true;
   const records = seek();
@@ -118,7 +118,7 @@ test('fault:F28 when everything is listed again, earlier reads report and write 
   assert.deepEqual([recalled.length, events], [32, []]);
 });
 
-test('fault:F28 a node that ends has a moment to write again what only it may know of', async () => {
+test('fault:F28 a node that ends has a moment to write again what only it may know', async () => {
   const { clock, bucket, view, seek } = await missing(3, () => true);
   view.away = true;
   const records = seek();

@@ -38,7 +38,7 @@ class Bench {
   }
 }
 
-test('check:C9 what was written is known everywhere when every node has heard of that, and not before', async () => {
+test('check:C9 a write is known everywhere when every node has confirmed it, and not before', async () => {
   const bench = new Bench();
   const [a, b, c] = [bench.node(), bench.node(), bench.node()];
   let known = false;
@@ -98,7 +98,7 @@ test('waits that timed out leave nothing: when the store is back, no node is ask
   await bench.close();
 });
 
-test('a node that does not know the question delays no other', async () => {
+test('a node that does not know the question does not delay the others', async () => {
   const bench = new Bench();
   const a = bench.node();
   bench.stranger();

@@ -16,14 +16,14 @@ const RECORD: SessionRecord = {
   lastSeenAt: 1_700_000_060_000,
 };
 
-test('a session record comes back as it was, whatever a node of a later version says in it', () => {
+test('a session record returns unchanged, whatever a node of a later version adds to it', () => {
   const later = { ...RECORD, colour: 'blue' };
   assert.deepEqual(recordOf('one', new SessionKinds().factsOf(later)), later);
   const sooner = { ...RECORD, lastSeenAt: RECORD.createdAt - 5 };
   assert.deepEqual(recordOf('one', new SessionKinds().factsOf(sooner)), sooner);
 });
 
-test('what many sessions have in common is kept once, and what is long is not kept for others', () => {
+test('parts that many sessions share are kept once, and long ones are not kept for others', () => {
   const kinds = new SessionKinds();
   const facts = kinds.factsOf(RECORD);
   assert.equal(kinds.factsOf({ ...RECORD, id: 'two', createdAt: 1, lastSeenAt: 2 }).kind, facts.kind);

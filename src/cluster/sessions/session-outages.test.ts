@@ -56,7 +56,7 @@ function outages(bench: SessionRecordsBench) {
   return { state, again, lose, unread };
 }
 
-test('a session that was ended while a node did not hear is ended there when it hears again', async () => {
+test('a session that ended while a node did not listen ends there when it listens again', async () => {
   const bench = new SessionRecordsBench();
   const { state, again } = outages(bench);
   const b = await bench.node('b');
@@ -75,7 +75,7 @@ test('a session that was ended while a node did not hear is ended there when it 
   await bench.close();
 });
 
-test('fault:F28 after an outage others have a moment to write what they know: until then no session is said not to be there', async () => {
+test('fault:F28 after an outage others have a moment to write what they know: until then no session counts as missing', async () => {
   const bench = new SessionRecordsBench();
   const { state, again } = outages(bench);
   const [a, b] = [await bench.node('a', state), await bench.node('b')];

@@ -5,7 +5,7 @@ import { record, SessionRecordsBench } from '../../../test/support/session-recor
 import type { SharedState } from '../../bus/shared-state.ts';
 import { Logger } from '../../telemetry/logger.ts';
 
-test('check:C9 what one node writes of a session all nodes have, and they hear of its end', async () => {
+test('check:C9 all nodes have what one node writes of a session, and learn of its end', async () => {
   const bench = new SessionRecordsBench();
   const [a, b] = [await bench.node('a'), await bench.node('b')];
   a.put(record('s1'));
@@ -22,7 +22,7 @@ test('check:C9 what one node writes of a session all nodes have, and they hear o
   await bench.close();
 });
 
-test('check:C9 a client may say as much of itself as is taken from it, and is known at all nodes', async () => {
+test('check:C9 a client’s description up to the accepted size is known at all nodes', async () => {
   const bench = new SessionRecordsBench();
   const [a, b] = [await bench.node('a'), await bench.node('b')];
   const empty = '"":"",';
@@ -34,7 +34,7 @@ test('check:C9 a client may say as much of itself as is taken from it, and is kn
   await bench.close();
 });
 
-test('a client that is faster than the record of its session is waited for', async () => {
+test('a client that is faster than the record of its session waits for it', async () => {
   const bench = new SessionRecordsBench();
   const [a, b] = [await bench.node('a'), await bench.node('b')];
   const looked = b.get('s1');
@@ -49,7 +49,7 @@ test('a client that is faster than the record of its session is waited for', asy
   await bench.close();
 });
 
-test('fault:F28 a node that has just started says of no session that it is not there: the store may have lost what others know', async () => {
+test('fault:F28 a node that has just started reports no session as missing, because the store may have lost what others know', async () => {
   const bench = new SessionRecordsBench();
   const b = await bench.node('b');
   const refused = assert.rejects(b.get('s1'), { outcome: 'NOT_SENT', message: /not known yet/ });
@@ -62,7 +62,7 @@ test('fault:F28 a node that has just started says of no session that it is not t
   await bench.close();
 });
 
-test('fault:F28 where sessions can be read and not followed, one that is not there is said not to be, a moment after the store has answered', async () => {
+test('fault:F28 where sessions can be read and not followed, a missing one is reported a moment after the store’s answer', async () => {
   const bench = new SessionRecordsBench();
   let away = false;
   const state: SharedState = {
@@ -117,7 +117,7 @@ test('while the store is away no node answers that a session does not exist', as
   await bench.close();
 });
 
-test('check:C9 fault:F28 a node that ends while the store is coming back writes what it opened meanwhile', async () => {
+test('check:C9 fault:F28 a node that ends while the store returns writes what it opened meanwhile', async () => {
   const bench = new SessionRecordsBench();
   let away = true;
   const [a, b] = [
@@ -146,7 +146,7 @@ test('a node whose store stays away ends all the same', async () => {
   await bench.close();
 });
 
-test('of one session one thing is written after the other: a late write brings nothing back that was ended', async () => {
+test('writes of one session are in order: a late write does not bring back an ended session', async () => {
   const bench = new SessionRecordsBench();
   let hold: Promise<unknown> = Promise.resolve();
   const state: SharedState = {
@@ -174,7 +174,7 @@ test('of one session one thing is written after the other: a late write brings n
   await bench.close();
 });
 
-test('while the store is away sessions are known where they are, and written when it is back, the newest word of each', async () => {
+test('while the store is away sessions are known where they are, and then the newest state of each is written', async () => {
   const bench = new SessionRecordsBench();
   let away = true;
   const state: SharedState = {
@@ -197,7 +197,7 @@ test('while the store is away sessions are known where they are, and written whe
   await bench.close();
 });
 
-test('a store that takes nothing is not asked for every session all the time', async () => {
+test('a store that accepts nothing is not asked for every session all the time', async () => {
   const bench = new SessionRecordsBench();
   let asked = 0;
   const state: SharedState = {
@@ -219,7 +219,7 @@ test('a store that takes nothing is not asked for every session all the time', a
   await bench.close();
 });
 
-test('check:C9 a level is known at all nodes when it has been put everywhere', async () => {
+test('check:C9 a level is acknowledged when all nodes have it', async () => {
   const bench = new SessionRecordsBench();
   const [a, b] = [await bench.node('a'), await bench.node('b')];
   a.put(record('s1'));

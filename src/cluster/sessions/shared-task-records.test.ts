@@ -33,7 +33,7 @@ class Nodes {
   }
 }
 
-test('S2.29 a task that one node began is known to all, and to those that join later', async () => {
+test('S2.29 a task that one node began is known to all, and to nodes that join later', async () => {
   const nodes = new Nodes();
   const reported: string[] = [];
   const reporting = (node: string): TaskEvents => ({
@@ -63,7 +63,7 @@ test('S2.29 a task that one node began is known to all, and to those that join l
   await nodes.dispose();
 });
 
-test('a task that has ended has ended, whatever another node still believes', async () => {
+test('a task that has ended stays ended, whatever another node still believes', async () => {
   const nodes = new Nodes();
   const [a, b] = [nodes.node(), nodes.node()];
   const record = a.add(newTask('t1'));
@@ -75,7 +75,7 @@ test('a task that has ended has ended, whatever another node still believes', as
   await nodes.dispose();
 });
 
-test('a node that has not heard how a task ended does not make it unended, whatever it has to say of it', async () => {
+test('a node that does not know how a task ended cannot reopen it', async () => {
   const nodes = new Nodes();
   const [a, b] = [nodes.node(), nodes.node()];
   const record = a.add(newTask('t1'));
@@ -113,7 +113,7 @@ test('answers of callers are not readable in the store; a very long one stays at
   await nodes.dispose();
 });
 
-test('a task of a session that is a pipe of its node is no other node’s affair', async () => {
+test('a task of a session on a pipe of its node is not known to other nodes', async () => {
   const nodes = new Nodes();
   const [a, b] = [nodes.node(), nodes.node()];
   const record = a.add(newTask('t1', { passing: true }));
@@ -149,7 +149,7 @@ test('a task is found moments before its record arrives; the wait for an unknown
   await nodes.dispose();
 });
 
-test('a task that another node forgets is not kept by the one that began it either', async () => {
+test('a task that another node drops is not kept by the node that began it either', async () => {
   const nodes = new Nodes();
   const kept = new Set<string>();
   const own: TaskRecords = {
@@ -168,7 +168,7 @@ test('a task that another node forgets is not kept by the one that began it eith
   await nodes.dispose();
 });
 
-test('a task of which its server says more than the store takes is its node’s affair, and holds up no other', async () => {
+test('a task whose description exceeds the store’s limit stays at its node, and delays no other', async () => {
   const nodes = new Nodes();
   const [a, b] = [nodes.node(), nodes.node()];
   const long = a.add(newTask('long', { description: Buffer.from(`{"statusMessage":"${'x'.repeat(600_000)}"}`) }));
@@ -180,7 +180,7 @@ test('a task of which its server says more than the store takes is its node’s 
   await nodes.dispose();
 });
 
-test('while the secret changes tasks are known to nodes of all steps, and to those that have the new one alone', async () => {
+test('while the secret changes tasks are known to nodes at all steps, and to those with the new secret alone', async () => {
   const nodes = new Nodes();
   const record = nodes.node().add(newTask('t1'));
   await settled();

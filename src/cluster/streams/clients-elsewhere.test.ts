@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ClusterBench } from '../../../test/support/cluster-bench.ts';
 
-test('check:C9 a resource is given up at the other nodes, and one whose name is too long for a hint at this one', async () => {
+test('check:C9 a resource is released at the other nodes, and one whose name is too long for a hint at this one', async () => {
   const bench = new ClusterBench();
   const [a, b] = [await bench.join('a', []), await bench.join('b', [])];
   const heard: string[] = [];

@@ -112,7 +112,7 @@ class Bench {
   }
 }
 
-test('check:C9 of several nodes that learn of the end of one, a single one subscribes again', async () => {
+test('check:C9 of several nodes that learn of the end of one, only one subscribes again', async () => {
   const bench = new Bench();
   const [a, b, c] = [await bench.node('a'), await bench.node('b'), await bench.node('c')];
   a.made(resource());
@@ -135,7 +135,7 @@ test('check:C9 of several nodes that learn of the end of one, a single one subsc
   for (const node of [a, b, c]) node.close();
 });
 
-test('check:C9 what has no listener waits for the node where a stream is opened', async () => {
+test('check:C9 a subscription without a listener waits for the node where a stream opens', async () => {
   const bench = new Bench();
   const [a, b, c] = [await bench.node('a'), await bench.node('b'), await bench.node('c')];
   a.made(resource());
@@ -162,7 +162,7 @@ test('check:C9 what has no listener waits for the node where a stream is opened'
   for (const node of [a, b, c]) node.close();
 });
 
-test('check:C9 a server that cannot be asked is asked again, one that refuses is not', async () => {
+test('check:C9 a server that cannot be asked is asked again; one that refuses is not', async () => {
   const bench = new Bench();
   const [a, b] = [await bench.node('a'), await bench.node('b')];
   a.made(resource());
@@ -189,7 +189,7 @@ test('check:C9 a server that cannot be asked is asked again, one that refuses is
   for (const node of [a, b, c]) node.close();
 });
 
-test('check:C9 what is given up, renewed or ended at one node is in the registry of no other', async () => {
+test('check:C9 what one node ended or renewed is in the registry of no other', async () => {
   const bench = new Bench();
   const [a, b] = [await bench.node('a'), await bench.node('b')];
   a.made(resource());
@@ -260,7 +260,7 @@ test('check:C9 a late record of a renewed subscription takes it from no node', a
   for (const node of [a, b]) node.close();
 });
 
-test('check:C9 a session that ends before its subscriptions are heard of leaves nothing', async () => {
+test('check:C9 a session that ends before its subscriptions are known leaves nothing', async () => {
   const bench = new Bench();
   const slow = new SlowHearing(bench.state);
   const a = await bench.node('a', slow);
@@ -276,7 +276,7 @@ test('check:C9 a session that ends before its subscriptions are heard of leaves 
   a.close();
 });
 
-test('check:C9 giving up what no session is subscribed to writes nothing', async () => {
+test('check:C9 ending a subscription that no session has writes nothing', async () => {
   const bench = new Bench();
   const slow = new SlowHearing(bench.state);
   const [a, b] = [await bench.node('a'), await bench.node('b', slow)];

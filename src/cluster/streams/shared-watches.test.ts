@@ -64,7 +64,7 @@ async function bench(run: (nodes: Bench) => Promise<void>): Promise<void> {
   }
 }
 
-test('check:C9 what the nodes watch in one session of a server is given up there when the last of them gives it up', () =>
+test('check:C9 what the nodes watch in one session of a server ends there with the last of them', () =>
   bench(async (nodes) => {
     const [a, b, c] = [await nodes.node('a'), await nodes.node('b'), await nodes.node('c', [])];
     for (const node of [a, b, c]) await nodes.asks(node, SUBSCRIBE);
@@ -91,7 +91,7 @@ test('check:C9 a node that died watches nothing, one that does not answer may', 
     assert.deepEqual(nodes.asked, [SUBSCRIBE]);
   }));
 
-test('check:C9 a node that was considered gone subscribes again to what it watches, when it is back', () =>
+test('check:C9 a node that was considered gone subscribes again to what it watches when it is back', () =>
   bench(async (nodes) => {
     const [a, b] = [await nodes.node('a'), await nodes.node('b', [web, local])];
     for (const node of [a, b]) await nodes.asks(node, SUBSCRIBE);
@@ -112,7 +112,7 @@ test('check:C9 a node that was considered gone subscribes again to what it watch
     assert.deepEqual(renewed(b), []);
   }));
 
-test('check:C9 who subscribes at one node while another gives up is subscribed when both are done', () =>
+test('check:C9 a client that subscribes at one node while another node unsubscribes is subscribed when both are done', () =>
   bench(async (nodes) => {
     const [a, b] = [await nodes.node('a'), await nodes.node('b')];
     await nodes.asks(a, SUBSCRIBE);
@@ -130,7 +130,7 @@ test('check:C9 who subscribes at one node while another gives up is subscribed w
     assert.equal(nodes.asked.at(-1), SUBSCRIBE);
   }));
 
-test('check:C9 no subscription is taken away by a withdrawal that its server takes long for', () =>
+test('check:C9 a withdrawal that its server takes long for removes no subscription', () =>
   bench(async (nodes) => {
     const [a, b] = [await nodes.node('a'), await nodes.node('b')];
     await nodes.asks(a, SUBSCRIBE);
@@ -146,7 +146,7 @@ test('check:C9 no subscription is taken away by a withdrawal that its server tak
     assert.deepEqual(nodes.asked.slice(-3), [UNSUBSCRIBE, SUBSCRIBE, SUBSCRIBE]);
   }));
 
-test('check:C9 who subscribes does not wait for ever for a node that died while it gave up', () =>
+test('check:C9 a client that subscribes does not wait for ever for a node that died while it unsubscribed', () =>
   bench(async (nodes) => {
     const [a, b] = [await nodes.node('a'), await nodes.node('b')];
     nodes.slow = true;

@@ -41,7 +41,7 @@ class Bench {
 
 const text = (value: string): Buffer => Buffer.from(value);
 
-test('check:C9 what was said within 10 ms is one entry, and is read after any event of it, by its session alone', async () => {
+test('check:C9 messages within 10 ms are one entry; only its session reads it, after any event of it', async () => {
   const bench = new Bench();
   bench.owed = [OWED];
   const copy = bench.begin();
@@ -68,7 +68,7 @@ test('check:C9 what was said within 10 ms is one entry, and is read after any ev
   }
 });
 
-test('check:C9 what was not answered yet is owed, as things stood last', async () => {
+test('check:C9 unanswered requests are owed, by the latest state', async () => {
   const bench = new Bench();
   const other = { id: '"8"', method: 'prompts/get' };
   bench.owed = [OWED, other];
@@ -87,7 +87,7 @@ test('check:C9 what was not answered yet is owed, as things stood last', async (
   assert.deepEqual(await bench.said(1), ['2 answer']);
 });
 
-test('check:C9 check:H5 what is too large, was dropped or fell out is missed where it is missing', async () => {
+test('check:C9 check:H5 entries that were too large, dropped or removed are reported as missing at their place', async () => {
   const bench = new Bench();
   bench.owed = [OWED];
   const copy = bench.begin();
@@ -116,7 +116,7 @@ test('check:C9 check:H5 what is too large, was dropped or fell out is missed whe
   assert.deepEqual(await bench.said(1_199), ['1200 - 7']);
 });
 
-test('check:C9 much at once goes in entries that the log takes', async () => {
+test('check:C9 a large amount goes in entries that the log accepts', async () => {
   const bench = new Bench();
   const copy = bench.begin();
   for (let seq = 1; seq <= 8; seq++) copy.add(idOf(seq), Buffer.alloc(300 * 1024, `${seq}`), null);
@@ -128,7 +128,7 @@ test('check:C9 much at once goes in entries that the log takes', async () => {
   assert.ok((await bench.log.read(NAME)).entries.every(({ length }) => length < 1024 * 1024 - 64 * 1024));
 });
 
-test('check:C9 a stream is taken over once, and what comes late of its node does not count', async () => {
+test('check:C9 a stream is taken over once, and late entries of its node do not count', async () => {
   const bench = new Bench();
   const copy = bench.begin();
   copy.add(idOf(1), text('one'), null);
@@ -146,7 +146,7 @@ test('check:C9 a stream is taken over once, and what comes late of its node does
   assert.equal(await bench.reader.takeOver(again, 'g4~1'), false);
 });
 
-test('a log that cannot be read, or holds what is no entry, says nothing', async () => {
+test('an unreadable log, or one without valid entries, gives nothing', async () => {
   const bench = new Bench();
   bench.begin().add(idOf(1), text('one'), null);
   await bench.clock.advance(10);

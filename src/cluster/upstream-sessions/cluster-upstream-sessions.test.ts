@@ -152,7 +152,7 @@ async function three(run: (bench: Bench, nodes: [Node, Node, Node]) => Promise<v
   }
 }
 
-test('S0.18 check:C4 calls of one session at three nodes are one session of the server, initialised once, without an id twice', () =>
+test('S0.18 check:C4 calls of one session at three nodes use one session of the server, initialised once, without a repeated id', () =>
   three(async (bench, nodes) => {
     const { web } = bench;
     const answers: string[] = [];
@@ -172,7 +172,7 @@ test('S0.18 check:C4 calls of one session at three nodes are one session of the 
     assert.equal(web.initializes, 2);
   }));
 
-test('fault:F22 check:C7 S0.20 a forgotten session is initialized again by one of all that get the 404, and its loss is reported once', () =>
+test('fault:F22 check:C7 S0.20 of all calls that get the 404 one initializes a forgotten session again, and its loss is reported once', () =>
   three(async (bench, nodes) => {
     const { web } = bench;
     for (const node of nodes) await bench.call(node, 'one', 'debug');
@@ -209,7 +209,7 @@ test('fault:F22 a 404 of an earlier session does not end the present one', () =>
     assert.equal(web.initializes, 2);
   }));
 
-test('check:C6 S0.19 a session unused for long, and that of a restarted node, is continued', () =>
+test('check:C6 S0.19 a session unused for long, and that of a restarted node, continue', () =>
   three(async (bench, nodes) => {
     const { web } = bench;
     const [a, b] = nodes;
@@ -243,7 +243,7 @@ test('check:C9 fault:F30 a node that dies while it opens a session: another open
     a.restore();
   }));
 
-test('check:C9 a session ends at its server once, whichever nodes have used it, and whichever hears of it', () =>
+test('check:C9 a session ends at its server once, whichever nodes used it and notice its end', () =>
   three(async (bench, nodes) => {
     const { web } = bench;
     for (const node of nodes) await bench.call(node);
@@ -305,7 +305,7 @@ test('fault:F28 while no node has a lease none listens, and afterwards the previ
     assert.deepEqual(web.listened, ['upstream-1']);
   }));
 
-test('fault:F28 while the store is away sessions are used on, new ones are a node’s own, and give way when there is another', () =>
+test('fault:F28 while the store is away sessions go on, new ones belong to one node, and give way to a shared one', () =>
   three(async (bench, nodes) => {
     const { web, cluster } = bench;
     const [a, b] = nodes;
@@ -355,7 +355,7 @@ test('fault:F28 sessions in use are written again to a store that lost everythin
   await bench.dispose([a, b, late]);
 });
 
-test('fault:F28 however often the store loses everything, no id of a request is given out twice in a session', async () => {
+test('fault:F28 however often the store loses everything, no request id is issued twice in a session', async () => {
   const bench = new Bench();
   const { state, lose } = losing(bench.cluster);
   const nodes = [await bench.node('a', { state }), await bench.node('b', { state })];
@@ -376,7 +376,7 @@ test('fault:F28 however often the store loses everything, no id of a request is 
   await bench.dispose(nodes);
 });
 
-test('a server that says more of itself than the store takes has a session for each node, which is opened once', () =>
+test('a server whose handshake result exceeds the store’s limit has a session for each node, opened once', () =>
   three(async (bench, nodes) => {
     const { web, cluster } = bench;
     const [a, b] = nodes;

@@ -4,7 +4,7 @@ import { settled } from '../../../test/support/fake-clock.ts';
 import type { SessionMember } from '../../model/shared-upstream-sessions.ts';
 import { listenAlone, type OwnStream } from './used-sessions.ts';
 
-test('a node that listens alone continues where the one before ended, and reports what may be missed', async () => {
+test('a node that listens alone continues where the previous one ended, and reports what may be missed', async () => {
   const stream: OwnStream = {};
   const listened: [string | null, boolean][] = [];
   const member = (heard: string | null): SessionMember => ({

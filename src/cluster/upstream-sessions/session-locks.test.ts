@@ -127,7 +127,7 @@ async function passing(clock: FakeClock, work: Promise<unknown>): Promise<number
   return clock.now() - since;
 }
 
-test('S0.20 a store that is there and does not answer for some seconds makes no node open a second session', async () => {
+test('S0.20 a store that is connected and does not answer for some seconds makes no node open a second session', async () => {
   const clock = new FakeClock();
   const state = new MemorySharedState(clock);
   const store = new Store(state, clock);
@@ -149,7 +149,7 @@ test('S0.20 a store that is there and does not answer for some seconds makes no 
   b.close();
 });
 
-test('S0.20 a node that waited for the store in vain opens a session alone, the next one at once, and publishes it as soon as the store answers', async () => {
+test('S0.20 a node that waited for the store in vain opens a session alone, the next one at once, and publishes it when the store answers', async () => {
   const clock = new FakeClock();
   const state = new MemorySharedState(clock);
   const store = new Store(state, clock);
@@ -199,7 +199,7 @@ test('S0.19 while the secret changes a session stays the same, also unused until
   }
 });
 
-test('S0.20 a store that can be read and accepts no writes delays no caller longer, and leaves no lock behind', async () => {
+test('S0.20 a store that can be read and accepts no writes does not delay a caller longer, and leaves no lock behind', async () => {
   const clock = new FakeClock();
   const state = new MemorySharedState(clock);
   const store = new Store(state, clock);

@@ -68,7 +68,7 @@ class Bench {
   }
 }
 
-test('check:C9 long event ids of a server are not published, and stop no node from leaving', async () => {
+test('check:C9 long event ids of a server are not published, and do not stop a node from leaving', async () => {
   const bench = new Bench();
   bench.claiming.resolve();
   for (let at = 0; at < 300; at++) bench.join(`s${at}`);
@@ -85,7 +85,7 @@ test('check:C9 long event ids of a server are not published, and stop no node fr
   bench.streams.close();
 });
 
-test('check:C9 many event ids of the usual kind are published, as many at a time as a hint takes', async () => {
+test('check:C9 many event ids of the usual kind are published, as many at a time as fit into a hint', async () => {
   const bench = new Bench();
   bench.claiming.resolve();
   for (let at = 0; at < 300; at++) bench.join(`s${at}`);
@@ -117,7 +117,7 @@ test('check:C9 fault:F33 a node that begins to leave while it claims a stream le
   bench.streams.close();
 });
 
-test('S0.18 who opened a session listens to it from the start, and not again when it has the claim', async () => {
+test('S0.18 the node that opened a session listens to it from the start, and not again when it has the claim', async () => {
   const bench = new Bench();
   bench.join('k', true);
   bench.claiming.resolve();
@@ -127,7 +127,7 @@ test('S0.18 who opened a session listens to it from the start, and not again whe
   assert.equal(bench.silenced, 1, 'without a lease it listens no more');
 });
 
-test('S0.18 who opened a session goes silent where another node has the claim, or may not listen at all', async () => {
+test('S0.18 the node that opened a session stops listening where another node has the claim, or it may not listen', async () => {
   const bench = new Bench();
   bench.owner = { kind: 'theirs', peer: 'b' } as Owner;
   bench.join('k', true);

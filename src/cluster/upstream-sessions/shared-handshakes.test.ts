@@ -7,7 +7,7 @@ function record(identity: string, hello: string): UpstreamSessionRecord {
   return { identity, mcpSessionId: 's', hello, revision: '2025-11-25', fingerprint: '{}' };
 }
 
-test('what a server says of itself is kept once for all its sessions, and forgotten with the last of them', () => {
+test('a server’s handshake result is kept once for all its sessions, and dropped with the last of them', () => {
   const handshakes = new SharedHandshakes();
   const [first, second] = [handshakes.taken(record('web', 'hello')), handshakes.taken(record('web', `${'hel'}lo`))];
   assert.equal(first.hello, second.hello);
