@@ -16,7 +16,7 @@ function delays(metrics: Metrics): [number, number] {
   return [of('0.5'), of('1')];
 }
 
-test('the delay of the event loop is what it was late, not how often one looks', async () => {
+test('the delay of the event loop is the measured lateness, not the interval of measuring', async () => {
   const metrics = new Metrics();
   const none = { sessions: { size: 0 }, inFlight: 0, waitingForInput: 0, statuses: () => [], share: 0 };
   const gauges = registerGauges(

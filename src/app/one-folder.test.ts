@@ -16,7 +16,7 @@ async function opened(dataDir: string, state: 'data' | 'instance'): Promise<App>
   return result.app;
 }
 
-test('check:G4 what is blocked at one gateway of a data folder is blocked at the others, as what is suspended is', async () => {
+test('check:G4 a name blocked or a server suspended at one gateway of a data folder is so at the others', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-folder-'));
   const [main, spawned] = [await opened(folder, 'data'), await opened(folder, 'instance')];
   try {

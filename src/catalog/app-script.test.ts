@@ -26,7 +26,7 @@ const DOCUMENTS = [
   ['|', '<!-- open'],
 ] as const;
 
-test('the script is before the document, after what says which kind of document it is; the rest is the server’s', () => {
+test('the script is before the document, after its doctype; the rest is the server’s', () => {
   for (const [before, rest] of DOCUMENTS) {
     const html = before.replace('|', '') + rest;
     const escaped = JSON.stringify(html)
@@ -43,7 +43,7 @@ test('the script is before the document, after what says which kind of document 
   }
 });
 
-test('what is no app, or has no text, stays as it is', () => {
+test('text that is no app, or is missing, stays unchanged', () => {
   for (const json of [
     '{"mimeType":"text/html","text":"<html>"}',
     '{"mimeType":"text/html;profile=mcp-apps","text":"<html>"}',

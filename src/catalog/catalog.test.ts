@@ -37,7 +37,7 @@ function text(message: Message): string {
   return message.body.toString();
 }
 
-test('S2.17 S2.30 check:D3 tools stand in the servers’ order and each server’s own, with only the name changed', () => {
+test('S2.17 S2.30 check:D3 tools are in the servers’ order and each server’s own, with only the name changed', () => {
   const catalog = merged({
     alpha: {
       tools: [
@@ -107,7 +107,7 @@ test('S2.3 S4.13 check:D1 a tool is found by its exposed name, its whole name, b
   assert.equal(leads('b__only'), null);
 });
 
-test('S2.3 S2.4 check:D1 a name with the separator leads to the server that it names, or nowhere', () => {
+test('S2.3 S2.4 check:D1 a name with the separator leads to the server that it names, or is unknown', () => {
   const catalog = merged({
     evil: {
       tools: [tool('victim__pay'), tool('mcp__victim__pay'), tool('gone__x')],
@@ -132,7 +132,7 @@ test('check:D1 a server whose name has to be mapped never has the names of anoth
   for (const name of [offered!.exposed, 'my.server__pay', 'pay']) assert.equal(catalog.tool(name)?.server, 'my.server');
 });
 
-test('check:D1 a URI of the gateway’s own scheme leads to the server that it names, or nowhere', () => {
+test('check:D1 a URI of the gateway’s own scheme leads to the server that it names, or is unknown', () => {
   const catalog = merged({
     evil: {
       resources: ['{"uri":"trunkline://victim/secret","name":"s"}'],
@@ -152,7 +152,7 @@ test('check:D1 a URI of the gateway’s own scheme leads to the server that it n
   assert.equal(catalog.exposedUri('evil', 'trunkline://victim/other'), 'trunkline://evil/trunkline://victim/other');
 });
 
-test('tools that the operator filters, or whose name no client takes, are not offered', () => {
+test('tools that the operator filters, or whose name no client accepts, are not listed', () => {
   const advertised = { a: { tools: [tool('keep'), tool('drop'), tool('bad name')] } };
   const catalog = merged(advertised, { lists: (_kind, name) => name !== 'drop' });
   assert.equal(catalog.tool('a__drop'), null);
@@ -193,7 +193,7 @@ test('S2.19 check:D3 proto:C4 long lists come in pages that join to the whole, w
   assert.equal(catalog.page('tools', 'stateless', 3, NOW), null);
 });
 
-test('pages are cut by size too, and one too large item has a page of its own', () => {
+test('pages are cut by size too, and an item that is too large has a page of its own', () => {
   const large = tool('l', `,"description":"${'x'.repeat(1_100_000)}"`);
   const catalog = merged({ s: { tools: [tool('a'), large, tool('b')] } });
   assert.equal(JSON.parse(body(catalog, 'tools')).tools.length, 1);
@@ -206,7 +206,7 @@ test('a page is written once and shared', () => {
   assert.equal(catalog.page('tools', 'stateful', 0, NOW), catalog.page('tools', 'stateful', 0, NOW + 5_000));
 });
 
-test('proto:C9 stateless lists tell the shortest time left, and are private unless all are public', () => {
+test('proto:C9 stateless lists have the shortest remaining time, and are private unless all are public', () => {
   const advertised = {
     a: { era: 'stateless', tools: [tool('x')], ttlMs: 60_000, cacheScope: 'public', listedAt: NOW } as const,
     b: { era: 'stateless', tools: [tool('y')], ttlMs: 90_000, cacheScope: 'public', listedAt: NOW - 50_000 } as const,
@@ -229,7 +229,7 @@ test('proto:C9 stateless lists tell the shortest time left, and are private unle
   assert.deepEqual(page(merged({ ...advertised, z: null }), 'tools'), [0, 'private']);
 });
 
-test('tools are shown in the words of the client’s era', () => {
+test('tools are listed in the words of the client’s era', () => {
   const catalog = merged({
     old: { tools: [tool('t', ',"execution":{"taskSupport":"optional"}')] },
     young: {
@@ -257,7 +257,7 @@ function changedKinds(before: Catalog, after: Catalog): readonly ListKind[] {
   return LIST_KINDS.filter((kind) => listDiffers(before, after, kind));
 }
 
-test('equal members give equal versions; what clients see decides which lists changed', () => {
+test('equal members give equal versions; only visible changes count as changed lists', () => {
   const before = merged({ a: { tools: [tool('x')], prompts: ['{"name":"p"}'] }, b: { tools: [tool('y')] } });
   assert.equal(
     before.version,
@@ -276,7 +276,7 @@ test('equal members give equal versions; what clients see decides which lists ch
   );
 });
 
-test('S2.6 the aggregate declares what its members have and what it delivers itself', () => {
+test('S2.6 the aggregate declares what its members have and what it provides itself', () => {
   const advertised: Record<string, Advertisement | null> = {
     a: { capabilities: { tools: {}, logging: {}, tasks: { list: {}, requests: {} } } },
     b: {
@@ -305,7 +305,7 @@ test('S2.6 the aggregate declares what its members have and what it delivers its
   assert.deepEqual(Object.keys(unknown).sort(), ['completions', 'logging', 'prompts', 'resources', 'tools']);
 });
 
-test('S2.6 what several members declare of one extension is what one of them can do', () => {
+test('S2.6 if several members declare one extension, the aggregate declares what one of them can do', () => {
   const skills = 'io.modelcontextprotocol/skills';
   const a = {
     capabilities: { extensions: { [skills]: {}, constructor: { x: 1 } }, experimental: { 'v/old': { n: 1 } } },

@@ -4,14 +4,14 @@ import { CursorCodec } from './cursor.ts';
 
 const codec = new CursorCodec([Buffer.alloc(32, 1)]);
 
-test('S2.19 check:D3 a cursor says which page of which list of which version, the same each time', () => {
+test('S2.19 check:D3 a cursor names page, list and version, the same each time', () => {
   const content = { version: 'abc_-123', kind: 'prompts' as const, page: 7 };
   const cursor = codec.write(content);
   assert.deepEqual(codec.read(cursor), content);
   assert.equal(codec.write(content), cursor);
 });
 
-test('while a key is changed, a cursor that was written with either of them is read with both, and not with a third', () => {
+test('while a key changes, a cursor written with either is read with both, and not with a third', () => {
   const [old, anew, third] = [1, 2, 3].map((byte) => Buffer.alloc(32, byte)) as [Buffer, Buffer, Buffer];
   const content = { version: 'v', kind: 'tools' as const, page: 1 };
   for (const key of [old, anew]) {
@@ -23,7 +23,7 @@ test('while a key is changed, a cursor that was written with either of them is r
   assert.equal(new CursorCodec([anew, old]).write(content), new CursorCodec([anew]).write(content));
 });
 
-test('S2.19 a cursor that was altered, made up or is another installation’s is none', () => {
+test('S2.19 a cursor that was altered, made up or is another installation’s is invalid', () => {
   const cursor = codec.write({ version: 'v', kind: 'tools', page: 1 });
   for (let i = 0; i < cursor.length; i++) {
     const altered = cursor.slice(0, i) + (cursor[i] === 'A' ? 'B' : 'A') + cursor.slice(i + 1);

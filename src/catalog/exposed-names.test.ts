@@ -38,7 +38,7 @@ function fold(name: string): string {
   return name.replaceAll('-', '_');
 }
 
-test('S2.2 S2.3 check:D1 every exposed name fits clients and no two can be taken for each other', () => {
+test('S2.2 S2.3 check:D1 every exposed name fits clients, and no two can be confused', () => {
   fc.assert(
     fc.property(items, (list) => {
       const offered = exposeNames(list).names.filter((name) => name !== null);
@@ -48,7 +48,7 @@ test('S2.2 S2.3 check:D1 every exposed name fits clients and no two can be taken
   );
 });
 
-test('S2.30 names depend neither on order nor on the hour', () => {
+test('S2.30 names depend neither on order nor on time', () => {
   fc.assert(
     fc.property(items, fc.infiniteStream(fc.nat()), (list, keys) => {
       const shuffled = list
@@ -61,7 +61,7 @@ test('S2.30 names depend neither on order nor on the hour', () => {
   );
 });
 
-test('S2.3 a server that is added changes no name of others, unless the two would read the same', () => {
+test('S2.3 an added server changes no name of others, unless the two would read the same', () => {
   fc.assert(
     fc.property(items, items, (list, added) => {
       const own = list.map(({ server, name }) => ({ server: `p${server}`.slice(0, 64), name }));
@@ -76,7 +76,7 @@ test('S2.3 a server that is added changes no name of others, unless the two woul
   );
 });
 
-test('W3.8 a tool that begins with its server’s name is prefixed all the same', () => {
+test('W3.8 a tool whose name begins with its server’s name is prefixed all the same', () => {
   const { names } = exposeNames([
     { server: 'git', name: 'log' },
     { server: 'git', name: 'git_log' },
@@ -117,7 +117,7 @@ test('names that differ only in - and _ get a hash; an exact one beside a mapped
   assert.match(notices.find(({ name }) => name === 'my-tool')!.reason, /'s__my_tool'/);
 });
 
-test('a name that collides even with its hash is not offered, with the reason', () => {
+test('a name that collides even with its hash is not listed, with the reason', () => {
   const [first] = exposeNames([
     { server: 's', name: 'a-b' },
     { server: 's', name: 'a_b' },
@@ -150,7 +150,7 @@ test('S2.2 S2.3 check:D1 prefixes with two underscores and checks nothing', () =
   assert.equal(prefixTool('a__b', 'c d'), 'a__b__c d');
 });
 
-test('S2.4 check:D1 parses at the first delimiter, accepts empty parts, refuses what has none in the known words', () => {
+test('S2.4 check:D1 parses at the first delimiter, accepts empty parts, refuses names without one with the known message', () => {
   assert.deepEqual(parsePrefixedTool('a__b__c'), { server: 'a', tool: 'b__c' });
   assert.deepEqual(parsePrefixedTool('a___b'), { server: 'a', tool: '_b' });
   assert.deepEqual(parsePrefixedTool('__tool'), { server: '', tool: 'tool' });
@@ -166,7 +166,7 @@ test('the names of in-process bridges', () => {
   assert.equal(withoutBridgePrefix('memory__read'), null);
 });
 
-test('says why a name cannot be offered', () => {
+test('gives the reason why a name cannot be listed', () => {
   assert.equal(toolNameFault('ok.name/with-all_9'), null);
   assert.equal(toolNameFault('x'.repeat(128)), null);
   assert.match(toolNameFault('') ?? '', /empty/);

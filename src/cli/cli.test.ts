@@ -33,7 +33,7 @@ test('--version and --help answer on standard output with exit code 0', async ()
     assert.match(help.out, new RegExp(`^  ${command} `, 'm'));
 });
 
-test('wrong usage is exit code 1 with words on standard error', async () => {
+test('wrong usage is exit code 1 with a message on standard error', async () => {
   for (const argv of [['--prot', '1'], ['--port', '70000'], ['--log-level', 'loud'], ['call'], ['--']]) {
     const { exitCode, out, err } = await run(...argv);
     assert.equal(exitCode, EXIT.usage, argv.join(' '));

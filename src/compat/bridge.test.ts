@@ -32,7 +32,7 @@ test('S4.8 S4.15 tools of servers that are up, as mcp__server__tool, sorted', as
   assert.equal((await bridgedTools(gateway)).length, 2);
 });
 
-test('S4.13 a bridged call gives text: text blocks joined, others named, the failure told', async () => {
+test('S4.13 a bridged call gives text: text blocks joined, others named, the failure reported', async () => {
   await using gateway = await createGateway({ servers: servers() });
   await gateway.ready();
   assert.deepEqual(await callBridgedTool(gateway, 'mcp__zoo__blocks'), {
@@ -49,7 +49,7 @@ test('S4.13 a bridged call gives text: text blocks joined, others named, the fai
   assert.deepEqual(resultText({ content: [] }), { text: '', isError: false });
 });
 
-test('S4.18 check:D9 bridgeAll gives local tools that can be called, for an agent what it may use', async () => {
+test('S4.18 check:D9 bridgeAll returns local tools that can be called, for an agent those it may use', async () => {
   await using gateway = await createGateway({ servers: servers() });
   await gateway.ready();
   const tools = await bridgeAll(gateway);
@@ -70,7 +70,7 @@ test('S4.18 check:D9 bridgeAll gives local tools that can be called, for an agen
   await assert.rejects(kept[0]!.execute({}), { code: 'ACCESS_DENIED' });
 });
 
-test('S4.20 check:G2 what became of the tools since a snapshot', async () => {
+test('S4.20 check:G2 the difference of the tools since a snapshot', async () => {
   await using gateway = await createGateway({ servers: servers() });
   await gateway.ready();
   const snapshot = await bridgedTools(gateway);

@@ -21,7 +21,7 @@ test('S2.18 check:D12 builds simple input schemas for tools made by programs', (
   );
 });
 
-test('S2.18 leaves out what is empty, as the seeds did', () => {
+test('S2.18 leaves out empty parts, as the seeds did', () => {
   assert.equal(JSON.stringify(objectSchema({})), '{"type":"object"}');
   assert.equal(
     JSON.stringify(objectSchema({ a: { type: 'boolean', optional: true } })),

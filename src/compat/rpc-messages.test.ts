@@ -19,7 +19,7 @@ import {
   UNREACHABLE_THRESHOLD,
 } from './index.ts';
 
-test('S2.1 the codes of JSON-RPC, and none of our own within the range that the specification reserves', () => {
+test('S2.1 the codes of JSON-RPC, and none of the gateway’s own within the range that the specification reserves', () => {
   assert.deepEqual(ERROR_CODES, {
     ParseError: -32700,
     InvalidRequest: -32600,
@@ -30,7 +30,7 @@ test('S2.1 the codes of JSON-RPC, and none of our own within the range that the 
   for (const [name, { rpc }] of Object.entries(ERROR_CATALOGUE)) assert.ok(rpc < -32000 || rpc > 0, name);
 });
 
-test('S2.16 S2.15 an answer has a result or an error, and always one of them; ids keep their type', () => {
+test('S2.16 S2.15 an answer has exactly one of result and error; ids keep their type', () => {
   assert.deepEqual(newSuccessResponse('7', { a: 1 }), { jsonrpc: '2.0', id: '7', result: { a: 1 } });
   assert.equal(JSON.stringify(newSuccessResponse(7)), '{"jsonrpc":"2.0","id":7,"result":{}}');
   assert.equal(JSON.stringify(newSuccessResponse(7, null)), '{"jsonrpc":"2.0","id":7,"result":{}}');

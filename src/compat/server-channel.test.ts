@@ -28,7 +28,7 @@ function recorded(options: ChannelOptions = {}) {
   return { got, open: () => openChannel(server, options) };
 }
 
-test('S4.2 send resolves with the matching answer, to the digit, whatever the order', async () => {
+test('S4.2 send resolves with the matching answer, to the digit, in any order', async () => {
   const { open } = recorded();
   await using channel = await open();
   const [first, second] = await Promise.all([
@@ -40,7 +40,7 @@ test('S4.2 send resolves with the matching answer, to the digit, whatever the or
   await assert.rejects(channel.send('fail'), (error: unknown) => error instanceof ServerError && error.code === -7);
 });
 
-test('S4.2 an abort signal or a deadline ends the wait and tells the server; a closed signal sends nothing', async () => {
+test('S4.2 an abort signal or a deadline ends the wait and notifies the server; a closed signal sends nothing', async () => {
   const { open, got } = recorded();
   await using channel = await open();
   const stop = new AbortController();
@@ -55,7 +55,7 @@ test('S4.2 an abort signal or a deadline ends the wait and tells the server; a c
   assert.equal(got.length, before);
 });
 
-test('S4.2 notify expects no reply; what the server says unasked is heard, and its ping answered', async () => {
+test('S4.2 notify expects no reply; the program gets the server’s messages, and its ping is answered', async () => {
   const heard: [string, string][] = [];
   const { open, got } = recorded({ onNotification: (method, params) => heard.push([method, params]) });
   await using channel = await open();
@@ -70,7 +70,7 @@ test('S4.2 notify expects no reply; what the server says unasked is heard, and i
   assert.equal(got[2], '{"jsonrpc":"2.0","id":"q","result":{}}');
 });
 
-test('S4.2 done tells how the channel ended; what was in flight is lost, honestly', async () => {
+test('S4.2 done reports how the channel ended; calls in flight are lost or UNKNOWN', async () => {
   const { open } = recorded();
   const channel = await open();
   const hanging = channel.send('hold');
@@ -87,7 +87,7 @@ test('S4.2 done tells how the channel ended; what was in flight is lost, honestl
   assert.equal(await closed.done, null);
 });
 
-test('S4.2 S4.3 over a local process: its exit is told with its code, and nothing is there to be started', async () => {
+test('S4.2 S4.3 over a local process: its exit is reported with its code, and a missing program does not start', async () => {
   await using channel = await openChannel(local);
   assert.equal(await channel.send('x', { do: 'echo', text: 'hi' }), '{"text":"hi"}');
   await assert.rejects(channel.send('x', { do: 'exit' }), { code: 'UNKNOWN' });

@@ -4,7 +4,7 @@ import { textResult, textServer, tool } from '../../test/support/text-server.ts'
 import { createGateway, inProcess, inProcessBytes, type ServerState } from '../index.ts';
 import { lifecycleOf, serverCapabilities, serverProxies, serverProxy } from './index.ts';
 
-test('S4.5 every state has one of the seed’s four labels; what is no state, or not meant to run, is unknown', () => {
+test('S4.5 every state has one of the seed’s four labels; an invalid state, or a disabled server, is unknown', () => {
   const labels: Record<ServerState, string> = {
     unknown: 'unknown',
     starting: 'initializing',
@@ -25,7 +25,7 @@ test('S4.5 every state has one of the seed’s four labels; what is no state, or
   for (const word of ['', 'Running', 'toString', '__proto__']) assert.equal(lifecycleOf(word), 'unknown', word);
 });
 
-test('S4.6 capabilities are booleans from presence, whatever is said within', async () => {
+test('S4.6 capabilities are booleans from presence, whatever their contents', async () => {
   assert.deepEqual(serverCapabilities(null), { tools: false, resources: false, prompts: false });
   assert.deepEqual(serverCapabilities({ tools: {}, prompts: { listChanged: false }, logging: {} }), {
     tools: true,
@@ -40,7 +40,7 @@ test('S4.6 capabilities are booleans from presence, whatever is said within', as
   assert.deepEqual(serverProxy(gateway, 'a')?.capabilities, { tools: false, resources: true, prompts: false });
 });
 
-test('S4.7 S4.16 check:A9 proxies and statuses are snapshots: nothing changes them, the next one shows what is new', async () => {
+test('S4.7 S4.16 check:A9 proxies and statuses are snapshots: they do not change, and the next one is current', async () => {
   const tools = [tool('one', ',"description":"First"')];
   const server = textServer({ tools: () => tools, call: () => textResult('') });
   await using gateway = await createGateway({ servers: { b: server, a: textServer({ tools: () => [] }) } });
@@ -78,7 +78,7 @@ test('S4.7 S4.16 check:A9 proxies and statuses are snapshots: nothing changes th
   assert.equal(proxy.state, 'connected');
 });
 
-test('S4.14 check:F6 a deadline in seconds, said before or after the server is there; 0 or less is the default', async () => {
+test('S4.14 check:F6 a deadline in seconds, set before or after the server exists; 0 or less is the default', async () => {
   const silent = () => textServer({ tools: () => [tool('wait')], call: () => null });
   await using gateway = await createGateway();
   await gateway.setTimeout('early', 0.05);
@@ -106,7 +106,7 @@ test('S4.14 check:F6 a deadline in seconds, said before or after the server is t
   }
 });
 
-test('S4.10 S4.9 check:A3 a name is taken from the first moment; a failed one stays, is tried again, and can be taken away', async () => {
+test('S4.10 S4.9 check:A3 a name is taken from the first moment; a failed server stays, is tried again, and can be removed', async () => {
   const flaky = () =>
     inProcess(() => {
       throw new Error('not today');
@@ -130,7 +130,7 @@ test('S4.10 S4.9 check:A3 a name is taken from the first moment; a failed one st
   assert.equal((await gateway.registerServer('one', textServer({}))).state, 'running');
 });
 
-test('S4.9 what a connect finds out is not committed for a server that was taken away meanwhile', async () => {
+test('S4.9 the result of a connect is not committed for a server that was removed meanwhile', async () => {
   const { promise: asked, resolve: heard } = Promise.withResolvers<void>();
   let late = (): void => {};
   const hanging = inProcessBytes((link) => ({

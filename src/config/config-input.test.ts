@@ -18,7 +18,7 @@ type Frozen<T> = T extends readonly (infer Item)[]
 
 type Same<A, B> = [A] extends [B] ? ([B] extends [A] ? true : false) : false;
 
-test('the generated types are what zod infers, and stand as they are generated', () => {
+test('the generated types are those that zod infers, and are up to date', () => {
   // These two lines fail in the type check.
   const config: Same<Frozen<z.infer<typeof configSchema>>, ConfigInput> = true;
   const server: Same<Frozen<z.infer<typeof serverSchema>>, ServerInput> = true;

@@ -97,7 +97,7 @@ function sameMap(a: Readonly<Record<string, string>>, b: Readonly<Record<string,
   return keys.length === Object.keys(b).length && keys.every((key) => a[key] === b[key]);
 }
 
-test('S3.12 check:A7 for any two definitions: what needs a new connection, what takes effect without, what is no change', () => {
+test('S3.12 check:A7 for any two definitions: which changes need a new connection, which do not, which are no change', () => {
   const choices = new Choices(2026);
   const seen = { changed: 0, updated: 0, same: 0 };
   for (let round = 0; round < ROUNDS; round++) {

@@ -8,7 +8,7 @@ import { loadConfig } from './load-config.ts';
 const cwd = mkdtempSync(join(tmpdir(), 'trunkline-inline-'));
 after(() => rmSync(cwd, { recursive: true, force: true }));
 
-test('check:A1 a document without a file is read as our own, with places in it and paths relative to cwd', async () => {
+test('check:A1 a document without a file is read as a Trunkline file, with positions in it and paths relative to cwd', async () => {
   const text = '{\n  "servers": {\n    "a": { "command": "./run", "cwd": "sub" }\n  }\n}';
   const good = await loadConfig({ inline: [{ label: '<program>', text }], cwd, env: {} });
   assert.ok(good.ok);
@@ -31,7 +31,7 @@ test('check:A1 a document without a file is read as our own, with places in it a
   );
 });
 
-test('a file and a document together: no server in both, and what is wrong is told in the order of reading', async () => {
+test('a file and a document together: no server is in both, and problems are in the order of reading', async () => {
   const file = join(cwd, 'servers.json');
   writeFileSync(file, '{"servers":{"a":{"command":"x"},"b":{}}}');
   const inline = [{ label: '<program>', text: '{"servers":{"a":{"command":"y"}}}' }];

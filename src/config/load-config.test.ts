@@ -89,7 +89,7 @@ test('a definition without what its type needs is refused, field by field S3.14 
   assert.deepEqual(await codes({ mcpServers: { '': one } }), ['TL1402']);
 });
 
-test('S1.5 check:C2 the pool’s numbers are settings, each by itself, and checked: zero only where it means never', async () => {
+test('S1.5 check:C2 the pool’s numbers are settings, each checked separately: zero only where it means never', async () => {
   const { pool } = await state({ pool: { sweepMs: 1000, maxErrors: 3 } });
   assert.deepEqual(pool, { idleTimeoutMs: 1_800_000, sleepAfterMs: 0, sweepMs: 1000, maxErrors: 3 });
   for (const bad of [
@@ -125,7 +125,7 @@ test('agents have keys and servers, and unknown callers a mode S2.28', async () 
   assert.deepEqual(agents.get('none')!.servers, new Set());
 });
 
-test('listening beyond loopback needs agents and either TLS or a trusted proxy, or the word insecure', async () => {
+test('listening beyond loopback needs agents and either TLS or a trusted proxy, or insecure', async () => {
   const agents = { ci: { key: KEY } };
   const tls = { cert: 'c.pem', key: 'k.pem' };
   const listen = { host: '0.0.0.0' };
@@ -141,7 +141,7 @@ test('listening beyond loopback needs agents and either TLS or a trusted proxy, 
   assert.deepEqual(await codes({ control: { host: '0.0.0.0' }, agents, tls }), ['TL1601']);
 });
 
-test('flags are stronger than the file', async () => {
+test('flags override the file', async () => {
   const overrides = { host: '127.0.0.2', port: 0, controlPort: 0, dataDir: '/data', logLevel: 'debug' } as const;
   const { listen, control, dataDir, logLevel } = await state(
     { listen: { port: 80 }, log: { level: 'error' } },
@@ -150,14 +150,14 @@ test('flags are stronger than the file', async () => {
   assert.deepEqual([listen.host, listen.port, control.port, dataDir, logLevel], ['127.0.0.2', 0, 0, '/data', 'debug']);
 });
 
-test('several files are read as one, and nothing may stand in two', async () => {
+test('several files are read as one, and a key may be in one of them only', async () => {
   writeFileSync(join(folder, 'a.json'), JSON.stringify({ mcpServers: { one }, log: { level: 'debug' } }));
   const files = ['a.json', 'trunkline.json'];
   assert.deepEqual([...(await state({ mcpServers: { two: one } }, { files })).servers.keys()], ['one', 'two']);
   assert.deepEqual(await codes({ mcpServers: { one }, log: { level: 'info' } }, { files }), ['TL1404', 'TL1103']);
 });
 
-test('all errors are told at once, in the order of the file', async () => {
+test('all errors are reported at once, in the order of the file', async () => {
   const text = `{
   "mcpServers": {
     "a": { "url": "nope" },
@@ -174,7 +174,7 @@ test('all errors are told at once, in the order of the file', async () => {
   );
 });
 
-test('what is wrong with a disabled server is a warning', async () => {
+test('a mistake in a disabled server is a warning', async () => {
   const result = await load({ mcpServers: { one: { command: '${NOT_SET}', enabled: false }, two: one } });
   assert.ok(result.ok);
   assert.deepEqual([...result.state.servers.keys()], ['two']);
@@ -184,7 +184,7 @@ test('what is wrong with a disabled server is a warning', async () => {
   );
 });
 
-test('inputs are asked once, only those needed, and only where nothing else knows them', async () => {
+test('only needed inputs without another source are asked for, once', async () => {
   const asked: unknown[] = [];
   const content = {
     inputs: [
@@ -285,7 +285,7 @@ test('secrets are listed for the scrubber, whole and without their scheme', asyn
   );
 });
 
-test('reading a configuration runs nothing', async () => {
+test('reading a configuration runs no program', async () => {
   const marker = join(folder, 'ran');
   const content = `mcpServers:\n  a: { command: "touch ${marker}; $(touch ${marker})", args: [], env: { A: "$(touch ${marker})", B: "\`touch ${marker}\`" } }\n  b: !!js/function "require('fs').writeFileSync('${marker}','')"\n`;
   assert.deepEqual(await codes(content, { files: ['trunkline.yaml'] }, 'trunkline.yaml'), ['TL1104', 'TL1302']);
@@ -303,7 +303,7 @@ test('a pipe or device is refused at once', async (t) => {
     assert.deepEqual(await codes('{}', { files: [file] }), ['TL1002']);
 });
 
-test('a byte-order mark is tolerated, and __proto__ is a name like any other', async () => {
+test('a byte-order mark is accepted, and __proto__ is a name like any other', async () => {
   const { servers } = await state(
     '\ufeff{ "mcpServers": { "one": { "command": "x", "env": { "__proto__": "1", "constructor": "2" } } } }',
   );
@@ -315,7 +315,7 @@ test('a byte-order mark is tolerated, and __proto__ is a name like any other', a
   assert.equal(({} as Record<string, unknown>)['constructor'], Object);
 });
 
-test('check:I2 a definition shows no value of its environment or headers, however it is printed', async () => {
+test('check:I2 a definition shows no value of its environment or headers in any way of printing', async () => {
   const { servers } = await state(
     '{ "mcpServers": { "one": { "command": "x", "env": { "PLAIN": "canary-1" } },' +
       ' "two": { "url": "https://x.example/mcp", "headers": { "X-Plain": "canary-2" } } } }',
@@ -328,7 +328,7 @@ test('check:I2 a definition shows no value of its environment or headers, howeve
   }
 });
 
-test('check:A10 a block of Continue is known by its shape, in whatever folder it lies', async () => {
+test('check:A10 a block of Continue is recognised by its form, in any folder', async () => {
   const block =
     'name: x\nversion: 0.0.1\nschema: v1\nmcpServers:\n  - name: one\n    command: x\n    env: { K: "${{ secrets.X }}" }\n';
   const { servers } = await state(block, { files: ['continue.yaml'], env: { X: 'kept' } }, 'continue.yaml');
@@ -336,7 +336,7 @@ test('check:A10 a block of Continue is known by its shape, in whatever folder it
   assert.deepEqual({ ...(transport.type === 'stdio' && revealed(transport.env)) }, { K: 'kept' });
 });
 
-test('the syntax is told by content where the name does not say it', async () => {
+test('the syntax is recognised by content where the name does not show it', async () => {
   for (const content of [
     '// c\n{ "mcpServers": { "one": { "command": "x" } } }',
     'mcpServers:\n  one: { command: x }\n',
@@ -346,7 +346,7 @@ test('the syntax is told by content where the name does not say it', async () =>
   }
 });
 
-test('loading does not bring in zod, and a JSON file neither the YAML nor the TOML parser', () => {
+test('loading does not load zod, and for a JSON file neither the YAML nor the TOML parser', () => {
   const script = `
     import { registerHooks } from 'node:module';
     const seen = new Set();

@@ -34,7 +34,7 @@ const BAD: readonly string[] = [
   '{ "timeoutMs": 5 }',
 ];
 
-test('what is wrong with a definition is told as it is of a file: the same codes, messages and fixes, at its own places', async () => {
+test('problems of a definition are reported like those of a file: the same codes, messages and fixes, at their own positions', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'tl-definition-'));
   try {
     const file = join(folder, 'trunkline.json');
@@ -62,7 +62,7 @@ test('what is wrong with a definition is told as it is of a file: the same codes
   }
 });
 
-test('the name stands in the definition or beside it, and must be one that files may use', async () => {
+test('the name is in the definition or beside it, and must be one that files may use', async () => {
   const named = await read('{ "name": "one", "url": "http://x/" }');
   assert.ok(named.ok && named.server.name === 'one');
   assert.deepEqual(await codes('{ "url": "http://x/" }'), ['TL1304']);
@@ -95,7 +95,7 @@ test('the name stands in the definition or beside it, and must be one that files
   }
 });
 
-test('what a definition needs beyond an address of everybody’s is told', async () => {
+test('what a definition needs beyond a public address is reported', async () => {
   const needs = async (definition: object) => {
     const result = await read(JSON.stringify(definition), 'one', { A: 'value-of-a' });
     assert.ok(result.ok, JSON.stringify(definition));

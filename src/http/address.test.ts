@@ -7,7 +7,7 @@ import { AddressSet, isWildcardAddress } from './address.ts';
 import { bindProblem } from './listener/bind-problem.ts';
 
 describe('addresses', () => {
-  test('loopback is told by the address alone', () => {
+  test('loopback is recognised by the address alone', () => {
     for (const yes of ['127.0.0.1', '127.255.255.254', '::1', '[::1]', '0:0:0:0:0:0:0:1', '::ffff:127.0.0.1']) {
       assert.equal(isLoopbackAddress(yes), true, yes);
     }
@@ -23,7 +23,7 @@ describe('addresses', () => {
     }
   });
 
-  test('wildcards take every interface', () => {
+  test('wildcards cover every interface', () => {
     for (const yes of ['', '0.0.0.0', '::', '[::]', '0:0:0:0:0:0:0:0']) assert.equal(isWildcardAddress(yes), true, yes);
     for (const no of ['127.0.0.1', '::1', 'localhost']) assert.equal(isWildcardAddress(no), false, no);
   });
@@ -60,14 +60,14 @@ describe('bind problem', () => {
     return bindProblem({ listen: settings, agents: byName, unknownCallers });
   }
 
-  test('loopback, or authentication with encryption, or the word of the operator', () => {
+  test('loopback, or authentication with encryption, or permission of the operator', () => {
     for (const host of ['127.0.0.1', '::1', 'localhost', '127.0.0.2']) assert.equal(problem({ host }, []), null, host);
     assert.equal(problem({ tls }, [ada]), null);
     assert.equal(problem({ trustedProxies: ['10.0.0.1'] }, [ada]), null);
     assert.equal(problem({ insecure: true }, []), null);
   });
 
-  test('anything less is refused, saying what is missing', () => {
+  test('anything less is refused with what is missing', () => {
     assert.match(problem({}, [])!, /0\.0\.0\.0.*without authentication.*and without encryption.*--insecure/);
     assert.match(problem({ tls }, [])!, /without authentication/);
     assert.doesNotMatch(problem({ tls }, [])!, /encryption/);
@@ -75,7 +75,7 @@ describe('bind problem', () => {
     assert.match(problem({ host: 'box.local' }, [ada])!, /box\.local/);
   });
 
-  test('agents authenticate nobody where unknown callers get everything too', () => {
+  test('agents do not count as authentication if unknown callers get everything too', () => {
     assert.match(problem({ tls }, [ada], 'allow')!, /without authentication/);
   });
 });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { connectionCap, descriptorLimit, fewDescriptorsLeft } from './descriptor-limit.ts';
 
-test('the limit is read where the system tells it', () => {
+test('the limit is read where the system provides it', () => {
   const text =
     'Limit  Soft Limit  Hard Limit  Units\nMax processes  1  2  processes\nMax open files            256   4096  files\n';
   assert.equal(
@@ -27,7 +27,7 @@ test('connections leave descriptors for everything else', () => {
   assert.equal(connectionCap(10_000, null), 10_000);
 });
 
-test('fault:F39 the last descriptors are known as such', () => {
+test('fault:F39 the last descriptors are recognised', () => {
   assert.equal(fewDescriptorsLeft(1, null), false);
   assert.equal(fewDescriptorsLeft(1, 1_000_000), false);
   assert.equal(fewDescriptorsLeft(1_000_000, 1_000_000), true);

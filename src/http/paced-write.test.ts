@@ -21,7 +21,7 @@ async function pair(run: (written: Socket, read: Socket) => Promise<void>): Prom
   }
 }
 
-test('goal:G12 a large answer is written in pieces, with turns of others in between, and arrives as it was', () =>
+test('goal:G12 a large answer is written in pieces, with other turns in between, and arrives unchanged', () =>
   pair(async (written, read) => {
     const parts = [1, 3_000_000, 0, 70_000, PACED_BYTES].map((length, i) => Buffer.alloc(length, `${i}part`));
     const whole = Buffer.concat(parts);
@@ -43,7 +43,7 @@ test('goal:G12 a large answer is written in pieces, with turns of others in betw
     assert.ok(Buffer.concat(came).equals(whole));
   }));
 
-test('fault:F17 nothing more is written for a client that is gone', () =>
+test('fault:F17 the writer stops when its client is gone', () =>
   pair(async (written, read) => {
     const parts = [Buffer.alloc(64 * 1024 * 1024)];
     let done = false;

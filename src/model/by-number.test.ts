@@ -5,7 +5,7 @@ import { ByNumber } from './by-number.ts';
 
 type Step = readonly ['set' | 'delete' | 'clear', number];
 
-test('it holds what a map would, whatever comes and goes in whichever order', () => {
+test('it holds what a Map would, in any order of additions and removals', () => {
   // Some numbers lie close together, some want the same place, some are too large for 32 bits.
   const number = fc.oneof(fc.integer({ min: 1, max: 40 }), fc.constantFrom(64, 128, 2 ** 31, 2 ** 32, 2 ** 40 + 1));
   const step = fc.tuple(fc.constantFrom('set', 'set', 'delete', 'delete'), number) as fc.Arbitrary<Step>;
@@ -46,7 +46,7 @@ test('it holds what a map would, whatever comes and goes in whichever order', ()
   );
 });
 
-test('what is no number of anything is not there', () => {
+test('a value that is no valid number has no entry', () => {
   const held = new ByNumber<string>();
   held.set(7, 'seven');
   for (const number of [0, -1, Number.NaN, 7.5, 8]) {
@@ -56,7 +56,7 @@ test('what is no number of anything is not there', () => {
   assert.deepEqual(held.values(), ['seven']);
 });
 
-test('a thousand at once and none again, over and over', () => {
+test('a thousand entries are added and removed, again and again', () => {
   const held = new ByNumber<number>();
   for (let round = 0, number = 0; round < 3; round++) {
     for (let i = 0; i < 1_000; i++) held.set(++number, i);

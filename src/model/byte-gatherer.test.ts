@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { ByteGatherer } from './byte-gatherer.ts';
 
-test('what was gathered is what came, whatever the pieces, and the edges are its edges', () => {
+test('the gathered bytes equal the pieces, and so do their edges', () => {
   const size = fc.oneof(fc.nat(40), fc.nat(20_000), fc.integer({ min: 16_000, max: 70_000 }));
   fc.assert(
     fc.property(fc.array(size, { maxLength: 12 }), (sizes) => {
@@ -29,7 +29,7 @@ test('what was gathered is what came, whatever the pieces, and the edges are its
   );
 });
 
-test('what is taken over leaves the memory of its pieces free, but never that of a single one', () => {
+test('taking the bytes frees the memory of several pieces, but not that of a single one', () => {
   const gatherer = new ByteGatherer(true);
   const pieces = Array.from('abc', (letter) => Buffer.from(new ArrayBuffer(32 * 1024)).fill(letter));
   for (const piece of pieces) gatherer.add(piece);
@@ -45,7 +45,7 @@ test('what is taken over leaves the memory of its pieces free, but never that of
   assert.equal(single.length, 32 * 1024);
 });
 
-test('a huge body is gathered in one block as it comes, and is what came', () => {
+test('a huge body is gathered in one block as it comes, unchanged', () => {
   const mib = 1024 * 1024;
   for (const [count, own] of [
     [40, false],

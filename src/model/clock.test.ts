@@ -25,7 +25,7 @@ const CLOCKS: readonly [name: string, clock: Clock, passing: Passing][] = [
 ];
 
 for (const [name, clock, { pass, stall }] of CLOCKS) {
-  test(`${name} clock: never at once, in order, called off for good, and late timers late`, async () => {
+  test(`${name} clock: timers run later, in order, can be cancelled, and late timers run late`, async () => {
     const ran: string[] = [];
     const after = (delayMs: number, what: string) => clock.after(delayMs, () => ran.push(what));
     after(30, 'thirty');
@@ -46,7 +46,7 @@ for (const [name, clock, { pass, stall }] of CLOCKS) {
     assert.equal(ran[2], 'ten');
     assert.deepEqual(new Set(ran.slice(3)), new Set(['from within', 'thirty']));
   });
-  test(`${name} clock: timers of one time run in the order of their making, and one of them may call off another and itself`, async () => {
+  test(`${name} clock: timers of one time run in the order of their creation, and one may cancel another and itself`, async () => {
     const ran: string[] = [];
     const ends: (() => void)[] = [];
     for (let i = 0; i < 6; i++) {
@@ -64,7 +64,7 @@ for (const [name, clock, { pass, stall }] of CLOCKS) {
     assert.equal(ran.length, 5);
   });
 
-  test(`${name} clock: promises settle between two timers of one time, and what a timer makes for now runs after both`, async () => {
+  test(`${name} clock: promises settle between two timers of one time, and a timer made for now runs after both`, async () => {
     const ran: string[] = [];
     clock.after(20, () => {
       ran.push('first');
@@ -76,7 +76,7 @@ for (const [name, clock, { pass, stall }] of CLOCKS) {
     assert.deepEqual(ran, ['first', 'promise of the first', 'second', 'made by the first']);
   });
 
-  test(`${name} clock: time has passed when a timer runs, and never goes back`, async () => {
+  test(`${name} clock: the time is over when a timer runs, and never goes back`, async () => {
     const began = clock.now();
     const seen: number[] = [];
     for (const delayMs of [40, 10, 25]) clock.after(delayMs, () => seen.push(clock.now() - began));
@@ -90,7 +90,7 @@ for (const [name, clock, { pass, stall }] of CLOCKS) {
     );
   });
 
-  test(`${name} clock: after a standstill all that is overdue runs in the order of its time, before what it makes`, async () => {
+  test(`${name} clock: after a standstill all overdue timers run in order, before those that they make`, async () => {
     const ran: string[] = [];
     clock.after(60, () => ran.push('sixty'));
     clock.after(20, () => {
@@ -129,7 +129,7 @@ function rig() {
   return { since, pass, sleep, set };
 }
 
-test('fault:F38 the clock put forward and back by an hour: time goes on as it passes', () => {
+test('fault:F38 the wall clock moves forward and back by an hour: the time of timers goes on', () => {
   const { since, pass, set } = rig();
   pass(1_000);
   assert.equal(since(), 1_000);
@@ -142,7 +142,7 @@ test('fault:F38 the clock put forward and back by an hour: time goes on as it pa
   }
 });
 
-test('fault:F38 the machine sleeps: that time has passed, whatever the clock is put to meanwhile', () => {
+test('fault:F38 the machine sleeps: that time counts, wherever the wall clock is moved meanwhile', () => {
   const { since, pass, sleep, set } = rig();
   sleep(8 * HOUR);
   assert.equal(since(), 8 * HOUR);

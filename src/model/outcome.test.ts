@@ -17,7 +17,7 @@ function came(): Message {
   return message;
 }
 
-test('what a tool answered is let go of once it stands in other words', () => {
+test('a tool’s answer is released once its rewritten form exists', () => {
   const result = came();
   const translated = inPlaceOf(result, resultToStateless(result, 'tools/call', null), 'tools/call');
   assert.equal(result.bytes.length, 0);
@@ -26,7 +26,7 @@ test('what a tool answered is let go of once it stands in other words', () => {
   assert.equal(body.text.length, 300_000);
 });
 
-test('what may be kept or shared stays, and so does what needed no other words', () => {
+test('an answer that may be kept or shared stays, and so does one that was not rewritten', () => {
   const list = came();
   inPlaceOf(list, resultToStateless(list, 'tools/list', null), 'tools/list');
   assert.ok(list.bytes.length > 300_000);
@@ -35,7 +35,7 @@ test('what may be kept or shared stays, and so does what needed no other words',
   assert.ok(same.bytes.length > 300_000);
 });
 
-test('goal:G12 a large answer of a tool gets its new words where it lies, at both ends', () => {
+test('goal:G12 a large answer of a tool is rewritten in place, at both ends', () => {
   const changed = (json: string, own: boolean) => {
     const bytes = takeBuffer(Buffer.byteLength(json));
     bytes.write(json);

@@ -7,8 +7,8 @@ import { claim, dropKept, giveBack, HEADROOM, letGo, reframed, releaseBytes, tak
 
 const MIB = 1024 * 1024;
 
-describe('lent memory', () => {
-  test('what was given back is lent again, and whoever still holds a view of it finds nothing', () => {
+describe('pooled buffers', () => {
+  test('a returned buffer is issued again, and an old view of it is empty', () => {
     const first = takeBuffer(MIB);
     const view = first.subarray(100, 200);
     assert.equal(first.length, MIB);
@@ -27,7 +27,7 @@ describe('lent memory', () => {
     assert.equal(second.toString('latin1', 0, 3), 'aaa');
   });
 
-  test('what was not lent is left alone: small bodies, and buffers of others', () => {
+  test('small bodies and foreign buffers are left alone', () => {
     const small = takeBuffer(1000);
     const own = Buffer.alloc(MIB, 'b');
     for (const bytes of [small, own]) {
@@ -37,7 +37,7 @@ describe('lent memory', () => {
     }
   });
 
-  test('a buffer is not held for a body of less than half its size; huge ones are let go of', () => {
+  test('a buffer is not kept for a body of less than half its size; huge ones are released', () => {
     const huge = takeBuffer(64 * MIB);
     assert.ok(claim(huge));
     giveBack(huge);
@@ -49,7 +49,7 @@ describe('lent memory', () => {
     assert.notEqual(takeBuffer(MIB).toString('latin1', 0, 3), 'ccc');
   });
 
-  test('what nobody needs for a while is let go of', (t) => {
+  test('buffers without use for a while are released', (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] });
     dropKept();
     const large = takeBuffer(12 * MIB);
@@ -63,7 +63,7 @@ describe('lent memory', () => {
     assert.notEqual(takeBuffer(12 * MIB).toString('latin1', 0, 3), 'ddd');
   });
 
-  test('what two claim is shared and never given back', () => {
+  test('a buffer that two parts claim is shared and never returned', () => {
     const both = takeBuffer(MIB);
     assert.ok(claim(both));
     assert.ok(!claim(both.subarray(1)));
@@ -72,10 +72,10 @@ describe('lent memory', () => {
   });
 });
 
-describe('another frame around lent bytes', () => {
+describe('another frame around bytes of a pooled buffer', () => {
   const part = (text: string) => Buffer.from(text);
 
-  test('what lies between the ends is not moved, and nobody who held a view of before reads what is there now', () => {
+  test('the bytes between the ends do not move, and an older view cannot read them', () => {
     const body = takeBuffer(MIB);
     body.fill('m');
     body.write('begin');
@@ -89,7 +89,7 @@ describe('another frame around lent bytes', () => {
     assert.equal(whole.length, 0);
   });
 
-  test('not where there is no room, where it is not lent, and where somebody has claimed it', () => {
+  test('is not made without room, outside a pooled buffer, or where another part has claimed it', () => {
     const body = takeBuffer(MIB);
     assert.equal(reframed(body, 0, MIB, Buffer.alloc(HEADROOM + 1), part('')), null);
     assert.equal(reframed(body, 0, MIB, part(''), Buffer.alloc(MIB)), null);
@@ -122,13 +122,13 @@ async function factorsAfter(what: string): Promise<string[]> {
   return factors;
 }
 
-test('while large bodies come by memory may grow to three times before V8 goes through the heap', async () => {
+test('while large bodies pass, memory may grow to three times before V8 collects the heap', async () => {
   const may = async (what: string): Promise<string> => [...new Set(await factorsAfter(what))].join();
   assert.equal(await may('comesBy();'), '3.0');
   assert.equal(await may('comesBy(); comesBy(); dropKept(); comesBy();'), '3.0');
 });
 
-test('before large bodies come, and when no body has needed them for a while, V8 grows the heap as it thinks right', async () => {
+test('before large bodies come, and after a while without them, V8 grows the heap by its own rules', async () => {
   // It reckons anew each time: at most four times, and a tenth where few objects are made.
   for (const what of ['', 'takeBuffer(1024 * 1024);', 'comesBy(); dropKept();', 'comesBy(); dropKept(); dropKept();']) {
     const factors = await factorsAfter(what);
@@ -139,13 +139,13 @@ test('before large bodies come, and when no body has needed them for a while, V8
   }
 });
 
-test('what fills its memory is freed at once', () => {
+test('a buffer filled by its bytes is freed at once', () => {
   const whole = Buffer.from(new ArrayBuffer(64));
   releaseBytes(whole);
   assert.equal(whole.length, 0);
 });
 
-test('what is part of something larger is left alone, and so is nothing', () => {
+test('a part of something larger is left alone, and so is an empty one', () => {
   const whole = Buffer.from(new ArrayBuffer(64)).fill(7);
   releaseBytes(whole.subarray(0, 63));
   releaseBytes(whole.subarray(0, 0));

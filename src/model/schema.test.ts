@@ -20,7 +20,7 @@ import {
 const ITEM = named('Item', object({ kind: oneOf(['a', 'b']), n: count, note: optional(described(text, 'x')) }));
 const LIST = object({ items: { ...list(ITEM), maxItems: 2 }, last: nullable(ITEM), names: record(text) });
 
-test('a schema says what its type says: required, optional and nullable members', () => {
+test('a schema describes what its type describes: required, optional and nullable members', () => {
   const good: Infer<typeof LIST> = { items: [{ kind: 'a', n: 1 }], last: null, names: { x: 'y' } };
   assert.ok(matches(LIST, good));
   const item = { kind: 'b', n: 0, note: 'z' };
@@ -54,7 +54,7 @@ test('members that Object.prototype has are not taken for members of a value', (
   assert.equal(matches(object({}), JSON.parse('{"__proto__":1}')), true);
 });
 
-test('a description leaves a schema the component and the option that it was', () => {
+test('a description does not change the component and the option of a schema', () => {
   assert.equal(componentOf(described(ITEM, 'other words'))?.name, 'Item');
   assert.deepEqual(object({ a: described(optional(text), 'x') })['required'], []);
 });

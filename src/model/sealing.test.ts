@@ -14,7 +14,7 @@ const KINDS = {
 };
 
 for (const [how, make] of Object.entries(KINDS)) {
-  test(`while a key is changed, what is sealed ${how} opens under either, and what the first has not sealed is known`, () => {
+  test(`while a key changes, what is sealed ${how} opens under either, and the gateway knows what the first key has not sealed`, () => {
     const before = sealingOf([OLD], make);
     const first = sealingOf([OLD, NEW], make);
     const second = sealingOf([NEW, OLD], make);

@@ -11,7 +11,7 @@ function command(args: readonly string[], changes: Partial<StdioSpec> = {}): Std
 
 const shown = (...args: string[]) => sweptDefinition(command(args)).args;
 
-test('S1.19 arguments are shown without values that may be secret, and otherwise as they are', () => {
+test('S1.19 arguments are shown without values that may be secret, and otherwise unchanged', () => {
   assert.deepEqual(shown('run', '-i', '--rm', '--port=80', '-y', '@scope/server'), [
     ...['run', '-i', '--rm', '--port=80', '-y', '@scope/server'],
   ]);
@@ -48,7 +48,7 @@ test('S1.19 arguments are shown without values that may be secret, and otherwise
   assert.deepEqual(shown(...paths), paths);
 });
 
-test('security:5 a secret in an argument becomes known to the scrubber, in every usual form', () => {
+test('security:5 the scrubber learns a secret in an argument in every usual form', () => {
   const CANARY = 'canary-8f31c2-Zq';
   for (const args of [
     [`postgresql://app:${CANARY}@db/prod`],
@@ -113,7 +113,7 @@ test('security:5 keys of known services are secrets in every text of a definitio
   assert.equal(sweptDescription(`for ${KEY}.`, command([])), 'for [redacted].');
 });
 
-test('security:5 what is no secret by its place and only looks like one is hidden, and not looked for in logs', () => {
+test('security:5 a value that only looks like a secret is hidden, and not searched for in logs', () => {
   const { args, secrets } = sweptDefinition(command(['mcp-server-2025.3.1', '--mode=production']));
   assert.deepEqual(args, ['[redacted]', '--mode=production']);
   assert.deepEqual(secrets, []);

@@ -13,7 +13,7 @@ function message(json: string): Message {
   return scanned;
 }
 
-test('check:B12 progress tokens are found and replaced where they stand, as they are written', () => {
+test('check:B12 progress tokens are found and replaced in place, in their own spelling', () => {
   const request = message(
     '{"id":1,"params":{"arguments":{"_meta":{"progressToken":0}},"_meta":{"x":1.0,"progressToken": 9007199254740993}},"jsonrpc":"2.0","method":"tools/call"}',
   );
@@ -42,7 +42,7 @@ test('messages without a token have none', () => {
   }
 });
 
-test('a subscription is named in notifications and in the answer that ends it', () => {
+test('notifications, and the answer that ends the subscription, name it', () => {
   const key = '"io.modelcontextprotocol/subscriptionId"';
   for (const json of [
     `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{${key}:"s"}}}`,
@@ -54,7 +54,7 @@ test('a subscription is named in notifications and in the answer that ends it', 
   assert.equal(subscriptionId(message('{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}')), null);
 });
 
-test('`_meta` is created, changed, and taken away when nothing is left', () => {
+test('`_meta` is created, changed, and removed when it is empty', () => {
   const meta = (json: string, changes: [string, string | null][]): string => {
     const bytes = Buffer.from(json);
     const whole = { start: 0, end: bytes.length };

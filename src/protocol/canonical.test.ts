@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { canonical, fingerprint } from './canonical.ts';
 
-test('order, space and escapes do not count; number lexemes do', () => {
+test('member order, white space and escapes do not count; number lexemes do', () => {
   assert.equal(
     canonical(' { "b" : [ 1 , {"y":null,"x":"\\u0061\\/"} ] , "a":1.0 } '),
     '{"a":1.0,"b":[1,{"x":"a/","y":null}]}',
@@ -13,7 +13,7 @@ test('order, space and escapes do not count; number lexemes do', () => {
   assert.equal(canonical(Buffer.from('[]')), '[]');
 });
 
-test('the fingerprint of capabilities is that of their meaning', () => {
+test('the fingerprint of capabilities depends on their meaning', () => {
   assert.equal(fingerprint(''), '{}');
   assert.equal(fingerprint(' { } '), '{}');
   assert.match(fingerprint('{"roots":{}}'), /^[0-9a-f]{16}$/);
@@ -21,7 +21,7 @@ test('the fingerprint of capabilities is that of their meaning', () => {
   assert.notEqual(fingerprint('{"roots":{}}'), fingerprint('{"roots":{"listChanged":true}}'));
 });
 
-test('nesting without end neither overflows nor takes for ever', () => {
+test('endless nesting neither overflows nor takes long', () => {
   const deep = `${'[{"a":'.repeat(5_000)}"${'x'.repeat(4 << 20)}"${'}]'.repeat(5_000)}`;
   const started = performance.now();
   assert.equal(canonical(deep).length, deep.length);

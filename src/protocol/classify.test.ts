@@ -41,7 +41,7 @@ function passed(result: Inbound, era: 'stateful' | 'stateless'): void {
 }
 
 describe('sessions of 2025-11-25 and before', () => {
-  test('S2.20 S4.1 requests without a claim are stateful, with or without the version header', () => {
+  test('S2.20 S4.1 requests without a revision are stateful, with or without the version header', () => {
     passed(request('initialize', { protocolVersion: '2025-11-25' }), 'stateful');
     passed(
       request('initialize', { protocolVersion: '2026-07-28' }, { 'mcp-protocol-version': '2026-07-28' }),
@@ -79,7 +79,7 @@ describe('sessions of 2025-11-25 and before', () => {
 });
 
 describe('requests of 2026-07-28', () => {
-  test('a well-formed one passes, with what it says of its client as written', () => {
+  test('a well-formed one passes, with the client’s own words as written', () => {
     const result = request(
       'tools/call',
       {
@@ -111,7 +111,7 @@ describe('requests of 2026-07-28', () => {
     passed(stateless('vendor/method', {}), 'stateless');
   });
 
-  test('proto:H8 what `_meta` must have is asked for with 400 and -32602, and the id is echoed', () => {
+  test('proto:H8 missing members of `_meta` are answered with 400 and -32602, and the id is echoed', () => {
     const headers = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'server/discover' };
     const missing = [
       undefined,
@@ -131,7 +131,7 @@ describe('requests of 2026-07-28', () => {
     rejected(request('server/discover', {}), 400, -32602);
   });
 
-  test('proto:H8 an unsupported version is 400 and -32022 with what is supported and what was asked for', () => {
+  test('proto:H8 an unsupported version is 400 and -32022 with the supported and the requested versions', () => {
     const params = { _meta: { ...META, [VERSION]: 'v999.0.0' } };
     const answer = rejected(
       request('server/discover', params, { 'mcp-protocol-version': 'v999.0.0', 'mcp-method': 'server/discover' }),
@@ -171,7 +171,7 @@ describe('requests of 2026-07-28', () => {
     passed(stateless('tools/call', { name: 'get' }, { 'mcp-name': '=?base64?Z2V0?=' }), 'stateless');
   });
 
-  test('proto:H8 methods that were taken away are 404 and -32601', () => {
+  test('proto:H8 removed methods are 404 and -32601', () => {
     for (const method of ['initialize', 'ping', 'logging/setLevel', 'resources/subscribe', 'resources/unsubscribe']) {
       assert.equal(rejected(stateless(method, {}), 404, -32601).id, 'r-1');
     }
@@ -187,7 +187,7 @@ describe('requests of 2026-07-28', () => {
   });
 });
 
-test('S2.1 bytes that are no message are answered with 400, the id where it could be read', () => {
+test('S2.1 bytes that are no message are answered with 400, with the id where it can be read', () => {
   const fail = (json: string, headers: WireHeaders = {}) => {
     const failure = scanMessage(Buffer.from(json), 'stateful', 'strict');
     assert.ok(isScanFailure(failure));

@@ -13,7 +13,7 @@ function asScanned(message: Message): Message {
   return message;
 }
 
-test('S2.15 S2.16 composed messages are what a scan would find', () => {
+test('S2.15 S2.16 the scan of a composed message gives what was composed', () => {
   // An id's lexeme has one character per byte.
   const id = Buffer.from('"é"').toString('latin1');
   const call = asScanned(request('tools/call', id, '{"name":"ü"}', 'stateful'));
@@ -32,7 +32,7 @@ test('S2.1 an error for a request whose id could not be read has null, or no id 
   assert.equal(now.bytes.toString(), '{"jsonrpc":"2.0","error":{"code":-32700,"message":"Invalid JSON"}}');
 });
 
-test('S2.1 each standard failure has its code; our own carry their data', () => {
+test('S2.1 each standard failure has its code; the gateway’s own have their data', () => {
   const codes = {
     PARSE_ERROR: -32700,
     INVALID_REQUEST: -32600,
@@ -52,7 +52,7 @@ test('S2.1 each standard failure has its code; our own carry their data', () => 
   });
 });
 
-test('a tool failure is a result that says so', () => {
+test('a tool failure is a result with isError', () => {
   const message = asScanned(toolFailure('"a"', new GatewayError('TIMEOUT', 'late'), 'Error: late'));
   assert.deepEqual(JSON.parse(message.body.toString()), {
     content: [{ type: 'text', text: 'Error: late' }],
@@ -61,7 +61,7 @@ test('a tool failure is a result that says so', () => {
   });
 });
 
-test('addresses and folders are taken out of what the servers’ side says, and what is no place stays', () => {
+test('addresses and folders are removed from texts of the servers’ side, and other text stays', () => {
   for (const [words, left] of [
     ['the command "/home/ada/bin/tool" does not exist', 'the command "tool" does not exist'],
     ['cannot enter ../private/place: denied', 'cannot enter place: denied'],
@@ -74,7 +74,7 @@ test('addresses and folders are taken out of what the servers’ side says, and 
   assert.equal(withoutPlaces('INVALID_PARAMS', 'Unknown tool: /a/b'), 'Unknown tool: /a/b');
 });
 
-test('long words made of slashes take no time', () => {
+test('long words made of slashes take little time', () => {
   for (const words of ['/'.repeat(100_000), '/a'.repeat(100_000), `a${'/'.repeat(100_000)}`, 'a:/'.repeat(50_000)])
     assert.ok(withoutPlaces('UNKNOWN', words.slice(0, 1_000)).length <= 1_000);
 });

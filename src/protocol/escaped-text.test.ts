@@ -5,7 +5,7 @@ import { skipString } from './skip.ts';
 
 declare const WebAssembly: { validate(code: Uint8Array): boolean };
 
-test('S2.14 without SIMD instructions the end of a text with escapes is found all the same, and they are looked for once', () => {
+test('S2.14 without SIMD instructions the end of a text with escapes is found as well, and the check for them runs once', () => {
   // In a process of its own, before the module was ever needed: as on a processor that has no such instructions.
   const validate = mock.method(WebAssembly, 'validate', () => false);
   for (const text of ['\\"', '\\\\', `${'x'.repeat(63)}\\"`, '\\"'.repeat(700), `${'\\'.repeat(64)}\\"`]) {

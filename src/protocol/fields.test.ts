@@ -21,18 +21,18 @@ test('a member is found at the top level only, its value as written', () => {
   assert.equal(value('in"ner'), null);
 });
 
-test('a key beyond ASCII is found as text', () => {
+test('a key beyond ASCII is compared as text', () => {
   const bytes = Buffer.from('{"schlüssel":1,"\\ud83d\\ude00":2}');
   assert.equal(text(bytes, field(bytes, 0, bytes.length, 'schlüssel')!), '1');
   assert.equal(text(bytes, field(bytes, 0, bytes.length, '😀')!), '2');
 });
 
-test('a path leads through objects', () => {
+test('a path goes through objects', () => {
   assert.equal(stringValue(BYTES, fieldAt(BYTES, START, END, ['b', 'a'])), 'in"ner');
   assert.equal(fieldAt(BYTES, START, END, ['a', 'b']), null);
 });
 
-test('several members are found in one pass', () => {
+test('one pass finds several members', () => {
   const [z, missing, a] = fields(BYTES, START, END, ['z', 'missing', 'a']);
   assert.equal(text(BYTES, z!), '[1,"]",{"x":[2]}]');
   assert.equal(missing, null);
@@ -51,7 +51,7 @@ test('members and elements come in order', () => {
   assert.deepEqual([...elements(BYTES, e.start, e.end)], []);
 });
 
-test('values of another type hold nothing', () => {
+test('values of another type have no members', () => {
   for (const json of ['1', '"{}"', 'null', '[]', '{}', '{"a"}', '{"a":}', '{']) {
     const bytes = Buffer.from(json);
     assert.equal(field(bytes, 0, bytes.length, 'a'), null, json);
@@ -60,7 +60,7 @@ test('values of another type hold nothing', () => {
   }
 });
 
-test('a repeated key is named, however it is spelt', () => {
+test('a repeated key is named in any spelling', () => {
   const repeated = (json: string): string | null => duplicateKey(Buffer.from(json), 0, Buffer.byteLength(json));
   assert.equal(repeated('{"name":1,"x":{"name":2}}'), null);
   assert.equal(repeated('{"name":1,"n\\u0061me":2}'), 'name');

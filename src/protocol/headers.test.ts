@@ -22,7 +22,7 @@ test('proto:H6 plain texts stay plain, others go between the sentinels', () => {
   }
 });
 
-test('proto:H2 optional white space is cut off, base64 is strict, sentinels are lower case', () => {
+test('proto:H2 optional white space is removed, base64 is strict, sentinels are lower case', () => {
   assert.equal(decodeHeaderValue('  name\t'), 'name');
   assert.equal(decodeHeaderValue(' =?base64?SGVsbG8=?= '), 'Hello');
   const broken = ['SGVsbG8', 'SGVs!!!bG8=', 'SGVsbG9=', 'SGVs bG8=', 'SGVsbG8==', '=', '_-8=', '/w==', 'SGVsbG8=\n'];
@@ -45,7 +45,7 @@ test('a header that was sent twice is one value that equals neither', () => {
   assert.equal(headerValue({}, 'mcp-name'), null);
 });
 
-test('whatever text there is survives the way through a header', () => {
+test('any text survives a header', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary' }), (text) => {
       const header = encodeHeaderValue(text);

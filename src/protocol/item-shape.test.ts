@@ -112,7 +112,7 @@ describe('every member of every kind of item, with every kind of value', () => {
     });
   }
 
-  test('the members that the specification requires of all revisions', () => {
+  test('the required members are those that the specification requires in all revisions', () => {
     for (const [kind, required] of [
       ['tools', ['name', 'inputSchema', 'inputSchema.type']],
       ['prompts', ['name', 'arguments.0.name', 'icons.0.src']],
@@ -131,7 +131,7 @@ describe('every member of every kind of item, with every kind of value', () => {
     }
   });
 
-  test('numbers that JavaScript holds as infinite are kept where no client reads them', () => {
+  test('numbers that JavaScript reads as infinite are kept where no client reads them', () => {
     const tool =
       '{"name":"t","inputSchema":{"type":"object","properties":{"n":{"maximum":1E400}}},"_meta":{"n":-1e999}}';
     const page = Buffer.from(`{"tools":[${tool}],"ttlMs":1E400}`);

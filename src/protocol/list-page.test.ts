@@ -40,7 +40,7 @@ const MALFORMED: Readonly<Record<string, string | Buffer>> = {
   'annotations that are a list': tool('x', ',"annotations":[]'),
 };
 
-test('one malformed item costs the list that item and nothing else, and is told with its place', () => {
+test('one malformed item is left out and reported with its place, and the others stay', () => {
   for (const [what, item] of Object.entries(MALFORMED)) {
     const { page: sound, invalid } = soundPage(
       TOOLS,
@@ -54,7 +54,7 @@ test('one malformed item costs the list that item and nothing else, and is told 
   }
 });
 
-test('a list that is no array is an empty one, and is reported', () => {
+test('a list that is no array counts as empty, and is reported', () => {
   for (const value of ['null', '{}', '"x"', `{"0":${tool('a')}}`]) {
     const { page: sound, invalid } = soundPage(TOOLS, Buffer.from(`{"tools":${value},"ttlMs":1}`), 'stateful');
     assert.equal(sound.toString(), '{"tools":[],"ttlMs":1}', value);
@@ -62,7 +62,7 @@ test('a list that is no array is an empty one, and is reported', () => {
   }
 });
 
-test('a page in which all is well is the page itself, however it is written', () => {
+test('a page without faults is passed as it is, in any spelling', () => {
   const odd =
     '{ "description":"\\ud83d\\ude00 \\\\ud800", "x":{"a":1,"a":2}, "inputSchema" : {"type":"object"},"name":"x" }';
   for (const bytes of [page(), page(odd), page(tool('a'), odd)])
@@ -73,7 +73,7 @@ test('a page in which all is well is the page itself, however it is written', ()
   }
 });
 
-test('what is wrong around the items is left out of the page, and a second list in another case as well', () => {
+test('faults around the items are left out of the page, and so is a second list in another case', () => {
   for (const [written, expected] of [
     [`{"tools":[${tool('a')},],"nextCursor":"n"}`, `{"tools":[${tool('a')}],"nextCursor":"n"}`],
     [`{"_meta":{"x":NaN},"tools":[${tool('a')}]}`, `{"tools":[${tool('a')}]}`],
@@ -101,7 +101,7 @@ test('prompts, resources and templates with members of another type than clients
   }
 });
 
-test('half a surrogate pair is found, and nothing that only looks like one', () => {
+test('half a surrogate pair is found, and nothing that only resembles one', () => {
   for (const text of ['\\ud83d', '\\ude00', '\\ude00\\ud83d', '\\ud83d \\ude00', '\\\\\\uD800x']) {
     assert.match(hardToRead(Buffer.from(`"${text}"`)), /surrogate/, text);
   }
@@ -110,7 +110,7 @@ test('half a surrogate pair is found, and nothing that only looks like one', () 
   }
 });
 
-test('a number that no double holds is found, and nothing that only looks like one', () => {
+test('a number that no double holds is found, and nothing that only resembles one', () => {
   for (const text of [
     '[1E400]',
     '{"a":[-1e999]}',
@@ -125,7 +125,7 @@ test('a number that no double holds is found, and nothing that only looks like o
   }
 });
 
-test('S2.11 of a page 20,000 items are looked at, valid or not, and the rest is left out', () => {
+test('S2.11 20,000 items of a page are read, valid or not, and the rest is left out', () => {
   const page = (items: readonly string[]) =>
     soundPage(TOOLS, Buffer.from(`{"tools":[${items.join(',')}],"nextCursor":"x"}`), 'stateful');
   const full = page(Array.from({ length: 20_000 }, (_, i) => tool(`t${i}`)));

@@ -27,7 +27,7 @@ test('names that every object inherits are no methods', () => {
   }
 });
 
-test('lists, headers and cache hints go by method', () => {
+test('lists, headers and cache hints depend on the method', () => {
   assert.equal(nameMember('resources/read'), 'uri');
   assert.equal(nameMember('tools/list'), null);
   assert.ok(isCacheable('resources/read') && !isCacheable('tools/call'));

@@ -51,7 +51,7 @@ test('proto:H6 annotations are found along properties only', () => {
   });
 });
 
-test('proto:H6 a tool with an invalid annotation is named as such', () => {
+test('proto:H6 a tool with an invalid annotation is reported', () => {
   const one = (schema: unknown) => ({ type: 'object', properties: { a: schema } });
   const annotated = { type: 'string', 'x-mcp-header': 'A' };
   const invalid: unknown[] = [
@@ -81,7 +81,7 @@ test('proto:H6 a tool with an invalid annotation is named as such', () => {
   assert.equal(scanHeaderParams(Buffer.from(bottomless)).ok, false);
 });
 
-test('proto:H6 headers carry what is there, and nothing for null and absent values', () => {
+test('proto:H6 headers carry present values, and nothing for null and absent ones', () => {
   assert.deepEqual(headersFor('{"region":"us west","count":42,"loud":false,"where":{"city":"Zürich"}}'), [
     'Mcp-Param-Region',
     'us west',
@@ -99,7 +99,7 @@ test('proto:H6 headers carry what is there, and nothing for null and absent valu
   assert.deepEqual(paramHeaders(DECLARED, Buffer.alloc(0), null), []);
 });
 
-test('proto:H1 proto:H2 headers have to agree with the body, which is the truth', () => {
+test('proto:H1 proto:H2 headers must agree with the body, which decides', () => {
   assert.equal(fault('{"region":"us"}', { 'mcp-param-region': ' us ' }), null);
   assert.equal(fault('{"region":"us"}', { 'mcp-param-region': '=?base64?dXM=?=' }), null);
   assert.equal(fault('{"region":"us"}', { 'mcp-param-region': 'us', 'mcp-param-unknown': 'x' }), null);
@@ -120,7 +120,7 @@ test('proto:H1 proto:H2 headers have to agree with the body, which is the truth'
   assert.match(fault('{"region":"us","x":1,"x":2,"region":"eu"}', { 'mcp-param-region': 'us' })!, /twice/);
 });
 
-test('proto:H6 a tool mirrors parameters over 32 members together, and no more', () => {
+test('proto:H6 a tool mirrors at most 32 members in total', () => {
   const of = (count: number, depth: number) => {
     const nested = (level: number, header: string): object =>
       level === 0

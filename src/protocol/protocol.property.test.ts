@@ -122,7 +122,7 @@ const mutated = fc
     return bytes;
   });
 
-test('check:B9 check:B12 the envelope is found in any order and spelling, the same in both modes', () => {
+test('check:B9 check:B12 the envelope is found in any order and spelling, with the same result in both modes', () => {
   fc.assert(
     fc.property(message, (json) => {
       const strict = scanMessage(Buffer.from(json), 'stateful', 'strict');
@@ -145,7 +145,7 @@ test('check:B9 check:B12 the envelope is found in any order and spelling, the sa
   );
 });
 
-test('S2.1 what JSON.parse refuses is a parse error, what it takes is none', () => {
+test('S2.1 what JSON.parse refuses is a parse error, and what it accepts is not', () => {
   fc.assert(
     fc.property(mutated, (bytes) => {
       const result = scanMessage(bytes, 'stateful', 'strict');
@@ -166,7 +166,7 @@ test('S2.1 what JSON.parse refuses is a parse error, what it takes is none', () 
   );
 });
 
-test('bytes of any kind neither crash nor hang anything, and what is accepted cannot break a frame', () => {
+test('bytes of any kind neither crash nor hang the scanner, and accepted ones cannot break a frame', () => {
   fc.assert(
     fc.property(
       fc.oneof(
@@ -225,7 +225,7 @@ test('check:B12 one line keeps the value and every lexeme', () => {
   );
 });
 
-test('members set and removed are what the edited object has', () => {
+test('set and removed members are those of the edited object', () => {
   const keys = ['a', 'b', '_meta', 'é', 'xy', 'new'];
   const change = fc.tuple(fc.constantFrom(...keys), fc.option(fc.constantFrom('1', '"s"', '[2]'), { nil: null }));
   const changes = fc.uniqueArray(change, { selector: ([key]) => key, maxLength: 6 });
@@ -249,7 +249,7 @@ test('members set and removed are what the edited object has', () => {
   );
 });
 
-test('canonical texts are equal for equal values, and canonical again', () => {
+test('canonical texts are equal for equal values, and canonicalising again changes nothing', () => {
   fc.assert(
     fc.property(value, (json) => {
       const once = canonical(json);

@@ -25,7 +25,7 @@ const MODES: readonly ScanMode[] = ['strict', 'relaxed'];
 
 describe('the envelope of a message', () => {
   for (const mode of MODES) {
-    test(`S2.15 check:B9 the four kinds are told apart, whatever the order of members (${mode})`, () => {
+    test(`S2.15 check:B9 the scan separates the four kinds, in any order of members (${mode})`, () => {
       const request = accepted(
         '{"params":{"a":1},"method":"prompts/get","id":"x y","jsonrpc":"2.0","extra":[1]}',
         mode,
@@ -45,7 +45,7 @@ describe('the envelope of a message', () => {
       assert.deepEqual([error.kind, error.body.toString()], ['error', '{"code":-1,"message":"m"}']);
     });
 
-    test(`S2.15 ids come back by lexeme (${mode})`, () => {
+    test(`S2.15 ids return by lexeme (${mode})`, () => {
       const ids = [
         '0',
         '-0',
@@ -76,7 +76,7 @@ describe('the envelope of a message', () => {
       refused('{"jsonrpc":"2.0","id":null,"method":"m"}', 'INVALID_REQUEST', mode);
     });
 
-    test(`S2.1 envelope faults name the id of the request, wherever it stands (${mode})`, () => {
+    test(`S2.1 envelope faults name the id of the request, wherever it is (${mode})`, () => {
       const faults = [
         '{"jsonrpc":"1.0","id":7,"method":"m"}',
         '{"jsonrpc":2.0,"method":"m","id":7}',
@@ -114,7 +114,7 @@ describe('the envelope of a message', () => {
       assert.equal(accepted(json, mode).method, '__proto__');
     });
 
-    test(`what is not one whole document is refused (${mode})`, () => {
+    test(`text that is not one whole document is refused (${mode})`, () => {
       const broken = ['', ' ', '{', '{}}', `${REQUEST}${REQUEST}`, `${REQUEST}\n${REQUEST}`, `${REQUEST},`, '{"a":1,}'];
       for (const json of broken) refused(json, 'PARSE_ERROR', mode);
       for (const open of ['{"a":', '{"a":[1,{"b":2]}}', '{"a":"x}', '{"a"']) refused(open, 'PARSE_ERROR', mode);
@@ -125,7 +125,7 @@ describe('the envelope of a message', () => {
       );
     });
 
-    test(`nesting without end is refused in no time (${mode})`, () => {
+    test(`endless nesting is refused quickly (${mode})`, () => {
       const deep = `{"jsonrpc":"2.0","id":1,"method":"m","params":${'{"a":'.repeat(200_000)}1${'}'.repeat(200_000)}}`;
       refused(deep, 'PARSE_ERROR', mode);
       refused(`{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":${'['.repeat(200_000)}`, 'PARSE_ERROR', mode);
@@ -179,7 +179,7 @@ describe('bytes from clients', () => {
     for (const value of values) refused(`{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":${value}}}`, 'PARSE_ERROR');
   });
 
-  test('check:B12 what JSON allows passes, however odd', () => {
+  test('check:B12 unusual but valid JSON passes', () => {
     const values = [
       '12345678901234567890',
       '1.0',
@@ -220,12 +220,12 @@ describe('bytes from clients', () => {
     refused(Buffer.from(REQUEST, 'utf16le'), 'PARSE_ERROR');
   });
 
-  test('scalars and arrays are JSON, but no request', () => {
+  test('scalars and arrays are JSON, but not requests', () => {
     for (const json of ['1', '"x"', 'null', 'true', '[]', `[${REQUEST}]`]) refused(json, 'INVALID_REQUEST');
     for (const json of ['nope', '[1', '"x', '[1]x']) refused(json, 'PARSE_ERROR');
   });
 
-  test('a parameter that appears twice is refused: server and gateway would read different ones', () => {
+  test('a repeated parameter is refused: server and gateway would read different ones', () => {
     const twice = [
       '{"name":"safe","arguments":{},"name":"other"}',
       '{"name":"safe", "n\\u0061me" :"other"}',
@@ -260,7 +260,7 @@ describe('bytes from clients', () => {
     }
   });
 
-  test('a member that is a decisive one but for its case is refused, whichever way it is written', () => {
+  test('a decisive member in another case is refused, in any spelling', () => {
     const spellings = (name: string): string[] => [
       name.toUpperCase(),
       name[0]!.toUpperCase() + name.slice(1),
@@ -343,7 +343,7 @@ describe('bytes from servers', () => {
     refused('{"jsonrpc":"2.0","id":null,"result":{}}', 'INVALID_REQUEST', 'relaxed');
   });
 
-  test('strings are hopped over whatever they hold', () => {
+  test('strings are skipped, whatever they contain', () => {
     const tricky = [
       '}'.repeat(500),
       '\\"}]'.repeat(100),

@@ -6,7 +6,7 @@ import { skipString, skipValue } from './skip.ts';
 
 const LONG = 300_000;
 
-test('goal:G12 the end of a long string that is known already is the same as when it is looked for', () => {
+test('goal:G12 the known end of a long string equals the searched one', () => {
   const piece = fc.constantFrom('x', '\\"', '\\\\', '\\u0022', 'é', '[', '}');
   fc.assert(
     fc.property(fc.array(piece, { maxLength: 30 }), fc.nat(40), fc.nat(3), (pieces, shift, cut) => {
@@ -27,7 +27,7 @@ test('goal:G12 the end of a long string that is known already is the same as whe
   );
 });
 
-test('the same place in other memory is another string', () => {
+test('the same position in other memory is another string', () => {
   const long = Buffer.from(`"${'x'.repeat(LONG)}" `);
   const longer = Buffer.from(`"${'x'.repeat(LONG + 7)}" `);
   for (const bytes of [long, longer, long]) assert.equal(skipString(bytes, 0, bytes.length), bytes.length - 1);
@@ -42,7 +42,7 @@ function endByBytes(bytes: Buffer, at: number): number {
   return -1;
 }
 
-test('S2.14 the end of a text with escapes is where the grammar has it, across blocks and windows', () => {
+test('S2.14 the end of a text with escapes follows the grammar, across blocks and windows', () => {
   const escapes = fc.constantFrom(
     '\\"',
     '\\\\',
@@ -77,7 +77,7 @@ test('S2.14 the end of a text with escapes is where the grammar has it, across b
   assert.ok(ended > 100);
 });
 
-test('S2.14 a run of backslashes is counted through, wherever blocks and windows end', () => {
+test('S2.14 a run of backslashes is counted across the ends of blocks and windows', () => {
   for (const before of [0, 1, 40, 63, 64, 65, 1000, 1023, 1024, 3070, 7165]) {
     for (let run = 0; run < 200; run++) {
       const bytes = Buffer.from(`${'x'.repeat(before)}${'\\'.repeat(run)}" and"`);

@@ -71,7 +71,7 @@ test('an answer without an id gets one', () => {
   );
 });
 
-test('a spliced message knows where its envelope lies', () => {
+test('a spliced message knows the position of its envelope', () => {
   const given = message('{"jsonrpc":"2.0","params":{"name":"a","n":1.0},"id":"x","method":"m"}');
   const name = { start: given.bodyStart + 8, end: given.bodyStart + 11 };
   assert.equal(text(given.bytes, name), '"a"');

@@ -6,7 +6,7 @@ import { spanOf, traceOf, withTrace } from './trace-context.ts';
 
 const TRACE = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
 
-test('the trace of a request is put in place, and no other byte changes', () => {
+test('the trace of a request is written in place, and no other byte changes', () => {
   for (const [params, expected] of [
     [null, `{"_meta":{"traceparent":"${TRACE}"}}`],
     ['{}', `{"_meta":{"traceparent":"${TRACE}"}}`],
@@ -23,7 +23,7 @@ test('the trace of a request is put in place, and no other byte changes', () => 
   }
 });
 
-test('a span has the name of what is called', () => {
+test('a span is named after what is called', () => {
   const named = (method: string) => spanOf(request(method, '1', '{"name":"n"}', 'stateful')).name;
   assert.deepEqual(['tools/call', 'prompts/get', 'tools/list'].map(named), [
     'tools/call n',

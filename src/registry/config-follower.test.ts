@@ -68,7 +68,7 @@ test('a saved change of one server in twenty leaves nineteen the same check:A10'
   assert.deepEqual(heard, [{ added: [], removed: [], changed: ['s7'], updated: [], same: 19 }]);
 });
 
-test('fault:F37 a bad file keeps the old configuration and says why, until it is good again check:A10', async () => {
+test('fault:F37 a bad file keeps the old configuration and the reason until it is good again check:A10', async () => {
   write(twenty);
   await follow();
   const before = registry.state;
@@ -87,7 +87,7 @@ test('fault:F37 a bad file keeps the old configuration and says why, until it is
   assert.deepEqual(follower!.problems, []);
 });
 
-test('check:A10 a definition with a mistake changes nothing of its server, and the others follow the file', async () => {
+test('check:A10 a mistake in one definition leaves its server unchanged, and the others follow the file', async () => {
   write(twenty);
   await follow();
   const before = registry.state.servers.get('s1');
@@ -125,7 +125,7 @@ test('a missing file keeps the old configuration', async () => {
   );
 });
 
-test('files that the configuration names are followed, also those of a refused one', async () => {
+test('the gateway follows files that the configuration names, also those of a refused one', async () => {
   writeFileSync(join(folder, 'token'), 'first-token');
   write({ one: { command: 'x', env: { T: '${file:token}', U: '${file:later}' }, enabled: true } });
   writeFileSync(join(folder, 'later'), 'later-1');
@@ -139,7 +139,7 @@ test('files that the configuration names are followed, also those of a refused o
   await until(() => registry.version === 3);
 });
 
-test('readings do not overlap, and one asked for meanwhile follows', async () => {
+test('reads do not overlap, and one requested meanwhile follows', async () => {
   write({ one: { command: 'a' } });
   await follow();
   const first = follower!.reload();
@@ -152,7 +152,7 @@ test('readings do not overlap, and one asked for meanwhile follows', async () =>
   assert.equal(transport.type === 'stdio' && transport.command, 'b');
 });
 
-test('nobody is asked again for an input at a reload', async () => {
+test('a reload does not ask for an input again', async () => {
   let asked = 0;
   write({ one: { command: 'a', env: { K: '${input:key}' } } });
   await follow(async () => `answer-${++asked}`);
@@ -169,7 +169,7 @@ const failing = {
   },
 };
 
-test('fault:F37 a reading that throws is told as refused, keeps the old configuration, and the next change is read', async () => {
+test('fault:F37 a read that throws is reported as refused, keeps the old configuration, and the next change is read', async () => {
   write({ one: { command: 'a' } });
   await follow(undefined, failing);
   const before = registry.state;
@@ -229,7 +229,7 @@ test('an overlay that throws leaves everything as it was', async () => {
   assert.equal(transport.type === 'stdio' && transport.command, 'b');
 });
 
-test('what is not told of, because whoever is told throws, is not put in force, and ends nothing', async () => {
+test('a state whose listener throws is not in force, and the gateway goes on', async () => {
   write({ one: { command: 'a' } });
   let broken = true;
   const onReload = (reload: Reload): void => {
@@ -249,7 +249,7 @@ test('what is not told of, because whoever is told throws, is not put in force, 
   assert.equal((await follower!.reload()).kind, 'applied');
 });
 
-test('a listener that throws ends nothing; what is in force is not called refused', async () => {
+test('a listener that throws ends nothing; the state in force is not reported as refused', async () => {
   write({ one: { command: 'a' } });
   await follow();
   const end = registry.onChange(() => {

@@ -78,7 +78,7 @@ test('check:G4 first use is trusted once, and is there after a restart', async (
   assert.deepEqual(await kinds(next), ['trusted']);
 });
 
-test('check:G4 approval adds a definition, block takes the name, approval gives it back, gone is gone', async () => {
+test('check:G4 approval adds a definition, block takes the name, approval returns it, a removed one is gone', async () => {
   const { open } = setUp();
   const book = await open();
   await book.trust('s', [tool('a'), tool('b')], '');
@@ -110,14 +110,14 @@ test('check:G4 approval adds a definition, block takes the name, approval gives 
   ]);
 });
 
-test('check:G4 no more than eight definitions are approved under one name', async () => {
+test('check:G4 at most eight definitions are approved under one name', async () => {
   const { open } = setUp();
   const book = await open();
   for (let i = 0; i < 12; i++) await book.approve('s', [tool('a', `d${i}`)], [], 'op');
   assert.deepEqual(digests(book, 'a'), ['d4', 'd5', 'd6', 'd7', 'd8', 'd9', 'd10', 'd11']);
 });
 
-test('check:G4 a decision that cannot be stored is no decision', async () => {
+test('check:G4 a decision that cannot be stored does not count', async () => {
   const { open, runTimeStore } = setUp();
   const book = await open();
   await book.trust('s', [tool('a')], '');
@@ -128,7 +128,7 @@ test('check:G4 a decision that cannot be stored is no decision', async () => {
   assert.equal(book.of('s'), before);
 });
 
-test('check:G4 first use that cannot be stored holds for the process, says so, and is stored with the next change', async () => {
+test('check:G4 a first use that cannot be stored holds for the process, is reported, and is stored with the next change', async () => {
   const { open, runTimeStore, logged } = setUp();
   const records = new StoredPins(runTimeStore);
   let full = true;
@@ -151,7 +151,7 @@ test('check:G4 first use that cannot be stored holds for the process, says so, a
   assert.deepEqual([next.of('s').trustedAt !== null, [...next.of('s').pins.keys()]], [true, ['tools a', 'tools b']]);
 });
 
-test('check:G4 pins that got lost are missed', async () => {
+test('check:G4 lost pins are reported', async () => {
   const { open, logged } = setUp();
   await (await open()).trust('s', [tool('a')], '');
   const empty = new SqliteRunTimeStore({ path: ':memory:', clock: new FakeClock(), logger: Logger.silent() });
@@ -163,7 +163,7 @@ test('check:G4 pins that got lost are missed', async () => {
   assert.ok(logged.some((line) => line.includes('pins_lost')));
 });
 
-test('check:G4 what another node decided meanwhile is taken in, and the decision made on top of it', async () => {
+test('check:G4 decisions of another node are merged before the next decision', async () => {
   const { open } = setUp();
   const [one, other] = [await open(), await open()];
   await one.approve('s', [tool('a', 'one')], [], 'op');
@@ -180,7 +180,7 @@ test('check:G4 what another node decided meanwhile is taken in, and the decision
   await assert.rejects((await open(never)).approve('s', [tool('a')], [], 'op'), PinsContended);
 });
 
-test('check:G4 of servers that come and go under ever new names the oldest are forgotten, those that are desired never', async () => {
+test('check:G4 of servers that come and go under new names the oldest are dropped, desired ones never', async () => {
   const { open, desired, clock, asked } = setUp();
   const book = await open();
   desired.add('kept');
@@ -205,7 +205,7 @@ test('check:G4 of servers that come and go under ever new names the oldest are f
   assert.deepEqual(await next.history('passing-0', { limit: 5 }), []);
 });
 
-test('check:G4 of a store that nodes share each forgets only what it has trusted itself, and no other node misses that', async () => {
+test('check:G4 each node drops only what it trusted itself from a shared store, and no other node reports that as a loss', async () => {
   const { clock, runTimeStore, logged, node } = sharing();
   const [a, b] = [await node(), await node()];
   // What b has is disabled there, or b is away: a hears nothing of it.
@@ -229,7 +229,7 @@ test('check:G4 of a store that nodes share each forgets only what it has trusted
   await runTimeStore.close();
 });
 
-test('check:G4 whoever comes too late to trust a server does not miss its pins when they are forgotten, nor where nothing was trusted', async () => {
+test('check:G4 a node that is too late to trust a server does not report its pins as lost when they are dropped', async () => {
   const { runTimeStore, node, logged } = sharing();
   const [a, b] = [await node(), await node()];
   await b.trust('s', [tool('a')], '');

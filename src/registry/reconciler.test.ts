@@ -42,7 +42,7 @@ function rig() {
   return { clock, lines, reads, failing, hanging, wrong, reconciler, metric, repairs: () => repairs };
 }
 
-test('check:A8 every 30 s all that is desired is read and compared with what runs', async () => {
+test('check:A8 the gateway reads everything desired every 30 s and compares it with what runs', async () => {
   const { clock, reads, reconciler, repairs } = rig();
   reconciler.start();
   await clock.advance(29_999);
@@ -57,7 +57,7 @@ test('check:A8 every 30 s all that is desired is read and compared with what run
   assert.equal(clock.pending, 0);
 });
 
-test('check:A8 a reading that fails is an alarm in status, metric and log, once per spell, and holds up nothing else', async () => {
+test('check:A8 a failed read raises an alarm in status, metric and log once per outage, and delays nothing else', async () => {
   const { failing, lines, reads, reconciler, metric, repairs } = rig();
   failing.set('store', new Error('no such disk'));
   await reconciler.run();
@@ -74,7 +74,7 @@ test('check:A8 a reading that fails is an alarm in status, metric and log, once 
   assert.equal(lines.filter((line) => line.includes('desired_state_read_again')).length, 1);
 });
 
-test('check:A8 a place that does not answer is an alarm after 10 s, asked no second time meanwhile, and holds up nothing else', async () => {
+test('check:A8 a place that does not answer raises an alarm after 10 s, gets no second request meanwhile, and delays nothing else', async () => {
   const { clock, hanging, lines, reads, reconciler, metric, repairs } = rig();
   const { promise, resolve } = Promise.withResolvers<void>();
   hanging.set('files', promise);
@@ -97,7 +97,7 @@ test('check:A8 a place that does not answer is an alarm after 10 s, asked no sec
   reconciler.close();
 });
 
-test('what ran otherwise than desired is put right, counted and told', async () => {
+test('a difference from the desired state is corrected, counted and reported', async () => {
   const { wrong, lines, reconciler, metric } = rig();
   wrong.push('a', 'b');
   await reconciler.run();

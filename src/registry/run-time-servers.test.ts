@@ -100,7 +100,7 @@ const text = (name: string, definition: object) => ({
 });
 const url = { url: 'https://mcp.example.com/mcp' };
 
-test('check:A8 a store that cannot be read, or is emptier than it was, changes nothing', async () => {
+test('check:A8 a store that cannot be read, or has less than before, changes nothing', async () => {
   const { servers, names, fail, answer } = await rig();
   await servers.add(text('one', url), PLAIN);
   await servers.suspend('base');
@@ -140,7 +140,7 @@ test('fault:F35 a stored server that this version cannot read is held back with 
   assert.ok(!servers.problems.some((problem) => problem.includes('newer')));
 });
 
-test('fault:F34 a change that the store does not take is in force nowhere', async () => {
+test('fault:F34 a change that the store refuses is in force nowhere', async () => {
   const { servers, names, server, fail, changes } = await rig();
   await servers.add(text('one', url), PLAIN);
   const before = changes();
@@ -159,7 +159,7 @@ test('fault:F34 a change that the store does not take is in force nowhere', asyn
   assert.deepEqual(names(), ['base', 'none', 'one', 'two']);
 });
 
-test('a stored definition that cannot be read any more stays in force, and is told; at a start it is misconfigured, and keeps its name', async () => {
+test('a stored definition that becomes unreadable stays in force and is reported; at a start it is misconfigured, and keeps its name', async () => {
   const env: Record<string, string> = { TOKEN: 'first-value' };
   const { servers, server, make } = await rig(env);
   await servers.add(text('one', { ...url, headers: { 'x-a': '${TOKEN}' } }), EXEC);
@@ -180,7 +180,7 @@ test('a stored definition that cannot be read any more stays in force, and is to
   assert.deepEqual(next.problems, []);
 });
 
-test('a file’s server wins over a stored one that clients would take for it, for as long as it is there', async () => {
+test('a file’s server wins over a stored one with a similar name, as long as it is in the file', async () => {
   const { servers, names, files, lines, server } = await rig();
   await servers.add(text('my_server', { ...url, timeoutMs: 900_000 }), PLAIN);
   await files('base', 'My-Server');
@@ -192,7 +192,7 @@ test('a file’s server wins over a stored one that clients would take for it, f
   assert.equal(server('my_server')?.timeoutMs, 900_000);
 });
 
-test('a suspension is of the name: of a file’s server too, until it is resumed; what the file disables, only the file enables', async () => {
+test('a suspension holds for the name, of a file’s server too; only the file enables what the file disables', async () => {
   const { servers, server, files } = await rig();
   await servers.suspend('base');
   assert.equal(server('base')?.enabled, false);
@@ -205,7 +205,7 @@ test('a suspension is of the name: of a file’s server too, until it is resumed
   await assert.rejects(servers.suspend('nobody'), { code: 'no_such_server' });
 });
 
-test('check:A14 a temporary server has its time and its session, and keeps both when it is changed', async () => {
+test('check:A14 a temporary server has its time and session, and keeps both when it changes', async () => {
   const { servers, names, clock, lines } = await rig();
   const until = { expiresAt: clock.wall() + 5_000, sessionId: null };
   await servers.add(text('brief', url), PLAIN, until);
@@ -226,7 +226,7 @@ test('check:A14 a temporary server has its time and its session, and keeps both 
   assert.equal(clock.pending, 0, 'nothing is waited for');
 });
 
-test('check:A14 a server for a session that ends while it is being added is not added: nobody would end it', async () => {
+test('check:A14 a server for a session that ends while it is being added is not added', async () => {
   const { servers, names } = await rig();
   const lifetime = { expiresAt: null, sessionId: 'session-1' };
   const adding = servers.add(text('bound', url), PLAIN, lifetime);
@@ -237,7 +237,7 @@ test('check:A14 a server for a session that ends while it is being added is not 
   assert.deepEqual(names(), ['base', 'bound', 'none']);
 });
 
-test('what is decided about a file’s server does not depend on one of the same name that it hides', async () => {
+test('a decision about a file’s server does not depend on a stored one that it hides', async () => {
   const { servers, server, files, clock } = await rig();
   await servers.suspend('base');
   await files('other');
@@ -260,7 +260,7 @@ test('what is decided about a file’s server does not depend on one of the same
   assert.equal(server('hidden')?.enabled, false);
 });
 
-test('without the right to read files and variables nobody learns from a refusal what is in them, or whether they are there', async () => {
+test('without the right to read files and variables a refusal does not reveal their contents or existence', async () => {
   const { servers } = await rig({ SET: 'x' });
   const definitions = [
     { ...url, headers: { 'x-a': '${SET}' } },
@@ -274,7 +274,7 @@ test('without the right to read files and variables nobody learns from a refusal
   await assert.rejects(servers.add(text('one', definitions[1]!), EXEC), { code: 'definition_invalid' });
 });
 
-test('what another node means by a name is not pushed aside by a server that is added here', async () => {
+test('a server added here does not replace another node’s server of that name', async () => {
   let meaning = ['b', 'c'];
   const { servers, names, clock } = await rig({}, { server: () => null, against: () => meaning });
   const refused = assert.rejects(servers.add(text('one', url), PLAIN), {
@@ -293,7 +293,7 @@ test('what another node means by a name is not pushed aside by a server that is 
   assert.deepEqual(names(), ['base', 'none', 'one']);
 });
 
-test('what only another node has is suspended in the store they share, and changed at that node alone', async () => {
+test('a server of another node can be suspended through the shared store, and changed only at that node', async () => {
   const there = async (more: object): Promise<ServersElsewhere> => {
     const server = { ...(await filesOf('theirs')).servers.get('theirs')!, ...more };
     return { server: (name) => (name === 'theirs' ? { server, nodes: ['b'] } : null), against: () => [] };

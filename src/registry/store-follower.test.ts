@@ -6,7 +6,7 @@ import { SqliteRunTimeStore } from '../store/run-time-store/sqlite-run-time-stor
 import { Logger } from '../telemetry/logger.ts';
 import { StoreFollower } from './store-follower.ts';
 
-test('what another node wrote is read within 2 s, once, and again where that failed', async () => {
+test('changes of another node are read within 2 s, once, and again after a failure', async () => {
   const clock = new FakeClock();
   const logger = Logger.silent();
   const runTimeStore = new SqliteRunTimeStore({ path: ':memory:', clock, logger });
@@ -35,7 +35,7 @@ test('what another node wrote is read within 2 s, once, and again where that fai
   follower.close();
 });
 
-test('S0.17 check:H6 a hint is followed at once, many of them once, and one that comes during a look after it', async () => {
+test('S0.17 check:H6 a hint is followed at once, several of them once, and one during a read after it', async () => {
   const clock = new FakeClock();
   const logger = Logger.silent();
   const runTimeStore = new SqliteRunTimeStore({ path: ':memory:', clock, logger });

@@ -11,7 +11,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(path, { recursive: true }));
 
-test('a damaged lock is emptied and taken, and is a lock again', () => {
+test('a damaged lock is emptied, taken, and works again', () => {
   for (const damage of ['nonsense', 'x'.repeat(8192), `SQLite format 3\0${'\xff'.repeat(4096)}`]) {
     writeFileSync(join(path, 'lock.db'), damage, 'latin1');
     const mine = new DataFolder(path);
@@ -25,7 +25,7 @@ test('a damaged lock is emptied and taken, and is a lock again', () => {
   }
 });
 
-test('a lock that cannot be used says where it is and what to do', () => {
+test('an unusable lock is reported with its path and the remedy', () => {
   mkdirSync(join(path, 'lock.db'));
   assert.throws(() => new DataFolder(path).acquire(), {
     message: /lock\.db cannot be used: /,

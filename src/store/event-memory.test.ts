@@ -16,7 +16,7 @@ class Message implements LoggedMessage {
   }
 }
 
-test('goal:G16 what is kept of messages stays whole, in bounded memory, whatever falls out in between', () => {
+test('goal:G16 kept messages stay whole, in bounded memory, whatever is removed between them', () => {
   const memory = new EventMemory(4 * MIB);
   const kept: Message[] = [];
   const buffers = new Set<ArrayBufferLike>();
@@ -47,7 +47,7 @@ test('goal:G16 what is kept of messages stays whole, in bounded memory, whatever
   assert.ok(held <= 8 * MIB, `${held} bytes for ${live}`);
 });
 
-test('memory of its own is given back at once, segments when they were not needed for a while', () => {
+test('own memory is given back at once, segments after a while without use', () => {
   const memory = new EventMemory(4 * MIB);
   const large = new Message(1);
   memory.put(large, Buffer.alloc(MIB, 1));

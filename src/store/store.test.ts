@@ -41,7 +41,7 @@ const session = {
   lastSeenAt: 2,
 };
 
-test('a session record is on disk 100 ms after it was put, and gone after it was deleted', async () => {
+test('a session record is on disk 100 ms after it was put, and absent after it was deleted', async () => {
   const { clock, state } = open('sessions.db');
   const records = new SqliteSessionRecords(state);
   records.put(session);
@@ -56,7 +56,7 @@ test('a session record is on disk 100 ms after it was put, and gone after it was
   assert.deepEqual(await other.all(), []);
 });
 
-test('a new record that is deleted before it is written is not written at all', async (t) => {
+test('a new record that is deleted before it is written never reaches the disk', async (t) => {
   const { clock, state } = open('unwritten.db');
   const { mock } = t.mock.method(StatementSync.prototype, 'run');
   const records = new SqliteSessionRecords(state);
@@ -78,7 +78,7 @@ test('a new record that is deleted before it is written is not written at all', 
   assert.equal(await records.get(session.id), null);
 });
 
-test('more writes than one batch all reach the disk, the newest of a record wins', async () => {
+test('writes of more than one batch all reach the disk; the newest of a record wins', async () => {
   const { clock, state } = open('batches.db');
   for (let i = 0; i < 1300; i++) state.put('b', `k${i}`, Buffer.from(`${i}`));
   state.put('b', 'k0', Buffer.from('new'));
@@ -91,7 +91,7 @@ test('more writes than one batch all reach the disk, the newest of a record wins
 const [OLD, NEW] = [Buffer.alloc(32, 7), Buffer.alloc(32, 8)];
 const sealing = new Sealer(OLD);
 
-test('an upstream session that ends before it is written is never sealed, one that stays is sealed once', async () => {
+test('an upstream session that ends before it is written is never sealed; one that stays is sealed once', async () => {
   const { clock, state } = open('sealed-late.db');
   let seals = 0;
   const counting = {
@@ -115,7 +115,7 @@ test('an upstream session that ends before it is written is never sealed, one th
   assert.equal(restarted.get('s', 'short'), null);
 });
 
-test('era verdicts and upstream sessions are remembered over a restart; session ids are not readable on disk', () => {
+test('era verdicts and upstream sessions survive a restart; session ids are not readable on disk', () => {
   const first = open('remembered.db').state;
   new SqliteEraVerdicts(first).set('digest', { era: 'stateless', revision: '2026-07-28' });
   const record = {
@@ -136,7 +136,7 @@ test('era verdicts and upstream sessions are remembered over a restart; session 
   assert.equal(sessions.get('memory', 'session 1'), null);
 });
 
-test('a session of an HTTP server outlives the key that it was sealed with, once it was read with both of them', () => {
+test('a session of an HTTP server survives the change of its sealing key after one read with both keys', () => {
   const record = { identity: 'd', mcpSessionId: 'one', hello: '{}', revision: '2025-11-25', fingerprint: 'f' };
   const read = (keys: readonly Buffer[]) => {
     const { state } = open('changed.db');
@@ -154,7 +154,7 @@ test('a session of an HTTP server outlives the key that it was sealed with, once
   assert.equal(read([Buffer.alloc(32, 9)]), null, 'another key opens nothing, and is no reason to fail');
 });
 
-test('a known catalogue comes back byte for byte, and older formats are forgotten', () => {
+test('a known catalogue returns byte for byte, and older formats are dropped', () => {
   const bytes = Buffer.from('{"tools":[{"name":"t","x":1.0,"y":12345678901234567890,"z":"\\u00e9\xff"}]}', 'latin1');
   const list = {
     items: [{ key: 't', bytes: bytes.subarray(10) }],
@@ -194,7 +194,7 @@ test('a known catalogue comes back byte for byte, and older formats are forgotte
   assert.deepEqual([...second.load()], []);
 });
 
-test('a corrupt state file is set aside, not deleted, and a new one is begun', () => {
+test('a corrupt state file is set aside, not deleted, and a new one begins', () => {
   const path = join(folder, 'corrupt.db');
   writeFileSync(path, 'this is not a database, but it is long enough to have a header that SQLite reads'.repeat(50));
   const lines: string[] = [];
@@ -228,7 +228,7 @@ test('the event log replays what followed an id, of that stream only, also after
   assert.ok(!ids.includes(reopened.append('s', 'a', Buffer.from('four'))), 'ids never come back');
 });
 
-test('the event log is bounded in bytes and in time, and forgets a session whole', async () => {
+test('the event log is bounded in bytes and time, and drops a session whole', async () => {
   const { clock, state } = open('bounds.db');
   const log = new SqliteEventLog(state, clock);
   const first = log.append('s', 'a', Buffer.alloc(600_000));
@@ -271,7 +271,7 @@ test('the event log is bounded over all sessions, oldest first, and counts what 
   );
 });
 
-test('what an earlier process logged is deleted when it is too old to be replayed', async () => {
+test('entries of an earlier process are deleted when they are too old to be replayed', async () => {
   const clock = new FakeClock();
   const first = open('old-events.db', clock);
   new SqliteEventLog(first.state, clock).append('s', 'a', Buffer.from('x'));
@@ -283,7 +283,7 @@ test('what an earlier process logged is deleted when it is too old to be replaye
   assert.equal((state.prepare('SELECT COUNT(*) AS n FROM events').get() as { n: number }).n, 0);
 });
 
-test('damaged values are lost, and nothing else with them', async () => {
+test('damaged values are lost, and nothing else', async () => {
   const first = open('damaged.db').state;
   new SqliteSessionRecords(first).put(session);
   for (const bucket of ['session', 'era', 'upstream-session']) {
@@ -307,7 +307,7 @@ test('damaged values are lost, and nothing else with them', async () => {
   assert.equal(state.all('era').size, 0);
 });
 
-test('the state file and the control token are readable by their user only, whatever they were', () => {
+test('only their user can read the state file and the control token, whatever their mode was', () => {
   for (const name of ['private.db', 'control.token']) writeFileSync(join(folder, name), '', { mode: 0o644 });
   const { state } = open('private.db');
   state.put('b', 'k', Buffer.from('v'));
@@ -323,7 +323,7 @@ test('the state file and the control token are readable by their user only, what
   }
 });
 
-test('a server’s remembered catalogues are bounded, the newest stay', () => {
+test('the remembered catalogues of a server are bounded; the newest stay', () => {
   const { state } = open('many-catalogs.db');
   const known = new SqliteKnownCatalogs(state);
   const none = { items: [], pages: [], ttlMs: 0, cacheScope: 'private' as const };
@@ -343,14 +343,14 @@ test('a server’s remembered catalogues are bounded, the newest stay', () => {
   assert.deepEqual([left.length, left[0], left.at(-1)], [128, 72, 199]);
 });
 
-test('rows that come faster than they were written behind are caught up with soon', async () => {
+test('a backlog of rows is written soon', async () => {
   const { clock, state } = open('fast.db');
   for (let i = 0; i < 5_000; i++) state.put('b', `k${i}`, Buffer.from(`${i}`));
   await clock.advance(100 + 10 * 5);
   assert.equal(open('fast.db').state.all('b').size, 5_000);
 });
 
-test('one gateway per data folder, by a lock that dies even with kill -9', async (context) => {
+test('the lock allows one gateway per data folder, and ends even with kill -9', async (context) => {
   const path = join(folder, 'data');
   const module = pathToFileURL(join(import.meta.dirname, 'data-folder.ts')).href;
   const child = spawn(process.execPath, [

@@ -28,7 +28,7 @@ const RECORD: TaskRecord = {
   expiresAt: 2,
 };
 
-test('a task is on disk when its client is told of it; what follows is written behind; bytes stay bytes', async (t) => {
+test('a task is on disk before its client gets it; later changes are written behind; bytes stay bytes', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-tasks-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const path = join(folder, 'state.db');

@@ -9,7 +9,7 @@ function seen(journal: Journal, from: number, topic: string | null = null, max =
   return [entries.map(({ json }) => json), lost];
 }
 
-test('what follows a position, of one topic or of all, in order', () => {
+test('a reader gets what follows a position, of one topic or of all, in order', () => {
   const journal = new Journal('r', ROOMY);
   for (const [topic, json] of ['a1', 'b1', 'a2', 'b2', 'a3'].map((json) => [json[0]!, json] as const)) {
     journal.push(topic, json);
@@ -27,7 +27,7 @@ test('what follows a position, of one topic or of all, in order', () => {
   assert.equal(journal.last(null, 0).length, 0);
 });
 
-test('what was overwritten is missing, and said to be; only to who has not read it', () => {
+test('a reader that missed overwritten entries learns that they are missing; others do not', () => {
   const journal = new Journal('r', { ...ROOMY, maxEntries: 3 });
   journal.push('quiet', 'q');
   for (let i = 1; i <= 1_000; i++) journal.push('loud', `l${i}`);
@@ -38,7 +38,7 @@ test('what was overwritten is missing, and said to be; only to who has not read 
   assert.deepEqual(seen(journal, journal.end - 4), [['l998', 'l999', 'l1000'], true]);
 });
 
-test('bytes are bounded too, of a topic and of all: what was silent for longest goes first', () => {
+test('bytes are bounded per topic and in total: the topic that was silent longest loses entries first', () => {
   const journal = new Journal('r', { maxEntries: 1_000, maxBytes: 5_000, maxTotalBytes: 12_000 });
   const text = (name: string) => name.padEnd(1_000 - 64, '.');
   for (let i = 0; i < 20; i++) journal.push('a', text(`a${i}`));
@@ -53,7 +53,7 @@ test('bytes are bounded too, of a topic and of all: what was silent for longest 
   assert.deepEqual(seen(journal, journal.end - 1, 'b'), [['again'], false]);
 });
 
-test('a cursor is good for the run that gave it out', () => {
+test('a cursor is valid for the run that issued it', () => {
   const journal = new Journal('abc', ROOMY);
   journal.push('a', '1');
   assert.equal(journal.position(journal.cursor(1)), 1);
@@ -63,7 +63,7 @@ test('a cursor is good for the run that gave it out', () => {
   }
 });
 
-test('listeners are told of each entry until they have enough', () => {
+test('listeners get each entry until they stop', () => {
   const journal = new Journal('r', ROOMY);
   let reported = 0;
   const stop = journal.onPush(() => reported++);

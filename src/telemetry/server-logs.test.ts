@@ -19,7 +19,7 @@ function bench(): { readonly logger: Logger; readonly logs: ServerLogs; of(serve
   return found;
 }
 
-test('what is logged of a server is kept whatever is written, debug apart, and by server', () => {
+test('log entries of a server are kept at every log level except debug, by server', () => {
   const { logger, logs, of } = bench();
   const a = logger.child({ server: 'a' });
   a.info('server_state', { state: 'running' });
@@ -40,7 +40,7 @@ test('what is logged of a server is kept whatever is written, debug apart, and b
   assert.equal(of('a').length, 2);
 });
 
-test('secrets are masked and control characters spelled out, however deep they are', () => {
+test('secrets are masked and control characters escaped at any depth', () => {
   const { logger, logs, of } = bench();
   const secret = 'canary-"quoted"-\u0001-9';
   logger.addSecret(secret);
@@ -57,7 +57,7 @@ test('secrets are masked and control characters spelled out, however deep they a
   assert.deepEqual(entry?.['exit'], { code: 1, said: '\\x9b[redacted]' });
 });
 
-test('calls that fail do not push out why: a few a second, then how many were left out', () => {
+test('failed calls do not push out their cause: a few per second are kept, then a count of the rest', () => {
   const all = bench();
   const logger = all.logger.child({ server: 'a' });
   logger.info('server_state', { state: 'failed' });

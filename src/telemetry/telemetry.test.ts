@@ -31,7 +31,7 @@ test('S2.25 S3.19 check:K1 a child logger adds its fields to every line and resp
   );
 });
 
-test('security:5 the usual encodings of a secret are masked, wherever in the encoded text it is', () => {
+test('security:5 the usual encodings of a secret are masked anywhere in the encoded text', () => {
   const scrubber = new Scrubber();
   const secret = 'pä ss/w+rd=1&x~y';
   scrubber.add(secret);
@@ -58,7 +58,7 @@ test('security:5 the usual encodings of a secret are masked, wherever in the enc
   }
 });
 
-test('security:5 single lines of a secret of several lines are masked', () => {
+test('security:5 single lines of a secret with several lines are masked', () => {
   const scrubber = new Scrubber();
   const lines = ['MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg', 'hRANCAAQmGByqGSM49AgEGCCqGSM4'];
   scrubber.add(`-----BEGIN PRIVATE KEY-----\n${lines.join('\n')}\n-----END PRIVATE KEY-----\n`);
@@ -66,7 +66,7 @@ test('security:5 single lines of a secret of several lines are masked', () => {
   assert.equal(scrubber.scrub('-----BEGIN PRIVATE KEY-----'), '-----BEGIN PRIVATE KEY-----');
 });
 
-test('security:6 short values are not looked for, and in JSON neither numbers nor names of members are touched', () => {
+test('security:6 short values are not searched for, and in JSON neither numbers nor member names change', () => {
   const scrubber = new Scrubber();
   for (const short of ['1', 'true', 'prod', '12345']) scrubber.add(short);
   assert.equal(scrubber.scrub('true is 1 in prod 12345'), 'true is 1 in prod 12345');
@@ -80,7 +80,7 @@ test('security:6 short values are not looked for, and in JSON neither numbers no
   assert.equal(scrubber.scrubJson('{"broken'), '{"broken');
 });
 
-test('the cost of scrubbing is that of the text, however many secrets there are; the oldest give way', () => {
+test('scrubbing costs time linear in the text, however many secrets there are; the oldest are dropped', () => {
   const scrubber = new Scrubber();
   for (let i = 0; i < 12_000; i++) scrubber.add(`github_pat_${i}_${'x'.repeat(20)}`);
   const text = `${'a line of the log, such as there are many; '.repeat(2_500)}github_pat_11999_${'x'.repeat(20)}`;
@@ -90,7 +90,7 @@ test('the cost of scrubbing is that of the text, however many secrets there are;
   assert.ok(scrubber.scrub(`github_pat_1999_${'x'.repeat(20)}`).startsWith('github'));
 });
 
-test('a registered secret appears in no line, in no spelling', () => {
+test('a registered secret appears in no line, in any encoding', () => {
   const { lines, logger } = capture();
   logger.addSecret('pa"ss word/1');
   logger.warn('leak', {
@@ -103,7 +103,7 @@ test('a registered secret appears in no line, in no spelling', () => {
   assert.ok(shown.includes('[redacted]'));
 });
 
-test('a Secret prints masked however it is printed', () => {
+test('a Secret prints masked in every way of printing', () => {
   const { lines, logger } = capture();
   logger.info('x', { key: new Secret('topsecret') });
   assert.ok(
@@ -116,7 +116,7 @@ test('the pretty format escapes control characters of values', () => {
   assert.ok(line.includes('a\\u001b[31mb\\nc'));
 });
 
-test('metrics come out in Prometheus text form, labels escaped, buckets cumulative', () => {
+test('metrics are in Prometheus text form, labels escaped, buckets cumulative', () => {
   const metrics = new Metrics();
   const calls = metrics.counter('trunkline_calls_total', 'Calls.', ['server']);
   calls.of('a"b\n').add(2);

@@ -12,7 +12,7 @@ function rig() {
   return { clock, log, tracer: new Tracer(log, clock, systemRandom) };
 }
 
-test('a span has its time, its parent, its links and how it ended', async () => {
+test('a span has its time, parent, links and status', async () => {
   const { clock, log, tracer } = rig();
   const span = tracer.begin('a', 'client', { k: 'v' }, PARENT, [PARENT, 'no link'])!;
   await clock.advance(12);
@@ -32,7 +32,7 @@ test('a span has its time, its parent, its links and how it ended', async () => 
   });
 });
 
-test('what is no traceparent begins a trace; one of a later version counts; one that is not recorded makes no span', () => {
+test('an invalid traceparent begins a new trace; one of a later version counts; one that is not recorded makes no span', () => {
   const { log, tracer } = rig();
   const malformed = [
     'x',

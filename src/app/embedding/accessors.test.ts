@@ -4,7 +4,7 @@ import { textResult, textServer, tool } from '../../../test/support/text-server.
 import { WireClient } from '../../../test/support/wire-client.ts';
 import { type AgentClient, createGateway } from '../../index.ts';
 
-test('S3.15 what is configured, what kind of thing it is, its client, and whether that is ready', async () => {
+test('S3.15 definition, kind, client and readiness of a configured server', async () => {
   const config = { command: 'nowhere-at-all', args: ['--x'], env: { TOKEN: 'secret-value-1' }, description: 'mine' };
   await using gateway = await createGateway({
     servers: { up: textServer({ tools: () => [tool('x')], call: () => textResult('y') }), down: config },
@@ -58,7 +58,7 @@ test('S2.32 all servers are listed again at the same time, and each has its own 
   );
 });
 
-test('S2.33 S2.35 a client that a program adds to the router is served to the clients of the gateway', async () => {
+test('S2.33 S2.35 a client that a program adds to the router is listed to the clients of the gateway', async () => {
   const tool = { name: 'skill', description: 'An A2A skill', inputSchema: { type: 'object' } };
   const calls: unknown[] = [];
   const adapter: AgentClient = {
@@ -103,7 +103,7 @@ test('S2.33 S2.35 a client that a program adds to the router is served to the cl
   assert.equal(gateway.router.getClient('no name'), null);
 });
 
-test('S2.33 the status is of servers that are registered, not of clients of another making', async () => {
+test('S2.33 the status has registered servers, not clients of other kinds', async () => {
   await using gateway = await createGateway({ servers: { b: textServer({}), a: textServer({}) } });
   await gateway.ready();
   const methods = { refreshTools: () => [], callTool: () => null };

@@ -15,7 +15,7 @@ const PARSED = { resourceMetadata: 'https://a.example/.well-known/x', scope: 're
 const LIMIT = { timeout: 30_000 };
 
 test(
-  'S3.5 S3.7 the hook sees definition and challenge before auth_required is told; events and status have the challenge',
+  'S3.5 S3.7 the hook gets definition and challenge before auth_required is reported; events and status have the challenge',
   LIMIT,
   async () => {
     const locked = createServer((_request, response) => {
@@ -58,7 +58,7 @@ test(
 );
 
 test(
-  'S3.10 check:F8 a restart tells that it began and how it ended, to the program and in the event stream',
+  'S3.10 check:F8 a restart reports its begin and its end, to the program and in the event stream',
   LIMIT,
   async () => {
     await using gateway = await createGateway({ servers: { memory: FOUR_SERVERS.mcpServers.memory } });

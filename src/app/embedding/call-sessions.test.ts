@@ -48,7 +48,7 @@ test('S1.16 S2.29 calls name their session: a process each, its state kept, list
   await assert.rejects(asAgent, { code: 'ACCESS_DENIED' });
 });
 
-test('S3.8 S3.10 a server is stopped, suspended and resumed by the program', async () => {
+test('S3.8 S3.10 the program stops, suspends and resumes a server', async () => {
   await using gateway = await opened({ servers: { memory: FOUR_SERVERS.mcpServers.memory } });
   const stopped = await gateway.stopServer('memory');
   assert.deepEqual([stopped.state, stopped.connections], ['stopped', []]);

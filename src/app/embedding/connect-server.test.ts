@@ -49,7 +49,7 @@ for (const era of ['stateful', 'stateless'] as const) {
 }
 
 for (const era of ['stateful', 'stateless'] as const) {
-  test(`S2.7 a ping is a question on the wire, and fails where no answer comes, ${era}`, async () => {
+  test(`S2.7 a ping is a request on the wire, and fails where no answer comes, ${era}`, async () => {
     const asked: string[] = [];
     let silent = false;
     const server = createServer((request, response) => {
@@ -110,7 +110,7 @@ test('S2.21 a client over HTTP+SSE of 2024-11-05', async () => {
   await server.stop();
 });
 
-test('S2.11 refreshing lists every page; a failed one changes nothing; pages in circles end', async () => {
+test('S2.11 a refresh reads every page; a failed one changes nothing; pages in circles end', async () => {
   let mode: 'good' | 'broken' | 'circle' = 'good';
   const page = (name: string, next?: string): string =>
     `{"tools":[${tool(name)}]${next === undefined ? '' : `,"nextCursor":"${next}"`}}`;
@@ -137,7 +137,7 @@ test('S2.11 refreshing lists every page; a failed one changes nothing; pages in 
   );
 });
 
-test('S2.12 S2.13 a client tells its server arguments to the digit, and its names as they are', async () => {
+test('S2.12 S2.13 a client passes arguments to the digit, and names as they are', async () => {
   const server = textServer({ name: 'mine', tools: () => [tool('echo')], call: ({ args }) => textResult(args) });
   await using client = await connectServer(server);
   assert.deepEqual(await client.initialize(), { name: 'mine', version: '1.0.0', title: 'The mine server' });
@@ -147,7 +147,7 @@ test('S2.12 S2.13 a client tells its server arguments to the digit, and its name
   await assert.rejects(client.callTool('echo', '[1]'), { code: 'INVALID_PARAMS' });
 });
 
-test('S2.22 what is no definition is refused at once, with the reason', async () => {
+test('S2.22 an invalid definition is refused at once, with the reason', async () => {
   const refused = (definition: object, message: RegExp) =>
     assert.rejects(connectServer(definition as ServerDefinition), { name: 'ConfigError', message });
   await refused({}, /neither a command nor a url/);

@@ -12,7 +12,7 @@ after(() => rmSync(folder, { recursive: true, force: true }));
 
 const plain = () => textServer({ tools: () => [tool('t')], call: () => textResult('hello') });
 
-test('S2.22 check:A1 servers of files, of a configuration object and of options stand side by side', async () => {
+test('S2.22 check:A1 servers of files, of a configuration object and of options run side by side', async () => {
   writeFileSync(join(folder, 'a.json'), JSON.stringify({ mcpServers: { file: { command: 'x', disabled: true } } }));
   await using gateway = await createGateway({
     config: { servers: { object: { url: 'http://127.0.0.1:9/mcp', start: 'lazy' } }, firstListWaitMs: 100 },
@@ -33,7 +33,7 @@ test('S2.22 check:A1 servers of files, of a configuration object and of options 
   );
 });
 
-test('a configuration that is not good is refused with all its problems, each with its place', async () => {
+test('a wrong configuration is refused with all its problems, each with its position', async () => {
   const options = {
     config: { servers: { a: { url: 'nonsense' } }, sesions: {} } as object,
     servers: { b: { command: 'x', timeoutMs: -1 }, c: plain() },
@@ -54,13 +54,13 @@ test('a configuration that is not good is refused with all its problems, each wi
   await assert.rejects(createGateway({ config: 'none.json', cwd: folder }), /TL1001/);
 });
 
-test('nothing is looked for and nothing is kept unless it is asked for', async () => {
+test('the gateway searches no file and stores nothing unless asked', async () => {
   writeFileSync(join(folder, 'trunkline.json'), '{"servers":{"found":{"command":"x"}}}');
   await using gateway = await createGateway({ cwd: folder });
   assert.deepEqual(gateway.servers(), []);
 });
 
-test('a data folder has one gateway at a time, and remembers what servers offer', async () => {
+test('a data folder has one gateway at a time, and keeps what servers list', async () => {
   const dataDir = join(folder, 'data');
   const definition = { command: process.execPath, args: [STDIO_SERVER, 'stateful'], start: 'lazy' } as const;
   {
@@ -79,7 +79,7 @@ test('a data folder has one gateway at a time, and remembers what servers offer'
   assert.equal(again.server('known')?.state, 'unknown');
 });
 
-test('S2.27 a configured server can be taken away, stays away over a reload, and can be replaced', async () => {
+test('S2.27 a configured server can be removed, stays removed over a reload, and can be replaced', async () => {
   const file = join(folder, 'live.json');
   const written = (names: readonly string[]) =>
     writeFileSync(
@@ -122,7 +122,7 @@ test('secrets of definitions never reach the log', async () => {
   assert.doesNotMatch(lines.join('\n') + JSON.stringify(gateway.servers()), new RegExp(secret));
 });
 
-test('check:A10 one server with mistakes is misconfigured and the others are there; strict refuses the whole', async () => {
+test('check:A10 one server with mistakes is misconfigured and the others run; strict refuses the whole', async () => {
   const options = { env: {}, servers: { gh: { command: 'x', env: { T: '${NOT_SET}' } }, c: plain() } };
   await using gateway = await createGateway(options);
   const [good] = await gateway.tools();

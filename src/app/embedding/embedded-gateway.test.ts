@@ -33,7 +33,7 @@ test('S2.12 S2.14 arguments as text and results as raw keep every digit and unkn
   assert.equal((structuredContent as { x: number }).x, 1);
 });
 
-test('S2.17 tools keep what their server says of them, under exposed names', async () => {
+test('S2.17 tools keep their server’s description, under exposed names', async () => {
   await using gateway = await opened({ servers: { b: echo(), a: echo() } });
   const tools = await gateway.tools();
   assert.deepEqual(
@@ -86,7 +86,7 @@ test('S2.26 check:A3 a server is registered at run time; one that fails stays vi
   assert.match(missing.reason ?? '', /trunkline-no-such-program/);
 });
 
-test('S2.26 names that are taken, confusable or malformed and definitions that are none are refused', async () => {
+test('S2.26 taken, confusable or malformed names and invalid definitions are refused', async () => {
   await using gateway = await opened({ servers: { my_files: echo() } });
   const refused = { name: 'GatewayError', code: 'INVALID_PARAMS' };
   await assert.rejects(gateway.registerServer('my_files', echo()), { ...refused, message: /registered already/ });
@@ -102,7 +102,7 @@ test('S2.26 names that are taken, confusable or malformed and definitions that a
   );
 });
 
-test('S2.27 unregistering lets calls finish, ends the server and takes its tools away', async () => {
+test('S2.27 unregistering lets calls finish, ends the server and removes its tools', async () => {
   let release = (_: string): void => {};
   const answered = new Promise<string>((resolve) => {
     release = resolve;
@@ -146,7 +146,7 @@ test('S2.27 unregistering lets calls finish, ends the server and takes its tools
   assert.equal((await gateway.registerServer('slow', echo())).state, 'running');
 });
 
-test('S2.28 check:E1 unknown agents may use all, an empty list means none, and others what they were given', async () => {
+test('S2.28 check:E1 unknown agents may use all, an empty list means none, and others have their list', async () => {
   await using gateway = await opened({ servers: { a: echo(), b: echo() } });
   assert.equal(gateway.allowedServers('anybody'), null);
   assert.equal((await gateway.tools({ agent: 'anybody' })).length, 4);
@@ -169,7 +169,7 @@ test('S2.28 check:E1 unknown agents may use all, an empty list means none, and o
   assert.equal((await gateway.callTool('a__echo', {}, { agent: 'half' })).content[0]?.text, '{}');
 });
 
-test('S2.29 S2.20 S2.38 handleInitialize opens a session, gives its id back and agrees on a revision', async () => {
+test('S2.29 S2.20 S2.38 handleInitialize opens a session, returns its id and agrees on a revision', async () => {
   await using gateway = await opened({ servers: { a: echo() } });
   const params = { protocolVersion: '2025-03-26', capabilities: {}, clientInfo: { name: 'me', version: '1' } };
   const { sessionId, result } = await gateway.handleInitialize(params);
@@ -206,7 +206,7 @@ test('S2.30 handleToolsList and its variant for agents give pages of the aggrega
   assert.equal((await gateway.handleToolsListForAgent('few')).tools.length, 2);
 });
 
-test('S2.1 check:E1 a call of a program is held against the rules of a client, and nothing ambiguous runs', async () => {
+test('S2.1 check:E1 a call of a program obeys the rules of a client, and nothing ambiguous runs', async () => {
   const calledWith: string[] = [];
   const call = ({ args }: TextCall) => {
     calledWith.push(args);
@@ -239,7 +239,7 @@ test('S2.1 check:E1 a call of a program is held against the rules of a client, a
   assert.deepEqual(calledWith, []);
 });
 
-test('S2.31 check:D4 handleToolsCall gives what an HTTP client gets: failures in words, a server’s own error as it is', async () => {
+test('S2.31 check:D4 handleToolsCall returns what an HTTP client gets: failures as text, a server’s own error unchanged', async () => {
   const failing = textServer({ tools: () => [tool('fail')], call: () => new Error('out of paper') });
   await using gateway = await opened({ servers: { a: echo(), printer: failing } });
   await gateway.registerAgent('x', ['printer']);
@@ -271,7 +271,7 @@ test('S2.31 check:D4 handleToolsCall gives what an HTTP client gets: failures in
   }
 });
 
-test('progress reaches its call, and a cancelled or late call is called off at the server', async () => {
+test('progress reaches its call, and a cancelled or late call is cancelled at the server', async () => {
   const cancelled: string[] = [];
   const slow = textServer({
     tools: () => [tool('work')],

@@ -54,7 +54,7 @@ async function listed(url: string, token: string): Promise<unknown[]> {
 }
 
 test(
-  'S2.30 items without what the specification requires are left out, and the program and the event stream are told',
+  'S2.30 items without required members are left out, and the program and the event stream are notified',
   LIMIT,
   async () => {
     await using gateway = await createGateway({});

@@ -10,7 +10,7 @@ import { createGateway, type LogEntry } from '../../index.ts';
 const STDIO = resolve(import.meta.dirname, '../../../test/fixtures/conformance/stdio.ts');
 const TOKEN = 'secret-token-1234567890';
 
-test('S1.19 a start that failed is reported: command, masked arguments, names of variables, cause, last words', async () => {
+test('S1.19 a failed start is reported: command, masked arguments, names of variables, cause, end of stderr', async () => {
   const entries: LogEntry[] = [];
   await using gateway = await createGateway({
     logger: (entry) => void entries.push(entry),
@@ -42,7 +42,7 @@ test('S1.19 a start that failed is reported: command, masked arguments, names of
   }
 });
 
-test('S1.19 a variable that is to be handed on to a container and is not set is named; a good start ends the report', async () => {
+test('S1.19 an unset variable that a container needs is named; a good start ends the report', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-launch-'));
   try {
     const docker = join(folder, 'docker');

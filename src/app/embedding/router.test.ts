@@ -37,7 +37,7 @@ class Fixed implements AgentClient {
 const b = () => new Fixed('b', [{ name: 'x', description: 'does x', inputSchema: schema, 'x-own': 1 }]);
 const a = () => new Fixed('a', [{ name: 'x', title: 'The X', inputSchema: schema }]);
 
-test('S2.35 S2.5 check:D2 clients come and go by name, and none takes the name of another unasked', () => {
+test('S2.35 S2.5 check:D2 clients come and go by name, and none takes the name of another without a request', () => {
   const router = new Router();
   const first = b();
   router.addClient(first);
@@ -111,7 +111,7 @@ test('S2.35 a call is routed by the table; what no client sees is unreachable', 
   assert.equal(client.calls.length, 1);
 });
 
-test('S2.35 refreshing asks all clients, and tells of each how it went', async () => {
+test('S2.35 a refresh asks all clients, and reports the result of each', async () => {
   const router = new Router();
   router.addClient(b());
   router.addClient(new Fixed('empty', []));

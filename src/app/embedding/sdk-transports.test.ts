@@ -48,7 +48,7 @@ test('check:B9 servers and clients of both SDKs connect to a gateway in the same
   await second.close();
 });
 
-test('a client may be connected to one server, and be asked by it', async () => {
+test('a client may connect to one server, and receive its input requests', async () => {
   await using gateway = await createGateway({ servers: { old: inProcess(old) } });
   await gateway.ready();
   const client = new OldClient({ name: 'c', version: '1' }, { capabilities: { sampling: {} } });

@@ -32,7 +32,7 @@ function handles(): Record<string, number> {
   return counts;
 }
 
-test('S4.17 check:A12 a shutdown ends willing and stubborn processes, leaks no handle, and may be asked for twice', async () => {
+test('S4.17 check:A12 a shutdown ends willing and stubborn processes, leaks no handle, and may be requested twice', async () => {
   const before = handles();
   const gateway = await createGateway({
     servers: {
@@ -53,7 +53,7 @@ test('S4.17 check:A12 a shutdown ends willing and stubborn processes, leaks no h
   while (!isDeepStrictEqual(handles(), before)) await pause(10);
 });
 
-test('S4.17 calls of the program itself are given their time, and no more', async () => {
+test('S4.17 calls of the program itself get their time, and no more', async () => {
   for (const [drainMs, word] of [
     [30_000, 'done'],
     [100, 'UNKNOWN'],

@@ -29,7 +29,7 @@ function reported<T>(gateway: Gateway, look: () => T | null): Promise<T> {
   });
 }
 
-test('S4.11 check:F5 a process that dies is degraded and its tools are gone at once; it is respawned and they are back', async () => {
+test('S4.11 check:F5 a dead process is degraded and its tools are gone at once; it is respawned and they return', async () => {
   await using gateway = await createGateway({ servers: { a: { command: process.execPath, args: ['-e', SERVER] } } });
   await gateway.ready();
   const before = serverProxy(gateway, 'a')!;

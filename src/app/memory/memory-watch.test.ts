@@ -28,7 +28,7 @@ function watched(t: { after(task: () => void): void }) {
   return { at, watch, level };
 }
 
-test('fault:F40 80, 90 and 95 % of the heap, and of the container: whichever is worse; caches are emptied from 90 %', (t) => {
+test('fault:F40 80, 90 and 95 % of the heap, or of the container if that is worse; caches are emptied from 90 %', (t) => {
   const { at, level } = watched(t);
   assert.equal(level({ heap: 0.79, group: 0.5 }), 'ample');
   assert.equal(level({ heap: 0.8 }), 'short');
@@ -58,7 +58,7 @@ test('fault:F40 garbage is collected before the limit applies, every 10 s at mos
   assert.equal(at.collected, 3);
 });
 
-test('fault:F40 the log says how short memory is, beside how grave that is', () => {
+test('fault:F40 the log has the shortage of memory and its severity', () => {
   let log = '';
   const logger = new Logger({ level: 'info', write: (line) => (log += line) });
   const watch = new MemoryWatch({
@@ -73,7 +73,7 @@ test('fault:F40 the log says how short memory is, beside how grave that is', () 
   assert.match(log, /"level":"warn","event":"memory_short","memory":"scarce","heap":"91 %","group":"0 %"/);
 });
 
-test('fault:F40 what is requested in between is measured again', (t) => {
+test('fault:F40 a request in between measures again', (t) => {
   const { at, watch, level } = watched(t);
   assert.equal(level({ heap: 0.5 }), 'ample');
   Object.assign(at, { heap: 0.81, now: at.now + 50 });
@@ -82,7 +82,7 @@ test('fault:F40 what is requested in between is measured again', (t) => {
   assert.equal(watch.level, 'short');
 });
 
-test('fault:F40 the limit of a container, in both versions of control groups; none where there is none', () => {
+test('fault:F40 the limit of a container, in both versions of control groups, if there is one', () => {
   const reader = (files: Record<string, string>) =>
     groupShareReader((path) => {
       const text = files[path];
@@ -108,7 +108,7 @@ test('fault:F40 the limit of a container, in both versions of control groups; no
   assert.equal(reader({}), null);
 });
 
-test('fault:F40 the limit of the old generation: as a flag says, else by what V8 makes of the memory of the machine', () => {
+test('fault:F40 the limit of the old generation: from a flag, otherwise from what V8 derives from the machine’s memory', () => {
   const mib = 1024 * 1024;
   const limit = (flags: string, heap: number, machine: number): number =>
     oldLimitBytes(flags, heap * mib, machine * mib) / mib;
@@ -119,7 +119,7 @@ test('fault:F40 the limit of the old generation: as a flag says, else by what V8
   assert.equal(limit('--max-semi-space-size=16', 4096 + 48, 24_000), 4096);
 });
 
-test('fault:F40 what the heap offers leaves 8 MiB to finish what is in hand, and half of a limit that is hardly more', () => {
+test('fault:F40 the usable heap leaves 8 MiB to finish what runs, and half of a limit that is hardly more', () => {
   const mib = 1024 * 1024;
   assert.equal(offeredBytes(4096 * mib), 4088 * mib);
   assert.equal(offeredBytes(64 * mib), 56 * mib);
@@ -129,7 +129,7 @@ test('fault:F40 what the heap offers leaves 8 MiB to finish what is in hand, and
   assert.equal(memoryLevel((20 * mib) / offeredBytes(34 * mib)), 'ample');
 });
 
-test('security:12 bodies in receipt get an eighth of what the heap offers, and always room for two of the longest', () => {
+test('security:12 bodies in receipt get an eighth of the usable heap, and always room for two of the longest', () => {
   const mib = 1024 * 1024;
   assert.equal(bodyBudgetBytes(16 * mib, 4096 * mib), 512 * mib);
   assert.equal(bodyBudgetBytes(16 * mib, 56 * mib), 32 * mib);

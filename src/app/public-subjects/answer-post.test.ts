@@ -31,7 +31,7 @@ class SlowNats {
   }
 }
 
-test('S0.18 after an outage an answer without a receiver is published again, also where NATS is slow to say so', async () => {
+test('S0.18 after an outage an answer without a receiver is published again, also where NATS reports that slowly', async () => {
   const nats = new SlowNats();
   nats.post.publish('inbox', Buffer.from('{}'));
   for (const slowMs of [10, 2_000, 6_000]) {

@@ -59,7 +59,7 @@ class Stage {
   }
 }
 
-test('S0.18 a call that no node has in hand is answered by one witness, also where the first of them is gone too', async () => {
+test('S0.18 one witness answers a call that no node runs, also where the first witness is gone too', async () => {
   const stage = new Stage(4);
   const [first, second, , taker] = stage.nodes as [Witness, Witness, Witness, Witness];
   stage.request('a', taker);
@@ -75,7 +75,7 @@ test('S0.18 a call that no node has in hand is answered by one witness, also whe
   assert.deepEqual(stage.replies, ['a UNKNOWN', 'b RESULT']);
 });
 
-test('S0.18 a node may be killed before it has said anything', async () => {
+test('S0.18 a node may be killed before it has sent anything', async () => {
   const stage = new Stage(2);
   const [witness, taker] = stage.nodes as [Witness, Witness];
   stage.kill(taker);
@@ -98,7 +98,7 @@ test('several calls on one reply subject are counted', async () => {
   assert.deepEqual(stage.replies, ['a RESULT', 'a RESULT', 'a UNKNOWN']);
 });
 
-test('an answer that is heard of before its request ends it', async () => {
+test('an answer that arrives before its request ends the call', async () => {
   const stage = new Stage(2);
   const [witness, taker] = stage.nodes as [Witness, Witness];
   void taker.calls.take('reply.a');
@@ -127,7 +127,7 @@ test('a witness that was away asks before it answers', async () => {
   assert.deepEqual(stage.replies, ['a RESULT']);
 });
 
-test('a node that comes back does not answer what another one has answered', async () => {
+test('a node that returns does not answer what another one has answered', async () => {
   const stage = new Stage(2);
   const [, taker] = stage.nodes as [Witness, Witness];
   stage.request('a', taker);
@@ -148,7 +148,7 @@ test('a node that comes back does not answer what another one has answered', asy
   assert.equal(taker.calls.inHand, 0);
 });
 
-test('the node where a call runs answers it when the one that took it is gone, once', async () => {
+test('the node where a call runs answers it once when the node that took it is gone', async () => {
   for (const when of ['before', 'after']) {
     const stage = new Stage(3);
     const [, origin, taker] = stage.nodes as [Witness, Witness, Witness];
@@ -165,7 +165,7 @@ test('the node where a call runs answers it when the one that took it is gone, o
   }
 });
 
-test('beside a node of an earlier version only what is known to be lost is answered', async () => {
+test('beside a node of an earlier version only calls known to be lost are answered', async () => {
   const stage = new Stage(2, true);
   const [, taker] = stage.nodes as [Witness, Witness];
   stage.request('of the old node', undefined);
@@ -226,7 +226,7 @@ test('S0.18 a witness whose UNKNOWN went into a dead connection sends it when it
   assert.deepEqual([stage.replies, witness.calls.inHand], [['a UNKNOWN'], 0]);
 });
 
-test('a lone node says nothing, and many short calls share a message', async () => {
+test('a lone node sends nothing, and many short calls share a message', async () => {
   const alone = new Stage(1);
   for (let i = 0; i < 50; i++) {
     alone.request(`${i}`, alone.nodes[0]);

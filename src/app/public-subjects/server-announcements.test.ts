@@ -69,7 +69,7 @@ class Stage {
   }
 }
 
-test('S0.4 what this node drops and another has is not deleted; what no node has is deleted once', async () => {
+test('S0.4 a server that this node drops and another has is not reported as deleted; one that no node has is, once', async () => {
   const stage = new Stage(['web'], ['web', 'other']);
   stage.same = ['web'];
   stage.own = [];
@@ -85,7 +85,7 @@ test('S0.4 what this node drops and another has is not deleted; what no node has
   assert.deepEqual(await stage.second(), []);
 });
 
-test('S0.4 what goes from one node to another at the same time is not gone', async () => {
+test('S0.4 a server that moves from one node to another at the same time is not reported as gone', async () => {
   const stage = new Stage([], ['web']);
   stage.serve();
   await stage.clock.advance(900);
@@ -95,7 +95,7 @@ test('S0.4 what goes from one node to another at the same time is not gone', asy
   assert.deepEqual(await stage.second(), ['deleted web']);
 });
 
-test('S0.3 a node tells of what is new or changed of its own at once, and of what it brings along when it comes', async () => {
+test('S0.3 a node announces its new and changed servers at once, and those that it has at its start', async () => {
   const stage = new Stage(['mine', 'shared'], ['mine', 'shared', 'theirs']);
   stage.same = ['shared'];
   assert.deepEqual(await stage.second(), ['created mine']);
@@ -112,7 +112,7 @@ test('S0.3 a node does not announce again what it announced since its start', as
   assert.deepEqual(await stage.second(), ['created late', 'created mine']);
 });
 
-test('S0.3 S0.4 what could not be published is announced when NATS is back', async () => {
+test('S0.3 S0.4 events that could not be published are announced when NATS is back', async () => {
   const stage = new Stage(['mine'], ['mine', 'theirs'], false);
   stage.serve('mine');
   assert.deepEqual(await stage.second(), []);
@@ -127,7 +127,7 @@ test('S0.3 S0.4 what could not be published is announced when NATS is back', asy
   assert.deepEqual(await stage.second(), ['created mine']);
 });
 
-test('S0.4 a node that ends tells what is due, and of its own end nothing', async () => {
+test('S0.4 a node that ends announces what is due, and nothing of its own end', async () => {
   const stage = new Stage(['mine'], ['mine', 'gone']);
   stage.serve('mine');
   stage.events.close();

@@ -5,7 +5,7 @@ import { capabilityDrift } from './capability-drift.ts';
 
 const item = (key: string, json: string): Capability => ({ key, bytes: Buffer.from(json) });
 
-test('S4.19 the full difference tells every field of every list, unknown ones included, at once', () => {
+test('S4.19 the full difference has every field of every list, unknown ones included', () => {
   const before = {
     tools: [
       item('same', '{"name":"same","n":1.0}'),

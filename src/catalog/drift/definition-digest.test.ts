@@ -4,7 +4,7 @@ import { definitionDigest } from './definition-digest.ts';
 
 const digest = (json: string) => definitionDigest(Buffer.from(json));
 
-test('check:G4 the pin is of what a definition says, not of how it is written', () => {
+test('check:G4 the pin covers the meaning of a definition, not its spelling', () => {
   const one = digest('{"name":"a","description":"é","inputSchema":{"type":"object","maximum":1}}');
   assert.equal(
     one,
@@ -37,7 +37,7 @@ test('check:G4 _meta and execution are not pinned: they differ from list to list
   assert.notEqual(digest('{"name":"a","inputSchema":{"properties":{"_meta":{}}}}'), digest('{"name":"a"}'));
 });
 
-test('check:G4 a duplicate member cannot change unseen, whichever of them a reader takes', () => {
+test('check:G4 a duplicate member cannot change unnoticed, whichever of them a reader takes', () => {
   const one = digest('{"name":"a","description":"good","description":"x"}');
   assert.notEqual(one, digest('{"name":"a","description":"evil","description":"x"}'));
 });

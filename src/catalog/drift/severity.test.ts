@@ -12,7 +12,7 @@ const tool = (properties: Json, more: Json = {}, required: string[] = []) => ({
 const judge = (before: object | string, after: object | string) => judgeChange('tools', bytes(before), bytes(after));
 const schema = (before: unknown, after: unknown) => judge(tool({ p: before }), tool({ p: after }));
 
-test('check:G4 a change is breaking when a call that was valid may not be any more', () => {
+test('check:G4 a change is breaking when a valid call may become invalid', () => {
   const breaking: readonly (readonly [object, object, RegExp])[] = [
     [tool({}), tool({ p: {} }, {}, ['p']), /argument p is new and required/],
     [tool({ p: {} }), tool({ p: {} }, {}, ['p']), /argument p became required/],
@@ -52,7 +52,7 @@ test('check:G4 a change is breaking when a call that was valid may not be any mo
   }
 });
 
-test('check:G4 what takes all that it took before is no break', () => {
+test('check:G4 a definition that accepts everything it accepted before is not breaking', () => {
   for (const [before, after] of [
     [{ type: 'integer' }, { type: 'number' }],
     [{ type: 'string' }, {}],
@@ -71,7 +71,7 @@ test('check:G4 what takes all that it took before is no break', () => {
   assert.equal(judge(tool({ p: {} }, {}, ['p']), tool({ p: {} })).severity, 'behaviour');
 });
 
-test('check:G4 only words, hints of a tool and its results are distinguished', () => {
+test('check:G4 wording, hints of a tool and its results are separate classes', () => {
   const worded = tool({ p: { type: 'string', description: 'new', default: 'x' } });
   assert.equal(
     judge({ ...tool({ p: { type: 'string' } }), description: 'a' }, { ...worded, description: 'b' }).severity,
@@ -98,7 +98,7 @@ test('check:G4 a number that a double would round counts by its digits', () => {
   assert.equal(judge(before, before.replace('890]', '891]')).severity, 'breaking');
 });
 
-test('check:G4 prompts by their arguments; what cannot be read is breaking', () => {
+test('check:G4 prompts are judged by their arguments; unreadable ones are breaking', () => {
   const prompt = (...args: Json[]) => bytes({ name: 'p', arguments: args });
   const judgePrompt = (before: Buffer, after: Buffer) => judgeChange('prompts', before, after).severity;
   assert.equal(judgePrompt(prompt({ name: 'a' }), prompt({ name: 'a', required: true })), 'breaking');
@@ -109,7 +109,7 @@ test('check:G4 prompts by their arguments; what cannot be read is breaking', () 
   assert.notEqual(judge('{"a":1}', `{"a":${'['.repeat(9_000)}${']'.repeat(9_000)}}`).reasons.length, 0);
 });
 
-test('S4.19 schemas that cost too much to compare are taken to differ for callers', () => {
+test('S4.19 schemas that cost too much to compare count as breaking', () => {
   const schema = (last: number) => {
     const inner = `{"enum":[${Array.from({ length: 9_000 }, (_, i) => i)}],"default":${last}}`;
     return Buffer.from(`{"name":"t","inputSchema":${'{"items":'.repeat(20)}${inner}${'}'.repeat(20)}}`);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { wordDiff } from './word-diff.ts';
 
-test('check:G4 words that stayed, went and came; either text can be put together from them', () => {
+test('check:G4 kept, removed and added words; either text can be rebuilt from them', () => {
   assert.deepEqual(wordDiff('Adds two numbers and more', 'Adds three numbers and no more'), [
     { kind: 'same', text: 'Adds ' },
     { kind: 'removed', text: 'two ' },
@@ -26,7 +26,7 @@ test('check:G4 words that stayed, went and came; either text can be put together
   }
 });
 
-test('check:G4 of long texts what is cut off still shows that it differs, and the work is bounded', () => {
+test('check:G4 cut-off parts of long texts still show that they differ, and the work is bounded', () => {
   const long = 'word '.repeat(10_000);
   assert.deepEqual(
     wordDiff(long, long).map(({ kind }) => kind),

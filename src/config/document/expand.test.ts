@@ -54,7 +54,7 @@ for (const [text, value] of GOOD) {
   test(`${text} becomes ${value}`, () => assert.deepEqual(expand(text).value, value));
 }
 
-test('what comes out is never expanded again', () => {
+test('the result of a reference is not expanded again', () => {
   assert.equal(expand('${REF}').value, ENV.REF);
   assert.equal(expand('${REF}', 'opencode').value, ENV.REF);
   assert.equal(expand('$REF', 'gemini', true).value, ENV.REF);
@@ -96,14 +96,14 @@ const BAD: readonly [text: string, code: string][] = [
 ];
 
 for (const [text, code] of BAD) {
-  test(`${text} is refused where it stands`, () => assert.deepEqual(expand(text).codes, [code]));
+  test(`${text} is refused at its position`, () => assert.deepEqual(expand(text).codes, [code]));
 }
 
-test('all references of a string are looked at, not only the first bad one', () => {
+test('all references of a string are checked, not only the first bad one', () => {
   assert.deepEqual(expand('${X}${Y}').codes, ['TL1203:2', 'TL1203:6']);
 });
 
-test('values that may be secret are kept for the scrubber, surroundings are not', () => {
+test('values that may be secret are kept for the scrubber, text around them is not', () => {
   assert.deepEqual(expand('${SECRET_TOKEN}').secrets, ['tok-123456']);
   assert.deepEqual(expand('${input:api-key}').secrets, ['answer-1']);
   assert.deepEqual(expand('${HOME}/${NOPE:-default-value}').secrets, []);

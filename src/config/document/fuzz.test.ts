@@ -38,7 +38,7 @@ async function load(file: string, content: string | Uint8Array) {
 const files = fc.constantFrom('trunkline.json', 'mcp.json', 'trunkline.yaml', 'config.toml', 'mcp');
 const punctuation = fc.string({ unit: fc.constantFrom(...'{}[]":,\'#&*!|>-=.$\\ \n\tab0'), maxLength: 200 });
 
-test('any text is read or refused, never thrown at', async () => {
+test('any text is read or refused, and never throws', async () => {
   const text = fc.oneof(fc.string({ unit: 'binary', maxLength: 300 }), punctuation);
   await fc.assert(
     fc.asyncProperty(files, text, async (file, content) => void (await load(file, content))),

@@ -69,7 +69,7 @@ test('security:5 check:A10 no code frame of a misconfigured server shows a secre
   }
 });
 
-test('security:5 check:A10 nor does the frame of a file that cannot be read', async () => {
+test('security:5 check:A10 nor does the frame of an unreadable file', async () => {
   for (const [definition, secret] of SPELLINGS) {
     const json = JSON.stringify(definition);
     for (const [name, text] of [
@@ -86,7 +86,7 @@ test('security:5 check:A10 nor does the frame of a file that cannot be read', as
   }
 });
 
-test('what stands beside a secret is shown: names, references, folders and the rest of an address', async () => {
+test('text beside a secret is shown: names, references, folders and the rest of an address', async () => {
   const args = ['-e', 'GH_TOKEN=${N}', '--root=/srv/2025-backup-01', 'postgresql://u:secretly@h/db', '--mode', 'fast'];
   const { misconfigured } = (await load(
     'd.json',

@@ -89,7 +89,7 @@ const CASES: readonly [client: string, file: string, cwd?: string][] = [
 ];
 
 for (const [client, file, cwd] of CASES) {
-  test(`a file of ${client} is read as its client reads it check:A1 check:A10`, async () => {
+  test(`a file of ${client} is read like its client reads it check:A1 check:A10`, async () => {
     const dir = join(FIXTURES, client);
     const result = await loadConfig({ files: [join(dir, file)], cwd: cwd ?? dir, env: ENV });
     const golden = join(FIXTURES, `${client}.golden.json`);

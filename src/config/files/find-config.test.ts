@@ -25,7 +25,7 @@ test('the nearest file wins over a better name further up check:A10', () => {
   assert.equal(findConfig(join(home, 'work/shop/src/deep'), home), near);
 });
 
-test('within a folder the order is ours, .mcp.json, VS Code, Cursor', () => {
+test('within a folder the order is trunkline.*, .mcp.json, VS Code, Cursor', () => {
   const names = [
     '.cursor/mcp.json',
     '.vscode/mcp.json',
@@ -52,12 +52,12 @@ test('the search ends at the repository root and at home', () => {
   assert.equal(findConfig(join(home, 'me/src'), '/nowhere'), join(home, '.mcp.json'));
 });
 
-test('a folder of such a name is no file', () => {
+test('a folder with such a name is no file', () => {
   mkdirSync(join(home, 'trunkline.json'));
   assert.equal(findConfig(home, home), null);
 });
 
-test('check:A1 where there is no file, Claude Code’s own is taken, if it has servers for this folder', () => {
+test('check:A1 without a file, Claude Code’s own is used if it has servers for this folder', () => {
   const home = mkdtempSync(join(tmpdir(), 'tl-claude-'));
   try {
     const shop = join(home, 'code', 'shop');

@@ -36,7 +36,7 @@ async function heard(count = 1): Promise<string[]> {
   return reported.splice(0);
 }
 
-test('a saved file is told, one saved unchanged is not', async () => {
+test('a saved file is reported, one saved unchanged is not', async () => {
   write('a', '1');
   write('b', '1');
   start('a', 'b');
@@ -48,7 +48,7 @@ test('a saved file is told, one saved unchanged is not', async () => {
   assert.deepEqual(await heard(), ['a']);
 });
 
-test('a file that is replaced by renaming is told, again and again', async () => {
+test('a file that is replaced by renaming is reported each time', async () => {
   write('a', '1');
   start('a');
   for (const text of ['2', '3', '4']) {
@@ -58,7 +58,7 @@ test('a file that is replaced by renaming is told, again and again', async () =>
   }
 });
 
-test('a file that is deleted and made again is told both times', async () => {
+test('a file that is deleted and created again is reported both times', async () => {
   write('a', '1');
   start('a');
   rmSync(join(folder, 'a'));
@@ -67,7 +67,7 @@ test('a file that is deleted and made again is told both times', async () => {
   assert.deepEqual(await heard(), ['a']);
 });
 
-test('swapping the link of a mounted ConfigMap is told', async () => {
+test('a swapped link of a mounted ConfigMap is reported', async () => {
   for (const [version, text] of [
     ['..v1', '1'],
     ['..v2', '2'],
@@ -85,7 +85,7 @@ test('swapping the link of a mounted ConfigMap is told', async () => {
   assert.deepEqual(await heard(), ['a']);
 });
 
-test('a file in a folder that comes, goes and comes back is told', async () => {
+test('a file in a folder that comes, goes and returns is reported', async () => {
   start('sub/deep/a');
   for (const text of ['1', '2']) {
     mkdirSync(join(folder, 'sub/deep'), { recursive: true });
@@ -96,7 +96,7 @@ test('a file in a folder that comes, goes and comes back is told', async () => {
   }
 });
 
-test('what is followed can change', async () => {
+test('the set of followed files can change', async () => {
   write('a', '1');
   write('b', '1');
   start('a');
@@ -106,7 +106,7 @@ test('what is followed can change', async () => {
   assert.deepEqual(await heard(), ['b']);
 });
 
-test('a stream of events does not put the look off for ever', async () => {
+test('a stream of events does not delay the look for ever', async () => {
   write('a', '1');
   start('a');
   write('a', '2');
@@ -118,7 +118,7 @@ test('a stream of events does not put the look off for ever', async () => {
   }
 });
 
-test('nothing is told after close', async () => {
+test('nothing is reported after close', async () => {
   write('a', '1');
   start('a');
   write('a', '2');
@@ -127,11 +127,11 @@ test('nothing is told after close', async () => {
   assert.deepEqual(reported, []);
 });
 
-test('check:A8 files that are there, that are not, and that are none have answered', async () => {
+test('check:A8 existing, missing and invalid files count as answered', async () => {
   await new FilesAnswer().answered([import.meta.filename, '/no/such/file', import.meta.dirname]);
 });
 
-test('check:A8 while a file gives no answer nothing is asked a second time, so that no more than one thread waits for it', async () => {
+test('check:A8 while a file gives no answer it is not read a second time, so that at most one thread waits for it', async () => {
   const looked: string[] = [];
   const { promise, resolve } = Promise.withResolvers<void>();
   const files = new FilesAnswer((file) => {

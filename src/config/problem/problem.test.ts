@@ -19,7 +19,7 @@ function distance(a: string, b: string): number {
   return table[a.length]![b.length]!;
 }
 
-test('what is suggested is the nearest there is, the first of equals, and near', () => {
+test('the suggestion is the nearest name, the first of equals, and near', () => {
   const word = string({ unit: constantFrom('a', 'b', 'C', '-', '_'), maxLength: 12 });
   check(
     property(word, array(word, { maxLength: 6 }), (written, candidates) => {
@@ -33,7 +33,7 @@ test('what is suggested is the nearest there is, the first of equals, and near',
   );
 });
 
-test('a name of a page is compared with nothing', () => {
+test('a very long name is compared with nothing', () => {
   assert.equal(suggest('x'.repeat(81), ['x'.repeat(81)]), null);
   assert.equal(suggest('server', ['x'.repeat(100_000), 'sever']), 'sever');
 });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isPublicUrl } from './definition-needs.ts';
 
-test('addresses of this machine and its networks are not public, however they are written', () => {
+test('addresses of this machine and its networks are not public, in any spelling', () => {
   const hosts = [
     '127.0.0.1',
     '2130706433',
@@ -48,7 +48,7 @@ test('addresses of this machine and its networks are not public, however they ar
   for (const host of hosts) assert.equal(isPublicUrl(new URL(`http://${host}:8080/mcp`).href), false, host);
 });
 
-test('the others are', () => {
+test('other addresses are public', () => {
   for (const host of [
     'example.com',
     '93.184.215.14',

@@ -25,7 +25,7 @@ for (const [command, name] of NAMES) {
   });
 }
 
-test('the words become the command and its arguments, untouched', () => {
+test('the words become the command and its arguments, unchanged', () => {
   const { transport } = argvServer(['./run', '${HOME}', '$x', '-y'], '/srv')!;
   assert.deepEqual(transport, {
     type: 'stdio',
@@ -37,12 +37,12 @@ test('the words become the command and its arguments, untouched', () => {
   });
 });
 
-test('no words, no server', () => {
+test('without words there is no server', () => {
   assert.equal(argvServer([], '/'), null);
   assert.equal(argvServer([''], '/'), null);
 });
 
-test('every name becomes one that fits', () => {
+test('every name becomes a valid one', () => {
   for (const name of [
     '',
     '_',

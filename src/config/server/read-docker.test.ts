@@ -62,13 +62,13 @@ test('S2.22 check:B2 an image with everything it can have', async () => {
   });
 });
 
-test('S2.22 check:B2 a running container, whose streams everybody shares', async () => {
+test('S2.22 check:B2 a running container, whose streams all clients share', async () => {
   const found = await read({ type: 'docker', docker: { container: 'memory-1' }, env: { A: 'b' } });
   assert.deepEqual(found.target, { container: 'memory-1' });
   assert.deepEqual([found.isolation, found.warnings], ['shared', ['TL1307']]);
 });
 
-test('S2.22 what is no container, or two things at once, is refused', async () => {
+test('S2.22 a definition that is no container, or two things at once, is refused', async () => {
   const image = { image: 'a' };
   const cases: readonly (readonly [unknown, string])[] = [
     [{ type: 'docker', command: 'x' }, 'TL1413'],

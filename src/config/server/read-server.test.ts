@@ -21,7 +21,7 @@ async function load(server: object) {
 
 const shared = { command: 'x', isolation: 'shared' };
 
-test('check:A13 replicas of a shared process are read; changing their number needs no new connection', async () => {
+test('check:A13 replicas of a shared process are read; a change of their number needs no new connection', async () => {
   const one = await load(shared);
   const four = await load({ ...shared, replicas: 4 });
   assert.ok(typeof one === 'object' && typeof four === 'object', JSON.stringify([one, four]));
@@ -29,7 +29,7 @@ test('check:A13 replicas of a shared process are read; changing their number nee
   assert.equal(one.connectionDigest, four.connectionDigest);
 });
 
-test('check:A13 replicas are refused where calls could not be divided among them', async () => {
+test('check:A13 replicas are refused where calls cannot be divided among them', async () => {
   const cases: readonly (readonly [object, RegExp])[] = [
     [{ command: 'x', replicas: 2 }, /^TL1306 .*only calls to a shared server/],
     [{ command: 'x', isolation: 'session', replicas: 2 }, /^TL1306 .*only calls to a shared server/],

@@ -36,7 +36,7 @@ const PLAIN: SshSpec = {
   controlMaster: false,
 };
 
-test('S2.22 S2.23 a host as text or as an object, with what is the far side’s left as it is', async () => {
+test('S2.22 S2.23 a host as text or as an object; parts for the other host stay as they are', async () => {
   const plain = await spec('h');
   assert.deepEqual([plain.ssh, plain.command, plain.cwd], [PLAIN, './server', '']);
   const referred = await spec('me@${WHERE}:2222', { cwd: 'there' });
@@ -52,7 +52,7 @@ test('S2.22 S2.23 a host as text or as an object, with what is the far side’s 
   });
 });
 
-test('S2.23 what could be an option of ssh, or no host at all, is refused', async () => {
+test('S2.23 a possible option of ssh, or no host at all, is refused', async () => {
   const refused = [
     '-oProxyCommand=x',
     'me@-h',

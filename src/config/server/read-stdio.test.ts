@@ -20,7 +20,7 @@ function read(text: string): Record<string, string> {
   return Object.fromEntries(values!);
 }
 
-test('values plain, quoted, with comments, and with what only looks like one', () => {
+test('values plain, quoted, with comments, and with what only resembles one', () => {
   const text = [
     '# a comment',
     '',
@@ -67,7 +67,7 @@ async function specOf(definition: object) {
   return loadConfig({ inline: [{ label: '<test>', text }], cwd: tmpdir(), env: {}, strict: true });
 }
 
-test('fault:F41 whose process a server is: by name or number, with a limit or without; another one is another connection', async () => {
+test('fault:F41 the user of a server’s process: by name or number, with or without a limit; another user needs another connection', async () => {
   const digests = new Set<string>();
   for (const [runAs, expected] of [
     [undefined, undefined],
@@ -91,7 +91,7 @@ test('fault:F41 whose process a server is: by name or number, with a limit or wi
   assert.equal(digests.size, 4);
 });
 
-test('fault:F41 on another host it has no effect, and is warned of; what is no user is refused', async () => {
+test('fault:F41 on another host it has no effect and causes a warning; an invalid user is refused', async () => {
   const remote = await specOf({ ssh: 'me@host', runAs: { user: 'nobody' } });
   assert.ok(remote.ok);
   assert.deepEqual(

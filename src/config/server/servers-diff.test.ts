@@ -70,7 +70,7 @@ const UPDATED: readonly [what: string, after: Server][] = [
 for (const [what, after] of UPDATED)
   test(`a change of ${what} keeps the connection`, () => assert.equal(kind(server(), after), 'updated'));
 
-test('the order of variables, the case of headers and the place in the file are no change', () => {
+test('the order of variables, the case of headers and the position in the file are no change', () => {
   const moved = { origin: { file: 'other', line: 9, column: 9 } };
   assert.equal(
     kind(

@@ -47,7 +47,7 @@ function asDatabaseReads(address: string): unknown[] {
   return [user, password, host, database];
 }
 
-test('check:H3 a password of any characters arrives when it is percent-encoded, at NATS and at PostgreSQL', async () => {
+test('check:H3 a percent-encoded password of any characters arrives, at NATS and at PostgreSQL', async () => {
   for (const password of PASSWORDS) {
     const encoded = encodeURIComponent(password);
     const nats = `nats://ann%2F1:${encoded}@n:4222`;
@@ -58,7 +58,7 @@ test('check:H3 a password of any characters arrives when it is percent-encoded, 
   }
 });
 
-test('check:H3 what needs no encoding, as an @ before the last, is read alike by all', async () => {
+test('check:H3 what needs no encoding, such as an @ before the last, is read alike by all', async () => {
   const { shown, store } = await used({ nats: 'nats://ann:p@ss@n:4222', store: 'postgresql://ann:p@ss@db/x' });
   assert.deepEqual(shown, ['ann', 'p@ss']);
   assert.deepEqual(asDatabaseReads(store), ['ann', 'p@ss', 'db', 'x']);
@@ -87,7 +87,7 @@ const UNENCODED = [
   '12?VERBORGEN',
 ];
 
-test('check:H3 one that is not is refused, with what to do and without a part of it', async () => {
+test('check:H3 a password that is not encoded is refused, with the remedy and without a part of it', async () => {
   for (const password of UNENCODED) {
     writeFileSync(join(folder, 'password'), password);
     for (const written of [password, '${file:password}']) {
@@ -114,7 +114,7 @@ test('check:H3 a problem of another key in the same line shows no password eithe
   assert.doesNotMatch(text, /GEHEIM|VERBORGEN/);
 });
 
-test('check:H3 a stray % anywhere is refused: the library of PostgreSQL would read the password otherwise', async () => {
+test('check:H3 a stray % anywhere is refused, because the library of PostgreSQL would read another password', async () => {
   for (const address of [
     'postgresql://ann:a%2Fb@db/x?application_name=100%',
     'postgresql://ann:b@db/x%ff',
@@ -129,7 +129,7 @@ test('check:H3 a stray % anywhere is refused: the library of PostgreSQL would re
   assert.deepEqual((await refused({ nats: 'nats://a%zz:4222' })).codes, ['TL1702']);
 });
 
-test('check:H3 an address is shown without what may be a secret', () => {
+test('check:H3 an address is shown without parts that may be secret', () => {
   for (const [address, shown] of [
     ['http://127.0.0.1:4222', 'http://127.0.0.1:4222'],
     ['mysql://ann:geheim@db/x', 'mysql://…@db/x'],
@@ -146,7 +146,7 @@ test('check:H3 an address is shown without what may be a secret', () => {
   }
 });
 
-test('check:H3 what cannot be read, and might be a token, is starred in the file too', async () => {
+test('check:H3 unreadable parts that might be a token are masked in the file too', async () => {
   for (const nats of ['nats://GEHEIM VERBORGEN', 'GEHEIM', 'nats://GEHEIM"VER\\/BORGEN@n']) {
     const { codes, text } = await refused({ nats });
     assert.deepEqual(codes, ['TL1702']);
@@ -154,7 +154,7 @@ test('check:H3 what cannot be read, and might be a token, is starred in the file
   }
 });
 
-test('check:H3 the first address that says who this node is says it for all', async () => {
+test('check:H3 the first address with credentials gives them to all', async () => {
   const one = 'nats://ann:pass-word-1@n:4222';
   for (const nats of [
     [one, 'tls://m:4222'],
@@ -178,7 +178,7 @@ test('check:H3 the first address that says who this node is says it for all', as
   }
 });
 
-test('check:H3 every form of a password is known to whoever scrubs the log', async () => {
+test('check:H3 the scrubber knows every form of a password', async () => {
   const nats = 'nats://ann:nats%2Fword@n:4222';
   const store = 'postgresql://ann:store%2Fword@db/x';
   const { secrets } = await used({ nats, store });

@@ -34,7 +34,7 @@ async function good(...args: Parameters<typeof load>): Promise<ClusterSettings> 
 
 const revealed = ({ secrets }: ClusterSettings): string[] => secrets.map((secret) => secret.reveal());
 
-test('check:H3 without a cluster there is none; a secret in the environment does not make one', async () => {
+test('check:H3 no cluster without the key; a secret in the environment does not make one', async () => {
   const loaded = await load(null, { TRUNKLINE_CLUSTER_SECRET: SECRET });
   assert.ok(loaded.ok && loaded.state.cluster === null);
 });
@@ -49,7 +49,7 @@ test('check:H3 the secret comes from the file, the environment, or a file that t
   assert.deepEqual(revealed(await good(null, { TRUNKLINE_CLUSTER_SECRET: SECRET }, nats)), [SECRET]);
 });
 
-test('check:H3 --nats goes before the file, several servers with commas', async () => {
+test('check:H3 --nats overrides the file, several servers with commas', async () => {
   const cluster = { nats: 'nats://file:4222', secret: SECRET, node: 'one' };
   assert.deepEqual((await good(cluster)).servers, ['nats://file:4222']);
   const said = await good(cluster, {}, 'nats://a:4222, tls://b:4223');
@@ -59,7 +59,7 @@ test('check:H3 --nats goes before the file, several servers with commas', async 
   assert.equal(said.publicPrincipal, null);
 });
 
-test('check:H3 a node shows NATS one thing, written as keys or in the address', async () => {
+test('check:H3 a node shows NATS one kind of credentials, written as keys or in the address', async () => {
   const shown = async (keys: object, nats = 'nats://127.0.0.1:4222') =>
     (await good({ nats, secret: SECRET, ...keys })).credentials;
   assert.equal(await shown({}), null);
@@ -80,7 +80,7 @@ test('check:H3 a node shows NATS one thing, written as keys or in the address', 
   assert.deepEqual(tls, { caFile: join(folder, 'ca.pem'), certFile: null, keyFile: null });
 });
 
-test('check:H3 what cannot be used is refused, and no message holds a secret', async () => {
+test('check:H3 unusable settings are refused, and no message has a secret', async () => {
   const nats = 'nats://127.0.0.1:4222';
   for (const [code, cluster] of [
     ['TL1701', { nats }],
@@ -106,7 +106,7 @@ test('check:H3 what cannot be used is refused, and no message holds a secret', a
   }
 });
 
-test('check:H3 every secret of a cluster is known to whoever scrubs the log', async () => {
+test('check:H3 the scrubber knows every secret of a cluster', async () => {
   const cluster = { nats: 'nats://ann:pass-word-1@n:4222', secret: SECRET, previousSecret: OLD };
   const loaded = await load(cluster);
   assert.ok(loaded.ok);

@@ -15,8 +15,8 @@ function clientOf(port: number, options: HttpClientOptions = {}): HttpClient {
   return client;
 }
 
-describe('what was sent', () => {
-  test('fault:F24 a reset at each of 20 offsets of the request: the client says that bytes went out, and never repeats', async () => {
+describe('sent bytes', () => {
+  test('fault:F24 a reset at each of 20 offsets of the request: the client reports that bytes went out, and never repeats', async () => {
     const body = Buffer.from(JSON.stringify({ id: 'call', filler: 'x'.repeat(2_000) }));
     const offsets = Array.from({ length: 20 }, (_, i) => (i === 0 ? 1 : i * 100));
     for (const offset of offsets) {
@@ -34,7 +34,7 @@ describe('what was sent', () => {
     }
   });
 
-  test('fault:F24 a reset at each of 20 offsets of the answer: the reply is lost, and the client says that bytes went out', async () => {
+  test('fault:F24 a reset at each of 20 offsets of the answer: the reply is lost, and the client reports that bytes went out', async () => {
     const answer = Buffer.from(
       `HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 20\r\n\r\n${'y'.repeat(20)}`,
     );
@@ -56,7 +56,7 @@ describe('what was sent', () => {
     ['reset', 'reset', 100],
     ['closed', 'close', 700],
   ] as const) {
-    test(`fault:F24 a kept connection that the server has ${what} unseen: nothing went out, the request goes on another`, async () => {
+    test(`fault:F24 a kept connection that the server has ${what} unnoticed: nothing went out, and the request goes on another`, async () => {
       const worker = await onOtherThread(how);
       const client = clientOf(worker.port);
       assert.equal((await send(client)).body, 'ok');
@@ -101,7 +101,7 @@ async function onOtherThread(how: 'reset' | 'close'): Promise<{ port: number; re
 }
 
 describe('slow servers', () => {
-  test('fault:F25 a connection that is not made in time fails, not sent', async () => {
+  test('fault:F25 a connection that is not made in time fails as not sent', async () => {
     const client = new HttpClient(new URL('http://slow.example:80'), {
       connectTimeoutMs: 50,
       lookup: () => {},
@@ -111,7 +111,7 @@ describe('slow servers', () => {
     assert.deepEqual([failure.kind, failure.sent], ['timeout', false]);
   });
 
-  test('fault:F25 a head once begun must be finished in time, however steadily it drips', async () => {
+  test('fault:F25 a head that has begun must be complete in time, however steadily it drips', async () => {
     const { port } = await answering((_count, socket) => {
       socket.write('HTTP/1.1 200 OK\r\n');
       const timer = setInterval(() => socket.write('X-A: b\r\n'), 10);
@@ -121,7 +121,7 @@ describe('slow servers', () => {
     assert.deepEqual([failure.kind, failure.sent], ['timeout', true]);
   });
 
-  test('fault:F25 a JSON body once begun must not pause', async () => {
+  test('fault:F25 a JSON body that has begun must not pause', async () => {
     const { port } = await answering((_count, socket) =>
       socket.write('HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{'),
     );
@@ -129,7 +129,7 @@ describe('slow servers', () => {
     assert.deepEqual([failure.kind, failure.sent], ['timeout', true]);
   });
 
-  test('fault:F25 the wait for the head, a slow steady body and a silent event stream are nobody else’s business', async () => {
+  test('fault:F25 the client does not limit the wait for the head, a slow steady body and a silent event stream', async () => {
     const { port } = await answering((count, socket) => {
       if (count === 1) setTimeout(() => socket.write(OK), 300);
       if (count === 2) {
@@ -152,7 +152,7 @@ describe('slow servers', () => {
     }
   });
 
-  test('a body that the receiver itself has paused does not count as pausing', async () => {
+  test('a body that the receiver paused does not count as pausing', async () => {
     const { port } = await answering((_count, socket) => {
       socket.write('HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab');
       setTimeout(() => socket.write('cd'), 40);

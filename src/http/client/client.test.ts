@@ -93,7 +93,7 @@ describe('lean HTTP client', () => {
     assert.deepEqual(client.sockets, { open: 2, idle: 2, waiting: 0 });
   });
 
-  test('opens no more sockets than it may; the rest wait in order', async () => {
+  test('opens no more sockets than allowed; the rest wait in order', async () => {
     const { port, sockets } = await answering((_count, socket) => void setTimeout(() => socket.write(OK), 10));
     const client = clientOf(port, { maxSockets: 2 });
     const order: number[] = [];
@@ -140,7 +140,7 @@ describe('lean HTTP client', () => {
     assert.equal(sockets.length, 2);
   });
 
-  test('a request from within `end` of another is not answered by what the first left over', async () => {
+  test('a request from within `end` of another is not answered with the remains of the first', async () => {
     const { port } = await answering((count, socket) =>
       socket.write(count === 1 ? `${OK}HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil` : OK),
     );
@@ -166,7 +166,7 @@ describe('lean HTTP client', () => {
     assert.deepEqual((await send(client, get, 'whole')).pieces, ['abcdef']);
   });
 
-  test('a whole body above the limit is too large, announced or not; the connection is given up', async () => {
+  test('a whole body above the limit is too large, announced or not; the connection is closed', async () => {
     const answers = [
       'HTTP/1.1 200 OK\r\nContent-Length: 2000\r\n\r\n',
       `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n7d0\r\n${'a'.repeat(2000)}\r\n`,
@@ -206,7 +206,7 @@ describe('lean HTTP client', () => {
     assert.equal(client.sockets.open, 1);
   });
 
-  test('abort ends the exchange at once and without a word, wherever it is', async () => {
+  test('abort ends the exchange at once and without an event, at any point', async () => {
     const { port, sockets } = await answering((_count, socket) =>
       socket.write('HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nbegun'),
     );
@@ -225,7 +225,7 @@ describe('lean HTTP client', () => {
     assert.equal(client.sockets.waiting, 0);
   });
 
-  test('pause pushes the server back', async () => {
+  test('pause slows the server down', async () => {
     const total = 64 * 1024 * 1024;
     let accepted = 0;
     const port = await listenRaw((socket) => {
@@ -286,7 +286,7 @@ describe('lean HTTP client', () => {
     }
   });
 
-  test('close fails what is under way and what waits', async () => {
+  test('close fails what is in progress and what waits', async () => {
     const { port } = await answering(() => {});
     const client = clientOf(port, { maxSockets: 1 });
     const both = [send(client), send(client)];
@@ -298,7 +298,7 @@ describe('lean HTTP client', () => {
     assert.equal(failureOf(await send(client)).kind, 'closed');
   });
 
-  test('nobody listens: refused, not sent', async () => {
+  test('no listener: refused, not sent', async () => {
     const server: Server = createServer().listen(0, '127.0.0.1');
     await new Promise((resolve) => server.once('listening', resolve));
     const { port } = server.address() as { port: number };

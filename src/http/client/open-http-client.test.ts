@@ -62,7 +62,7 @@ describe('TLS to servers', () => {
     });
   }
 
-  test('fault:F27 cut in the handshake, or no TLS at all: not sent, and nothing goes out in the clear', async () => {
+  test('fault:F27 cut in the handshake, or no TLS at all: not sent, and nothing goes out unencrypted', async () => {
     for (const answer of ['', 'HTTP/1.1 400 Bad Request\r\n\r\n', '\x16\x03\x03\x00\x40partial']) {
       let seen = '';
       const port = await listenRaw((socket) => {
@@ -77,7 +77,7 @@ describe('TLS to servers', () => {
     }
   });
 
-  test('fault:F27 a handshake that does not go on fails within the time for connecting, not sent', async () => {
+  test('fault:F27 a handshake that stops fails within the time for connecting, not sent', async () => {
     const port = await listenRaw(() => {});
     const failure = failureOf(await ask(`https://localhost:${port}`, { connectTimeoutMs: 1_000 }));
     assert.deepEqual([failure.kind, failure.sent], ['timeout', false]);
@@ -102,14 +102,14 @@ describe('TLS to servers', () => {
     assert.equal(requests.length, 1);
   });
 
-  test('in TLS 1.3 the refusal of a client certificate comes after our first bytes, which then nobody has read', () => {
+  test('in TLS 1.3 the refusal of a client certificate comes after our first bytes, which the server has not read', () => {
     const alert = Object.assign(new Error('alert'), { code: 'ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED' });
     assert.deepEqual([undiciFailure(alert, true).kind, undiciFailure(alert, true).sent], ['tls', false]);
     const broken = Object.assign(new Error('bad record'), { code: 'ERR_SSL_DECRYPTION_FAILED_OR_BAD_RECORD_MAC' });
     assert.deepEqual([undiciFailure(broken, true).kind, undiciFailure(broken, true).sent], ['tls', true]);
   });
 
-  test('a key that is none is a tls failure, not sent, and the message does not show it', async () => {
+  test('an invalid key is a tls failure, not sent, and the message does not show it', async () => {
     const failure = failureOf(await ask('https://localhost:9', { tls: { cert: 'x', key: new Secret('very-secret') } }));
     assert.deepEqual([failure.kind, failure.sent], ['tls', false]);
     assert.doesNotMatch(failure.message, /very-secret/);
@@ -165,7 +165,7 @@ describe('through a proxy', () => {
     assert.deepEqual(server.requests, []);
   });
 
-  test('a proxy that refuses, and one that is not there: not sent', async () => {
+  test('a proxy that refuses, and a missing one: not sent', async () => {
     const proxy = await tunnel(true);
     const refused = failureOf(
       await ask('https://server.example', { env: { HTTPS_PROXY: `http://127.0.0.1:${proxy.port}` } }),
@@ -181,7 +181,7 @@ test('other schemes are refused when the client is opened', () => {
   assert.throws(() => openHttpClient('http://a.example', { env: { HTTP_PROXY: 'http://' } }), TypeError);
 });
 
-test('security:8 a client for public addresses connects to no name that leads inside, over HTTP and TLS', async () => {
+test('security:8 a client for public addresses connects to no name that resolves to an internal address, over HTTP and TLS', async () => {
   let reached = 0;
   const server = createTcpServer((socket) => {
     reached++;

@@ -45,7 +45,7 @@ function slowNames(clock: HandTurned, ms: number): Resolver {
 
 const POST = { method: 'POST', path: '/', headers: [], body: [Buffer.from('{}')] };
 
-test('check:J1 plain HTTP: name, connection and first byte are told apart; a kept connection pays only for the last', async () => {
+test('check:J1 plain HTTP: name, connection and first byte are measured separately; a kept connection has only the last', async () => {
   const clock = new HandTurned();
   const phases = new PhaseTimes();
   const port = await listenRaw((socket) => {
@@ -68,7 +68,7 @@ test('check:J1 plain HTTP: name, connection and first byte are told apart; a kep
   assert.equal(figures?.summary, 'slow to the first byte: 1.8 s of 1.9 s');
 });
 
-test('check:J1 TLS: what the handshake takes is its own', async () => {
+test('check:J1 TLS: the time of the handshake is separate', async () => {
   const authority = new TestAuthority();
   const certified = authority.issue({ name: 'localhost', hosts: ['slow.test'] });
   const clock = new HandTurned();
@@ -106,7 +106,7 @@ test('check:J1 TLS: what the handshake takes is its own', async () => {
   assert.equal(figures?.summary, 'slow to agree on a secure connection (TLS): 700 ms of 745 ms');
 });
 
-test('check:J1 an answer that nobody waits for any longer counts with the time it had; a stream that is awaited does not', async () => {
+test('check:J1 an abandoned answer counts with the time until then; a stream that is awaited does not', async () => {
   const clock = new HandTurned();
   const phases = new PhaseTimes();
   const asked = Promise.withResolvers<void>();
@@ -128,7 +128,7 @@ test('check:J1 an answer that nobody waits for any longer counts with the time i
   assert.equal(phases.figures()?.dns, null);
 });
 
-test('check:J1 a name that is looked up for long and not found is what is slow', async () => {
+test('check:J1 a name that is searched for long and not found shows as slow', async () => {
   const clock = new HandTurned();
   const phases = new PhaseTimes();
   const lookup: LookupFunction = (_name, _options, callback) => {

@@ -53,7 +53,7 @@ const two = [{ address: '10.0.0.2', family: 4 }];
 const failed = Object.assign(new Error('no'), { code: 'ENOTFOUND' });
 
 describe('resolver', () => {
-  test('asks once for all who wait, keeps the answer for a moment, then asks again', async () => {
+  test('asks once for all waiters, keeps the answer for a moment, then asks again', async () => {
     const { clock, asked, open, resolve } = rig();
     const both = [resolve('a'), resolve('a')];
     open.shift()!(null, one);
@@ -114,7 +114,7 @@ describe('resolver', () => {
     assert.equal(most, 2);
   });
 
-  test("fault:F26 the system's look-up: a name that does not exist, one too long and one it throws at are answers", async () => {
+  test("fault:F26 the system's look-up: a name that does not exist, one too long and one that makes it throw are answers", async () => {
     const resolver = new Resolver();
     const failure = (name: string, options: object) =>
       new Promise((settle) => resolver.lookup(name, options, (error, address) => settle([error?.code, address])));
@@ -129,7 +129,7 @@ describe('resolver', () => {
     assert.deepEqual(await failure('127.0.0.1', {}), [undefined, '127.0.0.1']);
   });
 
-  test('answers in both shapes that net asks for, and picks the family', async () => {
+  test('answers in both forms that net requests, and picks the family', async () => {
     const { open, resolver } = rig();
     const ask = (options: object) =>
       new Promise((settle) => resolver.lookup('a', options, (...answer) => settle(answer)));

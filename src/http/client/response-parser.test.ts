@@ -84,7 +84,7 @@ const response = fc
   });
 
 describe('response parser', () => {
-  test('reads every response the same however it is cut', () => {
+  test('reads every response the same wherever it is cut', () => {
     fc.assert(
       fc.property(response, cuts, ({ model, bytes }, at) => {
         const seen = parse(cut(bytes, at));
@@ -106,7 +106,7 @@ describe('response parser', () => {
     );
   });
 
-  test('says the same of mutated bytes in one piece, in pieces and byte by byte, and agrees with a plain reading', () => {
+  test('gives the same result for mutated bytes in one piece, in pieces and byte by byte, and agrees with a simple reader', () => {
     const mutation = fc.record({
       at: fc.nat(100_000),
       kind: fc.constantFrom('flip', 'insert', 'remove', 'repeat'),
@@ -131,14 +131,14 @@ describe('response parser', () => {
     );
   });
 
-  test('a length of nothing ends the response, however many zeros it is written with', () => {
+  test('a length of zero ends the response, with any number of zeros', () => {
     for (const zeros of ['0', '00', '000000000000000']) {
       const seen = parse([text(`HTTP/1.1 200 OK\r\nContent-Length: ${zeros}\r\n\r\n`)]);
       assert.deepEqual([seen.responses[0]?.ended, seen.properEnd, seen.problem], [true, true, null]);
     }
   });
 
-  test('takes random bytes without harm', () => {
+  test('accepts random bytes without harm', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), cuts, (bytes, at) => {
         const seen = parse(cut(Buffer.from(bytes), at));
@@ -220,7 +220,7 @@ describe('response parser', () => {
     assert.equal(parse([text('HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n')], true).responses[0]?.ended, true);
   });
 
-  test('an end before the whole response is no proper end', () => {
+  test('an end before the whole response is an error', () => {
     const bytes = text('HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabcde');
     for (let length = 0; length < bytes.length; length++) {
       assert.equal(parse([bytes.subarray(0, length)]).properEnd, false, `after ${length} bytes`);

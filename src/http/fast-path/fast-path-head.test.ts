@@ -11,7 +11,7 @@ const head = (lines: readonly string[] = LINES, first = 'POST /mcp?a=b HTTP/1.1'
 const read = (text: string): ReturnType<typeof readFastPathHead> => readFastPathHead(Buffer.from(text, 'latin1'), 0);
 
 describe('heads of plain requests', () => {
-  test('says what stands in it, from where it begins', () => {
+  test('gives the contents, from their first byte', () => {
     const text = head();
     const found = readFastPathHead(Buffer.from(`ahead${text}{}`), 5)!;
     assert.deepEqual(
@@ -75,7 +75,7 @@ describe('heads of plain requests', () => {
     for (const [what, text] of Object.entries(odd)) assert.equal(read(text), null, what);
   });
 
-  test('whatever it takes, node:http takes too, and reads the same in it', async (t) => {
+  test('accepts only what node:http accepts, and reads the same', async (t) => {
     const seen: string[] = [];
     const server = createServer({ requireHostHeader: false }, (request: IncomingMessage, response) => {
       const { method, url, headers } = request;

@@ -84,8 +84,8 @@ const bodies = (text: string): string[] => text.match(/(?:plain|node) [^;\r\n]*;
 const chunked = (path: string): string =>
   `POST ${path} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n`;
 
-describe('the lane for plain requests', () => {
-  test('answers to the last header as node:http does', async (t) => {
+describe('the fast path for plain requests', () => {
+  test('answers like node:http, to the last header', async (t) => {
     const { listener, port } = await listenerRig(t);
     listener.routes.add('/empty', { POST: (context) => context.empty(202, ['X-A', 'b']) });
     listener.routes.add('/none', { POST: (context) => context.empty(204) });
@@ -112,7 +112,7 @@ describe('the lane for plain requests', () => {
     }
   });
 
-  test('keeps a connection for as long as it brings plain requests, and hands it over with the first that is not', async (t) => {
+  test('keeps a connection as long as it brings plain requests, and hands it over with the first other one', async (t) => {
     const { seen, handedOver, open } = await rig(t);
     const client = open();
     client.socket.write(post([], '{1}', '/1'));
@@ -146,7 +146,7 @@ describe('the lane for plain requests', () => {
     assert.deepEqual(new Set(seen.map((each) => each.split(' ').slice(1).join(' '))), new Set(['/cut {"long":true}']));
   });
 
-  test('a request that comes too slowly is at node:http soon, with every byte that has come', async (t) => {
+  test('a request that comes too slowly is soon at node:http, with every byte', async (t) => {
     const { seen, handedOver, open } = await rig(t, { tickMs: 10 });
     const [silent, late] = [open(), open()];
     const whole = post([], '{"a":"b"}', '/late');
@@ -172,7 +172,7 @@ describe('the lane for plain requests', () => {
     assert.ok(Number(seen[0]!.split(' ').at(-1)) <= Buffer.poolSize, seen[0]);
   });
 
-  test('fault:F18 what waits for a client that does not read is held in its own bytes and no more', async (t) => {
+  test('fault:F18 bytes for a client that does not read are held as they are, and no more', async (t) => {
     const { waiting, open } = await rig(t, {}, false);
     const count = 20;
     const clients = Array.from({ length: count }, open);
@@ -195,7 +195,7 @@ describe('the lane for plain requests', () => {
     for (const http of waiting) http.destroy();
   });
 
-  test('one request at a time: what comes ahead waits its turn, and no more of it is read than there is room for', async (t) => {
+  test('one request at a time: a pipelined one waits, and no more of it is read than fits', async (t) => {
     const { waiting, seen, open } = await rig(t, { maxRequests: 10_000 }, false);
     const client = open();
     const body = `{"x":"${'x'.repeat(30_000)}"}`;
@@ -223,7 +223,7 @@ describe('the lane for plain requests', () => {
     assert.equal(seen.length, count);
   });
 
-  test('says to each request once how it ended; a client that has gone hears nothing', async (t) => {
+  test('reports to each request once how it ended; a client that has gone gets nothing', async (t) => {
     const { waiting, over, open } = await rig(t, {}, false);
     const [reset, closing] = [open(), open()];
     reset.socket.write(post([], '{}', '/reset'));
@@ -245,7 +245,7 @@ describe('the lane for plain requests', () => {
     assert.equal(over.length, 2);
   });
 
-  test('a late answer to one request cannot meet the next on the connection', async (t) => {
+  test('a late answer to one request cannot reach the next on the connection', async (t) => {
     const { waiting, open } = await rig(t, {}, false);
     const client = open();
     client.socket.write(post([], '{}', '/1') + post([], '{}', '/2'));
@@ -261,7 +261,7 @@ describe('the lane for plain requests', () => {
     assert.deepEqual(bodies(client.text()), ['plain 1;', 'plain 2;']);
   });
 
-  test('a connection ends with an answer that is to be its last, with so many requests, and when idle for long', async (t) => {
+  test('a connection ends with an answer marked as the last, after a number of requests, and when idle for long', async (t) => {
     const last = await rig(t, { maxRequests: 2 });
     const client = last.open();
     client.socket.write(post([], '{}', '/1') + post([], '{}', '/2') + post([], '{}', '/3'));
@@ -287,7 +287,7 @@ describe('the lane for plain requests', () => {
     assert.deepEqual([over, seen], [['malformed'], []]);
   });
 
-  test('fault:F16 whoever reads none of its answers is let go, also where they have no body', async (t) => {
+  test('fault:F16 a client that reads none of its answers is closed, also if they have no body', async (t) => {
     const { listener, port } = await listenerRig(t, {}, { stallMs: 100 });
     let came = 0;
     let gone = false;
@@ -311,7 +311,7 @@ describe('the lane for plain requests', () => {
     assert.ok(came < count, `${came}`);
   });
 
-  test('a defect behind an answer that is out does not end what has come on the connection since', async (t) => {
+  test('a defect behind a finished answer does not end later requests on the connection', async (t) => {
     for (const way of ['plain', 'node']) {
       const { listener, port } = await listenerRig(t);
       const contexts: RequestContext[] = [];
@@ -338,7 +338,7 @@ describe('the lane for plain requests', () => {
     }
   });
 
-  test('what is not plain waits behind a plain request for its answer', async (t) => {
+  test('a request that is not plain waits behind a plain request for its answer', async (t) => {
     const { listener, port } = await listenerRig(t);
     const contexts: RequestContext[] = [];
     listener.routes.add('/slow', { POST: (context) => void contexts.push(context) });

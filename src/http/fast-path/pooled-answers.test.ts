@@ -7,8 +7,8 @@ import { takeBuffer } from '../../model/pooled-buffers.ts';
 
 const MIB = 1024 * 1024;
 
-describe('answers of lent memory', () => {
-  test('an answer of lent parts arrives whole, however slowly it is read, and then goes back', async (t) => {
+describe('answers in pooled buffers', () => {
+  test('an answer of pooled parts arrives whole, however slowly it is read, and then returns', async (t) => {
     const { listener, port } = await listenerRig(t);
     const bodies: Buffer[] = [];
     listener.routes.add('/lent', {
@@ -30,7 +30,7 @@ describe('answers of lent memory', () => {
     await until(() => bodies.every((body) => body.length === 0));
   });
 
-  test('what a broken connection was still writing is not let go of', async (t) => {
+  test('bytes that a broken connection was still writing are not released', async (t) => {
     const { listener, port } = await listenerRig(t);
     const body = takeBuffer(32 * MIB).fill('k');
     let gone = false;

@@ -7,7 +7,7 @@ import type { RequestContext } from '../listener/request-context.ts';
 const SMALL = 'x'.repeat(60 * 1024);
 const LARGE = 'x'.repeat(70 * 1024);
 
-test('fault:F40 as memory gets short: large bodies are refused with 503 and Retry-After, then all calls, and never other requests', async (t) => {
+test('fault:F40 as memory gets short: large bodies are refused with 503 and Retry-After, then all calls, never other requests', async (t) => {
   const memory: { level: MemoryLevel } = { level: 'ample' };
   const { listener, port } = await listenerRig(t, { maxBodyBytes: 1024 * 1024 }, { memory });
   const routes = listener.routes;
@@ -47,7 +47,7 @@ test('fault:F40 as memory gets short: large bodies are refused with 503 and Retr
   assert.deepEqual(await all('ample'), ['200', '200', '204', '202']);
 });
 
-test('fault:F40 a body that does not say how long it is ends at the same bound while memory is scarce', async (t) => {
+test('fault:F40 a body without a length ends at the same bound while memory is scarce', async (t) => {
   const { listener, port } = await listenerRig(t, { maxBodyBytes: 1024 * 1024 }, { memory: { level: 'scarce' } });
   let bodies = 0;
   const POST = (context: RequestContext): void =>

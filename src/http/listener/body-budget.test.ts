@@ -40,7 +40,7 @@ async function seven(t: TestContext, port: number, bodies: BodyBudget) {
   return { slow, held: bodies.heldBytes };
 }
 
-test('security:12 slow senders share one budget: one more gets 503 and Retry-After, those that have a share go on', async (t) => {
+test('security:12 slow senders share one budget: a further one gets 503 and Retry-After, those with a share go on', async (t) => {
   const { bodies, port, reached } = await rig(t);
   const { slow, held } = await seven(t, port, bodies);
   // Nothing of its body is sent.
@@ -71,7 +71,7 @@ for (const [fastPath, lines] of Object.entries(LANES)) {
     assert.equal(bodies.heldBytes, held);
   });
 
-  test(`security:12 a small body gets 503 too once all is spent, in one piece with its head or in more: ${fastPath}`, async (t) => {
+  test(`security:12 a small body gets 503 too once the budget is spent, in one piece with its head or in several: ${fastPath}`, async (t) => {
     const { bodies, port } = await rig(t);
     const { held } = await seven(t, port, bodies);
     const others = Array.from({ length: 2 }, () => sender(t, port, length(64 * KIB) + lines, 40 * KIB));
@@ -83,7 +83,7 @@ for (const [fastPath, lines] of Object.entries(LANES)) {
   });
 }
 
-test('security:12 announced lengths alone hold nothing, and other requests are served', async (t) => {
+test('security:12 announced lengths alone reserve nothing, and other requests are served', async (t) => {
   const { bodies, port } = await rig(t);
   const silent = Array.from({ length: 64 }, () =>
     sender(t, port, `${length(16 * 1024 * KIB)}Expect: 100-continue\r\n`, 0),
@@ -94,7 +94,7 @@ test('security:12 announced lengths alone hold nothing, and other requests are s
   await until(() => upload.status() === 200);
 });
 
-test('security:12 bodies that grow never hold more than the budget: those that cannot go on get 503 and give back theirs', async (t) => {
+test('security:12 growing bodies never hold more than the budget: those that cannot go on get 503 and return their share', async (t) => {
   const { bodies, port } = await rig(t);
   const growing = Array.from({ length: 24 }, (_, i) =>
     sender(t, port, i % 2 === 0 ? length(512 * KIB) : 'Transfer-Encoding: chunked\r\n', 0),
@@ -117,7 +117,7 @@ test('security:12 bodies that grow never hold more than the budget: those that c
   await until(() => bodies.heldBytes === 0);
 });
 
-test('security:12 a share is given back however its body ends: cut, closed, malformed, too large, too slow', async (t) => {
+test('security:12 a share returns however its body ends: cut, closed, malformed, too large, too slow', async (t) => {
   const bodies = new BodyBudget(1024 * KIB);
   const { port } = await listenerRig(t, { maxBodyBytes: 256 * KIB }, { bodies });
   type Sender = ReturnType<typeof sender>;
@@ -165,7 +165,7 @@ test('security:12 a body that comes too slowly loses its share and gets 408, als
   assert.deepEqual(reached, []);
 });
 
-test('security:12 the end of the listener gives everything back', async (t) => {
+test('security:12 the end of the listener returns everything', async (t) => {
   const { bodies, listener, port } = await rig(t);
   await seven(t, port, bodies);
   await listener.close();

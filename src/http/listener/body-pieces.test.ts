@@ -32,7 +32,7 @@ test('goal:G1 a request that comes byte by byte costs its bytes, not an object f
   assert.ok(grown < MAX_GROWTH, `${grown >> 20} MiB`);
 });
 
-test('fault:F09 a response that comes byte by byte costs its bytes, and what was read into is free for the next read', () => {
+test('fault:F09 a response that comes byte by byte costs its bytes, and the read buffer is free for the next read', () => {
   const collector = new BodyCollector(-1, 64 * 1024 * 1024);
   const shared = Buffer.alloc(64 * 1024);
   const grown = byteByByte((piece) => {

@@ -46,7 +46,7 @@ class Door {
   }
 }
 
-test('goal:G20 a burst is taken in whole, however long it takes, and long turns now and then are no overload', async () => {
+test('goal:G20 a burst is taken whole, however long it takes, and occasional long turns are no overload', async () => {
   const door = new Door();
   await door.turn(500, 400);
   for (let i = 0; i < 20; i++) {
@@ -57,7 +57,7 @@ test('goal:G20 a burst is taken in whole, however long it takes, and long turns 
   assert.equal(door.refused, 0);
 });
 
-test('goal:G20 long turns that go on bring the limit down, never below the floor', async () => {
+test('goal:G20 continued long turns lower the limit, never below the floor', async () => {
   const door = new Door();
   await door.overload(40, 450, 25);
   assert.equal(door.refused, 0);
@@ -71,7 +71,7 @@ test('goal:G20 long turns that go on bring the limit down, never below the floor
   assert.equal(door.refused, refused);
 });
 
-test('goal:G20 the limit rises again when the loop is at ease, and ends when nobody has to wait for it', async () => {
+test('goal:G20 the limit rises again when the loop is at ease, and ends when no request waits for it', async () => {
   const door = new Door();
   await door.overload(40, 3_000, 25);
   assert.equal(door.limiter.limit, 4);
@@ -85,7 +85,7 @@ test('goal:G20 the limit rises again when the loop is at ease, and ends when nob
   assert.equal(door.limiter.limit, Number.POSITIVE_INFINITY);
 });
 
-test('goal:G20 calls that merely wait for their servers do not count, nor ones whose end nobody told', async () => {
+test('goal:G20 calls that only wait for their servers do not count, nor do those whose end was not reported', async () => {
   const door = new Door();
   await door.turn(5_000, 100);
   assert.equal(door.limiter.active, 5_000);

@@ -263,7 +263,7 @@ const foreign: Attack[] = [
 describe('attacks on the listener', () => {
   for (const [group, attacks] of Object.entries({ framing, sizes, paths, methods, contents, repeated, foreign })) {
     for (const [fastPath, before] of Object.entries({ 'any lane': null, 'the plain lane': PLAIN, 'node:http': ODD })) {
-      test(`${group}, on a connection in ${fastPath}: every one refused with one answer, reaching no handler`, async (t) => {
+      test(`${group}, on a connection in ${fastPath}: each is refused with one answer and reaches no handler`, async (t) => {
         const { port, reached } = await listenerRig(t);
         const met = async ({ what, bytes, allowed, closes }: Attack): Promise<void> => {
           const { statuses, text, closed } = await talk(port, bytes, 40, 8_000, before);
@@ -289,7 +289,7 @@ describe('attacks on the listener', () => {
     assert.deepEqual(reached, ['/mcp  {"a":1}']);
   });
 
-  test('an upgrade is answered as the plain request it is', async (t) => {
+  test('an upgrade is answered like a plain request', async (t) => {
     const { port } = await listenerRig(t);
     for (const upgrade of ['websocket', 'h2c']) {
       const { statuses } = await talk(port, get('/mcp', `${HOST}Connection: Upgrade\r\nUpgrade: ${upgrade}\r\n`));
@@ -297,7 +297,7 @@ describe('attacks on the listener', () => {
     }
   });
 
-  test('a malformed request behind a good one gets no answer that could be taken for the good one’s', async (t) => {
+  test('a malformed request behind a good one gets no answer that looks like the good one’s', async (t) => {
     const { port, listener } = await listenerRig(t);
     listener.routes.add('/slow', { GET: (context) => setTimeout(() => context.json(200, '{"slow":true}'), 50) });
     const { statuses, text } = await talk(port, `${get('/slow')}BAD\x01REQUEST\r\n\r\n`);
@@ -306,7 +306,7 @@ describe('attacks on the listener', () => {
     assert.deepEqual(statuses.slice(1), statuses.length > 1 ? [400] : []);
   });
 
-  test('a client slow with its headers, and one slow with its body, are told 408 and closed', async (t) => {
+  test('a client that sends headers or body slowly gets 408, and is closed', async (t) => {
     const { port, reached } = await listenerRig(t, {}, { headersTimeoutMs: 400, requestTimeoutMs: 800 });
     const [silent, dripping, half] = await Promise.all([
       talk(port, ''),
@@ -320,7 +320,7 @@ describe('attacks on the listener', () => {
     assert.deepEqual(reached, []);
   });
 
-  test('idle connections beyond the cap are closed at once, and those within it served', async (t) => {
+  test('idle connections above the limit are closed at once, those within it are served', async (t) => {
     const { port, refused } = await listenerRig(t, { maxConnections: 20 }, { headersTimeoutMs: 600 });
     const idle = Array.from({ length: 40 }, () => talk(port, ''));
     const ended = await Promise.all(idle);

@@ -16,7 +16,7 @@ import type { RequestContext } from './request-context.ts';
 const get = (path: string, lines = ''): string => `GET ${path} HTTP/1.1\r\nHost: localhost\r\n${lines}\r\n`;
 
 describe('listener', () => {
-  test('routes by exact path and by one named segment; the query goes along', async (t) => {
+  test('routes by exact path and by one named segment; the query is passed on', async (t) => {
     const { listener, port } = await listenerRig(t);
     const seen: string[] = [];
     const show = (context: RequestContext): void => {
@@ -35,7 +35,7 @@ describe('listener', () => {
     ]);
   });
 
-  test('says with 405 what is allowed, and 404 where there is nothing', async (t) => {
+  test('answers 405 with the allowed methods, and 404 where there is nothing', async (t) => {
     const { port } = await listenerRig(t);
     const wrong = await talk(port, 'DELETE /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n');
     assert.deepEqual(wrong.statuses, [405]);
@@ -43,7 +43,7 @@ describe('listener', () => {
     assert.deepEqual((await talk(port, get('/nothing'))).statuses, [404]);
   });
 
-  test('takes the names and addresses of loopback, and the names allowed', async (t) => {
+  test('accepts the names and addresses of loopback, and the allowed names', async (t) => {
     const { port } = await listenerRig(t, { allowedHosts: ['Gateway.Example', 'other.example:8443'] });
     const hosts = [
       'localhost',
@@ -60,14 +60,14 @@ describe('listener', () => {
     assert.deepEqual((await talk(port, post([], '{}', '/mcp', 'other.example:9'), 40)).statuses, [403]);
   });
 
-  test('bound to every interface, takes the address the connection came to, and no other', async (t) => {
+  test('bound to every interface, accepts only the address of the connection', async (t) => {
     const { port } = await listenerRig(t, { host: '0.0.0.0' });
     assert.deepEqual((await talk(port, post([], '{}', '/mcp', '127.0.0.1'))).statuses, [200]);
     assert.deepEqual((await talk(port, post([], '{}', '/mcp', '192.0.2.1'))).statuses, [403]);
     assert.deepEqual((await talk(port, post([], '{}', '/mcp', '0.0.0.0'))).statuses, [403]);
   });
 
-  test('takes pages on loopback and allowed origins; gives CORS to the allowed ones alone', async (t) => {
+  test('accepts pages on loopback and allowed origins; sends CORS to the allowed ones only', async (t) => {
     const { port } = await listenerRig(t, { allowedOrigins: ['https://app.example', 'http://localhost:6274/'] });
     for (const origin of ['http://localhost:1234', 'http://127.0.0.1', 'http://[::1]:5173', 'https://localhost']) {
       const { statuses, text } = await talk(port, post([`Origin: ${origin}`]), 40);
@@ -96,7 +96,7 @@ describe('listener', () => {
     assert.doesNotMatch(preflight.text, /Allow-Credentials|Allow-Origin: \*/);
   });
 
-  test('believes X-Forwarded-* from trusted proxies and from nobody else', async (t) => {
+  test('trusts X-Forwarded-* of trusted proxies only', async (t) => {
     const seen: string[] = [];
     const lines = [
       'X-Forwarded-Host: gw.example',
@@ -122,7 +122,7 @@ describe('listener', () => {
     assert.deepEqual((await talk(port, post(['X-Forwarded-Host: evil.example']))).statuses, [403]);
   });
 
-  test('settings can be swapped while it runs', async (t) => {
+  test('settings can be replaced while it runs', async (t) => {
     const { listener, port } = await listenerRig(t);
     const request = post([], '{"long":"xxxxxxxxxxxxxxxx"}', '/mcp', 'new.example');
     assert.deepEqual((await talk(port, request)).statuses, [403]);
@@ -132,7 +132,7 @@ describe('listener', () => {
     assert.deepEqual((await talk(port, request)).statuses, [413]);
   });
 
-  test('reads bodies whole, however they come', async (t) => {
+  test('reads whole bodies in any pieces', async (t) => {
     const { port, reached } = await listenerRig(t);
     const big = JSON.stringify({ text: 'x'.repeat(60_000) });
     assert.deepEqual((await talk(port, post([], big))).statuses, [200]);
@@ -151,7 +151,7 @@ describe('listener', () => {
     assert.equal(reached.pop(), '/mcp  {"slow":true}');
   });
 
-  test('lets a client with Expect go on only where the body would be taken', async (t) => {
+  test('a client with Expect may go on only where its body would be accepted', async (t) => {
     const { port, reached } = await listenerRig(t);
     const socket = connect(port, '127.0.0.1');
     t.after(() => socket.destroy());
@@ -164,13 +164,13 @@ describe('listener', () => {
     assert.deepEqual(reached, ['/mcp  {}']);
   });
 
-  test('a refusal before the body keeps the connection when the body is small', async (t) => {
+  test('a refusal before the body keeps the connection if the body is small', async (t) => {
     const { port } = await listenerRig(t);
     const { statuses } = await talk(port, post([], '{}', '/nothing') + post());
     assert.deepEqual(statuses, [404, 200]);
   });
 
-  test('routes may bring their own look of refusals', async (t) => {
+  test('routes may define the form of their refusals', async (t) => {
     const { listener, port } = await listenerRig(t);
     listener.routes.add(
       '/rpc',
@@ -193,7 +193,7 @@ describe('listener', () => {
   });
 
   for (const [fastPath, lines] of Object.entries(LANES)) {
-    test(`a handler that throws is answered with 500 and logged, without its words (${fastPath})`, async (t) => {
+    test(`a handler that throws is answered with 500 and logged, without its message in the answer (${fastPath})`, async (t) => {
       const { listener, port, logged } = await listenerRig(t);
       listener.routes.add('/boom', {
         GET: () => {
@@ -208,7 +208,7 @@ describe('listener', () => {
   }
 
   for (const [fastPath, lines] of Object.entries(LANES)) {
-    test(`tells a handler once when its client goes away, and not when the answer is out (${fastPath})`, async (t) => {
+    test(`notifies a handler once when its client goes away, and not when the answer is out (${fastPath})`, async (t) => {
       const { listener, port } = await listenerRig(t);
       let gone = 0;
       let waiting = 0;
@@ -229,7 +229,7 @@ describe('listener', () => {
   }
 
   for (const [fastPath, lines] of Object.entries(LANES)) {
-    test(`a client that does not read its answer is let go; one that reads slowly is not (${fastPath})`, async (t) => {
+    test(`a client that does not read its answer is closed; one that reads slowly is not (${fastPath})`, async (t) => {
       const { listener, port } = await listenerRig(t, {}, { stallMs: 600 });
       const body = Buffer.alloc(14 * 1024 * 1024, 'x');
       let gone = 0;
@@ -273,7 +273,7 @@ describe('listener', () => {
 });
 
 describe('life of a listener', () => {
-  test('a port in use is explained, with the flag that chooses another', async (t) => {
+  test('a port in use is reported with the flag that chooses another', async (t) => {
     const { port } = await listenerRig(t);
     const second = new Listener({
       settings: { ...BASE_SETTINGS, port },
@@ -316,7 +316,7 @@ describe('life of a listener', () => {
   }
 
   for (const [fastPath, lines] of Object.entries(LANES)) {
-    test(`fault:F33 draining: a request that came while the process stood still is answered, not hung up on (${fastPath})`, async (t) => {
+    test(`fault:F33 draining: a request that came while the process stood still is answered (${fastPath})`, async (t) => {
       const { listener, port } = await listenerRig(t);
       const socket = connect(port, '127.0.0.1');
       t.after(() => socket.destroy());
@@ -352,7 +352,7 @@ describe('life of a listener', () => {
     });
   }
 
-  test('serves TLS and takes over a certificate renewed on disk', async (t) => {
+  test('serves TLS and loads a certificate renewed on disk', async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'trunkline-tls-'));
     t.after(() => rmSync(folder, { recursive: true }));
     const files = { certFile: join(folder, 'cert.pem'), keyFile: join(folder, 'key.pem') };

@@ -29,7 +29,7 @@ test('fault:F33 a turn that follows on work is not quiet: what came meanwhile ha
   assert.deepEqual([worked, heard], [true, 'first second']);
 });
 
-test('a loop that is never quiet is waited for no longer than some hundred turns', async () => {
+test('a loop that is never quiet is waited for during some hundred turns at most', async () => {
   let over = false;
   const working = (async () => {
     while (!over) await busy(0.3, 1);

@@ -27,7 +27,7 @@ function client(port: number) {
   };
 }
 
-test('goal:G20 in overload what exceeds the limit gets 503 with Retry-After; probes and other methods never', async (t) => {
+test('goal:G20 in overload requests above the limit get 503 with Retry-After; probes and other methods never do', async (t) => {
   const refused: string[] = [];
   const limiter = overloaded(2);
   const { listener, port } = await listenerRig(t, {}, { limiter, onRefused: (code) => void refused.push(code) });
@@ -67,7 +67,7 @@ test('goal:G20 in overload what exceeds the limit gets 503 with Retry-After; pro
   );
 });
 
-test('goal:G20 a place that is given back goes to whoever waits for it, unless they have gone', async (t) => {
+test('goal:G20 a free place goes to the request that waits longest, unless its client has gone', async (t) => {
   const limiter = overloaded(1);
   const { listener, port } = await listenerRig(t, {}, { limiter });
   listener.routes.add('/calls', { POST: (context) => context.empty(202) }, { sheds: true });

@@ -30,7 +30,7 @@ class Line extends EventEmitter {
   }
 }
 
-test('goal:G16 a client that is always a little behind costs what it is behind, however long it reads', () => {
+test('goal:G16 a client that is always slightly behind costs only what it is behind, however long it reads', () => {
   const line = new Line();
   line.write(20_000);
   for (let i = 0; i < 1_000; i++) {
@@ -44,7 +44,7 @@ test('goal:G16 a client that is always a little behind costs what it is behind, 
   assert.deepEqual([line.pooled.none, line.memory.takenBytes], [true, 0]);
 });
 
-test('what the stream has left behind goes back when its connection is closed, and once', () => {
+test('blocks return once when the connection closes, and the stream ends', () => {
   const line = new Line();
   line.write(20_000);
   line.write(20_000);
@@ -57,7 +57,7 @@ test('what the stream has left behind goes back when its connection is closed, a
   assert.equal(line.memory.takenBytes, 0);
 });
 
-test('what waits behind another answer on the connection is lent until that one is out, however much it writes', () => {
+test('blocks that wait behind another answer on the connection return when that one is out, however much it writes', () => {
   const line = new Line();
   line.queuedBytes = 20_000;
   const { parts } = line.memory.copy({ parts: [Buffer.alloc(20_000)], length: 20_000 });

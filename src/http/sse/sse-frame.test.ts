@@ -43,7 +43,7 @@ test('large parts are not copied', () => {
   assert.equal(length, Buffer.concat(parts).length);
 });
 
-test('a receiver gets the data back, with LF for every kind of line break, however they are cut', () => {
+test('a receiver gets the data back, with LF for every kind of line break, wherever it is cut', () => {
   const piece = fc.array(fc.constantFrom('a', '{"b":1}', '\r', '\n', '\r\n', ': ', 'data: ', 'é', ''), {
     maxLength: 8,
   });

@@ -61,7 +61,7 @@ for (const [fastPath, lines] of Object.entries(LANES)) {
   describe(`event streams in ${fastPath}`, () => {
     const rig = (t: TestContext, options: StreamWheelOptions = {}) => openerOf(t, lines, options);
 
-    test('proto:H9 headers leave when the stream opens, every event at once, comments keep it alive', async (t) => {
+    test('proto:H9 headers leave when the stream opens, every event at once, and comments keep it alive', async (t) => {
       const { open, wheel } = await rig(t, { tickMs: 20, keepAliveMs: 100 });
       const client = await open();
       await until(() => client.raw().includes('\r\n\r\n'));
@@ -84,7 +84,7 @@ for (const [fastPath, lines] of Object.entries(LANES)) {
       assert.equal(wheel.open, 1);
     });
 
-    test('a stream that is written to needs no comments', async (t) => {
+    test('a stream with events needs no comments', async (t) => {
       const { open } = await rig(t, { tickMs: 20, keepAliveMs: 400 });
       const client = await open();
       for (let i = 0; i < 20; i++) {
@@ -94,7 +94,7 @@ for (const [fastPath, lines] of Object.entries(LANES)) {
       assert.doesNotMatch(client.events(), /keep-alive/);
     });
 
-    test('ends properly, and the connection goes on', async (t) => {
+    test('ends in order, and the connection goes on', async (t) => {
       const { open, wheel } = await rig(t);
       const client = await open();
       let closed = 0;
@@ -112,7 +112,7 @@ for (const [fastPath, lines] of Object.entries(LANES)) {
       assert.equal(client.socket.listenerCount('drain'), 0);
     });
 
-    test('says once that the client left; writing on is harmless', async (t) => {
+    test('reports once that the client left; later writes are harmless', async (t) => {
       const { open, wheel } = await rig(t);
       const client = await open();
       let closed = 0;
@@ -128,7 +128,7 @@ for (const [fastPath, lines] of Object.entries(LANES)) {
       assert.deepEqual([wheel.open, wheel.heldBytes], [0, 0]);
     });
 
-    test('a client that reads late gets everything that may not be dropped, in order and whole', async (t) => {
+    test('a client that reads late gets everything that must not be dropped, in order and whole', async (t) => {
       const { open, wheel } = await rig(t);
       const client = await open(false);
       let drained = 0;
@@ -150,7 +150,7 @@ for (const [fastPath, lines] of Object.entries(LANES)) {
       assert.equal(drained, 0);
     });
 
-    test('tells the source when it may go on', async (t) => {
+    test('notifies the source when it may go on', async (t) => {
       const { open } = await rig(t);
       const client = await open(false);
       let drained = 0;
@@ -195,7 +195,7 @@ for (const [fastPath, lines] of Object.entries(LANES)) {
       assert.doesNotMatch(text, /id: n0\n/);
     });
 
-    test('goal:G16 what waits for a client is in memory of the streams, which is given back however it ends', async (t) => {
+    test('goal:G16 waiting events are in memory of the streams, which is returned however the stream ends', async (t) => {
       const { open, wheel } = await rig(t, { tickMs: 20, stallMs: 60_000 });
       const note = (i: number): Buffer[] => [Buffer.alloc(60_000, 97 + (i % 26))];
       const clients = [await open(false), await open(false), await open(false)];
@@ -244,7 +244,7 @@ for (const [fastPath, lines] of Object.entries(LANES)) {
       assert.equal(closed, 1, 'one that stops is');
     });
 
-    test('above the limit of all streams together the longest blocked are cut', async (t) => {
+    test('above the limit of all streams the longest blocked ones are cut', async (t) => {
       const { open, wheel } = await rig(t, { maxHeldBytes: 3 * MIB });
       const clients = [await open(false), await open(false), await open(false)];
       const closed: number[] = [];
@@ -259,7 +259,7 @@ for (const [fastPath, lines] of Object.entries(LANES)) {
       assert.ok(wheel.heldBytes <= 3 * MIB);
     });
 
-    test('the wheel stands still without streams', async (t) => {
+    test('the timer wheel stops without streams', async (t) => {
       const { open, wheel } = await rig(t, { tickMs: 5 });
       const client = await open();
       await until(() => wheel.tick > 2);

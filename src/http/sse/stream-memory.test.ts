@@ -10,7 +10,7 @@ function frameOf(...sizes: number[]) {
   return { parts, length: sizes.reduce((sum, size) => sum + size, 0) };
 }
 
-test('goal:G16 a frame is copied into blocks as it is, whatever its parts', () => {
+test('goal:G16 a frame is copied into blocks unchanged, whatever its parts', () => {
   const memory = new StreamMemory();
   for (const sizes of [[20_000], [5, 70_000, 2], [BLOCK, BLOCK], [BLOCK - 1, 0, 2], [1, 3 * BLOCK]]) {
     const frame = frameOf(...sizes);
@@ -23,7 +23,7 @@ test('goal:G16 a frame is copied into blocks as it is, whatever its parts', () =
   }
 });
 
-test('goal:G16 blocks that were given back are used again, and whole slabs end when there are many', () => {
+test('goal:G16 returned blocks are used again, and whole slabs are freed when there are many', () => {
   const memory = new StreamMemory();
   const held = Array.from({ length: 200 }, () => memory.copy(frameOf(64_000)));
   assert.equal(new Set(held.flatMap(({ parts }) => parts.map((b) => `${b.byteOffset}`))).size, 128, 'in slabs');

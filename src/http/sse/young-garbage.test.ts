@@ -4,7 +4,7 @@ import { YoungGarbage } from './young-garbage.ts';
 
 const MIB = 1024 * 1024;
 
-test('goal:G16 what large messages leave behind is collected every 16 MiB, and not all the time', () => {
+test('goal:G16 garbage of large messages is collected every 16 MiB, and not all the time', () => {
   let nowMs = 0;
   let collections = 0;
   const garbage = new YoungGarbage(

@@ -15,7 +15,7 @@ const DISCOVER =
   '{"resultType":"complete","supportedVersions":["2026-07-28","2025-11-25"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{},"v/x":{}}},' +
   '"instructions":"i","ttlMs":60000,"cacheScope":"public","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"m","version":"2"},"v/trace":1E400},"vendor":12345678901234567890}';
 
-test('S2.20 the request says what the client said, in its own bytes', () => {
+test('S2.20 the request has the client’s own bytes', () => {
   const client = { capabilities: '{"roots":{"listChanged":true},"v":1.0}', info: '{"name":"é","version":"1"}' };
   assert.equal(
     initializeRequest('7', client, '2025-11-25').bytes.toString(),
@@ -26,7 +26,7 @@ test('S2.20 the request says what the client said, in its own bytes', () => {
   assert.deepEqual(JSON.parse(unnamed.body.toString()).clientInfo, { name: 'unknown', version: '0' });
 });
 
-test('S2.20 S4.1 a hello keeps the answer whole and its parts as written', () => {
+test('S2.20 S4.1 a handshake result keeps the answer whole and its parts as written', () => {
   const handshake = handshakeFromInitialize(result('1', INITIALIZE, 'stateful'));
   assert.deepEqual(
     { ...handshake, result: handshake.result.toString() },
@@ -43,7 +43,7 @@ test('S2.20 S4.1 a hello keeps the answer whole and its parts as written', () =>
   assert.deepEqual([bare.revision, bare.capabilities, bare.serverInfo, bare.instructions], ['', '{}', null, null]);
 });
 
-test('S2.20 S4.1 a stateful server is presented under the revision agreed with the client, the rest untouched', () => {
+test('S2.20 S4.1 a stateful server is presented under the revision agreed with the client, all else unchanged', () => {
   const handshake = handshakeFromInitialize(result('1', INITIALIZE, 'stateful'));
   assert.equal(initializeResult(handshake, '2024-11-05').toString(), INITIALIZE.replace('2025-06-18', '2024-11-05'));
   const changed = initializeResult(handshake, '2025-06-18', {

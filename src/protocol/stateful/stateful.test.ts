@@ -33,7 +33,7 @@ function translatedResult(json: string, method: string, wraps = false): unknown 
 }
 
 describe('requests of stateless clients for stateful servers', () => {
-  test('S2.12 check:B12 lose what the session has said; their own members stay as they were', () => {
+  test('S2.12 check:B12 lose what the session has declared; their own members stay', () => {
     const args = '"arguments":{"n":12345678901234567890,"z":-0,"e":1E400,"f":1.0,"s":"\\u00e9\\/"}';
     const request = scanned(
       `{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"t",${args},"_meta":{${SAID},"progressToken":1.0,"traceparent":"00-a"}}}`,
@@ -44,7 +44,7 @@ describe('requests of stateless clients for stateful servers', () => {
     );
   });
 
-  test('an empty `_meta` goes, and so do the members of input rounds', () => {
+  test('an empty `_meta` is removed, and so are the members of input rounds', () => {
     const request = scanned(
       `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{${SAID}},"requestState":"s","inputResponses":{},"name":"t"}}`,
     );
@@ -53,7 +53,7 @@ describe('requests of stateless clients for stateful servers', () => {
     assert.equal(checked(toStateful(list)), '{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}');
   });
 
-  test('of the same era pass as they are', () => {
+  test('of the same era pass unchanged', () => {
     const request = scanned('{"jsonrpc":"2.0","id":1,"method":"tools/list"}', 'stateful');
     assert.equal(toStateful(request), request);
   });
@@ -78,7 +78,7 @@ describe('results of stateless servers for stateful clients', () => {
     assert.deepEqual(translatedResult('{"resultType":"complete"}', 'completion/complete'), {});
   });
 
-  test('structured content that is no object is wrapped, and stands in the text where there is none', () => {
+  test('structured content that is no object is wrapped, and copied into the text if that is missing', () => {
     const text = [{ type: 'text', text: 'two' }];
     assert.deepEqual(
       translatedResult(
@@ -117,7 +117,7 @@ describe('results of stateless servers for stateful clients', () => {
     );
   });
 
-  test('S2.17 output schemas that are not of an object are wrapped the same way', () => {
+  test('S2.17 output schemas that describe no object are wrapped the same way', () => {
     const tool = (schema: string) => Buffer.from(`{"name":"t","v":1.0,"outputSchema":${schema}}`);
     const object = tool('{"type":"object","properties":{}}');
     assert.equal(toolToStateful(object), object);
@@ -137,7 +137,7 @@ describe('results of stateless servers for stateful clients', () => {
     assert.deepEqual(list, { tools: [JSON.parse(toolToStateful(array).toString()), { name: 'u' }] });
   });
 
-  test('references inside a wrapped schema go on meaning the schema', () => {
+  test('references inside a wrapped schema still refer to the schema', () => {
     const tool = Buffer.from(
       '{"outputSchema":{"type":"array","items":{"$ref":"#/$defs/x"},"$defs":{"x":{"$ref":"#"}}}}',
     );
@@ -156,7 +156,7 @@ describe('results of stateless servers for stateful clients', () => {
     assert.equal(resultToStateful(result('1', '{"resultType":5}', 'stateless'), 'tools/call').kind, 'error');
   });
 
-  test('of the same era, or no objects, pass as they are', () => {
+  test('of the same era, or that are no objects, pass unchanged', () => {
     const own = result('7', '{"resultType":"mine"}', 'stateful');
     assert.equal(resultToStateful(own, 'tools/call'), own);
   });
@@ -182,7 +182,7 @@ describe('errors and notifications of stateless servers for stateful clients', (
     assert.equal(errorToStateful(own, 'resources/read'), own);
   });
 
-  test('notifications lose the subscription they came on; some have no counterpart', () => {
+  test('notifications lose their subscription id; some have no counterpart', () => {
     const key = '"io.modelcontextprotocol/subscriptionId"';
     const updated = notification(
       'notifications/resources/updated',

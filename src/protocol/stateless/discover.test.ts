@@ -15,7 +15,7 @@ const DISCOVER =
   '{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":60000,"cacheScope":"public",' +
   '"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"m","version":"2"}},"vendor":1.0}';
 
-test('the request says what the client said, in its own bytes', () => {
+test('the request has the client’s own bytes', () => {
   const client = { capabilities: '{"roots":{},"tasks":{"list":{}},"v":1.0}', info: '{"name":"é","version":"1"}' };
   assert.equal(
     discoverRequest('7', client).bytes.toString(),
@@ -26,7 +26,7 @@ test('the request says what the client said, in its own bytes', () => {
   assert.ok(!unnamed.bytes.includes('clientInfo'));
 });
 
-test('a hello keeps the answer whole and its parts as written', () => {
+test('a handshake result keeps the answer whole and its parts as written', () => {
   const handshake = handshakeFromDiscover(result('1', DISCOVER, 'stateless'));
   assert.deepEqual(
     { ...handshake, result: handshake.result.toString() },
@@ -41,7 +41,7 @@ test('a hello keeps the answer whole and its parts as written', () => {
   );
 });
 
-test('a stateless server is presented as it is, but for what is overridden', () => {
+test('a stateless server is presented as it is, except for what is overridden', () => {
   const handshake = handshakeFromDiscover(result('1', DISCOVER, 'stateless'));
   assert.equal(discoverResult(handshake).toString(), DISCOVER);
   const overrides = {
@@ -57,7 +57,7 @@ test('a stateless server is presented as it is, but for what is overridden', () 
   );
 });
 
-test('a stateful server is presented in the words of discover, its unknown fields kept', () => {
+test('a stateful server is presented in the words of server/discover, its unknown fields kept', () => {
   const handshake = handshakeFromInitialize(result('1', INITIALIZE, 'stateful'));
   assert.equal(
     discoverResult(handshake).toString(),

@@ -19,7 +19,7 @@ function paramsOf(params: string, client: { capabilities: string; info: string |
   return translated.body.toString();
 }
 
-test('a plain request gets its _meta in front, and the rest of its bytes stay', () => {
+test('a plain request gets its _meta first, and its other bytes stay', () => {
   const client = { capabilities: '{"x":1.0}', info: null };
   const meta = `"_meta":{${VERSION},"io.modelcontextprotocol/clientCapabilities":{"x":1.0}}`;
   assert.equal(paramsOf('{"name":"a","n":1.0 }', client), `{${meta},"name":"a","n":1.0 }`);
@@ -27,7 +27,7 @@ test('a plain request gets its _meta in front, and the rest of its bytes stay', 
   assert.equal(paramsOf('{ "name":"a","n":1.0 }', client), `{${meta}, "name":"a","n":1.0 }`);
 });
 
-test('what a client says of itself is kept no longer than it says so', () => {
+test('the client’s own description is kept as long as it sends the same', () => {
   const client = { capabilities: '{}', info: '{"name":"c","version":"1"}' };
   const level = (text: string) => JSON.parse(text)._meta['io.modelcontextprotocol/logLevel'];
   assert.equal(level(paramsOf('{"name":"a"}', client)), undefined);
@@ -39,7 +39,7 @@ test('what a client says of itself is kept no longer than it says so', () => {
   assert.deepEqual(meta['io.modelcontextprotocol/clientCapabilities'], { roots: {} });
 });
 
-test('what has to go does so however it is written, and large requests go the long way', () => {
+test('members that must go do so in any spelling, and large requests take the long way', () => {
   const client = { capabilities: '{}', info: null };
   for (const hidden of [
     '"task":{"ttl":1}',

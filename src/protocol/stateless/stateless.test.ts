@@ -24,7 +24,7 @@ function checked(message: Message): string {
 }
 
 describe('requests of stateful clients for stateless servers', () => {
-  test('S2.12 check:B12 say who asks; their own members stay as they were', () => {
+  test('S2.12 check:B12 name the caller and keep their own members', () => {
     const params =
       '"name":"t","arguments":{"n":12345678901234567890,"z":-0,"e":1E400,"f":1.0,"s":"\\u00e9\\/"},"vendor":[1.50]';
     const request = scanned(`{"params":{${params}},"jsonrpc":"2.0","id":"x","method":"tools/call"}`);
@@ -34,7 +34,7 @@ describe('requests of stateful clients for stateless servers', () => {
     );
   });
 
-  test('keep what `_meta` holds, but nobody speaks for the client', () => {
+  test('keep the contents of `_meta`, except what would speak for the client', () => {
     const forged = '"io.modelcontextprotocol/protocolVersion":"1999","io.modelcontextprotocol/logLevel":"debug"';
     const request = scanned(
       `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"progressToken":"p","traceparent":"00-a",${forged}},"cursor":""}}`,
@@ -47,7 +47,7 @@ describe('requests of stateful clients for stateless servers', () => {
     assert.ok(!('io.modelcontextprotocol/clientInfo' in _meta));
   });
 
-  test('get params where they had none; client tasks are not declared, `task` is not passed', () => {
+  test('get params if they had none; client tasks are not declared, and `task` is not passed', () => {
     const bare = toStateless(scanned('{"jsonrpc":"2.0","id":1,"method":"tools/list"}'), CLIENT);
     assert.equal(checked(bare), `{"params":{"_meta":{${SAID}}},"jsonrpc":"2.0","id":1,"method":"tools/list"}`);
     const client = { capabilities: '{"tasks":{"list":{}},"elicitation":{}}', info: null };
@@ -60,7 +60,7 @@ describe('requests of stateful clients for stateless servers', () => {
     assert.deepEqual(Object.keys(params).sort(), ['_meta', 'name']);
   });
 
-  test('of the same era pass as they are', () => {
+  test('of the same era pass unchanged', () => {
     const request = scanned('{"jsonrpc":"2.0","id":1,"method":"tools/list"}', 'stateless');
     assert.equal(toStateless(request, CLIENT), request);
   });
@@ -76,7 +76,7 @@ describe('results of stateful servers for stateless clients', () => {
     );
   });
 
-  test('of the six cacheable methods say that they are not cached', () => {
+  test('of the six cacheable methods have ttlMs 0', () => {
     for (const method of [
       'tools/list',
       'prompts/list',
@@ -108,7 +108,7 @@ describe('results of stateful servers for stateless clients', () => {
     );
   });
 
-  test('of the same era, or no objects, pass as they are', () => {
+  test('of the same era, or that are no objects, pass unchanged', () => {
     const own = result('7', '{}', 'stateless');
     assert.equal(resultToStateless(own, 'tools/call', null), own);
     assert.equal(
@@ -130,14 +130,14 @@ describe('errors and notifications of stateful servers for stateless clients', (
     assert.deepEqual(error(null, null), { code: -32602, message: 'no' });
   });
 
-  test('S2.15 all others pass to the byte', () => {
+  test('S2.15 all others pass byte for byte', () => {
     const other = errorAnswer('7', -32002, 'mine', '{"n":1.0}', 'stateful');
     assert.equal(checked(errorToStateless(other, 'tools/call', 'u')), other.bytes.toString());
     const own = errorAnswer('7', -32002, 'mine', null, 'stateless');
     assert.equal(errorToStateless(own, 'resources/read'), own);
   });
 
-  test('notifications pass but for those that 2026-07-28 does not know', () => {
+  test('notifications pass, except those that 2026-07-28 does not know', () => {
     const progress = notification('notifications/progress', '{"progressToken":1.0,"progress":0.10}', 'stateful');
     assert.equal(checked(notificationToStateless(progress)!), progress.bytes.toString());
     for (const method of [

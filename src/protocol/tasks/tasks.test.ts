@@ -25,14 +25,14 @@ function whole(bytes: Buffer) {
   return { start: 0, end: bytes.length };
 }
 
-describe('a task from one vocabulary to the other', () => {
+describe('a task from one era to the other', () => {
   const MODERN =
     '{"resultType":"complete","taskId":"t","status":"completed","createdAt":"a","lastUpdatedAt":"b","ttlMs":60000.0,' +
     '"pollIntervalMs":5e3,"result":{"content":[]},"vendor":12345678901234567890,"_meta":{"x":1}}';
   const LEGACY =
     '{"taskId":"t","status":"completed","createdAt":"a","lastUpdatedAt":"b","ttl":60000.0,"pollInterval":5e3,"vendor":12345678901234567890}';
 
-  test('check:B12 the numbers and what nobody knows stay as they were written', () => {
+  test('check:B12 numbers and unknown members stay as written', () => {
     const bytes = Buffer.from(MODERN);
     const kept = describedTask(bytes, whole(bytes));
     assert.equal(
@@ -56,13 +56,13 @@ describe('a task from one vocabulary to the other', () => {
     );
   });
 
-  test('what both want is there: a time to live, if only without an end', () => {
+  test('the members that both eras require are present: a ttl, null if there is no end', () => {
     const bare = Buffer.from('{"taskId":"t","status":"working"}');
     assert.equal(statefulTask(bare, 't', 'working').toString(), '{"ttl":null,"taskId":"t","status":"working"}');
     assert.equal(JSON.parse(statelessTask(bare, 't', 'working', []).toString()).ttlMs, null);
   });
 
-  test('is read in either; what is no task is none', () => {
+  test('is read in either era; other values are no task', () => {
     const read = (json: string) => readTask(Buffer.from(json), whole(Buffer.from(json)));
     assert.deepEqual(read(MODERN), { taskId: 't', status: 'completed', ttlMs: 60_000, pollIntervalMs: 5_000 });
     assert.deepEqual(read(LEGACY), { taskId: 't', status: 'completed', ttlMs: 60_000, pollIntervalMs: 5_000 });
@@ -78,8 +78,8 @@ describe('a task from one vocabulary to the other', () => {
   });
 });
 
-describe('what is declared', () => {
-  test('proto:S5 a server’s tasks in the words of the other era, all else as it was', () => {
+describe('declared capabilities', () => {
+  test('proto:S5 a server’s tasks in the words of the other era, all else unchanged', () => {
     const legacy = '{"tools":{"x":1.0},"tasks":{"requests":{"tools":{"call":{}}}},"v":-0}';
     assert.equal(tasksToStateless(legacy), `{"extensions":{"${EXTENSION}":{}},"tools":{"x":1.0},"v":-0}`);
     const other = '{"tasks":{"requests":{"x":{}}},"extensions":{"v/x":{}}}';
@@ -97,7 +97,7 @@ describe('what is declared', () => {
     assert.ok(!declaresTasks({ era: 'stateless', capabilities: `{"extensions":{"${EXTENSION}":true}}` }));
   });
 
-  test('proto:S5 of a client’s own tasks no server is told', () => {
+  test('proto:S5 a server does not get a client’s own tasks', () => {
     const own = `{"roots":{},"tasks":{"list":{}},"extensions":{"${EXTENSION}":{},"v/x":{}}}`;
     assert.equal(withoutTasks(own), '{"roots":{},"extensions":{"v/x":{}}}');
     const asked = initializeRequest('1', { capabilities: own, info: null }, '2025-11-25');
@@ -105,7 +105,7 @@ describe('what is declared', () => {
     assert.ok(!asked.bytes.includes(EXTENSION));
   });
 
-  test('with a request that is to be answered with a task, and with no other', () => {
+  test('with a request that can be answered with a task, and with no other', () => {
     const plain = toStateless(request('tools/call', '1', '{"name":"t","task":{}}', 'stateful'), {
       capabilities: '{"roots":{},"tasks":{}}',
       info: null,
@@ -117,7 +117,7 @@ describe('what is declared', () => {
     assert.deepEqual(declared(declaringTasks(declaringTasks(plain))), { roots: {}, extensions: { [EXTENSION]: {} } });
   });
 
-  test('by a tool, and the refusal of a server that needs a client with tasks', () => {
+  test('by a tool, and in the refusal of a server that requires a client with tasks', () => {
     assert.equal(taskSupport(Buffer.from('{"name":"a"}')), 'forbidden');
     assert.equal(taskSupport(Buffer.from('{"name":"a","execution":{"taskSupport":"required"}}')), 'required');
     assert.equal(taskSupport(Buffer.from('{"taskSupport":"required"}')), 'forbidden');
@@ -128,7 +128,7 @@ describe('what is declared', () => {
   });
 });
 
-test('a message is related to a task, to another, and to none, the rest of it untouched', () => {
+test('a message can be related to a task, to another one, and to none; the rest of it stays', () => {
   const message = result('1', '{"content":[],"_meta":{"v":1.0}}', 'stateful');
   assert.equal(relatedTask(message), null);
   const related = withRelatedTask(message, 'a');

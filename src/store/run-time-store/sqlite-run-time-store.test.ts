@@ -24,7 +24,7 @@ runTimeStoreContract('SQLite', { open });
 
 const change = [{ kind: 'put', collection: 'c', key: 'k', value: '1' }] as const;
 
-test('there is no file until something is written, and only its user can read it and its snapshot', async () => {
+test('the first write creates the file, and only its user can read it and its snapshot', async () => {
   const clock = new FakeClock();
   const runTimeStore = open('private.db', clock);
   const path = join(folder, 'private.db');
@@ -35,7 +35,7 @@ test('there is no file until something is written, and only its user can read it
   for (const file of [path, `${path}.snapshot`]) assert.equal(statSync(file).mode & 0o777, 0o600, file);
 });
 
-test('a file that was removed or replaced under the gateway takes no change and is not taken for an empty one', async () => {
+test('a file that was removed or replaced under the gateway takes no change and does not count as empty', async () => {
   const runTimeStore = open('lost.db');
   await runTimeStore.apply(change);
   rmSync(join(folder, 'lost.db'));
@@ -44,7 +44,7 @@ test('a file that was removed or replaced under the gateway takes no change and 
   await runTimeStore.close();
 });
 
-test('a file of a later version is left alone', async () => {
+test('a file of a later version stays unchanged', async () => {
   const runTimeStore = open('later.db');
   await runTimeStore.apply(change);
   await runTimeStore.close();
@@ -58,7 +58,7 @@ test('a file of a later version is left alone', async () => {
   );
 });
 
-test('two gateways have one file open: both make it, each sees what the other did, and one of two first ones wins', async () => {
+test('two gateways open one file: both create it, each sees the other’s changes, and one of two first writes wins', async () => {
   const one = open('shared.db');
   const two = open('shared.db');
   const first = (value: string) => [{ kind: 'put', collection: 'c', key: 'first', value, expected: null }] as const;
@@ -75,7 +75,7 @@ test('two gateways have one file open: both make it, each sees what the other di
   await again.close();
 });
 
-test('a file that another process goes on changing is never taken for a damaged one', async (t) => {
+test('a file that another process keeps changing does not count as damaged', async (t) => {
   const path = join(folder, 'busy.db');
   const writer = spawn(process.execPath, [
     join(import.meta.dirname, '../../../test/faults/run-time-store-writer.ts'),
@@ -103,7 +103,7 @@ test('a file that another process goes on changing is never taken for a damaged 
   await runTimeStore.close();
 });
 
-test('the snapshot has every record, also of many, a second after the change', async () => {
+test('the snapshot has every record a second after the change', async () => {
   const clock = new FakeClock();
   const runTimeStore = open('many.db', clock);
   for (let i = 0; i < 1_200; i += 600) {
@@ -127,7 +127,7 @@ test('the snapshot has every record, also of many, a second after the change', a
   await again.close();
 });
 
-test('what another process of the folder writes first is found, also by one that has read nothing yet', async () => {
+test('a process finds the first write of another process, even if it has read nothing yet', async () => {
   const reader = open('later-made.db');
   assert.deepEqual(await reader.list('c'), []);
   const writer = open('later-made.db');

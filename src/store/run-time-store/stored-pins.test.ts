@@ -37,7 +37,7 @@ pinRecordsContract('over the run-time store in SQLite', {
   },
 });
 
-test('check:G4 pins outlive the process that wrote them', async () => {
+test('check:G4 pins survive the process that wrote them', async () => {
   const runTimeStore = storeAt('outlive.db');
   await new StoredPins(runTimeStore).save('s', { trustedAt: 1, pins: [pin('a')], removed: [], events: [] });
   await runTimeStore.close();
@@ -45,7 +45,7 @@ test('check:G4 pins outlive the process that wrote them', async () => {
   assert.deepEqual([...own!.pins.values()], [pin('a')]);
 });
 
-test('check:G4 a definition too large to be kept is known by its digest', async () => {
+test('check:G4 a definition too large to be stored is known by its digest', async () => {
   const records = new StoredPins(storeAt('large.db'));
   const definition = Buffer.from(`{"a":"${'x'.repeat(MAX_DEFINITION_BYTES)}"}`);
   const controls = Buffer.from(`{"a":"${'\u0001'.repeat(MAX_DEFINITION_BYTES - 100)}"}`);
@@ -61,7 +61,7 @@ test('check:G4 a definition too large to be kept is known by its digest', async 
   );
 });
 
-test('check:G4 records that cannot be read stop the load; nothing is taken for empty', async () => {
+test('check:G4 unreadable records stop the load and do not count as empty', async () => {
   const runTimeStore = storeAt('broken.db');
   await runTimeStore.apply([
     {

@@ -12,7 +12,7 @@ import { PostgresRunTimeStore } from './postgres-run-time-store.ts';
 
 const change = (value: string) => [{ kind: 'put', collection: 'c', key: 'k', value }] as const;
 
-describe('the truth in PostgreSQL', { timeout: 120_000 }, () => {
+describe('the run-time store in PostgreSQL', { timeout: 120_000 }, () => {
   let server: PostgresServer;
   const opened: PostgresRunTimeStore[] = [];
   before(async () => {
@@ -47,7 +47,7 @@ describe('the truth in PostgreSQL', { timeout: 120_000 }, () => {
     for (const node of nodes) assert.equal((await node.get('c', 'k'))?.value, '1');
   });
 
-  test('changes of several nodes are one after the other: no revision is given twice', async () => {
+  test('changes of several nodes are serialised: no revision is issued twice', async () => {
     const nodes = [open('racing'), open('racing'), open('racing')];
     const applied = await Promise.all(
       Array.from({ length: 60 }, (_, i) =>
@@ -60,7 +60,7 @@ describe('the truth in PostgreSQL', { timeout: 120_000 }, () => {
     );
   });
 
-  test('tables of a later version are refused with what to do, and left alone', async () => {
+  test('tables of a later version are refused with the remedy, and stay unchanged', async () => {
     await open('later').apply(change('1'));
     await run('INSERT INTO later.version VALUES (99)');
     await assert.rejects(open('later').read(['c']), {
@@ -69,7 +69,7 @@ describe('the truth in PostgreSQL', { timeout: 120_000 }, () => {
     });
   });
 
-  test('what somebody else changed in the tables is not believed', async () => {
+  test('foreign changes in the tables are detected', async () => {
     const runTimeStore = open('edited');
     await runTimeStore.apply(change('1'));
     await run(`UPDATE edited.records SET value = '2'`);
@@ -77,7 +77,7 @@ describe('the truth in PostgreSQL', { timeout: 120_000 }, () => {
     await assert.rejects(runTimeStore.apply(change('3')), { fault: 'damaged' });
   });
 
-  test('an error names the database and no password', async () => {
+  test('an error names the database and not the password', async () => {
     const runTimeStore = open('away', 'postgresql://someone:geheim@127.0.0.1:9/none');
     await assert.rejects(runTimeStore.read(['c']), (error: Error) => {
       assert.match(error.message, /PostgreSQL at 127\.0\.0\.1:9\/none: .*ECONNREFUSED/);
@@ -86,7 +86,7 @@ describe('the truth in PostgreSQL', { timeout: 120_000 }, () => {
     });
   });
 
-  test('COMMIT that reached the database without an answer counts as what the database says of it', async (t) => {
+  test('after a COMMIT without an answer the node asks the database for the result', async (t) => {
     const line = await CutAtCommit.start(t, server.port);
     const runTimeStore = open('cut', server.urlAt(line.port));
     await runTimeStore.apply(change('0'));
@@ -97,7 +97,7 @@ describe('the truth in PostgreSQL', { timeout: 120_000 }, () => {
     assert.equal((await runTimeStore.get('c', 'k'))?.value, 'made');
   });
 
-  test('a change that was given up before it was committed is not made later, however slowly the database answers', async () => {
+  test('a change that was given up before its commit is not made later, however slow the database is', async () => {
     const clock = new FakeClock();
     const runTimeStore = new PostgresRunTimeStore({ url: server.url, schema: 'slow', clock });
     opened.push(runTimeStore);
@@ -120,7 +120,7 @@ describe('the truth in PostgreSQL', { timeout: 120_000 }, () => {
     await Promise.all([other.end(), watch.end()]);
   });
 
-  test('fault:F31 a node that stands still in the middle of a change does not hold up the others, and has not made it', async (t) => {
+  test('fault:F31 a node that freezes in the middle of a change does not block the others, and has not made the change', async (t) => {
     const line = await CutAtCommit.start(t, server.port);
     const stopped = open('still', server.urlAt(line.port));
     await stopped.apply(change('0'));
@@ -136,7 +136,7 @@ describe('the truth in PostgreSQL', { timeout: 120_000 }, () => {
     assert.equal((await other.get('c', 'k'))?.value, '1');
   });
 
-  test('where the database cannot be asked either, the change is neither done nor not done', async (t) => {
+  test('if the database cannot be asked either, the result of the change is unknown', async (t) => {
     const line = await CutAtCommit.start(t, server.port);
     const runTimeStore = open('gone', server.urlAt(line.port));
     await runTimeStore.apply(change('0'));
@@ -144,7 +144,7 @@ describe('the truth in PostgreSQL', { timeout: 120_000 }, () => {
     await assert.rejects(runTimeStore.apply(change('1')), { fault: 'unknown', message: /Look before you repeat it/ });
   });
 
-  test('a restarted database is found again, with all that was acknowledged', async () => {
+  test('the node reconnects to a restarted database with everything that was acknowledged', async () => {
     const runTimeStore = open('restarted');
     await runTimeStore.apply(change('1'));
     await server.kill();
