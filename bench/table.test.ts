@@ -14,7 +14,7 @@ function reported(one: readonly number[], two: readonly number[], problem = ''):
   return verdict(limit, [row('other', [1, 1, 1]), row('two', two, problem), row('one', one)]);
 }
 
-test('a limit is judged by the median of the ratios of the same rounds, and may just be reached', () => {
+test('a limit is judged by the median of the ratios of the same rounds, and may be reached exactly', () => {
   // The medians alone, 200 to 100, would say 2.00.
   assert.equal(
     reported([100, 200, 10], [110, 200, 500]),
@@ -27,7 +27,7 @@ test('a limit is judged by the median of the ratios of the same rounds, and may 
   assert.match(reported([10], [5]), /: 0\.50 \(half of the 1 rounds 0\.50 to 0\.50\), at most 1\.10: holds$/);
 });
 
-test('what was not measured in every round, or void, is not judged', () => {
+test('a value that was not measured in every round, or is void, is not judged', () => {
   for (const text of [
     reported([1, 2], [1]),
     reported([], []),

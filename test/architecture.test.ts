@@ -83,7 +83,7 @@ test('the walk found the sources and their imports', () => {
   );
 });
 
-test('every import goes down the table', () => {
+test('every import follows the table', () => {
   const wrong: string[] = [];
   for (const source of product) {
     for (const target of source.imports) {
@@ -114,7 +114,7 @@ test('no import cycle', () => {
   assert.deepEqual(cycles, []);
 });
 
-test('chambers of a room stand above one another: none imports, by way of others or not, what imports it', () => {
+test('chambers of a room are layered: none imports, directly or not, what imports it', () => {
   const chamberOf = (path: string): string | null => /^src\/[^/]+\/[^/]+(?=\/)/.exec(path)?.[0] ?? null;
   const below = new Map<string, Set<string>>();
   for (const { path, imports } of product) {
@@ -169,7 +169,7 @@ test('only policies decide what a caller may have: no other file of the gateway 
   assert.deepEqual(policies, [], 'policies are asked by way of the one list');
 });
 
-test('drivers are named only where they live and in the composition root', () => {
+test('drivers are named only in their folder and in the composition root', () => {
   const wrong = product.filter((source) => !DRIVER_HOMES.test(source.path) && DRIVERS.test(stripComments(source.text)));
   assert.deepEqual(
     wrong.map((source) => source.path),
@@ -247,7 +247,7 @@ function stripComments(text: string): string {
   return text.replace(/\/\*[\s\S]*?\*\//g, '').replace(/^\s*\/\/.*$/gm, '');
 }
 
-test('every file of the source that the documents name is where they say', () => {
+test('every source file that the documents name exists', () => {
   const documents = [...globSync('docs/**/*.md', { cwd: ROOT }), ...globSync('*.md', { cwd: ROOT })];
   const rooms = Object.keys(MAY_IMPORT).filter((name) => !name.endsWith('.ts'));
   const named = new RegExp(`\\b(?:${rooms.join('|')})/[a-z0-9/-]+\\.ts\\b`, 'g');

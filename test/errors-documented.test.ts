@@ -12,7 +12,7 @@ const documented = new Map(
   ]),
 );
 
-test('docs/errors.md and the catalogue say the same of every error, both ways', () => {
+test('docs/errors.md and the catalogue agree on every error', () => {
   assert.deepEqual([...documented.keys()].sort(), Object.keys(CATALOGUE).sort());
   for (const [name, entry] of Object.entries(CATALOGUE)) {
     const [code, outcome, retryable, meaning, remedy] = documented.get(name)!;
@@ -24,7 +24,7 @@ test('docs/errors.md and the catalogue say the same of every error, both ways', 
   }
 });
 
-test('codes are unique, and our own lie outside the reserved range', () => {
+test('codes are unique, and the gateway’s own are outside the reserved range', () => {
   const codes = Object.values(CATALOGUE).map((entry) => entry.rpc);
   assert.equal(new Set(codes).size, codes.length);
   const standard = [-32700, -32600, -32601, -32602, -32603, -32002, -32020, -32021, -32022];

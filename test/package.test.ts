@@ -115,7 +115,7 @@ test('the packed package has what it needs and nothing else', () => {
   assert.ok(modules.length < 60, `${modules.length} modules: each of them takes its time at every start`);
 });
 
-test('its types hold in a strict program, libraries checked as well', async () => {
+test('its types compile in a strict program, libraries checked as well', async () => {
   const options = {
     target: 'es2024',
     lib: ['es2024', 'esnext.disposable'],
@@ -131,7 +131,7 @@ test('its types hold in a strict program, libraries checked as well', async () =
   assert.equal(checked.stdout, '');
 });
 
-test('the program runs against it, and so does the command', async () => {
+test('the program and the command run with it', async () => {
   const { stdout } = await run(process.execPath, ['main.ts'], { cwd: consumer, timeout: 30_000 });
   assert.equal(stdout, 'clock__now mcp__clock__now clock 12:00 true\n');
   const client =

@@ -44,7 +44,7 @@ test('an id counts where a test that cites it, or one in a suite that cites it, 
   assert.ok(fails);
 });
 
-test('a row that no test proved fails the run; other ids do so where all that tests need is installed', () => {
+test('a row that no test proved fails the run; other ids do so where everything that tests need is installed', () => {
   const ran: Ran[] = [{ file: 'a', title: 'fault:F01 S1.1', outcome: 'skipped', reason: 'none here' }];
   assert.equal(runVerdict(ran, [], true).fails, false);
   assert.equal(runVerdict(ran, ['fault:F01'], false).fails, false);

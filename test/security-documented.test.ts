@@ -5,7 +5,7 @@ import { test } from 'node:test';
 
 const ROOT = resolve(import.meta.dirname, '..');
 
-test('every promise of SECURITY.md is cited by a test, and no test cites another', () => {
+test('every guarantee of SECURITY.md is cited by a test, and no test cites another', () => {
   const page = readFileSync(resolve(ROOT, 'SECURITY.md'), 'utf8');
   const promised = [...page.matchAll(/^(\d+)\. /gm)].map(([, id]) => Number(id));
   assert.deepEqual(

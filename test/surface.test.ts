@@ -125,7 +125,7 @@ test('paths of both listeners, and the metrics', async () => {
   pin('metrics', Object.fromEntries(metrics.sort(([a], [b]) => (a < b ? -1 : 1))));
 });
 
-test('nothing is pinned that is not looked at any more', () => {
+test('nothing is pinned that is no longer read', () => {
   if (UPDATE) writeFileSync(PINS, `${JSON.stringify(found, null, 2)}\n`);
   else assert.deepEqual(Object.keys(found).sort(), Object.keys(pinned).sort());
 });

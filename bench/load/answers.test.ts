@@ -13,7 +13,7 @@ function answer(id: number, method: string, params: { name?: string; arguments?:
 describe('checkers of answers', () => {
   const echo = answer(7, 'tools/call', { name: 'echo', arguments: { text: 'hi' } });
 
-  test('take the right answer, as JSON and as an event', () => {
+  test('accept the right answer, as JSON and as an event', () => {
     assert.equal(echoProblem(echo, 7, 'hi'), null);
     assert.equal(echoProblem(Buffer.from(`event: message\nid: 1\ndata: ${echo}\n\n`), 7, 'hi'), null);
   });
@@ -33,7 +33,7 @@ describe('checkers of answers', () => {
   }
 
   for (const tool of BIG_TOOLS) {
-    test(`compare the text of ${tool} to the byte`, () => {
+    test(`compare the text of ${tool} byte for byte`, () => {
       const big = answer(1, 'tools/call', { name: tool });
       assert.equal(bigText(tool).length, 1 << 20);
       assert.equal(JSON.parse(big.toString()).result.content.length, 1);

@@ -8,7 +8,7 @@ const CASES = {
 };
 
 for (const [what, text] of Object.entries(CASES)) {
-  test(`reads ${what}, however it is cut`, () => {
+  test(`reads ${what}, wherever it is cut`, () => {
     for (let size = 1; size <= text.length; size++) {
       const reply = new HttpReply();
       let done = false;

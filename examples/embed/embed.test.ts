@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 
-test('the example runs as its README says, and ends by itself', async () => {
+test('the example runs as its README describes, and ends by itself', async () => {
   const args = ['--conditions=trunkline-source', 'examples/embed/main.ts'];
   const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: ROOT, timeout: 60_000 });
   assert.match(stdout, /^greeter: running, 1 tools$/m);

@@ -21,7 +21,7 @@ async function call(): Promise<string> {
   return (await promisify(execFile)(process.execPath, CALL, options)).stdout;
 }
 
-test('the file is found and served; tools are called through the gateway that runs, and without one', async () => {
+test('the file is found and served; tools are called through the running gateway, and without one', async () => {
   assert.match(await call(), /Welcome/i);
   const gateway = spawn(process.execPath, [BIN, '--port', '0', '--control-port', '0'], { ...options, stdio: 'pipe' });
   const exited = new Promise<number | null>((done) => gateway.once('exit', done));

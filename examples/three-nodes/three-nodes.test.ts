@@ -7,7 +7,7 @@ import { NatsServer } from '../../test/support/nats-server.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 
-test('check:C9 the example runs as its README says: each request of a session at the next of three nodes', async () => {
+test('check:C9 the example runs as its README describes: each request of a session at the next of three nodes', async () => {
   await using nats = await NatsServer.start();
   const { stdout } = await promisify(execFile)(process.execPath, ['examples/three-nodes/main.ts'], {
     cwd: ROOT,

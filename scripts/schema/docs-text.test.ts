@@ -7,11 +7,11 @@ import { docsText } from './docs-text.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 
-test('docs/config.md is the generated one', () => {
+test('docs/config.md is up to date', () => {
   assert.equal(readFileSync(join(ROOT, 'docs/config.md'), 'utf8'), docsText(configJsonSchema()));
 });
 
-test('every key of the schema is documented with words', () => {
+test('every key of the schema has a description', () => {
   const rows = [
     ...docsText(configJsonSchema()).matchAll(/^\| `([^`]+)` \| [^|]*(?:\\\|[^|]*)* \| [^|]* \| (.*) \|$/gm),
   ];

@@ -30,7 +30,7 @@ test('security:12 http: without a key every endpoint answers 401 before the body
     ['control', 'PUT /api/v1/servers/probe'],
     ['control', 'POST /api/v1/servers/probe/call'],
   ] as const;
-  // The first begins in the lane for plain requests.
+  // The first begins in the fast path for plain requests.
   const bodies = [
     'Content-Length: 60000\r\n',
     'Content-Length: 60000\r\nExpect: 100-continue\r\n',
@@ -55,7 +55,7 @@ test('security:12 http: without a key every endpoint answers 401 before the body
   await arena.alive();
 });
 
-test('security:12 fault:F40 http: 100 slow uploads of 15 MB share one budget, small calls are served meanwhile, and all is given back', async (t) => {
+test('security:12 fault:F40 http: 100 slow uploads of 15 MB share one budget, small calls are served meanwhile, and all of it returns', async (t) => {
   const resident = await metric('process_resident_memory_bytes');
   const length = 15_000_000;
   const head = `POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: ${ADA.authorization}\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`;

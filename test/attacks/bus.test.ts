@@ -84,7 +84,7 @@ describe('attacks: bus', () => {
     assert.equal((await fetch(new URL('/livez', gateway.mcpUrl))).status, 200);
   }
 
-  test('check:L3 B01 without credentials, and with wrong ones, NATS lets nobody in', async () => {
+  test('check:L3 B01 without credentials, and with wrong ones, NATS accepts no client', async () => {
     for (const how of [{}, { user: 'node', pass: 'guess' }, { token: PASSWORD }]) {
       await assert.rejects(connect({ servers: nats.url, reconnect: false, ...how }), /authorization/i);
     }
@@ -129,7 +129,7 @@ describe('attacks: bus', () => {
     assert.ok(!existsSync(join(gateway.folder, 'evil')));
   });
 
-  test('check:L3 B05 B06 what is no request, and callers that are nobody, are REFUSED in JSON', async () => {
+  test('check:L3 B05 B06 invalid requests and unknown callers are REFUSED in JSON', async () => {
     const before = executed();
     const deep = `{"tool":"count","args":${'{"a":'.repeat(20_000)}1${'}'.repeat(20_000)}}`;
     for (const payload of [
@@ -155,13 +155,13 @@ describe('attacks: bus', () => {
     await alive(before);
   });
 
-  test('check:L3 B07 what is larger than NATS takes does not reach anybody', async () => {
+  test('check:L3 B07 a message larger than the NATS limit reaches no one', async () => {
     const before = executed();
     await assert.rejects(call(program, `{"tool":"count","args":{"x":"${'x'.repeat(2_000_000)}"}}`, KEY));
     await alive(before);
   });
 
-  test('check:L3 B08 wildcards and names that are no server have no responder, and no permission', async () => {
+  test('check:L3 B08 wildcards and names of no server have no responder, and no permission', async () => {
     const before = executed();
     for (const subject of [
       'mcp.servers.execute',
@@ -177,7 +177,7 @@ describe('attacks: bus', () => {
     await alive(before);
   });
 
-  test('check:L3 B10 a program neither overhears the calls of others, with their keys, nor answers or says anything in their place', async () => {
+  test('check:L3 B10 a program neither receives the calls of others, with their keys, nor answers or publishes in their place', async () => {
     const before = executed();
     const heard: string[] = [];
     const refused: string[] = [];
@@ -208,7 +208,7 @@ describe('attacks: bus', () => {
     await alive(before + 1);
   });
 
-  test('check:L3 B09 a burst is answered to the last, and what asks for no answer runs nothing', async () => {
+  test('check:L3 B09 a burst is answered completely, and a request without a reply subject runs nothing', async () => {
     const before = executed();
     for (let at = 0; at < 2_000; at++) thief.publish('mcp.talker.execute', CALL);
     for (let at = 0; at < 2_000; at++) thief.publish('trunkline.nodes', randomBytes(200));

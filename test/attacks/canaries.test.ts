@@ -202,7 +202,7 @@ function textFields(schema: JsonSchema, prefix = ''): string[] {
   });
 }
 
-test('security:5 every field of the schema has its canary, or is known to hold no secret', () => {
+test('security:5 every field of the schema has its canary, or is listed as holding no secret', () => {
   assert.deepEqual(Object.keys(FIELDS).sort(), textFields(serverJsonSchema()).sort());
 });
 
@@ -247,7 +247,7 @@ test('security:5 no canary is in the log, the API, the status, an error, an even
   assertNone(output);
 });
 
-test('security:5 no canary is in what programs on NATS hear of the servers', async () => {
+test('security:5 no canary is in the events that programs on NATS receive', async () => {
   const loaded = await loadConfig({
     inline: [{ label: '<test>', text: JSON.stringify({ mcpServers: definitions }) }],
     env: { CANARY_VARIABLE: 'canary-variable-of-the-gateway' },

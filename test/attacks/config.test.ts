@@ -243,12 +243,12 @@ async function threeAtATime<T>(items: readonly T[], task: (item: T) => Promise<v
   await Promise.all([work(), work(), work()]);
 }
 
-test('config: hostile documents are refused with their place, in time, and nothing of them runs', () =>
+test('config: hostile documents are refused with their position, in time, and nothing of them runs', () =>
   allRefused(SYNTAX));
-test('config: values that are wrong are refused by name', () => allRefused([...VALUES, ...URLS, ...HEADERS]));
-test('config: names that cannot be, or are the same to a client, are refused', () => allRefused([...NAMES, ...TWINS]));
+test('config: wrong values are refused by name', () => allRefused([...VALUES, ...URLS, ...HEADERS]));
+test('config: invalid names, and names equal to a client, are refused', () => allRefused([...NAMES, ...TWINS]));
 
-test('config: files that are no files, or of 64 MiB, are refused at once', async () => {
+test('config: paths that are not files, or files of 64 MiB, are refused at once', async () => {
   const big = join(folder, 'big.json');
   writeFileSync(big, '{"mcpServers":{}}');
   truncateSync(big, 64 * 1024 * 1024);
@@ -275,7 +275,7 @@ test('config: reading and checking run no command, ask nothing and open no port'
   assert.ok(!existsSync(marker), text);
 });
 
-test('config: beyond loopback without agents and TLS the gateway does not start, and says what would do', async () => {
+test('config: beyond loopback without agents and TLS the gateway does not start, and names the remedy', async () => {
   const key = 'k'.repeat(24);
   const attempts: readonly (readonly [string, object, readonly string[]])[] = [
     ['0.0.0.0 by flag', {}, ['--host', '0.0.0.0']],

@@ -35,7 +35,7 @@ async function pidOfProbe(): Promise<number> {
   return pid;
 }
 
-test('security:7 proto:O2 admin: without the token of the data folder nothing is told and nothing done', async () => {
+test('security:7 proto:O2 admin: without the token of the data folder the API reveals and changes nothing', async () => {
   const token = arena.controlToken;
   const pid = await pidOfProbe();
   const wrong: readonly Headers[] = [
@@ -104,7 +104,7 @@ test('security:7 the control API has a port of its own, and every operation of i
   }
 });
 
-test('proto:O2 admin: the token is for its user alone, opens no MCP endpoint, and keys of agents open nothing here', async () => {
+test('proto:O2 admin: only its user can read the token, it opens no MCP endpoint, and keys of agents open nothing here', async () => {
   assert.equal(statSync(join(arena.dataFolder, 'control.token')).mode & 0o077, 0);
   assert.equal(statSync(arena.dataFolder).mode & 0o077, 0);
   assert.ok(arena.controlToken.length >= 32);
@@ -112,7 +112,7 @@ test('proto:O2 admin: the token is for its user alone, opens no MCP endpoint, an
   assert.equal(reply.status, 401);
 });
 
-test('proto:O2 admin: the token alone runs no command, and every command that was run is in the log', async () => {
+test('proto:O2 admin: the token alone runs no command, and the log has every command that ran', async () => {
   const added = { name: 'x', command: 'touch', args: ['/tmp/x'], mcpServers: { x: { command: 'touch' } } };
   for (const path of ['/api/v1/servers', '/api/v1/servers/x', '/api/v1/gateway', '/api/v1/config', '/api/v1/exec']) {
     for (const method of ['POST', 'PUT', 'PATCH']) {
@@ -129,7 +129,7 @@ test('proto:O2 admin: the token alone runs no command, and every command that wa
   assert.match(own.args[0], /probe-server\.mjs$/);
 });
 
-test('admin: methods that read change nothing, and nothing is changed by GET', async () => {
+test('admin: reading methods change nothing, and GET changes nothing', async () => {
   const pid = await pidOfProbe();
   for (const path of ['/api/v1/servers/probe/restart', '/api/v1/servers/probe/call?tool=echo', '/api/v1/sessions/x']) {
     for (const method of ['GET', 'HEAD', 'PUT', 'PATCH', 'OPTIONS', 'TRACE']) {
@@ -151,7 +151,7 @@ test('admin: methods that read change nothing, and nothing is changed by GET', a
   await arena.alive();
 });
 
-test('admin: what a foreign page can send without asking is refused, even with the token', async () => {
+test('admin: a request that a foreign page can send without a preflight is refused, even with the token', async () => {
   const pid = await pidOfProbe();
   const types = [
     'text/plain',
@@ -260,7 +260,7 @@ test('admin: bodies, names and queries of the wrong kind are refused in time', a
   await arena.alive();
 });
 
-test('admin: twenty restarts at once leave one server that works', async () => {
+test('admin: twenty concurrent restarts leave one server that works', async () => {
   const replies = await Promise.all(
     Array.from({ length: 20 }, () => arena.control('/api/v1/servers/probe/restart', 'POST', bearer)),
   );
@@ -269,7 +269,7 @@ test('admin: twenty restarts at once leave one server that works', async () => {
   await arena.alive();
 });
 
-test('proto:S1 admin: ids of sessions are shown nowhere, only labels', async () => {
+test('proto:S1 admin: no answer shows ids of sessions, only labels', async () => {
   const { text, json } = await arena.control('/api/v1/sessions', 'GET', bearer);
   assert.ok(json.sessions.length >= 1);
   const id = arena.victim['mcp-session-id']!;

@@ -68,7 +68,7 @@ for (const [kind, define] of [
   ['stdio', (at: number) => ({ command: process.execPath, args: [PROGRAM, SETS[at]![0]] })],
 ] as const) {
   for (const [at, [what]] of SETS.entries()) {
-    test(`S2.30 the worst lists of a server over ${kind} (${what}) hold up no call of another server`, async (t) => {
+    test(`S2.30 the worst lists of a server over ${kind} (${what}) delay no call of another server`, async (t) => {
       const server = `hostile-${kind}-${at}`.toLowerCase();
       const mcpServers = { ...config.mcpServers, [server]: define(at) };
       const longest = await longestMeanwhile(async () => {

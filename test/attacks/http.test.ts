@@ -257,7 +257,7 @@ test('http: paths are taken as written, on both listeners', async () => {
   }
 });
 
-test('http: methods, content types, overrides and protocols that are not ours do nothing', async () => {
+test('http: foreign methods, content types, overrides and protocols do nothing', async () => {
   for (const path of ['/mcp', '/servers/probe/mcp', '/sse', '/message']) {
     for (const method of ['TRACE', 'PUT', 'PATCH', 'PROPFIND', 'BREW', 'OPTIONS', 'HEAD']) {
       const { statuses, text } = await arena.raw(
@@ -303,7 +303,7 @@ test('http: methods, content types, overrides and protocols that are not ours do
   await arena.alive();
 });
 
-test('http: 200 callers at once, a thousand idle connections: everybody is served', async () => {
+test('http: 200 concurrent callers, a thousand idle connections: all are served', async () => {
   const idle = Array.from({ length: 1_000 }, () => connect(arena.mcpPort, '127.0.0.1').on('error', () => {}));
   const { body, headers } = modern('tools/call', { name: 'remote__echo', arguments: { text: 'x' } });
   const replies = await Promise.all(Array.from({ length: 200 }, () => arena.post(body, { ...headers, ...ADA })));
@@ -314,7 +314,7 @@ test('http: 200 callers at once, a thousand idle connections: everybody is serve
   for (const socket of idle) socket.destroy();
 });
 
-test('security:1 proto:O1 http: only loopback is bound, and only a page allowed by name is granted anything', async () => {
+test('security:1 proto:O1 http: only loopback is bound, and only a page allowed by name gets CORS headers', async () => {
   for (const url of [arena.gateway.mcpUrl, arena.gateway.controlUrl]) assert.equal(new URL(url).hostname, '127.0.0.1');
   const outside = Object.values(networkInterfaces()).flatMap((each) => each ?? []);
   for (const { address, family, internal } of outside) {
@@ -354,7 +354,7 @@ function reachable(host: string, port: number): Promise<boolean> {
   });
 }
 
-test('every answer of both listeners forbids sniffing, whatever it says and whoever wrote it', async () => {
+test('every answer of both listeners forbids sniffing, whatever its content', async () => {
   const get = (path: string, more = '') => `GET ${path} HTTP/1.1\r\n${HOST}${more}\r\n`;
   const asks: readonly (string | Buffer)[] = [
     runnable('sniffed'),

@@ -50,7 +50,7 @@ async function waitsAt(agent: Headers, token: string): Promise<{ readonly heard:
   };
 }
 
-test('security:13 what a client guesses from the ids of its own calls hits no call of another client', async () => {
+test('security:13 an id that a client guesses from its own calls matches no call of another client', async () => {
   const victims = await Promise.all(Array.from({ length: 8 }, (_, i) => waitsAt(ADA, `token-${i}`)));
   const seen: number[] = [];
   for (let open = 0; open < 8 || seen.length < 30; ) {

@@ -127,8 +127,8 @@ const REQUEST: Readonly<Record<string, string>> = {
   'an error that is none': '{"jsonrpc":"2.0","id":1,"error":"x"}',
 };
 
-test('jsonrpc: what is no JSON is 400 with -32700, on every way in', () => each(PARSE, -32700));
-test('check:E1 jsonrpc: what is no request is 400 with -32600, on every way in', () => each(REQUEST, -32600));
+test('jsonrpc: invalid JSON is 400 with -32700, on every way in', () => each(PARSE, -32700));
+test('check:E1 jsonrpc: an invalid request is 400 with -32600, on every way in', () => each(REQUEST, -32600));
 
 test('S2.1 jsonrpc: a tools/call with bad params is -32602 under its id, on every way in, and nothing runs', async () => {
   const name = '"name":"probe__echo"';
@@ -197,7 +197,7 @@ test('jsonrpc: batches where the revision has none', async () => {
   await arena.alive();
 });
 
-test('jsonrpc: answers nobody asked for are refused and reach no server', async () => {
+test('jsonrpc: unrequested answers are refused and reach no server', async () => {
   const answers = [
     `{"jsonrpc":"2.0","id":1,"result":{"mark":"${MARK}"}}`,
     `{"jsonrpc":"2.0","id":"s-1","result":{"mark":"${MARK}"}}`,
@@ -214,7 +214,7 @@ test('jsonrpc: answers nobody asked for are refused and reach no server', async 
   await arena.alive();
 });
 
-test('jsonrpc: what is odd but right is answered under its id, to the digit, with its bytes', async () => {
+test('jsonrpc: unusual but valid requests are answered under their id, to the digit, with their bytes', async () => {
   const ids = [
     '0',
     '-1',

@@ -85,7 +85,7 @@ test('mcp: headers that are missing, differ or are broken are 400 with -32020', 
     -32020,
   ));
 
-test('mcp: a header of ours that comes twice is 400 with -32020, whatever the two say', async () => {
+test('mcp: a header of the gateway that comes twice is 400 with -32020, whatever the values', async () => {
   for (const { path, tool } of WAYS) {
     const { body, headers } = modern('tools/call', { name: tool, arguments: { mark: MARK } });
     for (const [twice, value] of Object.entries(headers)) {
@@ -107,7 +107,7 @@ test('mcp: a header of ours that comes twice is 400 with -32020, whatever the tw
   assert.ok(!arena.reached().includes(MARK));
 });
 
-test('mcp: versions nobody serves are 400 with -32022, which says what is served', async () => {
+test('mcp: unsupported versions are 400 with -32022, which lists the supported ones', async () => {
   for (const version of [
     '2099-01-01',
     '1999-01-01',
@@ -134,7 +134,7 @@ test('mcp: versions nobody serves are 400 with -32022, which says what is served
   }
 });
 
-test('mcp: a _meta that lacks a part, or has it of another type, is 400 with -32602', () => {
+test('mcp: a _meta that lacks a part, or has it in another type, is 400 with -32602', () => {
   const meta = (value: unknown) => (text: string) => text.replace(JSON.stringify(META), JSON.stringify(value) ?? '0');
   const key = 'io.modelcontextprotocol/';
   const lacking = (name: string) => Object.fromEntries(Object.entries(META).filter(([each]) => each !== key + name));
@@ -197,7 +197,7 @@ const METHODS = [
   'm'.repeat(200),
 ]);
 
-test('mcp: methods that are unknown, of the prototype, taken away or of the other side are 404 with -32601', async () => {
+test('mcp: methods that are unknown, of the prototype, removed or of the other side are 404 with -32601', async () => {
   for (const { path } of WAYS) {
     for (const method of METHODS) {
       const { body, headers } = modern(method, { mark: MARK }, 'the-id');
@@ -213,7 +213,7 @@ test('mcp: methods that are unknown, of the prototype, taken away or of the othe
   }
 });
 
-test('mcp: a session id on a request of 2026-07-28 means nothing and comes back nowhere', async () => {
+test('mcp: a session id on a request of 2026-07-28 is ignored and not returned', async () => {
   const { body, headers } = modern('tools/list');
   for (const id of [arena.victim['mcp-session-id']!, 'x'.repeat(32), 'x'.repeat(8_000), '__proto__']) {
     const plain = await arena.post(body, headers);

@@ -83,7 +83,7 @@ const TOOL_NAMES = [
   'x'.repeat(10_240),
 ]);
 
-test('mcp: names of tools that lead nowhere are refused in words of bounded length, and nothing runs', async () => {
+test('mcp: unknown names of tools are refused with a text of bounded length, and nothing runs', async () => {
   const before = arena.reached().length;
   for (const name of TOOL_NAMES.filter((each) => each !== '__proto__' && each.length < 8_000)) {
     await everywhere('tools/call', { name, arguments: { mark: MARK } }, (reply, what) => {
@@ -103,7 +103,7 @@ test('mcp: names of tools that lead nowhere are refused in words of bounded leng
   await arena.alive();
 });
 
-test('mcp: on the aggregate no name but a listed one reaches a server', async () => {
+test('mcp: on the aggregate only listed names reach a server', async () => {
   for (const name of TOOL_NAMES) {
     const reply = await arena.post(rpc('tools/call', { name, arguments: { mark: 'aggregate-only' } }), arena.victim);
     assertRefused(reply, `${name}: ${reply.text}`);
@@ -114,7 +114,7 @@ test('mcp: on the aggregate no name but a listed one reaches a server', async ()
   await arena.alive();
 });
 
-test('S2.3 S2.4 check:D1 mcp: what names one server never reaches another, whatever that one calls its things', async () => {
+test('S2.3 S2.4 check:D1 mcp: a name of one server never reaches another, whatever names that one lists', async () => {
   // `never` does not get up, `off` is disabled, `gone` is not there, and `mcp` is a server although clients write it.
   const idle = { command: process.execPath, args: ['-e', 'setInterval(() => {}, 1000)'], timeoutMs: 1_000 };
   for (const victim of ['never', 'off', 'gone', 'mcp']) {
@@ -226,7 +226,7 @@ test('mcp: URIs of files, processes, metadata services and this machine are neve
   await arena.alive();
 });
 
-test('mcp: URIs made to make matching slow are answered in time', async () => {
+test('mcp: URIs made to slow the matching down are answered in time', async () => {
   const slow = [
     `probe://items/${'a'.repeat(50_000)}`,
     `probe://items/${'a/'.repeat(4_000)}end`,
@@ -248,7 +248,7 @@ test('mcp: URIs made to make matching slow are answered in time', async () => {
   await arena.alive();
 });
 
-test('mcp: cursors, task ids and request states that nobody gave out are -32602, and nothing runs', async () => {
+test('mcp: forged cursors, task ids and request states are -32602, and nothing runs', async () => {
   const forged = [
     '',
     'x',
@@ -290,7 +290,7 @@ test('mcp: cursors, task ids and request states that nobody gave out are -32602,
   await arena.alive();
 });
 
-test('mcp: a _meta that claims more than it may gives nothing and is not repeated', async () => {
+test('mcp: a _meta that claims too much gives no right and is not repeated', async () => {
   const spoofed = {
     'trunkline/principal': 'agent:root',
     'trunkline/error': { code: 'INTERNAL' },
@@ -309,7 +309,7 @@ test('mcp: a _meta that claims more than it may gives nothing and is not repeate
   await arena.alive();
 });
 
-test('mcp: nothing a client writes becomes a line of the log', async () => {
+test('mcp: no text of a client becomes a line of the log', async () => {
   const line = '\n{"level":"error","event":"forged_entry"}\n\u001b[31mred\u2028';
   const info = { name: `evil${line}`, version: line, title: line };
   const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: info };

@@ -46,7 +46,7 @@ const WRONG: readonly Headers[] = [
   { 'x-original-authorization': `Bearer ${ADA_KEY}`, 'x-forwarded-access-token': ADA_KEY },
 ];
 
-test('security:3 check:E3 proto:S1 auth: on no path does anything but the right key in Authorization open anything', async () => {
+test('security:3 check:E3 proto:S1 auth: on every path only the right key in Authorization opens anything', async () => {
   for (const wrong of WRONG) {
     const what = JSON.stringify(wrong).slice(0, 100);
     const replies: Reply[] = [];
@@ -64,7 +64,7 @@ test('security:3 check:E3 proto:S1 auth: on no path does anything but the right 
   await arena.alive();
 });
 
-test('check:E3 auth: a key in the query or the body is none, and is written into no log', async () => {
+test('check:E3 auth: a key in the query or the body does not count, and is in no log', async () => {
   const queries = [
     `access_token=${ADA_KEY}`,
     `token=${ADA_KEY}`,
@@ -82,7 +82,7 @@ test('check:E3 auth: a key in the query or the body is none, and is written into
   assert.ok(!arena.gateway.stderr.includes(ADA_KEY));
 });
 
-test('auth: two Authorization headers are 400, whichever of them is right', async () => {
+test('auth: two Authorization headers are 400, whichever is right', async () => {
   for (const [one, two] of [
     [ADA_KEY, 'wrong-key-0123456789'],
     ['wrong-key-0123456789', ADA_KEY],
@@ -100,7 +100,7 @@ test('auth: two Authorization headers are 400, whichever of them is right', asyn
   }
 });
 
-test('auth: 200 wrong keys are 200 times 401, cost the right one nothing, and tell nothing of how wrong they are', async () => {
+test('auth: 200 wrong keys are 200 times 401, do not affect the right one, and reveal nothing', async () => {
   const guesses = Array.from({ length: 200 }, (_, i) => ADA_KEY.slice(0, i % ADA_KEY.length) + 'x'.repeat(20));
   const replies: Reply[] = [];
   for (const key of guesses) replies.push(await arena.post(init, { authorization: `Bearer ${key}` }));
@@ -109,7 +109,7 @@ test('auth: 200 wrong keys are 200 times 401, cost the right one nothing, and te
   await arena.alive();
 });
 
-test('security:3 check:E3 proto:H5 auth: bob reaches what is his alone, whatever he says of himself, on every path', async () => {
+test('security:3 check:E3 proto:H5 auth: bob reaches only his own servers, whatever he claims to be, on every path', async () => {
   const claims: readonly Headers[] = [
     {},
     { 'x-agent-name': 'ada', 'x-tenant': 'ada', 'mcp-param-agent': 'ada', 'x-forwarded-user': 'ada' },
@@ -184,7 +184,7 @@ test('security:3 check:E3 proto:H5 auth: bob reaches what is his alone, whatever
   await arena.alive();
 });
 
-test('auth: names of servers that bob may not see, and that are not there, are refused in the same words', async () => {
+test('auth: servers that bob may not see, and missing ones, are refused with the same message', async () => {
   const session = await arena.session({ headers: BOB });
   const texts = await Promise.all(
     ['probe__echo', 'nobody__echo'].map(async (name) => {
@@ -195,7 +195,7 @@ test('auth: names of servers that bob may not see, and that are not there, are r
   assert.equal(texts[0], texts[1]);
 });
 
-test('security:9 check:E3 auth: nothing a client says of who it is goes on to a server', async () => {
+test('security:9 check:E3 auth: no claim of a client about its identity reaches a server', async () => {
   const { body, headers } = modern('tools/call', { name: 'remote__echo', arguments: { text: 'x' } });
   const identity = {
     cookie: 'session=canary-cookie',

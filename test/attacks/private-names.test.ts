@@ -20,7 +20,7 @@ function hostsFile(folder: string): readonly string[] {
   return ['unshare', '-m', 'sh', '-c', `mount --bind ${hosts} /etc/hosts && exec "$@"`, 'sh'];
 }
 
-test('security:8 a server added with the control token, whose public name leads to this machine, is never connected, also after a restart', async (t) => {
+test('security:8 a server added with the control token, whose public name resolves to this machine, is never connected, also after a restart', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-private-'));
   const under = hostsFile(folder);
   if (spawnSync(under[0]!, [...under.slice(1), 'true']).status !== 0) {

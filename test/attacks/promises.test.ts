@@ -146,7 +146,7 @@ test('security:9 without agents too, no credential that a client sends reaches a
   }
 });
 
-test('security:5 security:6 what a server prints is masked but for short values and harmless ones; a result is as it is', async () => {
+test('security:5 security:6 the output of a server is masked except for short and harmless values; a result is unchanged', async () => {
   const { env } = await reported('minimal');
   for (const [name, value] of Object.entries(DECLARED)) assert.equal(env[name], value, `the result has ${name}`);
   const shown = await said();
@@ -156,7 +156,7 @@ test('security:5 security:6 what a server prints is masked but for short values 
   assert.match(shown, /MODE[^,]{1,8}production/, 'harmless by name and value');
 });
 
-test('security:10 a server has the minimal environment and what it declares; inheritEnv hands on all but three words', async () => {
+test('security:10 a server has the minimal environment and what it declares; inheritEnv passes all but names with three words', async () => {
   const minimal = (await reported('minimal')).env;
   const always = ['SSH_AUTH_SOCK', 'my_PROXY', 'SSL_CERT_FILE', 'UV_DEFAULT_INDEX'] as const;
   for (const name of always) assert.equal(minimal[name], OURS[name], name);
@@ -169,7 +169,7 @@ test('security:10 a server has the minimal environment and what it declares; inh
   }
 });
 
-test('security:10 trunkline -- command hands on all but three words', async () => {
+test('security:10 trunkline -- command passes all but names with three words', async () => {
   const file = join(gateway.folder, 'told');
   const tell = `require('node:fs').writeFileSync(${JSON.stringify(file)}, JSON.stringify(process.env))`;
   const bin = resolve(import.meta.dirname, '../../bin/trunkline.js');
@@ -198,7 +198,7 @@ test('security:10 trunkline -- command hands on all but three words', async () =
   }
 });
 
-test('security:11 a server leads a process group of its own, and nothing of it outlives a gateway that is killed', async () => {
+test('security:11 a server leads its own process group, which does not survive a killed gateway', async () => {
   const { pids } = await reported('minimal');
   const groups = pids.map((pid) => groupOf(pid));
   assert.deepEqual(groups, [pids[0], pids[0]]);

@@ -34,7 +34,7 @@ async function refused(name: string, definition: object, codes: readonly string[
   return reply.json.error;
 }
 
-test('proto:O2 admin: without the tokens nobody adds, changes, suspends or removes anything; the exec token alone is none', async () => {
+test('proto:O2 admin: without the tokens no caller adds, changes, suspends or removes anything; the exec token alone does not count', async () => {
   const JSON_TYPE = { 'content-type': 'application/json' };
   const bearers: readonly Headers[] = [
     {},
@@ -62,7 +62,7 @@ test('proto:O2 admin: without the tokens nobody adds, changes, suspends or remov
   assert.deepEqual(await plain.names(), ['probe', 'remote']);
 });
 
-test('admin: what a foreign page can send without asking adds nothing, even with the tokens', async () => {
+test('admin: a request that a foreign page can send without a preflight adds nothing, even with the tokens', async () => {
   const headers = { authorization: `Bearer ${plain.token()}`, 'trunkline-exec': exec.token('exec') };
   const body = JSON.stringify({ name: 'x', ...PUBLIC });
   for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=x']) {
@@ -118,7 +118,7 @@ test('security:8 proto:O2 admin: the control token alone runs no command that is
   await plain.remove('allowed');
 });
 
-test('admin: options smuggled into ssh and docker are refused, whoever asks', async () => {
+test('admin: options smuggled into ssh and docker are refused, with any token', async () => {
   const definitions: readonly object[] = [
     { command: 'x', ssh: '-oProxyCommand=touch /tmp/x' },
     { command: 'x', ssh: 'user@-oProxyCommand=x' },
@@ -130,7 +130,7 @@ test('admin: options smuggled into ssh and docker are refused, whoever asks', as
   for (const definition of definitions) await refused('opt', definition, ['definition_invalid'], exec);
 });
 
-test('security:8 admin: with the control token alone no server is at an address of this machine or its network, and none reads anything of ours', async () => {
+test('security:8 admin: with the control token alone no server has an address of this machine or its network, and none reads anything of the gateway', async () => {
   const { port } = new URL(arena.remote.url);
   const urls = [
     `http://127.0.0.1:${port}/mcp`,
@@ -219,7 +219,7 @@ test('admin: names that are paths, markup, too long, or nearly taken are refused
   assert.deepEqual(await plain.names(), ['probe', 'remote']);
 });
 
-test('admin: keys that no definition has, wrong types, other documents and too much of anything are refused', async () => {
+test('admin: unknown keys, wrong types, other documents and too large ones are refused', async () => {
   const definitions: readonly object[] = [
     { ...PUBLIC, desired: { suspended: false } },
     { ...PUBLIC, revision: 1 },
@@ -281,7 +281,7 @@ test('admin: keys that no definition has, wrong types, other documents and too m
   await arena.alive();
 });
 
-test('admin: what was added is shown without its secrets, and no log has them', async () => {
+test('admin: an added server is shown without its secrets, and no log has them', async () => {
   const secret = 'canary-in-a-definition-31415926';
   const definition = {
     ...PUBLIC,

@@ -67,14 +67,14 @@ async function say(body: string, headers: Headers, path = '/mcp'): Promise<strin
   return text;
 }
 
-test('secrets reach the servers they are for', async () => {
+test('secrets reach the servers they belong to', async () => {
   const { body, headers } = modern('tools/call', { name: 'remote__echo', arguments: { text: 'x' } });
   await say(body, { ...headers, ...BOB });
   assert.ok(arena.reached().includes(CANARY.header));
   assert.ok(arena.reached().includes(CANARY.file));
 });
 
-test('errors tell clients nothing of paths, stacks, addresses and secrets', async () => {
+test('errors reveal no paths, stacks, addresses and secrets to clients', async () => {
   const errors: string[] = [];
   for (const server of ['gone', 'dies', 'closed']) {
     const path = `/servers/${server}/mcp`;
@@ -104,7 +104,7 @@ test('errors tell clients nothing of paths, stacks, addresses and secrets', asyn
   }
 });
 
-test('security:5 what the gateway shows, logs and keeps holds none of the secrets', async () => {
+test("security:5 the gateway's output, logs and files have none of the secrets", async () => {
   // A server that prints and returns its secret: what it returns is its answer, what it prints is not.
   await arena.post(rpc('tools/call', { name: 'probe__fail', arguments: { secret: CANARY.argument } }), arena.victim);
   for (const headers of [{ authorization: `Bearer ${ADA_KEY}x` }, { authorization: `Basic ${ADA_KEY}` }, {}]) {

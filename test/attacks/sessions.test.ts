@@ -59,7 +59,7 @@ test('proto:S1 legacy: ids that are no session are 404 on every method and endpo
   await arena.alive();
 });
 
-test('proto:S1 legacy: nobody chooses the id of a session, and ids do not repeat', async () => {
+test('proto:S1 legacy: no client chooses the id of a session, and ids do not repeat', async () => {
   const params = {
     protocolVersion: '2025-11-25',
     capabilities: {},
@@ -88,7 +88,7 @@ test('proto:S1 legacy: nobody chooses the id of a session, and ids do not repeat
   await arena.alive();
 });
 
-test('security:4 proto:S1 legacy: a session is of one endpoint and of one caller', async () => {
+test('security:4 proto:S1 legacy: a session belongs to one endpoint and one caller', async () => {
   const onProbe = await arena.session({ headers: ADA, path: '/servers/probe/mcp' });
   const ofBob = await arena.session({ headers: BOB });
   const stolen: readonly [string, Headers][] = [
@@ -142,7 +142,7 @@ test('legacy: missing id, repeated initialize, other version, ended session', as
   await arena.alive();
 });
 
-test('proto:S2 legacy: event ids of others, or of nobody, replay nothing', async () => {
+test('proto:S2 legacy: event ids of others, or invented ones, replay nothing', async () => {
   const mine = await arena.session({ headers: ADA });
   const stream = await arena.events('/mcp', arena.victim);
   const first = (await stream.next())!.id!;
@@ -188,7 +188,7 @@ test('proto:S2 legacy: a cancel of another session’s request id, in any spelli
   await arena.alive();
 });
 
-test('legacy: the message endpoint of 2024-11-05 cannot be guessed, borrowed or mixed up', async () => {
+test('legacy: the message endpoint of 2024-11-05 cannot be guessed, borrowed or confused', async () => {
   const stream = await arena.events('/sse', ADA);
   const endpoint = (await stream.next())!.data;
   const id = new URL(endpoint, 'http://x').searchParams.get('sessionId')!;
@@ -229,7 +229,7 @@ test('legacy: the message endpoint of 2024-11-05 cannot be guessed, borrowed or 
   await arena.alive();
 });
 
-test('legacy: 2 000 sessions opened and abandoned cost no server a start, and beyond the cap it is 429', async () => {
+test('legacy: 2 000 sessions opened and abandoned cost no server a start, and above the limit they get 429', async () => {
   const before = arena.reached().split('"initialize"').length;
   const body = rpc('initialize', {
     protocolVersion: '2025-11-25',
@@ -250,7 +250,7 @@ test('legacy: 2 000 sessions opened and abandoned cost no server a start, and be
   await arena.alive();
 });
 
-test('mcp: subscriptions without measure are refused, and streams beyond the caller’s share too', async () => {
+test('mcp: too many subscriptions are refused, and streams above the caller’s share too', async () => {
   const uris = Array.from({ length: 20_000 }, (_, i) => `probe://items/${i}/end`);
   const listen = modern('subscriptions/listen', { notifications: { resourceSubscriptions: uris } }, 'much');
   const reply = await arena.post(listen.body, { ...listen.headers, ...ADA });

@@ -125,7 +125,7 @@ const ANSWERS: Readonly<Record<string, (request: StageRequest, id: string) => vo
   'a reset': ({ res }) => void res.socket?.resetAndDestroy(),
 };
 
-test('upstream: whatever a server answers, the call ends once, in time, and takes nothing of it along', async () => {
+test('upstream: whatever a server answers, the call ends once, in time, and the server goes on', async () => {
   for (const [what, answer] of Object.entries(ANSWERS)) {
     meet = answer;
     const reply = await attack();
@@ -163,7 +163,7 @@ test('upstream: an answer with the id of another request ends the call at once, 
   }
 });
 
-test('upstream: an answer whose head is too large is told as that, with the limit of heads', async () => {
+test('upstream: an answer whose head is too large is reported as that, with the limit of heads', async () => {
   meet = ({ res }, id) => {
     res.setHeader('x-long', 'x'.repeat(70_000));
     sendJson(res, 200, ok(id));
@@ -173,7 +173,7 @@ test('upstream: an answer whose head is too large is told as that, with the limi
   assert.doesNotMatch(text, /1048576|16777216/);
 });
 
-test('upstream: names that no client can take are not offered, and none stands for a neighbour’s tool', async () => {
+test('upstream: names that no client accepts are not listed, and none replaces a neighbour’s tool', async () => {
   await arena.gateway.ready('evil');
   const { body, headers } = modern('tools/list');
   const listed = await arena.post(body, headers);
@@ -186,7 +186,7 @@ test('upstream: names that no client can take are not offered, and none stands f
   assert.equal(evil.requests.slice(before).filter(({ body: sent }) => sent.includes('alive')).length, 0);
 });
 
-test('upstream: no list of templates makes an unknown URI expensive, and what is not matched is told', async () => {
+test('upstream: no list of templates makes an unknown URI expensive, and unmatched ones are reported', async () => {
   const url = `${'x'.repeat(4_000)}`;
   for (const uri of [url, `${url}${url}`, `a://${url.slice(4)}`]) {
     const begun = performance.now();
@@ -197,7 +197,7 @@ test('upstream: no list of templates makes an unknown URI expensive, and what is
   await arena.alive();
 });
 
-test('upstream: a list without an end ends', async () => {
+test('upstream: an endless list ends', async () => {
   const { body, headers } = modern('prompts/list');
   const reply = await arena.post(body, headers);
   assert.ok(reply.json.result !== undefined || reply.json.error !== undefined);

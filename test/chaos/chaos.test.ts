@@ -7,7 +7,7 @@ import { chaosRun } from './chaos-run.ts';
 
 const MIB = 1024 * 1024;
 
-test('a minute of seeded misfortune over ten servers, four of them from npm, and 16 clients of both eras: no wrong result, no lost answer, nothing left over', async (t) => {
+test('a minute of seeded faults over ten servers, four of them from npm, and 16 clients of both eras: no wrong result, no lost answer, nothing left over', async (t) => {
   const seed = Number(process.env['CHAOS_SEED'] ?? Date.now() % 2 ** 31);
   t.diagnostic(`seed ${seed}; CHAOS_SEED=${seed} tries the same misfortunes again`);
   const result = await chaosRun({

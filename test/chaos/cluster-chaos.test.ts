@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { clusterChaos, wrongs } from './cluster-chaos.ts';
 
-test('goal:G2 goal:G4 check:H7 a minute of seeded misfortune over three nodes, NATS and the database: every call ends in its own honest word, never two owners, nothing acknowledged is lost', {
+test('goal:G2 goal:G4 check:H7 a minute of seeded faults over three nodes, NATS and the database: every call ends in its correct outcome, never two owners, nothing acknowledged is lost', {
   timeout: 400_000,
 }, async (t) => {
   const seed = Number(process.env['CHAOS_SEED'] ?? Date.now() % 2 ** 31);

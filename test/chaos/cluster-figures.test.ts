@@ -37,7 +37,7 @@ function figures(
 const raw = (times: readonly Timed[]): number[] => times.map(({ ms }) => ms);
 const judged = (times: readonly Timed[]): number[] => times.map(judgedMs);
 
-test('calls in flight at the death of a node are timed from it, those of the dead node’s own clients are not', () => {
+test('calls in flight at the death of a node are timed from it; those of the dead node’s own clients are not', () => {
   const attempts = [
     attempt('own', 'n2', 9_900, 11_600, 'UNKNOWN', AT_THE_DEAD),
     attempt('own', 'n2', 9_900, 10_700, 'RESULT'),
@@ -47,7 +47,7 @@ test('calls in flight at the death of a node are timed from it, those of the dea
   assert.deepEqual(raw(figures(attempts, [death]).inFlight), [1_600]);
 });
 
-test('what failed at another node, or at none, was not with the dead one; what nobody noticed runs into its deadline there', () => {
+test('a failure at another node, or at none, was not with the dead one; an unnoticed failure runs into its deadline there', () => {
   const reported = (code: string, node: string) => `{"code":"${code}","outcome":"UNKNOWN","node":"${node}"}`;
   const attempts = [
     attempt('single', 'n2', 9_900, 15_900, 'UNKNOWN', '{"code":"TIMEOUT","outcome":"UNKNOWN"}'),
@@ -70,7 +70,7 @@ test('the next result of a session is timed from when its client first asked aft
   assert.deepEqual([raw(next), raw(reborn), spawn], [[40, 30], [2_300], [200]]);
 });
 
-test('who was not served counts for as long as it tried, if that was too long', () => {
+test('a client without service counts for as long as it tried, if that was too long', () => {
   const attempts = [
     attempt('own', 'n2', 10_500, 10_600, 'NOT_SENT'),
     attempt('own', 'n2', 30_000, 30_600, 'RESULT'),
@@ -81,7 +81,7 @@ test('who was not served counts for as long as it tried, if that was too long', 
   assert.deepEqual([raw(next), raw(reborn)], [[5_200], []]);
 });
 
-test('a death during something else says nothing of deaths', () => {
+test('a death during another fault says nothing of deaths', () => {
   const attempts = [attempt('own', 'n2', 9_900, 11_600, 'UNKNOWN', AT_THE_DEAD)];
   const outage: Struck = { kind: 'nats_kill', node: null, from: 12_000, to: 15_000 };
   assert.equal(figures(attempts, [death, outage]).deaths, 0);
@@ -90,7 +90,7 @@ test('a death during something else says nothing of deaths', () => {
   assert.deepEqual(figures(attempts, [{ ...death, kind: 'stop' }]).inFlight, []);
 });
 
-test('a death beside which a node stood still counts; only where that node answered, without the time for which it did', () => {
+test('a death while a node was frozen counts; only where that node answered, without the time of the freeze', () => {
   const attempts = [
     attempt('own', 'n2', 9_900, 13_100, 'UNKNOWN', AT_THE_DEAD),
     attempt('own', 'n3', 9_900, 12_900, 'UNKNOWN', AT_THE_DEAD),
@@ -110,14 +110,14 @@ test('a death beside which a node stood still counts; only where that node answe
   assert.deepEqual([raw(next), judged(next)], [[2_040], [40]]);
 });
 
-test('a node that stood still and answered nothing then excuses nobody', () => {
+test('a node that was frozen and answered nothing then excuses no delay', () => {
   const attempts = [attempt('own', 'n2', 9_900, 13_000, 'UNKNOWN', AT_THE_DEAD)];
   const still = { n1: [{ from: 10_000, to: 13_000 }], n3: [{ from: 10_000, to: 13_000 }] };
   const { stood, inFlight } = figures(attempts, [death], {}, { ...still, n2: [{ from: 13_100, to: 14_500 }] });
   assert.deepEqual([stood, judged(inFlight)], [0, [3_000]]);
 });
 
-test('a process that had to be born is timed without the standing still up to its birth', () => {
+test('a process that had to start is timed without the freezes before its start', () => {
   const attempts = [attempt('own', 'n3', 10_200, 14_500, 'RESULT')];
   const still = { n3: [{ from: 10_500, to: 12_000 }] };
   const { reborn, spawn } = figures(attempts, [death], { '10200': 14_000 }, still);

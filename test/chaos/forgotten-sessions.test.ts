@@ -22,7 +22,7 @@ function refused(opened: NonNullable<Attempt['opened']>): Attempt {
   };
 }
 
-test('a session that a node does not know was forgotten, but where the node that opened it could tell nobody', () => {
+test('a session that a node does not know was lost, unless the node that opened it could not publish it', () => {
   const cut: Struck = { kind: 'cut', node: 'n1', from: 15_000, to: 21_000 };
   assert.deepEqual(forgottenSessions([refused({ via: 'n1', at: 16_000 })], [cut]), []);
   assert.equal(forgottenSessions([refused({ via: 'n1', at: 10_000 })], [cut]).length, 1);
@@ -36,7 +36,7 @@ test('a session that a node does not know was forgotten, but where the node that
   assert.deepEqual(forgottenSessions([refused({ via: 'n3', at: 16_000 })], [outage]), []);
 });
 
-test('nor is what was opened during one at a node that is stopped before it is over', () => {
+test('nor does a session count that was opened during an outage at a node that is stopped before its end', () => {
   const outage: Struck = { kind: 'nats_kill', node: null, from: 9_500, to: 12_000 };
   const stop: Struck = { kind: 'stop', node: 'n3', from: 11_500, to: 22_000 };
   const opened = refused({ via: 'n3', at: 10_000 });
@@ -46,7 +46,7 @@ test('nor is what was opened during one at a node that is stopped before it is o
   assert.equal(forgottenSessions([opened], [stop]).length, 1);
 });
 
-test('a node that has begun during an outage may say that it does not know a session yet, and not that there is none', () => {
+test('a node that started during an outage may report a session as not yet known, and not as missing', () => {
   const outage: Struck = { kind: 'nats_forgets', node: null, from: 17_500, to: 20_500 };
   const old = refused({ via: 'n3', at: 5_000 });
   const late = { ...old, reason: 'the session is not known yet at this node' };
@@ -56,7 +56,7 @@ test('a node that has begun during an outage may say that it does not know a ses
   assert.equal(forgottenSessions([late], [{ ...outage, kind: 'cut', node: 'n2' }]).length, 1);
 });
 
-test('what was opened during an outage is not known to anybody when its node is killed before it could tell', () => {
+test('a session opened during an outage is known to no other node when its node is killed before it could publish it', () => {
   const outage: Struck = { kind: 'nats_kill', node: null, from: 9_500, to: 12_000 };
   const kill: Struck = { kind: 'kill', node: 'n3', from: 10_500, to: 13_000 };
   const gone = refused({ via: 'n3', at: 10_000 });
@@ -68,7 +68,7 @@ test('what was opened during an outage is not known to anybody when its node is 
   assert.equal(forgottenSessions([refused({ via: 'n3', at: 13_000 })], [outage, kill]).length, 1);
 });
 
-test('a node that is cut off as soon as NATS is back has told nobody yet; one that had time has', () => {
+test('a node that is cut off as soon as NATS is back has published nothing yet; one that had time has', () => {
   const outage: Struck = { kind: 'nats_kill', node: null, from: 9_500, to: 12_000 };
   const cut: Struck = { kind: 'cut', node: 'n3', from: 12_400, to: 19_000 };
   const opened = refused({ via: 'n3', at: 10_000 });

@@ -8,7 +8,7 @@ const at = (event: string, time: string, ms: number): string =>
   `{"time":"2026-01-01T00:00:${time}Z","level":"error","event":"${event}","ms":${ms}}\n`;
 const origin = Date.parse('2026-01-01T00:00:00.000Z');
 
-test('a process stood still as a whole where neither its loop nor the thread that watches it ran, in whatever order they say so', () => {
+test('a process was frozen as a whole if neither its loop nor the thread that watches it ran, in any order of their reports', () => {
   const log = [
     at('node_gone', '01.000', 1_500),
     at('process_stood_still', '05.000', 1_600),
@@ -22,7 +22,7 @@ test('a process stood still as a whole where neither its loop nor the thread tha
   ]);
 });
 
-test('a loop that stood still while that thread ran was blocked, whether that was told or not, and so was one that went on being still', () => {
+test('a loop that was still while that thread ran was blocked, reported or not, and so was one that stayed still', () => {
   assert.deepEqual(standstills(at('process_stood_still', '12.000', 2_000), origin), []);
   const blocked = at('event_loop_blocked', '11.000', 1_000) + at('process_stood_still', '12.000', 2_000);
   assert.deepEqual(standstills(blocked, origin), []);
@@ -31,7 +31,7 @@ test('a loop that stood still while that thread ran was blocked, whether that wa
   assert.deepEqual(standstills(first, origin), [{ from: 9_000, to: 12_000 }]);
 });
 
-test('lines written into one another, and entries that lack what they should have, are no evidence', () => {
+test('interleaved lines, and entries without a required member, are no evidence', () => {
   const log = [
     'a line that is no entry: "event":"process_stood_still"\n',
     '{"time":"2026-01-01T00:0{"event":"loop_watch_stood_still"}"event":"process_stood_still","ms":1600}\n',
@@ -42,7 +42,7 @@ test('lines written into one another, and entries that lack what they should hav
   assert.deepEqual(standstills(log, origin), []);
 });
 
-test('what the gateway logs of it is what is looked for', () => {
+test('the search matches what the gateway logs', () => {
   let log = '';
   const logger = new Logger({ level: 'info', write: (line) => (log += line) });
   logger.error('process_stood_still', { ms: 1_600 });
@@ -50,7 +50,7 @@ test('what the gateway logs of it is what is looked for', () => {
   assert.equal(standstills(log + log.replace('process_', 'loop_watch_'), origin).length, 1);
 });
 
-test('of the times of standing still, what lies within another time counts', () => {
+test('of the frozen times, those within another time count', () => {
   const spans = [
     { from: 1_000, to: 2_000 },
     { from: 5_000, to: 6_000 },

@@ -7,7 +7,7 @@ const LONGEST_MS = 10_000;
 
 for (const cluster of [false, true]) {
   const where = cluster ? 'two nodes over NATS' : 'one gateway';
-  test(`fault:F26 fault:F42 typos: ${where} under load, every kind of wrong definition beside: no process ends, no other server is hurt`, {
+  test(`fault:F26 fault:F42 typos: ${where} under load, with every kind of wrong definition: no process ends, no other server is affected`, {
     timeout: 300_000,
   }, async (t) => {
     const seed = Number(process.env['CHAOS_SEED'] ?? Date.now() % 2 ** 31);

@@ -40,7 +40,7 @@ for (const [era, revision] of [
     }
   });
 
-  test(`the same on /mcp at ${revision}: everything but the scenario that lists a tool by its bare name`, {
+  test(`the same on /mcp at ${revision}: all but the scenario that lists a tool by its bare name`, {
     timeout: 150_000,
   }, async () => {
     const stage = await startConformanceStage(era, 'http');

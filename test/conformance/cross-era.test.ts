@@ -36,7 +36,7 @@ for (const { era, suite, total, misses } of [
     }
 
     for (const scenario of misses as readonly (keyof typeof MISSES)[]) {
-      test(`of ${scenario} nothing fails but what no such server can do`, { timeout: 60_000 }, async () => {
+      test(`of ${scenario} only those checks fail that no such server can pass`, { timeout: 60_000 }, async () => {
         const { failed } = await checksOf(stage.gateway.serverUrl('http'), scenario, suite);
         assert.deepEqual(failed, MISSES[scenario]);
       });

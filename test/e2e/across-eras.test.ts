@@ -62,7 +62,7 @@ describe('a stateful client of a server that knows only 2026-07-28', { timeout: 
     }
   });
 
-  test('S2.17 structured content that is no object is wrapped as its schema is, and stands in a text where there is none', async () => {
+  test('S2.17 structured content that is no object is wrapped like its schema, and copied into a text if that is missing', async () => {
     server.say.set('tools/call', () => '"content":[],"structuredContent":[1,2.0]');
     for (const { url, prefix } of ways()) {
       const client = await WireClient.open(url);
@@ -123,7 +123,7 @@ describe('a stateful client of a server that knows only 2026-07-28', { timeout: 
     }
   });
 
-  test('`_meta` of requests: what the client said stays, and what the session knows is added', async () => {
+  test('`_meta` of requests: the client’s members stay, and those that the session knows are added', async () => {
     server.say.set('tools/call', () => '"content":[]');
     for (const { url, prefix } of ways()) {
       const client = await WireClient.open(url);
@@ -139,7 +139,7 @@ describe('a stateful client of a server that knows only 2026-07-28', { timeout: 
     }
   });
 
-  test('extensions have no place of their own in 2025-11-25 and stand under `experimental` too', async () => {
+  test('extensions have no place of their own in 2025-11-25 and are under `experimental` too', async () => {
     const client = new WireClient(gateway.serverUrl('far'));
     const { capabilities } = await client.initialize();
     assert.deepEqual(capabilities.extensions, { 'vendor/new': { a: 1 } });
@@ -177,7 +177,7 @@ describe('a client of 2026-07-28 of a server that knows only 2025-11-25', { time
     { client: new WireClient(gateway.mcpUrl, 'stateless'), prefix: 'old__' },
   ];
 
-  test('S2.20 results say that they are complete, and may not be kept where the method is cacheable', async () => {
+  test('S2.20 results are complete, and have ttlMs 0 where the method is cacheable', async () => {
     answer('resources/read', '{"contents":[],"resultType":"chance","ttlMs":99,"_meta":{"vendor/kept":1}}');
     answer('prompts/get', '{"messages":[]}');
     answer('tools/call', '{"content":[],"structuredContent":{"a":1},"ttlMs":"the server’s own"}');
@@ -233,7 +233,7 @@ describe('a client of 2026-07-28 of a server that knows only 2025-11-25', { time
     }
   });
 
-  test('`_meta` of requests: without what the session has said, trace context and the rest as they were', async () => {
+  test('`_meta` of requests: without the session’s declarations; trace context and all else stay', async () => {
     answer('tools/call', '{"content":[]}');
     for (const { client, prefix } of ways()) {
       await client.result('tools/call', { name: `${prefix}plain`, arguments: {}, _meta: TRACE });

@@ -70,7 +70,7 @@ describe('S2.30 check:D3 the aggregate in front of servers of both eras, one of 
       }
     });
 
-    test(`on the endpoint of one server, of either era, everything under its own name (${era})`, async () => {
+    test(`on the endpoint of one server, of either era, all names are its own (${era})`, async () => {
       for (const name of ['old', 'new']) {
         const client = new WireClient(gateway.serverUrl(name), era);
         const handshake = era === 'stateful' ? await client.initialize() : await client.result('server/discover');
@@ -114,7 +114,7 @@ describe('S2.30 check:D3 the aggregate in front of servers of both eras, one of 
     stream.drop();
   });
 
-  test('a server that grows: a client of either era whose process it is hears it and sees the new tool', async () => {
+  test('a server that adds a tool: the client of its process, of either era, is notified and sees it', async () => {
     const old = await WireClient.open(gateway.mcpUrl);
     const stream = await old.listen();
     const modern = new WireClient(gateway.mcpUrl, 'stateless');
@@ -133,7 +133,7 @@ describe('S2.30 check:D3 the aggregate in front of servers of both eras, one of 
   });
 });
 
-test('a server that was never listed holds a list back for firstListWaitMs; then ttlMs 0, and list_changed', async (t) => {
+test('a server that was never listed delays a list for firstListWaitMs; then ttlMs 0, and list_changed', async (t) => {
   const config = {
     mcpServers: { quick: manySided('quick'), late: manySided('late', { START_MS: '4000' }) },
     firstListWaitMs: 500,
@@ -155,7 +155,7 @@ test('a server that was never listed holds a list back for firstListWaitMs; then
   stream.drop();
 });
 
-test('after a restart the last known catalogue of a dead server is served, its state is shown, its calls give the reason', async (t) => {
+test('after a restart the last known catalogue of a dead server is served, its state is shown, its calls have the reason', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-program-'));
   t.after(() => rmSync(folder, { recursive: true }));
   const program = join(folder, 'b.mjs');

@@ -32,7 +32,7 @@ describe('MCP Apps of two servers with one address, in a real Chromium', { timeo
     await gateway.dispose();
   });
 
-  test('check:D5 each app is shown behind /mcp, and what it asks for is its own server’s, with both open', async () => {
+  test('check:D5 each app is shown behind /mcp, and its calls reach its own server, with both open', async () => {
     assert.deepEqual(await host.connect(gateway.mcpUrl, ['one', 'two']), [
       'one__who',
       'one__app_only',

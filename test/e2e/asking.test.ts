@@ -51,7 +51,7 @@ describe('check:B8 check:B13 check:C5 SDK 1.32 in front of a stateless server th
   });
 
   for (const server of ['http', 'stdio']) {
-    test(`several questions, several rounds and a sealed state of the server’s, over ${server}`, async () => {
+    test(`several input requests, several rounds and a sealed state of the server, over ${server}`, async () => {
       for (const [url, prefix] of [
         [gateway.serverUrl(server), ''],
         [gateway.mcpUrl, `${server}__`],
@@ -93,7 +93,7 @@ describe('check:B8 check:B13 check:C5 SDK 1.32 in front of a stateless server th
   });
 });
 
-describe('check:B8 check:B13 SDK 2.4 in front of a stateful server that asks', { concurrency: true }, () => {
+describe('check:B8 check:B13 SDK 2.4 in front of a stateful server with input requests', { concurrency: true }, () => {
   let gateway: RunningGateway;
   let fixture: RunningFixture;
   before(async () => {

@@ -17,7 +17,7 @@ async function until(condition: () => boolean | Promise<boolean>): Promise<void>
   }
 }
 
-describe('lists and hellos with a time to live', { timeout: 120_000 }, () => {
+describe('lists and handshake results with a time to live', { timeout: 120_000 }, () => {
   let lasting: HintingServer;
   let brief: HintingServer;
   let cut: HintingServer;
@@ -53,7 +53,7 @@ describe('lists and hellos with a time to live', { timeout: 120_000 }, () => {
     new WireClient(server === null ? gateway.mcpUrl : gateway.serverUrl(server), 'stateless');
   const names = (list: Json, key: string): string[] => list[key].map(({ name }: Json) => name);
 
-  test('proto:C9 a list and a handshake result state their remaining time; what the operator cut is private', async () => {
+  test('proto:C9 a list and a handshake result state their remaining time; what the operator filtered is private', async () => {
     const own = client('lasting');
     const first = await own.result('tools/list');
     const asked = lasting.count('tools/list');
@@ -77,7 +77,7 @@ describe('lists and hellos with a time to live', { timeout: 120_000 }, () => {
     assert.ok(all.ttlMs > 0 && all.ttlMs <= 60_000);
   });
 
-  test('proto:C7 proto:C9 on the aggregate a list whose time ran out is taken anew when somebody asks, and lives again', async () => {
+  test('proto:C7 proto:C9 on the aggregate an expired list is read again on request, and has a new time', async () => {
     const all = client(null);
     await until(async () => (await all.result('prompts/list')).ttlMs > 0);
     const taken = brief.count('prompts/list');
@@ -108,7 +108,7 @@ describe('lists and hellos with a time to live', { timeout: 120_000 }, () => {
     assert.ok((await session.initialize()).capabilities['x-more'] !== undefined);
   });
 
-  test('proto:C6 a change that is told reaches whoever asks next, on both endpoints', async () => {
+  test('proto:C6 a notified change reaches the next request, on both endpoints', async () => {
     const own = client('lasting');
     const stream = await own.listening({ toolsListChanged: true });
     lasting.say.set('tools/list', () => `"tools":[${TOOL('c')}],${MINUTE}`);

@@ -95,7 +95,7 @@ for (const endpoint of ['server', 'aggregate'] as const) {
     const read = (client: WireClient, uri = A, more: object = {}) => client.result('resources/read', { uri, ...more });
     const text = (result: Json): string => result.contents[0].text;
 
-    test('proto:C1 what is private is never shown under another key, and shown again under its own', async () => {
+    test('proto:C1 a private answer is never shown under another key, and shown again under its own', async () => {
       hints = `${LONG},"cacheScope":"private"`;
       const uri = 'test://private';
       const before = one.count('resources/read', uri);
@@ -108,7 +108,7 @@ for (const endpoint of ['server', 'aggregate'] as const) {
       assert.equal(one.count('resources/read', uri) - before, 2);
     });
 
-    test('proto:C2 what is public is shown to others, and never as another server’s', async () => {
+    test('proto:C2 a public answer is shown to others, and never as another server’s', async () => {
       const uri = 'test://public';
       const seen = text(await read(caller('ada'), uri));
       assert.equal(text(await read(caller('bob'), uri)), seen);
@@ -120,7 +120,7 @@ for (const endpoint of ['server', 'aggregate'] as const) {
       assert.ok(two.count('resources/read', other) > 0);
     });
 
-    test('proto:C3 without a hint that means something nothing is kept; a lifetime is no longer than a day', async () => {
+    test('proto:C3 without a valid hint nothing is kept; a lifetime is at most a day', async () => {
       const ada = caller('ada');
       const useless = ['', '"ttlMs":-5', '"ttlMs":"60000"', '"ttlMs":0.5', '"ttlMs":null', '"ttlMs":1E400'];
       for (const ttl of useless) {
@@ -144,7 +144,7 @@ for (const endpoint of ['server', 'aggregate'] as const) {
       assert.ok((await read(ada, 'test://long')).ttlMs <= 86_400_000);
     });
 
-    test('proto:C4 other params are another answer; all pages of a list have one scope', async () => {
+    test('proto:C4 other params have another answer; all pages of a list have one scope', async () => {
       const ada = caller('ada');
       await read(ada, A);
       const before = one.count('resources/read');
@@ -182,7 +182,7 @@ for (const endpoint of ['server', 'aggregate'] as const) {
       assert.equal(one.count('prompts/list') - listed, 1, 'each page is kept for itself');
     });
 
-    test('proto:C5 nothing of a round of input is kept', async () => {
+    test('proto:C5 answers of a round of input are not kept', async () => {
       const uri = 'test://round';
       const ada = caller('ada', 'one', { capabilities: { roots: {} } });
       one.say.set('resources/read', (params) => {
@@ -211,7 +211,7 @@ for (const endpoint of ['server', 'aggregate'] as const) {
       assert.equal(session.asked.length, 4);
     });
 
-    test('proto:C6 a notification makes what was kept invalid, and what is on its way', async () => {
+    test('proto:C6 a notification invalidates kept answers, and those on their way', async () => {
       const ada = caller('ada');
       const stream = await ada.listening({ resourceSubscriptions: [A] });
       const kept = text(await read(ada));
@@ -241,7 +241,7 @@ for (const endpoint of ['server', 'aggregate'] as const) {
       stream.drop();
     });
 
-    test('proto:C7 nobody polls; what is stale is shown while the server fails', async () => {
+    test('proto:C7 the gateway does not poll; a stale answer is shown while the server fails', async () => {
       const ada = caller('ada');
       hints = '"ttlMs":100,"cacheScope":"public"';
       const uri = 'test://brief';
@@ -265,7 +265,7 @@ for (const endpoint of ['server', 'aggregate'] as const) {
       assert.match(await gateway.metrics(), /trunkline_cache_requests_total\{server="one",result="stale"\} [1-9]/);
     });
 
-    test('proto:C8 who may not use the server gets nothing of what is kept, and who may no more neither', async () => {
+    test('proto:C8 a caller without the right to the server, or no longer with it, gets nothing that is kept', async () => {
       const uri = 'test://rights';
       await read(caller('ada'), uri);
       await read(caller('bob'), uri);
@@ -280,7 +280,7 @@ for (const endpoint of ['server', 'aggregate'] as const) {
       await until(async () => (await caller('bob').request('resources/read', { uri })).message.error === undefined);
     });
 
-    test('proto:C9 an answer says what is left of its time, and is never more public than its server made it', async () => {
+    test('proto:C9 an answer has its remaining time, and is never more public than its server made it', async () => {
       const ada = caller('ada');
       const uri = 'test://left';
       const first = await read(ada, uri);
@@ -300,7 +300,7 @@ for (const endpoint of ['server', 'aggregate'] as const) {
       assert.equal((await read(ada, 'test://own')).cacheScope, 'private');
     });
 
-    test('callers who want the same at the same time share one request, and cancel for themselves', async () => {
+    test('concurrent equal calls share one request, and each can cancel', async () => {
       const uri = 'test://shared';
       const release = one.hold('resources/read');
       const ada = caller('ada');
@@ -318,14 +318,14 @@ for (const endpoint of ['server', 'aggregate'] as const) {
       assert.equal(one.count('resources/read', uri), 1);
     });
 
-    test('with `cache: false` every request is the server’s, together or not', async () => {
+    test('with `cache: false` every request goes to the server, concurrent or not', async () => {
       const ada = caller('ada', 'off');
       await read(ada, 'off://a');
       await Promise.all([read(ada, 'off://a'), read(ada, 'off://a')]);
       assert.equal(off.count('resources/read', 'off://a'), 3);
     });
 
-    test('a stateful client has the same without the hints', async () => {
+    test('a stateful client gets the same without the hints', async () => {
       const url = endpoint === 'server' ? gateway.serverUrl('one') : gateway.mcpUrl;
       const session = await WireClient.open(url, { headers: { authorization: `Bearer ${KEYS.ada}` } });
       const uri = 'test://stateful';

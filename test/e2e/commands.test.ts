@@ -53,7 +53,7 @@ describe('a gateway from the nearest file, and the commands that talk to it', ()
   });
   const run = (...args: string[]) => trunkline([...args, ...data], { cwd });
 
-  test('the start screen: addresses, the file, a line per server with what to do, how to connect', () => {
+  test('the start screen: addresses, the file, a line per server with the remedy, how to connect', () => {
     assert.match(gateway.out, /^trunkline \d+\.\d+\.\d+ {2}ready in \d+ ms\n/);
     assert.match(gateway.out, /MCP +http:\/\/127\.0\.0\.1:\d+\/mcp +\(2024-11-05 to 2026-07-28\)/);
     assert.ok(gateway.out.includes(join(folder, '.mcp.json')));
@@ -65,7 +65,7 @@ describe('a gateway from the nearest file, and the commands that talk to it', ()
     assert.match(gateway.out, /Connect +claude mcp add -t http tl http:\/\/127\.0\.0\.1:\d+\/mcp/);
   });
 
-  test('a second gateway on the same data folder says who holds it and exits 1', async () => {
+  test('a second gateway on the same data folder names its owner and exits 1', async () => {
     const second = await run(...PORTS);
     assert.equal(second.code, 1);
     assert.match(second.err, new RegExp(`pid ${gateway.process.pid}.*serving .*\\.mcp\\.json`));
@@ -86,7 +86,7 @@ describe('a gateway from the nearest file, and the commands that talk to it', ()
     assert.equal(JSON.parse(lines.at(-1)!).exitCode, 1);
   });
 
-  test('a port that is taken: who to look for, and exit 1', async () => {
+  test('a port in use: whom to look for, and exit 1', async () => {
     const { port } = login.address() as AddressInfo;
     const other = ['--data-dir', join(folder, 'other')];
     for (const flags of [
@@ -118,7 +118,7 @@ describe('a gateway from the nearest file, and the commands that talk to it', ()
     assert.deepEqual([unknown.code, /did you mean "good"/.test(unknown.err)], [1, true]);
   });
 
-  test('call: words, JSON, and an exit code for each kind of end', async () => {
+  test('call: text, JSON, and an exit code for each kind of end', async () => {
     const cases: [string[], number, RegExp][] = [
       [['good.echo', 'text=hi'], 0, /^hi\n$/],
       [['good.echo', '--json', '{"text":"there"}'], 0, /"outcome":"RESULT".*there/],
@@ -137,7 +137,7 @@ describe('a gateway from the nearest file, and the commands that talk to it', ()
     }
   });
 
-  test('status, tools and call take a file: the running gateway for its own, another’s servers started for it', async () => {
+  test('status, tools and call take a file: the running gateway for its own, started servers for another', async () => {
     const other = join(folder, 'other.json');
     writeFileSync(other, JSON.stringify({ mcpServers: { elsewhere: manySided('elsewhere') } }));
     const own = join(folder, '.mcp.json');
@@ -158,7 +158,7 @@ describe('a gateway from the nearest file, and the commands that talk to it', ()
   });
 });
 
-test('commands where no gateway runs start what they need, and leave nothing behind', async (t) => {
+test('commands without a running gateway start what they need, and leave nothing behind', async (t) => {
   const cwd = folderOf(t, { mcpServers: { good: manySided('good'), dead: { command: '/no/such/command' } } });
   const data = ['--data-dir', join(cwd, 'data')];
   const called = await trunkline(['call', 'good.echo', 'text=alone', ...data], { cwd });
@@ -183,7 +183,7 @@ test('`trunkline -- command` needs no file; Ctrl-C ends it at once with its chil
   assert.throws(() => process.kill(pid, 0));
 });
 
-test('check tells every problem of a file at once, each with its place, and exits 1', async (t) => {
+test('check reports every problem of a file at once, each with its position, and exits 1', async (t) => {
   const cwd = folderOf(t);
   writeFileSync(
     join(cwd, 'trunkline.json'),

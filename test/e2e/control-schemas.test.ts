@@ -91,7 +91,7 @@ describe('answers of the control API and the OpenAPI document', () => {
     throw new Error(`${path} ended without an event`);
   }
 
-  test('check:J1 every operation answers what the document says, member for member', async () => {
+  test('check:J1 every operation answers as documented, member for member', async () => {
     const v1 = '/api/v1';
     const get = (path: string, route = path): Promise<Json> => answered(v1 + path, v1 + route, 'get');
     const post = (path: string, route = path, body?: object): Promise<Json> =>

@@ -29,7 +29,7 @@ describe('the control listener of a running gateway', () => {
   });
   after(() => gateway.dispose());
 
-  test('S2.24 check:J1 the status of a server: the keys of the seeds and ours', async () => {
+  test('S2.24 check:J1 the status of a server: the keys of the seeds and the gateway’s own', async () => {
     const { servers } = await gateway.control<{ servers: Json[] }>('/api/v1/servers');
     const good = servers.find(({ name }) => name === 'good');
     assert.deepEqual(
@@ -106,7 +106,7 @@ describe('the control listener of a running gateway', () => {
     assert.ok(!JSON.stringify(servers).includes(SECRET));
   });
 
-  test('check:J2 live, ready and healthy whatever single servers do, and the detail', async () => {
+  test('check:J2 live, ready and healthy in any state of single servers, and the detail', async () => {
     const { origin } = new URL(gateway.mcpUrl);
     for (const path of ['/livez', '/readyz', '/healthz']) {
       assert.equal((await send(`${origin}${path}`, 'GET')).status, 200, path);
@@ -117,7 +117,7 @@ describe('the control listener of a running gateway', () => {
     assert.ok(!health.text.includes(SECRET));
   });
 
-  test('every operation needs the token, of which the file is the user’s alone', async () => {
+  test('every operation needs the token, whose file only the user can read', async () => {
     const file = join(gateway.folder, 'data', 'control.token');
     assert.equal(statSync(file).mode & 0o077, 0);
     const token = readFileSync(file, 'utf8').trim();
@@ -139,7 +139,7 @@ describe('the control listener of a running gateway', () => {
     }
   });
 
-  test('restart, call, tools and sessions do what they say', async () => {
+  test('restart, call, tools and sessions work as documented', async () => {
     const who = async () =>
       JSON.parse(
         (await gateway.control<Json>('/api/v1/servers/good/call?tool=who', 'POST', '{}')).result.content[0].text,
@@ -166,7 +166,7 @@ describe('the control listener of a running gateway', () => {
     assert.equal((await client.request('tools/list')).status, 200);
   });
 
-  test('metrics have the names that dashboards look for', async () => {
+  test('metrics have the names that dashboards use', async () => {
     const text = await gateway.metrics();
     for (const name of [
       'mcp_server_operation_duration_seconds_bucket',
@@ -183,7 +183,7 @@ describe('the control listener of a running gateway', () => {
     assert.ok(!text.includes(SECRET) && !text.includes(client.sessionId!));
   });
 
-  test('log lines are JSON, name request, session and server, and tell no id that is a secret', async () => {
+  test('log lines are JSON, name request, session and server, and have no secret id', async () => {
     const lines = gateway.stderr
       .trim()
       .split('\n')

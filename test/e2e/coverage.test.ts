@@ -29,7 +29,7 @@ test('newly covered requirements are recorded', () => {
   assert.deepEqual(unrecorded, [], 'run: npm run generate');
 });
 
-test('the requirements that no test cites yet, for information', (context) => {
+test('information: the requirements that no test cites yet', (context) => {
   for (const capability of ['A', 'B', 'C', 'D', '-']) {
     const open = REQUIREMENTS.filter(
       (requirement) => requirement.capability === capability && !cited.has(requirement.id),

@@ -58,7 +58,7 @@ const HOMES: readonly [reason: RegExp, make: (folder: string) => string][] = [
 ];
 
 for (const [reason, make] of HOMES) {
-  test(`without a folder for state everything is kept in memory, and the screen and the log say so: ${reason.source}`, async (t) => {
+  test(`without a folder for state everything is in memory, and the screen and the log report it: ${reason.source}`, async (t) => {
     const cwd = place(t);
     const env = { HOME: make(cwd), XDG_STATE_HOME: '' };
     for (const source of [['trunkline.json'], ['--', process.execPath, MANY_SIDED]]) {
@@ -90,7 +90,7 @@ for (const [reason, make] of HOMES) {
   });
 }
 
-test('a folder that was named and cannot be used is an error with what to do, and never an internal one', async (t) => {
+test('a named folder that cannot be used is an error with the remedy, and never an internal one', async (t) => {
   const cwd = place(t);
   writeFileSync(join(cwd, 'file'), '');
   mkdirSync(join(cwd, 'closed'));
@@ -120,7 +120,7 @@ test('a folder that was named and cannot be used is an error with what to do, an
   assert.match(kept.err, /the data folder .* cannot be used: this user may not write there/);
 });
 
-test('a full disk and a read-only one are told as such', (t) => {
+test('a full disk and a read-only one are reported as such', (t) => {
   const cwd = place(t);
   const disk = join(cwd, 'disk');
   mkdirSync(disk);
@@ -140,7 +140,7 @@ test('a full disk and a read-only one are told as such', (t) => {
   assert.match(readOnly!, /cannot be used: the file system is read-only\n {2}fix: name a folder/);
 });
 
-test('a folder or a token that others may write is refused, with what to do; what the gateway makes is its own', async (t) => {
+test('a folder or a token that others may write is refused with the remedy; the gateway’s own files are private', async (t) => {
   const cwd = place(t);
   const data = join(cwd, 'data');
   const run = async (): Promise<string> => {

@@ -97,7 +97,7 @@ async function refusal(client: WireClient, name: string): Promise<Json> {
 }
 
 for (const open of [stateful, stateless]) {
-  test(`check:G4 check:G3 S4.19 rug pull (${open.name}): changed definitions are held, over kill -9 and restart too, and go out when approved`, async () => {
+  test(`check:G4 check:G3 S4.19 rug pull (${open.name}): changed definitions are withheld, over kill -9 and restart too, and listed when approved`, async () => {
     const server = await open();
     server.offer([tool('a'), tool('b'), tool('c')]);
     const config = { mcpServers: { rug: { ...server.definition, drift: 'hold' } } };
@@ -190,7 +190,7 @@ for (const open of [stateful, stateless]) {
   });
 }
 
-test('check:G4 trunkline drift: shows, checks, approves, blocks and remembers', async () => {
+test('check:G4 trunkline drift: shows, checks, approves, blocks and keeps the history', async () => {
   const server = stateful();
   server.offer([tool('a'), tool('b')]);
   const gateway = await RunningGateway.start({
@@ -289,7 +289,7 @@ test('check:G4 trunkline drift: shows, checks, approves, blocks and remembers', 
   }
 });
 
-test('check:G4 commands that start servers for themselves offer what a gateway would, and decide nothing', async () => {
+test('check:G4 commands that start servers themselves show what a gateway would, and decide nothing', async () => {
   const server = stateful();
   server.offer([tool('a'), tool('b')]);
   const config = { mcpServers: { rug: { ...server.definition, drift: 'hold' } } };
@@ -316,7 +316,7 @@ test('check:G4 commands that start servers for themselves offer what a gateway w
   }
 });
 
-test('check:G4 the control API refuses what is no decision, and what the server has changed since', async () => {
+test('check:G4 the control API refuses an invalid decision, and one about a definition that has changed since', async () => {
   const server = stateful();
   server.offer([tool('a')]);
   const gateway = await RunningGateway.start({ config: { mcpServers: { rug: server.definition } } });

@@ -99,7 +99,7 @@ describe('headers of Streamable HTTP in 2026-07-28', { timeout: 120_000 }, () =>
   const lastCall = () =>
     server.server.stage.requests.findLast(({ headers }) => headers['mcp-method'] === 'tools/call')!;
 
-  test('proto:H1 what a header says otherwise than the body, or does not say, is 400 with -32020, and nothing runs', async () => {
+  test('proto:H1 a header that differs from the body, or is missing, is 400 with -32020, and nothing runs', async () => {
     const before = reached();
     for (const { url, name } of ways('mirror')) {
       const args = { region: 'eu', count: 3 };
@@ -132,7 +132,7 @@ describe('headers of Streamable HTTP in 2026-07-28', { timeout: 120_000 }, () =>
     }
   });
 
-  test('proto:H2 names in any case, values in their own; white space around is nothing; base64 is decoded first', async () => {
+  test('proto:H2 names in any case, values in their own; white space around is ignored; base64 is decoded first', async () => {
     for (const { url, name } of ways('mirror')) {
       const args = { region: ' Zürich', count: 1 };
       const good = { 'MCP-PARAM-region': b64(' Zürich'), 'Mcp-Param-COUNT': ' 1\t' };
@@ -160,7 +160,7 @@ describe('headers of Streamable HTTP in 2026-07-28', { timeout: 120_000 }, () =>
     assert.equal(lastCall().headers['mcp-name'], b64('héllo'));
   });
 
-  test('proto:H3 an unknown Mcp-Param header is forwarded as it is', async () => {
+  test('proto:H3 an unknown Mcp-Param header is forwarded unchanged', async () => {
     for (const { url, name } of ways('mirror')) {
       const headers = { 'mcp-param-region': 'eu', 'mcp-param-other': 'left as it is', 'mcp-param-x': b64('ü') };
       assert.equal((await call(url, name, { region: 'eu' }, headers)).status, 200);
@@ -171,7 +171,7 @@ describe('headers of Streamable HTTP in 2026-07-28', { timeout: 120_000 }, () =>
     }
   });
 
-  test('proto:H4 proto:H5 headers that nobody validates decide nothing, and no header gives a right', async () => {
+  test('proto:H4 proto:H5 unvalidated headers decide nothing, and no header gives a right', async () => {
     // In the revisions before, headers of these names are anybody's: the body is what counts.
     const session = await WireClient.open(gateway.mcpUrl, {
       headers: { 'mcp-method': 'tools/list', 'mcp-name': 'far__plain', 'mcp-param-region': 'forged' },
@@ -238,7 +238,7 @@ describe('headers of Streamable HTTP in 2026-07-28', { timeout: 120_000 }, () =>
     server.say.set('tools/call', () => '"content":[]');
   });
 
-  test('proto:H7 what is larger than a header may be is refused before it is decoded', async () => {
+  test('proto:H7 a value above the limit of a header is refused before it is decoded', async () => {
     const before = reached();
     for (const { url, name } of ways('mirror')) {
       for (const header of ['mcp-name', 'mcp-param-region']) {
@@ -251,7 +251,7 @@ describe('headers of Streamable HTTP in 2026-07-28', { timeout: 120_000 }, () =>
     assert.equal(reached(), before);
   });
 
-  test('proto:H8 statuses: 404 for a method, 400 for a version, 400 for `_meta`, 405 for GET and DELETE, the id always', async () => {
+  test('proto:H8 statuses: 404 for a method, 400 for a version, 400 for `_meta`, 405 for GET and DELETE, always with the id', async () => {
     for (const { url, name } of ways('plain')) {
       const unknown = modern('no/such', {}, 'the-id');
       const post = (headers: Headers, body: string) => send(url, 'POST', { ...JSON_HEADERS, ...headers }, body);
@@ -277,7 +277,7 @@ describe('headers of Streamable HTTP in 2026-07-28', { timeout: 120_000 }, () =>
     }
   });
 
-  test('proto:H9 a stream says X-Accel-Buffering: no, and each message leaves at once, before its server has finished', async () => {
+  test('proto:H9 a stream has X-Accel-Buffering: no, and each message leaves at once, before its server has finished', async () => {
     for (const { url, name } of ways('plain')) {
       let finish = (): void => {};
       server.say.set('tools/call', (params, { body, res }) => {
@@ -314,7 +314,7 @@ describe('headers of Streamable HTTP in 2026-07-28', { timeout: 120_000 }, () =>
     server.say.set('tools/call', () => '"content":[]');
   });
 
-  test('proto:S7 nobody here follows a `$ref` or fetches an icon, and no schema is too deep to be looked at', async () => {
+  test('proto:S7 the gateway follows no `$ref` and fetches no icon, and reads schemas of any depth', async () => {
     for (const { url, name } of ways('ref')) {
       for (const client of [await WireClient.open(url), new WireClient(url, 'stateless')]) {
         const listed = await client.toolNames();

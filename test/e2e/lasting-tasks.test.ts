@@ -57,7 +57,7 @@ for (const era of ERAS) {
     });
   }
 
-  test(`what a process on this machine has answered to a ${era} client is still there after a restart`, async (t) => {
+  test(`the answer of a local process to a ${era} client is still there after a restart`, async (t) => {
     const servers = { s: stdio('stateful') };
     const gateway = await RunningGateway.start({ config: { mcpServers: servers, agents } });
     t.after(() => gateway.dispose());
@@ -68,7 +68,7 @@ for (const era of ERAS) {
     assert.equal((await client.outcome(taskId)).result.content[0].text, 'must done');
   });
 
-  test(`a ${era} client that comes back in another session, or by a stream that broke, finds its task`, async (t) => {
+  test(`a ${era} client that returns in another session, or by a stream that broke, finds its task`, async (t) => {
     const [gateway] = await alone(t, 'stateful', { m: stdio('stateless') });
     for (const server of ['s', 'm']) {
       const client = await TaskClient.open(gateway.mcpUrl, era, { headers: keyOf('ada') });

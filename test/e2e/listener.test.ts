@@ -34,7 +34,7 @@ function peerName(url: string, ca: string): Promise<{ name: string; status: numb
   });
 }
 
-test('TLS from files, agents required; a renewed certificate counts without a restart, a broken one changes nothing', async (t) => {
+test('TLS from files, agents required; a renewed certificate takes effect without a restart, a broken one changes nothing', async (t) => {
   const folder = folderOf(t);
   const authority = new TestAuthority();
   const write = ({ cert, key }: Certified): void => {
@@ -62,7 +62,7 @@ test('TLS from files, agents required; a renewed certificate counts without a re
   assert.match(gateway.stderr, /certificate|tls/i);
 });
 
-test('security:1 a bind beyond loopback is refused in words that help, unless secured or insecure on purpose', async (t) => {
+test('security:1 a bind beyond loopback is refused with the remedy, unless secured or insecure on purpose', async (t) => {
   const cwd = folderOf(t);
   let runs = 0;
   /** Starts the gateway; the exit code is null where it listens. */
@@ -115,7 +115,7 @@ test('security:1 a bind beyond loopback is refused in words that help, unless se
   await Promise.all([...refusals, ...listening]);
 });
 
-test('allowedHosts and allowedOrigins let in those they name and nobody else; CORS for them alone', async (t) => {
+test('allowedHosts and allowedOrigins admit only those that they name; CORS for them alone', async (t) => {
   const config = {
     mcpServers: { s: manySided('s') },
     listen: { allowedHosts: ['mcp.example.com'], allowedOrigins: ['https://app.example.com'] },
@@ -146,7 +146,7 @@ test('allowedHosts and allowedOrigins let in those they name and nobody else; CO
   assert.ok(local.status < 401 && local.headers['access-control-allow-origin'] === undefined);
 });
 
-test('S2.20 S4.1 check:B8 checks of real clients: Codex looks eight times before it speaks, Gemini names no version, the SDK falls back', async (t) => {
+test('S2.20 S4.1 check:B8 requests of real clients: Codex probes eight times, Gemini names no version, the SDK falls back', async (t) => {
   const gateway = await RunningGateway.start({ config: { mcpServers: { s: manySided('s') } } });
   t.after(() => gateway.dispose());
   await gateway.ready();
@@ -211,7 +211,7 @@ test('S2.20 S4.1 check:B8 checks of real clients: Codex looks eight times before
   for (const { id } of two) assert.match(answers.text, new RegExp(`"text":"${id}"`));
 });
 
-test('a session that nobody uses is ended, and its process with it', async (t) => {
+test('an unused session ends, and its process with it', async (t) => {
   const config = { mcpServers: { s: manySided('s') }, sessions: { idleMs: 1_000 } };
   const gateway = await RunningGateway.start({ config });
   t.after(() => gateway.dispose());

@@ -15,7 +15,7 @@ import { WireClient } from '../support/wire-client.ts';
 const ADVICE = /OAuth is not supported yet; use a static token: headers\.Authorization/;
 const CHALLENGE = 'Bearer resource_metadata="https://auth.example/.well-known/oauth-protected-resource"';
 
-describe('a server that asks for a login by OAuth, which is not supported yet', () => {
+describe('a server that requires OAuth, which is not supported yet', () => {
   let server: Server;
   let gateway: RunningGateway;
   let url = '';
@@ -35,7 +35,7 @@ describe('a server that asks for a login by OAuth, which is not supported yet', 
   });
 
   for (const era of ['stateful', 'stateless'] as const) {
-    test(`S3.5 ${era}: on both endpoints every request ends in 53006, REFUSED, not to be retried`, async () => {
+    test(`S3.5 ${era}: on both endpoints every request ends in 53006, REFUSED, not retryable`, async () => {
       const single = new WireClient(gateway.serverUrl('web'), era);
       const params = { name: 'x', arguments: {} };
       const answers =
@@ -62,7 +62,7 @@ describe('a server that asks for a login by OAuth, which is not supported yet', 
     });
   }
 
-  test('the status, its page and the API say what to do', async () => {
+  test('the status, its page and the API show the remedy', async () => {
     const { servers } = await gateway.control<{ servers: Json[] }>('/api/v1/servers');
     const { state, reason: error, lastLaunchFailure } = servers.find(({ name }) => name === 'web');
     assert.equal(state, 'auth_required');
@@ -85,7 +85,7 @@ describe('a server that asks for a login by OAuth, which is not supported yet', 
     assert.match(embedded.server('web')?.reason ?? '', ADVICE);
   });
 
-  test('check warns of a client’s login keys, refuses them in our own files, and tells nobody to remove a client’s', async (t) => {
+  test('check warns of a client’s login keys, refuses them in Trunkline files, and does not suggest to remove a client’s', async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'trunkline-logins-'));
     t.after(() => rmSync(folder, { recursive: true, force: true }));
     const mcpServers = { web: { url, oauth: { clientId: 'x' } }, more: { url, auth: { CLIENT_ID: 'x' } } };

@@ -27,7 +27,7 @@ async function until(what: string, holds: () => Promise<boolean>): Promise<void>
   }
 }
 
-test('check:A1 check:A10 a server with mistakes is misconfigured and says why; the others start, and calls to it end NOT_SENT', async (t) => {
+test('check:A1 check:A10 a server with mistakes is misconfigured with the reason; the others start, and calls to it are NOT_SENT', async (t) => {
   const both = { command: 'x', url: 'http://127.0.0.1:9/' };
   const config = { mcpServers: { good, gh, both, file: { command: 'x', env: { A: '${file:./none}' } } } };
   const gateway = await RunningGateway.start({ config, env: { [NEAR]: SECRET } });
@@ -95,7 +95,7 @@ test('check:A1 check:A10 a server with mistakes is misconfigured and says why; t
   assert.match(gateway.stderr, /"event":"server_misconfigured"/);
 });
 
-test('check:A10 check, --strict and TRUNKLINE_STRICT refuse the whole, with the place and what to do', async () => {
+test('check:A10 check, --strict and TRUNKLINE_STRICT refuse the whole, with position and remedy', async () => {
   writeFileSync(file, JSON.stringify({ mcpServers: { good, gh } }, null, 2));
   const reported = new RegExp(
     `^(?:trunkline: )?TL1203 +trunkline\\.json:\\d+:\\d+ +environment variable ${UNSET} is not set`,
@@ -124,7 +124,7 @@ test('check:A10 check, --strict and TRUNKLINE_STRICT refuse the whole, with the 
   assert.equal(await run.exited, 0);
 });
 
-test('check:A10 over stdio the others are there, too', async (t) => {
+test('check:A10 over stdio the other servers run, too', async (t) => {
   writeFileSync(file, JSON.stringify({ mcpServers: { good, gh } }, null, 2));
   const run = startTrunkline(['stdio', '--data-dir', join(folder, 'data')], { cwd: folder, input: true });
   t.after(() => run.process.kill());

@@ -69,7 +69,7 @@ class User {
 const LISTS = ['tools', 'prompts', 'resources'].map((list) => `notifications/${list}/list_changed`);
 
 for (const endpoint of ['/mcp', '/servers/own/mcp']) {
-  describe(`S2.6 S1.16 ${endpoint}: a client sees the lists of its own process, and hears of no other's`, () => {
+  describe(`S2.6 S1.16 ${endpoint}: a client sees the lists of its own process, and gets no notification of another's`, () => {
     let gateway: RunningGateway;
     const of = async (era: 'stateful' | 'stateless', more: object = {}): Promise<User> => {
       const url = endpoint === '/mcp' ? gateway.mcpUrl : gateway.serverUrl('own');
@@ -84,7 +84,7 @@ for (const endpoint of ['/mcp', '/servers/own/mcp']) {
     });
     after(() => gateway.dispose());
 
-    test('what one session enables, no other session lists, hears of or can call, with a process or without', async () => {
+    test('a tool that one session enables is listed, announced and callable in no other session, with a process or without', async () => {
       const [a, b, idle] = [await of('stateful'), await of('stateful'), await of('stateful')];
       const modern = await of('stateless');
       for (const user of [a, b, idle, modern]) await user.listen();
@@ -118,7 +118,7 @@ for (const endpoint of ['/mcp', '/servers/own/mcp']) {
       assert.deepEqual(await b.uses('extra'), Array(3).fill(`extra of ${pidOfB}`));
     });
 
-    test('what a process has just added can be used at once, and only by its session', async () => {
+    test('a tool that a process has just added can be used at once, and only by its session', async () => {
       const [a, b] = [await of('stateful'), await of('stateful')];
       const [pid] = [await a.call('who'), await b.call('who')];
       for (const name of ['t1', 't2', 't3']) {
@@ -130,7 +130,7 @@ for (const endpoint of ['/mcp', '/servers/own/mcp']) {
       }
     });
 
-    test('of clients without a session each conversation sees its own', async () => {
+    test('each conversation of clients without a session sees its own lists', async () => {
       const named = (name: string) => of('stateless', { headers: { 'x-conversation': name } });
       const [one, other] = [await named('one'), await named('other')];
       for (const user of [one, other]) await user.listen();
@@ -146,7 +146,7 @@ for (const endpoint of ['/mcp', '/servers/own/mcp']) {
       assert.equal(await other.isRefused('mine'), true);
     });
 
-    test('with its process what a session had enabled is gone, and it is told', async () => {
+    test('a session loses what it had enabled with its process, and is notified', async () => {
       const user = await of('stateful');
       await user.listen();
       await user.call('enable', { name: 'passing' });
@@ -164,7 +164,7 @@ for (const endpoint of ['/mcp', '/servers/own/mcp']) {
   });
 }
 
-test("S2.6 check:G4 what a process of one session adds waits for approval, and is its session's alone when it is approved", async (t) => {
+test("S2.6 check:G4 a tool added by one session's process waits for approval, and is then in that session only", async (t) => {
   const own = { command: process.execPath, args: [TOOLSETS], drift: 'hold' };
   const gateway = await RunningGateway.start({ config: { mcpServers: { own } } });
   t.after(() => gateway.dispose());

@@ -84,7 +84,7 @@ describe('public subjects of two nodes', () => {
     assert.ok(!executed().includes(0), `both nodes run processes: ${executed().join(' and ')}`);
   });
 
-  test('S0.3 what is registered on one node is served by both, without an event being believed', async () => {
+  test('S0.3 a server registered on one node is served by both, and forged events have no effect', async () => {
     const heard: string[] = [];
     client.subscribe('mcp.servers.created', {
       callback: (_error, message) => {
@@ -113,7 +113,7 @@ describe('public subjects of two nodes', () => {
     assert.deepEqual(heard, ['late']);
   });
 
-  test('S0.4 a server is said to be gone when no node has it any more, and not before', async () => {
+  test('S0.4 a server is reported as gone when no node has it any more, and not before', async () => {
     const heard: string[] = [];
     const listening = client.subscribe('mcp.servers.*', {
       callback: (_error, message) => {

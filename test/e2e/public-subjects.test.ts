@@ -76,7 +76,7 @@ describe('public subjects', () => {
   const execute = (tool: string, more: object = {}, key?: string) =>
     send('mcp.talker.execute', JSON.stringify({ session_id: 's1', tool, args: {}, ...more }), key);
 
-  test('S0.1 S0.6 S0.7 check:H1 a program calls a tool; the structured content is the result, the whole stands beside it', async () => {
+  test('S0.1 S0.6 S0.7 check:H1 a program calls a tool; the structured content is the result, the whole is beside it', async () => {
     assert.equal(subjectExecute('talker'), 'mcp.talker.execute');
     const { json, text, data } = await execute('structured');
     assert.ok(text.startsWith('{"result":{"n":12345678901234567890,"x":1.0},'), text);
@@ -88,13 +88,13 @@ describe('public subjects', () => {
     assert.deepEqual(decodeToolReply(data), JSON.parse('{"n":12345678901234567890,"x":1.0}'));
   });
 
-  test('S0.7 without structured content the texts are the result, one to a line', async () => {
+  test('S0.7 without structured content the result is the texts, one per line', async () => {
     const { json } = await execute('texts');
     assert.equal(json['result'], 'one\ntüo');
     assert.equal((json['mcp'] as { content: unknown[] }).content.length, 3);
   });
 
-  test('S0.7 S0.9 S0.10 what a tool says went wrong is the error, flat; the decoder throws it', async () => {
+  test("S0.7 S0.9 S0.10 a tool's own error is the error, flat; the decoder throws it", async () => {
     const { json, data } = await execute('fails');
     assert.equal(json['error'], 'no such file');
     assert.equal('result' in json, false);
@@ -125,7 +125,7 @@ describe('public subjects', () => {
     }
   });
 
-  test('S0.6 S0.18 a conversation keeps its process, another one has its own, and none is called default', async () => {
+  test('S0.6 S0.18 a conversation keeps its process, another one has its own, and without an id it is default', async () => {
     const count = async (session: string | undefined, key?: string): Promise<[number, string]> => {
       const { json } = await send(
         'mcp.talker.execute',
@@ -154,7 +154,7 @@ describe('public subjects', () => {
     assert.match(ledger, /^count \{\}$/m);
   });
 
-  test('the deadline of the caller holds, and its server hears of it', async () => {
+  test('the caller’s deadline applies, and the server is notified', async () => {
     for (const [more, header] of [
       [{ timeout_ms: 300 }, null],
       [{}, '300'],
@@ -176,7 +176,7 @@ describe('public subjects', () => {
     );
   });
 
-  test('an answer that NATS cannot carry is said to be too large, at once', async () => {
+  test('an answer that NATS cannot carry is TOO_LARGE at once', async () => {
     const { json } = await execute('big', { args: { bytes: 1_100_000 } });
     assert.equal((json['failure'] as Json)['name'], 'TOO_LARGE');
     assert.equal(json['outcome'], 'UNKNOWN');
@@ -184,14 +184,14 @@ describe('public subjects', () => {
     assert.equal(String(fits.json['result']).length, 400_000);
   });
 
-  test('S0.1 names stand in subjects with what could be misread as =XX', async () => {
+  test('S0.1 subjects encode ambiguous characters of names as =XX', async () => {
     assert.equal(subjectExecute('dotted.name'), 'mcp.dotted=2Ename.execute');
     assert.equal(subjectExecute('a b*>é='), 'mcp.a=20b=2A=3E=C3=A9=3D.execute');
     const { json } = await send('mcp.dotted=2Ename.execute', '{"tool":"count","args":{}}');
     assert.equal(json['outcome'], 'RESULT');
   });
 
-  test('S0.1 check:L3 a server that is named as the events are is asked where nobody who hears those hears it', async () => {
+  test('S0.1 check:L3 a server named like the events has another subject, which subscribers of the events do not receive', async () => {
     assert.equal(subjectExecute('servers'), 'mcp.=73ervers.execute');
     assert.equal(subjectListTools('servers'), 'mcp.=73ervers.list-tools');
     const overheard: string[] = [];
@@ -209,7 +209,7 @@ describe('public subjects', () => {
     await assert.rejects(client.request('mcp.servers.execute', '{"tool":"count"}', WAIT), /no responders/);
   });
 
-  test('check:H1 the caller is the agent whose key it shows; a wrong key is nobody', async () => {
+  test('check:H1 the caller is the agent of its key; a wrong key is refused', async () => {
     const mine = await send('mcp.dotted=2Ename.execute', '{"tool":"count"}', NARROW_KEY);
     assert.equal(mine.json['outcome'], 'RESULT');
     const foreign = await execute('count', {}, NARROW_KEY);
@@ -222,7 +222,7 @@ describe('public subjects', () => {
     assert.ok(typeof listed.json['error'] === 'string');
   });
 
-  test('S0.3 S0.4 S0.5 check:H2 programs hear of servers that come and go, and of no secret', async () => {
+  test('S0.3 S0.4 S0.5 check:H2 programs learn of servers that come and go, and of no secret', async () => {
     const heard: { subject: string; text: string }[] = [];
     client.subscribe('mcp.servers.*', {
       callback: (_error, message) => {
@@ -265,7 +265,7 @@ describe('public subjects', () => {
     await assert.rejects(client.request(subjectExecute('late'), '{}', WAIT), /no responders/);
   });
 
-  test('S0.3 S0.4 a disabled server is gone, a change of it is told to nobody, and whoever hears of it may call it', async () => {
+  test('S0.3 S0.4 a disabled server is gone, a change of it is not announced, and an announced server can be called', async () => {
     const heard: string[] = [];
     const called: Promise<{ json: Json }>[] = [];
     client.subscribe('mcp.servers.*', {
@@ -313,7 +313,7 @@ describe('public subjects', () => {
     assert.equal(called.length, 3);
   });
 
-  test('S0.3 what a node brings along is told of; without a public principal a caller without a key is REFUSED; without publicSubjects nobody answers', async () => {
+  test('S0.3 a node announces its servers at start; without a public principal a caller without a key is REFUSED; without publicSubjects no node answers', async () => {
     await gateway.dispose();
     const brought: string[] = [];
     client.subscribe(SUBJECT_CREATED, {

@@ -57,7 +57,7 @@ describe('servers from npm and PyPI with empty caches, and the first client of e
       assert.deepEqual({ name, restarts, lastLaunchFailure }, { name, restarts: 0, lastLaunchFailure: null });
   });
 
-  test('clients that came while the servers started have heard of each', () => {
+  test('clients that came while the servers started are notified of each', () => {
     for (const client of cold) {
       const lacking = asked.tools.filter((tool) => !client.lists.at(-1)!.includes(tool));
       assert.deepEqual(lacking, [], `the ${client.era} client, which has listed ${client.lists.length} times`);

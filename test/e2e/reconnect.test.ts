@@ -46,7 +46,7 @@ async function listening(client: WireClient, uri: string): Promise<Stream> {
 for (const client of ['stateful', 'stateless'] as const) {
   for (const server of ['stateful', 'stateless'] as const) {
     for (const endpoint of ['/mcp', `/servers/${server}/mcp`]) {
-      test(`check:B8 check:G3 a ${server} server dies under a ${client} client of ${endpoint}: one list_changed, the resource is told of as updated`, async () => {
+      test(`check:B8 check:G3 a ${server} server dies under a ${client} client of ${endpoint}: one list_changed, the resource is reported as updated`, async () => {
         const name = (tool: string) => (endpoint === '/mcp' ? `${server}__${tool}` : tool);
         const uri = `side://${server}/doc`;
         const ours = new WireClient(new URL(endpoint, gateway.mcpUrl).href, client);

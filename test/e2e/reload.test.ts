@@ -16,7 +16,7 @@ async function until(what: string, holds: () => Promise<boolean> | boolean, wait
   return performance.now() - from;
 }
 
-test('fault:F37 servers come and go with the file; what stays keeps process, session and calls; clients of both eras are told', async (t) => {
+test('fault:F37 servers follow the file; unchanged ones keep process, session and calls; clients of both eras are notified', async (t) => {
   const stays = manySided('stays');
   const gateway = await RunningGateway.start({ config: { mcpServers: { stays, goes: manySided('goes') } } });
   t.after(() => gateway.dispose());

@@ -43,7 +43,7 @@ async function pidOf(client: WireClient): Promise<number> {
   return JSON.parse(await client.callText('pool__who', {})).pid;
 }
 
-test('check:A13 sessions keep to their processes; one that is killed is replaced, and its session served by the others', async (t) => {
+test('check:A13 sessions keep their processes; a killed one is replaced, and the others serve its session', async (t) => {
   const gateway = await started(t, { pool: manySided('pool', {}, shared) });
   const before = await serving(gateway, 3);
   const clients = await Promise.all([1, 2, 3].map(() => WireClient.open(gateway.mcpUrl)));

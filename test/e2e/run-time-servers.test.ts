@@ -76,7 +76,7 @@ describe('servers added at run time', () => {
   });
   after(() => gateway.dispose());
 
-  test('check:A2 check:A4 one is added, serves, is changed, and is removed with its process; the others keep theirs', async () => {
+  test('check:A2 check:A4 a server is added, serves, is changed, and is removed with its process; the others keep theirs', async () => {
     const base = (await client.server('base')).connections[0].pid;
     const added = await client.add('extra', manySided('extra', {}, { description: 'first' }));
     assert.equal(added.status, 201, added.text);
@@ -111,7 +111,7 @@ describe('servers added at run time', () => {
     assert.equal((await client.remove('extra')).status, 404);
   });
 
-  test('what is wrong with a definition is answered as a file’s problems are, with place and fix', async () => {
+  test('a wrong definition is answered like a file’s problems, with position and fix', async () => {
     const text = '{\n  "name": "bad",\n  "comand": "x",\n  "timeoutMs": -1\n}';
     const reply = await client.ask('POST', '/api/v1/servers', text);
     assert.equal(reply.status, 422);
@@ -128,7 +128,7 @@ describe('servers added at run time', () => {
     assert.ok(!(await client.names()).includes('bad'));
   });
 
-  test('a name that a file or the store has, or that clients would confuse with one, is taken', async () => {
+  test('a name that a file or the store has, or that clients would confuse with one, is refused', async () => {
     await client.add('one_two', manySided('x', {}, { start: 'lazy' }));
     for (const name of ['base', 'Base', 'one_two', 'one-two', 'ONE_TWO']) {
       const reply = await client.add(name, manySided('x'));
@@ -137,14 +137,14 @@ describe('servers added at run time', () => {
     await client.remove('one_two');
   });
 
-  test('a server of a file is changed in the file: its place is named', async () => {
+  test('a server of a file is changed in the file: the answer names its position', async () => {
     for (const reply of [await client.change('base', manySided('x')), await client.remove('base')]) {
       assert.deepEqual([reply.status, reply.json.error.code], [409, 'not_added_here']);
       assert.ok(reply.json.error.message.includes(`${join(gateway.folder, 'trunkline.json')}:1`), reply.text);
     }
   });
 
-  test('of twenty who add one name at once, one does; of two who change one revision, one does', async () => {
+  test('of twenty that add one name at once, one succeeds; of two that change one revision, one succeeds', async () => {
     const all = await Promise.all(
       Array.from({ length: 20 }, () => client.add('race', manySided('r', {}, { start: 'lazy' }))),
     );
@@ -158,7 +158,7 @@ describe('servers added at run time', () => {
     assert.equal((await client.remove('race')).status, 200);
   });
 
-  test('check:J6 suspended: it ends, its tools go, calls are refused; resumed: they are back', async () => {
+  test('check:J6 suspended: it ends, its tools go, calls are refused; resumed: they return', async () => {
     await client.add('nap', manySided('nap'));
     await gateway.ready('nap');
     const user = await WireClient.open(gateway.mcpUrl);
@@ -179,7 +179,7 @@ describe('servers added at run time', () => {
     await client.remove('nap');
   });
 
-  test('only the user can read what is kept, and the tokens', async () => {
+  test('only the user can read the store and the tokens', async () => {
     await client.add('kept', manySided('k', {}, { start: 'lazy' }));
     for (const file of ['truth.db', 'exec.token', 'control.token']) {
       assert.equal(statSync(join(gateway.folder, 'data', file)).mode & 0o777, 0o600, file);
@@ -188,7 +188,7 @@ describe('servers added at run time', () => {
   });
 });
 
-test('fault:F36 check:A8 what was acknowledged is in force after a kill -9: added, changed, removed, suspended', async (t) => {
+test('fault:F36 check:A8 an acknowledged change is in force after a kill -9: added, changed, removed, suspended', async (t) => {
   const first = await started(t);
   const before = new RunTimeClient(first);
   const lazy = { start: 'lazy' };
@@ -212,7 +212,7 @@ test('fault:F36 check:A8 what was acknowledged is in force after a kill -9: adde
   assert.equal(await user.callText('stays__echo', { text: 'x' }), 'x');
 });
 
-test('check:A14 a temporary server ends with its time, its session and the gateway, and is never written down', async (t) => {
+test('check:A14 a temporary server ends with its time, its session and the gateway, and is never stored', async (t) => {
   const gateway = await started(t);
   await gateway.ready();
   const client = new RunTimeClient(gateway);
@@ -264,7 +264,7 @@ test('check:A14 a temporary server ends with its time, its session and the gatew
   await until('what was left of it ends', async () => !alive(left));
 });
 
-test('a file’s server wins over a stored one of its name, which is told and comes back when the file lets it', async (t) => {
+test('a file’s server wins over a stored one of its name, which is reported and returns when the file allows it', async (t) => {
   const gateway = await started(t);
   const client = new RunTimeClient(gateway);
   await client.add('twin', manySided('stored', {}, { start: 'lazy', description: 'stored' }));

@@ -153,7 +153,7 @@ for (const kind of KINDS) {
     for (const over of kind.path === null ? ['stdio'] : ['stdio', 'http']) {
       const url = () => gateway.serverUrl(over === 'http' ? `${name}-http` : name);
       for (const era of ['stateful', 'stateless'] as const) {
-        test(`S2.12 check:B2 ${name} over ${over}, for a ${era} client: lists, calls, progress, questions, cancels`, async () => {
+        test(`S2.12 check:B2 ${name} over ${over}, for a ${era} client: lists, calls, progress, input requests, cancels`, async () => {
           const client = new WireClient(url(), era, { capabilities: { elicitation: {} }, headers: CONVERSATION });
           if (era === 'stateful') await client.initialize();
           const names = await client.toolNames();
@@ -181,7 +181,7 @@ for (const kind of KINDS) {
       }
     }
 
-    test(`S2.12 check:B4 the bytes that ${name} gets and sends are those that it gets and sends without a gateway`, async () => {
+    test(`S2.12 check:B4 ${name} gets and sends the same bytes as without a gateway`, async () => {
       await using bare = new BareSdkServer(server as SdkServer);
       const call = (id: number) =>
         `{"jsonrpc":"2.0","id":${id},"method":"tools/call","params":{"name":"echo","arguments":{"value":${VALUE}}}}`;
@@ -250,7 +250,7 @@ test('S2.12 keys that differ in case never reach a Go server, which would run th
 });
 
 const noPython = spawnSync('python3', ['--version']).status === 0 ? false : 'python3 is not here';
-test('S2.12 a list item with the NaN that Python writes is left out and told, the others are there', {
+test('S2.12 a list item with the NaN that Python writes is left out and reported, the others are listed', {
   skip: noPython,
 }, async () => {
   const client = await WireClient.open(gateway.mcpUrl);
@@ -261,7 +261,7 @@ test('S2.12 a list item with the NaN that Python writes is left out and told, th
   assert.equal(await client.callText('plain__sound'), 'called');
 });
 
-test('S2.5 a client of the official Go SDK answers a question for its roots, whose params are empty', {
+test('S2.5 a client of the official Go SDK answers a request for its roots, whose params are empty', {
   skip: 'missing' in goClient! ? goClient.missing : false,
 }, async () => {
   const { command } = goClient as SdkServer;

@@ -33,7 +33,7 @@ function place(t: TestContext, config: object | null = { mcpServers: { base: man
 
 const SERVER = ['--', process.execPath, MANY_SIDED];
 
-test('check:J6 add, suspend, resume, restart and remove on a running gateway, in words and as JSON', async (t) => {
+test('check:J6 add, suspend, resume, restart and remove on a running gateway, as text and as JSON', async (t) => {
   const { run, start } = place(t);
   await start();
   const added = await run(
@@ -87,7 +87,7 @@ test('check:J6 add, suspend, resume, restart and remove on a running gateway, in
   assert.match(ofFile.err, /trunkline\.json:1/);
 });
 
-test('what is wrong with what was typed is told with its fix, and nothing is added', async (t) => {
+test('a mistake in the arguments is reported with its fix, and nothing is added', async (t) => {
   const { run, start } = place(t);
   await start();
   const cases: readonly (readonly [readonly string[], RegExp])[] = [
@@ -121,7 +121,7 @@ test('a temporary server is added with its time and is gone with it', async (t) 
   assert.ok(Date.parse(server.desired.expiresAt) > Date.now() + 3_600_000);
 });
 
-test('without a gateway they change what the next one finds; restart says that there is nothing to restart', async (t) => {
+test('without a gateway they change what the next one finds; restart reports that nothing runs', async (t) => {
   const { run, start } = place(t);
   const added = await run('add', 'extra', '-e', 'NAME=extra', ...SERVER);
   assert.equal(added.code, 0, added.err);
@@ -149,7 +149,7 @@ test('without a gateway they change what the next one finds; restart says that t
   ]);
 });
 
-test('what was added without a gateway is there for a client that spawns one for itself', async (t) => {
+test('a server added without a gateway is there for a client that spawns one for itself', async (t) => {
   const { run, folder } = place(t);
   assert.equal((await run('add', 'extra', '-e', 'NAME=extra', ...SERVER)).code, 0);
   assert.equal((await run('suspend', 'base')).code, 0);
@@ -170,7 +170,7 @@ test('what was added without a gateway is there for a client that spawns one for
   assert.ok(!spawned.out.includes('base__echo'));
 });
 
-test('what was added is enough to start with: no file is needed', async (t) => {
+test('added servers are enough to start with: no file is needed', async (t) => {
   const { run, start, folder } = place(t, null);
   const without = await trunkline([...PORTS, '--data-dir', join(folder, 'data')], { cwd: folder });
   assert.equal(without.code, 1);

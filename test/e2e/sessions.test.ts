@@ -50,7 +50,7 @@ for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
   });
 }
 
-test('an HTTP server that forgot its sessions gets one new initialize, and the client notices nothing', async (t) => {
+test('a server that lost its sessions gets one new initialize, and the client notices nothing', async (t) => {
   const server = await StatefulServer.start();
   t.after(() => server.stop());
   const gateway = await RunningGateway.start({ config: { mcpServers: { web: { type: 'http', url: server.url } } } });

@@ -9,7 +9,7 @@ import { closedRun, killedRun, markedServers } from '../support/short-runs.ts';
 const LIMIT = 3;
 
 /** `npm run prove -- soak --goal runs` does the same two hundred times with the default limits. */
-test('S1.7 S1.8 S1.16 short runs of agents on four servers from npm, three times as many as processes may run: none is refused, nothing is left', async () => {
+test('S1.7 S1.8 S1.16 short runs of agents on four servers from npm, three times the process limit: none is refused, nothing is left', async () => {
   const mark = randomUUID();
   const gateway = await RunningGateway.start({
     config: { mcpServers: markedServers(mark, { limits: { maxProcesses: LIMIT } }) },

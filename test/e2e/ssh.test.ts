@@ -11,7 +11,7 @@ const HOSTS: readonly { name: string; skip: string | false; start: () => Promise
 ];
 
 for (const { name, skip, start } of HOSTS)
-  test(`S2.22 S2.23 S2.24 check:B3 a server on another host is called like any other, and its status says where it is: ${name}`, {
+  test(`S2.22 S2.23 S2.24 check:B3 a server on another host is called like any other, and its status has the host: ${name}`, {
     skip,
   }, async () => {
     await using sshd = await start();

@@ -66,7 +66,7 @@ test('trunkline stdio as a bridge drains on SIGTERM, too', async (t) => {
   await stoppedInMidCall(t, startTrunkline(['stdio', ...data], { cwd, input: true }), ledger);
 });
 
-test('a second SIGTERM cuts the drain short: the call in flight is told UNKNOWN, exit 0', async (t) => {
+test('a second SIGTERM ends the drain: the call in flight is UNKNOWN, exit 0', async (t) => {
   const bench = new FaultBench(t);
   await bench.start({ one: bench.stdio('one') });
   await bench.gateway.ready();

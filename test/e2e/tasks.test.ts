@@ -39,7 +39,7 @@ describe('tasks between both eras, over HTTP and stdio, on both endpoints', () =
           TaskClient.open(aggregate ? gateway.mcpUrl : gateway.serverUrl(server), era, { headers: keyOf(agent) });
         const named = (tool: string) => (aggregate ? `${server}__${tool}` : tool);
 
-        test(`${where}: a task is begun, ends and gives its answer; unknown fields stay`, async () => {
+        test(`${where}: a task begins, ends and gives its answer; unknown fields stay`, async () => {
           const client = await open();
           const task = await client.start(named('must'));
           assert.equal(task.status, 'working');
@@ -54,7 +54,7 @@ describe('tasks between both eras, over HTTP and stdio, on both endpoints', () =
           assert.deepEqual([ended.taskId, ended.status, ended.vendor], [task.taskId, 'completed', { n: 1.5 }]);
         });
 
-        test(`${where}: what the task asks is asked of the client, and the answer goes up`, async () => {
+        test(`${where}: an input request of the task reaches the client, and the answer the server`, async () => {
           const client = await open();
           const { taskId } = await client.start(named('ask'), { message: 'your name?' });
           if (era === 'stateless') {
@@ -74,7 +74,7 @@ describe('tasks between both eras, over HTTP and stdio, on both endpoints', () =
           }
         });
 
-        test(`${where}: errors of the protocol and of the tool each have their word`, async () => {
+        test(`${where}: errors of the protocol and of the tool have their own status`, async () => {
           const client = await open();
           const broken = await client.start(named('fail'));
           const { error } = await client.outcome(broken.taskId);
@@ -86,7 +86,7 @@ describe('tasks between both eras, over HTTP and stdio, on both endpoints', () =
           assert.equal(result.isError, true);
         });
 
-        test(`${where}: a cancelled task is cancelled at its server, and cannot be cancelled twice`, async () => {
+        test(`${where}: a cancelled task is cancelled at its server, and cannot be cancelled again`, async () => {
           const client = await open();
           const { taskId } = await client.start(named('endless'));
           const answer = await client.wire.result('tasks/cancel', { taskId });
@@ -100,7 +100,7 @@ describe('tasks between both eras, over HTTP and stdio, on both endpoints', () =
           }
         });
 
-        test(`proto:S3 ${where}: nobody but its principal knows a task`, async () => {
+        test(`proto:S3 ${where}: only its principal knows a task`, async () => {
           const client = await open();
           const { taskId } = await client.start(named('endless'));
           const eve = await open('bob');
@@ -118,7 +118,7 @@ describe('tasks between both eras, over HTTP and stdio, on both endpoints', () =
           await client.wire.result('tasks/cancel', { taskId });
         });
 
-        test(`${where}: a client that knows no tasks gets the answer of a tool that makes only tasks`, async () => {
+        test(`${where}: a client without tasks gets the answer of a tool that makes only tasks`, async () => {
           const url = aggregate ? gateway.mcpUrl : gateway.serverUrl(server);
           const options = { headers: keyOf('ada'), capabilities: { elicitation: {} } };
           const plain = era === 'stateful' ? await WireClient.open(url, options) : new WireClient(url, era, options);
@@ -136,7 +136,7 @@ describe('tasks between both eras, over HTTP and stdio, on both endpoints', () =
   }
 });
 
-test('a stateless server that answers at once gives a task of ours, completed, whose answer is kept for its ttl', async (t) => {
+test('an immediate answer of a stateless server becomes a completed task, kept for its ttl', async (t) => {
   const [gateway, server] = await alone(t, 'stateless');
   for (const [url, tool] of [
     [gateway.mcpUrl, 's__now'],
@@ -162,7 +162,7 @@ test('a stateless server that answers at once gives a task of ours, completed, w
   assert.deepEqual(server.peer.jobs.ledger, []);
 });
 
-test('proto:S5 tasks are declared to clients in the words of their era, and to servers never as the client’s own', async (t) => {
+test('proto:S5 tasks are declared to clients in their era’s words, and to servers never as the client’s own', async (t) => {
   const modern = await TaskServer.start('stateless');
   t.after(() => modern.stop());
   const [gateway, legacy] = await alone(t, 'stateful', { m: { type: 'http', url: modern.url } });
@@ -257,7 +257,7 @@ async function next(stream: Pick<EventReader, 'message'>, method: string): Promi
   }
 }
 
-test('progress of a task that is waited for on a client’s behalf comes with the client’s own call', async (t) => {
+test('progress of a task that the gateway awaits for a client comes with the client’s own call', async (t) => {
   const [gateway, server] = await alone(t, 'stateful', { p: stdio('stateful') });
   for (const name of ['s', 'p']) {
     const client = await WireClient.open(gateway.mcpUrl, { headers: keyOf('ada') });
@@ -273,7 +273,7 @@ test('progress of a task that is waited for on a client’s behalf comes with th
   }
 });
 
-test('what is given up on a client’s behalf is cancelled at its server', async (t) => {
+test('a wait that the gateway gives up for a client is cancelled at its server', async (t) => {
   const modern = await TaskServer.start('stateless');
   t.after(() => modern.stop());
   const [gateway, legacy] = await alone(t, 'stateful', { m: { type: 'http', url: modern.url } });
@@ -292,7 +292,7 @@ test('what is given up on a client’s behalf is cancelled at its server', async
   }
 });
 
-test('tasks of stateless clients share a pipe: one that waits for input is not in the way of others, and tells whose it is', async (t) => {
+test('tasks of stateless clients share a pipe: one that waits for input does not block others, and names its task', async (t) => {
   const [gateway] = await alone(t, 'stateful', { p: stdio('stateful') });
   const client = await TaskClient.open(gateway.mcpUrl, 'stateless', { headers: keyOf('ada') });
   const first = await client.start('p__ask', { message: 'first?' });
@@ -316,7 +316,7 @@ test('tasks of stateless clients share a pipe: one that waits for input is not i
   }
 });
 
-test('server-everything over stdio: its task with an ambiguous question, for whoever asks', async (t) => {
+test('server-everything over stdio: its task with an ambiguous input request', async (t) => {
   const bin = resolve(import.meta.dirname, '../../node_modules/@modelcontextprotocol/server-everything/dist/index.js');
   const every = { command: process.execPath, args: [bin, 'stdio'] };
   const gateway = await RunningGateway.start({ config: { mcpServers: { every } } });

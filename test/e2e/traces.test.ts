@@ -109,7 +109,7 @@ describe('spans of a call (W3C Trace Context, SEP-414)', { timeout: 60_000 }, ()
       assert.ok(receive.durationMs >= client.durationMs && client.startedAt > 1e12);
     });
 
-    test(`from node to node the trace goes on, of a ${era} client`, async () => {
+    test(`the trace continues from node to node, of a ${era} client`, async () => {
       await call(urls.near, era, {}, { traceparent: HEADER });
       const [receive, dispatch] = [near.one('tools/call s__t', 'server'), near.one('dispatch s', 'internal')];
       const client = far.one('tools/call t', 'client');
@@ -133,7 +133,7 @@ describe('spans of a call (W3C Trace Context, SEP-414)', { timeout: 60_000 }, ()
     assert.notEqual(far.one('tools/call s__t', 'server').traceId, first.traceId);
   });
 
-  test('a trace that is not recorded, and one at a gateway without an exporter, pass through as they are', async () => {
+  test('a trace that is not recorded, and one at a gateway without an exporter, pass unchanged', async () => {
     const unrecorded = META.replace(/01$/, '00');
     await call(urls.far, 'stateless', { traceparent: unrecorded });
     assert.deepEqual([received, far.spans], [[unrecorded], []]);

@@ -42,7 +42,7 @@ function passOn(origin: string, req: IncomingMessage, res: import('node:http').S
   req.pipe(out);
 }
 
-test('declared headers reach the server on every request, whatever the client sends', async (t) => {
+test('declared headers reach the server on every request, whatever headers the client sends', async (t) => {
   const server = await StatefulServer.start();
   t.after(() => server.stop());
   const headers = { Authorization: 'Bearer ${TOKEN_OF_SERVER}', 'X-Team': 'blue' };
@@ -60,7 +60,7 @@ test('declared headers reach the server on every request, whatever the client se
   assert.ok(!gateway.stderr.includes('secret-of-the-server-1'));
 });
 
-test('fault:F23 limits.callsPerMinute: one caller may call a tool so often, the next call says when, another caller may', async (t) => {
+test('fault:F23 limits.callsPerMinute: above the limit of one caller and tool a call has the time to wait; another caller may call', async (t) => {
   const server = await StatefulServer.start();
   t.after(() => server.stop());
   const gateway = await started(t, {
@@ -80,7 +80,7 @@ test('fault:F23 limits.callsPerMinute: one caller may call a tool so often, the 
   assert.equal(await two.callText('remote__echo', { text: 'hi' }), 'hi');
 });
 
-test('a private authority and a client certificate are used; without them the server is not ready and says why', async (t) => {
+test('a private authority and a client certificate are used; without them the server is not ready, with the reason', async (t) => {
   const inner = await StatefulServer.start();
   const authority = new TestAuthority();
   const certified = authority.issue({ name: 'server', hosts: ['localhost', '127.0.0.1'] });
@@ -163,7 +163,7 @@ test('HTTP_PROXY is used for servers beyond NO_PROXY', async (t) => {
   assert.equal(await client.callText('near__echo', { text: 'directly' }), 'directly');
 });
 
-test('the era of a server is found once and remembered over a restart', async (t) => {
+test('the era of a server is found once and kept over a restart', async (t) => {
   const old = await StatefulServer.start();
   const modern = await StatelessServer.start();
   t.after(() => Promise.all([old.stop(), modern.stop()]));
@@ -185,7 +185,7 @@ test('the era of a server is found once and remembered over a restart', async (t
   assert.equal(probes(old.stage, 'server/discover'), 1);
 });
 
-test('lazy servers start with their first need and no more than four start at a time', async (t) => {
+test('lazy servers start at their first use, and at most four at a time', async (t) => {
   const mcpServers = Object.fromEntries(
     Array.from({ length: 9 }, (_, i) => [`s${i}`, manySided(`s${i}`, { START_MS: '700' })]),
   );
@@ -208,7 +208,7 @@ test('lazy servers start with their first need and no more than four start at a 
   assert.equal(await client.callText('echo', { text: 'up' }), 'up');
 });
 
-test('deadlines: that of the tool goes before that of the server, and says so when it runs out', async (t) => {
+test('deadlines: that of the tool wins over that of the server, and the error names it', async (t) => {
   const config = {
     mcpServers: { s: manySided('s', {}, { timeoutMs: 400, tools: { who: {}, sleep: { timeoutMs: 3_000 } } }) },
   };
@@ -223,7 +223,7 @@ describe('isolation', () => {
   const who = async (client: WireClient, server: string) =>
     (JSON.parse(await client.callText(`${server}__who`)) as { pid: number }).pid;
 
-  test('shared: one process for all; session: one each; principal: one per agent; beyond the cap OVERLOADED while all are in use', async (t) => {
+  test('shared: one process for all; session: one each; principal: one per agent; above the limit OVERLOADED while all are in use', async (t) => {
     const keys = { ada: 'key-of-ada-0123456789', bob: 'key-of-bob-0123456789' };
     const config = {
       mcpServers: {
@@ -253,7 +253,7 @@ describe('isolation', () => {
     assert.match(JSON.stringify(message), /3 processes|maxProcesses/);
   });
 
-  test('S1.7 S1.8 S1.16 at the cap the longest idle process gives way at once, first of clients whose stream is gone', async (t) => {
+  test('S1.7 S1.8 S1.16 at the limit the longest idle process gives way at once, first those of clients whose stream is gone', async (t) => {
     const each = manySided('each', {}, { isolation: 'session', limits: { maxProcesses: 2 } });
     const gateway = await started(t, { mcpServers: { each } });
     const there = await WireClient.open(gateway.mcpUrl);
@@ -280,7 +280,7 @@ describe('isolation', () => {
     stream.drop();
   });
 
-  test('stateless clients of a stateful server are told apart by the header that the operator names', async (t) => {
+  test('stateless clients of a stateful server are separated by the header that the operator names', async (t) => {
     const gateway = await started(t, { mcpServers: { s: manySided('s', {}, { isolationHeader: 'X-Conversation' }) } });
     const client = (conversation: string) =>
       new WireClient(gateway.mcpUrl, 'stateless', { headers: { 'x-conversation': conversation } });
@@ -289,7 +289,7 @@ describe('isolation', () => {
     assert.notEqual(one, other);
   });
 
-  test('what a stateful server asks of its own reaches its session alone', async (t) => {
+  test('an input request of a stateful server reaches its session alone', async (t) => {
     const gateway = await started(t, { mcpServers: { s: manySided('s') } });
     const open = () => WireClient.open(gateway.mcpUrl, { capabilities: { elicitation: { form: {} } } });
     const [one, two] = [await open(), await open()];
@@ -327,7 +327,7 @@ describe('isolation', () => {
   });
 });
 
-test('S1.14 S3.3 a start may take as long as its definition says; its reason stays in the status while calls ask for it', async (t) => {
+test('S1.14 S3.3 a start may take as long as its definition allows; its reason stays in the status while calls wait for it', async (t) => {
   const slow = (ms: number, keys: object) =>
     manySided('slow', { START_MS: String(ms) }, { timeoutMs: 20_000, ...keys });
   // It answers nothing, takes no signal, and is killed a moment after its time: the next attempt meets it on its way out.
@@ -364,7 +364,7 @@ test('S1.14 S3.3 a start may take as long as its definition says; its reason sta
   assert.ok(!history.some(({ reason }) => reason?.includes('its definition has changed')));
 });
 
-test('S3.3 the limit of a start holds for what is connected to as well: 30 s by default, else as it is written', async (t) => {
+test('S3.3 the time limit of a start applies to connections as well: 30 s by default, otherwise as configured', async (t) => {
   const mute = createHttp(() => {});
   await new Promise<void>((done) => mute.listen(0, '127.0.0.1', done));
   t.after(() => mute.close().closeAllConnections());

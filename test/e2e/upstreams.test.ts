@@ -147,7 +147,7 @@ test('fault:F02 fault:F03 a killed process comes back, and calls after it succee
   assert.equal(set.status('everything')?.state, 'running');
 });
 
-test('check:B4 a server over Streamable HTTP in either era, and one of 2024-11-05 behind the same definition', async (t) => {
+test('check:B4 a server over Streamable HTTP in either era, and one of 2024-11-05 with the same definition', async (t) => {
   const old = await startConformanceServer('stateful');
   const modern = await startConformanceServer('stateless');
   const ancient = await LegacySseServer.start();
@@ -172,7 +172,7 @@ test('check:B4 a server over Streamable HTTP in either era, and one of 2024-11-0
   );
 });
 
-test('S2.26 fault:F01 a command that does not exist: failed within a second, with what is wrong, others untouched', async (t) => {
+test('S2.26 fault:F01 a command that does not exist: failed within a second, with the cause, others unaffected', async (t) => {
   const { set } = await running(t, (env) => [
     serverOf('nowhere', { start: 'eager', transport: stdioSpec('/no/such/command') }),
     real('everything', [], env, { start: 'eager' }),
@@ -186,7 +186,7 @@ test('S2.26 fault:F01 a command that does not exist: failed within a second, wit
   answerText(await call(set, 'everything', { name: 'echo', arguments: { message: 'x' } }));
 });
 
-test('S2.26 a process that refuses to be initialized is failed with its words, and nothing of it is left running', async (t) => {
+test('S2.26 a process that refuses initialize is failed with its message, and nothing of it keeps running', async (t) => {
   const refusing = `
     require('node:child_process').spawn('sleep', ['1000'], { stdio: 'ignore' });
     require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
@@ -209,7 +209,7 @@ test('S2.26 a process that refuses to be initialized is failed with its words, a
   assert.equal(await processCount(mark, 0, 10_000), 0);
 });
 
-test('fault:F01 a process that exits at start: its code and its last words are in the status', async (t) => {
+test('fault:F01 a process that exits at start: its code and the end of its output are in the status', async (t) => {
   const script = 'echo "cannot find the frobnicator" >&2; exit 7';
   const { set } = await running(t, () => [
     serverOf('broken', { start: 'eager', transport: stdioSpec('sh', ['-c', script]) }),
@@ -220,7 +220,7 @@ test('fault:F01 a process that exits at start: its code and its last words are i
   assert.match(status.stderrTail, /frobnicator/);
 });
 
-test('fault:F22 check:B4 an HTTP session is gone on with by the next process, and opened anew when the server forgot it', async (t) => {
+test('fault:F22 check:B4 the next process continues an HTTP session, and opens a new one when the server forgot it', async (t) => {
   const server = await StatefulServer.start();
   t.after(() => server.stop());
   const remembered = new Remembered();

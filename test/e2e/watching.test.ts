@@ -147,7 +147,7 @@ describe('watching a running gateway', () => {
     again.close();
   });
 
-  test('an id of another run, or none, is a gap and no silence', async () => {
+  test('an id of another run, or none, is reported as a gap', async () => {
     for (const id of ['0-1', 'nonsense', '99999999-12']) {
       const stream = await Stream.open(gateway, '/api/v1/events', { 'last-event-id': id });
       await stream.until('a gap', (events) => events[0]?.type === 'gap');
@@ -156,7 +156,7 @@ describe('watching a running gateway', () => {
     }
   });
 
-  test('servers that come, change and go are told', async () => {
+  test('servers that come, change and go are reported', async () => {
     const stream = await Stream.open(gateway, '/api/v1/events');
     await stream.until('nothing yet', () => true);
     gateway.rewrite({ ...config, mcpServers: { ...config.mcpServers, extra: manySided('extra') } });
@@ -173,7 +173,7 @@ describe('watching a running gateway', () => {
     stream.close();
   });
 
-  test('S1.19 S3.19 check:A11 a start that failed, with what it wrote, in status and log; no secret, whatever the log level', async () => {
+  test('S1.19 S3.19 check:A11 a failed start, with its output, is in status and log; no secret, at any log level', async () => {
     const status = await cli('status', 'dies');
     assert.equal(status.code, 0, status.err);
     assert.match(status.out, /The last start failed/);
@@ -189,7 +189,7 @@ describe('watching a running gateway', () => {
     assert.ok(!`${status.out}${log.out}`.includes(CANARY));
   });
 
-  test('check:J1 all that is known of one server, for people and as JSON; a name that is nobody’s is told', async () => {
+  test('check:J1 everything known of one server, as text and as JSON; an unknown name is an error', async () => {
     const page = await cli('status', 'talker');
     for (const text of [
       /talker +ready/,
@@ -212,7 +212,7 @@ describe('watching a running gateway', () => {
     assert.match(file.out, /of 5 servers ready/);
   });
 
-  test('check:J1 of a remote server, where its time goes: status, metrics, and a sentence', async () => {
+  test('check:J1 time by phase of a remote server: status, metrics, and a sentence', async () => {
     await client.callText('remote__echo', { text: 'x' });
     const { phases } = await gateway.control<Json>('/api/v1/servers/remote');
     assert.ok(phases.tcp.count >= 1 && phases.firstByte.count >= 3, JSON.stringify(phases));
@@ -229,7 +229,7 @@ describe('watching a running gateway', () => {
     assert.match(page.out, /first byte +[\d.]+ ms, p95 [\d.]+ ms, last [\d.]+ ms/);
   });
 
-  test('logs are followed through a restart of their server, and Ctrl-C ends that with 0', async () => {
+  test('following logs continues over a restart of their server, and Ctrl-C ends it with 0', async () => {
     const args = ['logs', 'talker', '-f', '-n', '0', '--data-dir', join(gateway.folder, 'data')];
     const following = startTrunkline(args, { cwd: gateway.folder });
     const asJson = startTrunkline([...args, '--json'], { cwd: gateway.folder });
@@ -255,7 +255,7 @@ describe('watching a running gateway', () => {
     }
   });
 
-  test('logs of all servers, as many lines as are asked for; wrong words are told', async () => {
+  test('logs of all servers, as many lines as requested; wrong arguments are an error', async () => {
     const all = JSON.parse(
       `[${(await cli('logs', '--json', '-n', '1000')).out.trim().split('\n').join(',')}]`,
     ) as Json[];
@@ -272,7 +272,7 @@ describe('watching a running gateway', () => {
     assert.equal((await cli('logs', '-n', 'many')).code, 1);
   });
 
-  test('a gateway that ends, ends who follows it, and says so with 4; none there is 4 too', async () => {
+  test('the end of the gateway ends a follower with exit code 4; without a gateway it is 4 too', async () => {
     const other = await RunningGateway.start({ config: { mcpServers: { good: manySided('good') } } });
     const data = ['--data-dir', join(other.folder, 'data')];
     const following = startTrunkline(['logs', '-f', ...data], { cwd: other.folder });
@@ -285,7 +285,7 @@ describe('watching a running gateway', () => {
     await other.dispose();
   });
 
-  test('the gateway is found where the file says that its data are', async (t) => {
+  test('the gateway is found in the data folder of the file', async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'trunkline-watching-'));
     const env = { HERE: 'own' };
     const own = { data: { dir: `./$\{HERE}-state` }, mcpServers: { good: manySided('good') } };

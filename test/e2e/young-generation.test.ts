@@ -28,7 +28,7 @@ const busy = setInterval(() => {
 }, 10);
 `;
 
-test('the young generation has the room that is wanted, and gets it back when V8 has taken it from a process that rested', async () => {
+test('the young generation has its configured size, and gets it back after V8 has shrunk it in an idle process', async () => {
   const run = promisify(execFile);
   const { stdout } = await run(process.execPath, ['--expose-gc', '--input-type=module', '--eval', PROGRAM]);
   assert.deepEqual(JSON.parse(stdout), [1, 8, 1, 8]);

@@ -18,7 +18,7 @@ import { FULL, measured } from './measured.ts';
 
 const MIB = 1024 * 1024;
 
-test('fault:F16 fault:F18 goal:G16 50 clients that never read their streams: little is held for them, they are cut, others do not notice', async (t) => {
+test('fault:F16 fault:F18 goal:G16 50 clients that never read their streams: the gateway holds little for them, cuts them, and others do not notice', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-faults-'));
   const ledger = join(folder, 'one.jsonl');
   const mark = randomUUID();
@@ -113,13 +113,13 @@ async function vanishing(t: TestContext, transport: 'stdio' | 'http'): Promise<v
   assert.deepEqual(bench.violations(['one']), []);
 }
 
-test('fault:F17 a client vanishes in mid-call, server on a pipe: cancelled for a modern client, finished for a legacy one', (t) =>
+test('fault:F17 a client vanishes during a call, server on a pipe: cancelled for a modern client, finished for a legacy one', (t) =>
   vanishing(t, 'stdio'));
 
-test('fault:F17 a client vanishes in mid-call, server behind a URL: cancelled for a modern client, finished for a legacy one', (t) =>
+test('fault:F17 a client vanishes during a call, server behind a URL: cancelled for a modern client, finished for a legacy one', (t) =>
   vanishing(t, 'http'));
 
-test('fault:F19 sessions opened and abandoned: no process for any, refused above the cap with Retry-After, expired in the end', async (t) => {
+test('fault:F19 sessions opened and abandoned: no process for any, refused above the limit with Retry-After, expired in the end', async (t) => {
   const bench = new FaultBench(t);
   const max = FULL ? 10_000 : 1_000;
   const settings = { sessions: { max, maxPerPrincipal: max, idleMs: FULL ? 20_000 : 5_000 } };

@@ -7,7 +7,7 @@ import { ConfigKills } from './config-kills.ts';
 import { canKillAtFsync, killAtFsync, violationOf } from './fsync-kills.ts';
 import { STEPS } from './run-time-store-steps.ts';
 
-test('fault:F36 killed at the n-th fsync of adding, changing and removing servers, n = 1 to 40: each change is there or not', async (t) => {
+test('fault:F36 killed at the n-th fsync of adding, changing and removing servers, n = 1 to 40: each change is complete or absent', async (t) => {
   if (!canKillAtFsync()) {
     t.skip('no strace here');
     return;
@@ -25,7 +25,7 @@ test('fault:F36 killed at the n-th fsync of adding, changing and removing server
   assert.ok(most >= 5, `the 40th fsync is that of step ${most}`);
 });
 
-test('fault:F36 the comparison itself notices what is lost and what is half done', async (t) => {
+test('fault:F36 the comparison itself notices lost and half-done changes', async (t) => {
   if (!canKillAtFsync()) {
     t.skip('no strace here');
     return;
@@ -40,7 +40,7 @@ test('fault:F36 the comparison itself notices what is lost and what is half done
   assert.match((await violationOf(join(folder, 'none.db'), STEPS)) ?? '', /holds/);
 });
 
-test('fault:F36 goal:G3 a gateway killed with -9 at random instants while its servers are changed loses nothing acknowledged', async () => {
+test('fault:F36 goal:G3 a gateway killed with -9 at random instants while its servers change loses nothing acknowledged', async () => {
   const run = new ConfigKills(20_261_122);
   try {
     for (let i = 0; i < 6; i++) await run.round();

@@ -9,7 +9,7 @@ import { FaultBench, until } from './fault-bench.ts';
 import { entriesOf, executed } from './ledger/ledger-entry.ts';
 import { FULL, measured } from './measured.ts';
 
-test('fault:F01 dead at start, three ways: failed with the reason, few attempts, and nobody else notices', async (t) => {
+test('fault:F01 dead at start, three ways: failed with the reason, few attempts, and no other server notices', async (t) => {
   const bench = new FaultBench(t);
   const spawns = join(bench.folder, 'spawns');
   const script = `echo x >> ${spawns}; echo "no frobnicator; key=sk-planted-0123456789" >&2; exit 7`;
@@ -58,7 +58,7 @@ test('fault:F01 dead at start, three ways: failed with the reason, few attempts,
   assert.deepEqual(bench.violations(['good']), []);
 });
 
-test('fault:F02 killed while nothing is in flight: the calls that follow reach the fresh process, no client sees an error', async (t) => {
+test('fault:F02 killed while nothing is in flight: later calls reach the fresh process, and no client sees an error', async (t) => {
   const bench = new FaultBench(t);
   await bench.start({ one: bench.stdio('one') });
   await bench.gateway.ready();
@@ -84,7 +84,7 @@ test('fault:F02 killed while nothing is in flight: the calls that follow reach t
   assert.deepEqual(bench.violations(['one']), []);
 });
 
-test('fault:F03 goal:G6 kills under 16 clients: told at once, back at once, and the ledger agrees with every answer', async (t) => {
+test('fault:F03 goal:G6 kills under 16 clients: notified at once, back at once, and the ledger agrees with every answer', async (t) => {
   const bench = new FaultBench(t);
   const run = await crashRun(bench, { kills: FULL ? 200 : 20, clients: 16 });
   measured(t, 'F03', 'error to the caller', run.reportedMs, 'ms', 100);
@@ -107,7 +107,7 @@ test('fault:F03 goal:G6 kills under 16 clients: told at once, back at once, and 
   );
 });
 
-test('fault:F03 crashes before and after the deed are both UNKNOWN, never repeated where the operator did not say so', async (t) => {
+test('fault:F03 crashes before and after the work are both UNKNOWN, never repeated where the operator did not allow it', async (t) => {
   const bench = new FaultBench(t);
   await bench.start({ one: bench.stdio('one') });
   await bench.gateway.ready();
@@ -121,7 +121,7 @@ test('fault:F03 crashes before and after the deed are both UNKNOWN, never repeat
   assert.deepEqual(bench.violations(['one']), []);
 });
 
-test('fault:F04 a server that answers and dies at once: the answer arrives, every time', async (t) => {
+test('fault:F04 a server that answers and dies at once: the answer arrives every time', async (t) => {
   const bench = new FaultBench(t);
   await bench.start({ one: bench.stdio('one') });
   await bench.gateway.ready();
@@ -135,7 +135,7 @@ test('fault:F04 a server that answers and dies at once: the answer arrives, ever
   assert.deepEqual(bench.violations(['one']), []);
 });
 
-test('fault:F08 half an answer before the end is no answer: UNKNOWN for its call and for its neighbours, then all is well', async (t) => {
+test('fault:F08 half an answer before the end is no answer: UNKNOWN for its call and its neighbours, then all is well', async (t) => {
   const bench = new FaultBench(t);
   await bench.start({ one: bench.stdio('one', 'stateful', { isolation: 'shared' }) });
   await bench.gateway.ready();

@@ -11,7 +11,7 @@ const CHALLENGE = `Bearer realm="canary-realm", resource_metadata="https://canar
 const CANARY = /canary|resource_metadata|invalid_token/i;
 
 for (const era of ['stateful', 'stateless'] as const) {
-  test(`fault:F20 ${era}: 401 in mid-life leads to auth_required; no word of the challenge reaches a client or the log`, async (t) => {
+  test(`fault:F20 ${era}: 401 during the life of a connection leads to auth_required; no text of the challenge reaches a client or the log`, async (t) => {
     const bench = new FaultBench(t);
     const remote = await LedgerHttpProcess.start(bench.ledger('remote'), era);
     t.after(() => remote.kill());

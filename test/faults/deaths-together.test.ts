@@ -34,7 +34,7 @@ require('node:readline').createInterface({ input: process.stdin }).on('line', (l
   else if (id !== undefined) say({ id, error: { code: -32601, message: 'unknown' } });
 });`;
 
-test('fault:F03 check:A11 twenty processes die together: no more start at once than may, and all calls are served', {
+test('fault:F03 check:A11 twenty processes die together: no more start at once than the limit, and all calls are served', {
   timeout: 120_000,
 }, async (t) => {
   const bench = new FaultBench(t);

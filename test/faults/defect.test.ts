@@ -43,7 +43,7 @@ for (const kind of ['exception', 'rejection'] as const) {
   });
 }
 
-test('fault:F42 a defect while a call hangs: the drain is bounded, the caller is told UNKNOWN, exit 70', async (t) => {
+test('fault:F42 a defect while a call hangs: the drain is bounded, the caller gets UNKNOWN, exit 70', async (t) => {
   const bench = new FaultBench(t);
   await bench.start({ one: bench.stdio('one') }, {}, { NODE_OPTIONS: `--import=${FAILPOINT}`, FAILPOINT: 'exception' });
   await bench.gateway.ready();

@@ -12,7 +12,7 @@ const CLIENTS = 500;
 /** Of the limit, what connections of clients may take. */
 const MOST = Math.floor(LIMIT * 0.6);
 
-test('fault:F39 256 descriptors and 500 clients: what runs goes on, starts are NOT_SENT, the operator gets in, all recovers', async (t) => {
+test('fault:F39 256 descriptors and 500 clients: running work goes on, starts are NOT_SENT, the operator can connect, all recovers', async (t) => {
   try {
     execFileSync('prlimit', ['--version'], { stdio: 'ignore' });
   } catch {

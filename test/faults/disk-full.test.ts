@@ -9,7 +9,7 @@ import { Logger } from '../../src/telemetry/logger.ts';
 import { FakeClock } from '../support/fake-clock.ts';
 import { FaultBench, until } from './fault-bench.ts';
 
-test('fault:F34 the disk is full under a running gateway: calls and new sessions go on, and what waited is saved when there is room', async (t) => {
+test('fault:F34 the disk is full under a running gateway: calls and new sessions go on, and waiting writes are saved when there is room', async (t) => {
   try {
     execFileSync('prlimit', ['--version'], { stdio: 'ignore' });
   } catch {
@@ -53,7 +53,7 @@ test('fault:F34 the disk is full under a running gateway: calls and new sessions
   assert.deepEqual(bench.violations(['one']), []);
 });
 
-test('fault:F34 what waits for the disk is bounded, the newest word of each key counts, and stopping does not wait', async (t) => {
+test('fault:F34 waiting writes are bounded, the newest of each key counts, and stopping does not wait', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-full-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const lines: string[] = [];
@@ -90,7 +90,7 @@ test('fault:F34 what waits for the disk is bounded, the newest word of each key 
   next.close();
 });
 
-test('fault:F34 a disk that lets us open no file at all: state is kept in memory, with a warning', (t) => {
+test('fault:F34 a disk on which no file can be opened: state is kept in memory, with a warning', (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-full-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const lines: string[] = [];

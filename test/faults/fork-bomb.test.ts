@@ -21,7 +21,7 @@ const impossible = ((): string | false => {
   }
 })();
 
-test('fault:F41 a server that forks without end is held at the limit of its user: the gateway and the others live, and it goes to the last process', {
+test('fault:F41 a server that forks without end reaches the limit of its user: the gateway and the others live, and all its processes end', {
   skip: impossible,
 }, async (t) => {
   const bench = new FaultBench(t);

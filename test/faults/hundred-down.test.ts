@@ -15,7 +15,7 @@ const REASONS = {
 } as const;
 
 /** What it takes by the clock is for `npm run prove -- faults --goal G13`. */
-test('fault:F01 goal:G13 a hundred servers that are down, each in its way: the healthy serve, and each says why it does not', async (t) => {
+test('fault:F01 goal:G13 a hundred servers that are down in different ways: the healthy serve, and each reports its reason', async (t) => {
   const bench = new FaultBench(t);
   const down = await HundredDown.open(bench.folder);
   t.after(() => down.close());

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { listenToOne } from '../soak/listeners.ts';
 
 // `npm run prove -- soak --goal listeners`, small.
-test('check:B8 500 listeners on one resource are one subscription at the server; each is told once, and nothing is left', async () => {
+test('check:B8 500 listeners on one resource are one subscription at the server; each is notified once, and nothing is left', async () => {
   const { figures, broken } = await listenToOne({ say: () => {} }, 500);
   assert.deepEqual(broken, []);
   const value = (name: string) => figures.find((figure) => figure.name === name)?.value;

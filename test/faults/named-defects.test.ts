@@ -30,7 +30,7 @@ async function restarted(bench: FaultBench, server: string): Promise<void> {
   await bench.gateway.ready(server);
 }
 
-test(`fault:F42 a defect in each of ${PLACES} places, drawn from all that a call goes through: every call ends, exit 70 or it goes on, nothing lost`, async (t) => {
+test(`fault:F42 a defect in each of ${PLACES} places, drawn from all that a call passes: every call ends, exit 70 or it goes on, nothing lost`, async (t) => {
   const seed = Number(process.env['F42_SEED'] ?? (FULL ? Date.now() % 2 ** 31 : 42));
   t.diagnostic(`seed ${seed}`);
   const random = new Seeded(seed);
@@ -138,7 +138,7 @@ const EDGES = [
   'server-observer ServerObserver.status',
 ];
 
-test(`fault:F42 a defect in each of ${PLACES} places of the work for one server: no process ends, no other server is hurt, a restart brings it back`, async (t) => {
+test(`fault:F42 a defect in each of ${PLACES} places of the work for one server: no process ends, no other server is affected, a restart brings it back`, async (t) => {
   const random = new Seeded(Number(process.env['F42_SEED'] ?? (FULL ? Date.now() % 2 ** 31 : 42)));
   const bench = new FaultBench(t);
   const file = join(bench.folder, 'failpoint');

@@ -21,7 +21,7 @@ import { LedgerHttpProcess } from './ledger/ledger-process.ts';
 
 const STUB = join(import.meta.dirname, 'stub-names.ts');
 
-test('fault:F26 names that do not exist or are not answered for: NOT_SENT, told in the status, neighbours go on', async (t) => {
+test('fault:F26 names that do not exist or do not resolve: NOT_SENT, reported in the status, neighbours go on', async (t) => {
   const bench = new FaultBench(t);
   const remote = await LedgerHttpProcess.start(bench.ledger('remote'), 'stateful');
   t.after(() => remote.kill());
@@ -99,7 +99,7 @@ test('fault:F26 the real look-up: a name that does not exist is a failed server 
   assert.match(alone.out, /ENOTFOUND/);
 });
 
-test('fault:F26 the real look-up: nor does such a name end `trunkline stdio`, or a program that has a gateway inside', async (t) => {
+test('fault:F26 the real look-up: such a name ends neither `trunkline stdio` nor a program with a gateway inside', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-names-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   writeFileSync(join(folder, 'trunkline.json'), JSON.stringify({ mcpServers: { typo: NAMELESS } }));
@@ -169,7 +169,7 @@ test('fault:F26 flaps: the last address serves up to 60 s past its time, then NO
   assert.equal(await get(client), 'second');
 });
 
-test('fault:F26 200 look-ups at once that block their threads do not delay the reading of a file', async (t) => {
+test('fault:F26 200 concurrent look-ups that block their threads do not delay the reading of a file', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-names-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const pipe = join(folder, 'pipe');
@@ -208,7 +208,7 @@ test('fault:F26 200 look-ups at once that block their threads do not delay the r
   assert.equal(begun, 200);
 });
 
-test('fault:F26 the gateway has 16 threads for what blocks', { skip: process.platform !== 'linux' }, async (t) => {
+test('fault:F26 the gateway has 16 threads for blocking work', { skip: process.platform !== 'linux' }, async (t) => {
   const bench = new FaultBench(t);
   await bench.start({ one: bench.stdio('one') });
   await bench.gateway.ready();

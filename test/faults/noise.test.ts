@@ -46,7 +46,7 @@ test('fault:F06 hundreds of MiB without a newline: a second session is served me
   assert.deepEqual(bench.violations(['one']), []);
 });
 
-test('fault:F07 fault:F10 fault:F11 fault:F12 garbage, logs, wrong and double ids, unasked answers: the call is answered, and rightly', async (t) => {
+test('fault:F07 fault:F10 fault:F11 fault:F12 garbage, logs, wrong and double ids, unrequested answers: the call is answered correctly', async (t) => {
   const bench = new FaultBench(t);
   await bench.start({ one: bench.stdio('one', 'stateful', { isolation: 'shared' }) });
   await bench.gateway.ready();

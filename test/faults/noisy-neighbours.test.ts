@@ -4,7 +4,7 @@ import { besideBadNeighbours } from '../soak/g12.ts';
 
 // The scenario of `npm run prove`, short; how fast the others are is judged there.
 
-test('goal:G12 beside a bad neighbour of each of twenty kinds every call of the good servers is answered, and rightly', async () => {
+test('goal:G12 beside a bad neighbour of each of twenty kinds every call of the good servers is answered correctly', async () => {
   const options = { windows: 1, windowMs: 200, calmMs: 0, warmUpMs: 1_000 };
   const { figures, broken } = await besideBadNeighbours({ say: () => {} }, options);
   const figureOf = (name: string): number => figures.find((figure) => figure.name === name)!.value;

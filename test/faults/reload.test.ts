@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { FaultBench, type Servers, until } from './fault-bench.ts';
 import { measured } from './measured.ts';
 
-test('fault:F37 goal:G17 one of 20 servers is edited: 19 keep pid, sessions and calls; a bad file changes nothing; a good one counts within a second', async (t) => {
+test('fault:F37 goal:G17 one of 20 servers is edited: 19 keep pid, sessions and calls; a bad file changes nothing; a good one takes effect within a second', async (t) => {
   const bench = new FaultBench(t);
   const servers: Servers = {};
   for (let i = 0; i < 20; i++) servers[`s${i}`] = bench.stdio(`s${i}`);

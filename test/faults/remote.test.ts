@@ -18,7 +18,7 @@ async function remoteServer(
   return remote;
 }
 
-test('fault:F22 the server lost its sessions: opened anew once, the call follows unseen, the loss of state is told', async (t) => {
+test('fault:F22 the server lost its sessions: opened anew once, the call follows unnoticed, the loss of state is reported', async (t) => {
   const bench = new FaultBench(t);
   const remote = await remoteServer(t, bench, 'stateful');
   await bench.start({ remote: { type: 'http', url: remote.url } });
@@ -61,7 +61,7 @@ test('fault:F22 fault:F24 a server that dies with calls in flight: UNKNOWN, and 
   }
 });
 
-test('S0.20 fault:F24 the connection is reset at 20 offsets of the request and of the answer: the ledger agrees with every word', async (t) => {
+test('S0.20 fault:F24 the connection is reset at 20 offsets of the request and of the answer: the ledger agrees with every outcome', async (t) => {
   for (const era of ['stateful', 'stateless'] as const) {
     const bench = new FaultBench(null);
     const remote = await LedgerHttpProcess.start(bench.ledger('remote'), era);
@@ -92,7 +92,7 @@ test('S0.20 fault:F24 the connection is reset at 20 offsets of the request and o
   }
 });
 
-test('fault:F23 a server that asks for patience gets it up to 30 s; beyond that, and at 5xx, the caller is told at once', async (t) => {
+test('fault:F23 a server that asks for patience gets up to 30 s; beyond that, and at 5xx, the caller gets an error at once', async (t) => {
   let mode: 'ok' | 'soon' | 'late' | 'broken' = 'ok';
   let refused = 0;
   const server = await StatefulServer.start({
@@ -131,7 +131,7 @@ test('fault:F23 a server that asks for patience gets it up to 30 s; beyond that,
   assert.equal((await client.call('good__unsafe')).ending, 'RESULT');
 });
 
-test('fault:F23 five answers of 5xx in a row: the server is left alone, told at once, and found again when it is well', async (t) => {
+test('fault:F23 five 5xx answers in a row: the server gets no calls, callers get an error at once, and it is found again when healthy', async (t) => {
   let broken = true;
   let reached = 0;
   const server = await StatefulServer.start({

@@ -9,7 +9,7 @@ import { entriesOf, readLedger } from './ledger/ledger-entry.ts';
 import { LedgerHttpProcess } from './ledger/ledger-process.ts';
 
 for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
-  test(`a client goes on with its session after ${signal} and a start; HTTP sessions are resumed, lost state is told`, async (t) => {
+  test(`a client continues its session after ${signal} and a start; HTTP sessions are resumed, lost state is reported`, async (t) => {
     const bench = new FaultBench(t);
     const remote = await LedgerHttpProcess.start(bench.ledger('remote'), 'stateful');
     t.after(() => remote.kill());
@@ -48,7 +48,7 @@ for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
   });
 }
 
-test('what a client missed is replayed after the gateway was killed: the answer of its broken stream', async (t) => {
+test('messages that a client missed are replayed after the gateway was killed: the answer of its broken stream', async (t) => {
   const bench = new FaultBench(t);
   await bench.start({ one: bench.stdio('one') });
   await bench.gateway.ready();
@@ -98,7 +98,7 @@ test('check:A12 goal:G7 20 start and kill cycles of the gateway with four server
   assert.ok(Math.max(...result.goneMs) < 10_000, `${result.goneMs}`);
 });
 
-test('fault:F15 a removed server that ignores SIGTERM and has grandchildren is gone to the last process; its neighbour stays', async (t) => {
+test('fault:F15 a removed server that ignores SIGTERM and has grandchildren is gone with all processes; its neighbour stays', async (t) => {
   const bench = new FaultBench(t);
   const family = `trap '' TERM; sleep 600 & sleep 600 & exec node "$@"`;
   const stubborn = bench.stdio('stubborn') as { args: string[]; command: string; env: Record<string, string> };

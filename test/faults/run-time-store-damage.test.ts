@@ -90,7 +90,7 @@ function open(path: string): SqliteRunTimeStore {
   return new SqliteRunTimeStore({ path, clock: new FakeClock(), logger: Logger.silent() });
 }
 
-test('fault:F35 run-time store: 100 seeded bits flipped: refused with file and remedy, or everything is as it was written', async (t) => {
+test('fault:F35 run-time store: 100 seeded bits flipped: refused with file and remedy, or everything is as written', async (t) => {
   const made = await DamagedStore.make(t);
   const random = new Seeded(SEED);
   let refused = 0;
@@ -121,7 +121,7 @@ test('fault:F35 run-time store: cut at 50 offsets: refused every time', async (t
   }
 });
 
-test('fault:F35 run-time store: one missing beside its snapshot is refused too, and an older state of a page is noticed', async (t) => {
+test('fault:F35 run-time store: a missing one beside its snapshot is refused too, and an older state of a page is noticed', async (t) => {
   const made = await DamagedStore.make(t);
   const before = made.bytes();
   rmSync(made.source);

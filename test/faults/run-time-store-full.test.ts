@@ -65,7 +65,7 @@ test('fault:F34 the disk is full: changes of servers fail with 507 and change no
   assert.deepEqual(await new RunTimeClient(next).names(), ['base', 'kept', 'more']);
 });
 
-test('fault:F34 the disk is full before anything was ever changed: the gateway starts, serves, and takes changes later', async (t) => {
+test('fault:F34 the disk is full before the first change: the gateway starts, serves, and takes changes later', async (t) => {
   if (!canLimit(t)) return;
   const gateway = await started(t);
   await gateway.ready();

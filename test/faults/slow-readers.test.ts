@@ -134,7 +134,7 @@ async function stalled({ gateway, server }: Rig): Promise<void> {
   }
 }
 
-test('fault:F16 a stream nobody reads stops the reading of its own call’s stream from the server, and of no other; nothing is lost', async (t) => {
+test('fault:F16 an unread stream stops the reading of its own call’s stream from the server, and of no other; nothing is lost', async (t) => {
   const own = await rig(t, 60_000);
   const { gateway, server, send } = own;
   let mostHeld = 0;
@@ -171,7 +171,7 @@ test('fault:F16 a stateless client that is cut for not reading cancels its call'
   assert.match(await echoed(own.gateway), /"here"/);
 });
 
-test('fault:F16 a session’s client that is cut for not reading can come back: its call is read on, into the log', async (t) => {
+test('fault:F16 a session’s client that is cut for not reading can return: its call is read on, into the log', async (t) => {
   const own = await rig(t, 1_000);
   const { gateway, server, send } = own;
   const clientInfo = { name: 'test', version: '1' };

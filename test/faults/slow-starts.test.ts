@@ -34,7 +34,7 @@ require('node:readline').createInterface({ input: process.stdin }).on('line', (l
   else if (!ready) { ${odd} }
 });`;
 
-test('S1.14 servers that need 7 s for their first answer are started once, of both eras, and old ones too', async (t) => {
+test('S1.14 servers that need 7 s for their first answer start once, of both eras, and old ones too', async (t) => {
   const bench = new FaultBench(t);
   const starts = join(bench.folder, 'starts');
   writeFileSync(starts, '');
@@ -108,7 +108,7 @@ function seenBy(bench: FaultBench, name: string): string[][] {
   return seen;
 }
 
-test('S1.14 a slow server of 2026-07-28 that ends on initialize is started again without it, also by later starts', {
+test('S1.14 a slow server of 2026-07-28 that ends on initialize starts again without it, also at later starts', {
   timeout: 90_000,
 }, async (t) => {
   const bench = new FaultBench(t);
@@ -135,7 +135,7 @@ test('S1.14 a slow server of 2026-07-28 that ends on initialize is started again
   assert.deepEqual(seenBy(bench, 'ends'), [both, [...alone, 'tools/call']]);
 });
 
-test('S1.14 a slow server of both eras that refuses initialize after server/discover serves old clients by another process', {
+test('S1.14 a slow server of both eras that refuses initialize after server/discover serves old clients with another process', {
   timeout: 90_000,
 }, async (t) => {
   const bench = new FaultBench(t);
@@ -156,7 +156,7 @@ test('S1.14 a slow server of both eras that refuses initialize after server/disc
   assert.ok(second!.includes('tools/call'), 'a process that took initialize runs the call');
 });
 
-test('a client with capabilities that no client had before is shown at once what others are shown, then its own', {
+test('a client with new capabilities gets at once what others see, then its own lists', {
   timeout: 60_000,
 }, async (t) => {
   const bench = new FaultBench(t);

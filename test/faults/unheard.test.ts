@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FaultBench, until } from './fault-bench.ts';
 
-test('nobody reads the log any more: the gateway goes on serving, and ends on SIGTERM with exit 0', async (t) => {
+test('the reader of the log is gone: the gateway goes on serving, and ends on SIGTERM with exit 0', async (t) => {
   const bench = new FaultBench(t);
   await bench.start({ one: bench.stdio('one') }, { log: { level: 'debug' } });
   await bench.gateway.ready();

@@ -73,7 +73,7 @@ for (const era of ['stateful', 'stateless'] as const) {
         roundTrip(method, routing, body));
     }
 
-    test('S2.15 ids come back exactly: strings, escapes and integers of any size', async () => {
+    test('S2.15 ids return exactly: strings, escapes and integers of any size', async () => {
       for (const id of ['"a\\u0041\\"é"', '-7', '123456789012345678901234567890', '""', '0']) {
         await roundTrip('tools/call', '"name":"t","arguments":{},', `"result":{${complete}"content":[]}`, id);
       }
@@ -96,7 +96,7 @@ for (const era of ['stateful', 'stateless'] as const) {
         `"result":{${cached}"tools":[{"name":"t","inputSchema":{"type":"object","minimum":1.0},"x-tool":${ODD}}],"nextCursor":"\\u0042","x-list":${ODD}}`,
       ));
 
-    test('progress and log messages keep unknown fields; the progress token comes back as it was given', async () => {
+    test('progress and log messages keep unknown fields; the progress token returns as it was given', async () => {
       const level = era === 'stateless' ? '"io.modelcontextprotocol/logLevel":"debug",' : '';
       const progress = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"x":${ODD},"progressToken":$TOKEN,"progress":1.50}}`;
       const log = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":${ODD},"_meta":{"x":1.0}}}`;
@@ -114,7 +114,7 @@ for (const era of ['stateful', 'stateless'] as const) {
       }
     });
 
-    test('proto:S5 what the client declared reaches the server exactly', () => {
+    test('proto:S5 the client’s declaration reaches the server exactly', () => {
       const method = era === 'stateful' ? 'initialize' : 'tools/call';
       const key = era === 'stateful' ? 'capabilities' : 'io.modelcontextprotocol/clientCapabilities';
       const seen = server.received.filter((text) => text.includes(`"${method}"`));
@@ -124,7 +124,7 @@ for (const era of ['stateful', 'stateless'] as const) {
       );
     });
 
-    test('S2.13 what the server says of itself reaches the client with its unknown fields', () => {
+    test('S2.13 the server’s description reaches the client with its unknown fields', () => {
       const answer = client.handshake!.answer.messages[0]!;
       assert.ok(answer.includes('"x-hello":{"n":1.0,"z":12345678901234567890}'), answer);
       assert.ok(answer.includes('"x-cap":1.0'), answer);
@@ -136,7 +136,7 @@ for (const era of ['stateful', 'stateless'] as const) {
         ['elicitation/create', '"message":"é","requestedSchema":{"type":"object","properties":{}}'],
         ['roots/list', '"x-roots":1.0'],
       ] as const) {
-        test(`check:B13 ${method}: the question and the answer keep every lexeme`, async () => {
+        test(`check:B13 ${method}: the input request and the answer keep every lexeme`, async () => {
           const question = `{"jsonrpc":"2.0","id":"srv-${BIG_ID}","method":"${method}","params":{${params},"x":${ODD}}}`;
           server.scripts.set('tools/call', {
             before: [question],

@@ -18,7 +18,7 @@ test('every mutation still applies to the product: its text occurs exactly once'
   );
 });
 
-test('every row of the mission has a mutation, and every mutation a row', () => {
+test('every requirement has a mutation, and every mutation a requirement', () => {
   const rows = REQUIREMENTS.map(({ id }) => id).filter((id) => /^S[0-4]\.\d+$/.test(id));
   const taken = new Set(MUTATIONS.map(({ row }) => row));
   assert.equal(rows.length, 118);

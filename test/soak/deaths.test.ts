@@ -16,7 +16,7 @@ const GOOD: ClusterFigures = {
 };
 const verdict = (change: Partial<ClusterFigures>): boolean => holds(judgeDeaths({ ...GOOD, ...change }));
 
-test('goal:G5 the proof of deaths holds only if something was measured, and in time', () => {
+test('goal:G5 the proof of deaths is valid only if something was measured, and in time', () => {
   assert.ok(verdict({}));
   assert.ok(!holds(judgeDeaths(NO_DEATHS)));
   for (const nothing of ['inFlight', 'next', 'reborn'] as const) assert.ok(!verdict({ [nothing]: [] }), nothing);
@@ -25,7 +25,7 @@ test('goal:G5 the proof of deaths holds only if something was measured, and in t
   assert.ok(!verdict({ reborn: [took(3_001)] }));
 });
 
-test('goal:G5 for what the machine took of a time there is an allowance; beside at most a tenth of the deaths, and never beside all', () => {
+test('goal:G5 time that the machine took is allowed for, beside at most a tenth of the deaths, and never beside all', () => {
   const late = { inFlight: [took(3_054, 1_200)] };
   assert.ok(verdict({ ...late, stood: 2 }));
   assert.ok(!verdict({ inFlight: [took(3_054, 1_000)], stood: 1 }));
@@ -42,14 +42,14 @@ test('goal:G5 for what the machine took of a time there is an allowance; beside 
   );
 });
 
-test('a history is kept where somebody was told late, or the machine had a hand in it; parts are added up', () => {
+test('a history is kept where a caller was notified late, or the machine had a part in it; parts are added up', () => {
   assert.deepEqual([remarkable(GOOD), remarkable({ ...GOOD, stood: 1 })], [false, true]);
   assert.ok(remarkable({ ...GOOD, inFlight: [took(2_100, 2_000)] }));
   const sum = bothDeaths(GOOD, { ...GOOD, stood: 1 });
   assert.deepEqual([sum.deaths, sum.stood, sum.inFlight.length, sum.spawn], [40, 1, 2, [200, 200]]);
 });
 
-test('a run that an older version of the proof began is not gone on with', () => {
+test('a run that an older version of the proof began is not continued', () => {
   const kept = (value: object | null) => ({ get: <T>() => value as T | null });
   assert.equal(tallyOf(kept(null)).parts, 0);
   assert.throws(

@@ -38,7 +38,7 @@ test('the table has every claim once, and its verdict follows from its figures',
   assert.equal(table.split('\n').filter((line) => /^\| (?!id )/.test(line)).length, PROOFS.length);
 });
 
-test('the result of another checkout replaces the row of its claim, and no other; a file that is none is refused', () => {
+test('the result of another checkout replaces the row of its claim only; an invalid file is refused', () => {
   using folder = mkdtempDisposableSync(join(tmpdir(), 'trunkline-proof-'));
   const table = join(folder.path, 'proof.md');
   const file = join(folder.path, 'result.json');
@@ -94,7 +94,7 @@ test('percentiles, and verdicts', () => {
   assert.ok(!holds({ figures: [figure('a', 1.01, 'ms', 1)], broken: [] }));
 });
 
-test('how busy the machine was: what was waited for a processor, of the time there was something to do', () => {
+test('how busy the machine was: the wait for a processor, in relation to the time with work', () => {
   const reported = [
     { ran: 500, waited: 700 },
     { ran: 800, waited: 800 },
@@ -141,7 +141,7 @@ test('goal:G11 the slope of the heap: one for all runs of an interrupted soak, e
   assert.equal(slopePerHour([]), 0);
 });
 
-test('what a test has measured is told by a diagnostic message, and other messages are not taken for it', () => {
+test('a diagnostic message has what a test measured, and other messages do not count', () => {
   const reported: string[] = [];
   measured({ diagnostic: (message) => reported.push(message) }, 'F03', 'error to the caller', [1.5, 2], 'ms', 100);
   assert.deepEqual(

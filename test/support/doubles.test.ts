@@ -60,7 +60,7 @@ for (const [name, make] of Object.entries(BENCHES)) {
       );
     });
 
-    test('of what does not exist nothing is known, and nothing throws', async () => {
+    test('unknown servers give nothing, and nothing throws', async () => {
       const { upstreams } = await make();
       assert.equal(upstreams.knownCatalog('none', client), null);
       assert.equal(await upstreams.catalog('none', client, 0), null);
@@ -82,7 +82,7 @@ for (const [name, make] of Object.entries(BENCHES)) {
       assert.equal(outcome.message.era, 'stateful');
     });
 
-    test('a catalogue is known to the kind of client it was listed for, and to others where anything will do', async () => {
+    test('a catalogue is known to the kind of client it was listed for, and to others where any will do', async () => {
       const { upstreams, list } = await make();
       assert.equal(upstreams.knownCatalog('a', client), null);
       await list('a');
@@ -113,7 +113,7 @@ const LOCAL: Readonly<Record<string, () => Promise<LocalUpstreams>>> = {
 };
 
 for (const [name, make] of Object.entries(LOCAL)) {
-  test(`the port LocalUpstreams: ${name}: nothing fails, is full, listed or in hand before anything happened`, async () => {
+  test(`the port LocalUpstreams: ${name}: nothing fails, is full, listed or in use at the beginning`, async () => {
     const upstreams = await make();
     for (const server of ['a', 'none']) {
       assert.equal(upstreams.failing(server), false);
@@ -144,7 +144,7 @@ const CORES: Readonly<Record<string, () => FakeCore | Gateway>> = {
 };
 
 for (const [name, make] of Object.entries(CORES)) {
-  test(`the core behind the edges: ${name}: what it gives is in the client's words, and nothing it is told throws`, async () => {
+  test(`the core behind the edges: ${name}: its results are in the client's words, and nothing it gets throws`, async () => {
     const core = make();
     const bench = new GatewayBench();
     for (const era of ['stateful', 'stateless'] as const) {
@@ -229,7 +229,7 @@ const CLIENTS: Readonly<Record<string, () => Promise<ClientsBench>>> = {
 };
 
 for (const [name, make] of Object.entries(CLIENTS)) {
-  test(`the port ClientStreams: ${name}: sessions that are open hear and are asked what they declared, others nothing`, async () => {
+  test(`the port ClientStreams: ${name}: open sessions get messages and declared input requests, others nothing`, async () => {
     const bench = await make();
     const { streams } = bench;
     try {

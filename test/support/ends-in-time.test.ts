@@ -42,7 +42,7 @@ function runner(t: TestContext, body: string) {
   return { run, watch, file, begun };
 }
 
-test('a file that goes on after its tests is ended with its children and theirs, and says what held it', async (t) => {
+test('a file that goes on after its tests is ended with all its children, and names what held it', async (t) => {
   const { run } = runner(t, `test('leaves', () => { ${BEGETS}; });`);
   const [code] = await run.exited;
   assert.equal(code, 1);
@@ -69,7 +69,7 @@ test('a file that blocks its event loop is named and ended from outside, with wh
   await until(() => livingAmong(began).length === 0, 'all to be gone');
 });
 
-test('what a file that has ended left behind, and what holds its output, is ended: the runner does not wait for ever', async (t) => {
+test('what an ended file left behind, and what holds its output, is ended: the runner does not wait for ever', async (t) => {
   const { run, watch, begun } = runner(
     t,
     `test('leaves', () => { ${BEGETS}.unref(); });\nafter(() => process.exit(0));`,
@@ -87,7 +87,7 @@ test('what a file that has ended left behind, and what holds its output, is ende
   assert.equal(run.reported.length, 1);
 });
 
-test('a file that ends leaves nothing to be looked at', async (t) => {
+test('a file that ends leaves nothing behind', async (t) => {
   const { run, watch } = runner(t, `test('is good', () => {});`);
   const [code] = await run.exited;
   watch.look(Date.now() + HOUR_MS);

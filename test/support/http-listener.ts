@@ -65,9 +65,9 @@ export interface Talk {
 }
 
 /** The header lines that decide which lane a request is in. */
-export const LANES = { 'the lane for plain requests': '', 'node:http': 'X-Twice: 1\r\nX-Twice: 2\r\n' };
+export const LANES = { 'the fast path for plain requests': '', 'node:http': 'X-Twice: 1\r\nX-Twice: 2\r\n' };
 
-/** Sent first, and answered with 200, this request leaves the connection in the lane for plain requests. */
+/** Sent first, and answered with 200, this request leaves the connection in the fast path for plain requests. */
 export const PLAIN = post();
 /** This one leaves it at `node:http` for good: a header that does no harm came twice. */
 export const ODD = post(['X-Twice: 1', 'X-Twice: 2']);

@@ -46,17 +46,17 @@ test('an honest run has no violations', () => {
   assert.equal(rules(attempts, [ran('a'), ran('c'), ran('f'), ran('g'), ran('h')]), '');
 });
 
-test('(a) a result that was never executed, and an execution that nobody asked for', () => {
+test('(a) a result that was never executed, and an execution without a request', () => {
   assert.equal(rules([attempt('a', 'RESULT')], []), 'a');
   assert.equal(rules([], [ran('a')]), 'a');
 });
 
-test('(b) NOT_SENT or REFUSED, and executed all the same', () => {
+test('(b) NOT_SENT or REFUSED, but executed', () => {
   assert.equal(rules([attempt('a', 'NOT_SENT')], [ran('a')]), 'b');
   assert.equal(rules([attempt('a', 'REFUSED')], [ran('a')]), 'b');
 });
 
-test('(c) what may not be repeated ran twice; what may be, may', () => {
+test('(c) a call that may not repeat ran twice; others may', () => {
   assert.equal(rules([attempt('a', 'RESULT')], [ran('a'), ran('a')]), 'c');
   assert.equal(rules([attempt('a', 'UNKNOWN')], [ran('a'), ran('a')]), 'c');
   assert.equal(rules([attempt('a', 'NOT_SENT'), attempt('a', 'RESULT')], [ran('a'), ran('a')]), 'c');
