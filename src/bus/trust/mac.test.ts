@@ -26,7 +26,7 @@ test('it is HMAC-SHA-256', () => {
   }
 });
 
-test('it is the same for short messages and long ones, whatever was signed before', () => {
+test('the result is the same for short and long messages, whatever was signed before', () => {
   const key = Buffer.alloc(32, 7);
   const mac = new Mac(key);
   for (const length of [0, 1, 57, 16_300, 16_384, 16_385, 70_000, 3]) {
