@@ -34,7 +34,7 @@ test('fields, comments and several lines of data', () => {
   assert.equal(parsed.comments, 2);
 });
 
-test('an event that only names an id is given out: resumption begins there', () => {
+test('an event that has only an id is delivered: resumption begins there', () => {
   assert.deepEqual(parse(['id: e1\ndata:\n\n']).events, [{ id: 'e1', event: null, data: '', retryMs: null }]);
   assert.deepEqual(parse(['id\n\n']).events, [{ id: '', event: null, data: '', retryMs: null }]);
 });
@@ -60,7 +60,7 @@ test('LF, CR and CRLF end lines, wherever the chunks are cut', () => {
   }
 });
 
-test('odd but allowed: a byte order mark, ids with NUL, retries that are no number, values without space', () => {
+test('unusual but valid: a byte order mark, ids with NUL, retries that are no number, values without space', () => {
   assert.deepEqual(datas(parse(['\ufeffdata:x\n\n'])), ['x']);
   assert.deepEqual(parse(['id:a\0b\nretry:1e3\nretry:-5\ndata:  two spaces\n\n']).events, [
     { id: null, event: null, data: ' two spaces', retryMs: null },
@@ -69,7 +69,7 @@ test('odd but allowed: a byte order mark, ids with NUL, retries that are no numb
   assert.deepEqual(datas(parse(['data: cut off\n'])), []);
 });
 
-test('an event over the limit is dropped, the next one is not', () => {
+test('an event over the limit is dropped, and the next one is not', () => {
   const big = 'x'.repeat(3000);
   assert.deepEqual(datas(parse([`data: ${big}\n\ndata: next\n\n`], 1000)), ['next']);
   const pieces = parse([`data: ${big.slice(0, 900)}`, big, big, `\r\ndata: more\r\n\r\ndata: next\n\n`], 1000);
@@ -92,7 +92,7 @@ test('a large event in many chunks costs linear work', () => {
   assert.equal(length, 20_000 * 1024);
 });
 
-test('fault:F09 an event that comes byte by byte, or in a great many lines, costs bytes, not objects', () => {
+test('fault:F09 an event that comes byte by byte, or in many lines, costs bytes, not objects', () => {
   const parser = new SseParser({ maxEventBytes: 1 << 26 });
   const lengths: number[] = [];
   const onEvent = (event: SseEvent) => lengths.push(event.data.length);
@@ -112,7 +112,7 @@ test('fault:F09 an event that comes byte by byte, or in a great many lines, cost
   assert.ok(grown < 128 * 1024 * 1024, `${grown >> 20} MiB`);
 });
 
-test('however a stream is cut, the events are the same; noise never breaks it', () => {
+test('the events are the same wherever a stream is cut, and noise never breaks it', () => {
   const alphabet = fc.constantFrom(
     '\n',
     '\r',

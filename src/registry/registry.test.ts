@@ -17,7 +17,7 @@ function reported(change: RegistryChange): unknown {
   return { version, ...Object.fromEntries(names), ...(settings.length === 0 ? {} : { settings }) };
 }
 
-test('the first read is everything, then come the changes', async () => {
+test('the first read has everything, later ones have the changes', async () => {
   const registry = new Registry(await state('a'));
   const heard: RegistryChange[] = [];
   const stop = registry.watch((change) => heard.push(change));
@@ -32,7 +32,7 @@ test('the first read is everything, then come the changes', async () => {
   assert.equal(registry.version, 3);
 });
 
-test('an equal state is no change, but its places in the file are taken', async () => {
+test('an equal state is no change, but its positions in the file are updated', async () => {
   const registry = new Registry(await state('a'));
   registry.onChange(() => assert.fail('nobody is told'));
   const same = await state('a');
@@ -41,7 +41,7 @@ test('an equal state is no change, but its places in the file are taken', async 
   assert.equal(registry.state, same);
 });
 
-test('settings that changed are named, keys of agents by what they hold', async () => {
+test('changed settings are named, keys of agents by their contents', async () => {
   const before = await state('a');
   const agent = (key: string): DesiredState => ({
     ...before,
@@ -59,7 +59,7 @@ test('settings that changed are named, keys of agents by what they hold', async 
   ]);
 });
 
-test('changes made while one is told are told after it, the newest only', async () => {
+test('changes during a report are reported after it, only the newest', async () => {
   const states = await Promise.all(['a', 'b', 'c', 'd'].map((word) => state(word)));
   const registry = new Registry(states[0]!);
   const heard: unknown[] = [];
@@ -76,7 +76,7 @@ test('changes made while one is told are told after it, the newest only', async 
   ]);
 });
 
-test('a listener that throws keeps no other from hearing', async () => {
+test('a listener that throws does not keep others from their events', async () => {
   const registry = new Registry(await state('a'));
   let heard = 0;
   registry.onChange(() => {
@@ -89,7 +89,7 @@ test('a listener that throws keeps no other from hearing', async () => {
   assert.equal(heard, 2);
 });
 
-test('another password of NATS or of the store is a change of the cluster, though secrets look alike', async () => {
+test('another password of NATS or of the store is a change of the cluster, although secrets look alike', async () => {
   const cluster = (password: string): object => ({ nats: 'nats://n', secret: 's'.repeat(32), user: 'u', password });
   const read = async (settings: object): Promise<DesiredState> => {
     const text = JSON.stringify({ mcpServers: {}, cluster: settings });

@@ -4,7 +4,7 @@ import { serverNamed } from '../../../test/support/cluster-bench.ts';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
 import { DesiredNames } from './desired-names.ts';
 
-test('which servers there should be is known of a cluster when its other nodes have had time to say it', async () => {
+test('the set of desired servers of a cluster is known when its other nodes have had time to report theirs', async () => {
   const clock = new FakeClock();
   const own = { state: { servers: new Map([['mine', serverNamed('mine')]]) } };
   assert.deepEqual([...new DesiredNames(own, clock).names!], ['mine']);
