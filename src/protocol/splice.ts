@@ -162,11 +162,6 @@ export function editMembers(
   return edits;
 }
 
-/** The edit that takes the member away; null when it is not there. For several changes use `editMembers`. */
-export function removeMember(bytes: Buffer, object: Range, key: string): Edit | null {
-  return editMembers(bytes, object, [[key, null]])[0] ?? null;
-}
-
 /**
  * The document without line breaks, for stdio and SSE: a space between tokens, an escape in strings, so that no server
  * can forge a frame. The same buffer without any.

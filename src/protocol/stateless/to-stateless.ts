@@ -12,7 +12,7 @@ import {
   SERVER_INFO_KEY,
 } from '../meta-keys.ts';
 import { isCacheable } from '../methods.ts';
-import { type Edit, editMembers, removeMember, splice, spliceMessage, withBody } from '../splice.ts';
+import { type Edit, editMembers, splice, spliceMessage, withBody } from '../splice.ts';
 import { takesInput } from './input-required.ts';
 
 /** Notifications of the stateful revisions that 2026-07-28 has no name for. */
@@ -97,9 +97,9 @@ export function clientMeta(
   ];
 }
 
+/** The same buffer where there is no such member. */
 function withoutMember(object: Buffer, key: string): Buffer {
-  const edit = removeMember(object, whole(object), key);
-  return edit === null ? object : splice(object, [edit]);
+  return splice(object, editMembers(object, whole(object), [[key, null]]));
 }
 
 /** A stateful server's tool for stateless clients: without `execution`, whose tasks 2026-07-28 has in another form. */

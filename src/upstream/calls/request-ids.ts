@@ -1,5 +1,5 @@
 import type { Random } from '../../model/random.ts';
-import { OWN_DIGITS } from '../transport/in-flight.ts';
+import { isText, OWN_DIGITS } from '../transport/in-flight.ts';
 import type { PendingById } from './pending.ts';
 
 /** Longest id of ours that can come back. */
@@ -22,13 +22,7 @@ export function ownId(bytes: Buffer, start: number, end: number): number {
 export function namedRequest(pending: PendingById, bytes: Buffer, start: number, end: number): number {
   const id = ownId(bytes, start, end);
   const wire = pending.get(id)?.wire;
-  return wire !== undefined && isLexeme(bytes, start, end, wire) ? id : 0;
-}
-
-export function isLexeme(bytes: Buffer, start: number, end: number, lexeme: string): boolean {
-  if (end - start !== lexeme.length) return false;
-  for (let i = 0; i < lexeme.length; i++) if (bytes[start + i] !== lexeme.charCodeAt(i)) return false;
-  return true;
+  return wire !== undefined && isText(bytes, start, end, wire) ? id : 0;
 }
 
 const LOWEST = OWN_DIGITS / 10;

@@ -152,7 +152,7 @@ export class Connection implements RequestCarrier, TransportReceiver {
     const facts = { era, revision, silent: this.#deps.silent };
     this.transport.negotiated(resumeSessionId === undefined ? facts : { ...facts, resumeSessionId });
     if (era === 'stateful' && takesLevel(handshake.capabilities)) {
-      this.#level = new LogLevelSync(this, this.#pending.byId, this.#oneLine, () => this.joined !== null);
+      this.#level = new LogLevelSync(this, this.#pending.byId, this.#oneLine);
     }
   }
 

@@ -111,6 +111,7 @@ test('a server without logging gets no level; a stateless one gets it in the `_m
 test('check:C9 a node does not assume the level it set last for a session that other nodes use too', () => {
   const reported: string[] = [];
   const teller = {
+    joined: null as object | null,
     ask(message: Message) {
       reported.push(JSON.parse(message.bytes.toString()).params.level);
       return new Promise<Message>(() => {});
@@ -122,7 +123,8 @@ test('check:C9 a node does not assume the level it set last for a session that o
     [true, 'session-1', ['info', 'error']],
   ] as const) {
     reported.length = 0;
-    const level = new LogLevelSync(teller, new ByNumber<PendingRequest>(), true, () => othersTell);
+    teller.joined = othersTell ? {} : null;
+    const level = new LogLevelSync(teller, new ByNumber<PendingRequest>(), true);
     for (const logLevel of ['info', 'info', 'error']) {
       const client = clientOf(sessionId, '{}', { logLevel });
       const call = { method: 'tools/call', exchange: { client }, done: false } as unknown as Call;

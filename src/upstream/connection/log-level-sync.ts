@@ -13,6 +13,8 @@ const AGREE_MS = 1_000;
 
 /** The connection whose server gets the level. */
 interface Teller {
+  /** Not null: its session is used by all nodes, which may have sent the server another level. */
+  readonly joined?: object | null;
   /** Rejects when the request is not answered in time. */
   ask(message: Message, timeoutMs: number): Promise<Message>;
 }
@@ -25,17 +27,15 @@ export class LogLevelSync {
   readonly #teller: Teller;
   readonly #pending: PendingById;
   readonly #ordered: boolean;
-  readonly #othersTell: () => boolean;
   /** The level that was sent last; null for none. */
   sent: LogLevel | null = null;
   #telling: Promise<void> | null = null;
 
-  /** `ordered`: what is sent first arrives first; `othersTell`: other nodes may have sent the server another level. */
-  constructor(teller: Teller, pending: PendingById, ordered: boolean, othersTell: () => boolean = () => false) {
+  /** `ordered`: what is sent first arrives first. */
+  constructor(teller: Teller, pending: PendingById, ordered: boolean) {
     this.#teller = teller;
     this.#pending = pending;
     this.#ordered = ordered;
-    this.#othersTell = othersTell;
   }
 
   /** It was sent in another way: on an earlier connection, or by the client itself. */
@@ -51,7 +51,7 @@ export class LogLevelSync {
     }
     const { logLevel, sessionId } = call.exchange.client;
     // A session has one level at all nodes; what shares a connection may want another one with each call, at each of them.
-    const agreed = this.before(logLevel, sessionId === null && this.#othersTell());
+    const agreed = this.before(logLevel, sessionId === null && this.#teller.joined != null);
     if (agreed === null) return false;
     void agreed.then(() => {
       if (!call.done) go();

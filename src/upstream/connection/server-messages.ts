@@ -11,8 +11,9 @@ import { isBatch, isScanFailure, scanBatch, scanMessage } from '../../protocol/s
 import { spliceMessage } from '../../protocol/splice.ts';
 import { restoredAnswer } from '../calls/outgoing-request.ts';
 import type { PendingById, PendingRequest, PendingRequests } from '../calls/pending.ts';
-import { isLexeme, namedRequest, ownId } from '../calls/request-ids.ts';
+import { namedRequest, ownId } from '../calls/request-ids.ts';
 import { ServerAsks } from '../calls/server-asks.ts';
+import { isText } from '../transport/in-flight.ts';
 import type { ClosedReason } from '../transport/transport.ts';
 import { Attribution } from './attribution.ts';
 import type { ConnectionUse } from './connection-use.ts';
@@ -276,7 +277,7 @@ export class ServerMessages<C extends MessageSource> {
     const range = bodyField(message, 'progressToken');
     const id = range === null ? 0 : ownId(message.bytes, range.start, range.end);
     const isIts = (one: { readonly wire: string } | undefined): boolean =>
-      range !== null && one !== undefined && isLexeme(message.bytes, range.start, range.end, one.wire);
+      range !== null && one !== undefined && isText(message.bytes, range.start, range.end, one.wire);
     const pending = this.#pending.get(id);
     const lasting = this.#lasting.get(id);
     // A call whose client sent no token has none of ours either: the server made this one up.

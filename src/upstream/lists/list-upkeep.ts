@@ -1,10 +1,14 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
-import { type Clock, within } from '../../model/clock.ts';
+import { type Backoff, backoffMs, type Clock, within } from '../../model/clock.ts';
 import type { Message } from '../../model/message.ts';
+import { request } from '../../protocol/compose.ts';
+import { fieldAt } from '../../protocol/fields.ts';
+import { LISTEN } from '../../protocol/methods.ts';
+import { toStateless } from '../../protocol/stateless/to-stateless.ts';
+import type { OwnRequest } from '../calls/pending.ts';
 import type { Connection } from '../connection/connection.ts';
 import { sessionOf } from '../connection/session-key.ts';
 import type { ServerContext } from '../server-context.ts';
-import { ChangeListener } from './change-listener.ts';
 import type { ServerCatalogs } from './server-catalogs.ts';
 
 /** F12: a server is listed again at most once a second, whatever it announces. */
@@ -59,6 +63,103 @@ class ChangeGatherer {
   }
 }
 
+/** The capabilities of a server that may make its `list_changed` worth listening for. */
+const LISTS = ['tools', 'prompts', 'resources'];
+
+const REOPEN: Backoff = { initialMs: 500, maxMs: 5 * 60_000, jitter: 0 };
+/** How long the server's acknowledgement is waited for before it is listed again without. */
+const ACK_WAIT_MS = 2_000;
+
+/**
+ * Keeps a `subscriptions/listen` open to a stateless server, which announces changes nowhere else
+ * (patterns/subscriptions). A stream that breaks is opened again, ever less often; one that is refused is not.
+ */
+class ChangeListener {
+  readonly #context: ServerContext;
+  #connection: Connection | null = null;
+  #disarm: (() => void) | null = null;
+  #breaks = 0;
+  /** The server does not tell us of changes. */
+  #refused = false;
+  #stopWaiting: () => void = () => {};
+
+  constructor(context: ServerContext) {
+    this.#context = context;
+  }
+
+  /** Listens over this connection, unless another one does already or there is nothing to hear. */
+  watch(connection: Connection): void {
+    if (connection.era !== 'stateless' || this.#connection?.ready === true) return;
+    const filter = filterOf(connection);
+    if (filter === null) return;
+    this.close();
+    this.#connection = connection;
+    this.#open(connection, filter, false);
+  }
+
+  /** Whether the server tells of changes over a connection of this node. */
+  get hears(): boolean {
+    return this.#connection?.ready === true && this.#disarm === null && !this.#refused;
+  }
+
+  close(): void {
+    this.#disarm?.();
+    this.#disarm = null;
+    this.#stopWaiting();
+    this.#connection = null;
+    this.#breaks = 0;
+    this.#refused = false;
+  }
+
+  #open(connection: Connection, filter: string, again: boolean): void {
+    const message = request(LISTEN, '0', `{"notifications":${filter}}`, 'stateful');
+    const openedAt = this.#context.deps.clock.now();
+    const { pending } = connection.post(toStateless(message, connection.profile));
+    if (again) this.#missedOnceOpen(connection, pending);
+    pending.answer.then(
+      (answer) => {
+        if (answer.kind === 'result') this.#reopen(connection, filter, openedAt);
+        else if (this.#connection === connection) this.#refused = true;
+      },
+      () => this.#reopen(connection, filter, openedAt),
+    );
+  }
+
+  /** Only when the server reports changes again. */
+  #missedOnceOpen(connection: Connection, pending: OwnRequest): void {
+    const open = (): void => {
+      this.#stopWaiting();
+      pending.onNotification = null;
+      this.#context.events.missed(connection);
+    };
+    this.#stopWaiting = this.#context.deps.clock.after(ACK_WAIT_MS, open);
+    pending.onNotification = ({ method }) => {
+      if (method === 'notifications/subscriptions/acknowledged') open();
+    };
+  }
+
+  #reopen(connection: Connection, filter: string, openedAt: number): void {
+    this.#stopWaiting();
+    if (this.#connection !== connection || !connection.ready) return;
+    this.#breaks = this.#context.deps.clock.now() - openedAt > REOPEN.maxMs ? 0 : this.#breaks + 1;
+    this.#disarm = this.#context.deps.clock.after(backoffMs(REOPEN, this.#breaks, 0), () => {
+      this.#disarm = null;
+      if (this.#connection !== connection || !connection.ready) return;
+      this.#open(connection, filter, true);
+    });
+  }
+}
+
+/** The filter for the lists that the server says may change; null for none. */
+function filterOf(connection: Connection): string | null {
+  const bytes = Buffer.from(connection.handshake?.capabilities ?? '');
+  const changing = LISTS.filter((list) => {
+    const flag = fieldAt(bytes, 0, bytes.length, [list, 'listChanged']);
+    return flag !== null && bytes[flag.start] === 0x74;
+  });
+  return changing.length === 0 ? null : `{${changing.map((list) => `"${list}ListChanged":true`).join(',')}}`;
+}
+
 /** What other nodes hear of the server's lists is heeded at most once in so long (F12). */
 const RELAYED_EVERY_MS = 1_000;
 /** A call waits no longer for lists that are due or being read. */
@@ -85,8 +186,7 @@ export class ListUpkeep {
 
   /** There is a connection that the server can be listed over. */
   useful(connection: Connection, profile: ClientProfile): void {
-    this.#catalogs.ensure(profile, connection);
-    this.#catalogs.adopted(connection);
+    this.#catalogs.useful(profile, connection);
     this.#listener.watch(connection);
   }
 
@@ -96,10 +196,8 @@ export class ListUpkeep {
   }
 
   /** Lists again what this connection serves; resolves when that is done, or has failed. */
-  async relisted(connection: Connection): Promise<void> {
-    if (!connection.ready) return;
-    if (connection.era === 'stateless') await this.#catalogs.refreshAll(connection);
-    else await this.#catalogs.refreshOver(connection);
+  relisted(connection: Connection): Promise<void> {
+    return connection.ready ? this.#catalogs.relistOver(connection) : Promise.resolve();
   }
 
   /** Waits for the lists of such a client over its connection, at most for a moment. False: none are due or being read. */

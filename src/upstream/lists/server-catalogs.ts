@@ -124,20 +124,23 @@ export class ServerCatalogs {
     for (const shelf of this.#all()) shelf.disarm();
   }
 
-  /** The connection serves a client from now on. A process of its client's own is listed, unless it just was. */
-  adopted(connection: Connection): void {
+  /**
+   * The connection serves such a client from now on. Lists for this kind of client, unless that was done in this run of the
+   * server, and what a process of its client's own lists, unless that just was.
+   */
+  useful(profile: ClientProfile, connection: Connection): void {
+    const shelf = this.#shelf(profile, connection.era);
+    if (shelf.listedIn !== this.#run && shelf.listing === null) void this.#relist(shelf, connection);
     const own = this.own.add(connection);
     if (own !== null) void this.#relist(own, connection);
   }
 
-  /** Lists for this kind of client, unless that was done in this run of the server. */
-  ensure(profile: ClientProfile, connection: Connection): void {
-    const shelf = this.#shelf(profile, connection.era);
-    if (shelf.listedIn !== this.#run && shelf.listing === null) void this.#relist(shelf, connection);
-  }
-
-  /** Lists again for every kind of client that this connection serves and that was listed in this run. */
-  async refreshAll(connection: Connection): Promise<void> {
+  /**
+   * Lists again what this connection serves: a stateless one every kind of client that was listed in this run, another one
+   * the kind that it presents.
+   */
+  async relistOver(connection: Connection): Promise<void> {
+    if (connection.era === 'stateful') return this.#relist(this.#shelfOf(connection), connection);
     const listed = [...this.#shelves[connection.era].values()].filter(({ listedIn }) => listedIn === this.#run);
     await Promise.all(listed.map((shelf) => this.#relist(shelf, connection)));
   }
@@ -171,14 +174,9 @@ export class ServerCatalogs {
     return this.#refresh(this.#shelf(profile, era), null);
   }
 
-  /** Lists now for the kind of client that this connection presents. */
-  refreshOver(connection: Connection): Promise<void> {
-    return this.#relist(this.own.of(connection) ?? this.#shelf(connection.profile, connection.era), connection);
-  }
-
   /** The listing under way of what such a client of this connection is shown; null for none. */
   listing(profile: ClientProfile, connection: Connection): Promise<void> | null {
-    return (this.own.of(connection) ?? this.#shelf(profile, connection.era)).listing;
+    return this.#shelfOf(connection, profile).listing;
   }
 
   /** The connection is new: lists over it, unless the first listing of this run is under way and tells as much. */
@@ -290,6 +288,10 @@ export class ServerCatalogs {
       const [itemName, reason] = [this.#context.redacted(item.item), this.#context.redacted(item.reason)];
       deps.news?.listItemInvalid(name, { ...item, item: itemName, reason });
     }
+  }
+
+  #shelfOf(connection: Connection, profile: ClientProfile = connection.profile): Shelf {
+    return this.own.of(connection) ?? this.#shelf(profile, connection.era);
   }
 
   #shelf(profile: ClientProfile, era: Era): Shelf {

@@ -15,7 +15,6 @@ export class ReadinessWatch {
   readonly #clock: Clock;
   readonly #supervisor: Supervisor;
   readonly #reachable: () => Promise<boolean>;
-  #state: ServerState = 'unknown';
   /** Monotonic; null before the first start, and again after a stop. */
   #until: number | null = null;
   #over = false;
@@ -29,7 +28,6 @@ export class ReadinessWatch {
   }
 
   moved(to: ServerState): void {
-    this.#state = to;
     if (UP.has(to)) this.#over = true;
     if (this.#over || isAtRest(to) || to === 'stopping' || to === 'auth_required' || to === 'defect') this.#end();
     else if (to === 'starting') this.#until ??= this.#clock.now() + FOR_MS;
@@ -46,7 +44,8 @@ export class ReadinessWatch {
 
   async #tick(): Promise<void> {
     const until = this.#until;
-    if (this.#state === 'failed' && (await this.#reachable()) && this.#state === 'failed') {
+    const failed = (): boolean => this.#supervisor.state === 'failed';
+    if (failed() && (await this.#reachable()) && failed()) {
       // The supervisor makes none where one was made a moment ago.
       void this.#supervisor.ready().catch(() => {});
     }

@@ -11,8 +11,9 @@ const ID_AT_END = /[,{]\s*"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\
 
 /**
  * Which request of ours a line on a shared channel answers, 0 if none: it carries `result` or `error`, no `method`, and
- * a plain integer id. It is given by the digits that it is known by. So a pipe knows what is still in flight without reading messages. It looks at the envelope only
- * and needs no whole message: `head` is the line's beginning, `tail` its end; both are the line where that is at hand.
+ * a plain integer id. It is given by the digits that it is known by. So a pipe knows what is still in flight without
+ * reading messages. It looks at the envelope only and needs no whole message: `head` is the line's beginning, `tail` its
+ * end; both are the line where that is at hand.
  */
 export function answeredRequest(head: Buffer, tail: Buffer): number {
   const end = head.length;
@@ -28,9 +29,9 @@ export function answeredRequest(head: Buffer, tail: Buffer): number {
     at = skipSpace(head, keyEnd + 1);
     if (head[at] !== 0x3a) break;
     at = skipSpace(head, at + 1);
-    if (isKey(head, keyStart, keyEnd, 'method')) return 0;
-    if (isKey(head, keyStart, keyEnd, 'id')) id = integer(head, at);
-    if (isKey(head, keyStart, keyEnd, 'result') || isKey(head, keyStart, keyEnd, 'error')) {
+    if (isText(head, keyStart, keyEnd, 'method')) return 0;
+    if (isText(head, keyStart, keyEnd, 'id')) id = integer(head, at);
+    if (isText(head, keyStart, keyEnd, 'result') || isText(head, keyStart, keyEnd, 'error')) {
       isAnswer = true;
       if (id > 0) return id;
       const last = idAtEnd(tail);
@@ -45,9 +46,10 @@ export function answeredRequest(head: Buffer, tail: Buffer): number {
   return isAnswer ? id : 0;
 }
 
-function isKey(bytes: Buffer, start: number, end: number, key: string): boolean {
-  if (end - start !== key.length) return false;
-  for (let i = 0; i < key.length; i++) if (bytes[start + i] !== key.charCodeAt(i)) return false;
+/** Whether these bytes are this text of ASCII characters. */
+export function isText(bytes: Buffer, start: number, end: number, text: string): boolean {
+  if (end - start !== text.length) return false;
+  for (let i = 0; i < text.length; i++) if (bytes[start + i] !== text.charCodeAt(i)) return false;
   return true;
 }
 

@@ -106,7 +106,6 @@ export abstract class LineTransport implements Transport, MessageReaderSink {
   async close(how: CloseReason): Promise<void> {
     if (this.state !== 'closed') {
       this.state = 'closed';
-      this.closing();
       this.#reader.stop();
       this.#loseAll('was stopped');
     }
@@ -120,9 +119,6 @@ export abstract class LineTransport implements Transport, MessageReaderSink {
 
   /** Ends it; resolves when nothing is left. May be called again, with a more urgent reason. */
   protected abstract finish(how: CloseReason): Promise<void>;
-
-  /** It is about to be closed for the first time. */
-  protected closing(): void {}
 
   /** What is sent from now on goes here, `preamble` before all. */
   protected begin(input: QueueOutput, preamble: Buffer | null = null): void {

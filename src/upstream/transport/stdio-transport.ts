@@ -53,11 +53,8 @@ export class StdioTransport extends LineTransport {
     return this.#child?.pid ?? null;
   }
 
-  protected override closing(): void {
-    clearTimeout(this.#brokenInput);
-  }
-
   protected async finish(how: CloseReason): Promise<void> {
+    clearTimeout(this.#brokenInput);
     this.#ladder?.stop(how);
     await this.#gone;
   }
