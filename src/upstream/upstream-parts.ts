@@ -4,7 +4,7 @@ import type { Message } from '../model/message.ts';
 import type { ConnectionChange, StateLoss } from '../model/ports.ts';
 import { isOwnProcess, type Server } from '../model/server.ts';
 import type { ListKind } from '../model/server-catalog.ts';
-import { type RecoveryStep, UP } from '../model/server-state.ts';
+import type { RecoveryStep } from '../model/server-state.ts';
 import { declares } from '../protocol/askable.ts';
 import { result } from '../protocol/compose.ts';
 import type { Metric, Series } from '../telemetry/metrics.ts';
@@ -16,12 +16,10 @@ import type { ConnectionsOwner } from './connection/server-messages.ts';
 import { keysOfSession, labelOf, sessionOf, type WantedConnection } from './connection/session-key.ts';
 import { SpokenEras } from './connection/spoken-eras.ts';
 import { challengeOf } from './health/failure-class.ts';
-import { HealthProbe } from './health/health-probe.ts';
 import { ServerHealth } from './health/server-health.ts';
 import { ListUpkeep } from './lists/list-upkeep.ts';
 import { type RememberedCatalog, ServerCatalogs } from './lists/server-catalogs.ts';
 import { ClientConnections } from './pool/client-connections.ts';
-import { LostConnections } from './pool/lost-connections.ts';
 import type { ProcessQuota } from './pool/process-quota.ts';
 import {
   type NodeLimits,
@@ -64,12 +62,9 @@ export class UpstreamParts implements PartEvents, ConnectionsOwner<Connection>, 
   readonly supervisor: Supervisor;
   readonly eras: SpokenEras;
   readonly connections: ClientConnections;
-  /** What a crash took, for the next start. */
-  readonly lost: LostConnections;
   readonly catalogs: ServerCatalogs;
   readonly upkeep: ListUpkeep;
   readonly health: ServerHealth;
-  readonly probe: HealthProbe;
   readonly launches: LaunchReports;
   readonly observer: ServerObserver;
   readonly story: ServerStory;
@@ -110,11 +105,9 @@ export class UpstreamParts implements PartEvents, ConnectionsOwner<Connection>, 
       quota: isOwnProcess(server) ? node.quota : null,
       starts: this.#starts,
     });
-    this.lost = new LostConnections(name, local, this.connections.pool);
     this.catalogs = new ServerCatalogs(context, this.supervisor, this.connections, remembered);
     this.upkeep = new ListUpkeep(context, this.catalogs);
-    this.health = new ServerHealth(context);
-    this.probe = new HealthProbe(context, this.connections.pool, this.health);
+    this.health = new ServerHealth(context, this.connections.pool);
     this.launches = new LaunchReports(context);
     this.observer = new ServerObserver(this);
     const looks = reachable !== undefined && 'url' in transport ? () => reachable(transport.url) : null;
@@ -140,7 +133,8 @@ export class UpstreamParts implements PartEvents, ConnectionsOwner<Connection>, 
 
   /** One start: brings back what a crash took, else opens the connection to list the server over. */
   async #launch(attempt: Attempt): Promise<void> {
-    const { connections, lost, observer } = this;
+    const { connections, observer } = this;
+    const { lost, pool } = connections;
     if (this.#starts === null) attempt.begin();
     this.catalogs.restarted();
     observer.starting();
@@ -148,7 +142,7 @@ export class UpstreamParts implements PartEvents, ConnectionsOwner<Connection>, 
       observer.starting();
       observer.tell();
     });
-    const connection = (await lost.bringBack(attempt)) ?? connections.pool.any() ?? (await this.#openFirst(attempt));
+    const connection = (await lost.bringBack(attempt)) ?? pool.any() ?? (await this.#openFirst(attempt));
     this.supervisor.wish = null;
     this.upkeep.useful(connection, connection.profile);
     // What died while others were brought back.
@@ -181,11 +175,9 @@ export class UpstreamParts implements PartEvents, ConnectionsOwner<Connection>, 
 
   moved(transition: Transition): void {
     const { to, from, reason, failure, at } = transition;
-    const { supervisor, probe, context } = this;
+    const { supervisor, context } = this;
     const { logger } = context;
-    this.health.restarted();
-    if (UP.has(to)) probe.begin();
-    else probe.end();
+    this.health.moved(to);
     logger.info('server_state', { state: to, before: from, reason, failure });
     if (to === 'defect') logger.error('server_defect', { stack: stackOf(supervisor.error?.cause) });
     this.launches.moved(transition);
@@ -223,7 +215,7 @@ export class UpstreamParts implements PartEvents, ConnectionsOwner<Connection>, 
   // Connections (`ConnectionsOwner`, and what the pool reports).
 
   closed(connection: Connection, reason: ClosedReason): void {
-    const { connections, supervisor, lost, context } = this;
+    const { connections, supervisor, context } = this;
     const want = connections.pool.forget(connection);
     // During a handshake an end may be an answer; a start that fails of it tells by `abandoned`.
     if (want === null) return;
@@ -240,7 +232,7 @@ export class UpstreamParts implements PartEvents, ConnectionsOwner<Connection>, 
     }
     if (reason.kind === 'session_lost') this.#reinitialize(withLevel(want, connection));
     else if (!this.#replaced(want, connection, error)) {
-      if (want.tenancy.kind !== 'spare') lost.add(withLevel(want, connection));
+      if (want.tenancy.kind !== 'spare') connections.lost.add(withLevel(want, connection));
       supervisor.crashed(error, connection.createdAt);
     }
   }
@@ -319,7 +311,7 @@ export class UpstreamParts implements PartEvents, ConnectionsOwner<Connection>, 
   }
 
   unresponsive(connection: Connection): void {
-    void this.health.probe(connection);
+    void this.health.unresponsive(connection);
   }
 
   replace(connection: Connection, error: GatewayError, how: CloseReason): void {

@@ -17,14 +17,12 @@ import { type NodeLimits, UPSTREAM_TIMES, type UpstreamSetDeps } from './server-
 import { ServerStory } from './status/server-story.ts';
 import { type Plan, planChanges } from './supervision/plan.ts';
 import { StartQueue } from './supervision/start-queue.ts';
-import { tracedCall } from './traced-call.ts';
 import type { CloseReason } from './transport/transport.ts';
 import { Upstream } from './upstream.ts';
 import type { NodeShared } from './upstream-parts.ts';
 
 /** Processes take the machine's time while they start, and what is reached by a URL takes none. */
 const STARTS = { own: { forCalls: 1, patienceMs: 20_000 }, remote: { width: 64, forCalls: 0, patienceMs: 500 } };
-const failed = (error: GatewayError): Promise<Outcome> => Promise.resolve(failure(error));
 
 type CatalogsByServer = Map<string, (ServerCatalog & { readonly identity: string })[]>;
 
@@ -130,10 +128,10 @@ export class UpstreamSet implements Upstreams {
   call(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
     const upstream = this.#upstreams.get(server);
     const text = `there is no server ${server}`;
-    if (upstream === undefined) return failed(new GatewayError('NOT_SENT', text, { server, retryable: false }));
-    const { tracer } = this.#deps;
-    const call = (sent: Message) => upstream.boundary.run(() => upstream.dispatcher.call(sent, exchange), failed);
-    return tracer == null ? call(request) : tracedCall(tracer, upstream.server, request, call);
+    if (upstream === undefined) {
+      return Promise.resolve(failure(new GatewayError('NOT_SENT', text, { server, retryable: false })));
+    }
+    return upstream.call(request, exchange);
   }
 
   notify(server: string, notification: Message, client: ClientProfile): void {

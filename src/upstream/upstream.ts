@@ -1,10 +1,14 @@
 import type { ClientProfile } from '../model/client-profile.ts';
+import type { Exchange } from '../model/exchange.ts';
 import type { Room } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
+import { failure, type Outcome } from '../model/outcome.ts';
 import type { StateLoss } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerState, ServerStatus } from '../model/server-state.ts';
+import { LISTEN } from '../protocol/methods.ts';
+import { ended, spanOf, traceOf, withTrace } from '../protocol/trace-context.ts';
 import { isExclusive } from './connection/session-key.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { ErrorBoundary } from './error-boundary.ts';
@@ -14,10 +18,13 @@ import type { ServerStory, StoryPart } from './status/server-story.ts';
 import type { CloseReason } from './transport/transport.ts';
 import { type NodeShared, UpstreamParts } from './upstream-parts.ts';
 
+/** `network.transport` of spans; null for a server in this process. */
+const WIRES = { stdio: 'pipe', docker: 'pipe', http: 'tcp', sse: 'tcp', json: 'tcp', memory: null } as const;
+
 /** The running side of one server on this node, behind its error boundary. */
 export class Upstream {
-  readonly dispatcher: Dispatcher;
   readonly boundary: ErrorBoundary;
+  readonly #dispatcher: Dispatcher;
   readonly #parts: UpstreamParts;
   readonly #shown: ClientCatalogs;
   #ended: Promise<unknown> = Promise.resolve();
@@ -26,7 +33,7 @@ export class Upstream {
     const parts = new UpstreamParts(server, node, story, remembered);
     this.#parts = parts;
     this.#shown = new ClientCatalogs(parts);
-    this.dispatcher = new Dispatcher(parts, this.#shown);
+    this.#dispatcher = new Dispatcher(parts, this.#shown);
     this.boundary = new ErrorBoundary(server.name, parts.context.logger, parts.supervisor);
   }
 
@@ -50,12 +57,12 @@ export class Upstream {
   /** Takes over settings that need no new connection. */
   update(server: Server): void {
     this.boundary.run(() => {
-      const { context, connections, observer, supervisor, probe } = this.#parts;
+      const { context, connections, observer, supervisor, health } = this.#parts;
       const { probeMs } = context.server;
       context.server = server;
       connections.replicas.update();
       observer.tell();
-      if (server.probeMs !== probeMs && supervisor.up) probe.begin();
+      if (server.probeMs !== probeMs && supervisor.up) health.beginProbing();
     }, nothing);
   }
 
@@ -89,13 +96,33 @@ export class Upstream {
   }
 
   restart(): Promise<void> {
-    const { supervisor, connections, lost } = this.#parts;
+    const { supervisor, connections } = this.#parts;
     return this.#later(() => {
       const rolling = supervisor.up ? connections.replicas.restart() : null;
       if (rolling !== null) return rolling;
-      lost.clear();
+      connections.lost.clear();
       return supervisor.restart();
     });
+  }
+
+  /** As `Upstreams.call`. Within a span of kind `client`, whose `traceparent` the server gets in the request's `_meta`. */
+  call(request: Message, exchange: Exchange): Promise<Outcome> {
+    const { tracer } = this.#parts.context.deps;
+    if (tracer == null || request.method === LISTEN) return this.#call(request, exchange);
+    const { name, attributes } = spanOf(request);
+    attributes['trunkline.server'] = this.server.name;
+    const transport = WIRES[this.server.transport.type];
+    if (transport !== null) attributes['network.transport'] = transport;
+    const span = tracer.begin(name, 'client', attributes, traceOf(request));
+    if (span === null) return this.#call(request, exchange);
+    return ended(span, this.#call(withTrace(request, span.traceparent), exchange));
+  }
+
+  #call(request: Message, exchange: Exchange): Promise<Outcome> {
+    return this.boundary.run(
+      () => this.#dispatcher.call(request, exchange),
+      (error) => Promise.resolve(failure(error)),
+    );
   }
 
   notify(notification: Message, client: ClientProfile): void {
@@ -108,7 +135,7 @@ export class Upstream {
 
   /** Not at all, or (where one is named) not for this client. */
   failing(client: ClientProfile | null): boolean {
-    return this.#parts.supervisor.failing || (client !== null && this.dispatcher.failsFor(client));
+    return this.#parts.supervisor.failing || (client !== null && this.#dispatcher.failsFor(client));
   }
 
   get inFlight(): number {
@@ -174,7 +201,6 @@ export class Upstream {
 
   releaseSession(sessionId: string): void {
     this.boundary.run(() => {
-      this.#parts.lost.forget(sessionId);
       this.#parts.released(sessionId);
       this.#parts.connections.release(sessionId);
     }, nothing);
@@ -182,24 +208,21 @@ export class Upstream {
 
   /** As `UpstreamSet.surrender`. */
   surrender(whose: ClientProfile | 'spare' | null): Promise<void> {
-    const { connections, lost } = this.#parts;
+    const { connections } = this.#parts;
     return this.#later(async () => {
-      const serving = connections.serving(whose);
       const closed = whose === null ? this.close('remove') : null;
-      lost.surrender(serving);
-      await Promise.all([closed, connections.pool.surrender(serving, 'interrupt')]);
+      await Promise.all([closed, connections.surrender(connections.serving(whose), 'interrupt')]);
     });
   }
 
   /** As `UpstreamSet.handOver`. */
   handOver(whose: ClientProfile | null): Promise<void> {
-    const { connections, lost } = this.#parts;
+    const { connections } = this.#parts;
     return this.#later(async () => {
       const serving = connections.serving(whose);
-      lost.surrender(serving);
       const closed = whose === null ? this.close('remove') : null;
       const keys = [...connections.pool.keys()].filter(serving);
-      const left = connections.pool.surrender(serving, 'shutdown');
+      const left = connections.surrender(serving, 'shutdown');
       // Clients that watch something over it watch it anew, over another one.
       for (const key of keys) this.#parts.ended(key);
       await Promise.all([closed, left]);

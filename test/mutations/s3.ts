@@ -95,7 +95,7 @@ export const S3: readonly Mutation[] = [
   {
     row: 'S3.11',
     what: 'servers that nobody uses are not asked whether they are there',
-    file: 'src/upstream/health/health-probe.ts',
+    file: 'src/upstream/health/server-health.ts',
     find: 'if (delayMs <= 0) return;',
     replace: 'if (delayMs <= Number.POSITIVE_INFINITY) return;',
   },

@@ -7,8 +7,7 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import type { Connection } from '../connection/connection.ts';
 import { type PartEvents, ServerContext, UPSTREAM_TIMES, type UpstreamSetDeps } from '../server-context.ts';
-import { HealthProbe } from './health-probe.ts';
-import type { ServerHealth } from './server-health.ts';
+import { ServerHealth } from './server-health.ts';
 
 const EVERY_MS = 1_000;
 const PING_MS = 100;
@@ -38,23 +37,22 @@ test('fault:F28 a process that its node may not use is neither probed nor ended;
     { clock, logger: Logger.silent() } as unknown as UpstreamSetDeps,
     { maxProcesses: 1, maxTimeoutMs: 1, pool: POOL_DEFAULTS },
     { ...UPSTREAM_TIMES, pingMs: PING_MS },
-    { replace: () => void gone++ } as unknown as PartEvents,
+    { replace: () => void gone++, healthTurned() {} } as unknown as PartEvents,
   );
   const pool = { connections: () => [deaf as unknown as Connection] };
-  const health = { probed() {} } as unknown as ServerHealth;
-  const probe = new HealthProbe(context, pool, health);
+  const health = new ServerHealth(context, pool);
   const pass = async (ms: number): Promise<void> => {
     for (let i = 0; i < ms; i += PING_MS) {
       clock.advance(PING_MS);
       for (let turn = 0; turn < 5; turn++) await Promise.resolve();
     }
   };
-  probe.begin();
+  health.moved('running');
   await pass(10 * EVERY_MS);
   assert.deepEqual([deaf.asked, gone], [0, 0]);
   deaf.transport.silent = false;
   await pass(3 * EVERY_MS);
   assert.ok(deaf.asked >= 2, `${deaf.asked}`);
   assert.ok(gone >= 1);
-  probe.end();
+  health.moved('stopping');
 });

@@ -1,21 +1,23 @@
 import { type ClientProfile, isolationOf } from '../../model/client-profile.ts';
-import { GatewayError } from '../../model/gateway-error.ts';
+import { GatewayError, OwnedElsewhere } from '../../model/gateway-error.ts';
 import type { Era } from '../../model/message.ts';
 import type { Isolation } from '../../model/server.ts';
 import { takesInput } from '../../protocol/stateless/input-required.ts';
 import type { Attempt } from '../connection/attempt.ts';
 import type { Connection } from '../connection/connection.ts';
-import { EraUnspoken } from '../connection/failures.ts';
+import { asGatewayError, EraUnspoken } from '../connection/failures.ts';
 import {
   isReplica,
   keysOfSession,
   NO_SESSION,
   SHARED,
   sessionKey,
+  sessionOf,
   tenancyOf,
   type WantedConnection,
 } from '../connection/session-key.ts';
 import type { ServerContext } from '../server-context.ts';
+import type { CloseReason } from '../transport/transport.ts';
 import type { PoolParts } from './pooled-connections.ts';
 import { Replicas } from './replica-set.ts';
 import { SessionPool } from './session-pool.ts';
@@ -46,6 +48,63 @@ export class WaitingSessions {
   }
 }
 
+/** Connections that a crash took, to be brought back by the next start of the server. */
+class LostConnections {
+  readonly #context: ServerContext;
+  readonly #pool: SessionPool;
+  readonly #lost = new Map<string, WantedConnection>();
+
+  constructor(context: ServerContext, pool: SessionPool) {
+    this.#context = context;
+    this.#pool = pool;
+  }
+
+  add(want: WantedConnection): void {
+    this.#lost.set(want.key, want);
+  }
+
+  forget(sessionId: string): void {
+    for (const [key, want] of this.#lost) if (sessionOf(want.tenancy) === sessionId) this.#lost.delete(key);
+  }
+
+  /** Another node has them by now, or is to. */
+  surrender(keys: (key: string) => boolean): void {
+    for (const key of this.#lost.keys()) if (keys(key)) this.#lost.delete(key);
+  }
+
+  clear(): void {
+    this.#lost.clear();
+  }
+
+  /**
+   * Opens them again, as parts of this attempt; resolves with the first that is open, null for none. Processes hold
+   * state and start at once; HTTP sessions wait for the next call of their client. Rejects where none can be opened.
+   */
+  async bringBack(attempt: Attempt): Promise<Connection | null> {
+    const wanted = [...this.#lost.values()].filter(({ tenancy }) => this.#context.local || tenancy.kind === 'shared');
+    this.#lost.clear();
+    try {
+      return await Promise.any(wanted.map(async (want) => (await this.#reopen(want, attempt)) ?? Promise.reject(null)));
+    } catch (error) {
+      const failed = (error as AggregateError).errors.find((cause) => cause !== null);
+      if (failed !== undefined) throw failed;
+      return null;
+    }
+  }
+
+  async #reopen(want: WantedConnection, attempt: Attempt): Promise<Connection | null> {
+    try {
+      return await this.#pool.acquire(want, attempt);
+    } catch (cause) {
+      const error = asGatewayError(cause, this.#context.name);
+      if (error.code === 'OVERLOADED' || error.code === 'CANCELLED') return null;
+      if (error instanceof EraUnspoken || error instanceof OwnedElsewhere) return null;
+      this.#lost.set(want.key, want);
+      throw error;
+    }
+  }
+}
+
 /** A session at a server that was used from several nodes is ended by one that has a connection on it. */
 const END_AFTER_MS = 2_000;
 /** Connections that a stateless client's calls may be spread over while questions wait for their clients. */
@@ -59,6 +118,8 @@ export class ClientConnections {
   readonly #waiting = new WaitingSessions();
   readonly pool: SessionPool;
   readonly replicas: Replicas;
+  /** What a crash took, for the next start. */
+  readonly lost: LostConnections;
   readonly #context: ServerContext;
   readonly #by: PoolParts;
   /** Asks the server whether it takes `initialize`, over the connection of the first client that needs that. */
@@ -69,6 +130,7 @@ export class ClientConnections {
     this.#by = by;
     this.pool = new SessionPool(context, by);
     this.replicas = new Replicas(context, this.pool);
+    this.lost = new LostConnections(context, this.pool);
   }
 
   /** The key of the connection that serves the client's requests of this method; null while the era is not known. */
@@ -177,6 +239,7 @@ export class ClientConnections {
     const { connector } = this.#by;
     const { neutral, deps } = this.#context;
     this.#waiting.ended(sessionId);
+    this.lost.forget(sessionId);
     this.replicas.release(sessionId);
     for (const key of keysOfSession(sessionId)) {
       const released = this.pool.release(key);
@@ -195,6 +258,12 @@ export class ClientConnections {
     const { server } = this.#context;
     if (eras.newest === 'stateless' && !eras.both) return false;
     return server.transport.type === 'http' && isolationOf(server, 'stateful') === 'session';
+  }
+
+  /** Ends these (by session key), and does not bring them back: another node has them by now, or is to. */
+  surrender(keys: (key: string) => boolean, how: CloseReason): Promise<void> {
+    this.lost.surrender(keys);
+    return this.pool.surrender(keys, how);
   }
 
   /** Whether what is under a key serves this client, no client yet (`spare`), or (null) any client. */
