@@ -1,5 +1,5 @@
 import type { Era } from '../model/message.ts';
-import { STATEFUL_TASKS, TASKS_EXTENSION } from '../protocol/tasks/extension.ts';
+import { STATEFUL_TASKS, TASKS_EXTENSION } from '../protocol/tasks.ts';
 import type { Catalog } from './catalog.ts';
 import { type Declared, isObject } from './catalog-member.ts';
 

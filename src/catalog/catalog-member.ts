@@ -2,7 +2,7 @@ import type { Era } from '../model/message.ts';
 import type { ToolFilter } from '../model/server.ts';
 import type { ListKind, ServerCatalog } from '../model/server-catalog.ts';
 import { isClientRequest } from '../protocol/methods.ts';
-import { declaresTasks } from '../protocol/tasks/extension.ts';
+import { declaresTasks } from '../protocol/tasks.ts';
 
 export type ListPolicy = (kind: ListKind, name: string) => boolean;
 

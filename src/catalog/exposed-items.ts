@@ -1,12 +1,12 @@
 import type { Era } from '../model/message.ts';
 import type { Capability, ListKind } from '../model/server-catalog.ts';
 import { field } from '../protocol/fields.ts';
+import { type HeaderParams, scanHeaderParams } from '../protocol/headers.ts';
 import { listOf } from '../protocol/methods.ts';
-import { type HeaderParams, scanHeaderParams } from '../protocol/param-headers.ts';
 import { type Edit, envelope, splice } from '../protocol/splice.ts';
 import { toolToStateful, wrapsOutput } from '../protocol/stateful/to-stateful.ts';
 import { toolToStateless } from '../protocol/stateless/to-stateless.ts';
-import { toolWithTasks } from '../protocol/tasks/extension.ts';
+import { toolWithTasks } from '../protocol/tasks.ts';
 import { type CatalogMember, declaredBy } from './catalog-member.ts';
 import { appLinkEdits } from './exposed-uris.ts';
 

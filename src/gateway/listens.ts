@@ -6,7 +6,7 @@ import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
 import { notification } from '../protocol/compose.ts';
-import { declaresTasksExtension } from '../protocol/tasks/extension.ts';
+import { declaresTasksExtension } from '../protocol/tasks.ts';
 import type { AnswerCache } from './cache/answer-cache.ts';
 import type { Dispatch } from './dispatch/dispatch.ts';
 import { type KnownServers, knownSoon } from './known-servers.ts';

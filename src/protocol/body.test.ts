@@ -2,10 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Message } from '../model/message.ts';
 import { progressToken, subscriptionId } from './body.ts';
-import { editObject, elementsChange, metaChange } from './edit-object.ts';
 import { text } from './fields.ts';
 import { isScanFailure, scanMessage } from './scan.ts';
-import { splice, spliceMessage } from './splice.ts';
+import { editObject, elementsChange, metaChange, splice, spliceMessage } from './splice.ts';
 
 function message(json: string): Message {
   const scanned = scanMessage(Buffer.from(json), 'stateless', 'relaxed');

@@ -1,8 +1,8 @@
 import type { Message } from '../model/message.ts';
 import type { Server } from '../model/server.ts';
-import { editBody, metaChange } from './edit-object.ts';
 import { field, fieldAt, type Range, stringValue } from './fields.ts';
 import { RELATED_TASK_KEY, SUBSCRIPTION_ID_KEY } from './meta-keys.ts';
+import { editBody, metaChange } from './splice.ts';
 
 /** A member of a message's body; null where there is none, or no body. */
 export function bodyField(message: Message, key: string): Range | null {

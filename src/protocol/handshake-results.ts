@@ -3,7 +3,6 @@ import { LATEST_STATELESS, type Message, type Revision, STATELESS_REVISIONS } fr
 import type { HandshakeResult } from '../model/server-catalog.ts';
 import { bodyField, bodyString } from './body.ts';
 import { request } from './compose.ts';
-import { type Change, editObject, metaChange } from './edit-object.ts';
 import {
   decodeString,
   elements,
@@ -17,8 +16,9 @@ import {
   whole,
 } from './fields.ts';
 import { SERVER_INFO_KEY } from './meta-keys.ts';
+import { type Change, editObject, metaChange } from './splice.ts';
 import { clientMeta } from './stateless/to-stateless.ts';
-import { tasksToStateful, tasksToStateless, withoutTasks } from './tasks/extension.ts';
+import { tasksToStateful, tasksToStateless, withoutTasks } from './tasks.ts';
 
 /** What replaces the server's own words in a handshake's result. JSON texts, but for `instructions`. */
 export interface HandshakeOverrides {

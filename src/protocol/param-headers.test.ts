@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { WireHeaders } from './headers.ts';
-import { type HeaderParam, paramHeaders, paramHeadersFault, scanHeaderParams } from './param-headers.ts';
+import { type HeaderParam, paramHeaders, paramHeadersFault, scanHeaderParams } from './headers.ts';
 
 function scan(inputSchema: unknown): ReturnType<typeof scanHeaderParams> {
   return scanHeaderParams(Buffer.from(JSON.stringify({ name: 't', inputSchema })));

@@ -7,6 +7,7 @@ import type {
   KnownCatalogs,
   Ownership,
   ServerNews,
+  SharedUpstreamSessions,
   UpstreamEvents,
   UpstreamSessions,
 } from '../model/ports.ts';
@@ -14,7 +15,6 @@ import type { Random } from '../model/random.ts';
 import { isOwnProcess, type Server } from '../model/server.ts';
 import type { ListKind, ServerCatalog } from '../model/server-catalog.ts';
 import type { AuthChallenge, RecoveryStep, ServerStatus } from '../model/server-state.ts';
-import type { SharedUpstreamSessions } from '../model/shared-upstream-sessions.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { Tracer } from '../telemetry/tracing.ts';

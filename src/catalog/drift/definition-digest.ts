@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { PINNED_LISTS, type PinnedList } from '../../model/drift.ts';
 import type { Capability, HandshakeResult, ServerCatalog } from '../../model/server-catalog.ts';
 import { canonicalExact } from '../../protocol/canonical.ts';
-import { editObject } from '../../protocol/edit-object.ts';
+import { editObject } from '../../protocol/splice.ts';
 
 /** Larger definitions are pinned byte for byte: tools are not like that, and canonical forms cost time. */
 const MAX_CANONICAL_BYTES = 256 * 1024;

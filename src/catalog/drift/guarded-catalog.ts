@@ -9,10 +9,9 @@ import {
   type Severity,
 } from '../../model/drift.ts';
 import type { CachedList, Capability, HandshakeResult, ListKind, ServerCatalog } from '../../model/server-catalog.ts';
-import { editObject } from '../../protocol/edit-object.ts';
 import { elements, field, stringValue } from '../../protocol/fields.ts';
 import { listOf } from '../../protocol/methods.ts';
-import { cuts, type Edit } from '../../protocol/splice.ts';
+import { cuts, type Edit, editObject } from '../../protocol/splice.ts';
 import { digestOf, pinnedItems } from './definition-digest.ts';
 import { judgeChange } from './severity.ts';
 

@@ -1,14 +1,14 @@
 import type { StateRecord } from '../../bus/shared-state.ts';
 import { pause } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import type { UpstreamSessionRecord } from '../../model/ports.ts';
 import type {
   OpenedSession,
   SessionLock,
   SessionMember,
   SessionPlace,
   SharedUpstreamSessions,
-} from '../../model/shared-upstream-sessions.ts';
+  UpstreamSessionRecord,
+} from '../../model/ports.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
 import { fencingToken, LazyBucket } from '../lazy-bucket.ts';
 import type { OwnNode } from '../lease/own-node.ts';

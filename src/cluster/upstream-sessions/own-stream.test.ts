@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../../test/support/fake-clock.ts';
-import type { SessionMember } from '../../model/shared-upstream-sessions.ts';
+import type { SessionMember } from '../../model/ports.ts';
 import { listenAlone, type OwnStream } from './used-sessions.ts';
 
 test('a node that listens alone continues where the previous one ended, and reports what may be missed', async () => {

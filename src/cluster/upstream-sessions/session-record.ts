@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { StateRecord } from '../../bus/shared-state.ts';
-import type { UpstreamSessionRecord } from '../../model/ports.ts';
+import type { SessionPlace, UpstreamSessionRecord } from '../../model/ports.ts';
 import type { Sealing } from '../../model/sealing.ts';
-import type { SessionPlace } from '../../model/shared-upstream-sessions.ts';
 
 export interface WrittenSession {
   /** Empty when it is open. */

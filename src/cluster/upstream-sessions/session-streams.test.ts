@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import type { Bus } from '../../bus/bus.ts';
-import type { SessionMember, SessionPlace } from '../../model/shared-upstream-sessions.ts';
+import type { SessionMember, SessionPlace } from '../../model/ports.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { unpackFrame } from '../frames/frame.ts';
 import type { NodeView } from '../nodes/node-state.ts';

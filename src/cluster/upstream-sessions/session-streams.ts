@@ -1,4 +1,4 @@
-import type { SessionMember, SessionPlace } from '../../model/shared-upstream-sessions.ts';
+import type { SessionMember, SessionPlace } from '../../model/ports.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
 import { packFrame, unpackFrame } from '../frames/frame.ts';
 import type { OwnNode } from '../lease/own-node.ts';

@@ -1,5 +1,4 @@
-import type { UpstreamSessionRecord } from '../../model/ports.ts';
-import type { SessionMember, SessionPlace } from '../../model/shared-upstream-sessions.ts';
+import type { SessionMember, SessionPlace, UpstreamSessionRecord } from '../../model/ports.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
 import { fencingToken, type LazyBucket } from '../lazy-bucket.ts';
 import { openRecord, readWritten, sealRecord, type WrittenSession, writtenText } from './session-record.ts';

@@ -2,9 +2,8 @@ import type { Message } from '../../model/message.ts';
 import { bodyField, bodyString } from '../../protocol/body.ts';
 import type { StatelessInbound } from '../../protocol/classify.ts';
 import { elements, field, stringValue } from '../../protocol/fields.ts';
-import { encodeHeaderValue } from '../../protocol/headers.ts';
+import { encodeHeaderValue, type HeaderParam, paramHeaders, scanHeaderParams } from '../../protocol/headers.ts';
 import { nameMember } from '../../protocol/methods.ts';
-import { type HeaderParam, paramHeaders, scanHeaderParams } from '../../protocol/param-headers.ts';
 
 /**
  * The headers that 2026-07-28 wants beside a body over HTTP, for a client whose wire has none. Which parameters of a

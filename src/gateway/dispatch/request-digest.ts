@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Message } from '../../model/message.ts';
 import { canonical } from '../../protocol/canonical.ts';
-import { editObject } from '../../protocol/edit-object.ts';
+import { editObject } from '../../protocol/splice.ts';
 
 /** What differs between the rounds of one request (2026-07-28 basic/patterns/mrtr). */
 const OF_A_ROUND = [

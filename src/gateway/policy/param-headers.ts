@@ -1,8 +1,8 @@
 import { toolFacts } from '../../catalog/exposed-items.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { bodyField } from '../../protocol/body.ts';
+import { paramHeadersFault } from '../../protocol/headers.ts';
 import { listIsStale } from '../../protocol/list-freshness.ts';
-import { paramHeadersFault } from '../../protocol/param-headers.ts';
 import { isStarted } from '../known-servers.ts';
 import { type PolicyFactory, UNDECIDED } from './policy.ts';
 

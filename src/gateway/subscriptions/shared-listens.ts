@@ -6,7 +6,7 @@ import { failure, type Outcome } from '../../model/outcome.ts';
 import { bodyString } from '../../protocol/body.ts';
 import { request } from '../../protocol/compose.ts';
 import { LISTEN } from '../../protocol/methods.ts';
-import { withTasksExtension } from '../../protocol/tasks/extension.ts';
+import { withTasksExtension } from '../../protocol/tasks.ts';
 import type { AnswerCache } from '../cache/answer-cache.ts';
 import type { Dispatch } from '../dispatch/dispatch.ts';
 import type { KnownServers } from '../known-servers.ts';

@@ -4,15 +4,14 @@ import type { Era, Message } from '../../model/message.ts';
 import { answer, type Outcome } from '../../model/outcome.ts';
 import type { Capability, ServerCatalog } from '../../model/server-catalog.ts';
 import { errorCode } from '../../protocol/body.ts';
-import { elementsChange } from '../../protocol/edit-object.ts';
-import { editMembers, spliceMessage } from '../../protocol/splice.ts';
+import { editMembers, elementsChange, spliceMessage } from '../../protocol/splice.ts';
 import {
   declaresTasks,
   declaresTasksExtension,
   missesTasks,
   taskSupport,
   toolWithTasks,
-} from '../../protocol/tasks/extension.ts';
+} from '../../protocol/tasks.ts';
 import { isResult } from '../own-results.ts';
 import { asksForTask } from './task-ids.ts';
 

@@ -6,12 +6,11 @@ import type { TaskRecord } from '../../model/ports.ts';
 import { isTerminal, type TaskStatus } from '../../model/task-status.ts';
 import { withRelatedTask } from '../../protocol/body.ts';
 import { errorAnswer, errorOf, result } from '../../protocol/compose.ts';
-import { type Change, editObject, metaChange } from '../../protocol/edit-object.ts';
 import { field, text } from '../../protocol/fields.ts';
 import { SERVER_INFO_KEY } from '../../protocol/meta-keys.ts';
+import { type Change, editObject, metaChange } from '../../protocol/splice.ts';
 import { resultToStateful } from '../../protocol/stateful/to-stateful.ts';
-import { REQUIRES_TASKS, TASKS_EXTENSION } from '../../protocol/tasks/extension.ts';
-import { statefulTask, statelessTask } from '../../protocol/tasks/task-state.ts';
+import { REQUIRES_TASKS, statefulTask, statelessTask, TASKS_EXTENSION } from '../../protocol/tasks.ts';
 import { isResult } from '../own-results.ts';
 
 /** Everything that is to be known of the task is known here: its server need not be asked any more. */

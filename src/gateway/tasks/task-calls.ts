@@ -6,7 +6,7 @@ import { failure, type Outcome } from '../../model/outcome.ts';
 import type { TaskRecord } from '../../model/ports.ts';
 import { request } from '../../protocol/compose.ts';
 import { toStateless } from '../../protocol/stateless/to-stateless.ts';
-import { declaringTasks } from '../../protocol/tasks/extension.ts';
+import { declaringTasks } from '../../protocol/tasks.ts';
 import type { Dispatch } from '../dispatch/dispatch.ts';
 import { OwnExchange } from '../own-exchange.ts';
 import type { Target } from '../target.ts';

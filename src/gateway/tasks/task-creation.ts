@@ -14,7 +14,7 @@ import { editMembers, spliceMessage } from '../../protocol/splice.ts';
 import { toStateful } from '../../protocol/stateful/to-stateful.ts';
 import { inputOf } from '../../protocol/stateless/input-required.ts';
 import { toStateless } from '../../protocol/stateless/to-stateless.ts';
-import { declaringTasks } from '../../protocol/tasks/extension.ts';
+import { declaringTasks } from '../../protocol/tasks.ts';
 import type { Target } from '../target.ts';
 import {
   isSettled,

@@ -7,7 +7,7 @@ import type { Random } from '../../model/random.ts';
 import { isUrlMode, notDeclared, undeclared } from '../../protocol/askable.ts';
 import { withRelatedTask } from '../../protocol/body.ts';
 import { request } from '../../protocol/compose.ts';
-import { editObject } from '../../protocol/edit-object.ts';
+import { editObject } from '../../protocol/splice.ts';
 import { type InputRequest, readInputRequired } from '../../protocol/stateless/input-required.ts';
 import { isResult } from '../own-results.ts';
 import type { TaskCalls } from './task-calls.ts';

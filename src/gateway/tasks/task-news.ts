@@ -6,7 +6,7 @@ import { bodyField } from '../../protocol/body.ts';
 import { errorAnswer } from '../../protocol/compose.ts';
 import { field, type Range } from '../../protocol/fields.ts';
 import { resultType } from '../../protocol/stateless/to-stateless.ts';
-import { describedTask, readTask, type TaskState } from '../../protocol/tasks/task-state.ts';
+import { describedTask, readTask, type TaskState } from '../../protocol/tasks.ts';
 import type { TaskNews } from './task-table.ts';
 
 /** The longest answer that is kept. */

@@ -13,7 +13,7 @@ import { isOwnProcess } from '../../model/server.ts';
 import { isTerminal } from '../../model/task-status.ts';
 import { relatedTask } from '../../protocol/body.ts';
 import { notification, result } from '../../protocol/compose.ts';
-import { declaresTasksExtension, missesTasks, taskSupport } from '../../protocol/tasks/extension.ts';
+import { declaresTasksExtension, missesTasks, taskSupport } from '../../protocol/tasks.ts';
 import type { Dispatch } from '../dispatch/dispatch.ts';
 import type { KnownServers } from '../known-servers.ts';
 import type { SeenSessions } from '../lists/seen-sessions.ts';

@@ -4,7 +4,6 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { bodyField, errorCode } from '../body.ts';
 import { failureAnswer } from '../compose.ts';
-import { type Change, editBody, editObject, elementsChange, metaChange } from '../edit-object.ts';
 import { elements, entries, field, fieldAt, isObject, type Range, stringValue, text } from '../fields.ts';
 import {
   CLIENT_CAPABILITIES_KEY,
@@ -15,7 +14,16 @@ import {
   SUBSCRIPTION_ID_KEY,
 } from '../meta-keys.ts';
 import { isCacheable } from '../methods.ts';
-import { type Edit, splice, spliceMessage } from '../splice.ts';
+import {
+  type Change,
+  type Edit,
+  editBody,
+  editObject,
+  elementsChange,
+  metaChange,
+  splice,
+  spliceMessage,
+} from '../splice.ts';
 import { resultType } from '../stateless/to-stateless.ts';
 
 /** The four keys with which a stateless request says all of itself (2026-07-28 basic §_meta). */

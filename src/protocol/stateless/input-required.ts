@@ -4,9 +4,8 @@
  */
 import type { Message } from '../../model/message.ts';
 import { result } from '../compose.ts';
-import { editObject } from '../edit-object.ts';
 import { duplicateKey, entries, field, fields, type Range, stringValue } from '../fields.ts';
-import { editMembers, spliceMessage } from '../splice.ts';
+import { editMembers, editObject, spliceMessage } from '../splice.ts';
 
 /** Requests that may be answered so (§Supported Requests). */
 const ANSWERED_SO: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resources/read']);

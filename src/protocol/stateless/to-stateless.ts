@@ -2,7 +2,6 @@ import type { ClientProfile } from '../../model/client-profile.ts';
 import { CATALOGUE } from '../../model/error-catalogue.ts';
 import { LATEST_STATELESS, type Message } from '../../model/message.ts';
 import { bodyField, errorCode } from '../body.ts';
-import { type Change, editBody, editObject, elementsChange, metaChange } from '../edit-object.ts';
 import { field, isObject, stringValue, whole } from '../fields.ts';
 import {
   CLIENT_CAPABILITIES_KEY,
@@ -12,7 +11,18 @@ import {
   SERVER_INFO_KEY,
 } from '../meta-keys.ts';
 import { isCacheable } from '../methods.ts';
-import { type Edit, editMembers, splice, spliceMessage, withBody } from '../splice.ts';
+import {
+  type Change,
+  type Edit,
+  editBody,
+  editMembers,
+  editObject,
+  elementsChange,
+  metaChange,
+  splice,
+  spliceMessage,
+  withBody,
+} from '../splice.ts';
 import { takesInput } from './input-required.ts';
 
 /** Notifications of the stateful revisions that 2026-07-28 has no name for. */

@@ -4,7 +4,7 @@ import type { Era, Message } from '../../model/message.ts';
 import type { Random } from '../../model/random.ts';
 import { isUrlMode, notDeclared, undeclared } from '../../protocol/askable.ts';
 import { request } from '../../protocol/compose.ts';
-import { editObject } from '../../protocol/edit-object.ts';
+import { editObject } from '../../protocol/splice.ts';
 import {
   type InputRequest,
   type InputRequired,

@@ -1,8 +1,13 @@
 import type { Era, Message } from '../../model/message.ts';
 import { bodyField, bodyString, progressToken, subscriptionId } from '../../protocol/body.ts';
-import { encodeHeaderValue, isFieldText } from '../../protocol/headers.ts';
+import {
+  encodeHeaderValue,
+  type HeaderParam,
+  isFieldText,
+  paramHeaders,
+  scanHeaderParams,
+} from '../../protocol/headers.ts';
 import { nameMember } from '../../protocol/methods.ts';
-import { type HeaderParam, paramHeaders, scanHeaderParams } from '../../protocol/param-headers.ts';
 import { type Edit, spliceMessage, spliceParts, withId } from '../../protocol/splice.ts';
 import { toStateful } from '../../protocol/stateful/to-stateful.ts';
 import { toStateless } from '../../protocol/stateless/to-stateless.ts';

@@ -4,7 +4,7 @@ import type { Message } from '../../model/message.ts';
 import type { ConnectionStatus } from '../../model/server-state.ts';
 import { isTerminal } from '../../model/task-status.ts';
 import { bodyField, bodyString, errorCode } from '../../protocol/body.ts';
-import { readTask, type TaskState } from '../../protocol/tasks/task-state.ts';
+import { readTask, type TaskState } from '../../protocol/tasks.ts';
 import type { PendingRequest } from '../calls/pending.ts';
 
 /** Tasks of one connection that are known to run; beyond them the oldest is forgotten. */

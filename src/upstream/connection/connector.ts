@@ -1,10 +1,9 @@
 import type { PhaseTimes } from '../../http/client/phase-times.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import type { UpstreamSessionRecord } from '../../model/ports.ts';
+import type { SessionLock, SessionPlace, SharedUpstreamSessions, UpstreamSessionRecord } from '../../model/ports.ts';
 import { isOwnProcess, type Server } from '../../model/server.ts';
 import type { HandshakeResult } from '../../model/server-catalog.ts';
-import type { SessionLock, SessionPlace, SharedUpstreamSessions } from '../../model/shared-upstream-sessions.ts';
 import { request } from '../../protocol/compose.ts';
 import { withEpoch } from '../process/environment.ts';
 import type { ServerContext } from '../server-context.ts';

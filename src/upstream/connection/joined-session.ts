@@ -1,4 +1,4 @@
-import type { SessionMember, SessionPlace, SharedUpstreamSessions } from '../../model/shared-upstream-sessions.ts';
+import type { SessionMember, SessionPlace, SharedUpstreamSessions } from '../../model/ports.ts';
 import type { CloseReason, Transport } from '../transport/transport.ts';
 import type { ConnectionsOwner } from './server-messages.ts';
 

@@ -11,7 +11,7 @@ import { isBatch, isScanFailure, scanBatch, scanMessage } from '../../protocol/s
 import { spliceMessage } from '../../protocol/splice.ts';
 import { restoredAnswer } from '../calls/outgoing-request.ts';
 import type { PendingById, PendingRequest, PendingRequests } from '../calls/pending.ts';
-import { namedRequest, ownId } from '../calls/request-ids.ts';
+import { namedRequest, ownId } from '../calls/pending.ts';
 import { ServerAsks } from '../calls/server-asks.ts';
 import { isText } from '../transport/in-flight.ts';
 import type { ClosedReason } from '../transport/transport.ts';

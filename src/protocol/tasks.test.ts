@@ -1,22 +1,25 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { Message } from '../../model/message.ts';
-import { relatedTask, withRelatedTask } from '../body.ts';
-import { errorAnswer, request, result } from '../compose.ts';
-import { initializeRequest } from '../handshake-results.ts';
-import { toStateless } from '../stateless/to-stateless.ts';
+import type { Message } from '../model/message.ts';
+import { relatedTask, withRelatedTask } from './body.ts';
+import { errorAnswer, request, result } from './compose.ts';
+import { initializeRequest } from './handshake-results.ts';
+import { toStateless } from './stateless/to-stateless.ts';
 import {
   declaresTasks,
   declaringTasks,
+  describedTask,
   missesTasks,
   REQUIRES_TASKS,
+  readTask,
+  statefulTask,
+  statelessTask,
   taskSupport,
   tasksToStateful,
   tasksToStateless,
   toolWithTasks,
   withoutTasks,
-} from './extension.ts';
-import { describedTask, readTask, statefulTask, statelessTask } from './task-state.ts';
+} from './tasks.ts';
 
 const EXTENSION = 'io.modelcontextprotocol/tasks';
 const RELATED = 'io.modelcontextprotocol/related-task';
