@@ -7,10 +7,10 @@ import { editMembers, spliceMessage, withBody } from './splice.ts';
 const OPEN_BRACE = 0x7b;
 const NAMED: ReadonlySet<string> = new Set(['tools/call', 'prompts/get']);
 
-/** `_meta.traceparent` of a request (SEP-414); null where it has none. */
-export function traceOf(request: Message): string | null {
+/** `_meta.traceparent` of a request (SEP-414), or its `tracestate`; null where it has none. */
+export function traceOf(request: Message, key: 'traceparent' | 'tracestate' = 'traceparent'): string | null {
   const meta = bodyField(request, '_meta');
-  return meta === null ? null : stringValue(request.bytes, field(request.bytes, meta.start, meta.end, 'traceparent'));
+  return meta === null ? null : stringValue(request.bytes, field(request.bytes, meta.start, meta.end, key));
 }
 
 /** The request with this `_meta.traceparent`; all other bytes stay. */

@@ -129,9 +129,11 @@ export class Dispatcher implements CallOwner {
     this.#rounds = new InputRounds(clock, random, (call) => this.#dispatch(call));
   }
 
-  call(request: Message, exchange: Exchange): Promise<Outcome> {
+  /** `trace`: the `traceparent` of its span. */
+  call(request: Message, exchange: Exchange, trace: string | null): Promise<Outcome> {
     const { server } = this.#context;
     const call = new Call(this, server.name, request, exchange, this.#timing(server, request), this.#clock);
+    call.trace = trace;
     if (exchange.cancelled === null) this.#dispatch(call);
     else exchange.onCancel?.(exchange.cancelled);
     return call.outcome;

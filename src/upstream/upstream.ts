@@ -105,22 +105,23 @@ export class Upstream {
     });
   }
 
-  /** As `Upstreams.call`. Within a span of kind `client`, whose `traceparent` the server gets in the request's `_meta`. */
+  /** As `Upstreams.call`. Within a span of kind `client`, whose `traceparent` the server gets in `_meta` and over HTTP as header. */
   call(request: Message, exchange: Exchange): Promise<Outcome> {
     const { tracer } = this.#parts.context.deps;
-    if (tracer == null || request.method === LISTEN) return this.#call(request, exchange);
+    if (tracer == null || request.method === LISTEN) return this.#call(request, exchange, null);
     const { name, attributes } = spanOf(request);
     attributes['trunkline.server'] = this.server.name;
     const transport = WIRES[this.server.transport.type];
     if (transport !== null) attributes['network.transport'] = transport;
     const span = tracer.begin(name, 'client', attributes, traceOf(request));
-    if (span === null) return this.#call(request, exchange);
-    return ended(span, this.#call(withTrace(request, span.traceparent), exchange));
+    if (span === null) return this.#call(request, exchange, null);
+    const { traceparent } = span;
+    return ended(span, this.#call(withTrace(request, traceparent), exchange, traceparent));
   }
 
-  #call(request: Message, exchange: Exchange): Promise<Outcome> {
+  #call(request: Message, exchange: Exchange, trace: string | null): Promise<Outcome> {
     return this.boundary.run(
-      () => this.#dispatcher.call(request, exchange),
+      () => this.#dispatcher.call(request, exchange, trace),
       (error) => Promise.resolve(failure(error)),
     );
   }

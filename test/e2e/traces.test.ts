@@ -74,6 +74,12 @@ describe('spans of a call (W3C Trace Context, SEP-414)', { timeout: 60_000 }, ()
     received.length = 0;
   });
 
+  /** The headers of W3C Trace Context with which the last call came to the server. */
+  function lastHeaders(): readonly unknown[] {
+    const { headers } = server.server.stage.requests.findLast((one) => one.headers['mcp-method'] === 'tools/call')!;
+    return [headers['traceparent'], headers['tracestate']];
+  }
+
   async function call(url: string, era: 'stateful' | 'stateless', meta: object, headers = {}): Promise<void> {
     const client = new WireClient(url, era, { headers });
     if (era === 'stateful') await client.initialize();
@@ -85,7 +91,7 @@ describe('spans of a call (W3C Trace Context, SEP-414)', { timeout: 60_000 }, ()
 
   for (const era of ['stateful', 'stateless'] as const) {
     test(`receive, dispatch and upstream, as parents of each other, of a ${era} client`, async () => {
-      await call(urls.far, era, { traceparent: META, 'x/y': 1 }, { traceparent: HEADER });
+      await call(urls.far, era, { traceparent: META, tracestate: 'a=1', 'x/y': 1 }, { traceparent: HEADER });
       const [receive, dispatch, client] = [
         far.one('tools/call s__t', 'server'),
         far.one('dispatch s', 'internal'),
@@ -101,6 +107,7 @@ describe('spans of a call (W3C Trace Context, SEP-414)', { timeout: 60_000 }, ()
       );
       assert.deepEqual([receive.links, client.links], [[HEADER], []]);
       assert.deepEqual(received, [`00-${TRACE}-${client.spanId}-01`]);
+      assert.deepEqual(lastHeaders(), [received[0], 'a=1']);
       assert.equal(receive.attributes['gen_ai.tool.name'], 's__t');
       assert.equal(receive.attributes['url.path'], '/mcp');
       assert.equal(client.attributes['trunkline.server'], 's');
@@ -117,6 +124,7 @@ describe('spans of a call (W3C Trace Context, SEP-414)', { timeout: 60_000 }, ()
       assert.equal(dispatch.parentId, receive.spanId);
       assert.deepEqual([client.traceId, client.parentId], [HEADER.split('-')[1], dispatch.spanId]);
       assert.deepEqual(received, [`00-${client.traceId}-${client.spanId}-01`]);
+      assert.deepEqual(lastHeaders(), [received[0], undefined]);
     });
   }
 
@@ -139,6 +147,7 @@ describe('spans of a call (W3C Trace Context, SEP-414)', { timeout: 60_000 }, ()
     assert.deepEqual([received, far.spans], [[unrecorded], []]);
     await call(urls.none, 'stateless', { traceparent: META }, { traceparent: HEADER });
     assert.deepEqual(received, [META]);
+    assert.deepEqual(lastHeaders(), [undefined, undefined]);
     await call(urls.none, 'stateless', {}, { traceparent: HEADER });
     assert.deepEqual(received, [undefined]);
   });

@@ -39,6 +39,8 @@ export class Call implements PendingRequest {
   /** Of the server's messages that name it: the client's own progress token, as written; null where it sent none. */
   token: string | null = null;
   wire = '';
+  /** `traceparent` of its span; null where none is recorded. */
+  trace: string | null = null;
   /** Attempts begun on a connection. */
   attempts = 0;
   /** It has its outcome. */

@@ -11,6 +11,7 @@ import { nameMember } from '../../protocol/methods.ts';
 import { type Edit, spliceMessage, spliceParts, withId } from '../../protocol/splice.ts';
 import { toStateful } from '../../protocol/stateful/to-stateful.ts';
 import { toStateless } from '../../protocol/stateless/to-stateless.ts';
+import { traceOf } from '../../protocol/trace-context.ts';
 import type { Call } from './call.ts';
 import type { PendingRequest } from './pending.ts';
 
@@ -28,7 +29,8 @@ interface OutgoingWire {
 /** A request as this server gets it: in its era, under our id, the client's progress token replaced by ours. */
 export function outgoing(call: Call, era: Era, overHttp: boolean, tools: ToolSource): OutgoingWire {
   const request = translated(call, era);
-  const headers = era === 'stateless' && overHttp ? mirrored(request, tools, call.exchange.paramHeaders ?? null) : null;
+  const own = era === 'stateless' && overHttp ? mirrored(request, tools, call.exchange.paramHeaders ?? null) : null;
+  const headers = overHttp && call.trace !== null ? traced(call.trace, request, own ?? []) : own;
   const token = progressToken(request);
   if (token === null) return { parts: withId(request, call.wire), headers };
   call.token = request.bytes.toString('latin1', token.start, token.end);
@@ -53,6 +55,13 @@ function translated(call: Call, era: Era): Message {
   if (era === 'stateful') return toStateful(call.request);
   const { client } = call.exchange;
   return toStateless(call.request, client, client.logLevel);
+}
+
+/** With the headers of W3C Trace Context, for servers and proxies that look for a parent there and not in `_meta`. */
+function traced(trace: string, request: Message, headers: readonly string[]): readonly string[] {
+  const state = traceOf(request, 'tracestate');
+  const more = state !== null && isFieldText(state) ? ['tracestate', state] : [];
+  return [...headers, 'traceparent', trace, ...more];
 }
 
 /** `Mcp-Method`, `Mcp-Name`, `Mcp-Param-*` (2026-07-28, streamable-http §Request Metadata), for the server's own names. */
