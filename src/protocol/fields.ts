@@ -148,14 +148,14 @@ export function decodeString(bytes: Buffer, start: number, end: number): string 
 }
 
 /** Index of the first key's quote, or -1. */
-function firstMember(bytes: Buffer, start: number, end: number): number {
+export function firstMember(bytes: Buffer, start: number, end: number): number {
   if (bytes[start] !== 0x7b) return -1;
   const at = skipSpace(bytes, start + 1);
   return at < end && bytes[at] === 0x22 ? at : -1;
 }
 
 /** Index of the next key's quote after a value's end, or -1. */
-function nextMember(bytes: Buffer, at: number, end: number): number {
+export function nextMember(bytes: Buffer, at: number, end: number): number {
   at = skipSpace(bytes, at);
   if (at >= end || bytes[at] !== 0x2c) return -1;
   at = skipSpace(bytes, at + 1);
@@ -163,7 +163,7 @@ function nextMember(bytes: Buffer, at: number, end: number): number {
 }
 
 /** Index of the value's first byte after a key's end, or -1. */
-function valueAfter(bytes: Buffer, at: number, end: number): number {
+export function valueAfter(bytes: Buffer, at: number, end: number): number {
   at = skipSpace(bytes, at);
   if (at >= end || bytes[at] !== 0x3a) return -1;
   at = skipSpace(bytes, at + 1);

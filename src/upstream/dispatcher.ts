@@ -26,27 +26,24 @@ const MAX_ATTEMPTS = 3;
 /** F23: a server that asks for patience gets it for so long; beyond that the call fails at once. */
 const MAX_PATIENCE_MS = 30_000;
 
-type Verdict = { readonly kind: 'give_up' } | { readonly kind: 'again'; readonly afterMs: number };
-
-const GIVE_UP: Verdict = { kind: 'give_up' };
-const AT_ONCE: Verdict = { kind: 'again', afterMs: 0 };
+const AT_ONCE = 0;
 
 /**
- * Whether a call is tried again, unseen by the client: what never left the gateway is (F02, F24); what may have run is
- * not, unless the operator allowed it. `tool`: the server's definition, null where unknown.
+ * After how many milliseconds a call is tried again, unseen by the client; null for not at all. What never left the gateway
+ * is (F02, F24); what may have run is not, unless the operator allowed it. `tool`: the server's definition, null where unknown.
  */
-function decideRetry(error: GatewayError, attempts: number, server: Server, tool: Buffer | null): Verdict {
-  if (attempts >= MAX_ATTEMPTS) return GIVE_UP;
+function retryAfter(error: GatewayError, attempts: number, server: Server, tool: Buffer | null): number | null {
+  if (attempts >= MAX_ATTEMPTS) return null;
   const { outcome, retryAfterMs } = error.data;
   if (error.code === 'OVERLOADED') {
     const patient = retryAfterMs !== undefined && retryAfterMs <= MAX_PATIENCE_MS && attempts > 0;
-    return patient ? { kind: 'again', afterMs: retryAfterMs } : GIVE_UP;
+    return patient ? retryAfterMs : null;
   }
-  if (outcome === 'REFUSED') return GIVE_UP;
-  if (outcome === 'NOT_SENT') return error.code === 'NOT_SENT' && error.data.retryable ? AT_ONCE : GIVE_UP;
-  if (error.code !== 'UNKNOWN' || attempts > 1) return GIVE_UP;
+  if (outcome === 'REFUSED') return null;
+  if (outcome === 'NOT_SENT') return error.code === 'NOT_SENT' && error.data.retryable ? AT_ONCE : null;
+  if (error.code !== 'UNKNOWN' || attempts > 1) return null;
   if (server.retry === 'always') return AT_ONCE;
-  return server.retry === 'hints' && server.trusted && tool !== null && isRepeatable(tool) ? AT_ONCE : GIVE_UP;
+  return server.retry === 'hints' && server.trusted && tool !== null && isRepeatable(tool) ? AT_ONCE : null;
 }
 
 /** The tool says that calling it twice is as good as once: `readOnlyHint` or `idempotentHint`. */
@@ -98,7 +95,7 @@ export class OpenFailures {
 }
 
 /**
- * Brings calls to connections and decides what becomes of attempts that fail (`decideRetry`). Deadline and cancellation
+ * Brings calls to connections and decides what becomes of attempts that fail (`retryAfter`). Deadline and cancellation
  * are the call's own and run through all attempts.
  */
 export class Dispatcher implements CallOwner {
@@ -157,9 +154,9 @@ export class Dispatcher implements CallOwner {
     this.#ejection.failed(call, error);
     const name = call.method === 'tools/call' ? nameIn(call.request) : null;
     const tool = name === null ? null : this.#shown.tool(client, name);
-    const verdict = decideRetry(error, call.attempts, this.#context.server, tool);
-    if (verdict.kind === 'again' && verdict.afterMs > 0) {
-      this.#clock.after(verdict.afterMs, () => this.#dispatch(call));
+    const againMs = retryAfter(error, call.attempts, this.#context.server, tool);
+    if (againMs !== null && againMs > AT_ONCE) {
+      this.#clock.after(againMs, () => this.#dispatch(call));
       return;
     }
     // Not at once: what lost the request may be about to tell that the whole connection is gone, and why.
@@ -170,7 +167,7 @@ export class Dispatcher implements CallOwner {
         this.#parts.health.callUnsent(this.#parts.connections.ready(client));
       }
       const disowned = error.outcome === 'NOT_SENT' && ended?.kind === 'session_lost';
-      if (verdict.kind === 'again' || (disowned && call.attempts < MAX_SESSIONS)) this.#dispatch(call);
+      if (againMs !== null || (disowned && call.attempts < MAX_SESSIONS)) this.#dispatch(call);
       else call.fail(afterAttempts(error, call));
     });
   }

@@ -69,7 +69,7 @@ export class UpstreamParts implements PartEvents, ConnectionsOwner<Connection>, 
   readonly observer: ServerObserver;
   readonly story: ServerStory;
   /** What it contributes to its server's story. */
-  readonly part = new StoryPart();
+  readonly storyPart = new StoryPart();
   /** Where a server behind a URL spends its time; null for others. */
   readonly phases: PhaseTimes | null;
   /** How the connections end when the server is halted. */
@@ -183,7 +183,7 @@ export class UpstreamParts implements PartEvents, ConnectionsOwner<Connection>, 
     this.launches.moved(transition);
     this.#readiness?.moved(to);
     const { challenge } = supervisor;
-    this.story.moved(this.part, { from, to, reason: context.redacted(reason), failure, challenge, at });
+    this.story.moved(this.storyPart, { from, to, reason: context.redacted(reason), failure, challenge, at });
     this.changed();
   }
 
@@ -204,7 +204,7 @@ export class UpstreamParts implements PartEvents, ConnectionsOwner<Connection>, 
 
   healthTurned(reason: string | null): void {
     this.context.logger.warn('server_health', { health: reason === null ? 'healthy' : 'unhealthy', reason });
-    this.story.healthTurned(this.part, this.context.redacted(reason));
+    this.story.healthTurned(this.storyPart, this.context.redacted(reason));
     this.changed();
   }
 

@@ -151,7 +151,7 @@ export class UpstreamSet implements Upstreams {
   }
 
   sessionKey(server: string, client: ClientProfile): string | null {
-    return this.#upstreams.get(server)?.sessionKey(client) ?? null;
+    return this.#upstreams.get(server)?.parts.connections.keyOf(client) ?? null;
   }
 
   ownsConnection(server: string, client: ClientProfile): boolean {
@@ -171,7 +171,7 @@ export class UpstreamSet implements Upstreams {
   }
 
   room(server: string): Room {
-    return this.#upstreams.get(server)?.room ?? 'free';
+    return this.#upstreams.get(server)?.parts.connections.pool.room ?? 'free';
   }
 
   /** Child processes of all servers, and how many there may be. */
@@ -181,15 +181,15 @@ export class UpstreamSet implements Upstreams {
   }
 
   status(server: string): ServerStatus | null {
-    return this.#upstreams.get(server)?.status() ?? null;
+    return this.#upstreams.get(server)?.parts.observer.status() ?? null;
   }
 
   state(server: string): ServerState | null {
-    return this.#upstreams.get(server)?.state ?? null;
+    return this.#upstreams.get(server)?.parts.supervisor.state ?? null;
   }
 
   statuses(): readonly ServerStatus[] {
-    return [...this.#upstreams.keys()].sort().map((name) => this.#upstreams.get(name)!.status());
+    return [...this.#upstreams.keys()].sort().map((name) => this.#upstreams.get(name)!.parts.observer.status());
   }
 
   restart(server: string): Promise<void> {
@@ -218,12 +218,12 @@ export class UpstreamSet implements Upstreams {
 
   /** The kinds of client for which something is known of the server. */
   listedFor(server: string): readonly ClientProfile[] {
-    return [...(this.#upstreams.get(server)?.listedFor() ?? [])];
+    return [...(this.#upstreams.get(server)?.parts.catalogs.kinds() ?? [])];
   }
 
   /** What its processes list that serve one client each, by session key, where that is not what a fresh one lists. */
   ownLists(server: string): ReadonlyMap<string, ServerCatalog> {
-    return new Map(this.#upstreams.get(server)?.ownLists());
+    return new Map(this.#upstreams.get(server)?.parts.catalogs.own.byKey());
   }
 
   /** Another node may run what serves this client, the warm connection, or (null) all: it ends at once. */
@@ -244,7 +244,9 @@ export class UpstreamSet implements Upstreams {
 
   /** Resolves when no call is in flight, at the latest after `deadlineMs`. The caller sends no new ones. */
   async drain(deadlineMs: number = this.#node.times.drainMs): Promise<void> {
-    await Promise.all([...this.#upstreams.values()].map((upstream) => upstream.drained(deadlineMs)));
+    await Promise.all(
+      [...this.#upstreams.values()].map((upstream) => upstream.parts.connections.pool.drained(deadlineMs)),
+    );
   }
 
   /** Ends every server. Resolves when nothing is left of any. */
@@ -284,7 +286,7 @@ export class UpstreamSet implements Upstreams {
   /** A process waits for its place by itself, whatever it is started for. */
   async #startInTurn(upstream: Upstream): Promise<void> {
     if (isOwnProcess(upstream.server)) return upstream.start();
-    upstream.due();
+    upstream.parts.supervisor.due();
     const attempt = new Attempt();
     await this.#remoteStarts.take(attempt);
     const { name, enabled } = upstream.server;
@@ -311,7 +313,7 @@ export class UpstreamSet implements Upstreams {
   #stand(upstream: Upstream): void {
     const { name } = upstream.server;
     this.#upstreams.set(name, upstream);
-    this.#stories.get(name)?.turnTo(upstream.part, this.#deps.clock.wall());
+    this.#stories.get(name)?.turnTo(upstream.parts.storyPart, this.#deps.clock.wall());
   }
 
   async #suspend(server: Server, known: CatalogsByServer): Promise<void> {
@@ -368,7 +370,9 @@ export class UpstreamSet implements Upstreams {
 
   /** Lets what is in flight finish, then ends it. */
   async #leave(upstream: Upstream, why: StateLoss): Promise<void> {
-    const left = upstream.drained(this.#node.times.drainMs).then(() => upstream.close('remove', why));
+    const left = upstream.parts.connections.pool
+      .drained(this.#node.times.drainMs)
+      .then(() => upstream.close('remove', why));
     this.#leaving.set(upstream, left);
     await left.finally(() => this.#leaving.delete(upstream));
   }

@@ -31,14 +31,7 @@ export interface PendingRequest {
 }
 
 /** The requests that a connection has in flight, by our ids, for those who only look. */
-export interface PendingById {
-  get(id: number): PendingRequest | undefined;
-  /** In no order. */
-  values(): readonly PendingRequest[];
-  inOrder(): readonly PendingRequest[];
-  /** The last one sent that is wanted. */
-  last(wanted: (pending: PendingRequest) => boolean): PendingRequest | undefined;
-}
+export type PendingById = Pick<ByNumber<PendingRequest>, 'get' | 'values' | 'inOrder' | 'last'>;
 
 /** Who has a pending request in flight, as the request sees it. */
 export interface RequestCarrier {

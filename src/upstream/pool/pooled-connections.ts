@@ -60,17 +60,13 @@ export class PooledConnections implements Yielding {
 
   /** A live connection of this era that presents these capabilities, for lists; `unused`: one without a request so far. */
   presenting(fingerprint: string, era: Era, unused: boolean): Connection | null {
-    for (const connection of this.connections()) {
-      if (!connection.ready || (unused && connection.use.requests > 0)) continue;
-      if (connection.era === era && connection.profile.fingerprint === fingerprint) return connection;
-    }
-    return null;
+    const fits = (one: Connection): boolean =>
+      one.ready && one.era === era && one.profile.fingerprint === fingerprint && !(unused && one.use.requests > 0);
+    return this.connections().find(fits) ?? null;
   }
 
   any(era?: Era): Connection | null {
-    for (const connection of this.connections())
-      if (connection.ready && (era === undefined || connection.era === era)) return connection;
-    return null;
+    return this.connections().find((one) => one.ready && (era === undefined || one.era === era)) ?? null;
   }
 
   /** But for the warm connection's. */
@@ -79,7 +75,7 @@ export class PooledConnections implements Yielding {
   }
 
   /** The warm one first. */
-  *connections(): Iterable<Connection> {
+  *connections(): Generator<Connection> {
     const { warm } = this;
     if (warm?.connection) yield warm.connection;
     for (const slot of this.slots.values()) if (slot.connection !== null && slot !== warm) yield slot.connection;

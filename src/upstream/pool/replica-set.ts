@@ -54,11 +54,7 @@ export class ReplicaSet {
 
   /** One that calls can be sent on now, whichever. */
   any(): Connection | null {
-    for (const replica of this.#replicas) {
-      const connection = this.#ready(replica);
-      if (connection !== null) return connection;
-    }
-    return null;
+    return this.#replicas.map((replica) => this.#ready(replica)).find((connection) => connection !== null) ?? null;
   }
 
   /** One of them serves: the others are started, but for those that wait for their next attempt. */

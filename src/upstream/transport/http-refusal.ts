@@ -1,6 +1,7 @@
 import type { HttpFailure } from '../../http/client/http-failure.ts';
 import type { ResponseHeaders } from '../../http/client/response-headers.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import { firstMember, nextMember, valueAfter } from '../../protocol/fields.ts';
 import { skipSpace, skipString, skipValue } from '../../protocol/skip.ts';
 import { answeredRequest } from './in-flight.ts';
 
@@ -12,23 +13,18 @@ import { answeredRequest } from './in-flight.ts';
  */
 export function isAnswer(bytes: Buffer): boolean {
   const end = bytes.length;
-  let at = skipSpace(bytes, 0);
-  if (bytes[at] === 0x5b) at = skipSpace(bytes, at + 1);
-  if (bytes[at] !== 0x7b) return false;
-  at = skipSpace(bytes, at + 1);
-  while (bytes[at] === 0x22) {
+  let start = skipSpace(bytes, 0);
+  if (bytes[start] === 0x5b) start = skipSpace(bytes, start + 1);
+  let at = firstMember(bytes, start, end);
+  while (at >= 0) {
     const keyEnd = skipString(bytes, at, end);
     if (keyEnd < 0) return false;
     const key = bytes.toString('latin1', at + 1, keyEnd - 1);
     if (key === 'result' || key === 'error') return true;
     if (key === 'method') return false;
-    at = skipSpace(bytes, keyEnd);
-    if (bytes[at] !== 0x3a) return false;
-    at = skipValue(bytes, skipSpace(bytes, at + 1), end);
-    if (at < 0) return false;
-    at = skipSpace(bytes, at);
-    if (bytes[at] !== 0x2c) return false;
-    at = skipSpace(bytes, at + 1);
+    const value = valueAfter(bytes, keyEnd, end);
+    const valueEnd = value < 0 ? -1 : skipValue(bytes, value, end);
+    at = valueEnd < 0 ? -1 : nextMember(bytes, valueEnd, end);
   }
   return false;
 }

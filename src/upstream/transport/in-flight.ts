@@ -1,4 +1,5 @@
 import { ByNumber } from '../../model/by-number.ts';
+import { firstMember, nextMember, valueAfter } from '../../protocol/fields.ts';
 import { isBatch, isScanFailure, scanBatch } from '../../protocol/scan.ts';
 import { skipSpace, skipString, skipValue } from '../../protocol/skip.ts';
 
@@ -17,31 +18,25 @@ const ID_AT_END = /[,{]\s*"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\
  */
 export function answeredRequest(head: Buffer, tail: Buffer): number {
   const end = head.length;
-  let at = skipSpace(head, 0);
-  if (head[at] !== 0x7b) return 0;
-  at = skipSpace(head, at + 1);
   let id = 0;
   let isAnswer = false;
-  while (at < end && head[at] === 0x22) {
+  let at = firstMember(head, skipSpace(head, 0), end);
+  while (at >= 0) {
     const keyStart = at + 1;
     const keyEnd = skipString(head, at, end) - 1;
     if (keyEnd < 0) break;
-    at = skipSpace(head, keyEnd + 1);
-    if (head[at] !== 0x3a) break;
-    at = skipSpace(head, at + 1);
+    // The beginning of a long line may end here.
+    const value = valueAfter(head, keyEnd + 1, end);
     if (isText(head, keyStart, keyEnd, 'method')) return 0;
-    if (isText(head, keyStart, keyEnd, 'id')) id = integer(head, at);
+    if (isText(head, keyStart, keyEnd, 'id')) id = value < 0 ? 0 : integer(head, value);
     if (isText(head, keyStart, keyEnd, 'result') || isText(head, keyStart, keyEnd, 'error')) {
       isAnswer = true;
       if (id > 0) return id;
       const last = idAtEnd(tail);
       if (last > 0) return last;
     }
-    at = skipValue(head, at, end);
-    if (at < 0) break;
-    at = skipSpace(head, at);
-    if (head[at] !== 0x2c) break;
-    at = skipSpace(head, at + 1);
+    const valueEnd = value < 0 ? -1 : skipValue(head, value, end);
+    at = valueEnd < 0 ? -1 : nextMember(head, valueEnd, end);
   }
   return isAnswer ? id : 0;
 }

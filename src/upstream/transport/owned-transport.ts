@@ -1,5 +1,4 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
-import type { Flow } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Owned } from '../../model/ports.ts';
 import type { TransportKind } from '../../model/server.ts';
@@ -85,10 +84,6 @@ export class OwnedTransport implements Transport, TransportReceiver {
     this.#inner?.abandon(request);
   }
 
-  flow(request: number): Flow | null {
-    return this.#inner?.flow?.(request) ?? null;
-  }
-
   negotiated(facts: NegotiatedFacts): void {
     this.#inner?.negotiated(facts);
     this.#owned?.ready();
@@ -115,14 +110,6 @@ export class OwnedTransport implements Transport, TransportReceiver {
 
   lost(request: number, error: GatewayError): void {
     this.#receiver?.lost(request, error);
-  }
-
-  sessionId(id: string): void {
-    this.#receiver?.sessionId?.(id);
-  }
-
-  missed(): void {
-    this.#receiver?.missed?.();
   }
 
   /** It ended by itself: what it left behind is ended too. */
