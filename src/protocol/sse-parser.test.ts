@@ -10,13 +10,13 @@ interface Parsed {
 }
 
 function parse(chunks: readonly (string | Buffer)[], maxEventBytes = 1 << 20): Parsed {
-  const parser = new SseParser({ maxEventBytes });
   const events: Parsed['events'][number][] = [];
   let comments = 0;
   let dropped = 0;
   const onEvent = (event: SseEvent) => events.push({ ...event, data: event.data.toString() });
+  const parser = new SseParser(maxEventBytes, onEvent, () => comments++);
   for (const chunk of chunks) {
-    if (!parser.push(Buffer.from(chunk as string), onEvent, () => comments++)) dropped++;
+    if (!parser.push(Buffer.from(chunk as string))) dropped++;
   }
   return { events, comments, dropped };
 }
@@ -81,32 +81,30 @@ test('an event over the limit is dropped, and the next one is not', () => {
 
 test('a large event in many chunks costs linear work', () => {
   const chunk = Buffer.alloc(1024, 0x61);
-  const parser = new SseParser({ maxEventBytes: 1 << 26 });
   let length = 0;
-  const onEvent = (event: SseEvent) => {
+  const parser = new SseParser(1 << 26, (event) => {
     length = event.data.length;
-  };
-  parser.push(Buffer.from('data: '), onEvent);
-  for (let i = 0; i < 20_000; i++) parser.push(chunk, onEvent);
-  parser.push(Buffer.from('\n\n'), onEvent);
+  });
+  parser.push(Buffer.from('data: '));
+  for (let i = 0; i < 20_000; i++) parser.push(chunk);
+  parser.push(Buffer.from('\n\n'));
   assert.equal(length, 20_000 * 1024);
 });
 
 test('fault:F09 an event that comes byte by byte, or in many lines, costs bytes, not objects', () => {
-  const parser = new SseParser({ maxEventBytes: 1 << 26 });
   const lengths: number[] = [];
-  const onEvent = (event: SseEvent) => lengths.push(event.data.length);
+  const parser = new SseParser(1 << 26, (event) => lengths.push(event.data.length));
   const text = Buffer.alloc(64 * 1024, 0x61);
   const lines = Buffer.from('data\n'.repeat(10_000));
   const before = process.memoryUsage().heapUsed;
-  parser.push(Buffer.from('data: '), onEvent);
+  parser.push(Buffer.from('data: '));
   for (let round = 0; round < 32; round++) {
-    for (let i = 0; i < text.length; i++) parser.push(text.subarray(i, i + 1), onEvent);
+    for (let i = 0; i < text.length; i++) parser.push(text.subarray(i, i + 1));
   }
-  parser.push(Buffer.from('\n'), onEvent);
-  for (let round = 0; round < 100; round++) parser.push(lines, onEvent);
+  parser.push(Buffer.from('\n'));
+  for (let round = 0; round < 100; round++) parser.push(lines);
   const grown = process.memoryUsage().heapUsed - before;
-  parser.push(Buffer.from('\n'), onEvent);
+  parser.push(Buffer.from('\n'));
   assert.deepEqual(lengths, [32 * text.length + 1_000_000]);
   // As objects they would be several hundred MiB.
   assert.ok(grown < 128 * 1024 * 1024, `${grown >> 20} MiB`);

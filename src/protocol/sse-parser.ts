@@ -9,10 +9,6 @@ export interface SseEvent {
   readonly retryMs: number | null;
 }
 
-export interface SseParserOptions {
-  readonly maxEventBytes: number;
-}
-
 const LF = 0x0a;
 const CR = 0x0d;
 const COLON = 0x3a;
@@ -26,6 +22,8 @@ const NEWLINE = Buffer.from('\n');
  */
 export class SseParser {
   readonly #maxEventBytes: number;
+  readonly #onEvent: (event: SseEvent) => void;
+  readonly #onComment: (() => void) | undefined;
   /** The current line's earlier pieces. */
   readonly #pieces = new ByteGatherer();
   /** Of an oversize event: length of the current line so far. */
@@ -43,12 +41,14 @@ export class SseParser {
   #afterCr = false;
   #atStart = true;
 
-  constructor(options: SseParserOptions) {
-    this.#maxEventBytes = options.maxEventBytes;
+  constructor(maxEventBytes: number, onEvent: (event: SseEvent) => void, onComment?: () => void) {
+    this.#maxEventBytes = maxEventBytes;
+    this.#onEvent = onEvent;
+    this.#onComment = onComment;
   }
 
   /** False when an event that ended or grew in this chunk was too large and is dropped. */
-  push(chunk: Buffer, onEvent: (event: SseEvent) => void, onComment?: () => void): boolean {
+  push(chunk: Buffer): boolean {
     let fine = true;
     let at = 0;
     // Where the next CR and LF are; each is looked for once per stretch, so that the work stays linear.
@@ -66,7 +66,7 @@ export class SseParser {
         if (!this.#grow(chunk.subarray(at))) fine = false;
         break;
       }
-      if (!this.#endLine(chunk, at, end, onEvent, onComment)) fine = false;
+      if (!this.#endLine(chunk, at, end)) fine = false;
       at = end + 1;
       if (chunk[end] === CR) {
         if (at === chunk.length) this.#afterCr = true;
@@ -95,16 +95,10 @@ export class SseParser {
     return false;
   }
 
-  #endLine(
-    chunk: Buffer,
-    start: number,
-    end: number,
-    onEvent: (event: SseEvent) => void,
-    onComment: (() => void) | undefined,
-  ): boolean {
+  #endLine(chunk: Buffer, start: number, end: number): boolean {
     const length = (this.#oversize ? this.#skippedBytes : this.#pieces.length) + end - start;
     if (length === 0) {
-      this.#dispatch(onEvent);
+      this.#dispatch();
       return true;
     }
     if (this.#oversize) {
@@ -125,11 +119,11 @@ export class SseParser {
       if (line[start] === 0xef && line[start + 1] === 0xbb && line[start + 2] === 0xbf) start += 3;
       // A line of nothing but the byte order mark is a blank one.
       if (start === end) {
-        this.#dispatch(onEvent);
+        this.#dispatch();
         return true;
       }
     }
-    if (line[start] === COLON) onComment?.();
+    if (line[start] === COLON) this.#onComment?.();
     else this.#field(line, start, end);
     return true;
   }
@@ -171,7 +165,7 @@ export class SseParser {
     this.#lines.clear();
   }
 
-  #dispatch(onEvent: (event: SseEvent) => void): void {
+  #dispatch(): void {
     this.#atStart = false;
     const data = this.#lines.length > 0 ? this.#lines.take() : (this.#data ?? EMPTY);
     const event: SseEvent = { id: this.#id, event: this.#event, data, retryMs: this.#retryMs };
@@ -183,6 +177,6 @@ export class SseParser {
     this.#retryMs = null;
     this.#hasFields = false;
     this.#oversize = false;
-    if (given) onEvent(event);
+    if (given) this.#onEvent(event);
   }
 }

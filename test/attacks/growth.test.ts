@@ -50,8 +50,8 @@ function page(items: string): Work {
 
 function events(chunks: readonly Buffer[]): Work {
   return () => {
-    const parser = new SseParser({ maxEventBytes: 64 * 1024 * 1024 });
-    for (const chunk of chunks) parser.push(chunk, () => {});
+    const parser = new SseParser(64 * 1024 * 1024, () => {});
+    for (const chunk of chunks) parser.push(chunk);
   };
 }
 

@@ -66,13 +66,11 @@ export class EventReader {
     this.#request = request;
     this.status = response.statusCode!;
     this.headers = response.headers;
-    const parser = new SseParser({ maxEventBytes: 16 * 1024 * 1024 });
-    response.on('data', (chunk: Buffer) => {
-      parser.push(chunk, ({ id, event, data, retryMs }) => {
-        if (retryMs !== null) this.retries.push(retryMs);
-        if (retryMs === null || id !== null) this.#came({ id, event, data: data.toString() });
-      });
+    const parser = new SseParser(16 * 1024 * 1024, ({ id, event, data, retryMs }) => {
+      if (retryMs !== null) this.retries.push(retryMs);
+      if (retryMs === null || id !== null) this.#came({ id, event, data: data.toString() });
     });
+    response.on('data', (chunk: Buffer) => parser.push(chunk));
     const end = (): void => {
       this.#ended = true;
       for (const waiting of this.#waiting.splice(0)) waiting(null);

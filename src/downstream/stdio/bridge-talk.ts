@@ -62,20 +62,17 @@ class TalkListener implements ResponseHandler {
     this.#status = status;
     this.#headers = headers;
     if (status !== 200 || headers.mediaType !== 'text/event-stream') return 'whole';
-    this.#parser = new SseParser({ maxEventBytes: this.#maxBytes });
+    this.#parser = new SseParser(this.#maxBytes, ({ id, data: message, retryMs }) => {
+      if (id !== null) this.#lastEventId = id;
+      if (retryMs !== null) this.#retryMs = retryMs;
+      if (message.length > 0) this.#onMessage(message);
+    });
     return 'stream';
   }
 
   data(chunk: Buffer): void {
-    if (this.#parser === null) {
-      this.#body = chunk;
-      return;
-    }
-    this.#parser.push(chunk, ({ id, data, retryMs }) => {
-      if (id !== null) this.#lastEventId = id;
-      if (retryMs !== null) this.#retryMs = retryMs;
-      if (data.length > 0) this.#onMessage(data);
-    });
+    if (this.#parser === null) this.#body = chunk;
+    else this.#parser.push(chunk);
   }
 
   end(): void {

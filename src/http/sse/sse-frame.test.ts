@@ -54,9 +54,7 @@ test('a receiver gets the data back, with LF for every kind of line break, where
       const events: string[] = [];
       const frame = eventFrame('9', parts);
       assert.equal(frame.length, Buffer.concat(frame.parts).length);
-      new SseParser({ maxEventBytes: 1_000_000 }).push(Buffer.concat(frame.parts), ({ data }) =>
-        events.push(data.toString()),
-      );
+      new SseParser(1_000_000, ({ data }) => events.push(data.toString())).push(Buffer.concat(frame.parts));
       const expected = Buffer.concat(parts).toString().replace(/\r\n?/g, '\n');
       assert.deepEqual(events, [expected]);
     }),

@@ -16,18 +16,16 @@ export interface OutputOptions {
   readonly redact: (text: string) => string;
 }
 
-/** Lets at most `count` through per interval. */
+/** Lets at most so many through per second. */
 export class LogLimit {
   readonly #clock: Clock;
-  readonly #count: number;
-  readonly #intervalMs: number;
+  readonly #perSecond: number;
   #windowEnds = Number.NEGATIVE_INFINITY;
   #left = 0;
 
-  constructor(clock: Clock, count: number, intervalMs: number) {
+  constructor(clock: Clock, perSecond: number) {
     this.#clock = clock;
-    this.#count = count;
-    this.#intervalMs = intervalMs;
+    this.#perSecond = perSecond;
   }
 
   /** Whether nothing more is let through for now. */
@@ -39,8 +37,8 @@ export class LogLimit {
   take(): boolean {
     const now = this.#clock.now();
     if (now >= this.#windowEnds) {
-      this.#windowEnds = now + this.#intervalMs;
-      this.#left = this.#count;
+      this.#windowEnds = now + 1_000;
+      this.#left = this.#perSecond;
     }
     if (this.#left === 0) return false;
     this.#left--;

@@ -68,8 +68,8 @@ export class StderrTail {
 
   constructor(options: OutputOptions) {
     this.#options = options;
-    this.#limit = new LogLimit(options.clock, LINES_PER_SECOND, 1000);
-    this.#keptLimit = new LogLimit(options.clock, KEPT_PER_SECOND, 1000);
+    this.#limit = new LogLimit(options.clock, LINES_PER_SECOND);
+    this.#keptLimit = new LogLimit(options.clock, KEPT_PER_SECOND);
     this.#lines = this.#splitter();
   }
 

@@ -3,7 +3,7 @@ import type { HttpFailure } from '../../http/client/http-failure.ts';
 import type { ResponseHeaders } from '../../http/client/response-headers.ts';
 import { backoffMs } from '../../model/clock.ts';
 import type { Flow } from '../../model/exchange.ts';
-import { type SseEvent, SseParser } from '../../protocol/sse-parser.ts';
+import { SseParser } from '../../protocol/sse-parser.ts';
 import type { UrlTransport } from './http-wire.ts';
 
 /** The position in a stream: what a reconnect presents and how long it waits. Outlives the single HTTP response. */
@@ -23,24 +23,22 @@ const EVENT_ID = /^[^\u0000-\u001f\u007f]{1,4096}$/;
 /** The events of one `text/event-stream` response: keeps the cursor and hands on what has data. */
 export class HttpEvents {
   readonly #parser: SseParser;
-  readonly #onEvent: (event: SseEvent) => void;
   /** Events so far, empty ones included: whether a reconnect brought anything. */
   count = 0;
 
   /** `deliver` gets the data and the event's name, `message` where the server gave none. */
   constructor(cursor: StreamCursor, maxEventBytes: number, deliver: (data: Buffer, name: string) => void) {
-    this.#parser = new SseParser({ maxEventBytes });
-    this.#onEvent = (event) => {
+    this.#parser = new SseParser(maxEventBytes, ({ id, retryMs, data, event }) => {
       this.count++;
-      if (event.id !== null) cursor.lastEventId = EVENT_ID.test(event.id) ? event.id : null;
-      if (event.retryMs !== null) cursor.retryMs = event.retryMs;
-      if (event.data.length > 0) deliver(event.data, event.event ?? 'message');
-    };
+      if (id !== null) cursor.lastEventId = EVENT_ID.test(id) ? id : null;
+      if (retryMs !== null) cursor.retryMs = retryMs;
+      if (data.length > 0) deliver(data, event ?? 'message');
+    });
   }
 
   /** False when an event was over the limit and is dropped. */
   push(chunk: Buffer): boolean {
-    return this.#parser.push(chunk, this.#onEvent);
+    return this.#parser.push(chunk);
   }
 }
 

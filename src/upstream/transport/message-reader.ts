@@ -49,7 +49,7 @@ export class MessageReader implements LineSink {
     this.#sink = sink;
     this.#options = options;
     this.#junkAt = options.clock.now();
-    this.#limit = new LogLimit(options.clock, 1, 1000);
+    this.#limit = new LogLimit(options.clock, 1);
     this.#lines = new LineSplitter(options.maxMessageBytes, this);
   }
 
