@@ -370,9 +370,8 @@ export class UpstreamSet implements Upstreams {
 
   /** Lets what is in flight finish, then ends it. */
   async #leave(upstream: Upstream, why: StateLoss): Promise<void> {
-    const left = upstream.parts.connections.pool
-      .drained(this.#node.times.drainMs)
-      .then(() => upstream.close('remove', why));
+    const { pool } = upstream.parts.connections;
+    const left = pool.drained(this.#node.times.drainMs).then(() => upstream.close('remove', why));
     this.#leaving.set(upstream, left);
     await left.finally(() => this.#leaving.delete(upstream));
   }

@@ -223,8 +223,8 @@ export const S2: readonly Mutation[] = [
     row: 'S2.26',
     what: 'a remote server that begins to listen is not noticed',
     file: 'src/upstream/supervision/readiness-watch.ts',
-    find: "(await this.#reachable()) && this.#state === 'failed') {",
-    replace: "(await this.#reachable()) && this.#state === 'stopped') {",
+    find: '(await this.#reachable()) && failed()) {',
+    replace: '(await this.#reachable()) && !failed()) {',
   },
   {
     row: 'S2.27',
