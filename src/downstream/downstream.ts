@@ -79,7 +79,6 @@ export class Downstream implements ClientStreams {
   readonly endpoints: Endpoints;
   readonly #deps: DownstreamDeps;
   readonly #prefix: string;
-  readonly #copies: Pick<DownstreamDeps, 'copies'>;
   readonly #fingerprints = new Fingerprints();
   readonly #intake: SessionIntake;
   readonly #pendingInput: PendingInputRequests;
@@ -92,12 +91,10 @@ export class Downstream implements ClientStreams {
 
   constructor(deps: DownstreamDeps) {
     this.#deps = deps;
-    const { clock, random, core, events, records, state, logger } = deps;
+    const { clock, random, core, events, records, state, logger, others, copies } = deps;
     const fingerprints = this.#fingerprints;
     const draining = (): boolean => this.#draining;
-    const firstListWaitMs = (): number => state().firstListWaitMs;
-    this.#copies = deps.copies === undefined ? {} : { copies: deps.copies };
-    this.#prefix = deps.others?.self ?? random.hex(3);
+    this.#prefix = others?.self ?? random.hex(3);
     this.endpoints = new Endpoints(state);
     this.sessions = new SessionTable({
       clock,
@@ -107,24 +104,22 @@ export class Downstream implements ClientStreams {
       fingerprints,
       settings: () => state().sessions,
       onEnded: (sessionId) => core.sessionEnded(sessionId),
-      ...(deps.memoryScarce === undefined ? {} : { memoryScarce: deps.memoryScarce }),
+      memoryScarce: deps.memoryScarce,
     });
     this.#intake = new SessionIntake(core, this.sessions, deps.relay);
-    const others = deps.others === undefined ? {} : { others: deps.others };
     const keys = deps.keys ?? [Buffer.from(random.hex(32), 'hex')];
     this.#pendingInput = new PendingInputRequests({
       clock,
       random,
       sealing: sealingOf(keys, (key) => new StateSealer({ key, clock, random })),
-      ...(deps.pendingInputMs === undefined ? {} : { ttlMs: deps.pendingInputMs }),
-      ...others,
+      ttlMs: deps.pendingInputMs,
+      others,
     });
     this.#stateless = new StatelessHandler({
       core,
       pendingInput: this.#pendingInput,
       endpoints: this.endpoints,
       fingerprints,
-      firstListWaitMs,
       settings: () => state().sessions,
       patience: new AgeQueue(clock, deps.statelessPatienceMs ?? STATELESS_PATIENCE_MS),
     });
@@ -137,14 +132,13 @@ export class Downstream implements ClientStreams {
       intake: this.#intake,
       patience: new AgeQueue(clock, deps.patienceMs ?? PATIENCE_MS),
       prefix: this.#prefix,
-      firstListWaitMs,
       draining,
-      ...(deps.streaming === undefined ? {} : { streaming: deps.streaming }),
-      ...others,
-      ...this.#copies,
+      streaming: deps.streaming,
+      others,
+      copies,
     });
     this.#http = new StreamableHttp({ gate, stateful: this.#stateful, stateless: this.#stateless, logger });
-    const wire = new SingleWire({ core, intake: this.#intake, fingerprints, firstListWaitMs });
+    const wire = new SingleWire({ core, intake: this.#intake, fingerprints });
     this.sse = new LegacySse({
       gate,
       sessions: this.sessions,
@@ -152,7 +146,7 @@ export class Downstream implements ClientStreams {
       clock,
       prefix: this.#prefix,
       draining,
-      ...others,
+      others,
     });
   }
 
@@ -224,7 +218,6 @@ export class Downstream implements ClientStreams {
       sessions: this.sessions,
       intake: this.#intake,
       fingerprints: this.#fingerprints,
-      firstListWaitMs: () => this.#deps.state().firstListWaitMs,
       pendingInput: this.#pendingInput,
       maxMessageBytes: this.#deps.state().listen.maxBodyBytes,
       prefix: this.#prefix,
@@ -328,7 +321,7 @@ export class Downstream implements ClientStreams {
       clock: this.#deps.clock,
       events: this.#deps.events,
       prefix: this.#prefix,
-      ...this.#copies,
+      copies: this.#deps.copies,
     });
   }
 }

@@ -4,7 +4,6 @@ import type { Endpoint } from '../model/exchange.ts';
 import { classify, classifyBodyless, isRejection, type Rejection, rejectScan } from '../protocol/classify.ts';
 import { isBatch, isScanFailure, scanMessage } from '../protocol/scan.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { guard } from './endpoints/guard.ts';
 import { sendError, sendMessage } from './endpoints/send.ts';
 import type { Gate } from './identity/gate.ts';
 import type { StatefulHandler } from './stateful/stateful-handler.ts';
@@ -112,4 +111,13 @@ function reject(context: RequestContext, rejection: Rejection): void {
 function acceptsEvents(accept: string | undefined): boolean {
   if (accept === undefined) return true;
   return accept.includes('text/event-stream') || accept.includes('*/*') || accept.includes('text/*');
+}
+
+/** Work on a request that goes on after its handler: a defect in it is seen in the log and ends that request only. */
+function guard(context: RequestContext, logger: Logger, work: Promise<void> | undefined): void {
+  work?.catch((error: unknown) => {
+    const reason = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    logger.error('request_failed', { path: context.path, reason });
+    context.fail({ status: 500, code: 'internal', message: 'a defect of the gateway; its log has the details' });
+  });
 }

@@ -10,12 +10,10 @@ import type { ServerStatus } from '../model/server-state.ts';
 import { resultToStateless } from '../protocol/stateless/to-stateless.ts';
 import { sessionLabel } from '../telemetry/session-label.ts';
 import type { Drift } from './drift/drift.ts';
-import { ExchangeLog } from './exchange-log.ts';
-import { receive } from './exchange-spans.ts';
-import type { HandshakeView } from './handshake-view.ts';
-import { OperationMeter } from './operation-meter.ts';
+import { ExchangeRecord } from './exchange-record.ts';
 import { assemble, type GatewayDeps, type Parts } from './parts.ts';
 import { refuseAccess } from './policy/access.ts';
+import type { HandshakeView } from './resolve/resolver.ts';
 import { updateOf } from './resource-updates.ts';
 import type { Watched } from './subscriptions/resource-watches.ts';
 import type { SubscriptionsElsewhere } from './subscriptions/subscriptions.ts';
@@ -24,6 +22,9 @@ export type { GatewayDeps } from './parts.ts';
 
 /** Notifications of clients that are the edge's matter: the handshake, and the end of exchanges it knows. */
 const OF_THE_EDGE: ReadonlySet<string> = new Set(['notifications/initialized', 'notifications/cancelled']);
+
+/** A client of one server has nothing to do until that server is there, and servers may take long to start. */
+const ONE_SERVER_WAIT_MS = 30_000;
 
 /**
  * The core: one exchange in, one outcome out. Finds where a name leads, asks the policies, dispatches to the
@@ -35,8 +36,7 @@ const OF_THE_EDGE: ReadonlySet<string> = new Set(['notifications/initialized', '
 export class Gateway implements Exchanges, UpstreamEvents {
   readonly #deps: GatewayDeps;
   readonly #serverInfo: string;
-  readonly #meter: OperationMeter | null;
-  readonly #log: ExchangeLog;
+  readonly #record: ExchangeRecord;
   #parts!: Parts;
   #streams!: ClientStreams;
   #elsewhere: SubscriptionsElsewhere | null = null;
@@ -44,8 +44,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
   constructor(deps: GatewayDeps) {
     this.#deps = deps;
     this.#serverInfo = JSON.stringify(deps.info);
-    this.#log = new ExchangeLog(deps.logger);
-    this.#meter = deps.metrics === undefined ? null : new OperationMeter(deps.metrics, deps.clock, deps.ended);
+    this.#record = new ExchangeRecord(deps);
   }
 
   /** What was approved of servers, and what differs from it; null where nothing is pinned. */
@@ -66,26 +65,27 @@ export class Gateway implements Exchanges, UpstreamEvents {
   }
 
   run(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
-    const { tracer } = this.#deps;
-    if (tracer == null) return this.#run(exchange, endpoint);
-    return receive(tracer, exchange, endpoint, () => this.#run(exchange, endpoint));
+    return this.#record.run(exchange, endpoint, () => this.#run(exchange, endpoint));
   }
 
   #run(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
     try {
       this.#parts.sessions.see(exchange.client, endpoint);
-      const ended = this.#parts.requests.run(exchange, endpoint).then(
-        (outcome) => this.#log.ended(exchange, endpoint, this.#named(exchange, endpoint, outcome)),
+      return this.#parts.requests.run(exchange, endpoint).then(
+        (outcome) => this.#record.logged(exchange, endpoint, this.#named(exchange, endpoint, outcome)),
         (cause) => this.#defect(exchange, cause),
       );
-      return this.#meter === null ? ended : this.#meter.measured(exchange, endpoint, ended);
     } catch (cause) {
       return Promise.resolve(this.#defect(exchange, cause));
     }
   }
 
   /** What the endpoint says of itself to this client; waits at most `waitMs` for servers that were never listed. */
-  handshake(endpoint: Endpoint, client: ClientProfile, waitMs: number): Promise<HandshakeView | GatewayError> {
+  handshake(
+    endpoint: Endpoint,
+    client: ClientProfile,
+    waitMs = this.#patience(endpoint),
+  ): Promise<HandshakeView | GatewayError> {
     return this.#parts.requests.resolverOf(endpoint).handshake(endpoint, client, waitMs);
   }
 
@@ -224,6 +224,11 @@ export class Gateway implements Exchanges, UpstreamEvents {
 
   statusChanged(server: string, status: ServerStatus): void {
     this.#deps.logger.debug('server_status', { server, state: status.state, health: status.health });
+  }
+
+  #patience({ kind }: Endpoint): number {
+    const { firstListWaitMs } = this.#deps.desired.state;
+    return kind === 'server' ? Math.max(firstListWaitMs, ONE_SERVER_WAIT_MS) : firstListWaitMs;
   }
 
   /** The answer with who gives it, where it does not say: the server on its own endpoint, on the aggregate the gateway. */

@@ -1,24 +1,21 @@
 import { CursorCodec } from '../catalog/cursor.ts';
-import type { Clock } from '../model/clock.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import type { Pins } from '../model/drift.ts';
 import type { ClientStreams, TaskRecords } from '../model/ports.ts';
 import { type Random, systemRandom } from '../model/random.ts';
 import { sealingOf } from '../model/sealing.ts';
-import type { Logger } from '../telemetry/logger.ts';
-import type { Metrics } from '../telemetry/metrics.ts';
-import type { Tracer } from '../telemetry/tracing.ts';
+import type { ListKind } from '../model/server-catalog.ts';
 import { Announcer } from './announcer.ts';
 import { AnswerCache } from './cache/answer-cache.ts';
 import { Dispatch, type ServerCalls } from './dispatch/dispatch.ts';
 import { InputStates } from './dispatch/input-states.ts';
-import { Drift, type DriftDeps } from './drift/drift.ts';
+import { Drift } from './drift/drift.ts';
 import { GuardedUpstreams } from './drift/guarded-upstreams.ts';
+import type { ExchangeRecordDeps } from './exchange-record.ts';
 import type { KnownServers } from './known-servers.ts';
 import { Listens } from './listens.ts';
 import { Catalogs } from './lists/catalogs.ts';
 import { SeenSessions } from './lists/seen-sessions.ts';
-import type { RequestEnded } from './operation-meter.ts';
 import { Policies } from './policy/policies.ts';
 import { Requests } from './requests.ts';
 import { Aggregate } from './resolve/aggregate.ts';
@@ -33,15 +30,7 @@ import { Subscriptions, type SubscriptionsElsewhere } from './subscriptions/subs
 import { NO_RECORDS } from './tasks/task-table.ts';
 import { Tasks } from './tasks/tasks.ts';
 
-export interface GatewayDeps {
-  readonly clock: Clock;
-  readonly logger: Logger;
-  /** Without them nothing is measured. */
-  readonly metrics?: Metrics;
-  /** Absent or null: no spans are recorded. */
-  readonly tracer?: Tracer | null;
-  /** Called for every request that ended, but for streams; `since` is a time of `clock`. Must not throw. */
-  readonly ended?: RequestEnded;
+export interface GatewayDeps extends ExchangeRecordDeps {
   /** Who the aggregate says it is. */
   readonly info: { readonly name: string; readonly title: string; readonly version: string };
   /**
@@ -86,11 +75,12 @@ export function assemble(
   elsewhere: SubscriptionsElsewhere | null,
 ): Parts {
   const { clock, keys, desired, metrics } = deps;
-  const firstListWaitMs = () => desired.state.firstListWaitMs;
-  const drift = driftOf(deps, port, (server, lists) => {
+  const redefined = (server: string, lists: readonly ListKind[]) => {
     catalogs.invalidate();
     announcer.redefined(server, lists);
-  });
+  };
+  const { pins, logger } = deps;
+  const drift = pins === undefined ? null : new Drift({ pins, upstreams: port, clock, logger, metrics, redefined });
   const upstreams = drift === null ? port : new GuardedUpstreams(port, drift);
   const policies = new Policies({ upstreams, clock, guards: drift?.guards ?? null });
   const states = sealingOf(keys, (key) => new StateSealer({ key, clock, random: systemRandom }));
@@ -133,10 +123,10 @@ export function assemble(
     sessions,
     cursors,
     clock,
-    extensions: new AggregateExtensions({ upstreams, dispatch, catalogs, clock, firstListWaitMs }),
+    extensions: new AggregateExtensions({ upstreams, dispatch, catalogs, clock, desired }),
     logLevels,
     serverInfo,
-    firstListWaitMs,
+    desired,
   });
   const single = new SingleServer({ upstreams, dispatch, policies, cache, logLevels, clock, drift });
   return {
@@ -164,9 +154,4 @@ export function assemble(
     }),
     drift,
   };
-}
-
-function driftOf(deps: GatewayDeps, upstreams: KnownServers, redefined: DriftDeps['redefined']): Drift | null {
-  const { pins, clock, logger, metrics } = deps;
-  return pins === undefined ? null : new Drift({ pins, upstreams, clock, logger, metrics, redefined });
 }

@@ -1,4 +1,4 @@
-import type { HandshakeView } from '../../src/gateway/handshake-view.ts';
+import type { HandshakeView } from '../../src/gateway/resolve/resolver.ts';
 import type { ClientProfile } from '../../src/model/client-profile.ts';
 import type { Endpoint, Exchange } from '../../src/model/exchange.ts';
 import { GatewayError } from '../../src/model/gateway-error.ts';
@@ -39,7 +39,7 @@ export class FakeCore {
       : failure(new GatewayError('METHOD_NOT_FOUND', `Method not found: ${method}`));
   }
 
-  async handshake(_endpoint: Endpoint, _client: ClientProfile, _waitMs: number): Promise<HandshakeView | GatewayError> {
+  async handshake(_endpoint: Endpoint, _client: ClientProfile): Promise<HandshakeView | GatewayError> {
     return this.handshakeAnswer;
   }
 

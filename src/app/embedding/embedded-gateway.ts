@@ -153,8 +153,7 @@ export function embeddedGateway({ app, overlay, servers, agents, watch, log }: G
       if (introduction instanceof GatewayError) throw introduction;
       const caller = { principal: ANONYMOUS, endpoint: AGGREGATE, lasting: true };
       const session = downstream.sessions.create({ ...caller, ...introduction });
-      const { firstListWaitMs } = registry.state;
-      const answer = await initializeAnswer(gateway, message, AGGREGATE, session.client, firstListWaitMs);
+      const answer = await initializeAnswer(gateway, message, AGGREGATE, session.client);
       return { sessionId: session.mcpSessionId, result: parsed<InitializeResult>(answer.body) };
     },
     handleToolsList: (params = {}) => asked('tools/list', params),

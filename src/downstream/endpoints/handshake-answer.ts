@@ -1,5 +1,5 @@
 import { shapeFailure } from '../../gateway/failure-shape.ts';
-import type { HandshakeView } from '../../gateway/handshake-view.ts';
+import type { HandshakeView } from '../../gateway/resolve/resolver.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Endpoint } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
@@ -10,22 +10,14 @@ import { discoverResult, initializeResult } from '../../protocol/handshake-resul
 import { SERVER_INFO_KEY, SUBSCRIPTION_ID_KEY } from '../../protocol/meta-keys.ts';
 import type { Core } from '../core.ts';
 
-/** A client of one server has nothing to do until that server is there, and servers may take long to start. */
-const ONE_SERVER_WAIT_MS = 30_000;
-
-function patience(endpoint: Endpoint, waitMs: number): number {
-  return endpoint.kind === 'server' ? Math.max(waitMs, ONE_SERVER_WAIT_MS) : waitMs;
-}
-
 /** The answer to `initialize`: what the endpoint says of itself, or an error when it cannot be known. */
 export async function initializeAnswer(
   core: Core,
   request: Message,
   endpoint: Endpoint,
   client: ClientProfile,
-  waitMs: number,
 ): Promise<Message> {
-  const view = await core.handshake(endpoint, client, patience(endpoint, waitMs));
+  const view = await core.handshake(endpoint, client);
   if (view instanceof GatewayError) return shapeFailure(request, endpoint, view);
   if (view.handshake !== null) return result(request.id, initializeResult(view.handshake, client.revision), 'stateful');
   const { capabilities, serverInfo } = view;
@@ -39,9 +31,8 @@ export async function discoverAnswer(
   request: Message,
   endpoint: Endpoint,
   client: ClientProfile,
-  waitMs: number,
 ): Promise<Outcome> {
-  const view = await core.handshake(endpoint, client, patience(endpoint, waitMs));
+  const view = await core.handshake(endpoint, client);
   if (view instanceof GatewayError) return failure(view);
   const { handshake, ttlMs, cacheScope, capabilities, serverInfo } = view;
   if (handshake !== null) {

@@ -8,8 +8,7 @@ import { StateSealer } from '../../gateway/sealer.ts';
 import { answer } from '../../model/outcome.ts';
 import { systemRandom } from '../../model/random.ts';
 import { errorAnswer, request, result } from '../../protocol/compose.ts';
-import { ClientExchange } from '../session/client-exchange.ts';
-import { ExchangeList } from '../session/exchange-list.ts';
+import { ClientExchange, ExchangeList } from '../session/client-exchange.ts';
 import { PendingInputRequests } from './pending-input-requests.ts';
 
 let asking: AskingRig;

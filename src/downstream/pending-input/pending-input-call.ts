@@ -1,42 +1,48 @@
 import type { Clock } from '../../model/clock.ts';
-import type { Flow } from '../../model/exchange.ts';
+import type { Endpoint, Flow } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
-import { declares } from '../../protocol/askable.ts';
+import { declares, undeclared } from '../../protocol/askable.ts';
 import { bodyLexeme, progressToken } from '../../protocol/body.ts';
-import type { Range } from '../../protocol/fields.ts';
+import { result } from '../../protocol/compose.ts';
+import { field, type Range } from '../../protocol/fields.ts';
 import { spliceMessage } from '../../protocol/splice.ts';
-import { isInputRequest, MAX_INPUT_REQUESTS, takesInput } from '../../protocol/stateless/input-required.ts';
+import {
+  inputRequest,
+  isInputRequest,
+  MAX_INPUT_REQUESTS,
+  takesInput,
+} from '../../protocol/stateless/input-required.ts';
 import type { ClientExchange, Reply } from '../session/client-exchange.ts';
-import { missing, OpenQuestions } from './open-questions.ts';
 
 /** What a pending call may keep of its server's messages while no client listens. */
 const MAX_KEPT = 16;
 const MAX_KEPT_BYTES = 8 * 1024;
 const LEFT = 'the client did not come back with what it was asked for';
 
-export interface PendingInputCallDeps {
-  readonly clock: Clock;
-  /** Questions that come within so long of each other are asked in one round. */
-  readonly gatherMs: number;
+/** Questions that come within so long of each other are asked in one round. */
+const GATHER_MS = 5;
+
+/** All calls that wait, which share a room, and the states that lead back to them. */
+export interface PendingInputCalls {
   /** How long a client may take to come back. */
   readonly ttlMs: number;
-  /** Whether so many more bytes may be held for this call. */
-  readonly admits: (bytes: number) => boolean;
+  /** Holds so many more bytes for the call; false where there is no room. */
+  hold(call: PendingInputCall, bytes: number): boolean;
   /** They are held no longer. */
-  readonly gives: (bytes: number) => void;
-  /** Gives out the state that leads back here, and makes the one before worthless; the result asks these questions. */
-  readonly asking: (call: PendingInputCall, questions: Buffer) => Message;
+  release(call: PendingInputCall, bytes: number): void;
+  /** Gives out the state that leads back to the call, and makes the one before worthless; the result asks these questions. */
+  asking(call: PendingInputCall, questions: Buffer): Message;
   /** It will not be come back to. */
-  readonly over: (call: PendingInputCall) => void;
+  over(call: PendingInputCall): void;
 }
 
 /**
  * A live call of a stateless client whose stateful server asks (decision 011). The exchange that the gateway
  * works on has this for its reply; before the client stands, one after the other, the exchange of each of its
  * requests: the *front*. A round ends the front with an `input_required` result, and the call is parked, alive and
- * without anybody who waits for it, until the next front is attached with the answers.
+ * without a waiting client, until the next front is attached with the answers.
  *
  * While a front stands, its lost connection cancels the call, as 2026-07-28 wants; while none does, only time does.
  */
@@ -46,7 +52,9 @@ export class PendingInputCall implements Reply {
   readonly call: ClientExchange;
   /** The wire it came on, where calls end with that; null for HTTP. */
   readonly wire: object | null;
-  readonly #deps: PendingInputCallDeps;
+  readonly endpoint: Endpoint;
+  readonly #calls: PendingInputCalls;
+  readonly #clock: Clock;
   readonly #questions = new OpenQuestions();
   #attached: ClientExchange | null;
   #kept: Message[] = [];
@@ -55,10 +63,19 @@ export class PendingInputCall implements Reply {
   #gathering: (() => void) | null = null;
   #expiry: (() => void) | null = null;
 
-  constructor(call: ClientExchange, attached: ClientExchange, wire: object | null, deps: PendingInputCallDeps) {
+  constructor(
+    call: ClientExchange,
+    attached: ClientExchange,
+    endpoint: Endpoint,
+    wire: object | null,
+    calls: PendingInputCalls,
+    clock: Clock,
+  ) {
     this.call = call;
+    this.endpoint = endpoint;
     this.wire = wire;
-    this.#deps = deps;
+    this.#calls = calls;
+    this.#clock = clock;
     this.#attached = attached;
     call.reply = this;
     attached.onCancel = (reason) => call.cancel(reason);
@@ -73,11 +90,11 @@ export class PendingInputCall implements Reply {
     const refused = refusalOf(call.request, request, capabilities);
     if (refused !== null) return Promise.reject(refused);
     const { length } = request.bytes;
-    if (this.#questions.size >= MAX_INPUT_REQUESTS || !this.#deps.admits(length)) {
+    if (this.#questions.size >= MAX_INPUT_REQUESTS || !this.#calls.hold(this, length)) {
       return Promise.reject(new GatewayError('OVERLOADED', 'too many questions wait for answers of clients'));
     }
     const asked = this.#questions.ask(request);
-    const given = () => this.#deps.gives(length);
+    const given = () => this.#calls.release(this, length);
     asked.then(given, given);
     this.#gather();
     return asked;
@@ -131,13 +148,13 @@ export class PendingInputCall implements Reply {
   forget(reason: string): void {
     this.#expiry?.();
     this.#expiry = null;
-    this.#deps.over(this);
+    this.#calls.over(this);
     this.call.cancel(reason);
   }
 
   #gather(): void {
     if (this.#attached === null || this.#gathering !== null || this.#questions.size === 0) return;
-    this.#gathering = this.#deps.clock.after(this.#deps.gatherMs, () => {
+    this.#gathering = this.#clock.after(GATHER_MS, () => {
       this.#gathering = null;
       this.#askInput();
     });
@@ -148,8 +165,8 @@ export class PendingInputCall implements Reply {
     if (attached === null || this.#questions.size === 0) return;
     this.#attached = null;
     attached.onCancel = null;
-    this.#expiry = this.#deps.clock.after(this.#deps.ttlMs, () => this.forget(LEFT));
-    attached.finish(answer(this.#deps.asking(this, this.#questions.asJson())));
+    this.#expiry = this.#clock.after(this.#calls.ttlMs, () => this.forget(LEFT));
+    attached.finish(answer(this.#calls.asking(this, this.#questions.asJson())));
   }
 
   #calledOff(notification: Message): void {
@@ -180,7 +197,7 @@ export class PendingInputCall implements Reply {
 
   /** The server's answer while no client was connected, where it can be kept until one is. */
   #keepable(outcome: Outcome): Outcome {
-    if (outcome.kind === 'failure' || this.#deps.admits(outcome.message.bytes.length)) return outcome;
+    if (outcome.kind === 'failure' || this.#calls.hold(this, outcome.message.bytes.length)) return outcome;
     const text = 'the answer came while the client was away, and is too large to be kept for it';
     return failure(new GatewayError('TOO_LARGE', text));
   }
@@ -195,7 +212,7 @@ export class PendingInputCall implements Reply {
   #end(attached: ClientExchange, outcome: Outcome): void {
     this.#attached = null;
     attached.onCancel = null;
-    this.#deps.over(this);
+    this.#calls.over(this);
     attached.finish(outcome);
   }
 }
@@ -213,4 +230,84 @@ function refusalOf(call: Message, request: Message, capabilities: string): Gatew
     );
   }
   return declares(capabilities, request) ? null : missing(method);
+}
+
+interface OpenQuestion {
+  /** The id the server gave its request, as written. */
+  readonly serverId: string;
+  readonly method: string;
+  /** As a member of `inputRequests`. */
+  readonly json: Buffer;
+  resolve(answer: Message): void;
+  reject(error: GatewayError): void;
+}
+
+/** What a stateful server wants to know of a stateless client, by the keys it is answered under. */
+class OpenQuestions {
+  readonly #open = new Map<string, OpenQuestion>();
+  #count = 0;
+
+  get size(): number {
+    return this.#open.size;
+  }
+
+  /** Keys are unique in the life of the call, so that a late answer is not taken for another question's. */
+  ask(request: Message): Promise<Message> {
+    const key = `ask${++this.#count}`;
+    const { promise, resolve, reject } = Promise.withResolvers<Message>();
+    const { id: serverId, method, bytes, bodyStart, bodyEnd } = request;
+    const params = bodyStart < 0 ? null : { start: bodyStart, end: bodyEnd };
+    this.#open.set(key, { serverId, method, json: inputRequest(method, bytes, params), resolve, reject });
+    return promise;
+  }
+
+  /** The object of all that is not answered yet. */
+  asJson(): Buffer {
+    const parts: Buffer[] = [];
+    for (const [key, { json }] of this.#open) {
+      parts.push(Buffer.from(`${parts.length === 0 ? '{' : ','}"${key}":`), json);
+    }
+    parts.push(Buffer.from('}'));
+    return Buffer.concat(parts);
+  }
+
+  /** Takes the members of the object that answer a question, and ignores the rest. */
+  take(bytes: Buffer, responses: Range): void {
+    for (const [key, question] of this.#open) {
+      const given = field(bytes, responses.start, responses.end, key);
+      if (given === null || bytes[given.start] !== 0x7b) continue;
+      this.#open.delete(key);
+      question.resolve(result('0', bytes.subarray(given.start, given.end), 'stateful'));
+    }
+  }
+
+  /** The server does not want to know any more. */
+  callOff(serverId: string): void {
+    for (const [key, question] of this.#open) {
+      if (question.serverId !== serverId) continue;
+      this.#open.delete(key);
+      question.reject(new GatewayError('CANCELLED', 'the server called its request off'));
+      return;
+    }
+  }
+
+  /** The client's present request does not declare what these need. */
+  refuseUndeclared(capabilities: string): void {
+    for (const [key, question] of this.#open) {
+      const { method, json } = question;
+      if (undeclared(capabilities, method, json, field(json, 0, json.length, 'params')) === null) continue;
+      this.#open.delete(key);
+      question.reject(missing(method));
+    }
+  }
+
+  end(error: GatewayError): void {
+    for (const question of this.#open.values()) question.reject(error);
+    this.#open.clear();
+  }
+}
+
+/** The answer to a server whose request the client did not declare to take. */
+function missing(method: string): GatewayError {
+  return new GatewayError('MISSING_CAPABILITY', `the client did not declare what ${method} needs`);
 }

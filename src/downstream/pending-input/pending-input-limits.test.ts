@@ -9,8 +9,7 @@ import type { ClientProfile } from '../../model/client-profile.ts';
 import { answer, type Outcome } from '../../model/outcome.ts';
 import { systemRandom } from '../../model/random.ts';
 import { errorAnswer, request } from '../../protocol/compose.ts';
-import { ClientExchange, type Reply } from '../session/client-exchange.ts';
-import { ExchangeList } from '../session/exchange-list.ts';
+import { ClientExchange, ExchangeList, type Reply } from '../session/client-exchange.ts';
 import { PendingInputRequests } from './pending-input-requests.ts';
 
 const PAGES = `{"elicitations":[${PAGE}]}`;

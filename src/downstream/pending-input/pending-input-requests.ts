@@ -11,10 +11,9 @@ import type { Sealing } from '../../model/sealing.ts';
 import { entries, field, type Range, stringValue } from '../../protocol/fields.ts';
 import { inputOf, inputRequired, takesInput, withInput } from '../../protocol/stateless/input-required.ts';
 import { sameRights } from '../identity/rights.ts';
-import { type ClientExchange, paramHeadersOf } from '../session/client-exchange.ts';
-import type { ExchangeList } from '../session/exchange-list.ts';
+import { type ClientExchange, type ExchangeList, paramHeadersOf } from '../session/client-exchange.ts';
 import type { OtherNodes } from '../session/other-nodes.ts';
-import { PendingInputCall } from './pending-input-call.ts';
+import { PendingInputCall, type PendingInputCalls } from './pending-input-call.ts';
 
 /** Calls whose clients are asked, of all clients and of one principal. */
 const MAX_CALLS = 4_096;
@@ -33,14 +32,11 @@ export interface PendingInputRequestsDeps {
   readonly random: Random;
   readonly sealing: Sealing;
   /** How long a client may take to come back with answers. */
-  readonly ttlMs?: number;
-  /** Questions that come within so long of each other are one round. */
-  readonly gatherMs?: number;
-  readonly others?: OtherNodes;
+  readonly ttlMs?: number | undefined;
+  readonly others?: OtherNodes | undefined;
 }
 
 const TTL_MS = 10 * 60_000;
-const GATHER_MS = 5;
 
 /** What a request with a state of ours is. */
 export type Returning =
@@ -66,9 +62,9 @@ interface Ticket {
  * was a call, and that nobody knows what became of it: UNKNOWN, and it is not run again. If it was for a call to be made
  * again, nobody knows whether it was used: then it is -32602 too. A state of another node that is there goes to it.
  */
-export class PendingInputRequests {
+export class PendingInputRequests implements PendingInputCalls {
+  readonly ttlMs: number;
   readonly #deps: PendingInputRequestsDeps;
-  readonly #ttlMs: number;
   readonly #incarnation: string;
   readonly #tickets = new Map<string, Ticket>();
   readonly #calls = new Map<PendingInputCall, { bytes: number; handle: string; digest: string }>();
@@ -80,7 +76,7 @@ export class PendingInputRequests {
 
   constructor(deps: PendingInputRequestsDeps) {
     this.#deps = deps;
-    this.#ttlMs = deps.ttlMs ?? TTL_MS;
+    this.ttlMs = deps.ttlMs ?? TTL_MS;
     this.#incarnation = deps.others?.self ?? deps.random.hex(8);
   }
 
@@ -102,40 +98,44 @@ export class PendingInputRequests {
     if (this.#calls.size >= MAX_CALLS || count >= MAX_PER_PRINCIPAL || !this.#hasRoom(id, length)) {
       throw new GatewayError('OVERLOADED', 'too many calls wait for answers of clients');
     }
-    const held = { bytes: 0, handle: '', digest: '' };
-    const admits = (bytes: number): boolean => {
-      if (!this.#hasRoom(id, bytes)) return false;
-      this.#hold(id, bytes);
-      held.bytes += bytes;
-      return true;
-    };
     const attached = call.attachedRequest();
-    const opened: PendingInputCall = new PendingInputCall(call, attached, wire, {
-      clock: this.#deps.clock,
-      gatherMs: this.#deps.gatherMs ?? GATHER_MS,
-      ttlMs: this.#ttlMs,
-      admits,
-      gives: (bytes) => {
-        // What an ended call held was given up with it.
-        if (!this.#calls.has(opened)) return;
-        this.#hold(id, -bytes);
-        held.bytes -= bytes;
-      },
-      asking: (waitingForInput, questions) => {
-        const handle = this.#deps.random.hex(HANDLE_BYTES);
-        held.handle = handle;
-        held.digest ||= requestDigest(call.request);
-        this.#tickets.set(handle, { call: waitingForInput, end: () => this.#tickets.delete(handle) });
-        return inputRequired(questions, this.#sealed(call.client.principal, endpoint, held.handle, held.digest));
-      },
-      over: (waitingForInput) => this.#release(waitingForInput),
-    });
-    admits(length);
-    this.#calls.set(opened, held);
+    const opened = new PendingInputCall(call, attached, endpoint, wire, this, this.#deps.clock);
+    this.#calls.set(opened, { bytes: 0, handle: '', digest: '' });
+    this.hold(opened, length);
     this.#perPrincipal.set(id, count + 1);
     inFlight.remove(call);
     inFlight.add(attached);
     return attached;
+  }
+
+  hold(call: PendingInputCall, bytes: number): boolean {
+    const { id } = call.call.client.principal;
+    if (!this.#hasRoom(id, bytes)) return false;
+    this.#count(call, bytes);
+    return true;
+  }
+
+  release(call: PendingInputCall, bytes: number): void {
+    this.#count(call, -bytes);
+  }
+
+  asking(call: PendingInputCall, questions: Buffer): Message {
+    const { request, client } = call.call;
+    const handle = this.#deps.random.hex(HANDLE_BYTES);
+    const held = this.#calls.get(call)!;
+    held.handle = handle;
+    held.digest ||= requestDigest(request);
+    this.#tickets.set(handle, { call, end: () => this.#tickets.delete(handle) });
+    return inputRequired(questions, this.#sealed(client.principal, call.endpoint, handle, held.digest));
+  }
+
+  over(call: PendingInputCall): void {
+    const held = this.#calls.get(call);
+    if (held === undefined) return;
+    this.#count(call, -held.bytes);
+    this.#calls.delete(call);
+    this.#tickets.delete(held.handle);
+    addTo(this.#perPrincipal, call.call.client.principal.id, -1);
   }
 
   /** The result that asks a client to do something and then to call again. */
@@ -146,11 +146,11 @@ export class PendingInputRequests {
     if (this.#tickets.size >= 2 * MAX_CALLS || count >= MAX_PER_PRINCIPAL) {
       throw new GatewayError('OVERLOADED', 'too many clients are asked');
     }
-    const disarm = this.#deps.clock.after(this.#ttlMs, () => end());
+    const disarm = this.#deps.clock.after(this.ttlMs, () => end());
     const end = (): void => {
       disarm();
       this.#tickets.delete(handle);
-      lessOne(this.#again, principal.id);
+      addTo(this.#again, principal.id, -1);
     };
     this.#tickets.set(handle, { call: null, end });
     this.#again.set(principal.id, count + 1);
@@ -228,35 +228,25 @@ export class PendingInputRequests {
     call.abandon(new GatewayError(code, text, { outcome: 'UNKNOWN' }));
   }
 
-  #release(call: PendingInputCall): void {
-    const held = this.#calls.get(call);
-    if (held === undefined) return;
-    this.#calls.delete(call);
-    this.#tickets.delete(held.handle);
-    const { id } = call.call.client.principal;
-    this.#hold(id, -held.bytes);
-    lessOne(this.#perPrincipal, id);
-  }
-
   #hasRoom(principalId: string, bytes: number): boolean {
     const own = this.#bytesPerPrincipal.get(principalId) ?? 0;
     return this.#bytes + bytes <= MAX_BYTES && own + bytes <= MAX_BYTES_PER_PRINCIPAL;
   }
 
-  #hold(principalId: string, bytes: number): void {
+  /** What an ended call held was given up with it. */
+  #count(call: PendingInputCall, bytes: number): void {
+    const held = this.#calls.get(call);
+    if (held === undefined) return;
+    held.bytes += bytes;
     this.#bytes += bytes;
-    addTo(this.#bytesPerPrincipal, principalId, bytes);
+    addTo(this.#bytesPerPrincipal, call.call.client.principal.id, bytes);
   }
 
   #sealed(principal: Principal, endpoint: Endpoint, handle: string, digest: string): string {
-    const expiresAt = this.#deps.clock.wall() + this.#ttlMs;
+    const expiresAt = this.#deps.clock.wall() + this.ttlMs;
     const text = [this.#incarnation, handle, expiresAt, digest].join('\0');
     return MARK + this.#deps.sealing.seal(contextOf(principal, endpoint), text);
   }
-}
-
-function lessOne(counts: Map<string, number>, id: string): void {
-  addTo(counts, id, -1);
 }
 
 function addTo(counts: Map<string, number>, id: string, more: number): void {

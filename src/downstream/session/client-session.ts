@@ -3,7 +3,7 @@ import type { ClientProfile, Principal } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Endpoint } from '../../model/exchange.ts';
 import type { Message } from '../../model/message.ts';
-import { ExchangeList } from './exchange-list.ts';
+import { ExchangeList } from './client-exchange.ts';
 import type { Introduction } from './initialize.ts';
 import type { LoggedStream } from './logged-stream.ts';
 import { PendingAsks } from './pending-asks.ts';

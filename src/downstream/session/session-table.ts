@@ -9,8 +9,8 @@ import type { EventLog, SessionRecord, SessionRecords } from '../../model/ports.
 import type { Random } from '../../model/random.ts';
 import { isLogLevel } from '../../protocol/meta-keys.ts';
 import type { Fingerprints } from '../endpoints/fingerprints.ts';
+import type { ClientExchange, ExchangeList } from './client-exchange.ts';
 import { ClientSession } from './client-session.ts';
-import { LeftWaits } from './left-waits.ts';
 
 export interface SessionTableDeps {
   readonly clock: Clock;
@@ -20,7 +20,7 @@ export interface SessionTableDeps {
   readonly fingerprints: Fingerprints;
   readonly settings: () => SessionSettings;
   /** Whether memory is too short for another session (F40). */
-  readonly memoryScarce?: () => boolean;
+  readonly memoryScarce?: (() => boolean) | undefined;
   /** Called once for every session that ended, whatever ended it; also for those that only their records knew. */
   readonly onEnded: (sessionId: string) => void;
 }
@@ -331,4 +331,30 @@ function isSessionId(id: string): boolean {
     if (!((c >= 0x30 && c <= 0x39) || (c >= 0x61 && c <= 0x66))) return false;
   }
   return true;
+}
+
+/** As long as the event log keeps what a client may come back to. */
+const RETURN_MS = 5 * 60_000;
+
+/**
+ * Ends waits whose client has gone. A lost connection is no cancellation, so a call goes on; but `tasks/result` does
+ * nothing except wait, possibly for ever, and would keep its session from ever being idle. Whoever comes back later
+ * asks again: the task itself goes on.
+ */
+class LeftWaits {
+  /** Clock readings: since when no client has been seen. */
+  readonly #since = new WeakMap<ClientExchange, number>();
+
+  sweep(exchanges: ExchangeList, now: number): void {
+    for (const exchange of exchanges.all()) {
+      if (exchange.request.method !== 'tasks/result') continue;
+      if (exchange.reply.unheard !== true) {
+        this.#since.delete(exchange);
+        continue;
+      }
+      const since = this.#since.get(exchange) ?? now;
+      this.#since.set(exchange, since);
+      if (now - since >= RETURN_MS) exchange.cancel('the client has gone and did not come back');
+    }
+  }
 }

@@ -14,7 +14,7 @@ export interface StandaloneDeps {
   /** New with every process: part of the ids of asks and of the names of streams. */
   readonly prefix: string;
   /** Where there are other nodes. */
-  readonly copies?: StreamCopies;
+  readonly copies?: StreamCopies | undefined;
 }
 
 /** GET streams one session may hold open; a further one ends the oldest. */

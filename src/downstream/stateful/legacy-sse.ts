@@ -28,7 +28,7 @@ export interface LegacySseDeps {
   readonly prefix: string;
   readonly draining: () => boolean;
   /** The other nodes, where there are some. */
-  readonly others?: OtherNodes;
+  readonly others?: OtherNodes | undefined;
 }
 
 /**

@@ -25,13 +25,11 @@ export interface StatefulHandlerDeps extends StatefulReplyDeps {
   readonly clock: Clock;
   readonly sessions: SessionTable;
   readonly intake: SessionIntake;
-  /** How long `initialize` waits for servers that were never listed. */
-  readonly firstListWaitMs: () => number;
   /** True from the moment the gateway stops: what exists goes on, nothing new begins. */
   readonly draining: () => boolean;
   /** A client opens a stream of this session. */
-  readonly streaming?: (sessionId: string) => void;
-  readonly others?: OtherNodes;
+  readonly streaming?: ((sessionId: string) => void) | undefined;
+  readonly others?: OtherNodes | undefined;
 }
 
 /** What names a session in the head of a request. */
@@ -237,7 +235,7 @@ export class StatefulHandler {
       if (!(error instanceof GatewayError)) throw error;
       return sendFull(context, error, request.id);
     }
-    const answer = await initializeAnswer(core, request, endpoint, session.client, this.#deps.firstListWaitMs());
+    const answer = await initializeAnswer(core, request, endpoint, session.client);
     if (answer.kind === 'error') {
       sessions.end(session, 'the server could not be reached');
       return sendMessage(context, 200, answer);

@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test';
 import { call, DownstreamRig } from '../../../test/support/downstream-rig.ts';
 import { ok } from '../../../test/support/fake-core.ts';
 import { send } from '../../../test/support/raw-http.ts';
-import type { HandshakeView } from '../../gateway/handshake-view.ts';
+import type { HandshakeView } from '../../gateway/resolve/resolver.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { answer, failure } from '../../model/outcome.ts';
 import { errorAnswer } from '../../protocol/compose.ts';

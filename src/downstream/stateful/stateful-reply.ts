@@ -19,7 +19,7 @@ export interface StatefulReplyDeps extends AskDeps {
   /** Opens SSE for answers that take longer than clients and proxies like to wait for a head. */
   readonly patience: AgeQueue;
   /** Where there are other nodes. */
-  readonly copies?: StreamCopies;
+  readonly copies?: StreamCopies | undefined;
 }
 
 /**

@@ -12,18 +12,14 @@ import type { Fingerprints } from '../endpoints/fingerprints.ts';
 import { discoverAnswer, listenCompletion } from '../endpoints/handshake-answer.ts';
 import { sendError } from '../endpoints/send.ts';
 import { sameRights, sealsInput } from '../identity/rights.ts';
-import { ClientExchange } from '../session/client-exchange.ts';
-import { ExchangeList } from '../session/exchange-list.ts';
+import { ClientExchange, ExchangeList } from '../session/client-exchange.ts';
 import { settle } from '../session/session-intake.ts';
-import { ReplyElsewhere } from './reply-elsewhere.ts';
-import { StatelessReply, type StatelessReplyDeps } from './stateless-reply.ts';
+import { ReplyElsewhere, StatelessReply, type StatelessReplyDeps } from './stateless-reply.ts';
 
 export interface StatelessHandlerDeps extends Omit<StatelessReplyDeps, 'exchanges'> {
   readonly core: Core;
   readonly endpoints: Endpoints;
   readonly fingerprints: Fingerprints;
-  /** How long a discovery waits for servers that were never listed. */
-  readonly firstListWaitMs: () => number;
   /** A listening stream costs what a session with its stream does, so as many are allowed: in all, and of one caller. */
   readonly settings: () => Pick<SessionSettings, 'max' | 'maxPerPrincipal'>;
 }
@@ -89,7 +85,7 @@ export class StatelessHandler {
     else if (returning?.kind === 'resumes') returning.call.attach(exchange, returning.responses);
     else if (returning?.kind === 'elsewhere') void settle(exchange, returning.run(exchange));
     else if (message.method === 'server/discover') {
-      void settle(exchange, discoverAnswer(this.#deps.core, message, endpoint, client, this.#deps.firstListWaitMs()));
+      void settle(exchange, discoverAnswer(this.#deps.core, message, endpoint, client));
     } else if (listens) void this.#listen(exchange, endpoint);
     else void settle(exchange, this.#deps.core.run(exchange, endpoint));
   }

@@ -1,8 +1,11 @@
 import type { RequestContext } from '../../http/listener/request-context.ts';
-import type { Endpoint, Flow } from '../../model/exchange.ts';
+import { CATALOGUE } from '../../model/error-catalogue.ts';
+import type { Endpoint, Exchange, Flow } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
-import { isPassedOn, type Outcome } from '../../model/outcome.ts';
+import { failure, isPassedOn, type Outcome } from '../../model/outcome.ts';
 import type { EventSink } from '../../model/stream-copies.ts';
+import { errorCode } from '../../protocol/body.ts';
 import { LISTEN } from '../../protocol/methods.ts';
 import { oneLine, withId } from '../../protocol/splice.ts';
 import { retryAfter, sendLastParts, sendParts } from '../endpoints/send.ts';
@@ -10,10 +13,8 @@ import { withPages } from '../pending-input/page-required.ts';
 import type { PendingInputRequests } from '../pending-input/pending-input-requests.ts';
 import type { Ageing, AgeQueue } from '../session/age-queue.ts';
 import { answerMessage, notificationFor } from '../session/answer-parts.ts';
-import type { ClientExchange, Reply } from '../session/client-exchange.ts';
-import type { ExchangeList } from '../session/exchange-list.ts';
+import type { ClientExchange, ExchangeList, Reply } from '../session/client-exchange.ts';
 import { WaitingFlows } from '../session/waiting-flows.ts';
-import { httpStatus } from './stateless-status.ts';
 
 export interface StatelessReplyDeps {
   /** Opens SSE, and with it keep-alive comments, before a proxy gives up on a silent response. */
@@ -100,5 +101,62 @@ export class StatelessReply implements Reply, Ageing {
     this.#sink = this.#context.openSse();
     this.#context = null;
     return this.#sink;
+  }
+}
+
+/** The HTTP status that 2026-07-28 gives to an answer (streamable-http §Protocol Version Header, §Server Validation). */
+function httpStatus(answer: Message): number {
+  if (answer.kind !== 'error') return 200;
+  switch (errorCode(answer)) {
+    case CATALOGUE.METHOD_NOT_FOUND.rpc:
+      return 404;
+    case CATALOGUE.HEADER_MISMATCH.rpc:
+    case CATALOGUE.MISSING_CAPABILITY.rpc:
+    case CATALOGUE.UNSUPPORTED_VERSION.rpc:
+    case CATALOGUE.INVALID_REQUEST.rpc:
+    case CATALOGUE.PARSE_ERROR.rpc:
+      return 400;
+    default:
+      return 200;
+  }
+}
+
+/**
+ * The way back to a stateless client that came to another node of the cluster, which puts what it is given into the
+ * client's words.
+ */
+export class ReplyElsewhere implements Reply {
+  readonly canAsk = true;
+  readonly #deps: StatelessReplyDeps;
+  readonly #endpoint: Endpoint;
+  readonly #caller: Exchange;
+  readonly #ended: (outcome: Outcome) => void;
+  /** The exchange that this is the reply of; the code that makes both sets it. */
+  exchange: ClientExchange | null = null;
+
+  constructor(deps: StatelessReplyDeps, endpoint: Endpoint, caller: Exchange, ended: (outcome: Outcome) => void) {
+    this.#deps = deps;
+    this.#endpoint = endpoint;
+    this.#caller = caller;
+    this.#ended = ended;
+  }
+
+  notify(_exchange: ClientExchange, notification: Message, flow: Flow | null): void {
+    this.#caller.emit(notification, flow);
+  }
+
+  async askFor(exchange: ClientExchange, request: Message): Promise<Message> {
+    this.exchange = this.#deps.pendingInput.begin(exchange, this.#deps.exchanges, this.#endpoint, null);
+    return exchange.ask(request);
+  }
+
+  answer(exchange: ClientExchange, outcome: Outcome): void {
+    this.#deps.exchanges.remove(exchange);
+    this.#ended(outcome);
+  }
+
+  cancelled(exchange: ClientExchange): void {
+    this.#deps.exchanges.remove(exchange);
+    this.#ended(failure(new GatewayError('CANCELLED', exchange.cancelled ?? 'the client has gone')));
   }
 }

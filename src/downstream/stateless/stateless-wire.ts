@@ -15,15 +15,13 @@ import { sealsInput } from '../identity/rights.ts';
 import { withPages } from '../pending-input/page-required.ts';
 import type { PendingInputRequests } from '../pending-input/pending-input-requests.ts';
 import { answerParts, notificationFor } from '../session/answer-parts.ts';
-import { ClientExchange, type Reply } from '../session/client-exchange.ts';
-import { ExchangeList } from '../session/exchange-list.ts';
+import { ClientExchange, ExchangeList, type Reply } from '../session/client-exchange.ts';
 import { MAX_IN_FLIGHT, settle } from '../session/session-intake.ts';
 import type { SharedWire } from '../session/shared-channel.ts';
 
 export interface StatelessWireDeps {
   readonly core: Core;
   readonly fingerprints: Fingerprints;
-  readonly firstListWaitMs: () => number;
   /** Calls whose servers ask, from round to round. */
   readonly pendingInput: PendingInputRequests;
 }
@@ -76,7 +74,7 @@ export class StatelessWire implements Reply {
     else if (returning?.kind === 'resumes') returning.call.attach(exchange, returning.responses);
     else if (returning?.kind === 'elsewhere') void settle(exchange, returning.run(exchange));
     else if (message.method === 'server/discover') {
-      void settle(exchange, discoverAnswer(core, message, this.#endpoint, client, this.#deps.firstListWaitMs()));
+      void settle(exchange, discoverAnswer(core, message, this.#endpoint, client));
     } else void settle(exchange, core.run(exchange, this.#endpoint));
   }
 

@@ -15,8 +15,6 @@ export interface SingleWireDeps {
   readonly core: Core;
   readonly intake: SessionIntake;
   readonly fingerprints: Fingerprints;
-  /** How long `initialize` waits for servers that were never listed. */
-  readonly firstListWaitMs: () => number;
 }
 
 /** What became of a message: taken, one request too many, or an answer to nothing. */
@@ -61,8 +59,7 @@ export class SingleWire {
   }
 
   async #handshake(session: ClientSession, request: Message): Promise<Outcome> {
-    const { core, firstListWaitMs } = this.#deps;
-    const message = await initializeAnswer(core, request, session.endpoint, session.client, firstListWaitMs());
+    const message = await initializeAnswer(this.#deps.core, request, session.endpoint, session.client);
     // A client may try again on the same wire when the server behind it was not there yet.
     if (message.kind === 'error') session.introduced = false;
     return answer(message);

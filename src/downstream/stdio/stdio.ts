@@ -37,7 +37,6 @@ export interface StdioHandlerDeps {
   readonly sessions: SessionTable;
   readonly intake: SessionIntake;
   readonly fingerprints: Fingerprints;
-  readonly firstListWaitMs: () => number;
   readonly pendingInput: PendingInputRequests;
   /** New with every process: part of the ids of asks. */
   readonly prefix: string;

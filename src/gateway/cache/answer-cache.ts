@@ -1,19 +1,19 @@
+import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Exchange } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
-import { answer, type Outcome } from '../../model/outcome.ts';
+import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import type { Server } from '../../model/server.ts';
 import { cacheHints } from '../../protocol/list-freshness.ts';
 import { resultType } from '../../protocol/stateless/to-stateless.ts';
-import type { Metrics } from '../../telemetry/metrics.ts';
+import { type Metric, Metrics, type Series } from '../../telemetry/metrics.ts';
 import type { Dispatch } from '../dispatch/dispatch.ts';
 import type { KnownServers } from '../known-servers.ts';
 import type { Policies } from '../policy/policies.ts';
 import type { Target } from '../target.ts';
 import { AnswerStore, CachedAnswer, outdated } from './answer-store.ts';
 import { type CacheKey, cacheKey, concernedBy, type Subject } from './cache-key.ts';
-import { CacheMeter } from './cache-meter.ts';
-import { SingleFlight } from './single-flight.ts';
 
 /** How long after its time an answer may still be shown when the server cannot be asked (C7). */
 const STALE_MS = 10 * 60_000;
@@ -197,5 +197,112 @@ export class AnswerCache {
     }
     this.#meter.answered(key.subject.server, 'stale');
     return answer(kept.at(now));
+  }
+}
+
+/** How a cacheable request was answered. */
+type CacheUse = 'hit' | 'miss' | 'coalesced' | 'stale';
+
+/** Counts what the cache does for each server, and shows how much it holds. */
+class CacheMeter {
+  readonly #answers: Metric<Series>;
+  readonly #invalidated: Metric<Series>;
+
+  /** Without metrics nothing is shown. `held` is asked at each scrape. */
+  constructor(metrics: Metrics | undefined, held: () => { readonly size: number; readonly bytes: number }) {
+    const shown = metrics ?? new Metrics();
+    const how = 'Cacheable requests, by how they were answered: hit, miss, coalesced, stale.';
+    this.#answers = shown.counter('trunkline_cache_requests_total', how, ['server', 'result']);
+    const gone = 'Kept answers that a notification of their server made invalid.';
+    this.#invalidated = shown.counter('trunkline_cache_invalidated_total', gone, ['server']);
+    const entries = shown.gauge('trunkline_cache_entries', 'Answers of servers that are kept.');
+    const bytes = shown.gauge('trunkline_cache_bytes', 'Bytes of the answers of servers that are kept.');
+    shown.onScrape(() => {
+      const now = held();
+      entries.of().set(now.size);
+      bytes.of().set(now.bytes);
+    });
+  }
+
+  answered(server: string, use: CacheUse): void {
+    this.#answers.of(server, use).add();
+  }
+
+  invalidated(server: string, count: number): void {
+    if (count > 0) this.#invalidated.of(server).add(count);
+  }
+}
+
+/** A caller's request that waits for the flight's answer. */
+interface SingleFlightWaiter {
+  readonly target: Target;
+  readonly request: Message;
+  readonly exchange: Exchange;
+  readonly settle: (outcome: Outcome) => void;
+}
+
+/**
+ * One request to a server that several callers wait for. Each of them may cancel, and the others still get the answer; when
+ * the last one has left, the server gets the cancellation.
+ */
+class SingleFlight implements Exchange {
+  readonly id: string;
+  readonly request: Message;
+  readonly client: ClientProfile;
+  /** A question of the server's ends the flight: it is the affair of each caller alone. */
+  readonly takesInputRequired = true;
+  readonly sealsInput: boolean;
+  cancelled: string | null = null;
+  onCancel: ((reason: string) => void) | null = null;
+  readonly #abandoned: () => void;
+  readonly #waiters = new Set<SingleFlightWaiter>();
+
+  /** `abandoned` is called when the last caller has left. */
+  constructor(request: Message, first: Exchange, abandoned: () => void) {
+    this.id = first.id;
+    this.request = request;
+    this.client = first.client;
+    this.sealsInput = first.sealsInput === true;
+    this.#abandoned = abandoned;
+  }
+
+  join(target: Target, request: Message, exchange: Exchange): Promise<Outcome> {
+    return new Promise((settle) => {
+      const waiter = { target, request, exchange, settle };
+      if (exchange.cancelled === null) {
+        this.#waiters.add(waiter);
+        exchange.onCancel = (reason) => this.#leave(waiter, reason);
+      } else this.#leave(waiter, exchange.cancelled);
+    });
+  }
+
+  /** Those who still wait, for the last time. */
+  takeWaiters(): readonly SingleFlightWaiter[] {
+    const waiters = [...this.#waiters];
+    this.#waiters.clear();
+    for (const { exchange } of waiters) exchange.onCancel = null;
+    return waiters;
+  }
+
+  emit(notification: Message): void {
+    for (const { exchange } of this.#waiters) exchange.emit(notification);
+  }
+
+  ask(request: Message): Promise<Message> {
+    return Promise.reject(
+      new GatewayError('MISSING_CAPABILITY', `there is no one client to ask for ${request.method}`),
+    );
+  }
+
+  #leave(waiter: SingleFlightWaiter, reason: string): void {
+    this.#waiters.delete(waiter);
+    waiter.exchange.onCancel = null;
+    waiter.settle(
+      failure(new GatewayError('CANCELLED', 'the call was cancelled', { outcome: 'UNKNOWN', retryable: false })),
+    );
+    if (this.#waiters.size > 0 || this.cancelled !== null) return;
+    this.cancelled = reason;
+    this.#abandoned();
+    this.onCancel?.(reason);
   }
 }

@@ -5,23 +5,8 @@ import type { ListKind } from '../../model/server-catalog.ts';
 import type { Catalogs } from './catalogs.ts';
 import type { Recipient } from './list-changes.ts';
 
-export class SeenSession implements Recipient {
-  readonly client: ClientProfile;
-  readonly endpoint: Endpoint;
-  announced: Catalog | null;
+export interface SeenSession extends Recipient {
   readonly taken: Map<ListKind, Catalog>;
-
-  constructor(
-    client: ClientProfile,
-    endpoint: Endpoint,
-    announced: Catalog | null,
-    taken: Map<ListKind, Catalog> = new Map(),
-  ) {
-    this.client = client;
-    this.endpoint = endpoint;
-    this.announced = announced;
-    this.taken = taken;
-  }
 }
 
 /**
@@ -41,7 +26,7 @@ export class SeenSessions {
     const known = this.#sessions.get(client.sessionId);
     if (known?.client === client && known.endpoint === endpoint) return;
     const announced = known?.announced ?? (endpoint.kind === 'aggregate' ? this.#catalogs.of(client) : null);
-    this.#sessions.set(client.sessionId, new SeenSession(client, endpoint, announced, known?.taken));
+    this.#sessions.set(client.sessionId, { client, endpoint, announced, taken: known?.taken ?? new Map() });
   }
 
   get(sessionId: string): SeenSession | null {
@@ -62,20 +47,15 @@ export class SeenSessions {
 
   /** Agents were changed: what servers say goes on only to those who may still hear it. */
   reauthorize(current: (principalId: string) => Principal | null): void {
-    for (const [sessionId, { client, endpoint, announced, taken }] of this.#sessions) {
-      const principal = current(client.principal.id) ?? withoutServers(client.principal);
-      if (principal !== client.principal) {
-        this.#sessions.set(sessionId, new SeenSession({ ...client, principal }, endpoint, announced, taken));
-      }
+    for (const [sessionId, seen] of this.#sessions) {
+      const { client } = seen;
+      // A session whose principal is gone sees no server.
+      const principal = current(client.principal.id) ?? { ...client.principal, servers: new Set() };
+      if (principal !== client.principal) this.#sessions.set(sessionId, { ...seen, client: { ...client, principal } });
     }
   }
 
   delete(sessionId: string): void {
     this.#sessions.delete(sessionId);
   }
-}
-
-/** A session that is gone. */
-function withoutServers(principal: Principal): Principal {
-  return { ...principal, servers: new Set() };
 }

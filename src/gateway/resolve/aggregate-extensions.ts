@@ -2,6 +2,7 @@ import type { Catalog } from '../../catalog/catalog.ts';
 import { isOfSkills } from '../../catalog/catalog-member.ts';
 import { isWrapped, skillEdits, unwrapUri, wrapUri } from '../../catalog/exposed-uris.ts';
 import { type Clock, within } from '../../model/clock.ts';
+import type { DesiredState } from '../../model/desired-state.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
@@ -21,7 +22,8 @@ export interface AggregateExtensionsDeps {
   readonly dispatch: Dispatch;
   readonly catalogs: Catalogs;
   readonly clock: Clock;
-  readonly firstListWaitMs: () => number;
+  /** Has how long a list waits for servers that were never listed. */
+  readonly desired: { readonly state: Pick<DesiredState, 'firstListWaitMs'> };
 }
 
 /** How long a list of several members waits for a page of one of them. */
@@ -41,7 +43,7 @@ export class AggregateExtensions {
   async run(exchange: Exchange): Promise<Outcome> {
     const { client, request } = exchange;
     const { method } = request;
-    const catalog = await this.#deps.catalogs.ready(client, this.#deps.firstListWaitMs());
+    const catalog = await this.#deps.catalogs.ready(client, this.#deps.desired.state.firstListWaitMs);
     const servers = catalog.serversWith(method);
     if (servers.length === 0) return failure(new GatewayError('METHOD_NOT_FOUND', `Method not found: ${method}`));
     const uri = bodyString(request, 'uri');

@@ -6,12 +6,12 @@ import type { NamedItem } from '../../catalog/name-table.ts';
 import type { ResourceTarget } from '../../catalog/resource-table.ts';
 import type { ClientProfile, Principal } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
+import type { DesiredState } from '../../model/desired-state.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { calledOff, GatewayError } from '../../model/gateway-error.ts';
 import { eraOf } from '../../model/message.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import type { ListMethod } from '../../protocol/methods.ts';
-import type { HandshakeView } from '../handshake-view.ts';
 import type { KnownServers } from '../known-servers.ts';
 import type { Catalogs } from '../lists/catalogs.ts';
 import type { SeenSessions } from '../lists/seen-sessions.ts';
@@ -22,7 +22,7 @@ import { Target } from '../target.ts';
 import type { AggregateExtensions } from './aggregate-extensions.ts';
 import { exposedContents, exposedResult } from './exposed-result.ts';
 import type { LogLevels } from './log-levels.ts';
-import type { Found, Resolver } from './resolver.ts';
+import type { Found, HandshakeView, Resolver } from './resolver.ts';
 import { spelledName, unknownTool, unlistedTool, withheldName } from './unlisted-names.ts';
 
 export interface AggregateDeps {
@@ -36,7 +36,8 @@ export interface AggregateDeps {
   readonly logLevels: LogLevels;
   /** `Implementation` object of the gateway, as JSON text. */
   readonly serverInfo: string;
-  readonly firstListWaitMs: () => number;
+  /** Has how long a list waits for servers that were never listed. */
+  readonly desired: { readonly state: Pick<DesiredState, 'firstListWaitMs'> };
 }
 
 /**
@@ -113,11 +114,11 @@ export class Aggregate implements Resolver {
    * that was begun is continued from the catalogue it was begun with.
    */
   async list({ client, request }: Exchange, _endpoint: Endpoint, { kind }: ListMethod): Promise<Outcome> {
-    const { catalogs, sessions, cursors, clock, firstListWaitMs } = this.#deps;
+    const { catalogs, sessions, cursors, clock, desired } = this.#deps;
     const cursor = cursorParam(request);
     if (cursor instanceof GatewayError) return failure(cursor);
     if (cursor === null) {
-      const catalog = await catalogs.fresh(client, kind, firstListWaitMs());
+      const catalog = await catalogs.fresh(client, kind, desired.state.firstListWaitMs);
       sessions.took(client, kind, catalog);
       return answer(catalog.page(kind, request.era, 0, clock.wall())!);
     }
@@ -222,7 +223,7 @@ export class Aggregate implements Resolver {
   }
 
   #ready(client: ClientProfile): Promise<Catalog> {
-    return this.#deps.catalogs.ready(client, this.#deps.firstListWaitMs());
+    return this.#deps.catalogs.ready(client, this.#deps.desired.state.firstListWaitMs);
   }
 }
 

@@ -12,7 +12,6 @@ import { spliceMessage } from '../../protocol/splice.ts';
 import type { AnswerCache } from '../cache/answer-cache.ts';
 import type { Dispatch } from '../dispatch/dispatch.ts';
 import type { Drift } from '../drift/drift.ts';
-import type { HandshakeView } from '../handshake-view.ts';
 import { isDown, isStarted, type KnownServers, noServer, unavailable } from '../known-servers.ts';
 import { filterTools, knownPage, withoutMisdeclared } from '../lists/server-pages.ts';
 import { isResult } from '../own-results.ts';
@@ -22,7 +21,7 @@ import type { Policies } from '../policy/policies.ts';
 import { Target } from '../target.ts';
 import { offersTasks, withTaskSupport } from '../tasks/offers-tasks.ts';
 import type { LogLevels } from './log-levels.ts';
-import type { Resolver } from './resolver.ts';
+import type { HandshakeView, Resolver } from './resolver.ts';
 
 export interface SingleServerDeps {
   readonly upstreams: KnownServers;
