@@ -88,7 +88,17 @@ export function clientOf(file: string, containers: readonly string[], isBlock = 
   return formatOf('unknown');
 }
 
-const IN_WORKSPACE = new Set('.amp .vscode .cursor .roo .gemini .codex .zed .continue .claude'.split(' '));
+const IN_WORKSPACE = new Set([
+  '.amp',
+  '.vscode',
+  '.cursor',
+  '.roo',
+  '.gemini',
+  '.codex',
+  '.zed',
+  '.continue',
+  '.claude',
+]);
 
 /** The folder that relative paths and `${workspaceFolder}` mean: the file's, or the one around `.vscode` and the like. */
 export function folderOf(file: string): string {
@@ -97,12 +107,31 @@ export function folderOf(file: string): string {
 }
 
 /** Keys that concern the client alone: read over without a word. */
-export const CLIENT_KEYS: ReadonlySet<string> = new Set(
-  `
-  alwaysAllow autoApprove trust name title icon gallery version dev required default_tools_approval_mode bundled
-  display_name settings source chatMenu customUserVars faviconUrl iconPath schema serverInstructions startup
-  stderr sampling sandboxEnabled sandbox
-`
-    .trim()
-    .split(/\s+/),
-);
+export const CLIENT_KEYS: ReadonlySet<string> = new Set([
+  'alwaysAllow',
+  'autoApprove',
+  'trust',
+  'name',
+  'title',
+  'icon',
+  'gallery',
+  'version',
+  'dev',
+  'required',
+  'default_tools_approval_mode',
+  'bundled',
+  'display_name',
+  'settings',
+  'source',
+  'chatMenu',
+  'customUserVars',
+  'faviconUrl',
+  'iconPath',
+  'schema',
+  'serverInstructions',
+  'startup',
+  'stderr',
+  'sampling',
+  'sandboxEnabled',
+  'sandbox',
+]);

@@ -22,13 +22,16 @@ const MAX_NAMED_FILE_BYTES = 1024 * 1024;
 const MAX_REPORTED = 20;
 /** `$${`, `${…}` up to the first brace, and an opened but never closed `${`. Bounded, so that any text takes linear time. */
 const REFERENCE = /\$\$\{|\$\{([^}]{0,1024})\}|\$\{/g;
-const OPENCODE_REFERENCE = /\$\$\{|\$\{([^}]{0,1024})\}|\$\{|\{((?:env|file):[^{}]{0,1024})\}/g;
-const GEMINI_REFERENCE = /\$\$\{|\$\{([^}]{0,1024})\}|\$\{|\$([A-Za-z_][A-Za-z0-9_]*)/g;
-/** Continue's secrets are variables of these names, where its own store of them is not. */
-const CONTINUE_REFERENCE =
-  /\$\$\{|\$\{\{\s*(?:secrets|inputs)\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}|\$\{([^}]{0,1024})\}|\$\{/g;
-/** LibreChat fills these in for each of its users. */
-const LIBRECHAT_REFERENCE = /\$\$\{|\$\{([^}]{0,1024})\}|\$\{|\{\{([A-Za-z_][A-Za-z0-9_]*)\}\}/g;
+/** The same with what single clients have beside it. */
+const REFERENCE_OF: Partial<Record<ClientId, RegExp>> = {
+  opencode: /\$\$\{|\$\{([^}]{0,1024})\}|\$\{|\{((?:env|file):[^{}]{0,1024})\}/g,
+  /** In variables only. */
+  gemini: /\$\$\{|\$\{([^}]{0,1024})\}|\$\{|\$([A-Za-z_][A-Za-z0-9_]*)/g,
+  /** Continue's secrets are variables of these names, where its own store of them is not. */
+  continue: /\$\$\{|\$\{\{\s*(?:secrets|inputs)\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}|\$\{([^}]{0,1024})\}|\$\{/g,
+  /** LibreChat fills these in for each of its users. */
+  librechat: /\$\$\{|\$\{([^}]{0,1024})\}|\$\{|\{\{([A-Za-z_][A-Za-z0-9_]*)\}\}/g,
+};
 /** References to what is no variable, and no secret either. */
 const SURROUNDING = /^(?:workspaceFolder|workspaceFolderBasename|userHome|pathSeparator|\/)$/;
 const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
@@ -91,10 +94,7 @@ export class Expander {
 
   #pattern(shellNames: boolean): RegExp {
     const { client } = this.#options;
-    if (shellNames && client === 'gemini') return GEMINI_REFERENCE;
-    if (client === 'continue') return CONTINUE_REFERENCE;
-    if (client === 'librechat') return LIBRECHAT_REFERENCE;
-    return client === 'opencode' ? OPENCODE_REFERENCE : REFERENCE;
+    return (client === 'gemini' && !shellNames ? null : REFERENCE_OF[client]) ?? REFERENCE;
   }
 
   /** The variable's value, for keys that hold the name of one. */

@@ -17,9 +17,14 @@ export const NOT_YET: Readonly<Record<string, string>> = {
 };
 
 /** Keys of clients about a login by OAuth, which comes later. */
-const OAUTH_KEYS: ReadonlySet<string> = new Set(
-  'auth oauth requiresOAuth authProviderType oauth_resource scopes'.split(' '),
-);
+const OAUTH_KEYS: ReadonlySet<string> = new Set([
+  'auth',
+  'oauth',
+  'requiresOAuth',
+  'authProviderType',
+  'oauth_resource',
+  'scopes',
+]);
 
 /**
  * Whether a node has the shape the generated schema demands; what is wrong is reported where it stands. Says

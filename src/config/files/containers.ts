@@ -31,8 +31,20 @@ export interface Layout {
 }
 
 const CONTAINERS = ['mcpServers', 'amp.mcpServers', 'servers', 'mcp_servers', 'context_servers', 'mcp', 'extensions'];
-const OUR_SERVER_KEYS =
-  'docker ssh isolation replicas singleton isolationHeader timeoutMs retry trusted start inheritEnv limits'.split(' ');
+const OUR_SERVER_KEYS = [
+  'docker',
+  'ssh',
+  'isolation',
+  'replicas',
+  'singleton',
+  'isolationHeader',
+  'timeoutMs',
+  'retry',
+  'trusted',
+  'start',
+  'inheritEnv',
+  'limits',
+];
 
 /** Finds the servers in a file of any known layout, and whose layout it is. */
 export function findDefinitions(root: ObjectNode, source: Source, problems: Problems, cwd: string): Layout {

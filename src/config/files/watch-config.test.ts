@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type ConfigWatch, FilesAnswer, watchConfig } from './watch-config.ts';
+import { ConfigWatch, FilesAnswer } from './watch-config.ts';
 
 let folder = '';
 let watch: ConfigWatch | null = null;
@@ -21,7 +21,7 @@ afterEach(() => {
 
 function start(...files: string[]): void {
   const paths = files.map((file) => join(folder, file));
-  watch = watchConfig(paths, (changed) => reported.push(...changed.map((file) => file.slice(folder.length + 1))), {
+  watch = new ConfigWatch(paths, (changed) => reported.push(...changed.map((file) => file.slice(folder.length + 1))), {
     debounceMs: 20,
     pollMs: 50,
   });

@@ -20,15 +20,6 @@ interface WatchedFolder {
 /** Longest time that a stream of events can put off the look at the files, in quiet times. */
 const MAX_PUT_OFFS = 3;
 
-/** Starts to watch; `onChange` gets the files whose content is another than it was. */
-export function watchConfig(
-  files: readonly string[],
-  onChange: (changed: readonly string[]) => void,
-  options: WatchOptions = {},
-): ConfigWatch {
-  return new ConfigWatch(files, onChange, options);
-}
-
 /**
  * Watches the folders of files, not the files: a file may be replaced by renaming (editors), deleted and made
  * again, or be a symbolic link whose target is swapped (a mounted ConfigMap). An event is a hint only; what counts
@@ -46,7 +37,8 @@ export class ConfigWatch {
   #firstHint = 0;
   #closed = false;
 
-  constructor(files: readonly string[], onChange: (changed: readonly string[]) => void, options: WatchOptions) {
+  /** `onChange` gets the files whose content is another than it was. */
+  constructor(files: readonly string[], onChange: (changed: readonly string[]) => void, options: WatchOptions = {}) {
     this.#onChange = onChange;
     this.#debounceMs = options.debounceMs ?? 200;
     this.#pollMs = options.pollMs ?? 500;

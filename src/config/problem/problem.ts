@@ -19,17 +19,17 @@ export class Source {
   /** Absolute path, or a label in angle brackets where there is no file. */
   readonly file: string;
   readonly text: string;
-  #lineStarts: number[] | null = null;
+  readonly #lineStarts: number[] = [0];
   readonly #masked: TextSpan[] = [];
-  #inOrder = true;
 
   constructor(file: string, text: string) {
     this.file = file;
     this.text = text;
+    for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n', at + 1)) this.#lineStarts.push(at + 1);
   }
 
   position(offset: number): Position {
-    const starts = this.#starts();
+    const starts = this.#lineStarts;
     let low = 0;
     let high = starts.length - 1;
     while (low < high) {
@@ -41,21 +41,21 @@ export class Source {
   }
 
   offsetOf(line: number, column: number): number {
-    const starts = this.#starts();
+    const starts = this.#lineStarts;
     const start = starts[Math.min(line, starts.length) - 1] ?? 0;
     return Math.min(start + Math.max(column, 1) - 1, this.text.length);
   }
 
   /** The line's text as it may be shown: what was masked is starred, tabs and control characters are blanks. */
   shownLine(line: number): string {
-    const starts = this.#starts();
+    const starts = this.#lineStarts;
     const start = starts[line - 1] ?? this.text.length;
     let end = starts[line] ?? this.text.length;
     while (end > start && isBreak(this.text.charCodeAt(end - 1))) end--;
     let shown = '';
     let at = start;
-    for (const { start: from, end: to } of this.#masksInOrder()) {
-      if (from >= end) break;
+    const masked = this.#masked.filter((span) => span.start < end && span.end > start);
+    for (const { start: from, end: to } of masked.sort((a, b) => a.start - b.start)) {
       const left = Math.max(from, at);
       const right = Math.min(to, end);
       if (right <= left) continue;
@@ -69,21 +69,6 @@ export class Source {
   /** From now on this part of the text is shown starred: it holds a secret that is written out in the file. */
   mask(span: TextSpan): void {
     this.#masked.push(span);
-    this.#inOrder = false;
-  }
-
-  #masksInOrder(): readonly TextSpan[] {
-    if (!this.#inOrder) this.#masked.sort((a, b) => a.start - b.start);
-    this.#inOrder = true;
-    return this.#masked;
-  }
-
-  #starts(): number[] {
-    if (this.#lineStarts !== null) return this.#lineStarts;
-    const starts = [0];
-    for (let at = this.text.indexOf('\n'); at >= 0; at = this.text.indexOf('\n', at + 1)) starts.push(at + 1);
-    this.#lineStarts = starts;
-    return starts;
   }
 }
 

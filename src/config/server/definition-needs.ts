@@ -18,9 +18,15 @@ export type Need =
   /** Talks to this machine, its network, or a name that only they know. */
   | { readonly kind: 'address'; readonly host: string };
 
-const READING_KEYS = new Set(
-  'envFile env_http_headers bearer_token_env_var tls inheritEnv env_vars env_keys'.split(' '),
-);
+const READING_KEYS = new Set([
+  'envFile',
+  'env_http_headers',
+  'bearer_token_env_var',
+  'tls',
+  'inheritEnv',
+  'env_vars',
+  'env_keys',
+]);
 
 /** Variables of loaders, shells and interpreters. */
 const STEERING =

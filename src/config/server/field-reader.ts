@@ -34,21 +34,6 @@ export class FieldReader {
     return this.first(key) !== null;
   }
 
-  literal(key: string): string | null {
-    const node = child(this.node, key);
-    return isString(node) ? node.text : null;
-  }
-
-  number(key: string): number | null {
-    const node = child(this.node, key);
-    return node?.kind === 'number' ? (node.value as number) : null;
-  }
-
-  boolean(key: string): boolean | null {
-    const node = child(this.node, key);
-    return node?.kind === 'boolean' ? (node.value as boolean) : null;
-  }
-
   /** A list of strings that are taken as they are. */
   names(...keys: readonly string[]): readonly string[] | null {
     const found = this.first(...keys);

@@ -11,7 +11,18 @@ export interface HttpFieldsContext {
 }
 
 export const URL_KEYS = ['url', 'httpUrl', 'serverUrl', 'uri'] as const;
-const LOCAL_KEYS = 'args env environment envs envFile env_vars env_keys cwd inheritEnv ssh'.split(' ');
+const LOCAL_KEYS = [
+  'args',
+  'env',
+  'environment',
+  'envs',
+  'envFile',
+  'env_vars',
+  'env_keys',
+  'cwd',
+  'inheritEnv',
+  'ssh',
+];
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 /** Headers that are the wire's own: a fixed value could only break it. */
 const RESERVED =

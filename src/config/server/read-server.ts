@@ -3,7 +3,7 @@ import { isOwnProcess, type Server, type ToolFilter } from '../../model/server.t
 import { secretsOf } from '../../model/swept-definition.ts';
 import { CLIENT_KEYS, type ClientFormat } from '../client.ts';
 import type { ServerInput } from '../config-input.ts';
-import { DEFAULTS, LONGEST_MS } from '../defaults.ts';
+import { LONGEST_MS } from '../defaults.ts';
 import { Expander, type ExpanderOptions } from '../document/expand.ts';
 import { child, type Member, type Node, type ObjectNode } from '../document/node.ts';
 import { checkShape, type Filled, filledIn } from '../document/shape.ts';
@@ -53,7 +53,8 @@ export function readServer(definition: WrittenDefinition, name: string, context:
     return null;
   }
   const fields = new FieldReader(source, problems, expander, flattened(node), path);
-  const enabled = readEnabled(fields);
+  const values = filledIn(fields.node, serverJsonSchema()) as Filled<ServerInput>;
+  const enabled = readEnabled(fields, values);
   problems.lenient = !enabled;
   try {
     const shaped = checkShape(fields.node, serverJsonSchema(), path, {
@@ -62,7 +63,6 @@ export function readServer(definition: WrittenDefinition, name: string, context:
       strict,
       ignored: CLIENT_KEYS,
     });
-    const values = filledIn(fields.node, serverJsonSchema()) as Filled<ServerInput>;
     const type = serverType(fields, client, !shaped);
     if (type?.type === 'none') {
       problems.warn('TL1414', source, definition.nameSpan, `${path} ${type.why}, and is left out`);
@@ -76,25 +76,25 @@ export function readServer(definition: WrittenDefinition, name: string, context:
           : type.type === 'docker'
             ? readDocker(fields, values.docker, context)
             : readHttp(fields, type.type, type.sseFallback, context);
-    const timeoutMs = readTimeout(fields, client, strict);
-    const startupTimeoutMs = readStartupTimeout(fields);
-    checkRetry(fields);
+    const timeoutMs = readTimeout(fields, values.timeoutMs, client, strict);
+    const startupTimeoutMs = readStartupTimeout(fields, values);
+    checkRetry(fields, values);
     if (transport === null) return null;
     const { description = null, isolationHeader = null, retry, trusted, cache, start, probeMs, drift, limits } = values;
     for (const secret of secretsOf({ transport, description })) context.secrets.add(secret);
-    const isolation = readIsolation(fields, transport);
+    const isolation = readIsolation(fields, values, transport);
     const { maxMessageBytes } = limits;
     return {
       name,
       transport,
       description,
       isolation,
-      replicas: readReplicas(fields, { transport, isolation, limits }),
+      replicas: readReplicas(fields, { transport, isolation, limits }, values.replicas),
       singleton: values.singleton,
       isolationHeader,
       timeoutMs,
       toolTimeoutMs: toolTimeouts(values.tools),
-      ...(startupTimeoutMs === null ? {} : { startupTimeoutMs }),
+      ...(startupTimeoutMs === undefined ? {} : { startupTimeoutMs }),
       retry,
       trusted,
       cache,
@@ -133,25 +133,22 @@ function flattened(node: ObjectNode): ObjectNode {
   return { kind: 'object', span: node.span, members };
 }
 
-function readEnabled(fields: FieldReader): boolean {
-  const enabled = fields.boolean('enabled');
-  const disabled = fields.boolean('disabled');
-  if (enabled !== null && enabled === disabled) {
+function readEnabled(fields: FieldReader, { enabled, disabled }: Partial<Filled<ServerInput>>): boolean {
+  if (enabled !== undefined && enabled === disabled) {
     const both = `${fields.path} has enabled and disabled both ${enabled}`;
     fields.error('TL1306', child(fields.node, 'disabled') ?? null, both);
   }
   return enabled ?? !(disabled ?? false);
 }
 
-function readTimeout(fields: FieldReader, client: ClientFormat, strict: boolean): number {
-  const own = fields.number('timeoutMs');
+function readTimeout(fields: FieldReader, timeoutMs: number, client: ClientFormat, strict: boolean): number {
   const found = fields.first('timeout', 'tool_timeout_sec');
-  if (found === null || found.node.kind !== 'number') return own ?? DEFAULTS.timeoutMs;
+  if (found === null || found.node.kind !== 'number') return timeoutMs;
   const { key, node } = found;
   const value = node.value as number;
-  if (own !== null) {
+  if (fields.has('timeoutMs')) {
     fields.error('TL1306', node, `${fields.path} has both timeoutMs and ${key}`);
-    return own;
+    return timeoutMs;
   }
   if (strict && key === 'timeout') {
     fields.error(
@@ -160,36 +157,42 @@ function readTimeout(fields: FieldReader, client: ClientFormat, strict: boolean)
       `${fields.path}.timeout has no unit`,
       `write "timeoutMs": ${value}, or ${value * 1000} if it means seconds`,
     );
-    return DEFAULTS.timeoutMs;
+    return timeoutMs;
   }
   const unit = key === 'tool_timeout_sec' ? 1000 : (client.timeoutUnitMs ?? (value < 1000 ? 1000 : 1));
   if (client.timeoutUnitMs === null && key === 'timeout') {
     const message = `${fields.path}.timeout was read as ${unit === 1 ? 'milliseconds' : 'seconds'}`;
     fields.problems.warn('TL1308', fields.source, node.span, message, `write "timeoutMs": ${value * unit}`);
   }
-  return inMs(fields, found, unit) ?? DEFAULTS.timeoutMs;
+  return inMs(fields, found, unit) ?? timeoutMs;
 }
 
-function readStartupTimeout(fields: FieldReader): number | null {
-  const own = fields.number('startupTimeoutMs');
+function readStartupTimeout(
+  fields: FieldReader,
+  { startupTimeoutMs: own }: Partial<Filled<ServerInput>>,
+): number | undefined {
   const found = fields.first('startup_timeout_sec', 'startup_timeout_ms', 'initTimeout', 'connectionTimeout');
   if (found === null || found.node.kind !== 'number') return own;
-  if (own === null) return inMs(fields, found, found.key === 'startup_timeout_sec' ? 1000 : 1);
+  if (own === undefined) return inMs(fields, found, found.key === 'startup_timeout_sec' ? 1000 : 1);
   fields.error('TL1306', found.node, `${fields.path} has both startupTimeoutMs and ${found.key}`);
   return own;
 }
 
-/** null where it is too long, which is an error. */
+/** Undefined where it is too long, which is an error. */
 function inMs(fields: FieldReader, { key, node }: { readonly key: string; readonly node: Node }, unit: number) {
   const ms = node.kind === 'number' ? Math.max(1, Math.round((node.value as number) * unit)) : 1;
   if (ms <= LONGEST_MS) return ms;
   fields.error('TL1303', node, `${fields.path}.${key} is longer than a week`);
-  return null;
+  return undefined;
 }
 
 /** All that attach to a container share its one input and output. */
-function readIsolation(fields: FieldReader, transport: Server['transport']): Server['isolation'] {
-  const written = fields.literal('isolation') as Server['isolation'];
+function readIsolation(
+  fields: FieldReader,
+  { isolation }: Pick<ServerInput, 'isolation'>,
+  transport: Server['transport'],
+): Server['isolation'] {
+  const written = isolation ?? null;
   if (transport.type !== 'docker' || !('container' in transport.target)) return written;
   if (written !== null && written !== 'shared') {
     const message = `${fields.path} is attached to a container, whose streams all sessions share`;
@@ -198,8 +201,8 @@ function readIsolation(fields: FieldReader, transport: Server['transport']): Ser
   return 'shared';
 }
 
-function checkRetry(fields: FieldReader): void {
-  if (fields.literal('retry') !== 'hints' || fields.boolean('trusted') === true) return;
+function checkRetry(fields: FieldReader, { retry, trusted }: Pick<ServerInput, 'retry' | 'trusted'>): void {
+  if (retry !== 'hints' || trusted === true) return;
   const message = `${fields.path}: retry "hints" believes what the server says of its tools, so the server must be trusted`;
   fields.error('TL1306', child(fields.node, 'retry') ?? null, message, 'add "trusted": true, or write retry "never"');
 }
@@ -226,8 +229,8 @@ function readFilter(fields: FieldReader): ToolFilter {
 function readReplicas(
   fields: FieldReader,
   { transport, isolation, limits }: Pick<Server, 'transport' | 'isolation' | 'limits'>,
+  replicas: number,
 ): number {
-  const replicas = fields.number('replicas') ?? DEFAULTS.replicas;
   if (replicas === 1) return 1;
   const { path } = fields;
   const error = (message: string, hint: string) =>

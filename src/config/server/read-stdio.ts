@@ -24,7 +24,7 @@ const SHELL_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
 /** The process a definition describes; null after a problem. */
 export function readStdio(
   fields: FieldReader,
-  { ssh: sshValues, runAs: runAsValues }: Pick<Filled<ServerInput>, 'ssh' | 'runAs'>,
+  { ssh: sshValues, runAs: runAsValues, inheritEnv }: Pick<Filled<ServerInput>, 'ssh' | 'runAs' | 'inheritEnv'>,
   context: StdioContext,
 ): StdioSpec | null {
   fields.warnUseless(
@@ -56,7 +56,7 @@ export function readStdio(
     args: all,
     ...(isDeepStrictEqual(written, { command, args: all }) ? {} : { written }),
     env,
-    inheritEnv: fields.boolean('inheritEnv') ?? fields.names('inheritEnv', 'env_vars', 'env_keys') ?? false,
+    inheritEnv: inheritEnv ?? fields.names('env_vars', 'env_keys') ?? false,
     cwd: ssh === null ? placed(cwd, context) : cwd,
     ...(ssh === null ? {} : { ssh }),
     ...(runAs === null ? {} : { runAs }),
