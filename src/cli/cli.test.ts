@@ -5,8 +5,8 @@ import type { ServerStatus } from '../model/server-state.ts';
 import { EXIT } from './exit-code.ts';
 import { runProgram } from './program.ts';
 import { serverLine, startHeader, startSummary } from './start-screen.ts';
-import { argumentsFromWords } from './tools/tool-arguments.ts';
-import { toolSignature } from './tools/tool-signature.ts';
+import { argumentsFromWords } from './tools/call.ts';
+import { toolSignature } from './tools/tools.ts';
 
 async function run(...argv: string[]) {
   const printed = { out: '', err: '' };

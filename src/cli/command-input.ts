@@ -1,5 +1,18 @@
+import type { Command } from 'commander';
+import type { InputPrompt } from '../config/document/inputs.ts';
+import type { ExitCode } from './exit-code.ts';
 import type { GatewayFlags } from './flags.ts';
-import type { Terminal } from './terminal.ts';
+
+/** What a command prints to and is asked from; real streams, or a test's. */
+export interface Terminal {
+  readonly out: (text: string) => void;
+  readonly err: (text: string) => void;
+  readonly env: NodeJS.ProcessEnv;
+  readonly cwd: string;
+  readonly version: string;
+  /** Asks the person; null where there is none. */
+  readonly ask: InputPrompt | null;
+}
 
 /** What every command is given. */
 export interface CommandInput {
@@ -9,6 +22,14 @@ export interface CommandInput {
   readonly serverCommand: readonly string[];
   readonly flags: GatewayFlags;
   readonly terminal: Terminal;
+}
+
+/** What the files that describe commands build them from. */
+export interface CommandParts {
+  /** Makes a command with the flags that all have, and `--config`; within `parent`, or at the top. */
+  command(name: string, description: string, parent?: Command): Command;
+  input(flags: GatewayFlags): CommandInput;
+  done(code: ExitCode): void;
 }
 
 /** Prints the facts, or JSON text, with `--json`; the text without. */

@@ -1,4 +1,5 @@
-import { suggest } from '../config/problem/problem.ts';
+import type { OpenProblem } from '../app/open-problem.ts';
+import { renderProblem, suggest } from '../config/problem/problem.ts';
 
 /** Exit codes of every command; scripts rely on them. */
 export const EXIT = {
@@ -34,4 +35,30 @@ export function noSuch(what: string, wanted: string, names: readonly string[], o
     EXIT.usage,
     `there is no ${what}${close === null ? otherwise : `; did you mean "${close}"?`}`,
   );
+}
+
+/** The gateway cannot start. */
+export function cannotOpen(problem: OpenProblem, cwd: string): CommandError {
+  return new CommandError(EXIT.usage, openProblemText(problem, cwd));
+}
+
+/** Why the gateway cannot start, in words and with the remedy. */
+function openProblemText(problem: OpenProblem, cwd: string): string {
+  switch (problem.kind) {
+    case 'config':
+      return problem.problems.map((one) => renderProblem(one, cwd)).join('\n\n');
+    case 'bind':
+      return problem.message;
+    case 'folder':
+    case 'truth':
+      return `${problem.message}\n  fix: ${problem.remedy}`;
+    case 'held': {
+      const { holder, dataDir } = problem;
+      const who =
+        holder === null
+          ? 'another process'
+          : `trunkline ${holder.version} (pid ${holder.pid}, ${holder.mcpUrl}, serving ${holder.files.join(', ') || 'a command'})`;
+      return `${who} already uses the data folder ${dataDir}\n  fix: use that gateway, stop it, or start this one with --data-dir <another folder>`;
+    }
+  }
 }

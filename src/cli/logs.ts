@@ -1,8 +1,9 @@
+import { styleText } from 'node:util';
+import { printable } from '../model/printable.ts';
 import { ControlClient } from './access/control-client.ts';
 import { needRunning } from './access/find-running.ts';
 import type { CommandInput } from './command-input.ts';
 import { CommandError, EXIT, type ExitCode, noSuch } from './exit-code.ts';
-import { logLine, type ParsedLogLine } from './log-line.ts';
 
 export interface LogsInput extends CommandInput {
   readonly server: string | undefined;
@@ -51,4 +52,43 @@ async function isThere(client: ControlClient, server: string): Promise<void> {
   const { servers } = JSON.parse(await client.get('/api/v1/servers')) as { servers: { name: string }[] };
   const names = servers.map(({ name }) => name);
   if (!names.includes(server)) throw noSuch(`server "${server}"`, server, names);
+}
+
+/** One entry of a server's log, as the control API gives it. */
+interface ParsedLogLine {
+  readonly time?: string;
+  readonly level?: string;
+  readonly event?: string;
+  readonly server?: string;
+  readonly type?: string;
+  readonly reason?: unknown;
+  readonly [field: string]: unknown;
+}
+
+const PAINT: Readonly<Record<string, 'gray' | 'yellow' | 'red'>> = { info: 'gray', warn: 'yellow', error: 'red' };
+
+/** For people: time, server, and what it wrote behind a bar or what happened to it. Control characters are spelled out. */
+function logLine(entry: ParsedLogLine): string {
+  if (entry.type === 'gap') return styleText('yellow', `… some lines are missing: ${shown(entry.reason)}`);
+  const { time = '', level = 'info', event = '', server = '', ...fields } = entry;
+  const head = `${styleText('gray', shown(time).slice(11, 23))} ${shown(server)}`;
+  if (event === 'server_stderr') return `${head} | ${shown(fields['line'])}`;
+  return `${head} ${styleText(PAINT[level] ?? 'gray', shown(event))} ${said(event, fields)}`.trimEnd();
+}
+
+function said(event: string, { before, state, reason, ...rest }: Record<string, unknown>): string {
+  if (event === 'server_state') {
+    return `${shown(before)} → ${shown(state)}${reason == null ? '' : `: ${shown(reason)}`}`;
+  }
+  const fields = { ...rest, ...(before == null ? {} : { before }), ...(state == null ? {} : { state }), reason };
+  return Object.entries(fields)
+    .filter(([, value]) => value != null && value !== '')
+    .map(([key, value]) => `${shown(key)}=${shown(value)}`)
+    .join(' ');
+}
+
+/** On one line. */
+function shown(value: unknown): string {
+  const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '');
+  return printable(text).replaceAll('\n', '\\n').replaceAll('\t', '\\t');
 }

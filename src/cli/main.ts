@@ -1,5 +1,5 @@
 import { productVersion } from '../app/version.ts';
-import { askPerson } from './ask-person.ts';
+import type { InputPrompt } from '../config/document/inputs.ts';
 import { runProgram } from './program.ts';
 
 /** The program: runs the command line and ends the process with the command's exit code. */
@@ -16,3 +16,25 @@ export async function main(argv: readonly string[]): Promise<void> {
     ask: process.stdin.isTTY === true && process.stderr.isTTY === true ? askPerson : null,
   });
 }
+
+/** Asks on the terminal; what is typed for a password is not shown. */
+const askPerson: InputPrompt = async ({ id, description, password }) => {
+  const { createInterface } = await import('node:readline/promises');
+  const { Writable } = await import('node:stream');
+  let hidden = false;
+  const output = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      if (!hidden) process.stderr.write(chunk);
+      done();
+    },
+  });
+  const terminal = createInterface({ input: process.stdin, output, terminal: true });
+  try {
+    const answer = terminal.question(`${description} (${id}): `);
+    hidden = password;
+    return await answer;
+  } finally {
+    terminal.close();
+    if (password) process.stderr.write('\n');
+  }
+};

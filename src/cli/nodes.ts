@@ -1,3 +1,4 @@
+import type { DefinitionConflict, NodeEntry } from '../app/plane.ts';
 import type { ControlClient } from './access/control-client.ts';
 import { runningClient } from './access/find-running.ts';
 import { type CommandInput, print } from './command-input.ts';
@@ -6,22 +7,6 @@ import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
 const POLL_MS = 100;
 /** A drain takes half a minute at most, and a bit. */
 const GONE_MS = 60_000;
-
-/** As the control API shows it. */
-interface NodeEntry {
-  readonly node: string;
-  readonly peer: string;
-  readonly here: boolean;
-  readonly state: string;
-  readonly version: string;
-  readonly calls: number;
-  readonly servers: readonly string[];
-}
-
-interface DefinitionConflict {
-  readonly server: string;
-  readonly sides: readonly (readonly string[])[];
-}
 
 interface Nodes {
   readonly nodes: readonly NodeEntry[];

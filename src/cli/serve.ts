@@ -6,8 +6,7 @@ import { renderProblem } from '../config/problem/problem.ts';
 import { unsafeExposure } from '../model/desired-state.ts';
 import { isLoopbackHost } from '../model/host-address.ts';
 import type { CommandInput } from './command-input.ts';
-import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
-import { openProblemText } from './open-problem-text.ts';
+import { CommandError, cannotOpen, EXIT, type ExitCode } from './exit-code.ts';
 import { untilStopped } from './signals.ts';
 import { loadOptions, sourceLabel } from './sources.ts';
 import { isSettled, type StartFacts, serverLine, startHeader, startSummary } from './start-screen.ts';
@@ -20,7 +19,7 @@ export async function serve(input: CommandInput): Promise<ExitCode> {
   const load = loadOptions(input, hasStoredServers(flags.dataDir, terminal.env));
   const logger = processLogger({ level: flags.logLevel ?? 'warn', json: flags.json === true, write: terminal.err });
   const opened = await openApp({ load, logger, state: 'data', follow: true });
-  if (!opened.ok) throw new CommandError(EXIT.usage, openProblemText(opened.problem, terminal.cwd));
+  if (!opened.ok) throw cannotOpen(opened.problem, terminal.cwd);
   const { app, notKept } = opened;
   // On a terminal the start screen is what people read; the log tells only what needs attention.
   if (flags.logLevel === undefined && process.stderr.isTTY !== true) logger.level = app.state.logLevel;

@@ -4,8 +4,7 @@ import { processLogger } from '../app/process-logger.ts';
 import { bridgeStdio } from '../app/stdio-bridge.ts';
 import { findRunning } from './access/find-running.ts';
 import type { CommandInput } from './command-input.ts';
-import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
-import { openProblemText } from './open-problem-text.ts';
+import { cannotOpen, EXIT, type ExitCode } from './exit-code.ts';
 import { untilStopped } from './signals.ts';
 import { loadOptions } from './sources.ts';
 
@@ -32,7 +31,7 @@ export async function stdio(input: CommandInput): Promise<ExitCode> {
     return EXIT.ok;
   }
   const opened = await openApp({ load, logger, state: 'instance', follow: true });
-  if (!opened.ok) throw new CommandError(EXIT.usage, openProblemText(opened.problem, terminal.cwd));
+  if (!opened.ok) throw cannotOpen(opened.problem, terminal.cwd);
   const { app } = opened;
   app.startServers();
   const handler = app.rooms.downstream.stdio(streams);

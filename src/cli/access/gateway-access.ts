@@ -1,23 +1,14 @@
 import type { App } from '../../app/app.ts';
 import { openApp } from '../../app/open-app.ts';
-import { controlPlane } from '../../app/plane.ts';
+import { controlPlane, type ToolView } from '../../app/plane.ts';
 import { processLogger } from '../../app/process-logger.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
 import type { CommandInput } from '../command-input.ts';
-import { CommandError, EXIT } from '../exit-code.ts';
-import { openProblemText } from '../open-problem-text.ts';
+import { cannotOpen } from '../exit-code.ts';
 import { loadOptions } from '../sources.ts';
 import { isSettled } from '../start-screen.ts';
 import { ControlClient } from './control-client.ts';
 import { findRunning } from './find-running.ts';
-
-export interface ListedTool {
-  readonly exposedName: string;
-  readonly server: string;
-  readonly name: string;
-  /** JSON text, as the server wrote it. */
-  readonly definition: string;
-}
 
 type GatewayFacts = ReturnType<App['facts']>;
 
@@ -27,7 +18,7 @@ export interface GatewayAccess {
   readonly label: string;
   statuses(): Promise<readonly ServerStatus[]>;
   facts(): Promise<Pick<GatewayFacts, 'configProblem' | 'desiredProblems' | 'processes'>>;
-  tools(): Promise<readonly ListedTool[]>;
+  tools(): Promise<readonly ToolView[]>;
   /** JSON text with `outcome`, and `result` or `error` as they came. */
   call(server: string, tool: string, argumentsJson: string): Promise<string>;
   close(): Promise<void>;
@@ -46,7 +37,7 @@ export async function accessGateway(input: CommandInput): Promise<GatewayAccess>
   if (running !== null) return new RemoteAccess(new ControlClient(running), running.instance.mcpUrl);
   const logger = processLogger({ level: flags.logLevel ?? 'error', json: flags.json === true, write: terminal.err });
   const opened = await openApp({ load: loadOptions(input), logger, state: 'look', follow: false });
-  if (!opened.ok) throw new CommandError(EXIT.usage, openProblemText(opened.problem, terminal.cwd));
+  if (!opened.ok) throw cannotOpen(opened.problem, terminal.cwd);
   return new OwnAccess(opened.app);
 }
 
@@ -67,9 +58,9 @@ class RemoteAccess implements GatewayAccess {
     return JSON.parse(await this.#client.get('/api/v1/gateway')) as GatewayFacts;
   }
 
-  async tools(): Promise<readonly ListedTool[]> {
+  async tools(): Promise<readonly ToolView[]> {
     const { tools } = JSON.parse(await this.#client.get('/api/v1/tools')) as {
-      tools: (Omit<ListedTool, 'definition'> & { definition: object })[];
+      tools: (Omit<ToolView, 'definition'> & { definition: object })[];
     };
     return tools.map((tool) => ({ ...tool, definition: JSON.stringify(tool.definition) }));
   }
@@ -111,7 +102,7 @@ class OwnAccess implements GatewayAccess {
     return this.#app.facts();
   }
 
-  async tools(): Promise<readonly ListedTool[]> {
+  async tools(): Promise<readonly ToolView[]> {
     await this.statuses();
     return this.#plane.tools(null);
   }

@@ -1,5 +1,5 @@
 import { Option } from 'commander';
-import type { CommandParts } from '../command-parts.ts';
+import type { CommandParts } from '../command-input.ts';
 import { type GatewayFlags, lines } from '../flags.ts';
 
 /** `trunkline drift` and what belongs to it. */

@@ -4,8 +4,7 @@ import { findConfig } from '../../config/files/find-config.ts';
 import { ControlClient } from '../access/control-client.ts';
 import { findRunning } from '../access/find-running.ts';
 import type { CommandInput } from '../command-input.ts';
-import { CommandError, EXIT } from '../exit-code.ts';
-import { openProblemText } from '../open-problem-text.ts';
+import { CommandError, cannotOpen, EXIT } from '../exit-code.ts';
 import { loadOptions } from '../sources.ts';
 
 /** What a server looks like after a change. */
@@ -46,7 +45,7 @@ export async function serverChanges(input: CommandInput): Promise<ServerChanges>
   const load = loadOptions({ ...input, serverCommand: [], file: file ?? undefined }, true);
   const logger = processLogger({ level: flags.logLevel ?? 'error', json: flags.json === true, write: terminal.err });
   const opened = await openStopped(load, logger);
-  if (!opened.ok) throw new CommandError(EXIT.usage, openProblemText(opened.problem, terminal.cwd));
+  if (!opened.ok) throw cannotOpen(opened.problem, terminal.cwd);
   return new OfStopped(opened.gateway, terminal.cwd);
 }
 

@@ -1,8 +1,8 @@
 import { Option } from 'commander';
 import { URL_KINDS } from '../../model/server.ts';
-import type { CommandParts } from '../command-parts.ts';
+import type { CommandParts } from '../command-input.ts';
 import type { GatewayFlags } from '../flags.ts';
-import type { ServerFlags } from './server-flags.ts';
+import type { ServerFlags } from './change-servers.ts';
 
 interface AddFlags extends GatewayFlags, ServerFlags {
   readonly replace?: boolean;
@@ -55,8 +55,7 @@ export function addServerCommands({ command, input, done }: CommandParts): void 
     .argument('[urlOrCommand]', 'address, or command')
     .argument('[args...]', 'arguments of the command')
     .action(async (name: string, target: string | undefined, words: string[], flags: AddFlags) => {
-      const { add } = await import('./change-servers.ts');
-      const { definitionFrom, durationMs } = await import('./server-flags.ts');
+      const { add, definitionFrom, durationMs } = await import('./change-servers.ts');
       const given = input(flags);
       const definition = definitionFrom(flags, target, [...words, ...given.serverCommand]);
       const ttlMs = flags.ttl === undefined ? null : durationMs(flags.ttl);
@@ -74,7 +73,7 @@ export function addServerCommands({ command, input, done }: CommandParts): void 
   command('restore', 'restore the last good snapshot of a damaged run-time store')
     .addOption(new Option('--empty', 'start with an empty store instead'))
     .action(async (flags: GatewayFlags & { readonly empty?: boolean }) => {
-      const { restore } = await import('./restore.ts');
+      const { restore } = await import('./change-servers.ts');
       done(await restore({ ...input(flags), empty: flags.empty === true }));
     });
 }

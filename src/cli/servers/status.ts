@@ -2,12 +2,12 @@ import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { styleText } from 'node:util';
 import type { DriftSummary } from '../../model/drift.ts';
-import type { ServerStatus } from '../../model/server-state.ts';
+import { printable } from '../../model/printable.ts';
+import { PHASES, type Phase, type ServerStatus } from '../../model/server-state.ts';
 import { accessGateway, type GatewayAccess } from '../access/gateway-access.ts';
 import { type CommandInput, print } from '../command-input.ts';
 import { EXIT, type ExitCode, noSuch } from '../exit-code.ts';
 import { isReady, serverLine } from '../start-screen.ts';
-import { processText, serverPage } from './server-page.ts';
 
 export interface StatusInput extends CommandInput {
   /** A configuration file where there is one of that name, else a server. */
@@ -59,4 +59,117 @@ function driftLine(statuses: readonly (ServerStatus & { readonly drift?: DriftSu
   const waiting = statuses.reduce((sum, { drift }) => sum + (drift?.waiting ?? 0), 0);
   if (waiting === 0) return '';
   return `${waiting} ${waiting === 1 ? 'definition is' : 'definitions are'} not as approved: trunkline drift\n`;
+}
+
+const SHOWN_TAIL_LINES = 20;
+const PHASE_WORDS: Readonly<Record<Phase, string>> = { dns: 'DNS', tcp: 'TCP', tls: 'TLS', firstByte: 'first byte' };
+
+/** All that is known of one server, for people. What servers wrote is spelled out, so that it cannot steer a terminal. */
+function serverPage(status: ServerStatus, now: number): string {
+  const parts = [
+    serverLine(status, status.name.length, now).trimStart(),
+    ...field('Where', status.endpoint ?? status.sshHost ?? status.containerId ?? 'a process of this machine'),
+    ...field('Speaks', status.revision === null ? null : `${status.revision} (${status.era})`),
+    ...field('Health', status.health),
+    ...field('Reason', status.reason),
+    ...field('Attempts', attempts(status, now)),
+    ...field('Start limit', `${status.startupTimeoutMs / 1000} s`),
+    ...field('Time', status.phases?.summary ?? null),
+    ...phases(status),
+    ...field('Runs', status.processes == null ? null : processText(status.processes)),
+    ...pool(status),
+    ...replicas(status),
+    ...launchFailure(status),
+    ...history(status),
+    ...tail('Standard error', status.stderrTail),
+  ];
+  return `${parts.join('\n')}\n`;
+}
+
+/** As in "16 of 16 processes". Nodes of earlier versions do not say. */
+function processText({ running, limit }: NonNullable<ServerStatus['processes']>): string {
+  return `${running} of ${limit} processes`;
+}
+
+function field(name: string, text: string | null): string[] {
+  return text === null || text === '' ? [] : [`  ${name.padEnd(9)} ${printable(text).replaceAll('\n', ' ')}`];
+}
+
+function attempts(status: ServerStatus, now: number): string | null {
+  const { consecutiveFailures: failures, restarts, lastAttemptAt, nextRetryAt } = status;
+  const last = lastAttemptAt === null ? null : `last ${instant(lastAttemptAt)}`;
+  const next = nextRetryAt === null ? null : `next in ${Math.max(0, Math.round((nextRetryAt - now) / 1000))} s`;
+  const counted = [
+    failures === 0 ? null : `${failures} failed in a row`,
+    restarts === 0 ? null : `${restarts} restarts`,
+  ];
+  return [...counted, last, next].filter((part) => part !== null).join(', ');
+}
+
+function phases({ phases: figures }: ServerStatus): string[] {
+  if (figures === null) return [];
+  return PHASES.flatMap((phase) => {
+    const of = figures[phase];
+    if (of === null) return [];
+    return [
+      `${' '.repeat(12)}${PHASE_WORDS[phase].padEnd(10)} ${of.p50Ms} ms, p95 ${of.p95Ms} ms, last ${of.lastMs} ms`,
+    ];
+  });
+}
+
+function pool({ pool: by, connections }: ServerStatus): string[] {
+  const lines = connections.map((one) => {
+    const pid = one.pid === null ? '' : `  pid ${one.pid}`;
+    const errors =
+      one.errors === 0 ? '' : `, ${one.errors} failed${one.lastError === null ? '' : `: ${one.lastError}`}`;
+    return `    ${printable(`${one.key}  ${one.state}${pid}  ${one.requests} requests${errors}`)}`;
+  });
+  const states = `${by.active} active, ${by.idle} idle, ${by.closed} closing`;
+  return connections.length === 0 ? [] : [...field('Sessions', states), ...lines];
+}
+
+function replicas({ replicas: all }: ServerStatus): string[] {
+  if (all.length === 0) return [];
+  const lines = all.map(({ replica, state, pid, inFlight, bound, reason }) => {
+    const where = pid === null ? '' : `  pid ${pid}`;
+    const why = reason === null ? '' : `  ${reason}`;
+    return `    ${printable(`${replica}  ${state}${where}  ${inFlight} in flight, ${bound} bound${why}`)}`;
+  });
+  return [...field('Replicas', `${all.length}`), ...lines];
+}
+
+function launchFailure({ lastLaunchFailure: failed }: ServerStatus): string[] {
+  if (failed === null) return [];
+  const { exit } = failed;
+  const ended = exit === null ? null : exit.signal === null ? `exit code ${exit.code}` : `ended by ${exit.signal}`;
+  const command = failed.command === null ? null : [failed.command, ...failed.arguments].join(' ');
+  return [
+    `  ${styleText('red', 'The last start failed')} ${instant(failed.at)}`,
+    ...field('  error', failed.error),
+    ...field('  cause', failed.likelyCause),
+    ...field('  command', command),
+    ...field('  variables', failed.environment.join(', ')),
+    ...field('  missing', failed.missingVariables.join(', ')),
+    ...field('  container', failed.inContainer ? 'the gateway runs in one' : null),
+    ...field('  ended', ended),
+    ...tail('  wrote', failed.stderrTail),
+  ];
+}
+
+function history({ history: changes }: ServerStatus): string[] {
+  const lines = changes.map(({ at, from, to, reason, failure }, i) => {
+    const known = reason === null || reason === changes[i - 1]?.reason;
+    const why = known ? '' : `: ${printable(reason).replaceAll('\n', ' ')}`;
+    return `    ${instant(at)}  ${from} → ${to}${failure === null ? '' : ` (${failure})`}${why}`;
+  });
+  return lines.length === 0 ? [] : ['  History', ...lines];
+}
+
+function tail(name: string, text: string): string[] {
+  const lines = printable(text).trimEnd().split('\n').slice(-SHOWN_TAIL_LINES);
+  return lines.length === 1 && lines[0] === '' ? [] : [`  ${name}`, ...lines.map((line) => `    | ${line}`)];
+}
+
+function instant(wallMs: number): string {
+  return `${new Date(wallMs).toISOString().slice(0, 19).replace('T', ' ')}Z`;
 }

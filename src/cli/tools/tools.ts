@@ -2,7 +2,6 @@ import { styleText } from 'node:util';
 import { accessGateway } from '../access/gateway-access.ts';
 import type { CommandInput } from '../command-input.ts';
 import { EXIT, type ExitCode, noSuch } from '../exit-code.ts';
-import { type ToolDefinition, toolSignature } from './tool-signature.ts';
 
 /** `trunkline tools [server]`: TypeScript-like signatures, by server, with the exposed name where it is another. */
 export async function tools(input: CommandInput & { readonly server: string | undefined }): Promise<ExitCode> {
@@ -35,4 +34,90 @@ export async function tools(input: CommandInput & { readonly server: string | un
   } finally {
     await gateway.close();
   }
+}
+
+/** The parts of a JSON Schema that a signature shows. For display only: whatever else is in it is left out. */
+interface Schema {
+  readonly type?: string | readonly string[];
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly required?: readonly string[];
+  readonly items?: Schema;
+  readonly enum?: readonly unknown[];
+  readonly const?: unknown;
+  readonly anyOf?: readonly Schema[];
+  readonly oneOf?: readonly Schema[];
+  readonly additionalProperties?: boolean | Schema;
+  readonly description?: string;
+}
+
+interface ToolDefinition {
+  readonly name: string;
+  readonly description?: string;
+  readonly inputSchema?: Schema;
+  readonly outputSchema?: Schema;
+}
+
+const DEEPEST = 4;
+
+/**
+ * A tool as a TypeScript-like signature with its description above it, for people and models to read:
+ *
+ *     // Adds two numbers.
+ *     add(a: number, b?: number)
+ */
+export function toolSignature(tool: ToolDefinition): string {
+  const comment = (tool.description ?? '')
+    .trim()
+    .split('\n')
+    .filter((line) => line.trim() !== '')
+    .map((line) => `// ${line.trim()}`);
+  const required = new Set(tool.inputSchema?.required ?? []);
+  const parameters = Object.entries(tool.inputSchema?.properties ?? {})
+    .sort(([a], [b]) => Number(required.has(b)) - Number(required.has(a)))
+    .map(([name, schema]) => `${propertyName(name)}${required.has(name) ? '' : '?'}: ${typeText(schema, 0)}`);
+  const output = tool.outputSchema === undefined ? '' : `: ${typeText(tool.outputSchema, 0)}`;
+  return [...comment, `${tool.name}(${parameters.join(', ')})${output}`].join('\n');
+}
+
+function typeText(schema: Schema, depth: number): string {
+  if (typeof schema !== 'object' || schema === null || depth > DEEPEST) return 'unknown';
+  if (schema.const !== undefined) return JSON.stringify(schema.const);
+  if (schema.enum !== undefined) return schema.enum.map((value) => JSON.stringify(value)).join(' | ');
+  const alternatives = schema.anyOf ?? schema.oneOf;
+  if (alternatives !== undefined) return unique(alternatives.map((one) => typeText(one, depth + 1))).join(' | ');
+  if (Array.isArray(schema.type)) {
+    return unique(schema.type.map((type: string) => typeText({ ...schema, type }, depth))).join(' | ');
+  }
+  switch (schema.type) {
+    case 'integer':
+      return 'number';
+    case 'array': {
+      const element = typeText(schema.items ?? {}, depth + 1);
+      return element.includes(' ') ? `(${element})[]` : `${element}[]`;
+    }
+    case 'object':
+      return objectText(schema, depth);
+    case undefined:
+      return schema.properties === undefined ? 'unknown' : objectText(schema, depth);
+    default:
+      return schema.type as string;
+  }
+}
+
+function objectText(schema: Schema, depth: number): string {
+  const required = new Set(schema.required ?? []);
+  const members = Object.entries(schema.properties ?? {}).map(
+    ([name, member]) => `${propertyName(name)}${required.has(name) ? '' : '?'}: ${typeText(member, depth + 1)}`,
+  );
+  if (members.length > 0) return `{ ${members.join('; ')} }`;
+  const value = schema.additionalProperties;
+  return typeof value === 'object' ? `Record<string, ${typeText(value, depth + 1)}>` : 'object';
+}
+
+function propertyName(name: string): string {
+  return /^[A-Za-z_$][\w$]*$/.test(name) ? name : JSON.stringify(name);
+}
+
+function unique(texts: readonly string[]): string[] {
+  return [...new Set(texts)];
 }
