@@ -77,11 +77,6 @@ export class DataFolder {
     this.path = path;
   }
 
-  /** Whether this process has the folder. */
-  get held(): boolean {
-    return this.#lock !== null;
-  }
-
   file(name: string): string {
     return join(this.path, name);
   }

@@ -362,7 +362,7 @@ test('the lock allows one gateway per data folder, and ends even with kill -9', 
      folder.publish({ pid: process.pid, version: 'v', mcpUrl: 'u', controlUrl: 'c', files: [], startedAt: 1 });
      console.log('up');
      // Refers to the folder: the lock is let go of when nothing does any more.
-     setInterval(() => folder.held, 1000);`,
+     setInterval(() => folder.path, 1000);`,
   ]);
   context.after(() => child.kill('SIGKILL'));
   let out = '';

@@ -170,7 +170,7 @@ export function planChange(before: Whole, found: readonly StoredRow[], writes: r
     const row = now.get(id);
     const seen = row?.revision ?? null;
     if (write.expected !== undefined && write.expected !== seen) return { ok: false, write, found: seen };
-    if (write.kind === 'check' || (write.kind === 'delete' && row === undefined)) continue;
+    if (write.kind === 'delete' && row === undefined) continue;
     changed = true;
     if (write.kind === 'delete') now.delete(id);
     else {

@@ -11,7 +11,7 @@ import {
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
-import { checkWhole, checkWholeInSlices, migrate, UnknownVersion, type Whole } from './integrity-check.ts';
+import { checkWhole, checkWholeInSlices, migrate, UnknownVersion } from './integrity-check.ts';
 import { StoreError, type StoreFault } from './run-time-store.ts';
 
 const BUSY_MS = 5_000;
@@ -30,7 +30,6 @@ export class StoreUnusable extends Error {
 
 export interface OpenedFile {
   readonly db: DatabaseSync;
-  readonly whole: Whole;
   /** Which file it is, whatever bears its name later. */
   readonly inode: number;
 }
@@ -97,7 +96,8 @@ function openFile(path: string): OpenedFile {
     migrate(db);
     // Fails where a damaged header says that this version of SQLite may not write.
     db.exec('BEGIN IMMEDIATE; ROLLBACK');
-    return { db, whole: checkWhole(db), inode: path === ':memory:' ? 0 : statSync(path).ino };
+    checkWhole(db);
+    return { db, inode: path === ':memory:' ? 0 : statSync(path).ino };
   } catch (error) {
     db.close();
     throw error;

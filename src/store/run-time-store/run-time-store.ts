@@ -10,20 +10,12 @@ export interface StoreRecord {
   readonly revision: number;
 }
 
-/** The revision that a write expects, null for no record, absent for any. Of two concurrent writers one fails. */
-type Expected = number | null;
-
-export type StoreWrite =
-  | {
-      readonly kind: 'put';
-      readonly collection: string;
-      readonly key: string;
-      readonly value: string;
-      readonly expected?: Expected;
-    }
-  | { readonly kind: 'delete'; readonly collection: string; readonly key: string; readonly expected?: Expected }
-  /** Writes nothing: the change holds only if this does. */
-  | { readonly kind: 'check'; readonly collection: string; readonly key: string; readonly expected: Expected };
+export type StoreWrite = {
+  readonly collection: string;
+  readonly key: string;
+  /** The revision of the record, null for no record, absent for any. Of two concurrent writers one fails. */
+  readonly expected?: number | null;
+} & ({ readonly kind: 'put'; readonly value: string } | { readonly kind: 'delete' });
 
 export type Applied =
   | { readonly ok: true; readonly revision: number }
@@ -41,7 +33,6 @@ export interface StoreSnapshot {
 export interface RunTimeStore {
   /** All records or StoreError: a record that cannot be believed makes the read fail and never shorter. */
   read(collections: readonly string[]): Promise<StoreSnapshot>;
-  get(collection: string, key: string): Promise<StoreRecord | null>;
   /** Some records of a collection, in the order of their keys: those that begin with `prefix`, and come after `after`. */
   list(collection: string, options?: ListOptions): Promise<readonly StoreRecord[]>;
   /** All writes or none, durable when it resolves. Rejects with StoreError: nothing was written, or `unknown`. */

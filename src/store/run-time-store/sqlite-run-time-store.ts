@@ -77,13 +77,6 @@ export class SqliteRunTimeStore implements RunTimeStore {
     );
   }
 
-  async get(collection: string, key: string): Promise<StoreRecord | null> {
-    return this.#reading<StoreRecord | null>(
-      null,
-      ({ one }) => rows(one.all(collection, key)).map(recordOf)[0] ?? null,
-    );
-  }
-
   async list(collection: string, options: ListOptions = {}): Promise<readonly StoreRecord[]> {
     const { prefix = '', after = '', limit = LIST_LIMIT } = options;
     return this.#reading<readonly StoreRecord[]>([], ({ page }) =>

@@ -44,7 +44,7 @@ describe('the run-time store in PostgreSQL', { timeout: 120_000 }, () => {
     const nodes = Array.from({ length: 8 }, () => open('migrating'));
     await Promise.all(nodes.map((node) => node.read(['c'])));
     assert.deepEqual(await nodes[0]!.apply(change('1')), { ok: true, revision: 1 });
-    for (const node of nodes) assert.equal((await node.get('c', 'k'))?.value, '1');
+    for (const node of nodes) assert.equal((await node.list('c'))[0]?.value, '1');
   });
 
   test('changes of several nodes are serialised: no revision is issued twice', async () => {
@@ -94,7 +94,7 @@ describe('the run-time store in PostgreSQL', { timeout: 120_000 }, () => {
     assert.deepEqual(await runTimeStore.apply(change('made')), { ok: true, revision: 2 });
     line.cut = 'before';
     await assert.rejects(runTimeStore.apply(change('not made')), { fault: 'unavailable' });
-    assert.equal((await runTimeStore.get('c', 'k'))?.value, 'made');
+    assert.equal((await runTimeStore.list('c'))[0]?.value, 'made');
   });
 
   test('a change that was given up before its commit is not made later, however slow the database is', async () => {
@@ -115,7 +115,7 @@ describe('the run-time store in PostgreSQL', { timeout: 120_000 }, () => {
     await refused;
     await other.query('COMMIT');
     while ((await found(`pid = ${pid}`)) !== null);
-    assert.equal((await runTimeStore.get('c', 'k'))?.value, '0');
+    assert.equal((await runTimeStore.list('c'))[0]?.value, '0');
     assert.deepEqual(await runTimeStore.apply(change('1')), { ok: true, revision: 2 });
     await Promise.all([other.end(), watch.end()]);
   });
@@ -133,7 +133,7 @@ describe('the run-time store in PostgreSQL', { timeout: 120_000 }, () => {
     const other = open('still');
     assert.deepEqual(await other.apply(change('1')), { ok: true, revision: 2 });
     await late;
-    assert.equal((await other.get('c', 'k'))?.value, '1');
+    assert.equal((await other.list('c'))[0]?.value, '1');
   });
 
   test('if the database cannot be asked either, the result of the change is unknown', async (t) => {
@@ -150,7 +150,7 @@ describe('the run-time store in PostgreSQL', { timeout: 120_000 }, () => {
     await server.kill();
     await assert.rejects(runTimeStore.read(['c']), { fault: 'unavailable' });
     await server.run();
-    assert.equal((await runTimeStore.get('c', 'k'))?.value, '1');
+    assert.equal((await runTimeStore.list('c'))[0]?.value, '1');
     assert.deepEqual(await runTimeStore.apply(change('2')), { ok: true, revision: 2 });
   });
 });

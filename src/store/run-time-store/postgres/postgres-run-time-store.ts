@@ -61,14 +61,6 @@ export class PostgresRunTimeStore implements RunTimeStore {
     });
   }
 
-  async get(collection: string, key: string): Promise<StoreRecord | null> {
-    return this.#run(async (connection) => {
-      const where = 'collection = $1 AND key = $2';
-      const found = await connection.query<Row>(`SELECT ${COLUMNS} FROM records WHERE ${where}`, [collection, key]);
-      return found.rows.map(record)[0] ?? null;
-    });
-  }
-
   async list(collection: string, options: ListOptions = {}): Promise<readonly StoreRecord[]> {
     const { prefix = '', after = '', limit = LIST_LIMIT } = options;
     return this.#run(async (connection) => {
