@@ -1,7 +1,8 @@
 /** Calls tools of a cluster over NATS from a program that is no node of it (docs/public-subjects.md). Loads nothing of the gateway. */
-export { decodeListToolsReply, decodeToolReply } from './app/public-subjects/decode-replies.ts';
 export { SUBJECT_CREATED, SUBJECT_DELETED, subjectExecute, subjectListTools } from './app/public-subjects/subjects.ts';
 export {
+  decodeListToolsReply,
+  decodeToolReply,
   type MCPDeletedEvent,
   type MCPReplyOutcome,
   type MCPToolListReply,

@@ -2,6 +2,7 @@ import type { LoadOptions } from '../config/load-config.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import type { Tracker } from '../model/operation.ts';
 import type { ServerNews, UpstreamEvents } from '../model/ports.ts';
+import type { ServerStatus } from '../model/server-state.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { SpanExporter } from '../telemetry/tracing.ts';
 import type { UpstreamSetDeps } from '../upstream/server-context.ts';
@@ -37,6 +38,10 @@ export interface AppOptions {
 }
 
 /** Called for every change. It must not block, and only `beforeAuthRequired` may throw. */
-export type ServerObserver = Pick<UpstreamEvents, 'statusChanged' | 'catalogChanged'> &
-  Pick<ServerNews, 'recovery' | 'listItemInvalid'> &
-  Pick<UpstreamSetDeps, 'beforeAuthRequired'>;
+export interface ServerObserver
+  extends Pick<UpstreamEvents, 'catalogChanged'>,
+    Pick<ServerNews, 'recovery' | 'listItemInvalid'>,
+    Pick<UpstreamSetDeps, 'beforeAuthRequired'> {
+  /** `desired`: it was not taken away. */
+  statusChanged(server: string, status: ServerStatus, desired: boolean): void;
+}

@@ -9,11 +9,10 @@ import { Reconciler } from '../registry/reconciler.ts';
 import type { RegistryChange } from '../registry/registry.ts';
 import { StoreFollower } from '../registry/store-follower.ts';
 import type { CloseReason } from '../upstream/transport/transport.ts';
-import { listenerSettings } from './listener-settings.ts';
-import { type Addresses, Listeners, mcpListener } from './listeners.ts';
+import { type Addresses, Listeners, listenerSettings, mcpListener } from './listeners.ts';
 import { bodyBudgetBytes } from './memory/memory-limit.ts';
 import { controlPlane } from './plane.ts';
-import { type OpenSubjects, openPublicSubjects } from './public-subjects/open-public-subjects.ts';
+import { PublicSubjects } from './public-subjects/public-subjects.ts';
 import { ReloadReport } from './reload-report.ts';
 import type { Rooms } from './rooms.ts';
 import { followHints } from './run-time-store/follow-hints.ts';
@@ -40,8 +39,6 @@ const NEEDS_RESTART: ReadonlySet<string> = new Set(['control', 'cluster', 'dataD
  */
 export class App {
   readonly rooms: Rooms;
-  /** The set of servers is another one, at whichever node of the cluster. */
-  onServersChanged: (() => void) | null = null;
   readonly #follower: ConfigFollower;
   readonly #reconciler: Reconciler;
   /** Null where no other node writes to the truth. */
@@ -52,7 +49,7 @@ export class App {
   #listeners: Listeners | null = null;
   /** Serves the requests of a server of the program's own. */
   #mounted: Listener | null = null;
-  #public: OpenSubjects | null = null;
+  #public: PublicSubjects | null = null;
   #stopping: string | null = null;
   #closed: Promise<void> | null = null;
   #drained: Promise<void> | null = null;
@@ -68,9 +65,7 @@ export class App {
       options: rooms.options.load,
       initial: rooms.loaded,
       onReload: (reload) => report.tell(reload),
-      overlay: (state) => (rooms.options.overlay ?? same)(rooms.runTime.over(state)),
     });
-    rooms.runTime.onChange(() => this.#follower.overlaid());
     this.#reconciler = new Reconciler({
       clock: rooms.clock,
       logger: rooms.logger,
@@ -89,7 +84,6 @@ export class App {
       serversChanged: () => {
         gateway.desiredChanged((id) => this.#principal(id));
         this.#public?.sync();
-        this.onServersChanged?.();
       },
     });
   }
@@ -117,13 +111,8 @@ export class App {
    * finished what was in flight and have ended; others may still be starting.
    */
   async overlaid(): Promise<void> {
-    this.#follower.overlaid();
+    this.rooms.registry.refresh();
     await this.#applied;
-  }
-
-  /** Hears of every change of the desired state, after the rooms have. The returned function ends that. */
-  onChange(listener: (change: RegistryChange) => void): () => void {
-    return this.rooms.registry.onChange(listener);
   }
 
   /** Opens both listeners. Rejects with ListenError; what was opened is closed again, and it may be tried anew. */
@@ -159,7 +148,7 @@ export class App {
       void cluster.joined(JOIN_MS).then(() => {
         if (this.#closed === null) upstreams.start();
       });
-      this.#public = openPublicSubjects(this.rooms);
+      this.#public = PublicSubjects.open(this.rooms);
     }
     this.#reconciler.start();
     if (this.#storeFollower !== null) {
@@ -258,6 +247,7 @@ export class App {
   async #close(how: CloseReason, graceMs: number): Promise<void> {
     this.failReadiness('stopping');
     this.#follower.close();
+    this.rooms.registry.close();
     this.#reconciler.close();
     this.#storeFollower?.close();
     const { rooms } = this;
@@ -278,8 +268,8 @@ export class App {
   }
 
   async #readStore(): Promise<void> {
-    const { runTime, runTimeStore, pins, gateway } = this.rooms;
-    if (await runTime.refresh()) this.#follower.overlaid();
+    const { runTime, registry, runTimeStore, pins, gateway } = this.rooms;
+    if (await runTime.refresh()) registry.refresh();
     this.#pinsBehind ||= runTimeStore.changedElsewhere?.() === true;
     if (!this.#pinsBehind) return;
     await pins.reload();
@@ -324,10 +314,6 @@ export class App {
     // The new set is in use already; `apply` resolves when what it replaced has ended.
     gateway.desiredChanged(current, updated);
   }
-}
-
-function same(state: DesiredState): DesiredState {
-  return state;
 }
 
 function pause(ms: number): Promise<void> {

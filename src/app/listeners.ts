@@ -1,10 +1,10 @@
 import { ControlApi } from '../control/control-api.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
 import type { Readiness } from '../control/schemas.ts';
-import { Listener } from '../http/listener/listener.ts';
+import { Listener, type ListenerSettings } from '../http/listener/listener.ts';
 import type { DesiredState } from '../model/desired-state.ts';
-import { listenerSettings } from './listener-settings.ts';
-import { registerProbes } from './probes.ts';
+import type { Upstreams } from '../model/ports.ts';
+import { UP } from '../model/server-state.ts';
 import type { Rooms } from './rooms.ts';
 import { productVersion } from './version.ts';
 
@@ -13,7 +13,7 @@ export interface Addresses {
   readonly controlUrl: string;
 }
 
-export interface ListenersDeps {
+interface ListenersDeps {
   readonly rooms: Rooms;
   readonly state: DesiredState;
   readonly plane: ControlPlane;
@@ -79,6 +79,17 @@ export class Listeners {
   }
 }
 
+/** Settings of the MCP listener, or of another one on an address of its own, which speaks plain HTTP. */
+export function listenerSettings(
+  { listen }: DesiredState,
+  address?: { readonly host: string; readonly port: number },
+): ListenerSettings {
+  const { insecure: _, ...settings } = listen;
+  if (address === undefined) return settings;
+  // Names and origins that may reach the tools may not for that reason reach the controls.
+  return { ...settings, ...address, tls: null, trustedProxies: [], allowedHosts: [], allowedOrigins: [] };
+}
+
 /** The listener for clients, which is not open yet. */
 export function mcpListener(rooms: Rooms, state: DesiredState, readiness: () => Readiness): Listener {
   const { downstream, logger, metrics, memory, bodies, everywhere } = rooms;
@@ -91,8 +102,40 @@ export function mcpListener(rooms: Rooms, state: DesiredState, readiness: () => 
     onRefused: (code) => refused.of(code).add(),
   });
   downstream.register(listener.routes);
-  registerProbes(listener, { version: productVersion(), readiness, upstreams: everywhere });
+  registerProbes(listener, everywhere, readiness);
   return listener;
+}
+
+/**
+ * `/livez` (and `/healthz`): the event loop turns. `/readyz`: calls can be accepted; a dead server does not change
+ * that, or one of them would take the whole gateway out of service. `/health`: counts for people, no names.
+ */
+function registerProbes(listener: Listener, upstreams: Upstreams, readiness: () => Readiness): void {
+  const live = {
+    GET: (context: { json(status: number, text: string): void }) => context.json(200, '{"status":"live"}'),
+  };
+  listener.routes.add('/livez', live);
+  listener.routes.add('/healthz', live);
+  listener.routes.add('/readyz', {
+    GET: (context) => {
+      const { ready, reason } = readiness();
+      if (ready) context.json(200, '{"status":"ready"}');
+      else context.json(503, JSON.stringify({ status: 'not ready', reason }), ['Retry-After', '1']);
+    },
+  });
+  listener.routes.add('/health', {
+    GET: (context) => {
+      const statuses = upstreams.statuses();
+      const up = statuses.filter(({ state }) => UP.has(state)).length;
+      const { ready } = readiness();
+      const body = {
+        status: ready ? 'ready' : 'not ready',
+        version: productVersion(),
+        servers: { total: statuses.length, up },
+      };
+      context.json(ready ? 200 : 503, JSON.stringify(body));
+    },
+  });
 }
 
 function authority(host: string, port: number): string {

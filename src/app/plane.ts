@@ -12,6 +12,10 @@ import { StoreError } from '../store/run-time-store/run-time-store.ts';
 import { sessionLabel } from '../telemetry/session-label.ts';
 import type { Rooms } from './rooms.ts';
 
+/** For the commands, which read answers of the control API. */
+export type { ToolView } from '../control/control-plane.ts';
+export type { DefinitionConflict, NodeEntry } from '../control/schemas.ts';
+
 /** What the control API works on, of this gateway. */
 export function controlPlane(rooms: Rooms, app: Pick<ControlPlane, 'facts' | 'readiness'>): ControlPlane {
   const { everywhere: upstreams, metrics, serverEvents, serverLogs, downstream, gateway, operator, records } = rooms;

@@ -11,7 +11,7 @@ import { BodyBudget } from '../http/context/body-budget.ts';
 import { isListening } from '../http/listener/is-listening.ts';
 import { systemClock } from '../model/clock.ts';
 import { dropKept } from '../model/pooled-buffers.ts';
-import type { SessionRecords, Upstreams } from '../model/ports.ts';
+import type { SessionRecords, UpstreamEvents, Upstreams } from '../model/ports.ts';
 import { type Random, systemRandom } from '../model/random.ts';
 import { sealingOf } from '../model/sealing.ts';
 import { PinBook, type TrustMarks } from '../registry/pin-book.ts';
@@ -35,16 +35,15 @@ import { Reaper } from '../upstream/process/reaper.ts';
 import { StartMarks } from '../upstream/supervision/start-marks.ts';
 import { HttpClientShare } from '../upstream/transport/http-wire.ts';
 import { UpstreamSet } from '../upstream/upstream-set.ts';
-import type { AppOptions } from './app-options.ts';
+import type { AppOptions, ServerObserver } from './app-options.ts';
 import type { ClusterConnection } from './cluster/cluster-connection.ts';
 import { registerClusterGauges } from './cluster/cluster-gauges.ts';
-import { DesiredNames } from './cluster/desired-names.ts';
+import { desiredNames } from './cluster/desired-names.ts';
 import { acrossNodes, followSessions } from './cluster/shared-sessions.ts';
 import { stateEverywhere } from './cluster/state-everywhere.ts';
 import { registerGauges } from './gauges.ts';
 import { bodyBudgetBytes } from './memory/memory-limit.ts';
 import { MemoryWatch } from './memory/memory-watch.ts';
-import { observed } from './observed-events.ts';
 import { Operations } from './operations.ts';
 import { Operator, OwnCalls, operatorProfile } from './operator.ts';
 import { announcing, openRunTimeStore } from './run-time-store/open-run-time-store.ts';
@@ -76,9 +75,22 @@ export async function buildRooms(
     shared && connection !== null ? announcing(opened.runTimeStore, connection.bus) : opened.runTimeStore;
   const registry = new Registry(loaded.state);
   const stored = new StoredServers(runTimeStore);
-  const runTime = new RunTimeServers({ stored, clock, logger, env, folder: cwd, refusal, shared, desired: registry });
+  const runTime = new RunTimeServers({
+    stored,
+    clock,
+    logger,
+    env,
+    folder: cwd,
+    refusal,
+    shared,
+    desired: registry,
+    get others() {
+      return cluster?.known ?? null;
+    },
+  });
+  if (options.overlay !== undefined) registry.addLayer(options.overlay);
   await runTime.refresh();
-  registry.begin(runTime.over(loaded.state));
+  registry.begin();
   const stateFile = new StateFile({ path: folder?.file('state.db') ?? ':memory:', clock, logger });
   const events = new SqliteEventLog(stateFile, clock);
   const record = folder === null ? null : await processRecord(folder.file('processes.json'), logger);
@@ -90,14 +102,14 @@ export async function buildRooms(
   // What one node of a cluster sealed, another one may have to open.
   const keys = connection === null ? [installation] : [connection.key, ...(connection.previousKeys ?? [])];
   const sealing = sealingOf(keys, (key) => new Sealer(key));
-  const desiredNames = new DesiredNames(registry, clock);
+  const builtAt = clock.now();
   const pins = await PinBook.open({
     records: new StoredPins(runTimeStore),
     shared,
     marks: trustMarks(stateFile),
     clock,
     logger,
-    desired: () => desiredNames.names,
+    desired: () => desiredNames(registry.state, cluster, clock.now() - builtAt),
   });
   const ownTasks = new SqliteTaskRecords(stateFile);
   const sharedTasks =
@@ -119,11 +131,26 @@ export async function buildRooms(
   const run = random.hex(4);
   const serverEvents = new ServerEvents(run, () => clock.wall(), observer);
   const serverLogs = new ServerLogs(logger, run);
-  const gatewayEvents = observer === undefined ? gateway : observed(gateway, observer, operations);
-  const cluster =
+  const gatewayEvents = observer === undefined ? gateway : observed(gateway, observer, operations, registry);
+  const cluster: Cluster | null =
     connection === null
       ? null
-      : new Cluster({ ...connection, clock, random, logger, version: info.version, sealing, events: gatewayEvents });
+      : new Cluster({
+          ...connection,
+          clock,
+          random,
+          logger,
+          version: info.version,
+          sealing,
+          events: gatewayEvents,
+          gateway,
+          get local() {
+            return upstreams;
+          },
+          get downstream() {
+            return downstream;
+          },
+        });
   const sharedRecords =
     connection === null || cluster === null
       ? null
@@ -142,7 +169,7 @@ export async function buildRooms(
       dropKept();
     },
   });
-  const downstream = new Downstream({
+  const downstream: Downstream = new Downstream({
     keys,
     clock,
     random,
@@ -158,7 +185,7 @@ export async function buildRooms(
   const owner = createHash('sha256').update(installation).update('containers').digest('hex').slice(0, 16);
   const memoryServers = options.memoryServers ?? new Map();
   const clients = new HttpClientShare(clock);
-  const upstreams = new UpstreamSet({
+  const upstreams: UpstreamSet = new UpstreamSet({
     clock,
     random,
     logger,
@@ -183,13 +210,6 @@ export async function buildRooms(
     clientInfo: JSON.stringify(info),
   });
   const everywhere: Upstreams = cluster?.upstreams ?? upstreams;
-  if (cluster !== null) {
-    cluster.attach(upstreams);
-    cluster.streams.attach(downstream);
-    cluster.clients.attach(downstream, gateway);
-    runTime.attach(cluster.known);
-    desiredNames.attach(everywhere);
-  }
   if (sharedRecords !== null) followSessions(sharedRecords, downstream, gateway);
   gateway.attach(everywhere, cluster?.streams ?? downstream, cluster?.clients);
   const bodies = new BodyBudget(bodyBudgetBytes(loaded.state.listen.maxBodyBytes));
@@ -254,6 +274,35 @@ export async function buildRooms(
       record?.close();
       startMarks?.close();
       folder?.release();
+    },
+  };
+}
+
+/** The same events for the gateway, which hears them first, and for an observer. */
+function observed(
+  events: UpstreamEvents,
+  observer: ServerObserver,
+  operations: Operations | null,
+  registry: Registry,
+): UpstreamEvents {
+  return {
+    notification: (server, sessionId, message, key) => events.notification(server, sessionId, message, key),
+    request: (server, sessionId, message, key) => events.request(server, sessionId, message, key),
+    stateLost: (server, sessionId, cause) => events.stateLost(server, sessionId, cause),
+    connectionChanged: (server, key, change) => events.connectionChanged(server, key, change),
+    outdated: (server, message) => events.outdated(server, message),
+    catalogChanged(server, fingerprint, lists, key = null) {
+      events.catalogChanged(server, fingerprint, lists, key);
+      if (key === null) observer.catalogChanged(server, fingerprint, lists);
+    },
+    listsAnnounced: (server, key, methods) => events.listsAnnounced?.(server, key, methods),
+    listedElsewhere: (server) => events.listedElsewhere?.(server),
+    nodeSilent: (servedThere) => events.nodeSilent?.(servedThere),
+    instancesGained: (servers) => events.instancesGained?.(servers),
+    statusChanged(server, status) {
+      events.statusChanged(server, status);
+      observer.statusChanged(server, status, registry.state.servers.has(server));
+      operations?.statusChanged(server, status);
     },
   };
 }

@@ -39,9 +39,8 @@ export async function openStopped(load: LoadOptions, logger: Logger): Promise<St
     const stored = new StoredServers(runTimeStore);
     const { refusal } = opened;
     const runTime = new RunTimeServers({ stored, clock: systemClock, logger, env, folder: cwd, refusal, desired });
-    runTime.onChange(() => desired.replace(runTime.over(state)));
     await runTime.refresh();
-    desired.begin(runTime.over(state));
+    desired.begin();
     const close = async (): Promise<void> => {
       await opened.runTimeStore.close();
       folder.release();

@@ -49,7 +49,7 @@ export interface ClusterDeps {
   readonly previousKeys?: readonly Buffer[];
   readonly sealing: Sealing;
   readonly events: UpstreamEvents;
-  /** Not read before `Cluster.attach`. */
+  /** The servers of this node. They and the cluster need each other: it is read when the first call or event comes. */
   readonly local: LocalUpstreams;
   /** Not in tests with an injected clock. */
   readonly watchLoop?: boolean;

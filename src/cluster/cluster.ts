@@ -3,7 +3,7 @@ import type { Ownership, UpstreamEvents, Upstreams } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
 import type { Served } from './calls/attempts.ts';
 import { type PublicCalls, ServedCalls } from './calls/served-calls.ts';
-import type { ClusterDeps, LocalUpstreams, Regained, ThisNode } from './cluster-deps.ts';
+import type { ClusterDeps, Regained, ThisNode } from './cluster-deps.ts';
 import { ClusterUpstreams } from './cluster-upstreams.ts';
 import { headOf } from './frames/frame.ts';
 import { LazyBucket } from './lazy-bucket.ts';
@@ -23,16 +23,20 @@ import type { Claim } from './ownership/own-claims.ts';
 import { OwnServers } from './ownership/own-servers.ts';
 import { IdleClaims, OwnedCalls } from './ownership/owned-calls.ts';
 import { ProcessOwnership } from './ownership/process-ownership.ts';
-import { ClientsElsewhere } from './streams/clients-elsewhere.ts';
+import { ClientsElsewhere, type OwnClients, type OwnSubscriptions } from './streams/clients-elsewhere.ts';
 import { RelayedEvents } from './streams/relayed-events.ts';
 import { type Side, SideMessages, type SideReceiver } from './streams/side-messages.ts';
-import { SpreadStreams } from './streams/spread-streams.ts';
+import { type OwnStreams, SpreadStreams } from './streams/spread-streams.ts';
 import { ClusterUpstreamSessions } from './upstream-sessions/cluster-upstream-sessions.ts';
 
-/** In place of the servers of this node until `attach`. */
-const NONE_YET = null as unknown as LocalUpstreams;
 const LEASES = 'trunkline_leases';
 const CLAIMS = 'trunkline_claims';
+
+/** The rooms that the cluster leads others to need it to be constructed; they are read when the first call or event comes. */
+export interface ClusterRooms extends ClusterDeps {
+  readonly downstream: OwnClients & OwnStreams;
+  readonly gateway: OwnSubscriptions;
+}
 
 /** Counts are since the start. */
 export interface ClusterFigures {
@@ -69,7 +73,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   readonly clients: ClientsElsewhere;
   readonly peers: Nodes;
   readonly loop: LoopWatch;
-  readonly #deps: Omit<ClusterDeps, 'local'> & { local: LocalUpstreams };
+  readonly #deps: ClusterDeps;
   readonly #startedAt: number;
   readonly #listeners: ClusterListener[] = [];
   readonly #lease: NodeLease;
@@ -86,8 +90,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   readonly #router: ClusterUpstreams;
   readonly #served: ServedCalls;
 
-  constructor(options: Omit<ClusterDeps, 'local'>) {
-    const deps = { ...options, local: NONE_YET };
+  constructor(deps: ClusterRooms) {
     const { bus, clock, logger, state } = deps;
     const leases = new LazyBucket(state, LEASES, { ttlMs: LEASE_MS });
     const claimed = new LazyBucket(state, CLAIMS, { ttlMs: 0 });
@@ -106,7 +109,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#idleClaims = new IdleClaims(this.#owned, clock);
     this.#servers = new OwnServers(deps, this.#self, this.#known, this.#owned);
     this.#messages = new SideMessages(deps);
-    this.streams = new SpreadStreams(this.#messages, this.peers);
+    this.streams = new SpreadStreams(this.#messages, this.peers, deps);
     this.clients = new ClientsElsewhere(deps, this.peers, leases);
     this.events = new RelayedEvents(deps.events, this.#users, this.#messages, this.#known, this.#own);
     this.#router = new ClusterUpstreams(
@@ -124,11 +127,6 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.ownership = new ProcessOwnership(claims, this.#self, bus.peer);
     this.upstreamSessions = new ClusterUpstreamSessions(deps, claims, this.#self, this.peers, this.#known);
     this.#messages.receive(this.streams, this);
-  }
-
-  /** Joins it with the servers of this node; before `apply`. */
-  attach(local: LocalUpstreams): void {
-    this.#deps.local = local;
   }
 
   listen(listener: ClusterListener): void {

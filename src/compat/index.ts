@@ -5,14 +5,15 @@
  */
 
 export { Router } from '../app/embedding/router.ts';
-export { decodeListToolsReply, decodeToolReply } from '../app/public-subjects/decode-replies.ts';
 export { SUBJECT_CREATED, SUBJECT_DELETED, subjectExecute, subjectListTools } from '../app/public-subjects/subjects.ts';
-export type {
-  MCPDeletedEvent,
-  MCPReplyOutcome,
-  MCPToolListReply,
-  MCPToolReply,
-  MCPToolRequest,
+export {
+  decodeListToolsReply,
+  decodeToolReply,
+  type MCPDeletedEvent,
+  type MCPReplyOutcome,
+  type MCPToolListReply,
+  type MCPToolReply,
+  type MCPToolRequest,
 } from '../app/public-subjects/tool-client.ts';
 export {
   type CapabilityChange,

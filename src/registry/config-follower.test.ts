@@ -32,7 +32,7 @@ function write(servers: Record<string, unknown> | string): void {
 async function follow(
   inputs?: () => Promise<string>,
   env: LoadOptions['env'] = {},
-  more: Partial<Pick<FollowerDeps, 'overlay' | 'onReload'>> = {},
+  more: Partial<Pick<FollowerDeps, 'onReload'>> = {},
 ): Promise<ConfigFollower> {
   const options = {
     files: ['trunkline.json'],
@@ -209,22 +209,22 @@ test('fault:F37 a secret that is rotated to one with a bad % is refused, and the
   assert.deepEqual(follower!.problems, []);
 });
 
-test('an overlay that throws leaves everything as it was', async () => {
+test('a layer that throws leaves everything as it was', async () => {
   write({ one: { command: 'a' } });
   let broken = true;
-  const overlay: FollowerDeps['overlay'] = (state) => {
-    if (broken) throw new Error('no overlay');
+  await follow();
+  registry.addLayer((state) => {
+    if (broken) throw new Error('no layer');
     return state;
-  };
-  await follow(undefined, {}, { overlay });
+  });
   write({ one: { command: 'b' } });
   await until(() => reloads.length > 0);
   assert.equal(reloads[0]!.kind, 'refused');
   broken = false;
-  follower!.overlaid();
+  registry.refresh();
   assert.equal(registry.version, 1);
   assert.equal((await follower!.reload()).kind, 'applied');
-  follower!.overlaid();
+  registry.refresh();
   const { transport } = registry.state.servers.get('one')!;
   assert.equal(transport.type === 'stdio' && transport.command, 'b');
 });

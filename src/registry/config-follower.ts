@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import { type ConfigWatch, FilesAnswer, type WatchOptions, watchConfig } from '../config/files/watch-config.ts';
+import { ConfigWatch, FilesAnswer, type WatchOptions } from '../config/files/watch-config.ts';
 import { type ConfigResult, type LoadOptions, loadConfig } from '../config/load-config.ts';
 import { type ConfigProblem, problemAt, Source } from '../config/problem/problem.ts';
 import type { DesiredState } from '../model/desired-state.ts';
@@ -26,8 +26,6 @@ export interface FollowerDeps {
   /** After each reading, before the registry's listeners; again if one of them failed. Must not throw. */
   readonly onReload: (reload: Reload) => void;
   readonly watching?: WatchOptions;
-  /** Adds what is desired beside the files, as servers registered while the gateway runs. Pure but for its own state. */
-  readonly overlay?: (state: DesiredState) => DesiredState;
 }
 
 /**
@@ -40,8 +38,6 @@ export class ConfigFollower {
   readonly #answers = new FilesAnswer();
   /** What the last reading depended on. */
   #watched: readonly string[];
-  /** As the files say, without the overlay. */
-  #base: DesiredState;
   #problems: readonly ConfigProblem[] = [];
   #running: Promise<Reload> | null = null;
   #again: Promise<Reload> | null = null;
@@ -50,10 +46,9 @@ export class ConfigFollower {
   constructor(deps: FollowerDeps) {
     const { initial, watching } = deps;
     this.#deps = deps;
-    this.#base = initial.state;
     this.#problems = initial.misconfigured;
     this.#watched = initial.watched;
-    this.#watch = watchConfig(initial.watched, () => void this.reload(), watching);
+    this.#watch = new ConfigWatch(initial.watched, () => void this.reload(), watching);
   }
 
   /** What is wrong with the files as they are now; empty while all they say is in force. */
@@ -82,11 +77,6 @@ export class ConfigFollower {
     return this.reload();
   }
 
-  /** The overlay has changed: puts it over what the files said last. */
-  overlaid(): void {
-    if (!this.#closed) this.#deps.registry.replace(this.#overlaid(this.#base));
-  }
-
   /** From now on the files are read when they are asked for only. */
   unwatch(): void {
     this.#watch.close();
@@ -95,10 +85,6 @@ export class ConfigFollower {
   close(): void {
     this.#closed = true;
     this.#watch.close();
-  }
-
-  #overlaid(state: DesiredState): DesiredState {
-    return this.#deps.overlay?.(state) ?? state;
   }
 
   async #read(): Promise<Reload> {
@@ -125,16 +111,15 @@ export class ConfigFollower {
       return refused;
     }
     const { misconfigured } = result;
-    const base = misconfigured.length === 0 ? result.state : withGoodBefore(result.state, this.#base);
-    const state = this.#overlaid(base);
-    const kind = this.#deps.registry.differs(state) ? 'applied' : 'unchanged';
+    const { registry } = this.#deps;
+    const files = misconfigured.length === 0 ? result.state : withGoodBefore(result.state, registry.files);
+    const kind = registry.differs(files) ? 'applied' : 'unchanged';
     const reload: Reload = { kind, misconfigured, warnings, secrets };
     this.#problems = misconfigured;
     // First this: the scrubber must know secrets before they can be logged.
     this.#deps.onReload(reload);
-    this.#base = base;
     try {
-      this.#deps.registry.replace(state);
+      registry.replace(files);
       return reload;
     } catch (error) {
       // It is in force, and all listeners have heard of it: to call it refused would be a lie.

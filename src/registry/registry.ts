@@ -16,53 +16,81 @@ export interface RegistryChange {
 
 type RegistryListener = (change: RegistryChange) => void;
 
-const NO_SERVERS: DesiredState['servers'] = new Map();
+/** What is desired beside the files, as servers added while the gateway runs. Pure but for its own state. */
+type Layer = (state: DesiredState) => DesiredState;
 
 /**
- * The desired state, versioned. An equal state calls no listener. Listeners are called in order, never during another
+ * The desired state, versioned: what the files say, and over it the layers in their order. An equal state calls no listener. Listeners are called in order, never during another
  * report: their changes wait, and of several the newest is reported. All are called before `replace` throws the failure
  * of one.
  */
 export class Registry {
+  #files: DesiredState;
+  readonly #layers: Layer[] = [];
   #state: DesiredState;
   #version = 1;
   #reported: DesiredState;
   #reporting = false;
+  #closed = false;
   readonly #listeners = new Set<RegistryListener>();
 
-  constructor(initial: DesiredState) {
-    this.#state = initial;
-    this.#reported = initial;
+  constructor(files: DesiredState) {
+    this.#files = files;
+    this.#state = files;
+    this.#reported = files;
+  }
+
+  /** Counts from the next change or `begin` on. */
+  addLayer(layer: Layer): void {
+    this.#layers.push(layer);
   }
 
   get state(): DesiredState {
     return this.#state;
   }
 
-  /** Replaces the first state, before anything listens. */
-  begin(state: DesiredState): void {
-    this.#state = state;
-    this.#reported = state;
+  /** What the files say. */
+  get files(): DesiredState {
+    return this.#files;
+  }
+
+  /** Puts the layers over the first state, before anything listens. */
+  begin(): void {
+    this.#state = this.#layered(this.#files);
+    this.#reported = this.#state;
   }
 
   get version(): number {
     return this.#version;
   }
 
-  /** Whether replacing by `state` would be a change. */
-  differs(state: DesiredState): boolean {
-    return isChange(differences(this.#state, state));
+  /** Whether replacing the files by these would be a change. */
+  differs(files: DesiredState): boolean {
+    return isChange(differences(this.#state, this.#layered(files)));
   }
 
-  /** Makes `state` the desired one. False when it equals the current one. */
-  replace(state: DesiredState): boolean {
-    const equal = !this.differs(state);
+  /** Makes what the files say now the desired state, below the layers. False when that equals the current one. */
+  replace(files: DesiredState): boolean {
+    if (this.#closed) return false;
+    const state = this.#layered(files);
+    const equal = !isChange(differences(this.#state, state));
     // Kept even so: where definitions stand in their files may have moved.
+    this.#files = files;
     this.#state = state;
     if (equal) return false;
     this.#version++;
     this.#report();
     return true;
+  }
+
+  /** A layer has changed. */
+  refresh(): boolean {
+    return this.replace(this.#files);
+  }
+
+  /** Nothing changes any more. */
+  close(): void {
+    this.#closed = true;
   }
 
   /** Calls `listener` with every change from now on. The returned function ends that. */
@@ -71,11 +99,8 @@ export class Registry {
     return () => this.#listeners.delete(listener);
   }
 
-  /** As `onChange`, but begins with everything there is, as added. */
-  watch(listener: RegistryListener): () => void {
-    const servers = diffServers(NO_SERVERS, this.#state.servers);
-    listener({ version: this.#version, state: this.#state, servers, settings: settingsOf(this.#state) });
-    return this.onChange(listener);
+  #layered(files: DesiredState): DesiredState {
+    return this.#layers.reduce((state, layer) => layer(state), files);
   }
 
   #report(): void {

@@ -6,8 +6,9 @@ import type { DesiredState } from '../model/desired-state.ts';
 import { type RunTimeStore, StoreError, type StoreSnapshot } from '../store/run-time-store/run-time-store.ts';
 import { SqliteRunTimeStore } from '../store/run-time-store/sqlite-run-time-store.ts';
 import { Logger } from '../telemetry/logger.ts';
+import { Registry } from './registry.ts';
 import { RunTimeServers } from './run-time-servers.ts';
-import { NO_SERVERS_ELSEWHERE, type ServersElsewhere } from './run-time-state.ts';
+import type { ServersElsewhere } from './run-time-state.ts';
 import { StoredServers } from './stored-definitions.ts';
 
 const EXEC = { exec: true };
@@ -21,8 +22,17 @@ async function filesOf(...names: readonly string[]): Promise<DesiredState> {
   return result.state;
 }
 
+class CountingRegistry extends Registry {
+  refreshes = 0;
+
+  override refresh(): boolean {
+    this.refreshes++;
+    return super.refresh();
+  }
+}
+
 /** Run-time servers over a store in memory, which can be made to fail, and the files `base` and `none`. */
-async function rig(env: Record<string, string> = {}, others: ServersElsewhere = NO_SERVERS_ELSEWHERE) {
+async function rig(env: Record<string, string> = {}, others: ServersElsewhere | null = null) {
   const clock = new FakeClock();
   const lines: string[] = [];
   const logger = new Logger({ level: 'info', write: (line) => lines.push(line) });
@@ -34,7 +44,6 @@ async function rig(env: Record<string, string> = {}, others: ServersElsewhere = 
       if (failing !== null) throw failing;
       return answer ?? runTimeStore.read(collections);
     },
-    get: (collection, key) => runTimeStore.get(collection, key),
     list: (collection, options) => runTimeStore.list(collection, options),
     apply: async (writes) => {
       if (failing !== null) throw failing;
@@ -42,35 +51,20 @@ async function rig(env: Record<string, string> = {}, others: ServersElsewhere = 
     },
     close: () => runTimeStore.close(),
   };
-  let files = await filesOf('base');
-  let desired = files;
-  let changes = 0;
-  const make = () => {
-    const made = new RunTimeServers({
+  const registry = new CountingRegistry(await filesOf('base'));
+  const make = (desired: Registry) =>
+    new RunTimeServers({
       stored: new StoredServers(store),
       clock,
       logger,
       env,
       folder: '/srv',
-      desired: {
-        get state() {
-          return desired;
-        },
-      },
+      desired,
+      others,
     });
-    made.attach(others);
-    return made;
-  };
-  const servers = make();
-  const overlay = () => {
-    desired = servers.over(files);
-  };
-  servers.onChange(() => {
-    changes++;
-    overlay();
-  });
+  const servers = make(registry);
   await servers.refresh();
-  overlay();
+  registry.begin();
   return {
     clock,
     lines,
@@ -84,12 +78,11 @@ async function rig(env: Record<string, string> = {}, others: ServersElsewhere = 
       answer = snapshot;
     },
     async files(...names: readonly string[]) {
-      files = await filesOf(...names);
-      overlay();
+      registry.replace(await filesOf(...names));
     },
-    names: () => [...desired.servers.keys()].sort(),
-    server: (name: string) => desired.servers.get(name),
-    changes: () => changes,
+    names: () => [...registry.state.servers.keys()].sort(),
+    server: (name: string) => registry.state.servers.get(name),
+    changes: () => registry.refreshes,
   };
 }
 
@@ -169,10 +162,11 @@ test('a stored definition that becomes unreadable stays in force and is reported
   assert.equal(server('one')!.connectionDigest, digest);
   assert.match(servers.problems.join(), /the stored server one cannot be read: TL1203/);
 
-  const next = make();
+  const registry = new Registry(await filesOf('base'));
+  const next = make(registry);
   await next.refresh();
-  const desired = next.over(await filesOf('base'));
-  assert.match(desired.servers.get('one')?.misconfigured ?? '', /environment variable TOKEN is not set/);
+  registry.begin();
+  assert.match(registry.state.servers.get('one')?.misconfigured ?? '', /environment variable TOKEN is not set/);
   assert.match(next.problems.join(), /TL1203/);
   await assert.rejects(next.add(text('one', url), PLAIN), { code: 'name_taken' });
   env['TOKEN'] = 'second-value';

@@ -1,10 +1,10 @@
 import { type ConfigProblem, renderProblem } from '../config/problem/problem.ts';
 import type { Need } from '../config/server/definition-needs.ts';
 import { type Clock, pause } from '../model/clock.ts';
-import type { DesiredState } from '../model/desired-state.ts';
 import type { Server } from '../model/server.ts';
 import { type Applied, STORE_LIMITS } from '../store/run-time-store/run-time-store.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import type { Registry } from './registry.ts';
 import { type Caller, noServer, RunTimeProblem, refuseBeyondRights, storeProblem } from './run-time-problem.ts';
 import { type Provenance, placeOf, RunTimeState, type ServersElsewhere } from './run-time-state.ts';
 import type { StoredServers } from './stored-definitions.ts';
@@ -21,8 +21,10 @@ interface RunTimeServersDeps {
   readonly refusal?: string | null;
   /** Others write to the store too: what they wrote is read before every change. */
   readonly shared?: boolean;
-  /** The desired state in force. */
-  readonly desired: { readonly state: DesiredState };
+  /** The desired state in force, of which these servers are a layer. */
+  readonly desired: Pick<Registry, 'state' | 'addLayer' | 'refresh'>;
+  /** What the other nodes of the cluster have; it is read with each change. Null or absent: a lone gateway. */
+  readonly others?: ServersElsewhere | null;
 }
 
 interface DefinitionInput {
@@ -54,28 +56,16 @@ export class RunTimeServers {
   /** Sessions that ended while servers are being added. */
   readonly #ended = new Set<string>();
   #last: Promise<unknown> = Promise.resolve();
-  #onChange: () => void = () => {};
 
   constructor(deps: RunTimeServersDeps) {
     this.#deps = deps;
-    this.#state = new RunTimeState({ ...deps, ended: () => this.#onChange() });
-  }
-
-  /** Joins it with the servers of other nodes. */
-  attach(others: ServersElsewhere): void {
-    this.#state.others = others;
+    this.#state = new RunTimeState(deps);
+    deps.desired.addLayer((files) => this.#state.over(files));
   }
 
   /** What is in the store and does not run, with the reason; empty while all of it does. */
   get problems(): readonly string[] {
     return this.#state.problems;
-  }
-
-  readonly over = (files: DesiredState): DesiredState => this.#state.over(files);
-
-  /** Calls `listener` when what is desired beside the files has changed: `over` gives another result then. */
-  onChange(listener: () => void): void {
-    this.#onChange = listener;
   }
 
   provenance(name: string): Provenance | null {
@@ -111,7 +101,7 @@ export class RunTimeServers {
         const revision = this.#state.written(added, 'name_taken', server.name);
         this.#state.definitions.put({ ...stored, revision }, result);
       }
-      this.#onChange();
+      this.#deps.desired.refresh();
       return { server, warnings };
     });
     return added.finally(() => {
@@ -140,7 +130,7 @@ export class RunTimeServers {
       } else if (this.#state.temporary.get(name) !== undefined) {
         this.#state.temporary.set(name, asTemporary(server, text, temporary!), temporary!, temporary!.suspended);
       } else throw noServer(name);
-      this.#onChange();
+      this.#deps.desired.refresh();
       return { server, warnings };
     });
   }
@@ -156,7 +146,7 @@ export class RunTimeServers {
         this.#state.definitions.delete(name);
         if (!keeps) this.#state.resume(name);
       }
-      this.#onChange();
+      this.#deps.desired.refresh();
     });
   }
 
@@ -172,7 +162,7 @@ export class RunTimeServers {
         this.#state.written(suspended, 'revision_changed', name);
         this.#state.suspend(name);
       }
-      this.#onChange();
+      this.#deps.desired.refresh();
     });
   }
 
@@ -186,7 +176,7 @@ export class RunTimeServers {
         this.#state.written(await this.#store((store) => store.resume(name)), 'revision_changed', name);
         this.#state.resume(name);
       }
-      this.#onChange();
+      this.#deps.desired.refresh();
       const server = this.#deps.desired.state.servers.get(name);
       if (server === undefined || server.enabled) return;
       const message = `${name} is disabled by its definition (${placeOf(server)}); enable it there`;
@@ -227,9 +217,9 @@ export class RunTimeServers {
 
   /** What a file of another node says holds there. What was removed a moment ago is offered there for a moment more. */
   async #refuseMeantOtherwise(server: Server): Promise<void> {
-    const { clock } = this.#deps;
+    const { clock, others } = this.#deps;
+    if (others == null) return;
     const end = clock.now() + FOLLOWED_MS;
-    const { others } = this.#state;
     let nodes = others.against(server);
     for (; nodes.length > 0 && clock.now() < end; nodes = others.against(server)) await pause(clock, LOOK_MS);
     if (nodes.length === 0) return;
@@ -258,7 +248,7 @@ export class RunTimeServers {
         const changed = await this.#state.follow(this.#deps.stored).catch((error: unknown) => {
           throw storeProblem(error);
         });
-        if (changed) this.#onChange();
+        if (changed) this.#deps.desired.refresh();
       }
       return task();
     });

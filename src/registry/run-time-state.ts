@@ -5,6 +5,7 @@ import { foldedName } from '../model/names.ts';
 import type { Server } from '../model/server.ts';
 import { type Applied, StoreError } from '../store/run-time-store/run-time-store.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import type { Registry } from './registry.ts';
 import { noServer, RunTimeProblem, revisionChanged } from './run-time-problem.ts';
 import { StoredDefinitions, type StoredEntry, type StoredServers } from './stored-definitions.ts';
 import { type TemporaryServer, TemporaryServers } from './temporary-servers.ts';
@@ -14,9 +15,9 @@ interface RunTimeStateDeps {
   readonly logger: Logger;
   readonly env: Readonly<Record<string, string | undefined>>;
   /** The desired state in force. */
-  readonly desired: { readonly state: DesiredState };
-  /** A temporary server's time is over. */
-  readonly ended: () => void;
+  readonly desired: Pick<Registry, 'state' | 'refresh'>;
+  /** Null or absent: a lone gateway. */
+  readonly others?: ServersElsewhere | null;
 }
 
 /** Where a desired server comes from, and what was decided about it at run time. */
@@ -33,7 +34,6 @@ export interface Provenance {
 export class RunTimeState {
   readonly definitions: StoredDefinitions;
   readonly temporary: TemporaryServers;
-  others: ServersElsewhere = NO_SERVERS_ELSEWHERE;
   readonly #deps: RunTimeStateDeps;
   #suspended: ReadonlySet<string> = new Set();
   #revision = 0;
@@ -41,14 +41,14 @@ export class RunTimeState {
   #files: DesiredState | null = null;
 
   constructor(deps: RunTimeStateDeps) {
-    const { clock, logger, env, ended } = deps;
+    const { clock, logger, env, desired } = deps;
     this.#deps = deps;
     this.definitions = new StoredDefinitions(env, ({ secrets }) => {
       for (const secret of secrets) logger.addSecret(secret);
     });
     this.temporary = new TemporaryServers(clock, (name) => {
       logger.info('temporary_server_ended', { server: name });
-      ended();
+      desired.refresh();
     });
   }
 
@@ -104,13 +104,13 @@ export class RunTimeState {
   /** Also where only another node has it: what is suspended there is suspended in the store that they share. */
   isKnown(name: string): boolean {
     if (this.#deps.desired.state.servers.has(name) || this.definitions.entries.has(name)) return true;
-    const there = this.others.server(name);
+    const there = this.#elsewhere(name);
     return there !== null && there.server.temporary !== true;
   }
 
   /** Why nothing can be changed here of a server that this node has not. */
   unknown(name: string): RunTimeProblem {
-    const there = this.others.server(name);
+    const there = this.#elsewhere(name);
     if (there === null) return noServer(name);
     const text = `${name} is not one of this node's: change it at ${there.nodes.join(' or ')}, which has it`;
     return new RunTimeProblem('not_added_here', text);
@@ -169,6 +169,10 @@ export class RunTimeState {
     return this.#fingerprint() !== before;
   }
 
+  #elsewhere(name: string): ReturnType<ServersElsewhere['server']> {
+    return this.#deps.others?.server(name) ?? null;
+  }
+
   #isSuspended(name: string): boolean {
     return this.temporaryInForce(name)?.suspended ?? this.#suspended.has(name);
   }
@@ -200,9 +204,6 @@ export interface ServersElsewhere {
   /** The nodes that mean something else by its name, or by one that clients would take for it. */
   against(server: Server): readonly string[];
 }
-
-/** Of a lone gateway. */
-export const NO_SERVERS_ELSEWHERE: ServersElsewhere = { server: () => null, against: () => [] };
 
 /** A server of the store that does not run, because a file has one that clients would take for it. */
 interface Shadowed {

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { createdEvent } from '../../src/app/public-subjects/server-events.ts';
+import { createdEvent } from '../../src/app/public-subjects/server-announcements.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { type JsonSchema, serverJsonSchema } from '../../src/config/schema-json.ts';
 import { Logger } from '../../src/telemetry/logger.ts';

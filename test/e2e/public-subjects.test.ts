@@ -4,13 +4,13 @@ import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { connect, headers, type NatsConnection } from '@nats-io/transport-node';
-import { decodeListToolsReply, decodeToolReply } from '../../src/app/public-subjects/decode-replies.ts';
 import {
   SUBJECT_CREATED,
   SUBJECT_DELETED,
   subjectExecute,
   subjectListTools,
 } from '../../src/app/public-subjects/subjects.ts';
+import { decodeListToolsReply, decodeToolReply } from '../../src/app/public-subjects/tool-client.ts';
 import { NatsServer } from '../support/nats-server.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
 

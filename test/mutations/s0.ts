@@ -18,7 +18,7 @@ export const S0: readonly Mutation[] = [
   {
     row: 'S0.3',
     what: 'the event of a new server tells its environment in clear',
-    file: 'src/app/public-subjects/server-events.ts',
+    file: 'src/app/public-subjects/server-announcements.ts',
     find: 'const event: Record<string, unknown> = { name, transport: transport.type };',
     replace:
       "const env = 'env' in transport ? Object.entries(transport.env).map(([key, value]) => [key, value.reveal()]) : [];\n  const event: Record<string, unknown> = { name, transport: transport.type, env: Object.fromEntries(env) };",
@@ -33,7 +33,7 @@ export const S0: readonly Mutation[] = [
   {
     row: 'S0.5',
     what: 'the event of a server that is gone names it by another key',
-    file: 'src/app/public-subjects/server-events.ts',
+    file: 'src/app/public-subjects/server-announcements.ts',
     find: 'return Buffer.from(JSON.stringify({ name }));',
     replace: 'return Buffer.from(JSON.stringify({ server: name }));',
   },
@@ -61,14 +61,14 @@ export const S0: readonly Mutation[] = [
   {
     row: 'S0.9',
     what: 'the error in a reply of a tool is not thrown',
-    file: 'src/app/public-subjects/decode-replies.ts',
+    file: 'src/app/public-subjects/tool-client.ts',
     find: "if (typeof reply.error === 'string' && reply.error !== '')",
     replace: "if (what !== 'tool' && typeof reply.error === 'string' && reply.error !== '')",
   },
   {
     row: 'S0.10',
     what: 'the error in a reply with a list is not thrown',
-    file: 'src/app/public-subjects/decode-replies.ts',
+    file: 'src/app/public-subjects/tool-client.ts',
     find: "if (typeof reply.error === 'string' && reply.error !== '')",
     replace: "if (what === 'tool' && typeof reply.error === 'string' && reply.error !== '')",
   },

@@ -4,14 +4,13 @@ import { MemoryHub, type MemoryWire } from '../../src/bus/memory/memory-wire.ts'
 import type { Bucket, SharedState } from '../../src/bus/shared-state.ts';
 import { SignedBus } from '../../src/bus/signed-bus.ts';
 import { KeyRing } from '../../src/bus/trust/key-ring.ts';
-import { Cluster } from '../../src/cluster/cluster.ts';
-import type { ClusterDeps } from '../../src/cluster/cluster-deps.ts';
+import { Cluster, type ClusterRooms } from '../../src/cluster/cluster.ts';
 import { Sealer } from '../../src/gateway/sealer.ts';
 import type { ClientProfile } from '../../src/model/client-profile.ts';
 import type { Exchange } from '../../src/model/exchange.ts';
 import { GatewayError } from '../../src/model/gateway-error.ts';
 import type { Message } from '../../src/model/message.ts';
-import type { Outcome } from '../../src/model/outcome.ts';
+import { failure, type Outcome } from '../../src/model/outcome.ts';
 import { systemRandom } from '../../src/model/random.ts';
 import type { Server } from '../../src/model/server.ts';
 import { request, result } from '../../src/protocol/compose.ts';
@@ -106,6 +105,25 @@ export function memoryBus(hub: MemoryHub, clock: FakeClock): Bus {
   return new SignedBus({ wire: hub.open(), clock, keys, random: systemRandom, logger: Logger.silent() });
 }
 
+/** The side of a node that no client has come to. */
+const NO_CLIENTS: ClusterRooms['downstream'] = {
+  returned: async () => failure(new GatewayError('NOT_SENT', 'no call waits here')),
+  listening: () => false,
+  listeners: () => [],
+  sessionsFor: () => [],
+  clientOf: () => null,
+  posted: () => ({ status: 404, code: -32600, text: 'Session not found', id: '' }),
+  fromElsewhere: () => {},
+  resumeFor: async () => false,
+  deliver: () => {},
+  ask: () => Promise.reject(new GatewayError('NOT_SENT', 'no client is here')),
+};
+const NO_SUBSCRIPTIONS: ClusterRooms['gateway'] = {
+  givenUp: () => {},
+  subscribeAgain: async () => 'later',
+  mayHaveChanged: () => {},
+};
+
 /** Nodes of one cluster in this process, on a clock that stands still until told. */
 export class ClusterBench {
   readonly clock = new FakeClock();
@@ -113,7 +131,7 @@ export class ClusterBench {
   readonly state = new MemorySharedState(this.clock);
   readonly nodes: PlayedNode[] = [];
 
-  async join(id: string, servers: readonly Server[], more: Partial<ClusterDeps> = {}): Promise<PlayedNode> {
+  async join(id: string, servers: readonly Server[], more: Partial<ClusterRooms> = {}): Promise<PlayedNode> {
     const { clock } = this;
     const wire = this.hub.open();
     const keys = new KeyRing([SECRET]);
@@ -131,10 +149,12 @@ export class ClusterBench {
       key: KEY,
       sealing: new Sealer(KEY),
       events,
+      local,
+      downstream: NO_CLIENTS,
+      gateway: NO_SUBSCRIPTIONS,
       watchLoop: false,
       ...more,
     });
-    cluster.attach(local);
     const node: PlayedNode = {
       id,
       cluster,

@@ -24,8 +24,6 @@ export class ServerWatch implements ServerObserver {
   readonly #waiting = new Set<() => void>();
   /** Servers that were up and listed, and whether they are. */
   readonly #offering = new Map<string, boolean>();
-  /** Set by the gateway once it is there: whether a server is registered. */
-  registered: (name: string) => boolean = () => false;
 
   constructor(beforeAuthRequired: GatewayOptions['beforeAuthRequired']) {
     this.#hook = beforeAuthRequired;
@@ -37,10 +35,10 @@ export class ServerWatch implements ServerObserver {
     return () => listeners.delete(listener);
   }
 
-  statusChanged(name: string, status: ServerStatus): void {
+  statusChanged(name: string, status: ServerStatus, desired: boolean): void {
     this.#look();
     // A server that was taken away has had its last word, though it is still stopping.
-    if (!this.registered(name)) return;
+    if (!desired) return;
     this.#emit('serverChanged', () => [name, statusView(status)]);
     this.#withdrawn(name, status);
   }

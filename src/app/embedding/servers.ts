@@ -40,12 +40,12 @@ export class Servers {
 
   constructor(deps: ServersDeps) {
     this.#deps = deps;
-    deps.watch.registered = (name) => deps.app.state.servers.has(name);
-    deps.app.onChange(({ servers }) => {
+    // After the rooms have heard of it.
+    deps.app.rooms.registry.onChange(({ servers }) => {
       for (const name of servers.removed) deps.watch.removed(name);
       this.#follow();
     });
-    deps.app.onServersChanged = () => this.#follow();
+    deps.app.rooms.cluster?.listen({ serversChanged: () => this.#follow() });
     this.#follow();
   }
 

@@ -41,7 +41,12 @@ class Stage {
         [...this.here]
           .filter(({ peer }) => peer !== bus.peer)
           .map(({ peer }) => ({ peer, ...(ofBefore ? {} : { publicCalls: true }) }) as NodeView);
-      const calls = new OpenCalls({ bus, wire, clock: this.clock, others, stoodStill: () => false });
+      const calls = new OpenCalls({
+        bus,
+        wire,
+        clock: this.clock,
+        cluster: { peers: { others }, loop: { stoodStill: () => false } },
+      });
       return { wire, peer: bus.peer, calls };
     }).sort((a, b) => (a.peer < b.peer ? -1 : 1));
     this.here = new Set(this.nodes);

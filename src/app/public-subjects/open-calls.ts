@@ -1,8 +1,8 @@
 import type { Bus } from '../../bus/bus.ts';
 import type { Wire } from '../../bus/wire.ts';
+import type { Cluster } from '../../cluster/cluster.ts';
 import { packFrame, unpackFrame } from '../../cluster/frames/frame.ts';
 import { LruMap } from '../../cluster/lru-map.ts';
-import type { NodeView } from '../../cluster/nodes/node-state.ts';
 import { type Clock, pause } from '../../model/clock.ts';
 import { type Answer, AnswerPost } from './answer-post.ts';
 import { OpenCall, type WhenOrphaned } from './open-call.ts';
@@ -49,13 +49,14 @@ interface PassedCall {
   adopted: boolean;
 }
 
-export interface OpenCallsDeps {
+interface OpenCallsDeps {
   readonly bus: Pick<Bus, 'peer' | 'publish' | 'subscribe'>;
   readonly wire: Wire;
   readonly clock: Clock;
-  readonly others: () => Iterable<NodeView>;
-  /** Whether this process stood still for a second or longer, and has moved again for no longer than this. */
-  readonly stoodStill: (withinMs: number) => boolean;
+  readonly cluster: {
+    readonly peers: Pick<Cluster['peers'], 'others'>;
+    readonly loop: Pick<Cluster['loop'], 'stoodStill'>;
+  };
 }
 
 /**
@@ -97,7 +98,7 @@ export class OpenCalls {
   /** Where this node stands among those that witness calls. Null: a node of an earlier version does not say what it has. */
   get #rank(): number | null {
     let rank = 0;
-    for (const { peer, publicCalls } of this.#deps.others()) {
+    for (const { peer, publicCalls } of this.#deps.cluster.peers.others()) {
       if (publicCalls === undefined) return null;
       if (publicCalls && peer < this.#deps.bus.peer) rank++;
     }
@@ -106,8 +107,9 @@ export class OpenCalls {
 
   /** Whether other nodes can have answered calls of this node without its having heard of it. */
   get #unsettled(): boolean {
-    const { wire, clock, stoodStill } = this.#deps;
-    return !wire.connected || clock.now() - this.#connectedAt < SETTLE_MS || stoodStill(SETTLE_MS);
+    const { wire, clock, cluster } = this.#deps;
+    // What happened while this process stood still is heard within that time.
+    return !wire.connected || clock.now() - this.#connectedAt < SETTLE_MS || cluster.loop.stoodStill(SETTLE_MS);
   }
 
   /** A request has come, to this node or to another. */
@@ -318,7 +320,7 @@ export class OpenCalls {
     const tellsHeld = now - this.#heldAt >= HELD_EVERY_MS - TICK_MS / 2;
     if (tellsHeld) this.#heldAt = now;
     const others = new Set<string>();
-    for (const { peer } of this.#deps.others()) others.add(peer);
+    for (const { peer } of this.#deps.cluster.peers.others()) others.add(peer);
     for (const [reply, passed] of [...this.#passed]) {
       if (!others.has(passed.by)) this.#adopt(reply, passed);
       else if (tellsHeld) this.#tell('held', reply);
@@ -368,7 +370,7 @@ export class OpenCalls {
     const kinds = Object.entries(this.#news);
     this.#news = {};
     // Who was cut off has to ask before heartbeats say who is there.
-    this.#hadPeers ||= this.#deps.others()[Symbol.iterator]().next().done !== true;
+    this.#hadPeers ||= this.#deps.cluster.peers.others()[Symbol.iterator]().next().done !== true;
     if (!this.#hadPeers) return;
     const most = Math.max(0, ...kinds.map(([, replies]) => replies.length));
     for (let at = 0; at < most; at += MAX_PER_MESSAGE) {

@@ -1,33 +1,22 @@
+import type { Bus } from '../../bus/bus.ts';
 import type { Wire, WireMessage } from '../../bus/wire.ts';
 import type { Served } from '../../cluster/calls/attempts.ts';
-import type { KeyAuthenticator } from '../../downstream/identity/auth.ts';
+import type { Cluster } from '../../cluster/cluster.ts';
 import type { Principal } from '../../model/client-profile.ts';
-import { serverEndpoint } from '../../model/exchange.ts';
+import { publicCallId, serverEndpoint } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { elements, field } from '../../protocol/fields.ts';
+import type { RegistryChange } from '../../registry/registry.ts';
 import { ask, resultOf } from '../embedding/operator-calls.ts';
 import { ServerError } from '../embedding/server-error.ts';
-import type { Operations } from '../operations.ts';
-import type { Operator } from '../operator.ts';
+import { Operator, operatorProfile } from '../operator.ts';
+import type { Rooms } from '../rooms.ts';
 import type { WhenOrphaned } from './open-call.ts';
-import type { OpenCalls } from './open-calls.ts';
+import { OpenCalls } from './open-calls.ts';
 import { failureReply, listReply, serverErrorReply, toolReply } from './replies.ts';
+import { ServerAnnouncements } from './server-announcements.ts';
 import { subjectExecute, subjectListTools } from './subjects.ts';
 import { readListRequest, readToolRequest, type ToolRequest } from './tool-request.ts';
-
-export interface PublicSubjectsDeps {
-  readonly wire: Wire;
-  readonly calls: OpenCalls;
-  readonly authenticator: KeyAuthenticator;
-  /** The agent of callers who show no key; null: there is none. */
-  readonly publicPrincipal: string | null;
-  /** Names of the servers there are to call. */
-  readonly servers: () => readonly string[];
-  /** Null: no tracker. */
-  readonly operations: Operations | null;
-  /** A caller in one of its conversations, for the call whose answer goes to `reply`. */
-  readonly caller: (principal: Principal, conversation: string, reply: string) => Operator;
-}
 
 const KEY_HEADER = 'Trunkline-Key';
 const TIMEOUT_HEADER = 'Trunkline-Timeout-Ms';
@@ -39,27 +28,79 @@ const MAX_PAGES = 1_000;
  * `mcp.{name}.execute` and `mcp.{name}.list-tools` for programs in any language (S0.1, S0.2). Each subject is a queue group
  * of its own name, so that exactly one node answers; a conversation finds its connection again from whichever node that
  * is. Callers are agents, by key; other callers are refused. All other nodes hear each request too, in case the one that takes it
- * dies (`OpenCalls`).
+ * dies (`OpenCalls`). Programs are told of servers that come and go (S0.3, S0.4).
  */
 export class PublicSubjects {
-  readonly #deps: PublicSubjectsDeps;
+  readonly #rooms: Rooms;
+  readonly #wire: Wire;
+  /** The agent of callers who show no key; null: there is none. */
+  readonly #publicPrincipal: string | null;
+  readonly #calls: OpenCalls;
+  readonly #announcements: ServerAnnouncements;
+  readonly #unsubscribe: () => void;
   readonly #served = new Map<string, readonly { close(): Promise<void> }[]>();
   #running = 0;
   #closed = false;
 
-  constructor(deps: PublicSubjectsDeps) {
-    this.#deps = deps;
-    this.sync();
+  /** Those of a node whose configuration wants them, which are served from now on; null for others. */
+  static open(rooms: Rooms): PublicSubjects | null {
+    const { cluster, connection } = rooms;
+    if (cluster === null || connection?.wire === undefined || connection.publicSubjects === undefined) return null;
+    const { bus, wire, publicSubjects } = connection;
+    return new PublicSubjects(rooms, cluster, bus, wire, publicSubjects.principal);
   }
 
+  private constructor(rooms: Rooms, cluster: Cluster, bus: Bus, wire: Wire, publicPrincipal: string | null) {
+    this.#rooms = rooms;
+    this.#wire = wire;
+    this.#publicPrincipal = publicPrincipal;
+    this.#calls = new OpenCalls({ bus, wire, clock: rooms.clock, cluster });
+    cluster.listen({ publicCall: (reply, server, by) => this.#passed(reply, server, by) });
+    this.#serveAll();
+    this.#announcements = new ServerAnnouncements({ ...rooms, wire, known: cluster.known });
+    this.#unsubscribe = rooms.registry.onChange((change) => this.#changed(change));
+  }
+
+  /** Calls that are answered at the moment. */
   get inFlight(): number {
-    return this.#deps.calls.inHand;
+    return this.#calls.inHand;
+  }
+
+  /** The cluster may serve others than before. */
+  sync(): void {
+    this.#serveAll();
+    this.#announcements.look();
+  }
+
+  /**
+   * Takes no more calls; those that run go on. Servers are not announced any more. Resolves when every call that was sent to
+   * this node has come.
+   */
+  async close(): Promise<void> {
+    this.#unsubscribe();
+    this.#announcements.close();
+    this.#closed = true;
+    const closing = [...this.#served.values()].flatMap((all) => all.map((subscription) => subscription.close()));
+    this.#served.clear();
+    await Promise.all(closing);
+  }
+
+  /** A program that hears of a server may call it at once. */
+  #changed({ servers }: RegistryChange): void {
+    this.sync();
+    this.#announcements.changed(new Set([...servers.added, ...servers.changed, ...servers.updated]));
+  }
+
+  /** A call that the node `by` took runs here. */
+  #passed(reply: string, server: string, by: string): (outcome: Served) => void {
+    const ended = this.#calls.passed(reply, by);
+    return (outcome) => ended(passedReply(outcome, server, this.#wire.maxPayload));
   }
 
   /** Serves the servers that there are now, and no others. What is the same goes on without a gap. */
-  sync(): void {
+  #serveAll(): void {
     if (this.#closed) return;
-    const names = new Set(this.#deps.servers());
+    const names = new Set(this.#rooms.everywhere.servers().map(({ name }) => name));
     for (const [name, subscriptions] of this.#served) {
       if (names.has(name)) continue;
       for (const subscription of subscriptions) void subscription.close();
@@ -68,23 +109,15 @@ export class PublicSubjects {
     for (const name of names) if (!this.#served.has(name)) this.#served.set(name, this.#serve(name));
   }
 
-  /** Takes no more calls; those that run go on. Resolves when every call that was sent to this node has come. */
-  async close(): Promise<void> {
-    this.#closed = true;
-    const closing = [...this.#served.values()].flatMap((all) => all.map((subscription) => subscription.close()));
-    this.#served.clear();
-    await Promise.all(closing);
-  }
-
   #serve(name: string): readonly { close(): Promise<void> }[] {
-    const { wire, calls } = this.#deps;
+    const wire = this.#wire;
     const [execute, list] = [subjectExecute(name), subjectListTools(name)];
     const run = (message: WireMessage) => void this.#answer(message, name, false, (m) => this.#execute(name, m));
     const runList = (message: WireMessage) => void this.#answer(message, name, true, (m) => this.#list(name, m));
     const text = 'the node that took the call is gone, or cut off; the call may have run';
     const lost = failureReply(new GatewayError('UNKNOWN', text, { server: name }), false);
     const seen = (message: WireMessage, orphaned: WhenOrphaned): void => {
-      if (message.reply !== '') calls.seen(message.reply, orphaned);
+      if (message.reply !== '') this.#calls.seen(message.reply, orphaned);
     };
     return [
       wire.subscribe(execute, run, execute),
@@ -102,23 +135,23 @@ export class PublicSubjects {
     run: (message: WireMessage) => Promise<Buffer>,
   ): Promise<void> {
     if (message.reply === '') return;
-    const { wire, calls, operations } = this.#deps;
+    const { operations } = this.#rooms;
     const since = operations?.clock.now() ?? 0;
-    const taken = calls.take(message.reply);
+    const taken = this.#calls.take(message.reply);
     if (taken !== null && !(await taken)) return;
     let answer: Buffer;
     let failed: unknown = null;
     this.#running++;
     try {
       if (this.#running > CONCURRENCY) throw new GatewayError('OVERLOADED', `${CONCURRENCY} calls are under way here`);
-      answer = sendable(await run(message), wire.maxPayload);
+      answer = sendable(await run(message), this.#wire.maxPayload);
     } catch (error) {
       failed = error;
       answer = errorReply(error, isList);
     } finally {
       this.#running--;
     }
-    calls.answer(message.reply, answer);
+    this.#calls.answer(message.reply, answer);
     const error = failed === null || failed instanceof Error ? failed : new Error(String(failed));
     operations?.ended({ name: isList ? 'list-tools' : 'execute', subject: message.subject, server, error }, since);
   }
@@ -127,14 +160,14 @@ export class PublicSubjects {
     const principal = this.#principal(message);
     const request = readToolRequest(message.payload);
     const params = `{"name":${JSON.stringify(request.tool)},"arguments":${request.args}}`;
-    const caller = this.#deps.caller(principal, request.sessionId, message.reply);
+    const caller = this.#caller(principal, request.sessionId, message.reply);
     const question = { endpoint: serverEndpoint(name), method: 'tools/call', params };
     return toolReply(await ask(caller, question, deadline(request, message)));
   }
 
   async #list(name: string, message: WireMessage): Promise<Buffer> {
     const request = readListRequest(message.payload);
-    const caller = this.#deps.caller(this.#principal(message), request.sessionId, message.reply);
+    const caller = this.#caller(this.#principal(message), request.sessionId, message.reply);
     const options = deadline(request, message);
     const tools: Buffer[] = [];
     let params = '{}';
@@ -152,16 +185,23 @@ export class PublicSubjects {
     throw new GatewayError('UPSTREAM_PROTOCOL', 'the pages of tools/list do not come to an end', { server: name });
   }
 
+  /** A caller in one of its conversations, for the call whose answer goes to `reply`. */
+  #caller(principal: Principal, conversation: string, reply: string): Operator {
+    const { gateway, random, operator } = this.#rooms;
+    const profile = operatorProfile(operator.profile.info ?? '{}', principal, `bus ${conversation}`);
+    return new Operator(gateway, random, profile, publicCallId(reply));
+  }
+
   /** A wrong key is not the same as none: a program that shows one wants to be that agent and no other. */
   #principal(message: WireMessage): Principal {
-    const { authenticator, publicPrincipal } = this.#deps;
+    const { authenticator } = this.#rooms;
     const key = message.header(KEY_HEADER);
     const principal =
       key !== null
         ? authenticator.authenticate(`Bearer ${key}`)
-        : publicPrincipal === null
+        : this.#publicPrincipal === null
           ? null
-          : authenticator.principal(`agent:${publicPrincipal}`);
+          : authenticator.principal(`agent:${this.#publicPrincipal}`);
     if (principal?.id.startsWith('agent:') === true) return principal;
     const text = key === null ? `the header ${KEY_HEADER} has to hold the key of an agent` : 'no agent has this key';
     throw new GatewayError('ACCESS_DENIED', text);
@@ -174,7 +214,7 @@ function deadline({ timeoutMs }: ToolRequest, message: WireMessage): { readonly 
 }
 
 /** The answer to a call that another node took and that ran here; null where it did not begin here. */
-export function passedReply(outcome: Served, server: string, maxPayload: number): Buffer | null {
+function passedReply(outcome: Served, server: string, maxPayload: number): Buffer | null {
   if (outcome.kind === 'elsewhere') return null;
   try {
     const question = { endpoint: serverEndpoint(server), method: 'tools/call', params: '{}' };

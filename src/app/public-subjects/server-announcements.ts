@@ -5,9 +5,9 @@ import type { DesiredState } from '../../model/desired-state.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Upstreams } from '../../model/ports.ts';
 import type { Server } from '../../model/server.ts';
+import { sweptDefinition, sweptDescription } from '../../model/swept-definition.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Operations } from '../operations.ts';
-import { createdEvent, deletedEvent } from './server-events.ts';
 import { SUBJECT_CREATED, SUBJECT_DELETED } from './subjects.ts';
 
 /**
@@ -16,7 +16,7 @@ import { SUBJECT_CREATED, SUBJECT_DELETED } from './subjects.ts';
  */
 const SETTLED_MS = 1_000;
 
-export interface ServerAnnouncementsDeps {
+interface ServerAnnouncementsDeps {
   readonly clock: Clock;
   readonly wire: Pick<Wire, 'connected' | 'publish' | 'onChange'>;
   /** The servers of this node. */
@@ -146,4 +146,22 @@ export class ServerAnnouncements {
     wire.publish(subject, event);
     operations?.ended({ name, subject, server, error }, since);
   }
+}
+
+/**
+ * A server as programs on the bus hear of it (S0.3): the members that the seed's row has and we have too. Variables and
+ * headers are left out; other secrets are masked, or their reference is shown. `redact` masks every known secret.
+ */
+export function createdEvent({ name, description, transport }: Server, redact: (text: string) => string): Buffer {
+  const { command, args, url } = sweptDefinition(transport);
+  const event: Record<string, unknown> = { name, transport: transport.type };
+  if (description !== null) event['description'] = redact(sweptDescription(description, transport));
+  if (command !== null) Object.assign(event, { command: redact(command), args: args.map(redact) });
+  if (url !== null) event['url'] = redact(url);
+  return Buffer.from(JSON.stringify(event));
+}
+
+/** S0.5. */
+function deletedEvent(name: string): Buffer {
+  return Buffer.from(JSON.stringify({ name }));
 }

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { loadConfig } from '../../config/load-config.ts';
 import { Logger } from '../../telemetry/logger.ts';
-import { createdEvent } from './server-events.ts';
+import { createdEvent } from './server-announcements.ts';
 
 const ENV = { KEY: 'k3y', PIN: '4711', LONG: 'a-long-secret', PLAIN: 'value of no secret', HOME: '/home/me' };
 

@@ -1,7 +1,10 @@
-import { watchEvents } from '../public-subjects/watch-events.ts';
+import type { Wire } from '../../bus/wire.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import { SUBJECT_CREATED, SUBJECT_DELETED } from '../public-subjects/subjects.ts';
 import type { Rooms } from '../rooms.ts';
 import { STORE_WRITTEN } from './open-run-time-store.ts';
 
+const MAX_BYTES = 1024 * 1024;
 /**
  * Calls `look` when another node reports that it has written, when such a report may have been missed, and, where the
  * public subjects are open, when a program reports that a server was added or removed.
@@ -16,4 +19,38 @@ export function followHints({ connection, logger }: Rooms, look: () => void): vo
     if (event.type === 'connected') look();
   });
   if (wire !== undefined && publicSubjects !== undefined) watchEvents(wire, logger, look);
+}
+
+/** What cannot be read is logged this often at most. */
+const WARN_EVERY_MS = 1_000;
+
+/**
+ * Hears of servers that were added or removed, on whichever node or by whichever program (S0.17). Anybody at NATS may say
+ * so, in any order and more than once: nothing of it is believed, it only makes this node look at the store at once. What
+ * cannot be read is reported and skipped. Ends with the wire.
+ */
+function watchEvents(wire: Wire, logger: Logger, look: () => void): void {
+  let warnedAt = Number.NEGATIVE_INFINITY;
+  const heard = (subject: string, payload: Buffer): void => {
+    const reason = unreadable(payload);
+    if (reason === null) look();
+    else if (performance.now() - warnedAt >= WARN_EVERY_MS) {
+      warnedAt = performance.now();
+      logger.warn('server_event_unreadable', { subject, reason });
+    }
+  };
+  for (const subject of [SUBJECT_CREATED, SUBJECT_DELETED]) {
+    wire.subscribe(subject, ({ payload }) => heard(subject, payload));
+  }
+}
+
+/** Why an event is none; null for one that names a server. */
+function unreadable(payload: Buffer): string | null {
+  if (payload.length > MAX_BYTES) return `it has ${payload.length} bytes`;
+  try {
+    const event = JSON.parse(payload.toString()) as { readonly name?: unknown } | null;
+    return typeof event?.name === 'string' && event.name !== '' ? null : 'it names no server';
+  } catch {
+    return 'it is no JSON';
+  }
 }

@@ -57,7 +57,6 @@ function looking(store: RunTimeStore): OpenedStore {
 function writingBy(runTimeStore: RunTimeStore, apply: RunTimeStore['apply']): RunTimeStore {
   return {
     read: (collections) => runTimeStore.read(collections),
-    get: (collection, key) => runTimeStore.get(collection, key),
     list: (collection, options) => runTimeStore.list(collection, options),
     apply,
     close: () => runTimeStore.close(),

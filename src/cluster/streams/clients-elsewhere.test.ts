@@ -4,12 +4,14 @@ import { ClusterBench } from '../../../test/support/cluster-bench.ts';
 
 test('check:C9 a resource is released at the other nodes, and one whose name is too long for a hint at this one', async () => {
   const bench = new ClusterBench();
-  const [a, b] = [await bench.join('a', []), await bench.join('b', [])];
   const heard: string[] = [];
-  b.cluster.clients.attach({ clientOf: () => null } as unknown as Parameters<typeof b.cluster.clients.attach>[0], {
-    givenUp: (_sessionId, _server, uri) => void heard.push(uri),
-    subscribeAgain: async () => 'later',
-    mayHaveChanged: () => {},
+  const a = await bench.join('a', []);
+  await bench.join('b', [], {
+    gateway: {
+      givenUp: (_sessionId, _server, uri) => void heard.push(uri),
+      subscribeAgain: async () => 'later',
+      mayHaveChanged: () => {},
+    },
   });
   a.cluster.clients.givenUp('s', 'web', 'x'.repeat(600_000));
   a.cluster.clients.givenUp('s', 'web', 'web://short');

@@ -1,10 +1,8 @@
 import type { Bus } from '../../bus/bus.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
-import { CATALOGUE } from '../../model/error-catalogue.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
-import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
-import { failure, type Outcome } from '../../model/outcome.ts';
+import type { Outcome } from '../../model/outcome.ts';
 import type { EventSink, LeftStream, PostAnswer, Resumed, StreamPost } from '../../model/stream-copies.ts';
 import { PostedBodies } from '../calls/posted-bodies.ts';
 import { ReturnedCalls } from '../calls/returned-calls.ts';
@@ -23,7 +21,7 @@ import {
 import { CopiesOfStreams, LeftStreams } from './stream-copies.ts';
 
 /** The downstream side of this node, for clients of other nodes. */
-interface OwnClients {
+export interface OwnClients {
   /** Continues a call waiting for input. Never rejects. */
   returned(exchange: Exchange, endpoint: Endpoint): Promise<Outcome>;
   listening(sessionId: string): boolean;
@@ -36,11 +34,17 @@ interface OwnClients {
 }
 
 /** The gateway of this node. */
-interface OwnSubscriptions {
+export interface OwnSubscriptions {
   givenUp(sessionId: string, server: string, uri: string): void;
   /** Takes another node's subscription over. Never rejects. */
   subscribeAgain(client: ClientProfile, resource: Resource): Promise<SubscribedAgain>;
   mayHaveChanged(sessionId: string, exposed: string): void;
+}
+
+/** This node's side of its clients. It needs this object to be constructed, and is read later. */
+interface OwnSide {
+  readonly downstream: OwnClients;
+  readonly gateway: OwnSubscriptions;
 }
 
 type Resource = Omit<SharedSubscription, 'sessionId' | 'of'>;
@@ -54,7 +58,6 @@ interface GivenUp {
 const GIVEN_UP = 'trunkline.given-up';
 /** A longer URI does not fit a hint and stays known at its node alone. */
 const MAX_URI = 32 * 1024;
-const JUST_BEGUN: PostAnswer = { status: 404, code: CATALOGUE.INVALID_REQUEST.rpc, text: 'Session not found', id: '' };
 
 /** Leads clients to the node that has their calls, streams and subscriptions. */
 export class ClientsElsewhere implements SubscriptionOwner, StreamOwner {
@@ -69,31 +72,25 @@ export class ClientsElsewhere implements SubscriptionOwner, StreamOwner {
   readonly copies: CopiesOfStreams | undefined;
   readonly #givenUpHints: { close(): void };
   readonly #subscriptions: SharedSubscriptions;
-  #own: OwnClients | null = null;
-  #ownSubscriptions: OwnSubscriptions | null = null;
+  readonly #own: OwnSide;
 
-  constructor(deps: ClusterDeps, nodes: Nodes, leases: LazyBucket) {
+  constructor(deps: ClusterDeps & OwnSide, nodes: Nodes, leases: LazyBucket) {
     const { bus, clock, log } = deps;
     this.self = bus.peer;
+    this.#own = deps;
     this.#bus = bus;
     this.#nodes = nodes;
     this.#left = log === undefined ? null : new LeftStreams(log);
     this.copies = log === undefined ? undefined : new CopiesOfStreams(log, clock);
-    this.#calls = new ReturnedCalls(bus, (exchange, endpoint) => this.#returned(exchange, endpoint));
-    this.#posts = new PostedBodies(bus, (post) => this.#own?.posted(post) ?? JUST_BEGUN);
+    this.#calls = new ReturnedCalls(bus, (exchange, endpoint) => deps.downstream.returned(exchange, endpoint));
+    this.#posts = new PostedBodies(bus, (post) => deps.downstream.posted(post));
     this.#streams = new ResumedStreams(bus, nodes, new NodeEnds(nodes, leases, clock), this);
     this.#subscriptions = new SharedSubscriptions(deps, nodes, this);
     this.#givenUpHints = bus.subscribe(GIVEN_UP, (payload, from) => {
       if (from === bus.peer) return;
       const { sessionId, server, uri } = unpackFrame<GivenUp>(payload).header;
-      this.#ownSubscriptions?.givenUp(sessionId, server, uri);
+      deps.gateway.givenUp(sessionId, server, uri);
     });
-  }
-
-  /** They need this object to be constructed. */
-  attach(own: OwnClients, subscriptions: OwnSubscriptions): void {
-    this.#own = own;
-    this.#ownSubscriptions = subscriptions;
   }
 
   /** To all other nodes. A hint; lost in an outage. */
@@ -121,7 +118,7 @@ export class ClientsElsewhere implements SubscriptionOwner, StreamOwner {
   }
 
   message(sessionId: string, message: Message): void {
-    this.#own?.fromElsewhere(sessionId, message);
+    this.#own.downstream.fromElsewhere(sessionId, message);
   }
 
   gone(peer: string): void {
@@ -170,29 +167,24 @@ export class ClientsElsewhere implements SubscriptionOwner, StreamOwner {
   }
 
   listening(sessionId: string): boolean {
-    return this.#own?.listening(sessionId) === true;
+    return this.#own.downstream.listening(sessionId);
   }
 
   hint({ sessionId, exposed }: SharedSubscription): void {
-    this.#ownSubscriptions?.mayHaveChanged(sessionId, exposed);
+    this.#own.gateway.mayHaveChanged(sessionId, exposed);
   }
 
   drop({ sessionId, server, uri }: SharedSubscription): void {
-    this.#ownSubscriptions?.givenUp(sessionId, server, uri);
+    this.#own.gateway.givenUp(sessionId, server, uri);
   }
 
-  async resumeFor(sessionId: string, afterId: string, open: () => EventSink): Promise<boolean> {
-    return (await this.#own?.resumeFor(sessionId, afterId, open)) ?? false;
+  resumeFor(sessionId: string, afterId: string, open: () => EventSink): Promise<boolean> {
+    return this.#own.downstream.resumeFor(sessionId, afterId, open);
   }
 
   again(subscription: SharedSubscription): Promise<SubscribedAgain> {
-    const client = this.#own?.clientOf(subscription.sessionId) ?? null;
-    if (client === null || this.#ownSubscriptions === null) return Promise.resolve('later');
-    return this.#ownSubscriptions.subscribeAgain(client, subscription);
-  }
-
-  #returned(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
-    if (this.#own !== null) return this.#own.returned(exchange, endpoint);
-    return Promise.resolve(failure(new GatewayError('NOT_SENT', 'this node has only just begun')));
+    const { downstream, gateway } = this.#own;
+    const client = downstream.clientOf(subscription.sessionId);
+    return client === null ? Promise.resolve('later') : gateway.subscribeAgain(client, subscription);
   }
 }

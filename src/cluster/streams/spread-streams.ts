@@ -5,7 +5,7 @@ import { LruMap } from '../lru-map.ts';
 import type { Nodes } from '../nodes/nodes.ts';
 import type { OpenStreams, Side, SideMessages } from './side-messages.ts';
 
-interface OwnStreams extends ClientStreams {
+export interface OwnStreams extends ClientStreams {
   listening(sessionId: string): boolean;
   listeners(): Iterable<string>;
 }
@@ -20,15 +20,12 @@ export class SpreadStreams implements ClientStreams, OpenStreams {
   readonly #at = new LruMap<string>(MAX_SESSIONS);
   readonly #lost = new LruMap<true>(MAX_SESSIONS);
   readonly #informed = new Set<string>();
-  #own: OwnStreams | null = null;
+  readonly #own: { readonly downstream: OwnStreams };
 
-  constructor(messages: SideMessages, nodes: Nodes) {
+  /** `own` needs this object to be constructed, and is read later. */
+  constructor(messages: SideMessages, nodes: Nodes, own: { readonly downstream: OwnStreams }) {
     this.#messages = messages;
     this.#nodes = nodes;
-  }
-
-  /** They need this object to be constructed. */
-  attach(own: OwnStreams): void {
     this.#own = own;
   }
 
@@ -79,7 +76,7 @@ export class SpreadStreams implements ClientStreams, OpenStreams {
   }
 
   deliverHere(sessionId: string, notification: Message, server?: string): void {
-    this.#own?.deliver(sessionId, notification, server);
+    this.#own.downstream.deliver(sessionId, notification, server);
   }
 
   ask(sessionId: string, request: Message, server?: string): Promise<Message> {
@@ -89,21 +86,21 @@ export class SpreadStreams implements ClientStreams, OpenStreams {
   }
 
   askHere(sessionId: string, request: Message, server?: string): Promise<Message> {
-    return this.#own!.ask(sessionId, request, server);
+    return this.#own.downstream.ask(sessionId, request, server);
   }
 
   sessionsFor(server: string): ReturnType<ClientStreams['sessionsFor']> {
-    return this.#own?.sessionsFor(server) ?? [];
+    return this.#own.downstream.sessionsFor(server);
   }
 
   #tellAll(peer: string): void {
-    const open = [...(this.#own?.listeners() ?? [])];
+    const open = [...this.#own.downstream.listeners()];
     for (let i = 0; i < open.length; i += MAX_PER_MESSAGE) {
       this.#messages.tell(peer, { kind: 'streams', sessionIds: open.slice(i, i + MAX_PER_MESSAGE) });
     }
   }
 
   #peer(sessionId: string): string | null {
-    return this.#own?.listening(sessionId) === true ? null : (this.#at.peek(sessionId) ?? null);
+    return this.#own.downstream.listening(sessionId) ? null : (this.#at.peek(sessionId) ?? null);
   }
 }
