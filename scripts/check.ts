@@ -1,4 +1,4 @@
-/** `npm run check`: types, lint and format, generated files up to date; prints the size of each room. */
+/** `npm run check`: types and declarations as the build writes them, lint and format, generated files; prints room sizes. */
 import { join } from 'node:path';
 import { roomSizes } from './room-sizes.ts';
 import { run } from './run.ts';
