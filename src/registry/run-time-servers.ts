@@ -92,7 +92,7 @@ export class RunTimeServers {
         if (sessionId !== null && this.#ended.has(sessionId)) {
           throw new RunTimeProblem('no_such_session', 'the session has ended meanwhile');
         }
-        this.#state.temporary.set(server.name, asTemporary(server, text, lifetime), lifetime);
+        this.#state.temporary.put(server.name, asTemporary(server, text, lifetime), lifetime);
       } else {
         this.#refuseMore(this.#state.definitions.entries.size, MAX_STORED, 'servers added at run time');
         const at = this.#deps.clock.wall();
@@ -128,7 +128,7 @@ export class RunTimeServers {
         const now = this.#state.written(applied, 'revision_changed', name);
         this.#state.definitions.put({ ...stored, revision: now }, result);
       } else if (this.#state.temporary.get(name) !== undefined) {
-        this.#state.temporary.set(name, asTemporary(server, text, temporary!), temporary!, temporary!.suspended);
+        this.#state.temporary.put(name, asTemporary(server, text, temporary!), temporary!, temporary!.suspended);
       } else throw noServer(name);
       this.#deps.desired.refresh();
       return { server, warnings };
@@ -143,8 +143,8 @@ export class RunTimeServers {
         const keeps = this.#state.isOfFile(name);
         const removed = await this.#store((store) => store.remove(name, stored.revision, keeps));
         this.#state.written(removed, 'revision_changed', name);
-        this.#state.definitions.delete(name);
-        if (!keeps) this.#state.resume(name);
+        this.#state.definitions.entries.delete(name);
+        if (!keeps) this.#state.suspended.delete(name);
       }
       this.#deps.desired.refresh();
     });
@@ -155,12 +155,12 @@ export class RunTimeServers {
     return this.#changing(async () => {
       const temporary = this.#state.temporaryInForce(name);
       if (!this.#state.isKnown(name)) throw this.#state.unknown(name);
-      if (temporary !== undefined) this.#state.temporary.set(name, temporary.server, temporary, true);
+      if (temporary !== undefined) this.#state.temporary.put(name, temporary.server, temporary, true);
       else if (!this.#state.suspended.has(name)) {
         this.#refuseMore(this.#state.suspended.size, MAX_SUSPENDED, 'suspended servers');
         const suspended = await this.#store((store) => store.suspend(name, this.#deps.clock.wall()));
         this.#state.written(suspended, 'revision_changed', name);
-        this.#state.suspend(name);
+        this.#state.suspended.add(name);
       }
       this.#deps.desired.refresh();
     });
@@ -171,10 +171,10 @@ export class RunTimeServers {
     return this.#changing(async () => {
       const temporary = this.#state.temporaryInForce(name);
       if (!this.#state.isKnown(name) && !this.#state.suspended.has(name)) throw this.#state.unknown(name);
-      if (temporary !== undefined) this.#state.temporary.set(name, temporary.server, temporary, false);
+      if (temporary !== undefined) this.#state.temporary.put(name, temporary.server, temporary, false);
       else if (this.#state.suspended.has(name)) {
         this.#state.written(await this.#store((store) => store.resume(name)), 'revision_changed', name);
-        this.#state.resume(name);
+        this.#state.suspended.delete(name);
       }
       this.#deps.desired.refresh();
       const server = this.#deps.desired.state.servers.get(name);

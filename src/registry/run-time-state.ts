@@ -34,8 +34,9 @@ export interface Provenance {
 export class RunTimeState {
   readonly definitions: StoredDefinitions;
   readonly temporary: TemporaryServers;
+  /** Names that are suspended in the store, whether or not there is a server of that name. */
+  suspended = new Set<string>();
   readonly #deps: RunTimeStateDeps;
-  #suspended: ReadonlySet<string> = new Set();
   #revision = 0;
   #shadowed: readonly Shadowed[] = [];
   #files: DesiredState | null = null;
@@ -59,11 +60,6 @@ export class RunTimeState {
     );
     const hidden = this.#shadowed.map(({ name, by }) => `the stored server ${name} does not run: ${whose(name, by)}`);
     return [...unread, ...hidden];
-  }
-
-  /** Names that are suspended in the store, whether or not there is a server of that name. */
-  get suspended(): ReadonlySet<string> {
-    return this.#suspended;
   }
 
   /** Puts it over what the files say. */
@@ -131,20 +127,12 @@ export class RunTimeState {
 
   /** Throws RunTimeProblem where clients could take the name for one that is there. */
   refuseTaken(name: string): void {
-    const names = [this.#deps.desired.state.servers.keys(), this.definitions.entries.keys(), this.temporary.names()];
+    const names = [this.#deps.desired.state.servers.keys(), this.definitions.entries.keys(), this.temporary.keys()];
     for (const taken of names.flatMap((some) => [...some])) {
       if (foldedName(taken) !== foldedName(name)) continue;
       const how = taken === name ? 'exists already' : `would be confused with ${taken}`;
       throw new RunTimeProblem('name_taken', `the server ${name} ${how}`);
     }
-  }
-
-  suspend(name: string): void {
-    this.#suspended = new Set(this.#suspended).add(name);
-  }
-
-  resume(name: string): void {
-    this.#suspended = new Set([...this.#suspended].filter((other) => other !== name));
   }
 
   /** The revision of what was written; throws RunTimeProblem where nothing was. */
@@ -164,7 +152,7 @@ export class RunTimeState {
     }
     const before = this.#fingerprint();
     await this.definitions.follow(desire);
-    this.#suspended = desire.suspended;
+    this.suspended = desire.suspended;
     this.#revision = desire.revision;
     return this.#fingerprint() !== before;
   }
@@ -174,7 +162,7 @@ export class RunTimeState {
   }
 
   #isSuspended(name: string): boolean {
-    return this.temporaryInForce(name)?.suspended ?? this.#suspended.has(name);
+    return this.temporaryInForce(name)?.suspended ?? this.suspended.has(name);
   }
 
   #fingerprint(): string {
@@ -183,7 +171,7 @@ export class RunTimeState {
       server.connectionDigest,
       problems.length,
     ]);
-    return JSON.stringify([this.#revision, entries, [...this.#suspended]]);
+    return JSON.stringify([this.#revision, entries, [...this.suspended]]);
   }
 }
 

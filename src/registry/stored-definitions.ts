@@ -25,7 +25,7 @@ interface StoredDesire {
   readonly revision: number;
   readonly servers: ReadonlyMap<string, StoredRecord & { readonly revision: number }>;
   /** Names of servers, of files too, that are not to run until they are resumed. */
-  readonly suspended: ReadonlySet<string>;
+  readonly suspended: Set<string>;
 }
 
 export const SERVERS = 'server';
@@ -103,18 +103,14 @@ const AT_ONCE = 25;
 
 /** The stored definitions, read. One that cannot be read any more stays as it was, as a file's does (F37). */
 export class StoredDefinitions {
+  entries = new Map<string, StoredEntry>();
   readonly #env: Readonly<Record<string, string | undefined>>;
   readonly #onRead: (result: DefinitionResult) => void;
-  #entries: ReadonlyMap<string, StoredEntry> = new Map();
 
   /** `onRead` is called before a server is used: its secrets must be known to the log by then. */
   constructor(env: Readonly<Record<string, string | undefined>>, onRead: (result: DefinitionResult) => void) {
     this.#env = env;
     this.#onRead = onRead;
-  }
-
-  get entries(): ReadonlyMap<string, StoredEntry> {
-    return this.#entries;
   }
 
   /** `mayRead` as of `loadDefinition`. */
@@ -133,7 +129,7 @@ export class StoredDefinitions {
     const entries = new Map<string, StoredEntry>();
     let count = 0;
     for (const stored of desire.servers.values()) {
-      const before = this.#entries.get(stored.name);
+      const before = this.entries.get(stored.name);
       const same =
         before?.stored.text === stored.text &&
         before.stored.folder === stored.folder &&
@@ -146,18 +142,12 @@ export class StoredDefinitions {
       entries.set(stored.name, entryOf(stored, result, same ? before.server : null));
       if (++count % AT_ONCE === 0) await new Promise((done) => setImmediate(done));
     }
-    this.#entries = entries;
+    this.entries = entries;
   }
 
   /** One that has just been written. */
   put(stored: StoredEntry['stored'], result: DefinitionResult): void {
-    this.#entries = new Map(this.#entries).set(stored.name, entryOf(stored, result, null));
-  }
-
-  delete(name: string): void {
-    const entries = new Map(this.#entries);
-    entries.delete(name);
-    this.#entries = entries;
+    this.entries.set(stored.name, entryOf(stored, result, null));
   }
 }
 

@@ -22,56 +22,39 @@ export function asTemporary(server: Server, text: string, { sessionId }: Lifetim
 }
 
 /** Servers for a session or a while (check:A14), in memory only: the end of the process ends them. */
-export class TemporaryServers {
+export class TemporaryServers extends Map<string, TemporaryServer & { readonly cancel: () => void }> {
   readonly #clock: Clock;
   readonly #onGone: (name: string) => void;
-  readonly #servers = new Map<string, TemporaryServer & { readonly cancel: () => void }>();
 
   /** `onGone` hears of every server that ended by itself. */
   constructor(clock: Clock, onGone: (name: string) => void) {
+    super();
     this.#clock = clock;
     this.#onGone = onGone;
   }
 
-  get size(): number {
-    return this.#servers.size;
-  }
-
-  get(name: string): TemporaryServer | undefined {
-    return this.#servers.get(name);
-  }
-
-  values(): Iterable<TemporaryServer> {
-    return this.#servers.values();
-  }
-
-  names(): Iterable<string> {
-    return this.#servers.keys();
-  }
-
   /** One of the same name is replaced; its time begins anew only where another lifetime is given. */
-  set(name: string, server: Server, lifetime: Lifetime, suspended = false): void {
-    this.#servers.get(name)?.cancel();
-    const { expiresAt, sessionId } = lifetime;
+  put(name: string, server: Server, { expiresAt, sessionId }: Lifetime, suspended = false): void {
+    this.get(name)?.cancel();
     const cancel =
       expiresAt === null
         ? () => {}
         : this.#clock.after(Math.max(0, expiresAt - this.#clock.wall()), () => this.#end(name));
-    this.#servers.set(name, { server, expiresAt, sessionId, suspended, cancel });
+    this.set(name, { server, expiresAt, sessionId, suspended, cancel });
   }
 
-  delete(name: string): boolean {
-    this.#servers.get(name)?.cancel();
-    return this.#servers.delete(name);
+  override delete(name: string): boolean {
+    this.get(name)?.cancel();
+    return super.delete(name);
   }
 
   sessionEnded(sessionId: string): void {
-    for (const [name, { sessionId: of }] of this.#servers) if (of === sessionId) this.#end(name);
+    for (const [name, { sessionId: of }] of this) if (of === sessionId) this.#end(name);
   }
 
   close(): void {
-    for (const { cancel } of this.#servers.values()) cancel();
-    this.#servers.clear();
+    for (const { cancel } of this.values()) cancel();
+    this.clear();
   }
 
   #end(name: string): void {

@@ -20,15 +20,15 @@ class RememberedTable<V> {
     this.#state = state;
     this.#bucket = bucket;
     this.#sealing = sealing;
-    for (const [key, value] of state.all(bucket)) {
-      const context = `${bucket} ${key}`;
-      const text = sealing === null ? value : sealing.open(context, value.toString());
-      const stored = text === null ? null : (storedObject(Buffer.from(text)) as V | null);
-      if (stored === null) state.delete(bucket, key);
-      else {
-        this.#values.set(key, stored);
-        if (sealing?.outdated?.(context, value.toString()) === true) this.set(key, stored);
-      }
+    const read = (bytes: Buffer, key: string) => {
+      const [context, written] = [`${bucket} ${key}`, bytes.toString()];
+      const text = sealing === null ? written : sealing.open(context, written);
+      const value = text === null ? null : storedObject<V>(text);
+      return value === null ? null : { value, outdated: sealing?.outdated?.(context, written) === true };
+    };
+    for (const [key, { value, outdated }] of state.readAll(bucket, read)) {
+      this.#values.set(key, value);
+      if (outdated) this.set(key, value);
     }
   }
 
@@ -79,14 +79,10 @@ export class SqliteUpstreamSessions implements UpstreamSessions {
   }
 }
 
-/** The JSON object that was stored; null for anything else. State may be damaged, and is never worth failing for. */
-function storedObject(value: Buffer): object | null {
-  try {
-    const stored: unknown = JSON.parse(value.toString());
-    return typeof stored === 'object' ? stored : null;
-  } catch {
-    return null;
-  }
+/** The JSON object that was stored; null for other JSON. */
+function storedObject<V>(text: string): V | null {
+  const stored: unknown = JSON.parse(text);
+  return typeof stored === 'object' ? (stored as V | null) : null;
 }
 
 const BUCKET = 'session';
@@ -102,8 +98,7 @@ export class SqliteSessionRecords implements SessionRecords {
   }
 
   async get(id: string): Promise<SessionRecord | null> {
-    const value = this.#state.get(BUCKET, id);
-    return value === null ? null : this.#read(id, value);
+    return this.#state.readOne(BUCKET, id, sessionIn);
   }
 
   put(record: SessionRecord, isNew = false): void {
@@ -116,21 +111,11 @@ export class SqliteSessionRecords implements SessionRecords {
   }
 
   async all(): Promise<readonly SessionRecord[]> {
-    const records: SessionRecord[] = [];
-    for (const [id, value] of this.#state.all(BUCKET)) {
-      const record = this.#read(id, value);
-      if (record !== null) records.push(record);
-    }
-    return records;
+    return Array.from(this.#state.readAll(BUCKET, sessionIn), ([, record]) => record);
   }
+}
 
-  /** A value that is no record is a session lost, and no reason to fail for all others. */
-  #read(id: string, value: Buffer): SessionRecord | null {
-    const record = storedObject(value) as SessionRecord | null;
-    if (record === null || record.id !== id || typeof record.capabilities !== 'string') {
-      this.#state.delete(BUCKET, id);
-      return null;
-    }
-    return record;
-  }
+function sessionIn(value: Buffer, id: string): SessionRecord | null {
+  const record = storedObject<SessionRecord>(value.toString());
+  return record?.id === id && typeof record.capabilities === 'string' ? record : null;
 }

@@ -23,6 +23,8 @@ export interface LaterValue {
   bytes(): Buffer;
 }
 
+type Read<T> = (value: Buffer, key: string) => T | null;
+
 /** A queued write of a table beside the records. It is asked for what it writes only when its turn has come. */
 export interface LaterWrite {
   /** What it holds in memory until then; may shrink while it waits. */
@@ -102,6 +104,25 @@ export class StateFile {
       else found.set(key, value);
     }
     return found;
+  }
+
+  /** What `read` makes of a record. One that it cannot read, where it throws or returns null, is deleted: it may be damaged. */
+  readOne<T>(bucket: string, key: string, read: Read<T>, value = this.get(bucket, key)): T | null {
+    if (value === null) return null;
+    let record: T | null = null;
+    try {
+      record = read(value, key);
+    } catch {}
+    if (record === null) this.delete(bucket, key);
+    return record;
+  }
+
+  /** The same of all records of a bucket, by key. */
+  *readAll<T>(bucket: string, read: Read<T>): Generator<[string, T], void, undefined> {
+    for (const [key, value] of this.all(bucket)) {
+      const record = this.readOne(bucket, key, read, value);
+      if (record !== null) yield [key, record];
+    }
   }
 
   prepare(sql: string): StatementSync {

@@ -31,7 +31,7 @@ export class SqliteKnownCatalogs implements KnownCatalogs {
   }
 
   *load(): Iterable<ServerCatalog & { readonly identity: string }> {
-    for (const [key, catalog] of stored(this.#state, CATALOGS, catalogIn)) {
+    for (const [key, catalog] of this.#state.readAll(CATALOGS.bucket, catalogIn)) {
       this.#note(catalog.server, key);
       yield catalog;
     }
@@ -72,7 +72,7 @@ export class SqliteTaskRecords implements TaskRecords {
   }
 
   *load(): Iterable<TaskRecord> {
-    for (const [key, task] of stored(this.#state, TASKS, taskIn)) {
+    for (const [key, task] of this.#state.readAll(TASKS.bucket, taskIn)) {
       this.#known.add(key);
       yield task;
     }
@@ -92,29 +92,18 @@ export class SqliteTaskRecords implements TaskRecords {
   }
 }
 
-function catalogIn({ identity, catalog: { hello, ...catalog } }: StoredCatalog) {
-  return typeof catalog.server === 'string' ? { ...catalog, handshake: hello, identity } : null;
+function catalogIn(value: Buffer) {
+  const { format, identity, catalog: stored } = deserialize(value) as StoredCatalog;
+  const { hello, ...catalog } = stored;
+  return format === CATALOGS.format && typeof catalog.server === 'string'
+    ? { ...catalog, handshake: hello, identity }
+    : null;
 }
 
 /** Buffers come back as plain byte arrays. */
-function taskIn({ record }: StoredTask, key: string): TaskRecord | null {
+function taskIn(value: Buffer, key: string): TaskRecord | null {
+  const { format, record } = deserialize(value) as StoredTask;
+  if (format !== TASKS.format || record.key !== key) return null;
   const answer = record.answer === null ? null : { ...record.answer, body: Buffer.from(record.answer.body) };
-  return record.key === key ? { ...record, description: Buffer.from(record.description), answer } : null;
-}
-
-/** The records of a bucket that can be read, by key; all others are deleted. */
-function* stored<S extends { readonly format: number }, T>(
-  state: StateFile,
-  { bucket, format }: typeof TASKS,
-  read: (stored: S, key: string) => T | null,
-): Generator<[string, T], void, undefined> {
-  for (const [key, value] of state.all(bucket)) {
-    let record: T | null = null;
-    try {
-      const found = deserialize(value) as S;
-      if (found.format === format) record = read(found, key);
-    } catch {}
-    if (record === null) state.delete(bucket, key);
-    else yield [key, record];
-  }
+  return { ...record, description: Buffer.from(record.description), answer };
 }
