@@ -6,7 +6,6 @@
  */
 
 export type { Messenger } from './app/cluster/cluster-connection.ts';
-export type { AgentClient } from './app/embedding/agent-client.ts';
 export { type ConnectOptions, connectServer, type ServerClient } from './app/embedding/connect-server.ts';
 export type {
   AsAgent,
@@ -16,6 +15,7 @@ export type {
   GatewayTool,
   Listening,
 } from './app/embedding/gateway-api.ts';
+export type { AgentClient } from './app/embedding/gateway-client.ts';
 export type {
   ConfiguredServer,
   GatewayConfig,

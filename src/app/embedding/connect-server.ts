@@ -1,7 +1,6 @@
 import type { Rooms } from '../rooms.ts';
-import type { AgentClient } from './agent-client.ts';
 import type { Gateway } from './gateway-api.ts';
-import { GatewayClient } from './gateway-client.ts';
+import { type AgentClient, GatewayClient } from './gateway-client.ts';
 import type { GatewayOptions, ServerDefinition } from './gateway-options.ts';
 import { openGateway } from './open-gateway.ts';
 

@@ -1,18 +1,22 @@
+import { PassThrough, Writable } from 'node:stream';
+import type { Downstream } from '../../downstream/downstream.ts';
 import { initializeAnswer } from '../../downstream/endpoints/handshake-answer.ts';
 import { readInitialize } from '../../downstream/session/initialize.ts';
 import { SessionManager } from '../../downstream/session/session-manager.ts';
+import { LineReader } from '../../downstream/stdio/line-reader.ts';
 import { bindProblem } from '../../http/listener/bind-problem.ts';
-import { ANONYMOUS } from '../../model/client-profile.ts';
-import { AGGREGATE, serverEndpoint } from '../../model/exchange.ts';
+import { ANONYMOUS, type Principal } from '../../model/client-profile.ts';
+import { AGGREGATE, type Endpoint, serverEndpoint } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { notification, request } from '../../protocol/compose.ts';
+import { outsideServers } from '../../upstream/error-boundary.ts';
 import type { App } from '../app.ts';
 import { productVersion } from '../version.ts';
 import type { Agents } from './agents.ts';
-import { connectClient } from './client-connection.ts';
 import type { AsAgent, Gateway, GatewayTool, Listening } from './gateway-api.ts';
 import type { LogOutlet } from './log-outlet.ts';
 import type { Answer, InitializeResult, Tool, ToolCallParams, ToolCallResult } from './mcp-types.ts';
+import { ObjectTransport, type SdkTransport } from './object-transport.ts';
 import { OpenError } from './open-errors.ts';
 import { answered, ask, type CallOptions, callParams, listAll, parsed } from './operator-calls.ts';
 import type { ListenAddress, Overlay } from './overlay.ts';
@@ -185,4 +189,34 @@ export function embeddedGateway({ app, overlay, servers, agents, watch, log }: G
     close,
     [Symbol.asyncDispose]: () => close(),
   };
+}
+
+/**
+ * Connects a client in this process over the front that serves local clients: both eras, everything a client on a
+ * pipe can do. The caller's access is checked with every message, as anywhere.
+ */
+function connectClient(downstream: Downstream, principal: Principal, endpoint: Endpoint): SdkTransport {
+  const input = new PassThrough();
+  const lines = new LineReader(
+    Number.MAX_SAFE_INTEGER,
+    (line) => {
+      const text = line.toString();
+      // Apart from the gateway's own work: a client may well send or close from within its handler.
+      outsideServers(() => queueMicrotask(() => transport.deliver(text)));
+    },
+    () => {},
+  );
+  const output = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      lines.push(chunk);
+      done();
+    },
+  });
+  const handler = downstream.stdio({ input, output, principal, endpoint });
+  const transport = new ObjectTransport({
+    send: (text) => input.write(`${text}\n`),
+    close: () => handler.close(),
+  });
+  handler.closed.then(() => transport.ended());
+  return transport;
 }

@@ -4,7 +4,7 @@ import type { SessionManager } from '../../downstream/session/session-manager.ts
 import type { InvalidItem } from '../../model/server-catalog.ts';
 import type { RecoveryStep } from '../../model/server-state.ts';
 import type { ConnectionKey } from '../../upstream/connection/session-key.ts';
-import type { AgentClient } from './agent-client.ts';
+import type { AgentClient } from './gateway-client.ts';
 import type { ServerDefinition } from './gateway-options.ts';
 import type { LogSink } from './log-outlet.ts';
 import type {

@@ -5,12 +5,32 @@ import type { ServerCatalog } from '../../model/server-catalog.ts';
 import { request } from '../../protocol/compose.ts';
 import { discoverRequest } from '../../protocol/handshake-results.ts';
 import type { Rooms } from '../rooms.ts';
-import type { AgentClient } from './agent-client.ts';
 import type { Answer, Capabilities, ServerInfo, Tool, ToolArguments, ToolCallResult } from './mcp-types.ts';
 import { ask, type CallOptions, callParams, listAll, parsed } from './operator-calls.ts';
 
 /** A start may fetch a package first. */
 const START_MS = 60_000;
+
+/**
+ * One MCP server as a client of it, whatever its transport and revision (S2.5). The gateway makes one for each of its
+ * servers (`Gateway.client`), `connectServer` makes one that stands alone, and programs may write their own for a
+ * `Router`.
+ */
+export interface AgentClient {
+  readonly name: string;
+  /** Whether the server is up and has been listed. */
+  readonly isInitialized: boolean;
+  /** As it names itself; null before it was initialized. */
+  readonly serverInfo: ServerInfo | null;
+  /** What the last `refreshTools` found; a failed one changes nothing. In the server's own order. */
+  readonly tools: readonly Tool[];
+  /** Starts the server if need be, agrees on a revision and lists its tools. Again: does nothing. */
+  initialize(): Promise<ServerInfo>;
+  /** Lists the tools, all pages of them. */
+  refreshTools(): Promise<readonly Tool[]>;
+  /** `tool` is the server's own name. Rejects with GatewayError or ServerError; `isError` is the tool's own failure. */
+  callTool(tool: string, args?: ToolArguments, options?: CallOptions): Promise<Answer<ToolCallResult>>;
+}
 
 /** A server of the gateway, at whichever node it runs, as `AgentClient` (S2.5): all transports and revisions through the same door. */
 export class GatewayClient implements AgentClient {

@@ -4,7 +4,7 @@ import { errorAnswer, errorOf, failureAnswer, notification, result } from '../..
 import { decodeString, field, text } from '../../protocol/fields.ts';
 import { isScanFailure, scanMessage } from '../../protocol/scan.ts';
 import type { MemoryLink, MemoryServer } from '../../upstream/transport/memory-transport.ts';
-import type { AgentClient } from './agent-client.ts';
+import type { AgentClient } from './gateway-client.ts';
 import { ServerError } from './server-error.ts';
 
 /**
