@@ -1,6 +1,7 @@
 import { inspect } from 'node:util';
 
-const MASK = '[redacted]';
+/** In place of what is secret. */
+export const MASK = '[redacted]';
 
 /** A value for no log, status, metric or error: printed it is `[redacted]`, and only `reveal` gives it. */
 export class Secret {

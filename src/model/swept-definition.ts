@@ -1,4 +1,4 @@
-import { isSecretHeader, isSecretVariable, revealed, secretForms } from './secret.ts';
+import { isSecretHeader, isSecretVariable, MASK, revealed, secretForms } from './secret.ts';
 import type { Server, TransportSpec } from './server.ts';
 import { SweptText } from './swept-text.ts';
 
@@ -17,7 +17,6 @@ interface SweptDefinition {
   readonly secrets: readonly string[];
 }
 
-const MASK = '[redacted]';
 /** Shorter values, such as `1`, are in every text. */
 const SHORTEST_VALUE = 4;
 

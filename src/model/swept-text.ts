@@ -5,11 +5,11 @@ import {
   isSecretHeader,
   isSecretVariable,
   looksSecret,
+  MASK,
   namesSecret,
   userInfo,
 } from './secret.ts';
 
-const MASK = '[redacted]';
 /** Of any client. */
 const REFERENCE = /\$\{\{[^{}]{0,1024}\}\}|\$\{[^{}]{0,1024}\}|\{(?:env|file):[^{}]{0,1024}\}/g;
 /** Takes the place of each character of a reference while its surroundings are looked at. */

@@ -1,5 +1,6 @@
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Exchange } from '../model/exchange.ts';
+import type { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
 import type { StateLoss } from '../model/ports.ts';
@@ -109,10 +110,7 @@ export class Upstream {
   }
 
   #call(request: Message, exchange: Exchange, trace: string | null): Promise<Outcome> {
-    return this.boundary.run(
-      () => this.#dispatcher.call(request, exchange, trace),
-      (error) => Promise.resolve(failure(error)),
-    );
+    return this.boundary.run(() => this.#dispatcher.call(request, exchange, trace), failed);
   }
 
   notify(notification: Message, client: ClientProfile): void {
@@ -227,3 +225,7 @@ export class Upstream {
 }
 
 function nothing(): void {}
+
+function failed(error: GatewayError): Promise<Outcome> {
+  return Promise.resolve(failure(error));
+}

@@ -24,10 +24,10 @@ export interface PendingRequest {
   answered(message: Message): void;
   lost(error: GatewayError): void;
   /** The server reported progress of it. */
-  progressed(): void;
+  progressed?(): void;
   /** The server asks its client something: until it `goesOn`, time is not the server's. */
-  waits(): void;
-  goesOn(): void;
+  waits?(): void;
+  goesOn?(): void;
 }
 
 /** The requests that a connection has in flight, by our ids, for those who only look. */
@@ -63,12 +63,6 @@ export class OwnRequest implements PendingRequest {
   lost(error: GatewayError): void {
     this.#answer.reject(error);
   }
-
-  progressed(): void {}
-
-  waits(): void {}
-
-  goesOn(): void {}
 }
 
 /** The requests that one connection has in flight, by our ids, and who waits until there are none. */

@@ -48,14 +48,14 @@ export class ServerAsks<C extends AskingConnection> {
   /** The answer to the request, when there is one. */
   answerWith({ id }: Message, pending: PendingRequest | null, answer: Promise<Message>): void {
     this.#open.set(id, pending);
-    pending?.waits();
+    pending?.waits?.();
     answer.then(
       (given) => {
-        pending?.goesOn();
+        pending?.goesOn?.();
         if (this.#open.delete(id)) this.#connection.answer(withId(given, id));
       },
       (cause: unknown) => {
-        pending?.goesOn();
+        pending?.goesOn?.();
         if (this.#open.delete(id)) this.#connection.answer([refusal(id, cause).bytes]);
       },
     );

@@ -282,7 +282,7 @@ export class ServerMessages<C extends MessageSource> {
     const lasting = this.#lasting.get(id);
     // A call whose client sent no token has none of ours either: the server made this one up.
     if (isIts(pending) && pending!.token !== null) {
-      pending!.progressed();
+      pending!.progressed?.();
       emitFor(pending!, message, range!, pending!.token!, this.#flow(stream));
     } else if (isIts(lasting)) {
       const restored = replaced(message, range!, lasting!.token);

@@ -14,24 +14,32 @@ import type { HttpHeads } from './http-wire.ts';
 /** A longer body is not worth the socket that it would save. */
 const MAX_BODY_BYTES = 64 * 1024;
 
+/** A server that says nothing to a notification is not waited for any longer. */
+const VERDICT_MS = 30_000;
+
 type Done = (status: number, challenge: string | null) => void;
 
 /**
- * A request of which only the verdict counts: `done` is called once, at the head or at the failure (status 0). The body
- * is read off and dropped so that the socket can be used again, unless the server opens an event stream, which nothing
- * would listen to.
+ * A request of which only the verdict counts: `done` is called once, at the head, or with status 0 at the failure or the
+ * deadline. The body is read off and dropped so that the socket can be used again, unless the server opens an event stream,
+ * which nothing would listen to.
  */
 class HttpStatusOnly implements ResponseHandler {
   running: ClientRequest | null = null;
   #done: Done | null;
   #bytes = 0;
+  readonly #disarm: () => void;
 
-  constructor(done: Done) {
+  constructor(clock: Clock, done: Done) {
     this.#done = done;
+    this.#disarm = clock.after(VERDICT_MS, () => {
+      this.#settle(0, null);
+      this.abort();
+    });
   }
 
   head(status: number, headers: ResponseHeaders): BodyMode {
-    this.settle(status, challengeIn(headers));
+    this.#settle(status, challengeIn(headers));
     if (headers.mediaType === 'text/event-stream') this.running?.abort();
     return 'stream';
   }
@@ -44,26 +52,26 @@ class HttpStatusOnly implements ResponseHandler {
   end(): void {}
 
   error(): void {
-    this.settle(0, null);
+    this.#settle(0, null);
   }
 
-  settle(status: number, challenge: string | null): void {
+  #settle(status: number, challenge: string | null): void {
     const done = this.#done;
     this.#done = null;
+    this.#disarm();
     done?.(status, challenge);
   }
 
   /** `done` is not called. */
   abort(): void {
     this.#done = null;
+    this.#disarm();
     this.running?.abort();
   }
 }
 
 const PING = Buffer.from('{"jsonrpc":"2.0","id":"trunkline-session-check","method":"ping"}');
 
-/** A server that says nothing to a notification is not waited for any longer. */
-const VERDICT_MS = 30_000;
 /** Posts without a verdict at once; a server that gives none does not get more of them. */
 const MAX_RUNNING = 256;
 /** Hundreds of calls may be cancelled, or their questions answered, in one instant. */
@@ -79,8 +87,7 @@ export class HttpSideRequests {
   readonly #path: string;
   readonly #heads: HttpHeads;
   readonly #clock: Clock;
-  /** Each with how its deadline is called off. */
-  readonly #running = new Map<HttpStatusOnly, () => void>();
+  readonly #running = new Set<HttpStatusOnly>();
   #waiting: { readonly request: HttpRequest; readonly done: Done }[] = [];
   #waitingBytes = 0;
   #serving = false;
@@ -147,26 +154,18 @@ export class HttpSideRequests {
     this.#checks = null;
     this.#waiting = [];
     this.#waitingBytes = 0;
-    for (const [side, disarm] of this.#running) {
-      disarm();
-      side.abort();
-    }
+    for (const side of this.#running) side.abort();
     this.#running.clear();
   }
 
   #run(request: HttpRequest, done: Done): void {
-    const side = new HttpStatusOnly((status, challenge) => {
-      this.#running.get(side)?.();
+    const side = new HttpStatusOnly(this.#clock, (status, challenge) => {
       this.#running.delete(side);
       done(status, challenge);
       this.#next();
       if (this.#running.size === 0) this.#whenIdle?.();
     });
-    const disarm = this.#clock.after(VERDICT_MS, () => {
-      side.settle(0, null);
-      side.abort();
-    });
-    this.#running.set(side, disarm);
+    this.#running.add(side);
     side.running = this.#client.request(request, side);
   }
 
