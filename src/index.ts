@@ -85,6 +85,6 @@ export type {
   ServerState,
   ServerStatus,
 } from './model/server-state.ts';
-export type { LogEntry, LogLevel } from './telemetry/log-entry.ts';
+export type { LogEntry, LogLevel } from './telemetry/log-format.ts';
 export type { ConnectionKey } from './upstream/connection/session-key.ts';
 export type { MemoryLink, MemoryServer, MemoryServerFactory } from './upstream/transport/memory-transport.ts';

@@ -1,5 +1,4 @@
-import type { LogLevel } from '../telemetry/log-entry.ts';
-import { formatJson, formatPretty } from '../telemetry/log-format.ts';
+import { formatJson, formatPretty, type LogLevel } from '../telemetry/log-format.ts';
 import { Logger } from '../telemetry/logger.ts';
 
 /** The log of a process: lines for people on a terminal, JSON anywhere else. */

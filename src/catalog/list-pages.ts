@@ -26,10 +26,6 @@ export class ListPages {
     this.#pages = paginate(items);
   }
 
-  get count(): number {
-    return this.#pages.length;
-  }
-
   /** null where there is no such page. */
   page(index: number, ttlMs: number): Message | null {
     const items = this.#pages[index];

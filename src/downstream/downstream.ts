@@ -1,3 +1,4 @@
+import type { Core } from '../gateway/gateway.ts';
 import { StateSealer } from '../gateway/sealer.ts';
 import type { RequestContext } from '../http/listener/request-context.ts';
 import type { RouteTable } from '../http/listener/route-table.ts';
@@ -13,7 +14,6 @@ import type { Random } from '../model/random.ts';
 import { sealingOf } from '../model/sealing.ts';
 import type { EventSink, PostAnswer, StreamCopies, StreamPost } from '../model/stream-copies.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { Core } from './core.ts';
 import { Endpoints } from './endpoints/endpoints.ts';
 import { Fingerprints } from './endpoints/fingerprints.ts';
 import { renderRpc } from './endpoints/send.ts';
@@ -194,20 +194,13 @@ export class Downstream implements ClientStreams {
       POST: (context: RequestContext) => this.#http.post(context, server(context)),
       DELETE: (context: RequestContext) => this.#http.delete(context, server(context)),
     });
-    const sse = (server: (context: RequestContext) => string | null) => ({
-      GET: (context: RequestContext) => this.sse.open(context, server(context)),
-    });
-    const message = (server: (context: RequestContext) => string | null) => ({
-      POST: (context: RequestContext) => this.sse.post(context, server(context)),
-    });
-    const none = (): null => null;
-    const named = (context: RequestContext): string => context.param;
-    routes.add('/mcp', mcp(none), options);
-    routes.add('/servers/{name}/mcp', mcp(named), options);
-    routes.add('/sse', sse(none), options);
-    routes.add('/servers/{name}/sse', sse(named), options);
-    routes.add('/message', message(none), options);
-    routes.add('/servers/{name}/message', message(named), options);
+    const add = (prefix: string, server: (context: RequestContext) => string | null) => {
+      routes.add(`${prefix}/mcp`, mcp(server), options);
+      routes.add(`${prefix}/sse`, { GET: (context) => this.sse.open(context, server(context)) }, options);
+      routes.add(`${prefix}/message`, { POST: (context) => this.sse.post(context, server(context)) }, options);
+    };
+    add('', () => null);
+    add('/servers/{name}', (context) => context.param);
   }
 
   /** Serves a client on a pair of streams, as the local server it started. */

@@ -53,31 +53,23 @@ export class Announcer {
     this.#deps = deps;
   }
 
-  /** The catalogues must have been invalidated before. */
-  changed(server: string, fingerprint: string, kinds: readonly ListKind[], key: string | null = null): void {
-    this.#note(server, fingerprint, kinds, key);
-  }
-
-  /** Something else of the same server is offered now, to clients of any kind. As with `changed`. */
-  redefined(server: string, kinds: readonly ListKind[]): void {
-    this.#note(server, null, kinds, null);
-  }
-
-  #note(server: string, fingerprint: string | null, kinds: readonly ListKind[], key: string | null): void {
+  /**
+   * Lists of the server are others, for clients of one fingerprint or (null) of any. The catalogues must have been invalidated
+   * before.
+   */
+  changed(server: string, fingerprint: string | null, kinds: readonly ListKind[], key: string | null = null): void {
     const name = `${server} ${fingerprint ?? '*'} ${key ?? ''}`;
     const change = this.#changes.get(name);
     if (change === undefined) this.#changes.set(name, { server, fingerprint, key, kinds: new Set(kinds) });
     else for (const kind of kinds) change.kinds.add(kind);
-    if (key === null) this.#keep(server, kinds);
+    if (key === null) {
+      const at = this.#deps.clock.now();
+      const lately = this.#lately.get(server);
+      const old = lately === undefined || at - lately.at >= SPREAD_MS ? [] : lately.kinds;
+      this.#lately.set(server, { kinds: new Set([...old, ...kinds]), at });
+      this.#forgetLater();
+    }
     this.#arm();
-  }
-
-  #keep(server: string, kinds: readonly ListKind[]): void {
-    const at = this.#deps.clock.now();
-    const lately = this.#lately.get(server);
-    const old = lately === undefined || at - lately.at >= SPREAD_MS ? [] : lately.kinds;
-    this.#lately.set(server, { kinds: new Set([...old, ...kinds]), at });
-    this.#forgetLater();
   }
 
   /**

@@ -254,3 +254,6 @@ function isUnnamed(request: Message, outcome: Outcome): outcome is Extract<Outco
   if (request.era === 'stateful' || outcome.kind === 'failure') return false;
   return outcome.message.kind === 'result' && outcome.message.era === 'stateful';
 }
+
+/** What this room needs of the gateway's core. */
+export type Core = Pick<Gateway, 'run' | 'handshake' | 'notify' | 'sessionEnded'>;

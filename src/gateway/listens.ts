@@ -13,6 +13,7 @@ import { type KnownServers, knownSoon } from './known-servers.ts';
 import type { Catalogs } from './lists/catalogs.ts';
 import { declaredMethods, type ListChange, methodsDue } from './lists/list-changes.ts';
 import { isResult } from './own-results.ts';
+import { sameRights } from './policy/access.ts';
 import type { Resolver } from './resolve/resolver.ts';
 import { exposedUpdate, isUpdate } from './resource-updates.ts';
 import { Listen } from './subscriptions/listen.ts';
@@ -116,8 +117,7 @@ export class Listens {
   reauthorize(current: (principalId: string) => Principal | null): void {
     for (const listen of [...this.#open]) {
       const { principal } = listen.client;
-      const now = current(principal.id);
-      if (now === null || !sameServers(principal.servers, now.servers)) listen.complete();
+      if (!sameRights(principal, current(principal.id))) listen.complete();
     }
   }
 
@@ -281,9 +281,4 @@ function namedBy({ uris, taskIds }: ListenFilter): number {
 
 function named(own: ReadonlySet<string>, names: ReadonlyMap<string, string>): string[] {
   return [...own].flatMap((name) => names.get(name) ?? []);
-}
-
-function sameServers(a: ReadonlySet<string> | null, b: ReadonlySet<string> | null): boolean {
-  if (a === null || b === null) return a === b;
-  return a.size === b.size && [...a].every((server) => b.has(server));
 }

@@ -11,7 +11,7 @@ export class OwnExchange implements Exchange {
   readonly id: string;
   readonly request: Message;
   readonly client: ClientProfile;
-  readonly takesInputRequired = false;
+  readonly takesInputRequired: boolean = false;
   cancelled: string | null = null;
   onCancel: ((reason: string) => void) | null = null;
   readonly #emitted: ((notification: Message) => void) | undefined;

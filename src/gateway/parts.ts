@@ -77,7 +77,7 @@ export function assemble(
   const { clock, keys, desired, metrics } = deps;
   const redefined = (server: string, lists: readonly ListKind[]) => {
     catalogs.invalidate();
-    announcer.redefined(server, lists);
+    announcer.changed(server, null, lists);
   };
   const { pins, logger } = deps;
   const drift = pins === undefined ? null : new Drift({ pins, upstreams: port, clock, logger, metrics, redefined });

@@ -1,5 +1,4 @@
-import { LOG_LEVELS, type LogEntry, type LogFields, type LogLevel } from './log-entry.ts';
-import { formatJson, type LogFormat } from './log-format.ts';
+import { formatJson, LOG_LEVELS, type LogEntry, type LogFields, type LogFormat, type LogLevel } from './log-format.ts';
 import { Scrubber } from './scrubber.ts';
 
 export interface LoggerOptions {

@@ -1,7 +1,6 @@
 import { printable } from '../model/printable.ts';
 import { Journal } from './journal.ts';
-import type { LogEntry, LogFields } from './log-entry.ts';
-import { formatJson } from './log-format.ts';
+import { formatJson, type LogEntry, type LogFields } from './log-format.ts';
 import type { Logger } from './logger.ts';
 
 const LIMITS = { maxEntries: 1_000, maxBytes: 256 * 1024, maxTotalBytes: 32 * 1024 * 1024 };

@@ -1,5 +1,4 @@
-import type { LogEntry } from '../../telemetry/log-entry.ts';
-import { plain } from '../../telemetry/log-format.ts';
+import { type LogEntry, plain } from '../../telemetry/log-format.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { outsideServers } from '../../upstream/error-boundary.ts';
 

@@ -1,4 +1,5 @@
 import { shapeFailure } from '../../gateway/failure-shape.ts';
+import type { Core } from '../../gateway/gateway.ts';
 import type { HandshakeView } from '../../gateway/resolve/resolver.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Endpoint } from '../../model/exchange.ts';
@@ -8,7 +9,6 @@ import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import { result } from '../../protocol/compose.ts';
 import { discoverResult, initializeResult } from '../../protocol/handshake-results.ts';
 import { SERVER_INFO_KEY, SUBSCRIPTION_ID_KEY } from '../../protocol/meta-keys.ts';
-import type { Core } from '../core.ts';
 
 /** The answer to `initialize`: what the endpoint says of itself, or an error when it cannot be known. */
 export async function initializeAnswer(

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { requestDigest } from '../../gateway/dispatch/request-digest.ts';
+import { sameRights } from '../../gateway/policy/access.ts';
 import type { Principal } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
@@ -10,7 +11,6 @@ import type { Random } from '../../model/random.ts';
 import type { Sealing } from '../../model/sealing.ts';
 import { entries, field, type Range, stringValue } from '../../protocol/fields.ts';
 import { inputOf, inputRequired, takesInput, withInput } from '../../protocol/stateless/input-required.ts';
-import { sameRights } from '../identity/rights.ts';
 import { type ClientExchange, type ExchangeList, paramHeadersOf } from '../session/client-exchange.ts';
 import type { OtherNodes } from '../session/other-nodes.ts';
 import { PendingInputCall, type PendingInputCalls } from './pending-input-call.ts';

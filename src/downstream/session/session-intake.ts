@@ -1,3 +1,4 @@
+import type { Core } from '../../gateway/gateway.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
@@ -5,7 +6,6 @@ import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import { bodyLexeme } from '../../protocol/body.ts';
 import { result } from '../../protocol/compose.ts';
 import { isLogLevel } from '../../protocol/meta-keys.ts';
-import type { Core } from '../core.ts';
 import { ClientExchange, type Reply } from './client-exchange.ts';
 import type { ClientSession } from './client-session.ts';
 import type { AnswerFate } from './pending-asks.ts';

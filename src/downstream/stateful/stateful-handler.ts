@@ -1,3 +1,4 @@
+import type { Core } from '../../gateway/gateway.ts';
 import type { RequestContext } from '../../http/listener/request-context.ts';
 import type { Principal } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
@@ -7,7 +8,6 @@ import type { Message, Revision } from '../../model/message.ts';
 import type { EventSink } from '../../model/stream-copies.ts';
 import { rejectScan, type StatefulInbound } from '../../protocol/classify.ts';
 import { failureAnswer } from '../../protocol/compose.ts';
-import type { Core } from '../core.ts';
 import { readBatch } from '../endpoints/batch.ts';
 import { initializeAnswer } from '../endpoints/handshake-answer.ts';
 import { sendError, sendMessage } from '../endpoints/send.ts';

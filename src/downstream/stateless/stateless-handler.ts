@@ -1,20 +1,21 @@
+import type { Core } from '../../gateway/gateway.ts';
+import { sameRights } from '../../gateway/policy/access.ts';
 import type { RequestContext } from '../../http/listener/request-context.ts';
-import type { ClientProfile, Principal } from '../../model/client-profile.ts';
+import type { Principal } from '../../model/client-profile.ts';
 import type { SessionSettings } from '../../model/desired-state.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import { answer, failure, type Outcome } from '../../model/outcome.ts';
+import { failure, type Outcome } from '../../model/outcome.ts';
 import type { StatelessInbound } from '../../protocol/classify.ts';
 import { LISTEN } from '../../protocol/methods.ts';
-import type { Core } from '../core.ts';
 import type { Endpoints } from '../endpoints/endpoints.ts';
 import type { Fingerprints } from '../endpoints/fingerprints.ts';
-import { discoverAnswer, listenCompletion } from '../endpoints/handshake-answer.ts';
+import { discoverAnswer } from '../endpoints/handshake-answer.ts';
 import { sendError } from '../endpoints/send.ts';
-import { sameRights, sealsInput } from '../identity/rights.ts';
 import { ClientExchange, ExchangeList } from '../session/client-exchange.ts';
 import { settle } from '../session/session-intake.ts';
 import { ReplyElsewhere, StatelessReply, type StatelessReplyDeps } from './stateless-reply.ts';
+import { completeListens, goesBack, sealsInput, senderOf } from './stateless-request.ts';
 
 export interface StatelessHandlerDeps extends Omit<StatelessReplyDeps, 'exchanges'> {
   readonly core: Core;
@@ -48,19 +49,11 @@ export class StatelessHandler {
     takesStream: boolean,
   ): void {
     const { message } = inbound;
-    const client: ClientProfile = {
-      principal,
-      sessionId: null,
-      revision: inbound.revision,
-      capabilities: inbound.capabilities,
-      fingerprint: this.#deps.fingerprints.of(inbound.capabilities),
-      info: inbound.info,
-      logLevel: inbound.logLevel,
-      handle: this.#deps.endpoints.handleOf(endpoint, context.headers),
-    };
+    const { core, endpoints, fingerprints } = this.#deps;
+    const client = senderOf(inbound, principal, fingerprints, endpoints.handleOf(endpoint, context.headers));
     if (message.kind !== 'request') {
       // A cancellation is the end of the connection here; there is nothing the notification could name.
-      if (message.method !== 'notifications/cancelled') this.#deps.core.notify(endpoint, message, client);
+      if (message.method !== 'notifications/cancelled') core.notify(endpoint, message, client);
       context.empty(202);
       return;
     }
@@ -81,13 +74,10 @@ export class StatelessHandler {
     reply.exchange = exchange;
     exchange.sealsInput = sealsInput(endpoint, principal);
     this.exchanges.add(exchange);
-    if (returning?.kind === 'refused') exchange.finish(failure(returning.error));
-    else if (returning?.kind === 'resumes') returning.call.attach(exchange, returning.responses);
-    else if (returning?.kind === 'elsewhere') void settle(exchange, returning.run(exchange));
-    else if (message.method === 'server/discover') {
-      void settle(exchange, discoverAnswer(this.#deps.core, message, endpoint, client));
-    } else if (listens) void this.#listen(exchange, endpoint);
-    else void settle(exchange, this.#deps.core.run(exchange, endpoint));
+    if (goesBack(exchange, returning)) return;
+    if (message.method === 'server/discover') void settle(exchange, discoverAnswer(core, message, endpoint, client));
+    else if (listens) void this.#listen(exchange, endpoint);
+    else void settle(exchange, core.run(exchange, endpoint));
   }
 
   /** A client came to another node with a state of this one. Never rejects. */
@@ -114,22 +104,15 @@ export class StatelessHandler {
     });
   }
 
-  /** Ends the listening streams with their completion results (2026-07-28 subscriptions §Graceful Closure). */
   completeListens(reason: string): void {
-    for (const exchange of this.exchanges.all()) {
-      const { request } = exchange;
-      if (request.method === LISTEN) exchange.conclude(answer(listenCompletion(request)), reason);
-    }
+    completeListens(this.exchanges, reason);
   }
 
   /** Listening streams whose caller has other rights than when they began end; their clients come back with the new. */
   reauthorize(current: (principalId: string) => Principal | null): void {
-    for (const exchange of this.exchanges.all()) {
-      const { request, client } = exchange;
-      const listens = request.method === LISTEN;
-      if (!listens || sameRights(client.principal, current(client.principal.id))) continue;
-      exchange.conclude(answer(listenCompletion(request)), 'the rights of the caller have changed');
-    }
+    const reason = 'the rights of the caller have changed';
+    const differs = (principal: Principal) => !sameRights(principal, current(principal.id));
+    completeListens(this.exchanges, reason, ({ client }) => differs(client.principal));
   }
 
   #full({ id }: Principal): boolean {

@@ -1,23 +1,22 @@
-import type { ClientProfile, Principal } from '../../model/client-profile.ts';
+import type { Core } from '../../gateway/gateway.ts';
+import type { Principal } from '../../model/client-profile.ts';
 import { CATALOGUE } from '../../model/error-catalogue.ts';
 import type { Endpoint, Flow } from '../../model/exchange.ts';
 import type { Message } from '../../model/message.ts';
-import { answer, failure, type Outcome } from '../../model/outcome.ts';
+import type { Outcome } from '../../model/outcome.ts';
 import { bodyLexeme } from '../../protocol/body.ts';
 import type { StatelessInbound } from '../../protocol/classify.ts';
 import { errorAnswer } from '../../protocol/compose.ts';
-import { LISTEN } from '../../protocol/methods.ts';
 import { oneLine } from '../../protocol/splice.ts';
-import type { Core } from '../core.ts';
 import type { Fingerprints } from '../endpoints/fingerprints.ts';
-import { discoverAnswer, listenCompletion } from '../endpoints/handshake-answer.ts';
-import { sealsInput } from '../identity/rights.ts';
+import { discoverAnswer } from '../endpoints/handshake-answer.ts';
 import { withPages } from '../pending-input/page-required.ts';
 import type { PendingInputRequests } from '../pending-input/pending-input-requests.ts';
 import { answerParts, notificationFor } from '../session/answer-parts.ts';
 import { ClientExchange, ExchangeList, type Reply } from '../session/client-exchange.ts';
 import { MAX_IN_FLIGHT, settle } from '../session/session-intake.ts';
 import type { SharedWire } from '../session/shared-channel.ts';
+import { completeListens, goesBack, sealsInput, senderOf } from './stateless-request.ts';
 
 export interface StatelessWireDeps {
   readonly core: Core;
@@ -44,17 +43,8 @@ export class StatelessWire implements Reply {
 
   take(inbound: StatelessInbound): void {
     const { message } = inbound;
-    const { core } = this.#deps;
-    const client: ClientProfile = {
-      principal: this.#principal,
-      sessionId: null,
-      revision: inbound.revision,
-      capabilities: inbound.capabilities,
-      fingerprint: this.#deps.fingerprints.of(inbound.capabilities),
-      info: inbound.info,
-      logLevel: inbound.logLevel,
-      handle: null,
-    };
+    const { core, fingerprints } = this.#deps;
+    const client = senderOf(inbound, this.#principal, fingerprints, null);
     if (message.kind !== 'request') {
       if (!this.cancels(message)) core.notify(this.#endpoint, message, client);
       return;
@@ -70,10 +60,8 @@ export class StatelessWire implements Reply {
     const exchange = new ClientExchange(request, client, this);
     exchange.sealsInput = sealsInput(this.#endpoint, this.#principal);
     this.exchanges.add(exchange);
-    if (returning?.kind === 'refused') exchange.finish(failure(returning.error));
-    else if (returning?.kind === 'resumes') returning.call.attach(exchange, returning.responses);
-    else if (returning?.kind === 'elsewhere') void settle(exchange, returning.run(exchange));
-    else if (message.method === 'server/discover') {
+    if (goesBack(exchange, returning)) return;
+    if (message.method === 'server/discover') {
       void settle(exchange, discoverAnswer(core, message, this.#endpoint, client));
     } else void settle(exchange, core.run(exchange, this.#endpoint));
   }
@@ -89,10 +77,7 @@ export class StatelessWire implements Reply {
   }
 
   completeListens(reason: string): void {
-    for (const exchange of this.exchanges.all()) {
-      const { request } = exchange;
-      if (request.method === LISTEN) exchange.conclude(answer(listenCompletion(request)), reason);
-    }
+    completeListens(this.exchanges, reason);
   }
 
   close(reason: string): void {

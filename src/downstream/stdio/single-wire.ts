@@ -1,8 +1,7 @@
+import type { Core } from '../../gateway/gateway.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
-import type { Outcome } from '../../model/outcome.ts';
-import { answer, failure } from '../../model/outcome.ts';
-import type { Core } from '../core.ts';
+import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import type { Fingerprints } from '../endpoints/fingerprints.ts';
 import { initializeAnswer } from '../endpoints/handshake-answer.ts';
 import { ClientExchange } from '../session/client-exchange.ts';

@@ -1,4 +1,5 @@
 import type { Readable, Writable } from 'node:stream';
+import type { Core } from '../../gateway/gateway.ts';
 import { ANONYMOUS, type Principal } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
 import { CATALOGUE } from '../../model/error-catalogue.ts';
@@ -7,7 +8,6 @@ import { LATEST_STATEFUL } from '../../model/message.ts';
 import { isRejection, rejectScan } from '../../protocol/classify.ts';
 import { errorAnswer } from '../../protocol/compose.ts';
 import { isScanFailure, scanMessage } from '../../protocol/scan.ts';
-import type { Core } from '../core.ts';
 import type { Fingerprints } from '../endpoints/fingerprints.ts';
 import type { PendingInputRequests } from '../pending-input/pending-input-requests.ts';
 import type { ClientExchange } from '../session/client-exchange.ts';

@@ -1,4 +1,3 @@
-import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
@@ -10,6 +9,7 @@ import { resultType } from '../../protocol/stateless/to-stateless.ts';
 import { type Metric, Metrics, type Series } from '../../telemetry/metrics.ts';
 import type { Dispatch } from '../dispatch/dispatch.ts';
 import type { KnownServers } from '../known-servers.ts';
+import { OwnExchange } from '../own-exchange.ts';
 import type { Policies } from '../policy/policies.ts';
 import type { Target } from '../target.ts';
 import { AnswerStore, CachedAnswer, outdated } from './answer-store.ts';
@@ -245,23 +245,16 @@ interface SingleFlightWaiter {
  * One request to a server that several callers wait for. Each of them may cancel, and the others still get the answer; when
  * the last one has left, the server gets the cancellation.
  */
-class SingleFlight implements Exchange {
-  readonly id: string;
-  readonly request: Message;
-  readonly client: ClientProfile;
+class SingleFlight extends OwnExchange {
   /** A question of the server's ends the flight: it is the affair of each caller alone. */
-  readonly takesInputRequired = true;
+  override readonly takesInputRequired = true;
   readonly sealsInput: boolean;
-  cancelled: string | null = null;
-  onCancel: ((reason: string) => void) | null = null;
   readonly #abandoned: () => void;
   readonly #waiters = new Set<SingleFlightWaiter>();
 
   /** `abandoned` is called when the last caller has left. */
   constructor(request: Message, first: Exchange, abandoned: () => void) {
-    this.id = first.id;
-    this.request = request;
-    this.client = first.client;
+    super(first.id, request, first.client);
     this.sealsInput = first.sealsInput === true;
     this.#abandoned = abandoned;
   }
@@ -284,11 +277,11 @@ class SingleFlight implements Exchange {
     return waiters;
   }
 
-  emit(notification: Message): void {
+  override emit(notification: Message): void {
     for (const { exchange } of this.#waiters) exchange.emit(notification);
   }
 
-  ask(request: Message): Promise<Message> {
+  override ask(request: Message): Promise<Message> {
     return Promise.reject(
       new GatewayError('MISSING_CAPABILITY', `there is no one client to ask for ${request.method}`),
     );
@@ -301,8 +294,7 @@ class SingleFlight implements Exchange {
       failure(new GatewayError('CANCELLED', 'the call was cancelled', { outcome: 'UNKNOWN', retryable: false })),
     );
     if (this.#waiters.size > 0 || this.cancelled !== null) return;
-    this.cancelled = reason;
     this.#abandoned();
-    this.onCancel?.(reason);
+    this.cancel(reason);
   }
 }

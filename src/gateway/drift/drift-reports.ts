@@ -49,7 +49,7 @@ export class DriftReports {
     const waiting: WaitingDefinition[] = [];
     for (const one of this.#differing(server)) {
       if (waiting.length === MAX_WAITING) break;
-      waiting.push(one instanceof Gone ? removed(one.pin) : describe(one, guard));
+      waiting.push(isPin(one) ? removed(one) : describe(one, guard));
       await pace.step();
     }
     const findings: Finding[] = [];
@@ -76,7 +76,7 @@ export class DriftReports {
     let [waiting, withheld] = [0, 0];
     for (const one of this.#differing(server)) {
       waiting++;
-      if (!(one instanceof Gone) && offeredFor(one.list, one, guard) !== one.bytes) withheld++;
+      if (!isPin(one) && offeredFor(one.list, one, guard) !== one.bytes) withheld++;
     }
     const { policy } = guard;
     return { policy, waiting, withheld, findings: offered.findings(server).length, problem: pins.problem };
@@ -90,7 +90,8 @@ export class DriftReports {
     return null;
   }
 
-  *#differing(server: string): Generator<Definition | Gone, void, undefined> {
+  /** What is offered and not approved; the pins of what is approved or blocked, and not offered. */
+  *#differing(server: string): Generator<Definition | Pin, void, undefined> {
     const { guards, offered } = this.#deps;
     const { policy, pins } = guards.of(server);
     if (policy === 'off') return;
@@ -101,18 +102,13 @@ export class DriftReports {
     }
     for (const [key, pin] of pins.pins) {
       if (names.has(key)) continue;
-      if (pin.blocked !== null || (offered.isGone(server, pin) && pin.approved.length > 0)) yield new Gone(pin);
+      if (pin.blocked !== null || (offered.isGone(server, pin) && pin.approved.length > 0)) yield pin;
     }
   }
 }
 
-/** Approved or blocked, and not offered by the server. */
-class Gone {
-  readonly pin: Pin;
-
-  constructor(pin: Pin) {
-    this.pin = pin;
-  }
+function isPin(one: Definition | Pin): one is Pin {
+  return 'approved' in one;
 }
 
 function removed({ list, key, approved, blocked }: Pin): WaitingDefinition {

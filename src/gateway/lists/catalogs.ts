@@ -54,7 +54,7 @@ export class Catalogs {
   readonly #current = new WeakMap<Principal, Map<string, Current>>();
   /** By version, referenced weakly. */
   readonly #merged = new Map<string, WeakRef<Catalog>>();
-  /** Those of which a cursor was given out, by version. */
+  /** Those of which a cursor was given out, by version; what was used last is the last. */
   readonly #kept = new Map<string, CachedCatalog>();
   readonly #cursors: CursorWriter = {
     write: (content) => {
@@ -231,16 +231,7 @@ export class Catalogs {
   #keep(catalog: Catalog): void {
     this.#kept.delete(catalog.version);
     this.#kept.set(catalog.version, { catalog, lastUsed: this.#deps.clock.now() });
-    if (this.#kept.size <= KEEP) return;
-    let oldest: string | null = null;
-    let since = Number.POSITIVE_INFINITY;
-    for (const [version, kept] of this.#kept) {
-      if (kept.lastUsed < since) {
-        since = kept.lastUsed;
-        oldest = version;
-      }
-    }
-    if (oldest !== null) this.#kept.delete(oldest);
+    if (this.#kept.size > KEEP) this.#kept.delete(this.#kept.keys().next().value!);
   }
 
   /** A server may offer another thing in each era, and to each set of capabilities; some are one session's own. */

@@ -11,10 +11,9 @@ import type { Recipient } from '../lists/list-changes.ts';
 import { ownAnswer } from '../own-results.ts';
 import { sees } from '../policy/access.ts';
 import { updateOf } from '../resource-updates.ts';
-import { listsHonouredBy } from './listen-filter.ts';
+import { honouredBy, listsHonouredBy } from './listen-filter.ts';
 import type { Watcher } from './resource-watches.ts';
 import { ListenOwner } from './server-listen.ts';
-import { honouredBy } from './wanted.ts';
 
 const MAX_COUNT = 256;
 const MAX_BYTES = 256 * 1024;

@@ -11,8 +11,8 @@ import type { AnswerCache } from '../cache/answer-cache.ts';
 import type { Dispatch } from '../dispatch/dispatch.ts';
 import type { KnownServers } from '../known-servers.ts';
 import { isUpdate, isWithin, updatedUri, updateOf } from '../resource-updates.ts';
+import { commonOf, covers, filterOf, honouredBy, NOTHING_WANTED, unionOf, type Wanted } from './listen-filter.ts';
 import { ListenOwner, openListen } from './server-listen.ts';
-import { commonOf, covers, filterOf, honouredBy, NOTHING_WANTED, unionOf, type Wanted } from './wanted.ts';
 
 /** How long an acknowledgement is waited for before the server is taken at its silence. */
 const ACK_WAIT_MS = 2_000;

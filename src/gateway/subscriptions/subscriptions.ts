@@ -14,9 +14,9 @@ import { isResult, ownAnswer } from '../own-results.ts';
 import { sees } from '../policy/access.ts';
 import { exposedUpdate, updateOf } from '../resource-updates.ts';
 import { Target } from '../target.ts';
+import type { Wanted } from './listen-filter.ts';
 import type { ResourceWatches, Watched, Watcher } from './resource-watches.ts';
 import type { SharedListens, Subscriber } from './shared-listens.ts';
-import type { Wanted } from './wanted.ts';
 
 /** Resources one session may be subscribed to, and all sessions of one principal: half of what nodes share of all principals. */
 const MAX_RESOURCES = 1_000;
