@@ -3,7 +3,6 @@ import type { ClusterPlane, ControlPlane, Decided, DriftPlane } from '../control
 import type { DesiredView, SessionView } from '../control/schemas.ts';
 import { OutdatedDecision } from '../gateway/drift/drift.ts';
 import type { Gateway } from '../gateway/gateway.ts';
-import { pause } from '../model/clock.ts';
 import { serverEndpoint } from '../model/exchange.ts';
 import type { Outcome } from '../model/outcome.ts';
 import type { SessionRecord } from '../model/ports.ts';
@@ -18,10 +17,21 @@ export type { DefinitionConflict, NodeEntry } from '../control/schemas.ts';
 
 /** What the control API works on, of this gateway. */
 export function controlPlane(rooms: Rooms, app: Pick<ControlPlane, 'facts' | 'readiness'>): ControlPlane {
-  const { everywhere: upstreams, metrics, serverEvents, serverLogs, downstream, gateway, operator, records } = rooms;
+  const {
+    everywhere: upstreams,
+    metrics,
+    clock,
+    serverEvents,
+    serverLogs,
+    downstream,
+    gateway,
+    operator,
+    records,
+  } = rooms;
   return {
     upstreams,
     metrics,
+    clock,
     cluster: clusterPlane(rooms.cluster),
     drift: driftPlane(gateway, rooms.undecidable),
     events: serverEvents.journal,
@@ -29,8 +39,6 @@ export function controlPlane(rooms: Rooms, app: Pick<ControlPlane, 'facts' | 're
     runTime: rooms.runTime,
     desired: (server) => desiredView(rooms, server),
     sessionId: async (label) => (await records.all()).find(({ id }) => sessionLabel(id) === label)?.id ?? null,
-    wall: () => rooms.clock.wall(),
-    pause: (ms) => pause(rooms.clock, ms),
     facts: () => app.facts(),
     readiness: () => app.readiness(),
     sessions: async () => (await records.all()).map(sessionView),

@@ -1,3 +1,4 @@
+import type { Clock } from '../model/clock.ts';
 import type { DefinitionName, DriftRecord, DriftReport, DriftSummary } from '../model/drift.ts';
 import type { Upstreams } from '../model/ports.ts';
 import type { RunTimeServers } from '../registry/run-time-servers.ts';
@@ -47,6 +48,7 @@ export interface ClusterPlane {
 export interface ControlPlane {
   readonly upstreams: Upstreams;
   readonly metrics: Metrics;
+  readonly clock: Clock;
   /** null for a lone gateway. */
   readonly cluster: ClusterPlane | null;
   readonly drift: DriftPlane;
@@ -59,9 +61,6 @@ export interface ControlPlane {
   desired(server: string): DesiredView | null;
   /** The id of the open session with this label. */
   sessionId(label: string): Promise<string | null>;
-  /** Wall clock. */
-  wall(): number;
-  pause(ms: number): Promise<void>;
   facts(): GatewayFacts;
   readiness(): Readiness;
   sessions(): Promise<readonly SessionView[]>;

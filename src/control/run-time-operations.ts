@@ -1,4 +1,5 @@
 import type { ConfigProblem } from '../config/problem/problem.ts';
+import { pause } from '../model/clock.ts';
 import { type Schema, text } from '../model/schema.ts';
 import type { ServerStatus } from '../model/server-state.ts';
 import { type RunTimeCode, RunTimeProblem } from '../registry/run-time-problem.ts';
@@ -206,7 +207,7 @@ async function lifetimeOf(query: URLSearchParams, plane: ControlPlane): Promise<
   if (label !== null && sessionId === null) {
     throw new RunTimeProblem('no_such_session', 'there is no open session with this label');
   }
-  return { expiresAt: ttlMs === null ? null : plane.wall() + ttlMs, sessionId };
+  return { expiresAt: ttlMs === null ? null : plane.clock.wall() + ttlMs, sessionId };
 }
 
 async function created(plane: ControlPlane, name: string): Promise<ControlAnswer<ServerView>> {
@@ -235,6 +236,6 @@ async function suspendedElsewhere(plane: ControlPlane, before: ServerStatus): Pr
 
 /** Whether it comes true while nodes follow what was changed in the store that they share. */
 async function followed(plane: ControlPlane, came: () => boolean): Promise<boolean> {
-  for (let waitedMs = 0; !came() && waitedMs < FOLLOWED_MS; waitedMs += LOOK_MS) await plane.pause(LOOK_MS);
+  for (let waitedMs = 0; !came() && waitedMs < FOLLOWED_MS; waitedMs += LOOK_MS) await pause(plane.clock, LOOK_MS);
   return came();
 }

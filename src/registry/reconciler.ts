@@ -15,7 +15,6 @@ interface ReconcilerDeps {
   readonly sources: readonly DesiredSource[];
   /** Makes what runs equal to what is desired; returns the servers where it was not. */
   readonly repair: () => readonly string[];
-  readonly everyMs?: number;
 }
 
 /** A lost event costs so much time and nothing else. */
@@ -75,8 +74,7 @@ export class Reconciler {
 
   #later(): void {
     if (this.#closed) return;
-    const { clock, everyMs = EVERY_MS } = this.#deps;
-    this.#cancel = clock.after(everyMs, () => void this.run().then(() => this.#later()));
+    this.#cancel = this.#deps.clock.after(EVERY_MS, () => void this.run().then(() => this.#later()));
   }
 
   async #run(): Promise<void> {

@@ -54,9 +54,9 @@ export const S0: readonly Mutation[] = [
   {
     row: 'S0.8',
     what: 'a list ends with its first page',
-    file: 'src/app/public-subjects/public-subjects.ts',
-    find: "if (text === 'null') return listReply(tools);",
-    replace: "if (text !== '') return listReply(tools);",
+    file: 'src/app/embedding/operator-calls.ts',
+    find: "if (next === 'null') return;",
+    replace: "if (next !== '') return;",
   },
   {
     row: 'S0.9',

@@ -6,6 +6,7 @@ import type { Message } from '../../model/message.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
 import { scanWords } from '../../protocol/classify.ts';
 import { request } from '../../protocol/compose.ts';
+import { field, text } from '../../protocol/fields.ts';
 import { isScanFailure, scanMessage } from '../../protocol/scan.ts';
 import { outsideServers } from '../../upstream/error-boundary.ts';
 import type { Operator } from '../operator.ts';
@@ -68,8 +69,8 @@ async function send(
   try {
     const ended = await outcome;
     if (!expired || ended.kind !== 'failure' || ended.error.code !== 'CANCELLED') return ended;
-    const text = `${method} was not answered within ${timeoutMs} ms`;
-    return failure(new GatewayError('TIMEOUT', text, { ...ended.error.data, cause: ended.error }));
+    const words = `${method} was not answered within ${timeoutMs} ms`;
+    return failure(new GatewayError('TIMEOUT', words, { ...ended.error.data, cause: ended.error }));
   } finally {
     clearTimeout(timer);
     signal?.removeEventListener('abort', abort);
@@ -105,7 +106,28 @@ export function parsed<T>(body: Buffer): Answer<T> {
   return { ...(JSON.parse(raw) as T), raw };
 }
 
-/** All pages of a list. Rejects with GatewayError UPSTREAM_PROTOCOL when they do not come to an end. */
+/** The bodies of all pages of a list. Throws GatewayError UPSTREAM_PROTOCOL when they do not come to an end. */
+export async function* pages(
+  operator: Operator,
+  question: Omit<Question, 'params'>,
+  options?: CallOptions,
+): AsyncGenerator<Buffer, void, undefined> {
+  const seen = new Set<string>();
+  for (let params = '{}'; ; ) {
+    const body = await ask(operator, { ...question, params }, options);
+    yield body;
+    const cursor = field(body, 0, body.length, 'nextCursor');
+    const next = cursor === null ? 'null' : text(body, cursor);
+    if (next === 'null') return;
+    if (seen.has(next) || seen.size === MAX_PAGES) {
+      throw new GatewayError('UPSTREAM_PROTOCOL', `the pages of ${question.method} do not come to an end`);
+    }
+    seen.add(next);
+    params = `{"cursor":${next}}`;
+  }
+}
+
+/** The items of all pages, parsed. */
 export async function listAll<T>(
   operator: Operator,
   question: Omit<Question, 'params'>,
@@ -113,20 +135,11 @@ export async function listAll<T>(
   options?: CallOptions,
 ): Promise<readonly T[]> {
   const items: T[] = [];
-  const seen = new Set<string>();
-  let params = '{}';
-  for (;;) {
-    const body = await ask(operator, { ...question, params }, options);
-    const page = JSON.parse(body.toString()) as { readonly nextCursor?: string } & Record<string, readonly T[]>;
+  for await (const body of pages(operator, question, options)) {
+    const page = JSON.parse(body.toString()) as Record<string, readonly T[]>;
     items.push(...(page[key] ?? []));
-    const cursor = page.nextCursor;
-    if (cursor === undefined || cursor === null) return items;
-    if (seen.has(cursor) || seen.size === MAX_PAGES) {
-      throw new GatewayError('UPSTREAM_PROTOCOL', `the pages of ${question.method} do not come to an end`);
-    }
-    seen.add(cursor);
-    params = JSON.stringify({ cursor });
   }
+  return items;
 }
 
 /** The arguments as JSON text; a text that came as one stays to the character. Throws GatewayError INVALID_PARAMS. */

@@ -7,7 +7,7 @@ import { publicCallId, serverEndpoint } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { elements, field } from '../../protocol/fields.ts';
 import type { RegistryChange } from '../../registry/registry.ts';
-import { ask, resultOf } from '../embedding/operator-calls.ts';
+import { ask, pages, resultOf } from '../embedding/operator-calls.ts';
 import { ServerError } from '../embedding/server-error.ts';
 import { Operator, operatorProfile } from '../operator.ts';
 import type { Rooms } from '../rooms.ts';
@@ -22,7 +22,6 @@ const KEY_HEADER = 'Trunkline-Key';
 const TIMEOUT_HEADER = 'Trunkline-Timeout-Ms';
 /** Calls at once; what comes above is REFUSED (S0.21). */
 const CONCURRENCY = 256;
-const MAX_PAGES = 1_000;
 
 /**
  * `mcp.{name}.execute` and `mcp.{name}.list-tools` for programs in any language (S0.1, S0.2). Each subject is a queue group
@@ -168,21 +167,14 @@ export class PublicSubjects {
   async #list(name: string, message: WireMessage): Promise<Buffer> {
     const request = readListRequest(message.payload);
     const caller = this.#caller(this.#principal(message), request.sessionId, message.reply);
-    const options = deadline(request, message);
+    const question = { endpoint: serverEndpoint(name), method: 'tools/list' };
     const tools: Buffer[] = [];
-    let params = '{}';
-    for (let page = 0; page < MAX_PAGES; page++) {
-      const body = await ask(caller, { endpoint: serverEndpoint(name), method: 'tools/list', params }, options);
+    for await (const body of pages(caller, question, deadline(request, message))) {
       const list = field(body, 0, body.length, 'tools');
-      if (list !== null) {
-        for (const { start, end } of elements(body, list.start, list.end)) tools.push(body.subarray(start, end));
-      }
-      const cursor = field(body, 0, body.length, 'nextCursor');
-      const text = cursor === null ? 'null' : body.toString('utf8', cursor.start, cursor.end);
-      if (text === 'null') return listReply(tools);
-      params = `{"cursor":${text}}`;
+      if (list === null) continue;
+      for (const { start, end } of elements(body, list.start, list.end)) tools.push(body.subarray(start, end));
     }
-    throw new GatewayError('UPSTREAM_PROTOCOL', 'the pages of tools/list do not come to an end', { server: name });
+    return listReply(tools);
   }
 
   /** A caller in one of its conversations, for the call whose answer goes to `reply`. */

@@ -13,7 +13,6 @@ import { configJsonSchema } from '../schema-json.ts';
 export interface Overrides {
   readonly host?: string | undefined;
   readonly port?: number | undefined;
-  readonly controlHost?: string | undefined;
   readonly controlPort?: number | undefined;
   readonly dataDir?: string | undefined;
   readonly logLevel?: DesiredState['logLevel'] | undefined;
@@ -62,7 +61,7 @@ export class SettingsReader {
         insecure: overrides.insecure ?? listen.insecure,
       },
       control: {
-        host: overrides.controlHost ?? this.#host('control', control.host),
+        host: this.#host('control', control.host),
         port: overrides.controlPort ?? control.port,
       },
       allowedCommands: control.commands,
