@@ -31,7 +31,6 @@ import {
 } from './server-context.ts';
 import { ServerObserver } from './status/server-observer.ts';
 import { type ServerStory, StoryPart } from './status/server-story.ts';
-import { LaunchReports } from './supervision/launch-reports.ts';
 import { ReadinessWatch } from './supervision/readiness-watch.ts';
 import type { StartQueue } from './supervision/start-queue.ts';
 import type { Supervised, Transition } from './supervision/state-machine.ts';
@@ -65,7 +64,6 @@ export class UpstreamParts implements PartEvents, ConnectionsOwner<Connection>, 
   readonly catalogs: ServerCatalogs;
   readonly upkeep: ListUpkeep;
   readonly health: ServerHealth;
-  readonly launches: LaunchReports;
   readonly observer: ServerObserver;
   readonly story: ServerStory;
   /** What it contributes to its server's story. */
@@ -108,7 +106,6 @@ export class UpstreamParts implements PartEvents, ConnectionsOwner<Connection>, 
     this.catalogs = new ServerCatalogs(context, this.supervisor, this.connections, remembered);
     this.upkeep = new ListUpkeep(context, this.catalogs);
     this.health = new ServerHealth(context, this.connections.pool);
-    this.launches = new LaunchReports(context);
     this.observer = new ServerObserver(this);
     const looks = reachable !== undefined && 'url' in transport ? () => reachable(transport.url) : null;
     this.#readiness = looks === null ? null : new ReadinessWatch(clock, this.supervisor, looks);
@@ -180,7 +177,7 @@ export class UpstreamParts implements PartEvents, ConnectionsOwner<Connection>, 
     this.health.moved(to);
     logger.info('server_state', { state: to, before: from, reason, failure });
     if (to === 'defect') logger.error('server_defect', { stack: stackOf(supervisor.error?.cause) });
-    this.launches.moved(transition);
+    this.observer.moved(transition);
     this.#readiness?.moved(to);
     const { challenge } = supervisor;
     this.story.moved(this.storyPart, { from, to, reason: context.redacted(reason), failure, challenge, at });

@@ -149,8 +149,8 @@ export const S1: readonly Mutation[] = [
   {
     row: 'S1.19',
     what: 'the report of a failed start has no tail of the standard error',
-    file: 'src/upstream/supervision/launch-reports.ts',
-    find: 'this.#remains.stderrTail = transport.stderrTail();',
+    file: 'src/upstream/status/server-observer.ts',
+    find: 'this.#remains.stderrTail = this.#stderrTail;',
     replace: '',
   },
 ];

@@ -1,9 +1,14 @@
+import { HttpFailure } from '../../http/client/http-failure.ts';
 import type { PhaseTimes } from '../../http/client/phase-times.ts';
-import type { Server } from '../../model/server.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { bareHost, isLoopbackHost } from '../../model/host-address.ts';
+import type { Server, TransportSpec } from '../../model/server.ts';
 import {
   type ConnectionStatus,
   type DefinitionView,
+  DOWN,
   type Health,
+  type LaunchFailure,
   LOGIN_ADVICE,
   type ServerState,
   type ServerStatus,
@@ -11,13 +16,76 @@ import {
 } from '../../model/server-state.ts';
 import { sweptDefinition, sweptDescription } from '../../model/swept-definition.ts';
 import type { Connection } from '../connection/connection.ts';
+import type { FailureClass } from '../health/failure-class.ts';
 import type { ServerHealth } from '../health/server-health.ts';
 import type { ServerCatalogs } from '../lists/server-catalogs.ts';
 import type { ClientConnections } from '../pool/client-connections.ts';
+import { missingVariables } from '../process/environment.ts';
 import type { ServerContext } from '../server-context.ts';
-import type { LaunchReports } from '../supervision/launch-reports.ts';
+import type { Transition } from '../supervision/state-machine.ts';
 import type { Supervisor } from '../supervision/supervisor.ts';
+import { refusalOf } from '../transport/http-refusal.ts';
 import type { ServerStory } from './server-story.ts';
+
+/** What is known of a start that failed. */
+export interface FailedStart {
+  readonly transport: TransportSpec;
+  readonly failure: FailureClass | null;
+  readonly error: GatewayError | null;
+  readonly missing: readonly string[];
+  readonly inContainer: boolean;
+  readonly exit: LaunchFailure['exit'];
+  readonly timedOut: boolean;
+}
+
+/** Exit codes of shells and of programs that start others. */
+const NOT_EXECUTABLE = 126;
+const NOT_FOUND = 127;
+
+/** Why, most probably, and what to do about it; null where nothing is known beyond the error itself. */
+export function likelyCause(start: FailedStart): string | null {
+  const { transport, failure, error, missing, inContainer, exit, timedOut } = start;
+  if (missing.length > 0) {
+    return `${missing.join(', ')} is to be handed on to it, and is not set in the gateway's own environment`;
+  }
+  if (failure === 'auth') return `it asks for credentials; ${LOGIN_ADVICE}`;
+  if ('url' in transport) return ofRemote(error, inContainer && isHere(transport.url));
+  if (failure === 'configuration') return 'its definition names something that is not there; see the error';
+  if (exit?.code === NOT_FOUND) return 'a program that its command starts is not installed where it runs';
+  if (exit?.code === NOT_EXECUTABLE) return 'a program that its command starts may not be executed';
+  if (exit?.code === 0) return 'it ended by itself, as a program does that is no server or lacks an argument';
+  if (exit !== null) return 'it ended by itself; its last words are in the tail of its standard error';
+  if (timedOut) return 'it is waiting for something, is still fetching a package, or speaks no MCP on its output';
+  return null;
+}
+
+const INSIDE =
+  'the gateway runs in a container, where localhost is the container itself; name the host, as in host.docker.internal';
+
+/** `inside`: its address means the gateway's own container. That matters only where nothing answered there. */
+function ofRemote(error: GatewayError | null, inside: boolean): string | null {
+  let unreached = false;
+  for (let at: unknown = error, depth = 0; at instanceof Error && depth < 8; at = at.cause, depth++) {
+    const status = at instanceof GatewayError ? (refusalOf(at)?.status ?? 0) : 0;
+    if (status >= 500) return 'the server answered, and failed by itself; its own log says why';
+    if (status >= 400) return 'something answered at its address and takes no MCP there; check the path of its url';
+    if (at instanceof HttpFailure) unreached = !at.sent && at.kind !== 'tls' && at.kind !== 'proxy';
+  }
+  if (!unreached && error?.code === 'UPSTREAM_PROTOCOL') {
+    return 'what answered at its address is no MCP server, but perhaps a web page or a login; check its url';
+  }
+  return inside && unreached ? INSIDE : null;
+}
+
+function isHere(url: string): boolean {
+  return URL.canParse(url) && isLoopbackHost(bareHost(new URL(url).hostname));
+}
+
+/** What was left of the connections of one start; it may come after the start has failed. */
+interface Remains {
+  exit: LaunchFailure['exit'];
+  stderrTail: string;
+}
 
 interface ObservedParts {
   readonly context: ServerContext;
@@ -25,17 +93,19 @@ interface ObservedParts {
   readonly catalogs: ServerCatalogs;
   readonly connections: ClientConnections;
   readonly health: ServerHealth;
-  readonly launches: LaunchReports;
   readonly story: ServerStory;
   readonly phases: PhaseTimes | null;
 }
 
-/** What is observed of one server, with what is left of its last end. */
+/** What is observed of one server, with what is left of its last end and of its last start that failed (S1.19). */
 export class ServerObserver {
   readonly #parts: ObservedParts;
   #startedInMs: number | null = null;
   #lastExit: ServerStatus['lastExit'] = null;
   #stderrTail = '';
+  /** Of the start under way, or of the last one. */
+  #remains: Remains = { exit: null, stderrTail: '' };
+  #lastFailure: { readonly failure: Omit<LaunchFailure, keyof Remains>; readonly remains: Remains } | null = null;
 
   constructor(parts: ObservedParts) {
     this.#parts = parts;
@@ -44,7 +114,7 @@ export class ServerObserver {
   /** A start begins; it has taken place when the server is listed for the first time. */
   starting(): void {
     this.#startedInMs = null;
-    this.#parts.launches.starting();
+    this.#remains = { exit: null, stderrTail: '' };
   }
 
   listed(): void {
@@ -53,11 +123,44 @@ export class ServerObserver {
     this.tell();
   }
 
-  ended(connection: Connection): void {
-    this.#parts.launches.ended(connection);
-    this.#stderrTail = connection.transport.stderrTail();
-    if (connection.ended?.kind === 'exited')
-      this.#lastExit = { code: connection.ended.code, signal: connection.ended.signal };
+  ended({ ended, transport }: Connection): void {
+    this.#stderrTail = transport.stderrTail();
+    this.#remains.stderrTail = this.#stderrTail;
+    if (ended?.kind !== 'exited') return;
+    this.#lastExit = { code: ended.code, signal: ended.signal };
+    this.#remains.exit = this.#lastExit;
+  }
+
+  /** null when the last start succeeded, or none has ended. */
+  get lastLaunchFailure(): LaunchFailure | null {
+    return this.#lastFailure === null ? null : { ...this.#lastFailure.failure, ...this.#lastFailure.remains };
+  }
+
+  /** A start that failed is in the log once, and in the status until one succeeds. */
+  moved({ from, to, reason, failure, error, at }: Transition): void {
+    if (from !== 'starting') return;
+    this.#lastFailure = null;
+    if (!DOWN.has(to)) return;
+    const { context, supervisor } = this.#parts;
+    const { deps, logger, times, server } = context;
+    const { transport } = server;
+    const { environment = {}, inContainer = false } = deps.surroundings ?? {};
+    const { command, args, env } = sweptDefinition(transport);
+    const missing = transport.type === 'stdio' ? missingVariables(transport, environment) : [];
+    const { exit } = this.#remains;
+    const timedOut = deps.clock.now() - supervisor.startedAt >= times.startupMs;
+    const failed = {
+      at,
+      error: logger.redact(reason ?? ''),
+      likelyCause: likelyCause({ transport, failure, error, missing, inContainer, exit, timedOut }),
+      command: command === null ? null : logger.redact(command),
+      arguments: args.map((arg) => logger.redact(arg)),
+      environment: Object.keys(env).sort(),
+      missingVariables: missing,
+      inContainer,
+    };
+    this.#lastFailure = { failure: failed, remains: this.#remains };
+    logger.warn('server_start_failed', { ...this.lastLaunchFailure });
   }
 
   tell(): void {
@@ -67,7 +170,7 @@ export class ServerObserver {
 
   /** A snapshot for people. It says what to do where that is known, and shows no secret. */
   status(): ServerStatus {
-    const { context, supervisor, catalogs, connections, launches, story, phases } = this.#parts;
+    const { context, supervisor, catalogs, connections, story, phases } = this.#parts;
     const { server, times } = context;
     const { state } = supervisor;
     const { pool, replicas } = connections;
@@ -101,7 +204,7 @@ export class ServerObserver {
       nextRetryAt: supervisor.nextRetryAt,
       lastExit: this.#lastExit,
       stderrTail: live === null ? this.#stderrTail : live.transport.stderrTail(),
-      lastLaunchFailure: launches.lastFailure,
+      lastLaunchFailure: this.lastLaunchFailure,
       connections: pooled,
       replicas: replicas.statuses(),
       pool: poolOf(pooled),

@@ -9,8 +9,8 @@ import type { TransportSpec } from '../../model/server.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import type { Connection } from '../connection/connection.ts';
 import { type PartEvents, ServerContext, UPSTREAM_TIMES, type UpstreamSetDeps } from '../server-context.ts';
-import { type FailedStart, LaunchReports, likelyCause } from './launch-reports.ts';
-import type { Transition } from './state-machine.ts';
+import type { Transition } from '../supervision/state-machine.ts';
+import { type FailedStart, likelyCause, ServerObserver } from './server-observer.ts';
 
 function moved(to: string): Transition {
   return { from: 'starting', to, reason: 'it has ended', failure: null, at: 7 } as unknown as Transition;
@@ -23,11 +23,11 @@ function endedWith(code: number, words: string): Connection {
 test('S1.19 a failed start stays visible in full, also while the next one runs', () => {
   const deps = { clock: new FakeClock(), logger: Logger.silent() } as unknown as UpstreamSetDeps;
   const limits = { maxProcesses: 1, maxTimeoutMs: 1, pool: POOL_DEFAULTS };
-  const reports = new LaunchReports(
-    new ServerContext(serverNamed('dies'), deps, limits, UPSTREAM_TIMES, {} as PartEvents),
-  );
+  const context = new ServerContext(serverNamed('dies'), deps, limits, UPSTREAM_TIMES, {} as PartEvents);
+  const parts = { context, supervisor: { startedAt: 0 } } as ConstructorParameters<typeof ServerObserver>[0];
+  const reports = new ServerObserver(parts);
   const reported = (): unknown[] => {
-    const failure = reports.lastFailure;
+    const failure = reports.lastLaunchFailure;
     return failure === null ? [] : [failure.error, failure.exit, failure.stderrTail];
   };
   reports.starting();
