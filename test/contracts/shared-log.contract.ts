@@ -31,7 +31,7 @@ export function sharedLogContract(harness: LogHarness): void {
     }
 
     scenario(
-      'what one node appends another reads, in order and to the byte, under its name alone',
+      'one node reads what another appends, in order and byte for byte, under its name alone',
       async (a, b, name) => {
         const entries = [
           randomBytes(3),

@@ -109,24 +109,21 @@ export function transportContract(harness: TransportHarness): void {
     }
 
     if (harness.emits) {
-      scenario(
-        `S4.2 [${harness.name}] what belongs to a request arrives before its answer`,
-        async (transport, server) => {
-          transport.send([call(1)], request(1));
-          await server.next();
-          server.emit(1, notification('notifications/progress'));
-          server.emit(1, notification('notifications/message'));
-          server.answer(1, result(1));
-          await receiver.answer(1);
-          assert.deepEqual(
-            receiver.messages.map(({ bytes, request }) => [JSON.parse(bytes.toString()).method ?? 'answer', request]),
-            ['notifications/progress', 'notifications/message', 'answer'].map((what) => [
-              what,
-              transport.streamPerRequest ? 1 : 0,
-            ]),
-          );
-        },
-      );
+      scenario(`S4.2 [${harness.name}] messages of a request arrive before its answer`, async (transport, server) => {
+        transport.send([call(1)], request(1));
+        await server.next();
+        server.emit(1, notification('notifications/progress'));
+        server.emit(1, notification('notifications/message'));
+        server.answer(1, result(1));
+        await receiver.answer(1);
+        assert.deepEqual(
+          receiver.messages.map(({ bytes, request }) => [JSON.parse(bytes.toString()).method ?? 'answer', request]),
+          ['notifications/progress', 'notifications/message', 'answer'].map((what) => [
+            what,
+            transport.streamPerRequest ? 1 : 0,
+          ]),
+        );
+      });
     }
 
     scenario(
@@ -171,7 +168,7 @@ export function transportContract(harness: TransportHarness): void {
     });
 
     scenario(
-      `S4.2 [${harness.name}] the server dies in mid-call: lost once, UNKNOWN, nothing else`,
+      `S4.2 [${harness.name}] the server dies during a call: lost once, UNKNOWN, nothing else`,
       async (transport, server) => {
         transport.send([call(1)], request(1));
         transport.send([call(2)], request(2));
@@ -197,7 +194,7 @@ export function transportContract(harness: TransportHarness): void {
     );
 
     scenario(
-      `S4.2 [${harness.name}] sent after the server's death: NOT_SENT, not silence`,
+      `S4.2 [${harness.name}] a message after the server's death is NOT_SENT, not lost in silence`,
       async (transport, server) => {
         server.die();
         if (harness.endsWithServer) await receiver.until(() => receiver.closedReasons.length > 0);
@@ -226,7 +223,7 @@ export function transportContract(harness: TransportHarness): void {
     });
 
     scenario(
-      `S4.2 [${harness.name}] close tells what is in flight at once, and nothing later`,
+      `S4.2 [${harness.name}] close reports calls in flight at once, and nothing later`,
       async (transport, server) => {
         transport.send([call(1)], request(1));
         transport.send([call(2)], request(2));

@@ -159,7 +159,7 @@ test('the reaper is found beside its class in the built package, as .js', LIMIT,
 });
 
 test(
-  'security:11 check:A12 the boot sweep stops what a dead instance left when its reaper was killed too',
+  'security:11 check:A12 the sweep at start ends what a dead gateway left when its reaper was killed too',
   LIMIT,
   async () => {
     const file = join(folder, 'processes.json');
