@@ -185,11 +185,6 @@ export class App {
     return { ready: reason === null, reason: reason ?? '' };
   }
 
-  /** Not ready from now on; everything else goes on. For a defect after which the process must not live long. */
-  failReadiness(reason: string): void {
-    this.#stopping ??= reason;
-  }
-
   /**
    * The end in good order (F33): not ready, no new sessions, calls in flight finish within `drainMs`, listening streams
    * get their completion, servers stop, state is written. Once begun it is not begun again: a second call can only make it
@@ -209,7 +204,7 @@ export class App {
   }
 
   async #drain(): Promise<void> {
-    this.failReadiness('draining');
+    this.#stopping ??= 'draining';
     const { downstream, cluster, ownCalls } = this.rooms;
     cluster?.drain();
     await this.#public?.close();
@@ -245,7 +240,7 @@ export class App {
   }
 
   async #close(how: CloseReason, graceMs: number): Promise<void> {
-    this.failReadiness('stopping');
+    this.#stopping ??= 'stopping';
     this.#follower.close();
     this.rooms.registry.close();
     this.#reconciler.close();

@@ -42,15 +42,9 @@ export class RunTimeState {
   #files: DesiredState | null = null;
 
   constructor(deps: RunTimeStateDeps) {
-    const { clock, logger, env, desired } = deps;
     this.#deps = deps;
-    this.definitions = new StoredDefinitions(env, ({ secrets }) => {
-      for (const secret of secrets) logger.addSecret(secret);
-    });
-    this.temporary = new TemporaryServers(clock, (name) => {
-      logger.info('temporary_server_ended', { server: name });
-      desired.refresh();
-    });
+    this.definitions = new StoredDefinitions(deps.env, deps.logger);
+    this.temporary = new TemporaryServers(deps);
   }
 
   /** What is in the store and does not run, with the reason; empty while all of it does. */

@@ -4,6 +4,7 @@ import type { Need } from '../config/server/definition-needs.ts';
 import { misconfiguredServer } from '../config/server/plain-server.ts';
 import type { Server } from '../model/server.ts';
 import type { Applied, RunTimeStore } from '../store/run-time-store/run-time-store.ts';
+import type { Logger } from '../telemetry/logger.ts';
 
 /** A server that was added at run time, as it was written then. */
 interface StoredRecord {
@@ -105,12 +106,11 @@ const AT_ONCE = 25;
 export class StoredDefinitions {
   entries = new Map<string, StoredEntry>();
   readonly #env: Readonly<Record<string, string | undefined>>;
-  readonly #onRead: (result: DefinitionResult) => void;
+  readonly #logger: Pick<Logger, 'addSecret'>;
 
-  /** `onRead` is called before a server is used: its secrets must be known to the log by then. */
-  constructor(env: Readonly<Record<string, string | undefined>>, onRead: (result: DefinitionResult) => void) {
+  constructor(env: Readonly<Record<string, string | undefined>>, logger: Pick<Logger, 'addSecret'>) {
     this.#env = env;
-    this.#onRead = onRead;
+    this.#logger = logger;
   }
 
   /** `mayRead` as of `loadDefinition`. */
@@ -120,7 +120,8 @@ export class StoredDefinitions {
     mayRead: (reads: readonly Need[]) => void = () => {},
   ): Promise<DefinitionResult> {
     const result = await loadDefinition({ text, name, folder, env: this.#env, mayRead });
-    this.#onRead(result);
+    // Known to the log before the server is used.
+    for (const secret of result.secrets) this.#logger.addSecret(secret);
     return result.ok && publicOnly === true ? { ...result, server: withinPublic(result.server) } : result;
   }
 

@@ -1,5 +1,7 @@
 import type { Clock } from '../model/clock.ts';
 import type { Server } from '../model/server.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { Registry } from './registry.ts';
 
 /** How long a temporary server is to be there; at least one of the two. */
 export interface Lifetime {
@@ -21,16 +23,20 @@ export function asTemporary(server: Server, text: string, { sessionId }: Lifetim
   return sessionId === null ? passing : { ...passing, isolation: server.isolation ?? 'session', onlyFor: sessionId };
 }
 
+interface TemporaryServersDeps {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Has a layer with these servers. */
+  readonly desired: Pick<Registry, 'refresh'>;
+}
+
 /** Servers for a session or a while (check:A14), in memory only: the end of the process ends them. */
 export class TemporaryServers extends Map<string, TemporaryServer & { readonly cancel: () => void }> {
-  readonly #clock: Clock;
-  readonly #onGone: (name: string) => void;
+  readonly #deps: TemporaryServersDeps;
 
-  /** `onGone` hears of every server that ended by itself. */
-  constructor(clock: Clock, onGone: (name: string) => void) {
+  constructor(deps: TemporaryServersDeps) {
     super();
-    this.#clock = clock;
-    this.#onGone = onGone;
+    this.#deps = deps;
   }
 
   /** One of the same name is replaced; its time begins anew only where another lifetime is given. */
@@ -39,7 +45,7 @@ export class TemporaryServers extends Map<string, TemporaryServer & { readonly c
     const cancel =
       expiresAt === null
         ? () => {}
-        : this.#clock.after(Math.max(0, expiresAt - this.#clock.wall()), () => this.#end(name));
+        : this.#deps.clock.after(Math.max(0, expiresAt - this.#deps.clock.wall()), () => this.#end(name));
     this.set(name, { server, expiresAt, sessionId, suspended, cancel });
   }
 
@@ -58,6 +64,8 @@ export class TemporaryServers extends Map<string, TemporaryServer & { readonly c
   }
 
   #end(name: string): void {
-    if (this.delete(name)) this.#onGone(name);
+    if (!this.delete(name)) return;
+    this.#deps.logger.info('temporary_server_ended', { server: name });
+    this.#deps.desired.refresh();
   }
 }

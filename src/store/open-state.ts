@@ -1,8 +1,9 @@
-import { chmodSync, closeSync, existsSync, openSync, renameSync, statSync } from 'node:fs';
+import { chmodSync, closeSync, existsSync, openSync, statSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import type { Clock } from '../model/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { eventSum, recordSum } from './row-sum.ts';
+import { setAside } from './set-aside.ts';
 
 const SCHEMA = [
   'CREATE TABLE records (bucket TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, sum INTEGER NOT NULL, PRIMARY KEY (bucket, key)) WITHOUT ROWID',
@@ -51,14 +52,6 @@ function isDamage(error: unknown): boolean {
   if (!(error instanceof Error) || 'syscall' in error) return false;
   // Without a code of SQLite's it is our own, or of a value that no column of ours has.
   return !('errcode' in error) || DAMAGE.has(Number(error.errcode) & KIND);
-}
-
-/** Returns the new name: of those that are free, so that no earlier one is lost. */
-function setAside(path: string, wall: number): string {
-  let aside = `${path}.corrupt-${Math.round(wall)}`;
-  for (let i = 1; existsSync(aside); i++) aside = `${path}.corrupt-${Math.round(wall) + i}`;
-  for (const suffix of ['', '-wal', '-shm']) if (existsSync(path + suffix)) renameSync(path + suffix, aside + suffix);
-  return aside;
 }
 
 function open(path: string, logger: Logger): DatabaseSync {

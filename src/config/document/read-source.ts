@@ -2,7 +2,8 @@ import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
 import { Source } from '../problem/problem.ts';
 import type { ProblemCode } from '../problem/problem-catalogue.ts';
 
-export const MAX_FILE_BYTES = 4 * 1024 * 1024;
+const MIB = 1024 * 1024;
+export const MAX_FILE_BYTES = 4 * MIB;
 
 interface ReadFailure {
   readonly code: ProblemCode;
@@ -25,7 +26,7 @@ export function readBytes(path: string, maxBytes: number): Buffer | ReadFailure 
   try {
     const stat = fstatSync(fd);
     if (!stat.isFile()) return { code: 'TL1002', message: 'is not a regular file' };
-    if (stat.size > maxBytes) return { code: 'TL1003', message: `is larger than ${sizeText(maxBytes)}` };
+    if (stat.size > maxBytes) return { code: 'TL1003', message: `is larger than ${maxBytes / MIB} MiB` };
     // One byte more than allowed, so that a file that is growing right now is noticed.
     const buffer = Buffer.allocUnsafe(Math.min(stat.size + 4096, maxBytes + 1));
     let length = 0;
@@ -34,7 +35,7 @@ export function readBytes(path: string, maxBytes: number): Buffer | ReadFailure 
       if (count === 0) break;
       length += count;
     }
-    if (length > maxBytes) return { code: 'TL1003', message: `is larger than ${sizeText(maxBytes)}` };
+    if (length > maxBytes) return { code: 'TL1003', message: `is larger than ${maxBytes / MIB} MiB` };
     return buffer.subarray(0, length);
   } catch (error) {
     return { code: 'TL1002', message: `cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown'})` };
@@ -59,8 +60,4 @@ export function readSource(file: string): Source | ReadFailure {
   }
   if (text.includes('\u0000')) return { code: 'TL1004', message: 'holds NUL characters: it is not a text file' };
   return new Source(file, text);
-}
-
-function sizeText(bytes: number): string {
-  return bytes >= 1024 * 1024 ? `${bytes / 1024 / 1024} MiB` : `${bytes / 1024} KiB`;
 }

@@ -11,6 +11,7 @@ import {
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
+import { setAside } from '../set-aside.ts';
 import { checkWhole, checkWholeInSlices, migrate, UnknownVersion } from './integrity-check.ts';
 import { StoreError, type StoreFault } from './run-time-store.ts';
 
@@ -173,9 +174,9 @@ export function restoreStore(path: string, how: 'snapshot' | 'empty', wall: numb
     restored.takenAt = statSync(snapshot).mtime;
     restored.records = copySnapshot(path, snapshot, fresh);
   }
-  const keptAs = setAside(path, wall);
-  if (how === 'empty') setAside(snapshot, wall);
-  else renameSync(fresh, path);
+  const keptAs = existsSync(path) ? setAside(path, wall) : null;
+  if (how === 'snapshot') renameSync(fresh, path);
+  else if (existsSync(snapshot)) setAside(snapshot, wall);
   syncPath(dirname(path));
   return { keptAs, ...restored };
 }
@@ -198,18 +199,6 @@ function copySnapshot(path: string, snapshot: string, fresh: string): number {
     const detail = `its snapshot is not good either: ${error instanceof Error ? error.message : error}`;
     throw new StoreUnusable(path, detail, 'begin without it: `trunkline restore --empty`');
   }
-}
-
-/** Returns the new name: one that is free, so that no earlier one is lost. null where there was nothing. */
-function setAside(path: string, wall: number): string | null {
-  if (!existsSync(path)) return null;
-  let at = Math.round(wall);
-  while (existsSync(`${path}.corrupt-${at}`)) at++;
-  const aside = `${path}.corrupt-${at}`;
-  // The journal first: with another file of the same name it would be taken for that one's.
-  if (existsSync(`${path}-journal`)) renameSync(`${path}-journal`, `${aside}-journal`);
-  renameSync(path, aside);
-  return aside;
 }
 
 function unusable(path: string, detail: string): StoreUnusable {
