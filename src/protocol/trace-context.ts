@@ -1,5 +1,6 @@
+import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
-import type { Outcome } from '../model/outcome.ts';
+import { answer, failure, type Outcome } from '../model/outcome.ts';
 import { bodyField, bodyLexeme, bodyString } from './body.ts';
 import { field, stringValue } from './fields.ts';
 import { editMembers, spliceMessage, withBody } from './splice.ts';
@@ -53,3 +54,12 @@ export function ended(span: { end(error: string | null): void }, outcome: Promis
     return result;
   });
 }
+
+/** The same for a request of a server, which its client answers. */
+export function endedByAnswer(span: { end(error: string | null): void }, given: Promise<Message>): Promise<Message> {
+  const failed = (error: unknown): Outcome => failure(error instanceof GatewayError ? error : UNEXPECTED);
+  void ended(span, given.then(answer, failed));
+  return given;
+}
+
+const UNEXPECTED = new GatewayError('INTERNAL', 'the client could not be asked');

@@ -197,6 +197,7 @@ export interface BenchOptions {
   readonly sharedUpstreamSessions?: UpstreamSetDeps['sharedUpstreamSessions'];
   readonly clock?: FakeClock;
   readonly random?: UpstreamSetDeps['random'];
+  readonly tracer?: UpstreamSetDeps['tracer'];
 }
 
 /** An `UpstreamSet` over scripted servers, with a clock that the test turns and everything told recorded. */
@@ -219,6 +220,7 @@ export class UpstreamBench {
       logger: new Logger({ level: 'warn', write: (line) => void this.logged.push(line) }),
       metrics: this.metrics,
       events: this.events,
+      tracer: options.tracer ?? null,
       ...this.stores,
       sharedUpstreamSessions: options.sharedUpstreamSessions,
       openTransport: (server, { kind, phases }) => this.scripts.get(server.name)!.open(kind, phases ?? null),

@@ -19,6 +19,8 @@ export interface PendingRequest {
   token: string | null;
   /** Its id, and its progress token, as the server got it. */
   wire: string;
+  /** `traceparent` of its span; null or absent where none is recorded. */
+  readonly trace?: string | null;
   /** Hears of what the server says on a subscription of the gateway's own. */
   readonly onNotification?: ((message: Message) => void) | null;
   answered(message: Message): void;

@@ -7,6 +7,7 @@ import type { Random } from '../../model/random.ts';
 import type { HandshakeResult } from '../../model/server-catalog.ts';
 import { cancellation, notification, request } from '../../protocol/compose.ts';
 import { oneLine } from '../../protocol/splice.ts';
+import type { Tracer } from '../../telemetry/tracing.ts';
 import type { Call } from '../calls/call.ts';
 import { outgoing } from '../calls/outgoing-request.ts';
 import { DeferredLosses, OwnRequest, PendingRequests, type RequestCarrier, RequestIds } from '../calls/pending.ts';
@@ -38,6 +39,8 @@ interface ConnectionDeps {
   readonly shortIds?: boolean;
   /** What the server's connections say it is, so that they keep it together. */
   readonly handshakes?: LastHandshake;
+  /** Absent or null: no spans are recorded. */
+  readonly tracer?: Tracer | null | undefined;
 }
 
 /**

@@ -305,7 +305,7 @@ export class Connector {
   }
 
   #handshake(want: WantedConnection, attempt: Attempt): Handshake {
-    const { clock, random } = this.#context.deps;
+    const { clock, random, tracer } = this.#context.deps;
     const { profile, tenancy } = want;
     const silent = this.joins(want);
     const connection = (kind: Transport['kind']) => {
@@ -318,6 +318,7 @@ export class Connector {
         silent,
         handshakes: this.#handshakes,
         random,
+        tracer,
         shortIds: this.#shortIds && !transport.streamPerRequest,
       });
     };

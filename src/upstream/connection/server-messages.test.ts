@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { settled } from '../../../test/support/fake-clock.ts';
+import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import {
   ScriptedServer,
   SILENCE,
@@ -9,6 +9,7 @@ import {
   statelessScript,
   statelessServer,
 } from '../../../test/support/scripted-server.ts';
+import { SpanLog } from '../../../test/support/span-log.ts';
 import {
   answerText,
   clientOf,
@@ -19,7 +20,10 @@ import {
   toolCall,
   UpstreamBench,
 } from '../../../test/support/upstream-bench.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { systemRandom } from '../../model/random.ts';
 import { request, result } from '../../protocol/compose.ts';
+import { Tracer } from '../../telemetry/tracing.ts';
 
 const hanging = () => new ScriptedServer({ ...statefulServer(), 'tools/call': () => SILENCE });
 const client = clientOf('session-1');
@@ -100,6 +104,32 @@ test('check:C4 a stateful server’s request goes only to the session whose conn
   first!.respond(first!.lastOf('tools/call').id as number, {});
   second!.respond(second!.lastOf('tools/call').id as number, {});
   await Promise.all(outcomes);
+});
+
+test('a request of a server has a span under that of its call, and the client gets its traceparent', async () => {
+  const [clock, spans] = [new FakeClock(), new SpanLog()];
+  const bench = new UpstreamBench({ clock, tracer: new Tracer(spans, clock, systemRandom) });
+  const script = hanging();
+  await bench.run([serverOf('a'), script]);
+  const exchange = toolCall(client);
+  exchange.answer = (asked) => Promise.resolve(result(asked.id, '{"roots":[]}', 'stateful'));
+  const outcome = bench.call('a', exchange);
+  await settled();
+  script.last.deliver({ jsonrpc: '2.0', id: 'srv-1', method: 'roots/list' });
+  await settled();
+  assert.deepEqual(script.last.seen.at(-1), { jsonrpc: '2.0', id: 'srv-1', result: { roots: [] } });
+  exchange.answer = () => Promise.reject(new GatewayError('MISSING_CAPABILITY', 'not declared'));
+  script.last.deliver({ jsonrpc: '2.0', id: 'srv-2', method: 'elicitation/create', params: { message: 'who?' } });
+  await settled();
+  script.last.respond(script.last.lastOf('tools/call').id as number, {});
+  await outcome;
+  const call = spans.one('tools/call echo', 'client');
+  const asked = spans.one('roots/list', 'server');
+  assert.deepEqual([asked.traceId, asked.parentId], [call.traceId, call.spanId]);
+  assert.deepEqual(asked.attributes, { 'mcp.method.name': 'roots/list', 'trunkline.server': 'a' });
+  const trace = `"traceparent":"00-${asked.traceId}-${asked.spanId}-01"`;
+  assert.ok(exchange.asked[0]!.bytes.toString().includes(trace));
+  assert.equal(spans.one('elicitation/create', 'server').attributes['error.type'], '-32021');
 });
 
 test('check:C4 a request on a pipe probably belongs to the newest call; if it is cancelled after that call, its session gets the cancellation', async () => {

@@ -9,6 +9,8 @@ import type { Range } from '../../protocol/fields.ts';
 import { LISTEN, listsChangedBy } from '../../protocol/methods.ts';
 import { isBatch, isScanFailure, scanBatch, scanMessage } from '../../protocol/scan.ts';
 import { spliceMessage } from '../../protocol/splice.ts';
+import { endedByAnswer, traceOf, withTrace } from '../../protocol/trace-context.ts';
+import type { Tracer } from '../../telemetry/tracing.ts';
 import { restoredAnswer } from '../calls/outgoing-request.ts';
 import type { PendingById, PendingRequest, PendingRequests } from '../calls/pending.ts';
 import { namedRequest, ownId } from '../calls/pending.ts';
@@ -85,6 +87,8 @@ interface ServerMessagesDeps<C> {
   readonly server: string;
   readonly clock: Clock;
   readonly owner: ConnectionOwner<C>;
+  /** Absent or null: no spans are recorded. */
+  readonly tracer?: Tracer | null | undefined;
 }
 
 /**
@@ -208,7 +212,7 @@ export class ServerMessages<C extends MessageSource> {
     // Asked before there was any call: where the pipe is not one client's, it concerns none.
     for (const { message } of held) {
       if (isOneClient(this.#connection.tenancy)) this.#asked(message, 0);
-      else this.#asks.answerWith(message, null, this.#deps.owner.asked(this.#connection, message));
+      else this.#askOwner(message);
     }
   }
 
@@ -328,14 +332,29 @@ export class ServerMessages<C extends MessageSource> {
     } else if (pending !== null && pending.exchange !== null) {
       // A pipe does not say which call a question belongs to, if any.
       const likely = stream === 0 && isOneClient(this.#connection.tenancy) && relatedTask(message) === null;
-      this.#asks.answerWith(message, pending, pending.exchange.ask(message, likely));
+      const { exchange } = pending;
+      this.#put(message, pending, (asked) => exchange.ask(asked, likely));
     } else if (isExclusive(this.#connection.tenancy)) {
-      this.#asks.answerWith(message, null, this.#deps.owner.asked(this.#connection, message));
+      this.#askOwner(message);
     } else if (this.#connection.tenancy.kind === 'spare') {
       this.#held.push({ message, at: this.#deps.clock.now() });
     } else {
       this.#refuse(message, 'this connection belongs to no single client that could be asked');
     }
+  }
+
+  #askOwner(message: Message): void {
+    this.#put(message, null, (asked) => this.#deps.owner.asked(this.#connection, asked));
+  }
+
+  /** Asks, within a span of kind `server` under that of the call, and answers the server with what comes of it. */
+  #put(message: Message, pending: PendingRequest | null, ask: (asked: Message) => Promise<Message>): void {
+    const { server, tracer } = this.#deps;
+    const attributes = { 'mcp.method.name': message.method, 'trunkline.server': server };
+    const parent = tracer == null ? null : (traceOf(message) ?? pending?.trace ?? null);
+    const span = tracer?.begin(message.method, 'server', attributes, parent) ?? null;
+    const given = span === null ? ask(message) : endedByAnswer(span, ask(withTrace(message, span.traceparent)));
+    this.#asks.answerWith(message, pending, given);
   }
 
   #refuse(message: Message, text: string): void {
