@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { loadConfig } from '../config/load-config.ts';
-import { bindProblem } from '../http/listener/bind-problem.ts';
+import { bindProblem } from '../http/listener/listen-error.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import { DataFolder, defaultDataDir, FolderUnusable } from '../store/data-folder.ts';
 import { App } from './app.ts';

@@ -8,7 +8,7 @@ import { KeyAuthenticator } from '../downstream/identity/auth.ts';
 import { Gateway } from '../gateway/gateway.ts';
 import { Sealer } from '../gateway/sealer.ts';
 import { BodyBudget } from '../http/context/body-budget.ts';
-import { isListening } from '../http/listener/is-listening.ts';
+import { isListening } from '../http/listener/listen-error.ts';
 import { systemClock } from '../model/clock.ts';
 import { dropKept } from '../model/pooled-buffers.ts';
 import type { SessionRecords, UpstreamEvents, Upstreams } from '../model/ports.ts';

@@ -1,6 +1,6 @@
 import { loadConfig } from '../config/load-config.ts';
 import { renderProblem } from '../config/problem/problem.ts';
-import { bindProblem } from '../http/listener/bind-problem.ts';
+import { bindProblem } from '../http/listener/listen-error.ts';
 import type { CommandInput } from './command-input.ts';
 import { EXIT, type ExitCode } from './exit-code.ts';
 import { loadOptions, sourceLabel } from './sources.ts';

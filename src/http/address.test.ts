@@ -4,7 +4,7 @@ import type { Agent, ListenSettings } from '../model/desired-state.ts';
 import { isLoopbackAddress, isLoopbackHost } from '../model/host-address.ts';
 import { Secret } from '../model/secret.ts';
 import { AddressSet, isWildcardAddress } from './address.ts';
-import { bindProblem } from './listener/bind-problem.ts';
+import { bindProblem } from './listener/listen-error.ts';
 
 describe('addresses', () => {
   test('loopback is recognised by the address alone', () => {

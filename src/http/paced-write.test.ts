@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { test } from 'node:test';
-import { PACED_BYTES, PacedWrite } from './paced-write.ts';
+import { PACED_BYTES, PacedWrite } from './outbox.ts';
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 

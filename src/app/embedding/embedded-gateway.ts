@@ -4,7 +4,7 @@ import { initializeAnswer } from '../../downstream/endpoints/handshake-answer.ts
 import { readInitialize } from '../../downstream/session/initialize.ts';
 import { SessionManager } from '../../downstream/session/session-manager.ts';
 import { LineReader } from '../../downstream/stdio/line-reader.ts';
-import { bindProblem } from '../../http/listener/bind-problem.ts';
+import { bindProblem } from '../../http/listener/listen-error.ts';
 import { ANONYMOUS, type Principal } from '../../model/client-profile.ts';
 import { AGGREGATE, type Endpoint, serverEndpoint } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';

@@ -7,7 +7,7 @@ import { closeAll, type Ended, failureOf, listenRaw, onCleanUp, send } from '../
 import { Secret } from '../../model/secret.ts';
 import { type OpenHttpClientOptions, openHttpClient } from './open-http-client.ts';
 import { Resolver } from './resolver.ts';
-import { undiciFailure } from './undici-failure.ts';
+import { undiciFailure } from './undici-request.ts';
 
 const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok';
 const authority = new TestAuthority();

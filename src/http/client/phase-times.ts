@@ -1,3 +1,5 @@
+import { isIP, type Socket } from 'node:net';
+import type { Clock } from '../../model/clock.ts';
 import { PHASES, type Phase, type PhaseFigures, type RequestPhases } from '../../model/server-state.ts';
 
 /** The last times of each phase that are looked at. */
@@ -80,4 +82,37 @@ function rounded(ms: number): number {
 
 function spoken(ms: number): string {
   return ms >= 1_000 ? `${(ms / 1_000).toFixed(1)} s` : `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
+}
+
+/** What was given up after less than this says nothing of the server. */
+export const GIVEN_UP_MS = 1_000;
+
+/**
+ * Measures how long a new connection spends in each phase; one that is given up counts in its phase with the time it
+ * had. The caller may give it up before the socket does, by the function that is returned.
+ */
+export function timeConnect(
+  socket: Socket,
+  host: string,
+  secure: boolean,
+  phases: PhaseTimes,
+  clock: Clock,
+): () => void {
+  let phase: Phase | null = isIP(host) === 0 ? 'dns' : 'tcp';
+  let since = clock.now();
+  const next = (following: Phase | null): void => {
+    const now = clock.now();
+    if (phase !== null) phases.add(phase, now - since);
+    phase = following;
+    since = now;
+  };
+  socket.once('lookup', () => next('tcp'));
+  socket.once('connect', () => next(secure ? 'tls' : null));
+  if (secure) socket.once('secureConnect', () => next(null));
+  const givenUp = (): void => {
+    if (phase !== null && clock.now() - since >= GIVEN_UP_MS) next(null);
+    phase = null;
+  };
+  socket.once('close', givenUp);
+  return givenUp;
 }

@@ -3,9 +3,9 @@ import type { Dispatcher } from 'undici';
 import { type Clock, systemClock } from '../../model/clock.ts';
 import type { TlsSpec } from '../../model/server.ts';
 import type { ClientRequest, HttpClientPort, HttpRequest, ResponseHandler } from './client-port.ts';
-import { timeConnect } from './connect-phases.ts';
 import { HttpFailure } from './http-failure.ts';
 import type { PhaseTimes } from './phase-times.ts';
+import { timeConnect } from './phase-times.ts';
 import { MAX_HEAD_BYTES } from './response-parser.ts';
 import { UndiciRequest } from './undici-request.ts';
 

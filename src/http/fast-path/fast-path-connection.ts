@@ -1,8 +1,7 @@
 import type { Socket } from 'node:net';
 import { ByteGatherer } from '../../model/byte-gatherer.ts';
 import type { BodyBudget } from '../context/body-budget.ts';
-import { clientErrorRefusal } from '../context/client-error-refusal.ts';
-import { rawRefusal, renderRefusal } from '../context/refusal.ts';
+import { clientErrorRefusal, rawRefusal, renderRefusal } from '../context/refusal.ts';
 import type { AnswerHeads } from './answer-heads.ts';
 import { FastPathContext, type FastPathLine } from './fast-path-context.ts';
 import { type FastPathHead, readFastPathHead } from './fast-path-head.ts';

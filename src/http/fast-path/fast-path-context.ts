@@ -3,8 +3,7 @@ import type { Socket } from 'node:net';
 import type { BodyBudget } from '../context/body-budget.ts';
 import type { BodyTaker, HttpContext, HttpContextWatcher } from '../context/http-context.ts';
 import type { Refusal, RefusalRenderer } from '../context/refusal.ts';
-import { writePiece, writeWhole } from '../outbox.ts';
-import { PACED_BYTES, PacedWrite } from '../paced-write.ts';
+import { PACED_BYTES, PacedWrite, writePiece, writeWhole } from '../outbox.ts';
 import type { AnswerHeads } from './answer-heads.ts';
 import type { FastPathHead } from './fast-path-head.ts';
 

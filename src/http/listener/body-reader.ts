@@ -1,9 +1,9 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { ByteGatherer } from '../../model/byte-gatherer.ts';
 import type { BodyBudget } from '../context/body-budget.ts';
-import { clientErrorRefusal } from '../context/client-error-refusal.ts';
 import type { BodyTaker } from '../context/http-context.ts';
 import type { Refusal } from '../context/refusal.ts';
+import { clientErrorRefusal } from '../context/refusal.ts';
 
 const JSON_TYPE = /^application\/json[ \t]*(?:;[ \t]*charset[ \t]*=[ \t]*"?utf-8"?[ \t]*)?;?$/i;
 

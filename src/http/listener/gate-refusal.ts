@@ -1,8 +1,11 @@
+import type { Socket } from 'node:net';
 import type { HttpContext } from '../context/http-context.ts';
 import type { Refusal } from '../context/refusal.ts';
+import { clientErrorRefusal, rawRefusal, renderRefusal } from '../context/refusal.ts';
+import type { RequestContext } from './request-context.ts';
 import type { RequestGate } from './request-gate.ts';
 import { MAX_HEADERS } from './request-headers.ts';
-import { MAX_TARGET_BYTES, pathProblem } from './request-target.ts';
+import { MAX_TARGET_BYTES, pathProblem } from './route-table.ts';
 
 const KNOWN_METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE']);
 
@@ -50,4 +53,34 @@ export function unroutable(path: string, method: string, allow: string | null): 
   const problem = pathProblem(path);
   if (problem !== null) return { status: 400, code: 'path_malformed', message: problem };
   return { status: 404, code: 'not_found', message: 'there is nothing at this path' };
+}
+
+const CONTEXT = Symbol('request context');
+interface SocketWithContext {
+  [CONTEXT]?: RequestContext;
+}
+
+/** The request that came last on a connection, which decides what may be said when an error follows. */
+export function noteLast(socket: Socket, context: RequestContext): void {
+  (socket as SocketWithContext)[CONTEXT] = context;
+}
+
+/**
+ * Answers a malformed request and ends the connection; without an answer where that of an earlier request is still due.
+ */
+export function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
+  const context = (socket as SocketWithContext)[CONTEXT];
+  const pending = context?.unfinished === true && !context.readingBody;
+  if (!socket.writable || error.code === 'ECONNRESET' || error.code === 'EPIPE' || pending) {
+    socket.destroy();
+    return;
+  }
+  if (context?.readingBody === true) {
+    context.refuseAndClose(clientErrorRefusal(error.code));
+    return;
+  }
+  socket.end(rawRefusal(clientErrorRefusal(error.code), renderRefusal));
+  const timer = setTimeout(() => socket.destroy(), 1_000);
+  timer.unref();
+  socket.once('close', () => clearTimeout(timer));
 }

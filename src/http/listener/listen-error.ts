@@ -1,3 +1,6 @@
+import { connect } from 'node:net';
+import { type DesiredState, unsafeExposure } from '../../model/desired-state.ts';
+
 /** The port could not be bound; the message says why and what to do. */
 export class ListenError extends Error {
   readonly code: string;
@@ -26,4 +29,42 @@ function explain(cause: NodeJS.ErrnoException, host: string, port: number, flag:
     default:
       return `Cannot listen on ${host}:${port}: ${cause.message}`;
   }
+}
+
+/**
+ * Why a listener must not be opened this way, with the remedy; null when it may. For addresses that are not from a
+ * file, which `config/settings` checks.
+ */
+export function bindProblem(desired: Pick<DesiredState, 'listen' | 'agents' | 'unknownCallers'>): string | null {
+  const exposed = unsafeExposure(desired.listen, desired.unknownCallers, desired.agents.size > 0);
+  if (exposed === null) return null;
+  const missing = [
+    ...(exposed.authenticated
+      ? []
+      : ['authentication (configure `agents` with keys, and leave `unknownCallers` at refuse)']),
+    ...(exposed.encrypted
+      ? []
+      : ['encryption (`tls: { cert, key }`, or `trustedProxies` for a proxy that terminates TLS)']),
+  ];
+  return (
+    `Listening on ${desired.listen.host} would open the gateway to other machines without ${missing.join(' and without ')}. ` +
+    'Add it, listen on 127.0.0.1, or start with --insecure if the network itself is trusted.'
+  );
+}
+
+/** Whether a program accepts connections at the URL. Sends nothing. Never rejects. */
+export function isListening(url: string, timeoutMs = 2_000): Promise<boolean> {
+  if (!URL.canParse(url)) return Promise.resolve(false);
+  const { protocol, hostname, port } = new URL(url);
+  const fallback = protocol === 'https:' ? 443 : 80;
+  return new Promise((resolve) => {
+    const socket = connect({ host: hostname.replace(/^\[|\]$/g, ''), port: port === '' ? fallback : Number(port) });
+    const end = (listening: boolean): void => {
+      socket.destroy();
+      resolve(listening);
+    };
+    socket.setTimeout(timeoutMs, () => end(false));
+    socket.once('connect', () => end(true));
+    socket.once('error', () => end(false));
+  });
 }

@@ -3,8 +3,7 @@ import { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
 import { test } from 'node:test';
 import type { HttpContext } from '../context/http-context.ts';
-import { PooledBlocks } from './pooled-blocks.ts';
-import { StreamMemory } from './stream-memory.ts';
+import { PooledBlocks, StreamMemory } from './stream-memory.ts';
 
 /** A connection whose kernel takes as much as the test says. */
 class Line extends EventEmitter {

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import type { HttpContext } from '../context/http-context.ts';
-import { PooledBlocks } from './pooled-blocks.ts';
 import { COPY_BYTES, commentFrame, eventFrame, type SseFrame } from './sse-frame.ts';
+import { PooledBlocks } from './stream-memory.ts';
 import type { StreamWheel, WheelStream } from './stream-wheel.ts';
 
 const HEADERS = [

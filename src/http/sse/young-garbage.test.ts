@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { YoungGarbage } from './young-garbage.ts';
+import { YoungGarbage } from './stream-wheel.ts';
 
 const MIB = 1024 * 1024;
 

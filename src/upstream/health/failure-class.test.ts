@@ -5,7 +5,7 @@ import { statefulScript } from '../../../test/support/scripted-server.ts';
 import { stillRandom } from '../../../test/support/still-random.ts';
 import { httpServerOf, UpstreamBench } from '../../../test/support/upstream-bench.ts';
 import { HttpFailure, type HttpFailureKind } from '../../http/client/http-failure.ts';
-import { undiciFailure } from '../../http/client/undici-failure.ts';
+import { undiciFailure } from '../../http/client/undici-request.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { asGatewayError, closedError } from '../connection/failures.ts';
 import { resolveCommand, spawnFailure } from '../process/command.ts';

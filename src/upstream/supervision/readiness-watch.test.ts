@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { settled } from '../../../test/support/fake-clock.ts';
 import { statefulScript } from '../../../test/support/scripted-server.ts';
 import { httpServerOf, serverOf, UpstreamBench } from '../../../test/support/upstream-bench.ts';
-import { isListening } from '../../http/listener/is-listening.ts';
+import { isListening } from '../../http/listener/listen-error.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 
 function rigOf(listening: () => boolean) {
