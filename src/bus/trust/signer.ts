@@ -1,4 +1,4 @@
-import { createHmac, createSecretKey, hash, type KeyObject, timingSafeEqual } from 'node:crypto';
+import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto';
 import type { Clock } from '../../model/clock.ts';
 import type { KeyRing } from './key-ring.ts';
 
@@ -62,47 +62,7 @@ function marked(seen: Uint8Array, counter: number): boolean {
   return (seen[at >> 3]! & (1 << (at & 7))) !== 0;
 }
 
-const BLOCK = 64;
-export const MAC_BYTES = 32;
-/** Copying longer ones costs more than it saves. */
-const SHORT_BYTES = 16 * 1024;
-
-/**
- * HMAC-SHA-256 (RFC 2104). Short messages use two hashes over kept memory: Node's HMAC makes a stream object each time and costs
- * three times as much.
- */
-export class Mac {
-  readonly #inner = Buffer.allocUnsafeSlow(BLOCK + SHORT_BYTES);
-  readonly #outer = Buffer.allocUnsafeSlow(BLOCK + MAC_BYTES);
-  readonly #key: KeyObject;
-
-  /** Throws RangeError for a key longer than a block. */
-  constructor(key: Buffer) {
-    if (key.length > BLOCK) throw new RangeError(`a key of ${key.length} bytes`);
-    this.#key = createSecretKey(key);
-    for (let at = 0; at < BLOCK; at++) {
-      const byte = at < key.length ? key[at]! : 0;
-      this.#inner[at] = byte ^ 0x36;
-      this.#outer[at] = byte ^ 0x5c;
-    }
-  }
-
-  /** Of the text, a zero, and the bytes without those from `gapAt` to `gapEnd`; as latin1. */
-  of(text: string, bytes: Buffer, gapAt: number, gapEnd: number): string {
-    // At most three bytes per UTF-16 unit.
-    if (text.length * 3 + 1 + bytes.length > SHORT_BYTES) {
-      const long = createHmac('sha256', this.#key).update(`${text}\0`).update(bytes.subarray(0, gapAt));
-      return long.update(bytes.subarray(gapEnd)).digest('binary');
-    }
-    const inner = this.#inner;
-    let end = BLOCK + inner.write(text, BLOCK);
-    inner[end++] = 0;
-    end += bytes.copy(inner, end, 0, gapAt);
-    end += bytes.copy(inner, end, gapEnd);
-    this.#outer.write(hash('sha256', inner.subarray(0, end), 'binary'), BLOCK, 'latin1');
-    return hash('sha256', this.#outer, 'binary');
-  }
-}
+const MAC_BYTES = 32;
 
 /** version 1 · key id 4 · peer 8 · counter 6 · wall clock in ms 6 · HMAC-SHA-256 32; then what is signed. */
 const KEY_AT = 1;
@@ -128,11 +88,10 @@ interface Signed {
 export class Signer {
   readonly peer: string;
   readonly #clock: Clock;
-  readonly #keys: ReadonlyMap<number, Mac>;
-  readonly #signing: Mac;
+  readonly #keys: ReadonlyMap<number, KeyObject>;
+  readonly #signing: KeyObject;
   readonly #signingId: number;
   readonly #peer: Buffer;
-  readonly #expected = Buffer.allocUnsafeSlow(MAC_BYTES);
   #counter = READS_BUNDLES;
 
   /** `peer`: 16 hexadecimal digits, never reused. */
@@ -141,7 +100,7 @@ export class Signer {
     this.peer = peer;
     this.#peer = Buffer.from(peer, 'hex');
     this.#clock = clock;
-    this.#keys = new Map(keys.map(({ id, key }) => [Number.parseInt(id, 16), new Mac(key)]));
+    this.#keys = new Map(keys.map(({ id, key }) => [Number.parseInt(id, 16), createSecretKey(key)]));
     this.#signingId = Number.parseInt(keys[0]!.id, 16);
     this.#signing = this.#keys.get(this.#signingId)!;
   }
@@ -152,7 +111,7 @@ export class Signer {
     this.#peer.copy(frame, PEER_AT);
     frame.writeUIntBE(++this.#counter, COUNTER_AT, 6);
     frame.writeUIntBE(Math.max(0, Math.round(this.#clock.wall())), TIME_AT, 6);
-    frame.write(this.#signing.of(subject, frame, MAC_AT, SIGNATURE_BYTES), MAC_AT, 'latin1');
+    mac(this.#signing, subject, frame).copy(frame, MAC_AT);
   }
 
   /** Returns a text with the reason if it is not accepted. `seen` belongs to one subscription. */
@@ -160,8 +119,7 @@ export class Signer {
     if (bytes.length < SIGNATURE_BYTES || bytes[0] !== VERSION) return 'it is not signed';
     const key = this.#keys.get(bytes.readUInt32BE(KEY_AT));
     if (key === undefined) return 'it is signed with a key of another cluster';
-    this.#expected.write(key.of(subject, bytes, MAC_AT, SIGNATURE_BYTES), 0, 'latin1');
-    if (!timingSafeEqual(this.#expected, bytes.subarray(MAC_AT, SIGNATURE_BYTES))) return 'its signature is wrong';
+    if (!timingSafeEqual(mac(key, subject, bytes), bytes.subarray(MAC_AT, SIGNATURE_BYTES))) return 'its signature is wrong';
     const aheadMs = bytes.readUIntBE(TIME_AT, 6) - this.#clock.wall();
     if (Math.abs(aheadMs) > MAX_SKEW_MS)
       return `it was signed ${Math.round(Math.abs(aheadMs) / 1000)} s ${aheadMs > 0 ? 'ahead of' : 'behind'} the clock of this node`;
@@ -170,4 +128,10 @@ export class Signer {
     if (!seen.take(from, counter, this.#clock.now())) return 'it came before';
     return { from, readsBundles: counter >= READS_BUNDLES, frame: bytes.subarray(SIGNATURE_BYTES) };
   }
+}
+
+/** Of the subject, a zero, and the bytes without the place of the MAC itself. */
+function mac(key: KeyObject, subject: string, bytes: Buffer): Buffer {
+  const hmac = createHmac('sha256', key).update(`${subject}\0`).update(bytes.subarray(0, MAC_AT));
+  return hmac.update(bytes.subarray(SIGNATURE_BYTES)).digest();
 }
