@@ -72,7 +72,7 @@ function checkAttempt(
   if (ending === 'RESULT' && answeredCall !== call) found('d', call, `got the result of ${answeredCall}`);
   if (abandoned) return;
   if (ending === null || endedAt === null) found('e', call, 'never ended');
-  else if (endedAt - startedAt > deadlineMs + lateMs) {
+  else if (endedAt - startedAt > deadlineMs + (attempt.lateMs ?? lateMs)) {
     const how = `${ending} ${attempt.via === undefined ? '' : `at ${attempt.via} `}${attempt.reason.slice(0, 300)}`;
     found('e', call, `ended after ${Math.round(endedAt - startedAt)} ms, its deadline was ${deadlineMs} ms: ${how}`);
   }

@@ -23,6 +23,8 @@ export interface Attempt {
   server?: string;
   /** The node that was asked; in a cluster. */
   via?: string;
+  /** How much later than its deadline this one may end, where that is not what holds for all. */
+  lateMs?: number;
   /** Where and when its session was opened; in a cluster. */
   opened?: { readonly via: string; readonly at: number };
 }
