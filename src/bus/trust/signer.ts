@@ -119,7 +119,8 @@ export class Signer {
     if (bytes.length < SIGNATURE_BYTES || bytes[0] !== VERSION) return 'it is not signed';
     const key = this.#keys.get(bytes.readUInt32BE(KEY_AT));
     if (key === undefined) return 'it is signed with a key of another cluster';
-    if (!timingSafeEqual(mac(key, subject, bytes), bytes.subarray(MAC_AT, SIGNATURE_BYTES))) return 'its signature is wrong';
+    if (!timingSafeEqual(mac(key, subject, bytes), bytes.subarray(MAC_AT, SIGNATURE_BYTES)))
+      return 'its signature is wrong';
     const aheadMs = bytes.readUIntBE(TIME_AT, 6) - this.#clock.wall();
     if (Math.abs(aheadMs) > MAX_SKEW_MS)
       return `it was signed ${Math.round(Math.abs(aheadMs) / 1000)} s ${aheadMs > 0 ? 'ahead of' : 'behind'} the clock of this node`;
