@@ -1,11 +1,9 @@
 import type { RequestContext } from '../http/listener/request-context.ts';
-import type { Principal } from '../model/client-profile.ts';
-import type { Endpoint } from '../model/exchange.ts';
 import { classify, classifyBodyless, isRejection, type Rejection, rejectScan } from '../protocol/classify.ts';
 import { isBatch, isScanFailure, scanMessage } from '../protocol/scan.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { sendError, sendMessage } from './endpoints/send.ts';
-import type { Gate } from './identity/gate.ts';
+import type { Admitted, Gate } from './identity/gate.ts';
 import type { StatefulHandler } from './stateful/stateful-handler.ts';
 import type { StatelessHandler } from './stateless/stateless-handler.ts';
 
@@ -30,74 +28,47 @@ export class StreamableHttp {
   post(context: RequestContext, server: string | null): void {
     const admitted = this.#deps.gate.admit(context, server);
     if (admitted === null) return;
-    const { principal, endpoint } = admitted;
-    context.readJson((body) => this.#take(context, body, endpoint, principal));
+    context.readJson((body) => this.#take(context, body, admitted));
   }
 
   get(context: RequestContext, server: string | null): void {
     const admitted = this.#deps.gate.admit(context, server);
     if (admitted === null) return;
-    const { principal, endpoint } = admitted;
+    const { stateful, logger } = this.#deps;
     const { headers } = context;
     const inbound = classifyBodyless(headers);
-    if ('reject' in inbound) {
-      reject(context, inbound);
-      return;
-    }
-    if (inbound.sessionId === null) {
-      sendError(context, 405, 'Method not allowed: no session', '', ALLOW);
-      return;
-    }
-    if (!acceptsEvents(headers.accept)) {
-      sendError(context, 406, 'Not acceptable: this stream is text/event-stream');
-      return;
-    }
     const lastEventId = context.header('last-event-id') ?? null;
-    guard(context, this.#deps.logger, this.#deps.stateful.listen(context, inbound, endpoint, principal, lastEventId));
+    if ('reject' in inbound) reject(context, inbound);
+    else if (inbound.sessionId === null) sendError(context, 405, 'Method not allowed: no session', '', ALLOW);
+    else if (!acceptsEvents(headers.accept)) {
+      sendError(context, 406, 'Not acceptable: this stream is text/event-stream');
+    } else guard(context, logger, stateful.listen(context, inbound, admitted, lastEventId));
   }
 
   delete(context: RequestContext, server: string | null): void {
     const admitted = this.#deps.gate.admit(context, server);
     if (admitted === null) return;
-    const { principal, endpoint } = admitted;
     const inbound = classifyBodyless(context.headers);
-    if ('reject' in inbound) {
-      reject(context, inbound);
-      return;
-    }
-    guard(context, this.#deps.logger, this.#deps.stateful.end(context, inbound, endpoint, principal));
+    if ('reject' in inbound) reject(context, inbound);
+    else guard(context, this.#deps.logger, this.#deps.stateful.end(context, inbound, admitted));
   }
 
-  #take(context: RequestContext, body: Buffer, endpoint: Endpoint, principal: Principal): void {
+  #take(context: RequestContext, body: Buffer, admitted: Admitted): void {
+    const { stateful, stateless, logger } = this.#deps;
     const { headers } = context;
     const takesStream = acceptsEvents(headers.accept);
     if (isBatch(body)) {
       const claim = classifyBodyless(headers);
       if (!('reject' in claim) && claim.sessionId !== null) {
-        guard(
-          context,
-          this.#deps.logger,
-          this.#deps.stateful.batch(context, claim, body, endpoint, principal, takesStream),
-        );
+        guard(context, logger, stateful.batch(context, claim, body, admitted, takesStream));
         return;
       }
     }
     const message = scanMessage(body, 'stateful', 'strict');
-    if (isScanFailure(message)) {
-      reject(context, rejectScan(headers, message));
-      return;
-    }
-    const inbound = classify(headers, message);
-    if (isRejection(inbound)) {
-      reject(context, inbound);
-      return;
-    }
-    if (inbound.era === 'stateless') {
-      this.#deps.stateless.take(context, inbound, endpoint, principal, takesStream);
-    } else {
-      const { stateful, logger } = this.#deps;
-      guard(context, logger, stateful.take(context, inbound, endpoint, principal, takesStream));
-    }
+    const inbound = isScanFailure(message) ? rejectScan(headers, message) : classify(headers, message);
+    if (isRejection(inbound)) reject(context, inbound);
+    else if (inbound.era === 'stateless') stateless.take(context, inbound, admitted, takesStream);
+    else guard(context, logger, stateful.take(context, inbound, admitted, takesStream));
   }
 }
 

@@ -28,6 +28,10 @@ export function withParam(request: Message, param: NamedParam, value: string): M
   return spliceMessage(request, [{ ...param.range, insert: JSON.stringify(value) }]);
 }
 
+export function foreignCursor(): GatewayError {
+  return new GatewayError('INVALID_PARAMS', 'params.cursor is not a cursor of this list');
+}
+
 /** The cursor of a list request: null for the first page, an error for what is no string. */
 export function cursorParam(request: Message): string | null | GatewayError {
   const range = bodyField(request, 'cursor');

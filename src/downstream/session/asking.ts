@@ -5,6 +5,7 @@ import { declares } from '../../protocol/askable.ts';
 import { bodyField } from '../../protocol/body.ts';
 import { cancellation } from '../../protocol/compose.ts';
 import { splice, withId } from '../../protocol/splice.ts';
+import { notificationFor } from './answer-parts.ts';
 import type { ClientExchange } from './client-exchange.ts';
 import type { ClientSession } from './client-session.ts';
 import type { AskOwner } from './pending-asks.ts';
@@ -54,7 +55,7 @@ export function askClient(
  * The server calls one of its requests off: ends the ask and gives the notification with the id that the client knows.
  * Null when no such ask is open, and so nothing is to be said.
  */
-export function callOffAsk(
+function callOffAsk(
   session: ClientSession,
   exchange: ClientExchange | null,
   cancelled: Message,
@@ -66,6 +67,18 @@ export function callOffAsk(
   const serverId = cancelled.bytes.toString('latin1', range.start, range.end);
   const id = session.openAsks.callOff(exchange, { server, id: serverId });
   return id === null ? null : splice(cancelled.bytes, [{ ...range, insert: id }]);
+}
+
+/** A notification in the client's words, or the cancellation of an ask; null when nothing is to be said. */
+export function told(
+  session: ClientSession,
+  exchange: ClientExchange | null,
+  notification: Message,
+  server?: string,
+): Buffer | null {
+  return notification.method === 'notifications/cancelled'
+    ? callOffAsk(session, exchange, notification, server)
+    : notificationFor('stateful', notification, session.client);
 }
 
 /**

@@ -1,10 +1,12 @@
 import type { Flow } from '../../model/exchange.ts';
+import type { Revision } from '../../model/message.ts';
 import type { EventLog } from '../../model/ports.ts';
 import type { EventSink, OwedAnswer, StreamCopy } from '../../model/stream-copies.ts';
 import { oneLine } from '../../protocol/splice.ts';
 import { WaitingFlows } from './waiting-flows.ts';
 
 const NOTHING = Buffer.alloc(0);
+export const RETRY_MS = 1_000;
 
 /**
  * One SSE stream of a session that a client can come back to. Every message is logged before it is written, on this
@@ -45,24 +47,23 @@ export class LoggedStream {
     this.#sink = sink;
   }
 
-  /** An event without content, whose id the client can come back with before anything else has happened. */
-  prime(retryMs?: number): void {
-    const id = this.mark();
+  /**
+   * Says when to come back after a break, and sends an event without content, whose id the client can come back with before
+   * anything else has happened. Clients of older revisions read an event without data as a broken message.
+   */
+  begin(revision: Revision): void {
+    const primes = revision === '2025-11-25';
+    const id = primes ? this.mark() : null;
     if (!this.open) return;
-    if (retryMs !== undefined) this.#sink!.retry(retryMs);
-    this.#sink!.event(id, [NOTHING]);
+    this.#sink!.retry(RETRY_MS);
+    if (primes) this.#sink!.event(id, [NOTHING]);
   }
 
-  /** The same, sent to no client yet: its id. */
+  /** An event without content that is sent to no client yet: its id. */
   mark(): string {
     const id = this.#log(NOTHING, null);
     this.#seenId = id;
     return id;
-  }
-
-  /** Says when to come back after a break; clients of older revisions take an event without data amiss, but not this. */
-  retryAfter(retryMs: number): void {
-    if (this.open) this.#sink!.retry(retryMs);
   }
 
   /**

@@ -3,8 +3,7 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import type { EventLog } from '../../model/ports.ts';
 import type { EventSink, StreamCopies } from '../../model/stream-copies.ts';
-import { notificationFor } from './answer-parts.ts';
-import { askClient, callOffAsk } from './asking.ts';
+import { askClient, told } from './asking.ts';
 import type { ClientSession, SessionChannel } from './client-session.ts';
 import { LoggedStream } from './logged-stream.ts';
 
@@ -21,7 +20,6 @@ export interface StandaloneDeps {
 const MAX_OPEN = 4;
 /** A client that opened no stream in this time will not open one: nothing is kept for it. */
 const FIRST_STREAM_MS = 60_000;
-export const RETRY_MS = 1_000;
 
 /**
  * The GET streams of a session (2025-11-25 transports, "Listening for Messages from the Server"). Clients open more
@@ -88,13 +86,9 @@ export class StandaloneStreams implements SessionChannel {
   }
 
   deliver(notification: Message, server?: string): void {
-    if (notification.method === 'notifications/cancelled') {
-      const cancellation = callOffAsk(this.#session, null, notification, server);
-      if (cancellation !== null) this.#send(cancellation);
-      return;
-    }
-    const bytes = notificationFor('stateful', notification, this.#session.client);
-    if (bytes !== null) this.#send(bytes, true);
+    const bytes = told(this.#session, null, notification, server);
+    // A client must learn that it need not answer.
+    if (bytes !== null) this.#send(bytes, notification.method !== 'notifications/cancelled');
   }
 
   ask(request: Message, server?: string): Promise<Message> {
@@ -123,7 +117,7 @@ export class StandaloneStreams implements SessionChannel {
       if (this.#deps.clock.wall() - this.#session.createdAt > FIRST_STREAM_MS) return;
       stream = this.#next();
       // The mark before the first message, from which the first connection will go on.
-      stream.prime();
+      stream.mark();
     }
     stream.send(message, droppable);
   }
@@ -145,11 +139,9 @@ export class StandaloneStreams implements SessionChannel {
     return this.#add(this.#session.nextStream(this.#deps.prefix, 'g'));
   }
 
-  /** Clients of older revisions read an event without data as a broken message. */
   #begin(stream: LoggedStream, sink: EventSink): void {
     stream.connect(sink);
-    if (this.#session.client.revision === '2025-11-25') stream.prime(RETRY_MS);
-    else stream.retryAfter(RETRY_MS);
+    stream.begin(this.#session.client.revision);
   }
 
   /** Broken streams are kept for their clients to come back only while they are the last, where messages wait. */

@@ -9,9 +9,9 @@ import { isScanFailure, scanMessage } from '../../protocol/scan.ts';
 import { sendError } from '../endpoints/send.ts';
 import { answerParts } from './answer-parts.ts';
 import type { ClientSession } from './client-session.ts';
-import { replay } from './logged-stream.ts';
+import { RETRY_MS, replay } from './logged-stream.ts';
 import type { SessionTable } from './session-table.ts';
-import { RETRY_MS, type StandaloneStreams } from './standalone-streams.ts';
+import type { StandaloneStreams } from './standalone-streams.ts';
 
 export interface StreamResumptionDeps {
   readonly events: EventLog;

@@ -1,8 +1,6 @@
 import type { Core } from '../../gateway/gateway.ts';
 import type { RequestContext } from '../../http/listener/request-context.ts';
-import type { Principal } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
-import type { Endpoint } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message, Revision } from '../../model/message.ts';
 import type { EventSink } from '../../model/stream-copies.ts';
@@ -11,6 +9,7 @@ import { failureAnswer } from '../../protocol/compose.ts';
 import { readBatch } from '../endpoints/batch.ts';
 import { initializeAnswer } from '../endpoints/handshake-answer.ts';
 import { sendError, sendMessage } from '../endpoints/send.ts';
+import type { Admitted } from '../identity/gate.ts';
 import type { ClientSession } from '../session/client-session.ts';
 import { readInitialize } from '../session/initialize.ts';
 import type { OtherNodes } from '../session/other-nodes.ts';
@@ -53,15 +52,14 @@ export class StatefulHandler {
   take(
     context: RequestContext,
     inbound: StatefulInbound,
-    endpoint: Endpoint,
-    principal: Principal,
+    admitted: Admitted,
     takesStream: boolean,
   ): Promise<void> | undefined {
     const { message } = inbound;
     if (inbound.sessionId === null && message.method === 'initialize' && message.kind === 'request') {
-      return this.#initialize(context, message, endpoint, principal);
+      return this.#initialize(context, message, admitted);
     }
-    const found = this.#session(context, inbound, endpoint, principal, message.id);
+    const found = this.#session(context, inbound, admitted, message.id);
     if (found instanceof Promise) return found.then((session) => this.#taken(context, session, message, takesStream));
     this.#taken(context, found, message, takesStream);
     return undefined;
@@ -72,11 +70,10 @@ export class StatefulHandler {
     context: RequestContext,
     claim: SessionClaim,
     body: Buffer,
-    endpoint: Endpoint,
-    principal: Principal,
+    admitted: Admitted,
     takesStream: boolean,
   ): Promise<void> {
-    const session = await this.#session(context, claim, endpoint, principal, '');
+    const session = await this.#session(context, claim, admitted, '');
     if (session === null) return;
     const messages = readBatch(body);
     const isJson = Array.isArray(messages) || messages.code !== 'PARSE_ERROR';
@@ -108,11 +105,10 @@ export class StatefulHandler {
   async listen(
     context: RequestContext,
     claim: SessionClaim,
-    endpoint: Endpoint,
-    principal: Principal,
+    admitted: Admitted,
     lastEventId: string | null,
   ): Promise<void> {
-    const session = await this.#session(context, claim, endpoint, principal, '');
+    const session = await this.#session(context, claim, admitted, '');
     if (session === null) return;
     if (this.#deps.draining()) return sendError(context, 503, 'The gateway is stopping', '', RETRY_SOON);
     if (lastEventId === null) return this.#standalone(session).connect(context.openSse());
@@ -120,8 +116,8 @@ export class StatefulHandler {
   }
 
   /** A DELETE: the client is done with its session. */
-  async end(context: RequestContext, claim: SessionClaim, endpoint: Endpoint, principal: Principal): Promise<void> {
-    const session = await this.#session(context, claim, endpoint, principal, '');
+  async end(context: RequestContext, claim: SessionClaim, admitted: Admitted): Promise<void> {
+    const session = await this.#session(context, claim, admitted, '');
     if (session === null) return;
     this.#deps.sessions.end(session, 'the client ended its session');
     context.empty(204);
@@ -134,25 +130,17 @@ export class StatefulHandler {
       case 'request':
         if (message.method === 'initialize') {
           sendError(context, 400, 'The session is initialized already', message.id);
-          return;
-        }
-        if (intake.full(session)) {
+        } else if (intake.full(session)) {
           sendError(context, 429, 'Too many requests in flight in this session', message.id, RETRY_SOON);
-          return;
-        }
-        intake.request(session, message, new StatefulReply(this.#deps, session, context, takesStream, 0));
+        } else intake.request(session, message, new StatefulReply(this.#deps, session, context, takesStream, 0));
         return;
       case 'notification':
         intake.notification(session, message);
         context.empty(202);
         return;
       default:
-        if (intake.answer(session, message) === 'unknown') {
-          sendError(context, 400, 'Nothing was asked under this id');
-          return;
-        }
-        context.empty(202);
-        return;
+        if (intake.answer(session, message) !== 'unknown') context.empty(202);
+        else sendError(context, 400, 'Nothing was asked under this id');
     }
   }
 
@@ -160,8 +148,7 @@ export class StatefulHandler {
   #session(
     context: RequestContext,
     claim: SessionClaim,
-    endpoint: Endpoint,
-    principal: Principal,
+    admitted: Admitted,
     requestId: string,
   ): ClientSession | null | Promise<ClientSession | null> {
     if (claim.sessionId === null) {
@@ -169,35 +156,33 @@ export class StatefulHandler {
       return null;
     }
     const session = this.#deps.sessions.find(claim.sessionId);
-    if (session !== undefined) return this.#admit(context, session, claim, endpoint, principal, requestId);
-    return this.#load(context, claim, endpoint, principal, requestId);
+    if (session !== undefined) return this.#use(context, session, claim, admitted, requestId);
+    return this.#load(context, claim, admitted, requestId);
   }
 
   async #load(
     context: RequestContext,
     claim: SessionClaim,
-    endpoint: Endpoint,
-    principal: Principal,
+    admitted: Admitted,
     requestId: string,
   ): Promise<ClientSession | null> {
     let session: ClientSession | null;
     try {
-      session = await this.#deps.sessions.load(claim.sessionId!, principal, endpoint);
+      session = await this.#deps.sessions.load(claim.sessionId!, admitted.principal, admitted.endpoint);
     } catch (error) {
       if (!(error instanceof GatewayError)) throw error;
       sendFull(context, error, requestId);
       return null;
     }
-    return this.#admit(context, session, claim, endpoint, principal, requestId);
+    return this.#use(context, session, claim, admitted, requestId);
   }
 
   /** Whose session it is, and where, is checked on every request: knowing an id is no right to it (proto:S1). */
-  #admit(
+  #use(
     context: RequestContext,
     session: ClientSession | null,
     claim: SessionClaim,
-    endpoint: Endpoint,
-    principal: Principal,
+    { principal, endpoint }: Admitted,
     requestId: string,
   ): ClientSession | null {
     if (session === null || !session.lasting || !session.belongsTo(principal, endpoint)) {
@@ -213,12 +198,7 @@ export class StatefulHandler {
     return session;
   }
 
-  async #initialize(
-    context: RequestContext,
-    request: Message,
-    endpoint: Endpoint,
-    principal: Principal,
-  ): Promise<void> {
+  async #initialize(context: RequestContext, request: Message, admitted: Admitted): Promise<void> {
     const { core, sessions } = this.#deps;
     // Where there are other nodes, the session goes on at one of them.
     if (this.#deps.draining() && this.#deps.others === undefined) {
@@ -230,12 +210,12 @@ export class StatefulHandler {
     }
     let session: ClientSession;
     try {
-      session = sessions.create({ principal, endpoint, ...introduction, lasting: true });
+      session = sessions.create({ ...admitted, ...introduction, lasting: true });
     } catch (error) {
       if (!(error instanceof GatewayError)) throw error;
       return sendFull(context, error, request.id);
     }
-    const answer = await initializeAnswer(core, request, endpoint, session.client);
+    const answer = await initializeAnswer(core, request, session.endpoint, session.client);
     if (answer.kind === 'error') {
       sessions.end(session, 'the server could not be reached');
       return sendMessage(context, 200, answer);

@@ -7,12 +7,11 @@ import type { EventLog } from '../../model/ports.ts';
 import type { OwedAnswer, StreamCopies } from '../../model/stream-copies.ts';
 import { retryAfter, sendLastParts, sendParts } from '../endpoints/send.ts';
 import type { Ageing, AgeQueue } from '../session/age-queue.ts';
-import { answerParts, notificationFor } from '../session/answer-parts.ts';
-import { type AskDeps, abandonAsks, askClient, callOffAsk } from '../session/asking.ts';
+import { answerParts } from '../session/answer-parts.ts';
+import { type AskDeps, abandonAsks, askClient, told } from '../session/asking.ts';
 import type { ClientExchange, Reply } from '../session/client-exchange.ts';
 import type { ClientSession, ResumableReply } from '../session/client-session.ts';
 import { LoggedStream } from '../session/logged-stream.ts';
-import { RETRY_MS } from '../session/standalone-streams.ts';
 
 export interface StatefulReplyDeps extends AskDeps {
   readonly events: EventLog;
@@ -84,10 +83,7 @@ export class StatefulReply implements Reply, ResumableReply, Ageing {
   }
 
   notify(exchange: ClientExchange, notification: Message, flow: Flow | null): void {
-    const bytes =
-      notification.method === 'notifications/cancelled'
-        ? callOffAsk(this.#session, exchange, notification)
-        : notificationFor('stateful', notification, this.#session.client);
+    const bytes = told(this.#session, exchange, notification);
     if (bytes !== null) this.#open()?.send(bytes, true, flow);
   }
 
@@ -156,9 +152,7 @@ export class StatefulReply implements Reply, ResumableReply, Ageing {
     this.#stream = stream;
     this.#session.replies ??= new Map();
     this.#session.replies.set(stream.name, this);
-    // Clients of older revisions read an event without data as a broken message.
-    if (this.#session.client.revision === '2025-11-25') stream.prime(RETRY_MS);
-    else stream.retryAfter(RETRY_MS);
+    stream.begin(client.revision);
     for (const answer of this.#gathered ?? []) stream.send(answer);
     return stream;
   }

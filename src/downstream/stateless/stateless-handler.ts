@@ -12,6 +12,7 @@ import type { Endpoints } from '../endpoints/endpoints.ts';
 import type { Fingerprints } from '../endpoints/fingerprints.ts';
 import { discoverAnswer } from '../endpoints/handshake-answer.ts';
 import { sendError } from '../endpoints/send.ts';
+import type { Admitted } from '../identity/gate.ts';
 import { ClientExchange, ExchangeList } from '../session/client-exchange.ts';
 import { settle } from '../session/session-intake.ts';
 import { ReplyElsewhere, StatelessReply, type StatelessReplyDeps } from './stateless-reply.ts';
@@ -44,8 +45,7 @@ export class StatelessHandler {
   take(
     context: RequestContext,
     inbound: StatelessInbound,
-    endpoint: Endpoint,
-    principal: Principal,
+    { endpoint, principal }: Admitted,
     takesStream: boolean,
   ): void {
     const { message } = inbound;

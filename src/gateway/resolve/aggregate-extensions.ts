@@ -13,7 +13,7 @@ import type { Dispatch } from '../dispatch/dispatch.ts';
 import { isDown, type KnownServers } from '../known-servers.ts';
 import type { Catalogs } from '../lists/catalogs.ts';
 import { isResult, ownAnswer } from '../own-results.ts';
-import { cursorParam, namedParam, withParam } from '../params.ts';
+import { cursorParam, foreignCursor, namedParam, withParam } from '../params.ts';
 import { refuseAccess } from '../policy/access.ts';
 import { keptPrivate, seesLikeAll } from '../policy/cache-scope.ts';
 
@@ -97,7 +97,7 @@ export class AggregateExtensions {
     const from = cursor === null ? { server: servers[0]!, cursor: null } : readCursor(cursor);
     let at = from === null ? -1 : servers.indexOf(from.server);
     if (from === null || at < 0) {
-      return failure(new GatewayError('INVALID_PARAMS', 'params.cursor is not a cursor of this list'));
+      return failure(foreignCursor());
     }
     let own = from.cursor;
     let last: Outcome | null = null;

@@ -1,6 +1,7 @@
 import { aggregateCapabilities, aggregateInstructions } from '../../catalog/aggregate-handshake.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { CursorCodec } from '../../catalog/cursor.ts';
+import { type PrefixedTool, parsePrefixedTool, withoutBridgePrefix } from '../../catalog/exposed-names.ts';
 import { isWrapped, unwrapUri } from '../../catalog/exposed-uris.ts';
 import type { NamedItem } from '../../catalog/name-table.ts';
 import type { ResourceTarget } from '../../catalog/resource-table.ts';
@@ -10,20 +11,21 @@ import type { DesiredState } from '../../model/desired-state.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { calledOff, GatewayError } from '../../model/gateway-error.ts';
 import { eraOf } from '../../model/message.ts';
+import { TOOL_NAME_DELIMITER } from '../../model/names.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import type { ListMethod } from '../../protocol/methods.ts';
 import type { KnownServers } from '../known-servers.ts';
 import type { Catalogs } from '../lists/catalogs.ts';
 import type { SeenSessions } from '../lists/seen-sessions.ts';
-import { cursorParam, type NamedParam, namedParam, withParam } from '../params.ts';
+import { cursorParam, foreignCursor, type NamedParam, namedParam, withParam } from '../params.ts';
 import { refuseAccess } from '../policy/access.ts';
+import { whyWithheldName } from '../policy/approved.ts';
 import type { Policies } from '../policy/policies.ts';
 import { Target } from '../target.ts';
 import type { AggregateExtensions } from './aggregate-extensions.ts';
 import { exposedContents, exposedResult } from './exposed-result.ts';
 import type { LogLevels } from './log-levels.ts';
 import type { Found, HandshakeView, Resolver } from './resolver.ts';
-import { spelledName, unknownTool, unlistedTool, withheldName } from './unlisted-names.ts';
 
 export interface AggregateDeps {
   readonly upstreams: KnownServers;
@@ -124,7 +126,7 @@ export class Aggregate implements Resolver {
     }
     const content = cursors.read(cursor);
     if (content === null || content.kind !== kind) {
-      return failure(new GatewayError('INVALID_PARAMS', 'params.cursor is not a cursor of this list'));
+      return failure(foreignCursor());
     }
     const catalog = catalogs.version(content.version, client);
     const page = catalog?.page(kind, request.era, content.page, clock.wall()) ?? null;
@@ -260,4 +262,66 @@ function absent(uri: string, catalog: Catalog): GatewayError {
   const choices = catalog.choices('resources', uri);
   if (choices.length === 0) return new GatewayError('RESOURCE_NOT_FOUND', `Resource not found: ${uri}`);
   return new GatewayError('INVALID_PARAMS', `Several servers have ${uri}: use ${choices.join(' or ')}`);
+}
+
+/**
+ * For a name in no table: the server and tool it spells, if that is a server of which nothing is known yet. An error
+ * when the caller may not use the server it spells, whether or not there is one.
+ */
+function unlistedTool(
+  name: string,
+  catalog: Catalog,
+  principal: Principal,
+  policies: Policies,
+): PrefixedTool | GatewayError | null {
+  const spelled = spelledName(name, catalog);
+  if (spelled === null) return null;
+  const refused = refuseAccess(principal, spelled.server);
+  if (refused !== null) return refused;
+  const member = catalog.members.find(({ server }) => server === spelled.server);
+  if (member === undefined || member.catalog !== null) return null;
+  return policies.listsOf(spelled.server)?.('tools', spelled.tool) === false ? null : spelled;
+}
+
+/** What is wrong with a name that leads nowhere, in the seeds' words where they have some (S2.4, S2.31). */
+function unknownTool(name: string, catalog: Catalog, policies: Policies): GatewayError {
+  const withheld = withheldName('tool', name, catalog, policies);
+  if (withheld !== null) return withheld;
+  const choices = catalog.choices('tools', name);
+  if (choices.length > 1) {
+    return new GatewayError('INVALID_PARAMS', `Unknown tool: ${name} (it could be ${choices.join(', ')})`);
+  }
+  const spelled = spelledName(name, catalog);
+  if (spelled === null) {
+    const message = `Invalid tool name: invalid tool name format: ${name} (expected agent__tool)`;
+    return new GatewayError('INVALID_PARAMS', message);
+  }
+  if (!catalog.members.some(({ server }) => server === spelled.server)) {
+    return new GatewayError('INVALID_PARAMS', `Unknown tool: ${name} (unknown agent: ${spelled.server})`);
+  }
+  return new GatewayError('INVALID_PARAMS', `Unknown tool: ${name}`, { server: spelled.server });
+}
+
+/** The refusal of a name that a server has and no client is offered; null for any other. */
+function withheldName(
+  kind: 'tool' | 'prompt',
+  name: string,
+  catalog: Catalog,
+  policies: Policies,
+): GatewayError | null {
+  const spelled = spelledName(name, catalog);
+  const own = spelled === null ? name : spelled.tool;
+  for (const { server, catalog: known } of catalog.members) {
+    if (known === null || (spelled !== null && spelled.server !== server)) continue;
+    if (policies.listsOf(server)?.(kind === 'tool' ? 'tools' : 'prompts', own) === false) continue;
+    const refused = whyWithheldName(known, kind, own);
+    if (refused !== null) return refused;
+  }
+  return null;
+}
+
+/** The server and its own name that a name of the aggregate spells, tool or prompt; null where it spells none. */
+function spelledName(name: string, catalog: Catalog): PrefixedTool | null {
+  const plain = (catalog.bridged ? withoutBridgePrefix(name) : null) ?? name;
+  return plain.includes(TOOL_NAME_DELIMITER) ? parsePrefixedTool(plain) : null;
 }

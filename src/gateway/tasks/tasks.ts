@@ -17,7 +17,7 @@ import { declaresTasksExtension, missesTasks, taskSupport } from '../../protocol
 import type { Dispatch } from '../dispatch/dispatch.ts';
 import type { KnownServers } from '../known-servers.ts';
 import type { SeenSessions } from '../lists/seen-sessions.ts';
-import { cursorParam, type NamedParam, namedParam } from '../params.ts';
+import { cursorParam, foreignCursor, type NamedParam, namedParam } from '../params.ts';
 import { sees } from '../policy/access.ts';
 import type { Listen } from '../subscriptions/listen.ts';
 import type { SharedListens } from '../subscriptions/shared-listens.ts';
@@ -260,7 +260,7 @@ export class Tasks implements TaskEvents {
     if (cursor instanceof GatewayError) return failure(cursor);
     const after = cursor === null ? null : sealing.open(context, cursor);
     if (cursor !== null && after === null) {
-      return failure(new GatewayError('INVALID_PARAMS', 'params.cursor is not a cursor of this list'));
+      return failure(foreignCursor());
     }
     const left = [...this.ids.of(principal, endpoint)].filter((record) => after === null || placeOf(record) > after);
     left.sort((a, b) => (placeOf(a) < placeOf(b) ? -1 : 1));
