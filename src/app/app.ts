@@ -269,7 +269,7 @@ export class App {
     if (!this.#pinsBehind) return;
     await pins.reload();
     this.#pinsBehind = false;
-    gateway.drift?.pinsChanged();
+    gateway.drift.pinsChanged();
   }
 
   /** Another node has written. */
@@ -277,7 +277,7 @@ export class App {
     const { pins, gateway } = this.rooms;
     await this.#readStore();
     await pins.reload();
-    gateway.drift?.pinsChanged();
+    gateway.drift.pinsChanged();
   }
 
   /** The caller of this id, with the rights of the present configuration; null for one it does not let in. */

@@ -99,7 +99,7 @@ function sessionView(record: SessionRecord): SessionView {
 
 /** Pins and drift of this gateway, for its operator. `refusal`: why nothing can be decided here; null where it can. */
 function driftPlane(gateway: Gateway, refusal: string | null): DriftPlane {
-  const drift = () => gateway.drift!;
+  const drift = () => gateway.drift;
   const decided = (decide: () => Promise<void>): Promise<Decided> =>
     refusal === null ? done(decide()) : Promise.resolve({ ok: false, code: 'no_shared_store', message: refusal });
   return {

@@ -47,14 +47,14 @@ export class Gateway implements Exchanges, UpstreamEvents {
     this.#record = new ExchangeRecord(deps);
   }
 
-  /** What was approved of servers, and what differs from it; null where nothing is pinned. */
-  get drift(): Drift | null {
+  /** What was approved of servers, and what differs from it. */
+  get drift(): Drift {
     return this.#parts.drift;
   }
 
   /** A server was listed. Resolves when it may be shown; never rejects. */
   async inspect(catalog: ServerCatalog): Promise<void> {
-    await this.#parts.drift?.inspect(catalog);
+    await this.#parts.drift.inspect(catalog);
   }
 
   /** Joins the rooms on both sides, which need the gateway to be built. Once, before the first exchange. */
@@ -146,7 +146,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
   desiredChanged(current: (principalId: string) => Principal | null, filtered: Iterable<string> = []): void {
     const { sessions, listens, announcer, catalogs, cache, drift } = this.#parts;
     cache.clear();
-    drift?.desiredChanged();
+    drift.desiredChanged();
     catalogs.invalidate();
     sessions.reauthorize(current);
     listens.reauthorize(current);

@@ -1,6 +1,7 @@
 import { declaredBy } from '../catalog/catalog-member.ts';
 import type { Principal } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
+import { Counts } from '../model/counts.ts';
 import type { Endpoint, Exchange } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
@@ -42,11 +43,6 @@ export interface ListensDeps {
   readonly tasks: Tasks;
 }
 
-interface Usage {
-  listens: number;
-  names: number;
-}
-
 /** What of one listen is of one server: by the server's own name, what the client calls it. */
 interface Share {
   readonly uris: Map<string, string>;
@@ -68,7 +64,8 @@ const NOTHING: Honoured = { uris: [], taskIds: [] };
 export class Listens {
   readonly #deps: ListensDeps;
   readonly #open = new Set<Listen>();
-  readonly #usage = new Map<string, Usage>();
+  /** Names that open listens gave, by principal. */
+  readonly #names = new Counts();
   #draining = false;
 
   constructor(deps: ListensDeps) {
@@ -249,25 +246,18 @@ export class Listens {
 
   #admit({ client }: Exchange, filter: ListenFilter): GatewayError | null {
     const { id } = client.principal;
-    const usage = this.#usage.get(id) ?? { listens: 0, names: 0 };
     const names = namedBy(filter);
     if (names > MAX_NAMES) return tooMany(`${MAX_NAMES} resources and tasks may be subscribed to in one request`);
-    if (usage.names + names > MAX_NAMES_OF_ALL) {
+    if (this.#names.of(id) + names > MAX_NAMES_OF_ALL) {
       return tooMany(`${MAX_NAMES_OF_ALL} resources and tasks may be subscribed to at once`);
     }
-    usage.listens++;
-    usage.names += names;
-    this.#usage.set(id, usage);
+    this.#names.add(id, names);
     return null;
   }
 
   #forget(listen: Listen, filter: ListenFilter): void {
     this.#open.delete(listen);
-    const { id } = listen.client.principal;
-    const usage = this.#usage.get(id)!;
-    usage.listens--;
-    usage.names -= namedBy(filter);
-    if (usage.listens === 0) this.#usage.delete(id);
+    this.#names.add(listen.client.principal.id, -namedBy(filter));
   }
 }
 

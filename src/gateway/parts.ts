@@ -2,7 +2,7 @@ import { CursorCodec } from '../catalog/cursor.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import type { Pins } from '../model/drift.ts';
 import type { ClientStreams, TaskRecords } from '../model/ports.ts';
-import { type Random, systemRandom } from '../model/random.ts';
+import type { Random } from '../model/random.ts';
 import { sealingOf } from '../model/sealing.ts';
 import type { ListKind } from '../model/server-catalog.ts';
 import { Announcer } from './announcer.ts';
@@ -27,7 +27,6 @@ import { ServerEvents } from './server-events.ts';
 import { ResourceWatches } from './subscriptions/resource-watches.ts';
 import { SharedListens } from './subscriptions/shared-listens.ts';
 import { Subscriptions, type SubscriptionsElsewhere } from './subscriptions/subscriptions.ts';
-import { NO_RECORDS } from './tasks/task-table.ts';
 import { Tasks } from './tasks/tasks.ts';
 
 export interface GatewayDeps extends ExchangeRecordDeps {
@@ -40,11 +39,11 @@ export interface GatewayDeps extends ExchangeRecordDeps {
   readonly keys: readonly Buffer[];
   /** The desired state in force; its settings are read at each request, so that a reload counts. */
   readonly desired: { readonly state: Pick<DesiredState, 'firstListWaitMs' | 'maxTimeoutMs'> };
-  /** What was approved of servers. Without it nothing is pinned. */
-  readonly pins?: Pins;
-  /** Where tasks outlive the process. Without it they do not. */
-  readonly taskRecords?: TaskRecords;
-  readonly random?: Random;
+  /** What was approved of servers. */
+  readonly pins: Pins;
+  /** Where tasks outlive the process. */
+  readonly taskRecords: TaskRecords;
+  readonly random: Random;
   /** Called once for every session that ended. */
   readonly onSessionEnded?: (sessionId: string) => void;
 }
@@ -64,7 +63,7 @@ export interface Parts {
   readonly tasks: Tasks;
   readonly events: ServerEvents;
   readonly requests: Requests;
-  readonly drift: Drift | null;
+  readonly drift: Drift;
 }
 
 export function assemble(
@@ -74,17 +73,23 @@ export function assemble(
   streams: ClientStreams,
   elsewhere: SubscriptionsElsewhere | null,
 ): Parts {
-  const { clock, keys, desired, metrics } = deps;
+  const { clock, random, keys, desired, metrics } = deps;
   const redefined = (server: string, lists: readonly ListKind[]) => {
     catalogs.invalidate();
     announcer.changed(server, null, lists);
   };
   const { pins, logger } = deps;
-  const drift = pins === undefined ? null : new Drift({ pins, upstreams: port, clock, logger, metrics, redefined });
-  const upstreams = drift === null ? port : new GuardedUpstreams(port, drift);
-  const policies = new Policies({ upstreams, clock, guards: drift?.guards ?? null });
-  const states = sealingOf(keys, (key) => new StateSealer({ key, clock, random: systemRandom }));
-  const dispatch = new Dispatch(port, upstreams, policies, new InputStates(states, clock), deps.tracer ?? null);
+  const drift = new Drift({ pins, upstreams: port, clock, logger, metrics, redefined });
+  const upstreams = new GuardedUpstreams(port, drift);
+  const policies = new Policies({ upstreams, clock, guards: drift.guards });
+  const sealedStates = sealingOf(keys, (key) => new StateSealer({ key, clock, random }));
+  const dispatch = new Dispatch({
+    upstreams: port,
+    known: upstreams,
+    policies,
+    states: new InputStates(sealedStates, clock),
+    tracer: deps.tracer ?? null,
+  });
   const cursors = new CursorCodec(keys);
   const sealing = sealingOf(keys, (key) => new Sealer(key));
   const catalogs = new Catalogs({ upstreams, policies, clock, cursors, serverInfo });
@@ -111,8 +116,8 @@ export function assemble(
     sealing,
     sessions,
     desired,
-    random: deps.random ?? systemRandom,
-    records: deps.taskRecords ?? NO_RECORDS,
+    random,
+    records: deps.taskRecords,
   });
   const listens = new Listens({ upstreams, dispatch, clock, catalogs, cache, watches, sharedListens, tasks });
   const announcer = new Announcer({ upstreams, clock, streams, catalogs, sessions, listens });

@@ -1,14 +1,17 @@
 import { Dispatch } from '../../src/gateway/dispatch/dispatch.ts';
 import { InputStates } from '../../src/gateway/dispatch/input-states.ts';
+import { Guards } from '../../src/gateway/drift/guards.ts';
 import { Gateway, type GatewayDeps } from '../../src/gateway/gateway.ts';
 import { Policies } from '../../src/gateway/policy/policies.ts';
 import type { SubscriptionsElsewhere } from '../../src/gateway/subscriptions/subscriptions.ts';
 import { ANONYMOUS, type ClientProfile, mayUse, type Principal } from '../../src/model/client-profile.ts';
+import { noPins, type Pins } from '../../src/model/drift.ts';
 import type { Endpoint, Exchange } from '../../src/model/exchange.ts';
 import { GatewayError } from '../../src/model/gateway-error.ts';
 import type { Era, Message } from '../../src/model/message.ts';
 import { answer, failure, type Outcome } from '../../src/model/outcome.ts';
-import type { ClientStreams, Upstreams } from '../../src/model/ports.ts';
+import type { ClientStreams, TaskRecords, Upstreams } from '../../src/model/ports.ts';
+import { systemRandom } from '../../src/model/random.ts';
 import type { Server } from '../../src/model/server.ts';
 import type { ListKind, ServerCatalog } from '../../src/model/server-catalog.ts';
 import type { ServerState, ServerStatus } from '../../src/model/server-state.ts';
@@ -19,6 +22,12 @@ import type { Metrics } from '../../src/telemetry/metrics.ts';
 import { FakeClock } from './fake-clock.ts';
 import { catalogFor } from './played-upstreams.ts';
 import { type Advertisement, serverCatalog } from './server-catalogs.ts';
+
+/** Where nothing outlives the process. */
+export const NO_RECORDS: TaskRecords = { load: () => [], put: () => {}, delete: () => {} };
+
+/** Of servers whose policy is `off`. */
+export const UNPINNED = { of: noPins, problem: null } as Pins;
 
 export const MCP: Endpoint = { kind: 'aggregate', server: '', path: '/mcp' };
 
@@ -32,8 +41,9 @@ export function dispatchTo(upstreams: Upstreams): Dispatch {
     throw new Error('no state is sealed in this test');
   };
   const clock = new FakeClock();
-  const policies = new Policies({ upstreams, clock, guards: null });
-  return new Dispatch(upstreams, upstreams, policies, new InputStates({ seal: unused, open: unused }, clock));
+  const policies = new Policies({ upstreams, clock, guards: new Guards(UNPINNED, upstreams) });
+  const states = new InputStates({ seal: unused, open: unused }, clock);
+  return new Dispatch({ upstreams, known: upstreams, policies, states, tracer: null });
 }
 
 export function agent(name: string, ...servers: string[]): Principal {
@@ -243,6 +253,9 @@ export class GatewayBench {
       info: { name: 'trunkline', title: 'Trunkline', version: '0' },
       keys: [Buffer.alloc(32, 3)],
       desired: { state: { firstListWaitMs: 2_000, maxTimeoutMs: 600_000 } },
+      pins: UNPINNED,
+      taskRecords: NO_RECORDS,
+      random: systemRandom,
       ...more,
     });
     for (const [server, advertisement] of Object.entries(advertised)) {

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import { NO_RECORDS } from '../../../test/support/gateway-bench.ts';
 import { LossyStore, type StoreView } from '../../../test/support/lossy-store.ts';
 import { ANSWER, newTask, UNHEARD } from '../../../test/support/new-task.ts';
 import { Sealer } from '../../gateway/sealer.ts';
-import { NO_RECORDS, TaskTable } from '../../gateway/tasks/task-table.ts';
+import { TaskTable } from '../../gateway/tasks/task-table.ts';
 import { systemRandom } from '../../model/random.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { SharedTaskRecords } from './shared-task-records.ts';

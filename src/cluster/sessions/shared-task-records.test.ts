@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import { NO_RECORDS } from '../../../test/support/gateway-bench.ts';
 import { ADA, ANSWER, newTask, UNHEARD } from '../../../test/support/new-task.ts';
 import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
 import { Sealer } from '../../gateway/sealer.ts';
-import { NO_RECORDS, type TaskEvents, TaskTable } from '../../gateway/tasks/task-table.ts';
+import { type TaskEvents, TaskTable } from '../../gateway/tasks/task-table.ts';
 import type { TaskRecords } from '../../model/ports.ts';
 import { systemRandom } from '../../model/random.ts';
 import { sealingOf } from '../../model/sealing.ts';

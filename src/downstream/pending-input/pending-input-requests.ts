@@ -3,6 +3,7 @@ import { requestDigest } from '../../gateway/dispatch/request-digest.ts';
 import { sameRights } from '../../gateway/policy/access.ts';
 import type { Principal } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
+import { Counts } from '../../model/counts.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
@@ -68,11 +69,11 @@ export class PendingInputRequests implements PendingInputCalls {
   readonly #incarnation: string;
   readonly #tickets = new Map<string, Ticket>();
   readonly #calls = new Map<PendingInputCall, { bytes: number; handle: string; digest: string }>();
-  readonly #perPrincipal = new Map<string, number>();
+  readonly #perPrincipal = new Counts();
   /** States for calls to be made again, by principal. */
-  readonly #again = new Map<string, number>();
-  #bytes = 0;
-  readonly #bytesPerPrincipal = new Map<string, number>();
+  readonly #again = new Counts();
+  /** Held for calls, by principal. */
+  readonly #bytes = new Counts();
 
   constructor(deps: PendingInputRequestsDeps) {
     this.#deps = deps;
@@ -94,15 +95,14 @@ export class PendingInputRequests implements PendingInputCalls {
   begin(call: ClientExchange, inFlight: ExchangeList, endpoint: Endpoint, wire: object | null): ClientExchange {
     const { id } = call.client.principal;
     const { length } = call.request.bytes;
-    const count = this.#perPrincipal.get(id) ?? 0;
-    if (this.#calls.size >= MAX_CALLS || count >= MAX_PER_PRINCIPAL || !this.#hasRoom(id, length)) {
+    if (this.#calls.size >= MAX_CALLS || this.#perPrincipal.of(id) >= MAX_PER_PRINCIPAL || !this.#hasRoom(id, length)) {
       throw new GatewayError('OVERLOADED', 'too many calls wait for answers of clients');
     }
     const attached = call.attachedRequest();
     const opened = new PendingInputCall(call, attached, endpoint, wire, this, this.#deps.clock);
     this.#calls.set(opened, { bytes: 0, handle: '', digest: '' });
     this.hold(opened, length);
-    this.#perPrincipal.set(id, count + 1);
+    this.#perPrincipal.add(id, 1);
     inFlight.remove(call);
     inFlight.add(attached);
     return attached;
@@ -135,25 +135,24 @@ export class PendingInputRequests implements PendingInputCalls {
     this.#count(call, -held.bytes);
     this.#calls.delete(call);
     this.#tickets.delete(held.handle);
-    addTo(this.#perPrincipal, call.call.client.principal.id, -1);
+    this.#perPrincipal.add(call.call.client.principal.id, -1);
   }
 
   /** The result that asks a client to do something and then to call again. */
   askingAgain(exchange: ClientExchange, endpoint: Endpoint, questions: Buffer): Message {
     const handle = this.#deps.random.hex(HANDLE_BYTES);
     const { principal } = exchange.client;
-    const count = this.#again.get(principal.id) ?? 0;
-    if (this.#tickets.size >= 2 * MAX_CALLS || count >= MAX_PER_PRINCIPAL) {
+    if (this.#tickets.size >= 2 * MAX_CALLS || this.#again.of(principal.id) >= MAX_PER_PRINCIPAL) {
       throw new GatewayError('OVERLOADED', 'too many clients are asked');
     }
     const disarm = this.#deps.clock.after(this.ttlMs, () => end());
     const end = (): void => {
       disarm();
       this.#tickets.delete(handle);
-      addTo(this.#again, principal.id, -1);
+      this.#again.add(principal.id, -1);
     };
     this.#tickets.set(handle, { call: null, end });
-    this.#again.set(principal.id, count + 1);
+    this.#again.add(principal.id, 1);
     return inputRequired(
       questions,
       this.#sealed(principal, endpoint, handle, `again ${requestDigest(exchange.request)}`),
@@ -229,8 +228,7 @@ export class PendingInputRequests implements PendingInputCalls {
   }
 
   #hasRoom(principalId: string, bytes: number): boolean {
-    const own = this.#bytesPerPrincipal.get(principalId) ?? 0;
-    return this.#bytes + bytes <= MAX_BYTES && own + bytes <= MAX_BYTES_PER_PRINCIPAL;
+    return this.#bytes.total + bytes <= MAX_BYTES && this.#bytes.of(principalId) + bytes <= MAX_BYTES_PER_PRINCIPAL;
   }
 
   /** What an ended call held was given up with it. */
@@ -238,8 +236,7 @@ export class PendingInputRequests implements PendingInputCalls {
     const held = this.#calls.get(call);
     if (held === undefined) return;
     held.bytes += bytes;
-    this.#bytes += bytes;
-    addTo(this.#bytesPerPrincipal, call.call.client.principal.id, bytes);
+    this.#bytes.add(call.call.client.principal.id, bytes);
   }
 
   #sealed(principal: Principal, endpoint: Endpoint, handle: string, digest: string): string {
@@ -247,12 +244,6 @@ export class PendingInputRequests implements PendingInputCalls {
     const text = [this.#incarnation, handle, expiresAt, digest].join('\0');
     return MARK + this.#deps.sealing.seal(contextOf(principal, endpoint), text);
   }
-}
-
-function addTo(counts: Map<string, number>, id: string, more: number): void {
-  const left = (counts.get(id) ?? 0) + more;
-  if (left === 0) counts.delete(id);
-  else counts.set(id, left);
 }
 
 const NOT_OURS = 'params.requestState is not one that was given out for this request';

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import type { ClientProfile, Principal } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
+import { Counts } from '../../model/counts.ts';
 import type { SessionSettings } from '../../model/desired-state.ts';
 import type { Endpoint } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
@@ -54,7 +55,7 @@ export class SessionTable {
   readonly #deps: SessionTableDeps;
   readonly #sessions = new Map<string, ClientSession>();
   readonly #byMcpSessionId = new Map<string, ClientSession>();
-  readonly #perPrincipal = new Map<string, number>();
+  readonly #perPrincipal = new Counts();
   readonly #loading = new Map<string, Promise<ClientSession | null>>();
   readonly #leftWaits = new LeftWaits();
   #cancelSweep: () => void;
@@ -160,7 +161,7 @@ export class SessionTable {
     session.ended = true;
     this.#sessions.delete(session.id);
     this.#byMcpSessionId.delete(session.mcpSessionId);
-    this.#count(session, -1);
+    this.#perPrincipal.add(session.client.principal.id, -1);
     session.openAsks?.abandonAll(new GatewayError('CANCELLED', reason));
     session.exchanges.cancelAll(reason);
     session.channel?.close();
@@ -284,23 +285,12 @@ export class SessionTable {
   #add(session: ClientSession): void {
     this.#sessions.set(session.id, session);
     this.#byMcpSessionId.set(session.mcpSessionId, session);
-    this.#count(session, 1);
-  }
-
-  #countOf(principal: Principal): number {
-    return this.#perPrincipal.get(principal.id) ?? 0;
-  }
-
-  #count(session: ClientSession, by: number): void {
-    const { principal } = session.client;
-    const count = this.#countOf(principal) + by;
-    if (count === 0) this.#perPrincipal.delete(principal.id);
-    else this.#perPrincipal.set(principal.id, count);
+    this.#perPrincipal.add(session.client.principal.id, 1);
   }
 
   #makeRoomFor(principal: Principal): void {
     const { max, maxPerPrincipal } = this.#deps.settings();
-    if (this.#countOf(principal) >= maxPerPrincipal) this.#makeRoom(principal);
+    if (this.#perPrincipal.of(principal.id) >= maxPerPrincipal) this.#makeRoom(principal);
     if (this.#sessions.size >= max) this.#makeRoom(null);
   }
 

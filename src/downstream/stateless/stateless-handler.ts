@@ -2,6 +2,7 @@ import type { Core } from '../../gateway/gateway.ts';
 import { sameRights } from '../../gateway/policy/access.ts';
 import type { RequestContext } from '../../http/listener/request-context.ts';
 import type { Principal } from '../../model/client-profile.ts';
+import { Counts } from '../../model/counts.ts';
 import type { SessionSettings } from '../../model/desired-state.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
@@ -34,8 +35,8 @@ export class StatelessHandler {
   readonly exchanges = new ExchangeList();
   readonly #deps: StatelessHandlerDeps;
   readonly #reply: StatelessReplyDeps;
-  readonly #listens = new Map<string, number>();
-  #listening = 0;
+  /** Listening streams by principal. */
+  readonly #listens = new Counts();
 
   constructor(deps: StatelessHandlerDeps) {
     this.#deps = deps;
@@ -62,7 +63,7 @@ export class StatelessHandler {
       sendError(context, 429, 'Too many listening streams', message.id, ['retry-after', '10']);
       return;
     }
-    if (!listens && this.exchanges.size - this.#listening >= MAX_EXCHANGES) {
+    if (!listens && this.exchanges.size - this.#listens.total >= MAX_EXCHANGES) {
       sendError(context, 503, 'Too many requests in flight', message.id, ['retry-after', '1']);
       return;
     }
@@ -117,17 +118,13 @@ export class StatelessHandler {
 
   #full({ id }: Principal): boolean {
     const { max, maxPerPrincipal } = this.#deps.settings();
-    return this.#listening >= max || (this.#listens.get(id) ?? 0) >= maxPerPrincipal;
+    return this.#listens.total >= max || this.#listens.of(id) >= maxPerPrincipal;
   }
 
   async #listen(exchange: ClientExchange, endpoint: Endpoint): Promise<void> {
     const { id } = exchange.client.principal;
-    this.#listens.set(id, (this.#listens.get(id) ?? 0) + 1);
-    this.#listening++;
+    this.#listens.add(id, 1);
     await settle(exchange, this.#deps.core.run(exchange, endpoint));
-    this.#listening--;
-    const left = (this.#listens.get(id) ?? 1) - 1;
-    if (left === 0) this.#listens.delete(id);
-    else this.#listens.set(id, left);
+    this.#listens.add(id, -1);
   }
 }

@@ -8,6 +8,7 @@ import {
   dispatchTo,
   FakeUpstreams,
   serverNamed,
+  UNPINNED,
 } from '../../../test/support/gateway-bench.ts';
 import { serverCatalog } from '../../../test/support/server-catalogs.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
@@ -16,6 +17,7 @@ import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import { errorAnswer, notification, request, result } from '../../protocol/compose.ts';
 import { MAX_TTL_MS } from '../../protocol/list-freshness.ts';
 import { Metrics } from '../../telemetry/metrics.ts';
+import { Guards } from '../drift/guards.ts';
 import { Policies } from '../policy/policies.ts';
 import { Target } from '../target.ts';
 import { AnswerCache } from './answer-cache.ts';
@@ -38,7 +40,7 @@ class Bench {
     for (const name of ['one', 'two']) this.upstreams.known.set(name, serverCatalog(name, STATELESS));
     this.upstreams.respond = () => this.numbered();
     const { upstreams, clock } = this;
-    const policies = new Policies({ upstreams, clock, guards: null });
+    const policies = new Policies({ upstreams, clock, guards: new Guards(UNPINNED, upstreams) });
     this.cache = new AnswerCache({
       upstreams: this.upstreams,
       dispatch: dispatchTo(this.upstreams),

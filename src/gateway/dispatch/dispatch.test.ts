@@ -1,12 +1,20 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
-import { agent, BenchExchange, client, FakeUpstreams, serverNamed } from '../../../test/support/gateway-bench.ts';
+import {
+  agent,
+  BenchExchange,
+  client,
+  FakeUpstreams,
+  serverNamed,
+  UNPINNED,
+} from '../../../test/support/gateway-bench.ts';
 import { ANONYMOUS, type Principal } from '../../model/client-profile.ts';
 import type { Message } from '../../model/message.ts';
 import { answer, type Outcome } from '../../model/outcome.ts';
 import { systemRandom } from '../../model/random.ts';
 import { request, result } from '../../protocol/compose.ts';
+import { Guards } from '../drift/guards.ts';
 import { Policies } from '../policy/policies.ts';
 import { StateSealer } from '../sealer.ts';
 import { Dispatch } from './dispatch.ts';
@@ -27,8 +35,14 @@ function bench() {
   upstreams.list = ['a', 'b'].map((name) => serverNamed(name));
   upstreams.respond = () => answer(result('9', ASKS, 'stateless'));
   const sealer = new StateSealer({ key: Buffer.alloc(32, 3), clock, random: systemRandom });
-  const policies = new Policies({ upstreams, clock, guards: null });
-  const dispatch = new Dispatch(upstreams, upstreams, policies, new InputStates(sealer, clock));
+  const policies = new Policies({ upstreams, clock, guards: new Guards(UNPINNED, upstreams) });
+  const dispatch = new Dispatch({
+    upstreams,
+    known: upstreams,
+    policies,
+    states: new InputStates(sealer, clock),
+    tracer: null,
+  });
   const call = (params: string, principal: Principal = ANONYMOUS, server = 'a', method = 'tools/call') => {
     const message = request(method, '1', params, 'stateless');
     return dispatch.callServer(server, message, new Sealing(message, client('stateless', { principal })));

@@ -16,31 +16,26 @@ import type { InputStates } from './input-states.ts';
 /** The way to servers, which only `Dispatch` has. */
 export type ServerCalls = Pick<Upstreams, 'call'>;
 
+export interface DispatchDeps {
+  readonly upstreams: ServerCalls;
+  /** The servers as they are offered. */
+  readonly known: KnownServers;
+  readonly policies: Policies;
+  readonly states: InputStates;
+  /** Null: no spans are recorded. */
+  readonly tracer: Tracer | null;
+}
+
 /**
  * The only way from this room to a server (decision 064): no request is sent whose target the policies have not let
  * through, whatever led there. The `requestState` of stateless servers is bound to server, caller and request where the
  * exchange says so (proto:S3, proto:S6).
  */
 export class Dispatch {
-  readonly #upstreams: ServerCalls;
-  readonly #known: KnownServers;
-  readonly #policies: Policies;
-  readonly #states: InputStates;
-  readonly #tracer: Tracer | null;
+  readonly #deps: DispatchDeps;
 
-  /** `known`: the servers as they are offered. */
-  constructor(
-    upstreams: ServerCalls,
-    known: KnownServers,
-    policies: Policies,
-    states: InputStates,
-    tracer: Tracer | null = null,
-  ) {
-    this.#upstreams = upstreams;
-    this.#known = known;
-    this.#policies = policies;
-    this.#states = states;
-    this.#tracer = tracer;
+  constructor(deps: DispatchDeps) {
+    this.#deps = deps;
   }
 
   /**
@@ -48,7 +43,7 @@ export class Dispatch {
    * then the answer is a promise.
    */
   admit(target: Target, exchange: Exchange): GatewayError | null | Promise<GatewayError | null> {
-    const refused = this.#policies.admit(target, exchange);
+    const refused = this.#deps.policies.admit(target, exchange);
     return refused === UNDECIDED ? this.#admitListed(target, exchange) : refused;
   }
 
@@ -68,33 +63,33 @@ export class Dispatch {
 
   /** Lists the server for this target, for as long as a call to it may take. */
   async listed(target: Target, exchange: Exchange): Promise<void> {
-    const patience = this.#policies.server(target.server)?.timeoutMs ?? 0;
-    target.learn(await this.#known.catalog(target.server, exchange.client, patience));
+    const patience = this.#deps.policies.server(target.server)?.timeoutMs ?? 0;
+    target.learn(await this.#deps.known.catalog(target.server, exchange.client, patience));
   }
 
   async #admitListed(target: Target, exchange: Exchange): Promise<GatewayError | null> {
     await this.listed(target, exchange);
-    const refused = this.#policies.admit(target, exchange);
-    return refused === UNDECIDED ? unavailable(this.#known, target.server) : refused;
+    const refused = this.#deps.policies.admit(target, exchange);
+    return refused === UNDECIDED ? unavailable(this.#deps.known, target.server) : refused;
   }
 
   #send(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
     if (exchange.sealsInput !== true || !takesInput(request.method)) return this.#hand(server, request, exchange);
     const { principal } = exchange.client;
-    const own = this.#states.inward(server, principal, request);
+    const { states } = this.#deps;
+    const own = states.inward(server, principal, request);
     if (own instanceof GatewayError) return Promise.resolve(failure(own));
-    return this.#hand(server, own, exchange).then((outcome) =>
-      this.#states.outward(server, principal, request, outcome),
-    );
+    return this.#hand(server, own, exchange).then((outcome) => states.outward(server, principal, request, outcome));
   }
 
   /** Its span travels in the request: the node that has the server, whichever it is, finds its parent there. */
   #hand(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
-    if (this.#tracer === null || request.method === LISTEN) return this.#upstreams.call(server, request, exchange);
+    const { upstreams, tracer } = this.#deps;
+    if (tracer === null || request.method === LISTEN) return upstreams.call(server, request, exchange);
     const attributes = { 'mcp.method.name': request.method, 'trunkline.server': server };
     const parent = exchange.trace ?? traceOf(request);
-    const span = this.#tracer.begin(`dispatch ${server}`, 'internal', attributes, parent);
-    if (span === null) return this.#upstreams.call(server, request, exchange);
-    return ended(span, this.#upstreams.call(server, withTrace(request, span.traceparent), exchange));
+    const span = tracer.begin(`dispatch ${server}`, 'internal', attributes, parent);
+    if (span === null) return upstreams.call(server, request, exchange);
+    return ended(span, upstreams.call(server, withTrace(request, span.traceparent), exchange));
   }
 }

@@ -10,7 +10,7 @@ import { type PolicyFactory, UNDECIDED } from './policy.ts';
  * used, it is listed first.
  */
 export const approved: PolicyFactory = ({ name: server, drift = 'off' }, { guards, upstreams }) => {
-  if (guards === null || drift === 'off') return null;
+  if (drift === 'off') return null;
   return (target) => {
     const { kind, catalog } = target;
     if (kind === 'resource' || kind === 'server') return null;

@@ -21,8 +21,7 @@ export type OfferPolicy = (item: Pick<Target, 'kind' | 'name'>) => GatewayError 
 export interface PolicyContext {
   readonly upstreams: KnownServers;
   readonly clock: Clock;
-  /** Null where nothing is pinned. */
-  readonly guards: Guards | null;
+  readonly guards: Guards;
 }
 
 /** Makes the policy of one server when its definition is applied; null where the server has no use for it, and pays nothing. */

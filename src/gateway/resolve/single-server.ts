@@ -36,7 +36,7 @@ export interface SingleServerDeps {
   readonly cache: AnswerCache;
   readonly logLevels: LogLevels;
   readonly clock: Clock;
-  readonly drift: Drift | null;
+  readonly drift: Drift;
 }
 
 /**
@@ -120,7 +120,7 @@ export class SingleServer implements Resolver {
   ): Promise<Outcome> {
     const { drift, policies } = this.#deps;
     let page = outcome;
-    if (drift !== null && drift.guards.policy(server.name) !== 'off') {
+    if (drift.guards.policy(server.name) !== 'off') {
       page = await drift.pages.shown(
         page,
         list,

@@ -1,4 +1,5 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
+import { Counts } from '../../model/counts.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import { calledOff, GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
@@ -68,7 +69,7 @@ export class Subscriptions {
   readonly #deps: SubscriptionsDeps;
   readonly #sessions = new Map<string, SubscribedSession>();
   /** By principal, how many its sessions are subscribed to here, or are about to be. */
-  readonly #counts = new Map<string, number>();
+  readonly #counts = new Counts();
 
   constructor(deps: SubscriptionsDeps) {
     this.#deps = deps;
@@ -143,14 +144,14 @@ export class Subscriptions {
     if (refused !== null) return failure(refused);
     if (stateless) return this.#joinSharedListen(session, name, resource);
     session.asking += further;
-    this.#count(session, further);
+    this.#counts.add(client.principal.id, further);
     try {
       const outcome = await watches.watch(session, resource, pass);
       if (isResult(outcome)) this.#keep(session, name, () => watches.leave(session, resource));
       return outcome;
     } finally {
       session.asking -= further;
-      this.#count(session, -further);
+      this.#counts.add(client.principal.id, -further);
     }
   }
 
@@ -161,7 +162,7 @@ export class Subscriptions {
       const text = `No more than ${MAX_RESOURCES} resources may be subscribed to in one session: give up others first`;
       return new GatewayError('OVERLOADED', text);
     }
-    const all = (this.#counts.get(id) ?? 0) + (this.#deps.elsewhere?.subscribedElsewhere(id) ?? 0);
+    const all = this.#counts.of(id) + (this.#deps.elsewhere?.subscribedElsewhere(id) ?? 0);
     if (all < MAX_OF_PRINCIPAL) return null;
     const text = `No more than ${MAX_OF_PRINCIPAL} resources may be subscribed to at once in all sessions of one caller: give up others first, or end sessions`;
     return new GatewayError('OVERLOADED', text);
@@ -208,7 +209,7 @@ export class Subscriptions {
   /** A session that ended meanwhile keeps nothing. */
   #keep(session: SubscribedSession, name: string, leave: () => void): void {
     if (this.#sessions.get(session.client.sessionId!) === session) {
-      if (!session.leave.has(name)) this.#count(session, 1);
+      if (!session.leave.has(name)) this.#counts.add(session.client.principal.id, 1);
       session.leave.set(name, leave);
     } else leave();
   }
@@ -216,15 +217,8 @@ export class Subscriptions {
   /** It is not subscribed to any more; what is to be done then, where it was. */
   #take(session: SubscribedSession | undefined, name: string): (() => void) | null {
     const leave = session?.leave.get(name) ?? null;
-    if (session?.leave.delete(name) === true) this.#count(session, -1);
+    if (session?.leave.delete(name) === true) this.#counts.add(session.client.principal.id, -1);
     return leave;
-  }
-
-  #count({ client }: SubscribedSession, change: number): void {
-    const { id } = client.principal;
-    const count = (this.#counts.get(id) ?? 0) + change;
-    if (count > 0) this.#counts.set(id, count);
-    else this.#counts.delete(id);
   }
 
   #session(client: ClientProfile, sessionId: string): SubscribedSession {

@@ -8,6 +8,7 @@ import {
   dispatchTo,
   ended,
   GatewayBench,
+  NO_RECORDS,
   type RunOptions,
 } from '../../../test/support/gateway-bench.ts';
 import { UNHEARD } from '../../../test/support/new-task.ts';
@@ -19,7 +20,7 @@ import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import { systemRandom } from '../../model/random.ts';
 import { notification, request, result } from '../../protocol/compose.ts';
 import { ResultStreams } from './result-streams.ts';
-import { NO_RECORDS, TaskTable } from './task-table.ts';
+import { TaskTable } from './task-table.ts';
 
 const OFFERS = {
   old: {

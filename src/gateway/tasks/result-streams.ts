@@ -1,5 +1,6 @@
 import type { ClientProfile, Principal } from '../../model/client-profile.ts';
 import { type Clock, within } from '../../model/clock.ts';
+import { Counts } from '../../model/counts.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import type { Outcome } from '../../model/outcome.ts';
@@ -39,7 +40,7 @@ export class ResultStreams {
   readonly #deps: ResultStreamsDeps;
   readonly #streams = new Map<string, ResultStream>();
   /** How many of them by principal. */
-  readonly #counts = new Map<string, number>();
+  readonly #counts = new Counts();
 
   constructor(deps: ResultStreamsDeps) {
     this.#deps = deps;
@@ -53,14 +54,13 @@ export class ResultStreams {
   open(record: TaskRecord, principal: Principal): ResultStream | null {
     const open = this.#streams.get(record.key);
     if (open !== undefined) return open;
-    const own = this.#counts.get(record.principal) ?? 0;
-    if (own >= MAX_OF_PRINCIPAL || this.#streams.size >= MAX_STREAMS) return null;
+    if (this.#counts.of(record.principal) >= MAX_OF_PRINCIPAL || this.#streams.size >= MAX_STREAMS) return null;
     const starter = starterOf(record, principal);
     const asked = composed(record, starter, 'tasks/result');
     const { random, dispatch } = this.#deps;
     const stream = new ResultStream(`task:${record.key.slice(0, 8)}`, asked, starter, record.taskId, random.hex(4));
     this.#streams.set(record.key, stream);
-    this.#counts.set(record.principal, own + 1);
+    this.#counts.add(record.principal, 1);
     void dispatch.callServer(record.server, asked, stream).then((outcome) => this.#ended(record, stream, outcome));
     return stream;
   }
@@ -84,9 +84,7 @@ export class ResultStreams {
 
   #ended(record: TaskRecord, stream: ResultStream, outcome: Outcome): void {
     this.#streams.delete(record.key);
-    const left = this.#counts.get(record.principal)! - 1;
-    if (left === 0) this.#counts.delete(record.principal);
-    else this.#counts.set(record.principal, left);
+    this.#counts.add(record.principal, -1);
     const { table } = this.#deps;
     const now = table.get(record.key);
     if (now !== null && outcome.kind === 'answer' && !isSettled(now)) {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../../test/support/fake-clock.ts';
-import { type Call, client, dispatchTo, ended, GatewayBench } from '../../../test/support/gateway-bench.ts';
+import { type Call, client, dispatchTo, ended, GatewayBench, NO_RECORDS } from '../../../test/support/gateway-bench.ts';
 import { tool } from '../../../test/support/server-catalogs.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
@@ -11,7 +11,7 @@ import { errorAnswer, result } from '../../protocol/compose.ts';
 import { TaskCalls } from './task-calls.ts';
 import { TaskInputs } from './task-inputs.ts';
 import { TaskPolling } from './task-polling.ts';
-import { NO_RECORDS, TaskTable } from './task-table.ts';
+import { TaskTable } from './task-table.ts';
 
 const OFFERS = {
   young: {

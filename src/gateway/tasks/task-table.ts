@@ -317,9 +317,6 @@ export class TaskTable {
   }
 }
 
-/** Kept in memory only: where nothing outlives the process. */
-export const NO_RECORDS: TaskRecords = { load: () => [], put: () => {}, delete: () => {} };
-
 function lifetime(ttlMs: number | null): number {
   return Math.min(ttlMs ?? MAX_TTL_MS, MAX_TTL_MS);
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { agent, type Call, client, ended, GatewayBench, MCP } from '../../../test/support/gateway-bench.ts';
+import { agent, type Call, client, ended, GatewayBench, MCP, NO_RECORDS } from '../../../test/support/gateway-bench.ts';
 import { UNHEARD } from '../../../test/support/new-task.ts';
 import { tool } from '../../../test/support/server-catalogs.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
@@ -12,7 +12,7 @@ import { Target } from '../target.ts';
 import { newTask } from './task-creation.ts';
 import { TaskIds } from './task-ids.ts';
 import { createdTask } from './task-news.ts';
-import { NO_RECORDS, TaskTable } from './task-table.ts';
+import { TaskTable } from './task-table.ts';
 
 const TASKS = { capabilities: '{"extensions":{"io.modelcontextprotocol/tasks":{}}}' };
 const OFFERS = {

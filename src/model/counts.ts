@@ -1,0 +1,20 @@
+/** Numbers by key, with their sum. A key whose number is 0 takes no room. */
+export class Counts {
+  readonly #counts = new Map<string, number>();
+  #total = 0;
+
+  get total(): number {
+    return this.#total;
+  }
+
+  of(key: string): number {
+    return this.#counts.get(key) ?? 0;
+  }
+
+  add(key: string, more: number): void {
+    this.#total += more;
+    const count = this.of(key) + more;
+    if (count === 0) this.#counts.delete(key);
+    else this.#counts.set(key, count);
+  }
+}
