@@ -4,16 +4,16 @@ import type { Listener } from '../http/listener/listener.ts';
 import { ANONYMOUS, type Principal } from '../model/client-profile.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import { isLoopbackHost } from '../model/host-address.ts';
-import { ConfigFollower, type Reload } from '../registry/config-follower.ts';
+import { ConfigFollower } from '../registry/config-follower.ts';
 import { Reconciler } from '../registry/reconciler.ts';
 import type { RegistryChange } from '../registry/registry.ts';
+import { type Reload, ReloadReport } from '../registry/reload-report.ts';
 import { StoreFollower } from '../registry/store-follower.ts';
 import type { CloseReason } from '../upstream/transport/transport.ts';
 import { type Addresses, Listeners, listenerSettings, mcpListener } from './listeners.ts';
 import { bodyBudgetBytes } from './memory/memory-limit.ts';
 import { controlPlane } from './plane.ts';
 import { PublicSubjects } from './public-subjects/public-subjects.ts';
-import { ReloadReport } from './reload-report.ts';
 import type { Rooms } from './rooms.ts';
 import { followHints } from './run-time-store/follow-hints.ts';
 import { productVersion } from './version.ts';
@@ -59,12 +59,11 @@ export class App {
 
   constructor(rooms: Rooms) {
     this.rooms = rooms;
-    const report = new ReloadReport(rooms);
     this.#follower = new ConfigFollower({
       registry: rooms.registry,
       options: rooms.options.load,
       initial: rooms.loaded,
-      onReload: (reload) => report.tell(reload),
+      report: new ReloadReport(rooms.logger, rooms.metrics, rooms.loaded),
     });
     this.#reconciler = new Reconciler({
       clock: rooms.clock,

@@ -7,8 +7,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { rememberInputs } from '../config/document/inputs.ts';
 import { type LoadOptions, loadConfig } from '../config/load-config.ts';
 import { renderProblem } from '../config/problem/problem.ts';
-import { ConfigFollower, type FollowerDeps, type Reload } from './config-follower.ts';
+import { ConfigFollower, type FollowerDeps } from './config-follower.ts';
 import { Registry } from './registry.ts';
+import type { Reload } from './reload-report.ts';
 
 let folder = '';
 let follower: ConfigFollower | null = null;
@@ -32,7 +33,7 @@ function write(servers: Record<string, unknown> | string): void {
 async function follow(
   inputs?: () => Promise<string>,
   env: LoadOptions['env'] = {},
-  more: Partial<Pick<FollowerDeps, 'onReload'>> = {},
+  tell: FollowerDeps['report']['tell'] = (reload) => void reloads.push(reload),
 ): Promise<ConfigFollower> {
   const options = {
     files: ['trunkline.json'],
@@ -42,10 +43,9 @@ async function follow(
   };
   const initial = await loadConfig(options);
   assert.ok(initial.ok);
-  const onReload = (reload: Reload) => void reloads.push(reload);
   registry = new Registry(initial.state);
   const watching = { debounceMs: 20, pollMs: 50 };
-  follower = new ConfigFollower({ registry, options, initial, onReload, watching, ...more });
+  follower = new ConfigFollower({ registry, options, initial, report: { tell }, watching });
   return follower;
 }
 
@@ -232,11 +232,10 @@ test('a layer that throws leaves everything as it was', async () => {
 test('a state whose listener throws is not in force, and the gateway goes on', async () => {
   write({ one: { command: 'a' } });
   let broken = true;
-  const onReload = (reload: Reload): void => {
+  await follow(undefined, {}, (reload) => {
     reloads.push(reload);
     if (broken) throw new Error('no report');
-  };
-  await follow(undefined, {}, { onReload });
+  });
   write({ one: { command: 'b' } });
   await until(() => reloads.length === 2);
   assert.deepEqual(

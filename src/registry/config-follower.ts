@@ -4,17 +4,7 @@ import { type ConfigResult, type LoadOptions, loadConfig } from '../config/load-
 import { type ConfigProblem, problemAt, Source } from '../config/problem/problem.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import type { Registry } from './registry.ts';
-
-export type Reload =
-  | {
-      readonly kind: 'applied' | 'unchanged';
-      /** What is wrong with single definitions. */
-      readonly misconfigured: readonly ConfigProblem[];
-      readonly warnings: readonly ConfigProblem[];
-      readonly secrets: readonly string[];
-    }
-  /** The old configuration stays in force. */
-  | { readonly kind: 'refused'; readonly problems: readonly ConfigProblem[]; readonly secrets: readonly string[] };
+import type { Reload, ReloadReport } from './reload-report.ts';
 
 export interface FollowerDeps {
   /** Holds the state of `initial`, and is kept equal to the files from now on. */
@@ -23,8 +13,8 @@ export interface FollowerDeps {
   readonly options: LoadOptions;
   /** The good result that the process started with. */
   readonly initial: Extract<ConfigResult, { ok: true }>;
-  /** After each reading, before the registry's listeners; again if one of them failed. Must not throw. */
-  readonly onReload: (reload: Reload) => void;
+  /** Hears of each reading before the registry's listeners, and again if one of them failed. */
+  readonly report: Pick<ReloadReport, 'tell'>;
   readonly watching?: WatchOptions;
 }
 
@@ -107,7 +97,7 @@ export class ConfigFollower {
     if (!result.ok) {
       this.#problems = result.problems;
       const refused: Reload = { kind: 'refused', problems: result.problems, secrets };
-      this.#deps.onReload(refused);
+      this.#deps.report.tell(refused);
       return refused;
     }
     const { misconfigured } = result;
@@ -117,7 +107,7 @@ export class ConfigFollower {
     const reload: Reload = { kind, misconfigured, warnings, secrets };
     this.#problems = misconfigured;
     // First this: the scrubber must know secrets before they can be logged.
-    this.#deps.onReload(reload);
+    this.#deps.report.tell(reload);
     try {
       registry.replace(files);
       return reload;
@@ -131,7 +121,7 @@ export class ConfigFollower {
   /** Reports a defect. A failure of the listener must not end the process either; the result has the defect. */
   #reported(reload: Reload): Reload {
     try {
-      this.#deps.onReload(reload);
+      this.#deps.report.tell(reload);
     } catch {}
     return reload;
   }

@@ -1,10 +1,11 @@
-import { type ConfigProblem, renderProblem } from '../config/problem/problem.ts';
+import type { ConfigProblem } from '../config/problem/problem.ts';
 import type { Need } from '../config/server/definition-needs.ts';
 import { type Clock, pause } from '../model/clock.ts';
 import type { Server } from '../model/server.ts';
 import { type Applied, STORE_LIMITS } from '../store/run-time-store/run-time-store.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Registry } from './registry.ts';
+import { logWarnings } from './reload-report.ts';
 import { type Caller, noServer, RunTimeProblem, refuseBeyondRights, storeProblem } from './run-time-problem.ts';
 import { type Provenance, placeOf, RunTimeState, type ServersElsewhere } from './run-time-state.ts';
 import type { StoredServers } from './stored-definitions.ts';
@@ -209,9 +210,7 @@ export class RunTimeServers {
       throw new RunTimeProblem('definition_invalid', message, { problems: result.problems });
     }
     allowed(result.needs);
-    for (const warning of result.warnings) {
-      this.#deps.logger.warn('config_warning', { code: warning.code, problem: renderProblem(warning) });
-    }
+    logWarnings(result.warnings, this.#deps.logger);
     return { text, folder, rights, result };
   }
 

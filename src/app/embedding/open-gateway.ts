@@ -1,17 +1,16 @@
 import { hostname } from 'node:os';
 import type { LoadOptions } from '../../config/load-config.ts';
-import type { Tracker } from '../../model/operation.ts';
+import { logWarnings, tellMisconfigured } from '../../registry/reload-report.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { MemoryServerFactory } from '../../upstream/transport/memory-transport.ts';
-import type { ClusterConnection, Messenger } from '../cluster/cluster-connection.ts';
+import type { ClusterConnection } from '../cluster/cluster-connection.ts';
 import { joinCluster } from '../cluster/open-cluster.ts';
 import { openApp } from '../open-app.ts';
-import { logWarnings, tellMisconfigured } from '../reload-report.ts';
 import type { Rooms } from '../rooms.ts';
 import { Agents } from './agents.ts';
 import { embeddedGateway } from './embedded-gateway.ts';
 import type { Gateway } from './gateway-api.ts';
-import type { ConfiguredServer, GatewayOptions, StoredServer } from './gateway-options.ts';
+import type { ConfiguredServer, GatewayOptions, NodeOptions, StoredServer } from './gateway-options.ts';
 import { InProcessServer } from './in-process.ts';
 import { LogOutlet } from './log-outlet.ts';
 import { openError } from './open-errors.ts';
@@ -23,13 +22,9 @@ import { Servers } from './servers.ts';
 const JOIN_MS = 3_000;
 
 /** What `openNode` gives beside the options of a gateway. */
-export interface NodeParts {
+type NodeParts = Pick<NodeOptions, 'messenger' | 'tracker' | 'node' | 'publicPrincipal'> & {
   readonly stored: readonly StoredServer[];
-  readonly messenger: Messenger;
-  readonly tracker: Tracker | null;
-  readonly node: string | undefined;
-  readonly publicPrincipal: string | undefined;
-}
+};
 
 /**
  * Opens a gateway inside this program (S2.25). Resolves as soon as calls can be made; servers that start by themselves
@@ -64,7 +59,7 @@ export async function openGateway(
     memoryServers,
     overlay: overlay.over,
     observer: watch,
-    ...(node === undefined ? {} : { cluster: connectionOf(node, log.logger), tracker: node.tracker }),
+    ...(node === undefined ? {} : { cluster: connectionOf(node, log.logger), tracker: node.tracker ?? null }),
   });
   if (!opened.ok) throw openError(opened.problem);
   const { app } = opened;

@@ -18,11 +18,9 @@ import { openGateway } from './open-gateway.ts';
  * and skipped. A store that fails rejects this with the store's error. Of a `cluster` in `config` only `store` is used.
  */
 export async function openNode(options: NodeOptions): Promise<Gateway> {
-  const { store, messenger, tracker = null, node, publicPrincipal, ...others } = options;
+  const { store, messenger } = options;
   try {
-    const stored = await allServers(store);
-    const { gateway } = await openGateway(others, { stored, messenger, tracker, node, publicPrincipal });
-    return gateway;
+    return (await openGateway(options, { ...options, stored: await allServers(store) })).gateway;
   } catch (error) {
     messenger.log?.close();
     await messenger.wire.close();

@@ -1,23 +1,36 @@
 import { type ConfigProblem, renderProblem } from '../config/problem/problem.ts';
-import type { Reload } from '../registry/config-follower.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { Rooms } from './rooms.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+
+export type Reload =
+  | {
+      readonly kind: 'applied' | 'unchanged';
+      /** What is wrong with single definitions. */
+      readonly misconfigured: readonly ConfigProblem[];
+      readonly warnings: readonly ConfigProblem[];
+      readonly secrets: readonly string[];
+    }
+  /** The old configuration stays in force. */
+  | { readonly kind: 'refused'; readonly problems: readonly ConfigProblem[]; readonly secrets: readonly string[] };
 
 /** Tells of readings of the configuration after the start: each is counted, and logged when something else is wrong than before. */
 export class ReloadReport {
-  readonly #rooms: Pick<Rooms, 'logger' | 'metrics'>;
+  readonly #logger: Logger;
+  readonly #metrics: Metrics;
   /** What was wrong with the files at the last report. */
   #reported: string;
 
-  constructor(rooms: Pick<Rooms, 'logger' | 'metrics' | 'loaded'>) {
-    this.#rooms = rooms;
-    this.#reported = JSON.stringify(reportOf(rooms.loaded));
+  /** `first`: what was wrong when the gateway started. */
+  constructor(logger: Logger, metrics: Metrics, first: Findings) {
+    this.#logger = logger;
+    this.#metrics = metrics;
+    this.#reported = JSON.stringify(reportOf(first));
   }
 
   tell(reload: Reload): void {
-    const { logger, metrics } = this.#rooms;
+    const logger = this.#logger;
     for (const secret of reload.secrets) logger.addSecret(secret);
-    metrics
+    this.#metrics
       .counter('trunkline_config_reloads_total', 'Readings of the configuration after start.', ['result'])
       .of(reload.kind)
       .add();
@@ -36,7 +49,10 @@ export class ReloadReport {
   }
 }
 
-type Findings = Pick<Extract<Reload, { kind: 'applied' | 'unchanged' }>, 'misconfigured' | 'warnings'>;
+interface Findings {
+  readonly misconfigured: readonly ConfigProblem[];
+  readonly warnings: readonly ConfigProblem[];
+}
 
 function reportOf({ misconfigured, warnings }: Findings): readonly unknown[] {
   return [misconfigured, warnings];
