@@ -1,8 +1,10 @@
 import type { LoadOptions } from '../config/load-config.ts';
+import type { ConfigProblem } from '../config/problem/problem.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import type { Tracker } from '../model/operation.ts';
 import type { ServerNews, UpstreamEvents } from '../model/ports.ts';
 import type { ServerStatus } from '../model/server-state.ts';
+import type { Instance } from '../store/data-folder.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { SpanExporter } from '../telemetry/tracing.ts';
 import type { UpstreamSetDeps } from '../upstream/server-context.ts';
@@ -45,3 +47,14 @@ export interface ServerObserver
   /** `desired`: it was not taken away. */
   statusChanged(server: string, status: ServerStatus, desired: boolean): void;
 }
+
+/** Why a gateway could not be built. Expected, all of it: the reader is a person who can mend it. */
+export type OpenProblem =
+  | { readonly kind: 'config'; readonly problems: readonly ConfigProblem[] }
+  | { readonly kind: 'bind'; readonly message: string }
+  /** The data folder cannot be written, or others may write to it. */
+  | { readonly kind: 'folder'; readonly message: string; readonly remedy: string }
+  /** What was decided at run time is damaged (F35). */
+  | { readonly kind: 'truth'; readonly file: string; readonly message: string; readonly remedy: string }
+  /** Another gateway has the data folder. */
+  | { readonly kind: 'held'; readonly dataDir: string; readonly holder: Instance | null };

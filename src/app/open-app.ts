@@ -5,10 +5,9 @@ import { bindProblem } from '../http/listener/listen-error.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import { DataFolder, defaultDataDir, FolderUnusable } from '../store/data-folder.ts';
 import { App } from './app.ts';
-import type { AppOptions } from './app-options.ts';
+import type { AppOptions, OpenProblem } from './app-options.ts';
 import type { ClusterConnection } from './cluster/cluster-connection.ts';
 import { openCluster } from './cluster/open-cluster.ts';
-import type { OpenProblem } from './open-problem.ts';
 import { buildRooms } from './rooms.ts';
 import { runTimeStoreProblem } from './run-time-store/open-run-time-store.ts';
 

@@ -7,8 +7,8 @@ import { DataFolder, defaultDataDir } from '../store/data-folder.ts';
 import type { RunTimeStore } from '../store/run-time-store/run-time-store.ts';
 import { type Restored, restoreStore } from '../store/run-time-store/run-time-store-file.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import type { OpenProblem } from './app-options.ts';
 import { folderProblem } from './open-app.ts';
-import type { OpenProblem } from './open-problem.ts';
 import { openRunTimeStore, runTimeStoreProblem } from './run-time-store/open-run-time-store.ts';
 
 /** Why a change was refused, for the commands. */

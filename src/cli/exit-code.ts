@@ -1,4 +1,4 @@
-import type { OpenProblem } from '../app/open-problem.ts';
+import type { OpenProblem } from '../app/app-options.ts';
 import { renderProblem, suggest } from '../config/problem/problem.ts';
 
 /** Exit codes of every command; scripts rely on them. */

@@ -6,7 +6,7 @@ import { secretsOf } from '../model/swept-definition.ts';
 import { folderOf } from './client.ts';
 import type { Expander } from './document/expand.ts';
 import { answerInputs, type InputPrompt } from './document/inputs.ts';
-import { maskSecrets, maskText, secretsIn } from './document/mask-secrets.ts';
+import { secretsIn } from './document/mask-secrets.ts';
 import type { ObjectNode } from './document/node.ts';
 import { parseSource } from './document/parse.ts';
 import { readSource } from './document/read-source.ts';
@@ -164,10 +164,8 @@ class Load {
   }
 
   async #source(source: Source, fileFolder: string, folder: string, ours: boolean): Promise<void> {
-    maskText(source);
     const root = await parseSource(source, this.#problems);
     if (root === null) return;
-    maskSecrets(source, root);
     const layout = findDefinitions(root, source, this.#problems, this.#options.cwd);
     await this.#document(root, ours ? { ...layout, ours } : layout, source, fileFolder, folder);
   }

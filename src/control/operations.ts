@@ -1,7 +1,6 @@
 import { GatewayError } from '../model/gateway-error.ts';
 import { anyObject } from '../model/schema.ts';
 import type { Journal } from '../telemetry/journal.ts';
-import { CLUSTER_OPERATIONS } from './cluster-operations.ts';
 import { DRIFT_OPERATIONS } from './drift-operations.ts';
 import type { JournalReading } from './journal-stream.ts';
 import { isJsonObject } from './json-object.ts';
@@ -17,10 +16,12 @@ import {
 } from './operation.ts';
 import { RUN_TIME_OPERATIONS } from './run-time-operations.ts';
 import {
+  DRAINING,
   EVENT,
   GATEWAY,
   LOG_ENTRY,
   LOGS,
+  NODES,
   OUTCOME,
   SERVER,
   SERVERS,
@@ -42,6 +43,38 @@ const LINES = {
 const DEFAULT_LINES = 100;
 const LINES_ERROR = { 400: 'The number of lines is not a whole number.' };
 const NO_SUCH_SERVER = { 404: 'There is no server of that name.' };
+
+const ALONE = 'This gateway is no node of a cluster.';
+
+/** The nodes of the cluster. */
+const CLUSTER_OPERATIONS: readonly ApiOperation[] = [
+  operation({
+    id: 'listNodes',
+    method: 'GET',
+    path: '/api/v1/nodes',
+    summary: 'The nodes of the cluster, and servers that they define differently. Empty for a lone gateway.',
+    schema: NODES,
+    run: (_request, { cluster }) => ok({ nodes: cluster?.nodes() ?? [], conflicts: cluster?.conflicts() ?? [] }),
+  }),
+  operation({
+    id: 'drainNode',
+    method: 'POST',
+    path: '/api/v1/nodes/{name}/drain',
+    summary: 'Has a node take nothing new, finish what it does, hand over what it owns and end, as SIGTERM does.',
+    schema: DRAINING,
+    errors: { 404: `There is no node of that name. ${ALONE}`, 503: 'The node does not answer.' },
+    async run({ name }, { cluster }) {
+      if (cluster === null) return problem(404, 'no_cluster', ALONE);
+      try {
+        if (await cluster.drain(name)) return ok({ draining: name });
+      } catch (error) {
+        if (!(error instanceof GatewayError)) throw error;
+        return problem(503, 'node_silent', error.message);
+      }
+      return problem(404, 'node_unknown', `there is no node named ${JSON.stringify(name.slice(0, 64))}`);
+    },
+  }),
+];
 
 /** The control API, operation by operation. `schema/openapi.json` is generated from this list. */
 export const OPERATIONS: readonly ApiOperation[] = [

@@ -2,7 +2,7 @@ import type { ConfigProblem } from '../config/problem/problem.ts';
 import type { Need } from '../config/server/definition-needs.ts';
 import { type Clock, pause } from '../model/clock.ts';
 import type { Server } from '../model/server.ts';
-import { type Applied, STORE_LIMITS } from '../store/run-time-store/run-time-store.ts';
+import type { Applied } from '../store/run-time-store/run-time-store.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Registry } from './registry.ts';
 import { logWarnings } from './reload-report.ts';
@@ -41,6 +41,7 @@ type WrittenServer = { readonly server: Server; readonly warnings: readonly Conf
 const MAX_STORED = 2_000;
 const MAX_TEMPORARY = 100;
 const MAX_SUSPENDED = 2_000;
+/** Well below what a record of the store holds. */
 const MAX_TEXT_BYTES = 64 * 1024;
 /** By then other nodes have followed what was changed in the store that they share. */
 const FOLLOWED_MS = 3_500;
@@ -196,7 +197,7 @@ export class RunTimeServers {
   }
 
   async #readGood({ text, name, folder: given }: DefinitionInput, caller: Caller) {
-    if (Buffer.byteLength(text) > Math.min(MAX_TEXT_BYTES, STORE_LIMITS.valueBytes)) {
+    if (Buffer.byteLength(text) > MAX_TEXT_BYTES) {
       throw new RunTimeProblem('definition_too_large', `a definition has at most ${MAX_TEXT_BYTES / 1024} KiB`);
     }
     const folder = given ?? this.#deps.folder;

@@ -2,7 +2,7 @@ import type { StatementSync } from 'node:sqlite';
 import type { Clock } from '../model/clock.ts';
 import type { EventLog, LoggedEvent } from '../model/ports.ts';
 import { EventMemory, type LoggedMessage } from './event-memory.ts';
-import { eventSum } from './row-sum.ts';
+import { eventSum } from './open-state.ts';
 import type { LaterWrite, StateFile } from './state-file.ts';
 
 const MAX_STREAM_BYTES = 1024 * 1024;

@@ -1,8 +1,7 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { Clock } from '../model/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { type OpenStateOptions, openState } from './open-state.ts';
-import { recordSum } from './row-sum.ts';
+import { type OpenStateOptions, openState, recordSum } from './open-state.ts';
 
 /** Everything that changed is on disk this long after it changed, at the latest. */
 const WRITE_BEHIND_MS = 100;

@@ -1,5 +1,5 @@
 import { type ConfigProblem, renderProblem } from '../../config/problem/problem.ts';
-import type { OpenProblem } from '../open-problem.ts';
+import type { OpenProblem } from '../app-options.ts';
 
 /** A configuration or definition that is not good; `problems` says everything that is wrong, each with its place. */
 export class ConfigError extends Error {

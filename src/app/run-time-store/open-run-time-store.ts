@@ -7,8 +7,7 @@ import { type RunTimeStore, StoreError } from '../../store/run-time-store/run-ti
 import { StoreUnusable } from '../../store/run-time-store/run-time-store-file.ts';
 import { SqliteRunTimeStore } from '../../store/run-time-store/sqlite-run-time-store.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import type { AppOptions } from '../app-options.ts';
-import type { OpenProblem } from '../open-problem.ts';
+import type { AppOptions, OpenProblem } from '../app-options.ts';
 
 const SCHEMA = 'trunkline';
 

@@ -1,7 +1,7 @@
 import { homedir } from 'node:os';
 import { isAbsolute, resolve } from 'node:path';
 import type { Expander } from '../document/expand.ts';
-import { child, isString, type Node, type ObjectNode, type ScalarNode } from '../document/node.ts';
+import { child, isString, type Node, type ObjectNode, objectAt, type ScalarNode } from '../document/node.ts';
 import type { Problems, Source } from '../problem/problem.ts';
 
 /** Reading one server (or another map of keys): typed access whose failures were or are reported. */
@@ -28,6 +28,14 @@ export class FieldReader {
       if (node !== undefined && node.kind !== 'null') return { key, node };
     }
     return null;
+  }
+
+  /** A reader of the map under `key`; null where there is none. */
+  inner(key: string): FieldReader | null {
+    const node = objectAt(this.node, key);
+    return node === undefined
+      ? null
+      : new FieldReader(this.source, this.problems, this.expander, node, `${this.path}.${key}`);
   }
 
   has(key: string): boolean {

@@ -1,9 +1,8 @@
 import { isAbsolute } from 'node:path';
 import type { DockerSpec, ImageSpec } from '../../model/server.ts';
 import type { ServerInput } from '../config-input.ts';
-import { objectAt } from '../document/node.ts';
 import type { Filled } from '../document/shape.ts';
-import { FieldReader, type PlaceContext, placed } from './field-reader.ts';
+import { type FieldReader, type PlaceContext, placed } from './field-reader.ts';
 import { readEnv, type StdioContext } from './read-stdio.ts';
 
 /** A reference as the engine takes it; nothing that could be read as an option or a path of its API. */
@@ -17,10 +16,8 @@ type Values = Filled<NonNullable<ServerInput['docker']>>;
 
 /** A server in a container (S2.8, S2.22); null after a problem. */
 export function readDocker(fields: FieldReader, values: Values, context: StdioContext): DockerSpec | null {
-  const node = objectAt(fields.node, 'docker');
-  if (node === undefined) return null;
-  const { source, problems, expander, path } = fields;
-  const inner = new FieldReader(source, problems, expander, node, `${path}.docker`);
+  const inner = fields.inner('docker');
+  if (inner === null) return null;
   const container = inner.given('container');
   const image = inner.given('image');
   const engine = inner.given('engine');

@@ -1,8 +1,7 @@
 import type { SshSpec } from '../../model/server.ts';
 import type { ServerInput } from '../config-input.ts';
-import { objectAt } from '../document/node.ts';
 import type { Filled } from '../document/shape.ts';
-import { FieldReader, type PlaceContext, placed } from './field-reader.ts';
+import { type FieldReader, type PlaceContext, placed } from './field-reader.ts';
 
 const PORT = 22;
 /** What ssh takes as a host and can mistake for nothing else: a name, an alias of its configuration, an address. */
@@ -18,8 +17,8 @@ export function readSsh(fields: FieldReader, values: Values, context: PlaceConte
   const found = fields.first('ssh');
   if (found === null) return null;
   const { node } = found;
-  const inner = objectAt(fields.node, 'ssh');
-  const spec = inner === undefined ? shortForm(fields) : longForm(fields, inner, values, context);
+  const inner = fields.inner('ssh');
+  const spec = inner === null ? shortForm(fields) : longForm(inner, values, context);
   if (spec === null) return undefined;
   const fault = faultOf(spec);
   if (fault === null) return spec;
@@ -43,13 +42,7 @@ function shortForm(fields: FieldReader): SshSpec | null {
   };
 }
 
-function longForm(
-  { source, problems, expander, path }: FieldReader,
-  node: FieldReader['node'],
-  values: Values,
-  context: PlaceContext,
-): SshSpec | null {
-  const fields = new FieldReader(source, problems, expander, node, `${path}.ssh`);
+function longForm(fields: FieldReader, values: Values, context: PlaceContext): SshSpec | null {
   const texts = ['host', 'user', 'identityFile', 'knownHostsFile'].map((key) => fields.given(key));
   if (texts.includes(null)) return null;
   const [host = '', user, identityFile, knownHostsFile] = texts as (string | undefined)[];

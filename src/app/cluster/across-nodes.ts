@@ -2,6 +2,9 @@ import type { Cluster } from '../../cluster/cluster.ts';
 import type { SharedSessionRecords } from '../../cluster/sessions/shared-session-records.ts';
 import type { Downstream, DownstreamDeps } from '../../downstream/downstream.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
+import type { DesiredState } from '../../model/desired-state.ts';
+import type { Upstreams } from '../../model/ports.ts';
+import type { Server } from '../../model/server.ts';
 
 /** A change or the end of a session at one node holds at the others. */
 export function followSessions(records: SharedSessionRecords, downstream: Downstream, gateway: Gateway): void {
@@ -23,5 +26,22 @@ export function acrossNodes(cluster: Cluster): Pick<DownstreamDeps, 'relay' | 's
     streaming: (sessionId) => cluster.clients.opened(sessionId, cluster.streams.opened(sessionId)),
     others: cluster.clients,
     ...(cluster.clients.copies === undefined ? {} : { copies: cluster.clients.copies }),
+  };
+}
+
+/** The desired state, with the servers of all nodes in place of those of this one. The same object while nothing changed. */
+export function stateEverywhere(own: () => DesiredState, everywhere: Upstreams): () => DesiredState {
+  let state: DesiredState | null = null;
+  let servers: readonly Server[] = [];
+  let joined: DesiredState | null = null;
+  return () => {
+    const now = own();
+    const all = everywhere.servers();
+    if (joined === null || now !== state || all !== servers) {
+      state = now;
+      servers = all;
+      joined = { ...now, servers: new Map(all.map((server) => [server.name, server])) };
+    }
+    return joined;
   };
 }
