@@ -49,10 +49,7 @@ export class ReloadReport {
   }
 }
 
-interface Findings {
-  readonly misconfigured: readonly ConfigProblem[];
-  readonly warnings: readonly ConfigProblem[];
-}
+type Findings = Pick<Extract<Reload, { kind: 'applied' | 'unchanged' }>, 'misconfigured' | 'warnings'>;
 
 function reportOf({ misconfigured, warnings }: Findings): readonly unknown[] {
   return [misconfigured, warnings];
