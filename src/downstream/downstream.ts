@@ -51,8 +51,6 @@ export interface DownstreamDeps {
    * not over restarts.
    */
   readonly keys?: readonly Buffer[];
-  /** How long a stateless client may take to come back with answers. Default 10 min. */
-  readonly pendingInputMs?: number;
   /** Whether memory is too short for another session. */
   readonly memoryScarce?: () => boolean;
   /** A client has opened a stream of this session. */
@@ -112,7 +110,6 @@ export class Downstream implements ClientStreams {
       clock,
       random,
       sealing: sealingOf(keys, (key) => new StateSealer({ key, clock, random })),
-      ttlMs: deps.pendingInputMs,
       others,
     });
     this.#stateless = new StatelessHandler({

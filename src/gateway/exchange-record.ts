@@ -16,8 +16,7 @@ const OTHER = '_OTHER';
 export interface ExchangeRecordDeps {
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Without them nothing is measured. */
-  readonly metrics?: Metrics;
+  readonly metrics: Metrics;
   /** Absent or null: no spans are recorded. */
   readonly tracer?: Tracer | null;
   /** Called for every request that ended, but for streams; `since` is a time of `clock`. Must not throw. */
@@ -31,14 +30,14 @@ export interface ExchangeRecordDeps {
  */
 export class ExchangeRecord {
   readonly #deps: ExchangeRecordDeps;
-  readonly #durations: Metric<Histogram> | null;
+  readonly #durations: Metric<Histogram>;
   readonly #series = new Map<string, Map<string, Histogram>>();
 
   constructor(deps: ExchangeRecordDeps) {
     this.#deps = deps;
     const name = 'mcp_server_operation_duration_seconds';
     const labels = ['mcp_method_name', 'error_type'];
-    this.#durations = deps.metrics?.histogram(name, 'Requests of clients, in seconds.', labels) ?? null;
+    this.#durations = deps.metrics.histogram(name, 'Requests of clients, in seconds.', labels);
   }
 
   /**
@@ -86,22 +85,20 @@ export class ExchangeRecord {
 
   #measured(exchange: Exchange, endpoint: Endpoint, running: Promise<Outcome>): Promise<Outcome> {
     const { clock } = this.#deps;
-    const durations = this.#durations;
-    if (durations === null) return running;
     const from = clock.now();
     return running.then((outcome) => {
-      this.#seriesOf(durations, exchange.request, errorType(outcome)).observe((clock.now() - from) / 1000);
+      this.#seriesOf(exchange.request, errorType(outcome)).observe((clock.now() - from) / 1000);
       this.#deps.ended?.(exchange, endpoint, outcome, from);
       return outcome;
     });
   }
 
-  #seriesOf(durations: Metric<Histogram>, { method, era }: Message, error: string): Histogram {
+  #seriesOf({ method, era }: Message, error: string): Histogram {
     const label = isClientRequest(method, era) ? method : OTHER;
     let byError = this.#series.get(label);
     if (byError === undefined) this.#series.set(label, (byError = new Map()));
     let series = byError.get(error);
-    if (series === undefined) byError.set(error, (series = durations.of(label, error)));
+    if (series === undefined) byError.set(error, (series = this.#durations.of(label, error)));
     return series;
   }
 }

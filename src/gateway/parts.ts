@@ -49,22 +49,7 @@ export interface GatewayDeps extends ExchangeRecordDeps {
 }
 
 /** What the gateway is made of, between the rooms on its two sides. */
-export interface Parts {
-  readonly upstreams: KnownServers;
-  readonly dispatch: Dispatch;
-  readonly cache: AnswerCache;
-  readonly catalogs: Catalogs;
-  readonly sessions: SeenSessions;
-  readonly subscriptions: Subscriptions;
-  readonly watches: ResourceWatches;
-  readonly sharedListens: SharedListens;
-  readonly listens: Listens;
-  readonly announcer: Announcer;
-  readonly tasks: Tasks;
-  readonly events: ServerEvents;
-  readonly requests: Requests;
-  readonly drift: Drift;
-}
+export type Parts = ReturnType<typeof assemble>;
 
 export function assemble(
   deps: GatewayDeps,
@@ -72,7 +57,7 @@ export function assemble(
   port: KnownServers & ServerCalls,
   streams: ClientStreams,
   elsewhere: SubscriptionsElsewhere | null,
-): Parts {
+) {
   const { clock, random, keys, desired, metrics } = deps;
   const redefined = (server: string, lists: readonly ListKind[]) => {
     catalogs.invalidate();

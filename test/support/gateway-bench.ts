@@ -18,7 +18,7 @@ import type { ServerState, ServerStatus } from '../../src/model/server-state.ts'
 import { declares } from '../../src/protocol/askable.ts';
 import { request as composeRequest, result } from '../../src/protocol/compose.ts';
 import { Logger } from '../../src/telemetry/logger.ts';
-import type { Metrics } from '../../src/telemetry/metrics.ts';
+import { Metrics } from '../../src/telemetry/metrics.ts';
 import { FakeClock } from './fake-clock.ts';
 import { catalogFor } from './played-upstreams.ts';
 import { type Advertisement, serverCatalog } from './server-catalogs.ts';
@@ -242,14 +242,14 @@ export class GatewayBench {
   constructor(
     advertised: Record<string, Advertisement | null> = {},
     servers: Record<string, Partial<Server>> = {},
-    metrics?: Metrics,
+    metrics = new Metrics(),
     more: Partial<GatewayDeps> = {},
     elsewhere: SubscriptionsElsewhere | null = null,
   ) {
     this.gateway = new Gateway({
       clock: this.clock,
       logger: Logger.silent(),
-      ...(metrics === undefined ? {} : { metrics }),
+      metrics,
       info: { name: 'trunkline', title: 'Trunkline', version: '0' },
       keys: [Buffer.alloc(32, 3)],
       desired: { state: { firstListWaitMs: 2_000, maxTimeoutMs: 600_000 } },

@@ -21,13 +21,13 @@ const MAX_KEPT = 16;
 const MAX_KEPT_BYTES = 8 * 1024;
 const LEFT = 'the client did not come back with what it was asked for';
 
+/** How long a client may take to come back with answers. */
+export const TTL_MS = 10 * 60_000;
 /** Questions that come within so long of each other are asked in one round. */
 const GATHER_MS = 5;
 
 /** All calls that wait, which share a room, and the states that lead back to them. */
 export interface PendingInputCalls {
-  /** How long a client may take to come back. */
-  readonly ttlMs: number;
   /** Holds so many more bytes for the call; false where there is no room. */
   hold(call: PendingInputCall, bytes: number): boolean;
   /** They are held no longer. */
@@ -40,11 +40,11 @@ export interface PendingInputCalls {
 
 /**
  * A live call of a stateless client whose stateful server asks (decision 011). The exchange that the gateway
- * works on has this for its reply; before the client stands, one after the other, the exchange of each of its
- * requests: the *front*. A round ends the front with an `input_required` result, and the call is parked, alive and
- * without a waiting client, until the next front is attached with the answers.
+ * works on has this for its reply; the exchanges of the client's requests are attached to it one
+ * after the other. A round ends the attached request with an `input_required` result; the call goes on without one until the
+ * next request is attached with the answers.
  *
- * While a front stands, its lost connection cancels the call, as 2026-07-28 wants; while none does, only time does.
+ * While a request is attached, its lost connection cancels the call, as 2026-07-28 wants; while none is, only time does.
  */
 export class PendingInputCall implements Reply {
   readonly canAsk = true;
@@ -165,7 +165,7 @@ export class PendingInputCall implements Reply {
     if (attached === null || this.#questions.size === 0) return;
     this.#attached = null;
     attached.onCancel = null;
-    this.#expiry = this.#clock.after(this.#calls.ttlMs, () => this.forget(LEFT));
+    this.#expiry = this.#clock.after(TTL_MS, () => this.forget(LEFT));
     attached.finish(answer(this.#calls.asking(this, this.#questions.asJson())));
   }
 

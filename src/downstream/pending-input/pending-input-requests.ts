@@ -14,7 +14,7 @@ import { entries, field, type Range, stringValue } from '../../protocol/fields.t
 import { inputOf, inputRequired, takesInput, withInput } from '../../protocol/stateless/input-required.ts';
 import { type ClientExchange, type ExchangeList, paramHeadersOf } from '../session/client-exchange.ts';
 import type { OtherNodes } from '../session/other-nodes.ts';
-import { PendingInputCall, type PendingInputCalls } from './pending-input-call.ts';
+import { PendingInputCall, type PendingInputCalls, TTL_MS } from './pending-input-call.ts';
 
 /** Calls whose clients are asked, of all clients and of one principal. */
 const MAX_CALLS = 4_096;
@@ -32,12 +32,8 @@ export interface PendingInputRequestsDeps {
   readonly clock: Clock;
   readonly random: Random;
   readonly sealing: Sealing;
-  /** How long a client may take to come back with answers. */
-  readonly ttlMs?: number | undefined;
   readonly others?: OtherNodes | undefined;
 }
-
-const TTL_MS = 10 * 60_000;
 
 /** What a request with a state of ours is. */
 export type Returning =
@@ -59,12 +55,11 @@ interface Ticket {
 /**
  * The calls of stateless clients that wait for what their servers asked, and the sealed states that lead back to them
  * (proto:S3, proto:S6). A state is good once, for its principal, endpoint, method and params, until it expires; for
- * anybody and anything else it is -32602, and nothing runs. A state of an earlier process of ours proves that there
- * was a call, and that nobody knows what became of it: UNKNOWN, and it is not run again. If it was for a call to be made
- * again, nobody knows whether it was used: then it is -32602 too. A state of another node that is there goes to it.
+ * any other request it is -32602, and nothing runs. A state of an earlier process of ours proves that there was a call
+ * whose end is unknown: UNKNOWN, and it is not run again. If it was for a call to be made again, it may have been used:
+ * then it is -32602 too. A state of another node that is there goes to it.
  */
 export class PendingInputRequests implements PendingInputCalls {
-  readonly ttlMs: number;
   readonly #deps: PendingInputRequestsDeps;
   readonly #incarnation: string;
   readonly #tickets = new Map<string, Ticket>();
@@ -77,7 +72,6 @@ export class PendingInputRequests implements PendingInputCalls {
 
   constructor(deps: PendingInputRequestsDeps) {
     this.#deps = deps;
-    this.ttlMs = deps.ttlMs ?? TTL_MS;
     this.#incarnation = deps.others?.self ?? deps.random.hex(8);
   }
 
@@ -145,7 +139,7 @@ export class PendingInputRequests implements PendingInputCalls {
     if (this.#tickets.size >= 2 * MAX_CALLS || this.#again.of(principal.id) >= MAX_PER_PRINCIPAL) {
       throw new GatewayError('OVERLOADED', 'too many clients are asked');
     }
-    const disarm = this.#deps.clock.after(this.ttlMs, () => end());
+    const disarm = this.#deps.clock.after(TTL_MS, () => end());
     const end = (): void => {
       disarm();
       this.#tickets.delete(handle);
@@ -240,7 +234,7 @@ export class PendingInputRequests implements PendingInputCalls {
   }
 
   #sealed(principal: Principal, endpoint: Endpoint, handle: string, digest: string): string {
-    const expiresAt = this.#deps.clock.wall() + this.ttlMs;
+    const expiresAt = this.#deps.clock.wall() + TTL_MS;
     const text = [this.#incarnation, handle, expiresAt, digest].join('\0');
     return MARK + this.#deps.sealing.seal(contextOf(principal, endpoint), text);
   }

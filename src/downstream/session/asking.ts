@@ -70,7 +70,7 @@ function callOffAsk(
 }
 
 /** A notification in the client's words, or the cancellation of an ask; null when nothing is to be said. */
-export function told(
+export function notificationTo(
   session: ClientSession,
   exchange: ClientExchange | null,
   notification: Message,
@@ -82,7 +82,7 @@ export function told(
 }
 
 /**
- * Ends the asks of a call that is over, and gives what has to be told to the client about them. Asks that are only
+ * Ends the asks of a call that is over, and gives the cancellations of them for the client. Asks that are only
  * likely the call's go on without it, unless the client took the call back.
  */
 export function abandonAsks(session: ClientSession, exchange: ClientExchange): Buffer[] {

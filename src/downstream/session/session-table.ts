@@ -49,7 +49,7 @@ const RETRY_AFTER_MS = 10_000;
 /**
  * The sessions this process knows: a cache of the shared records, and the live part of each. An id that is not here
  * may still be a session that another process opened, or this one before a restart, so it is looked up; the stored
- * record says whose it is. One sweep for all expires what nobody uses: most clients never say goodbye.
+ * record says whose it is. One sweep for all expires unused ones: most clients never end their sessions.
  */
 export class SessionTable {
   readonly #deps: SessionTableDeps;
@@ -328,7 +328,7 @@ const RETURN_MS = 5 * 60_000;
 
 /**
  * Ends waits whose client has gone. A lost connection is no cancellation, so a call goes on; but `tasks/result` does
- * nothing except wait, possibly for ever, and would keep its session from ever being idle. Whoever comes back later
+ * nothing except wait, possibly for ever, and would keep its session from ever being idle. A client that comes back later
  * asks again: the task itself goes on.
  */
 class LeftWaits {

@@ -4,7 +4,7 @@ import type { Outcome } from '../../model/outcome.ts';
 import { errorAnswer } from '../../protocol/compose.ts';
 import { oneLine } from '../../protocol/splice.ts';
 import { answerParts } from './answer-parts.ts';
-import { type AskDeps, abandonAsks, askClient, told } from './asking.ts';
+import { type AskDeps, abandonAsks, askClient, notificationTo } from './asking.ts';
 import type { ClientExchange, Reply } from './client-exchange.ts';
 import type { ClientSession, SessionChannel } from './client-session.ts';
 import type { AskOwner } from './pending-asks.ts';
@@ -89,7 +89,7 @@ export class SharedChannel implements SessionChannel, Reply {
   }
 
   #tell(owner: ClientExchange | null, notification: Message, flow: Flow | null = null, server?: string): void {
-    const bytes = told(this.#session, owner, notification, server);
+    const bytes = notificationTo(this.#session, owner, notification, server);
     if (bytes !== null) this.#wire.write(oneLine(bytes), true, flow);
   }
 

@@ -3,7 +3,7 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import type { EventLog } from '../../model/ports.ts';
 import type { EventSink, StreamCopies } from '../../model/stream-copies.ts';
-import { askClient, told } from './asking.ts';
+import { askClient, notificationTo } from './asking.ts';
 import type { ClientSession, SessionChannel } from './client-session.ts';
 import { LoggedStream } from './logged-stream.ts';
 
@@ -86,7 +86,7 @@ export class StandaloneStreams implements SessionChannel {
   }
 
   deliver(notification: Message, server?: string): void {
-    const bytes = told(this.#session, null, notification, server);
+    const bytes = notificationTo(this.#session, null, notification, server);
     // A client must learn that it need not answer.
     if (bytes !== null) this.#send(bytes, notification.method !== 'notifications/cancelled');
   }

@@ -168,8 +168,8 @@ const GAP =
   'Some messages of this stream were lost with the node that had them. Read again what you depend on: lists, subscribed resources.';
 
 /**
- * Tells a client what a node that is gone had said, and how things stand now: a gap is told of where it is, and whatever
- * was not answered is UNKNOWN. What is ours to say has no event id: coming back, the client is told it anew.
+ * Tells a client what a node that is gone had said, and how the calls ended: a gap is reported where it is, and what
+ * was not answered is UNKNOWN. Messages of the gateway's own have no event id: a client that comes back gets them anew.
  */
 function sayLeft(sink: EventSink, { events, owed }: LeftStream, endpoint: Endpoint): void {
   for (const { eventId, message, answers } of events) {

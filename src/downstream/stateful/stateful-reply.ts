@@ -8,7 +8,7 @@ import type { OwedAnswer, StreamCopies } from '../../model/stream-copies.ts';
 import { retryAfter, sendLastParts, sendParts } from '../endpoints/send.ts';
 import type { Ageing, AgeQueue } from '../session/age-queue.ts';
 import { answerParts } from '../session/answer-parts.ts';
-import { type AskDeps, abandonAsks, askClient, told } from '../session/asking.ts';
+import { type AskDeps, abandonAsks, askClient, notificationTo } from '../session/asking.ts';
 import type { ClientExchange, Reply } from '../session/client-exchange.ts';
 import type { ClientSession, ResumableReply } from '../session/client-session.ts';
 import { LoggedStream } from '../session/logged-stream.ts';
@@ -83,7 +83,7 @@ export class StatefulReply implements Reply, ResumableReply, Ageing {
   }
 
   notify(exchange: ClientExchange, notification: Message, flow: Flow | null): void {
-    const bytes = told(this.#session, exchange, notification);
+    const bytes = notificationTo(this.#session, exchange, notification);
     if (bytes !== null) this.#open()?.send(bytes, true, flow);
   }
 

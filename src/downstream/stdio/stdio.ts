@@ -153,7 +153,7 @@ export class StdioHandler implements SharedWire {
   }
 
   #take(line: Buffer): void {
-    // The rest of a chunk, or of a pipe whose session is over: nobody would hear of what it does.
+    // The rest of a chunk, or of a pipe whose session is over: no client would get an answer.
     if (this.#ended) return;
     const message = scanMessage(line, 'stateful', 'strict');
     if (isScanFailure(message)) {

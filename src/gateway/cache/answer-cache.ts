@@ -6,7 +6,7 @@ import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import type { Server } from '../../model/server.ts';
 import { cacheHints } from '../../protocol/list-freshness.ts';
 import { resultType } from '../../protocol/stateless/to-stateless.ts';
-import { type Metric, Metrics, type Series } from '../../telemetry/metrics.ts';
+import type { Metric, Metrics, Series } from '../../telemetry/metrics.ts';
 import type { Dispatch } from '../dispatch/dispatch.ts';
 import type { KnownServers } from '../known-servers.ts';
 import { OwnExchange } from '../own-exchange.ts';
@@ -23,7 +23,7 @@ export interface AnswerCacheDeps {
   readonly dispatch: Dispatch;
   readonly policies: Policies;
   readonly clock: Clock;
-  readonly metrics: Metrics | undefined;
+  readonly metrics: Metrics;
 }
 
 /** A request in flight whose answer may be kept, unless what it asks for has changed since it began. */
@@ -208,16 +208,15 @@ class CacheMeter {
   readonly #answers: Metric<Series>;
   readonly #invalidated: Metric<Series>;
 
-  /** Without metrics nothing is shown. `held` is asked at each scrape. */
-  constructor(metrics: Metrics | undefined, held: () => { readonly size: number; readonly bytes: number }) {
-    const shown = metrics ?? new Metrics();
+  /** `held` is asked at each scrape. */
+  constructor(metrics: Metrics, held: () => { readonly size: number; readonly bytes: number }) {
     const how = 'Cacheable requests, by how they were answered: hit, miss, coalesced, stale.';
-    this.#answers = shown.counter('trunkline_cache_requests_total', how, ['server', 'result']);
+    this.#answers = metrics.counter('trunkline_cache_requests_total', how, ['server', 'result']);
     const gone = 'Kept answers that a notification of their server made invalid.';
-    this.#invalidated = shown.counter('trunkline_cache_invalidated_total', gone, ['server']);
-    const entries = shown.gauge('trunkline_cache_entries', 'Answers of servers that are kept.');
-    const bytes = shown.gauge('trunkline_cache_bytes', 'Bytes of the answers of servers that are kept.');
-    shown.onScrape(() => {
+    this.#invalidated = metrics.counter('trunkline_cache_invalidated_total', gone, ['server']);
+    const entries = metrics.gauge('trunkline_cache_entries', 'Answers of servers that are kept.');
+    const bytes = metrics.gauge('trunkline_cache_bytes', 'Bytes of the answers of servers that are kept.');
+    metrics.onScrape(() => {
       const now = held();
       entries.of().set(now.size);
       bytes.of().set(now.bytes);

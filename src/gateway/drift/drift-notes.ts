@@ -39,7 +39,7 @@ export interface DriftNotesDeps {
   readonly pins: Pins;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly changes: Metric<Series> | null;
+  readonly changes: Metric<Series>;
 }
 
 interface ServerNotes {
@@ -142,7 +142,7 @@ export class DriftNotes {
         change: text,
       });
     }
-    for (const { kind } of events) changes?.of(server, kind).add();
+    for (const { kind } of events) changes.of(server, kind).add();
     if (events.length > Math.min(reported.length, MAX_LINES)) {
       logger.warn('definitions_changed', { server, policy, changes: events.length, kept: reported.length });
     }

@@ -25,7 +25,7 @@ export interface DriftDeps {
   readonly upstreams: KnownServers;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly metrics: Metrics | undefined;
+  readonly metrics: Metrics;
   /** What is offered of these lists of a server is another. */
   readonly redefined: (server: string, lists: readonly ListKind[]) => void;
 }
@@ -60,11 +60,8 @@ export class Drift {
     this.#deps = deps;
     const offered = this.#offered;
     const now = () => clock.now();
-    const changes =
-      metrics?.counter('trunkline_definition_changes_total', 'Definitions that differ from what was approved.', [
-        'server',
-        'change',
-      ]) ?? null;
+    const help = 'Definitions that differ from what was approved.';
+    const changes = metrics.counter('trunkline_definition_changes_total', help, ['server', 'change']);
     const guards = new Guards(pins, upstreams);
     const notes = new DriftNotes({ pins, clock, logger, changes });
     const pace = new Pace(now);

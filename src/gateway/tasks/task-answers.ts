@@ -40,7 +40,7 @@ export function statefulView(record: TaskRecord, exposed: string): Buffer {
 
 /**
  * The same for a stateless client, with how it ended. `questions` is the object of what its server wants to know, in
- * JSON. A task is not said to wait for input unless the questions can be told, nor to have ended without its answer.
+ * JSON. A task is shown as waiting for input only with its questions, and as ended only with its answer.
  */
 export function statelessView(record: TaskRecord, exposed: string, questions: Buffer | null, type: string): Buffer {
   const more: Change[] = [['resultType', type === '' ? null : `"${type}"`]];

@@ -26,7 +26,7 @@ export interface Asked {
  * The questions of stateless servers while their tasks run, for clients that have to be asked by a request: each is
  * asked once over the life of its task, all that are open at once, and what the client says goes up with
  * `tasks/update`. A key that was answered may still be listed for a while; it is not asked again. Other errors of the
- * client's than to an elicitation cannot be told to the server, and end the wait.
+ * client's than to an elicitation cannot be sent to the server, and end the wait.
  */
 export class TaskInputs {
   readonly #calls: TaskCalls;
