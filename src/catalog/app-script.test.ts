@@ -3,7 +3,9 @@ import { test } from 'node:test';
 import { splice } from '../protocol/splice.ts';
 import { appScriptEdits } from './app-script.ts';
 
-const TOOLS = [{ name: 'get-time', exposed: 'react__get-time' }];
+const TOOLS = [
+  { server: 'react', exposed: 'react__get-time', item: { key: 'get-time', bytes: Buffer.from('{"name":"get-time"}') } },
+];
 const TYPE = 'text/html;profile=mcp-app';
 
 function withScript(json: string): { text?: string; blob?: string } {

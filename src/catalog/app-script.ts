@@ -1,6 +1,7 @@
 import { TOOL_NAME_DELIMITER } from '../model/names.ts';
 import { field, fields, type Range, stringValue } from '../protocol/fields.ts';
 import type { Edit } from '../protocol/splice.ts';
+import type { ExposedItem } from './exposed-items.ts';
 
 const APP_TYPE = /^text\/html\s*;\s*profile="?mcp-app"?\s*(?:;|$)/i;
 /** What may be before the root element of a document, in plain HTML and inside a JSON string; always matches. */
@@ -13,12 +14,7 @@ const PROLOGUE_BYTES = 64 * 1024;
  * The edit that lets an MCP App call its server through the aggregate, by a script before its document that translates
  * names and URIs (decision 056). An app knows its tools' own names only. Nothing for other contents.
  */
-export function appScriptEdits(
-  bytes: Buffer,
-  content: Range,
-  server: string,
-  tools: readonly { readonly name: string; readonly exposed: string }[],
-): Edit[] {
+export function appScriptEdits(bytes: Buffer, content: Range, server: string, tools: readonly ExposedItem[]): Edit[] {
   if (!APP_TYPE.test(stringValue(bytes, field(bytes, content.start, content.end, 'mimeType')) ?? '')) return [];
   const [text, blob] = fields(bytes, content.start, content.end, ['text', 'blob']);
   const script = scriptOf(server, tools);
@@ -38,8 +34,8 @@ function prologueLength(html: Buffer, start: number, end: number): number {
   return PROLOGUE.exec(html.toString('latin1', start, Math.min(end, start + PROLOGUE_BYTES)))![0].length;
 }
 
-function scriptOf(server: string, tools: readonly { readonly name: string; readonly exposed: string }[]): string {
-  const names = JSON.stringify(tools.map(({ name, exposed }) => [name, exposed])).replaceAll('<', '\\u003c');
+function scriptOf(server: string, tools: readonly ExposedItem[]): string {
+  const names = JSON.stringify(tools.map(({ item, exposed }) => [item.key, exposed])).replaceAll('<', '\\u003c');
   return `<script>${SCRIPT}("${server}","${server}${TOOL_NAME_DELIMITER}",${names})</script>`;
 }
 

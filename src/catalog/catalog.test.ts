@@ -95,7 +95,7 @@ test('S2.3 S4.13 check:D1 a tool is found by its exposed name, its whole name, b
   });
   const leads = (name: string) => {
     const target = catalog.tool(name);
-    return target === null ? null : `${target.server}:${target.name}`;
+    return target === null ? null : `${target.server}:${target.item.key}`;
   };
   assert.equal(leads('a__read'), 'a:read');
   assert.equal(leads('mcp__b__read'), 'b:read');
@@ -121,7 +121,7 @@ test('S2.3 S2.4 check:D1 a name with the separator leads to the server that it n
     assert.deepEqual(catalog.choices('tools', name), [], name);
   }
   assert.equal(catalog.prompt('victim__p'), null);
-  assert.equal(catalog.tool('evil__victim__pay')?.name, 'victim__pay');
+  assert.equal(catalog.tool('evil__victim__pay')?.item.key, 'victim__pay');
 });
 
 test('check:D1 a server whose name has to be mapped never has the names of another', () => {

@@ -7,7 +7,7 @@ import { type CatalogMember, type Declared, declaredBy, serversWithMethod } from
 import type { CursorWriter } from './cursor.ts';
 import { type ExposedItem, writeItems } from './exposed-items.ts';
 import { type NameNotice, toolNameFault } from './exposed-names.ts';
-import { type NamedItem, NameTable, type TableEntry } from './name-table.ts';
+import { NameTable, type TableEntry } from './name-table.ts';
 import { ResourceTable, type ResourceTarget } from './resource-table.ts';
 
 interface MergeOptions {
@@ -79,16 +79,16 @@ export class Catalog {
     return serversWithMethod(this.members, this.declared, method);
   }
 
-  tool(name: string): NamedItem | null {
+  tool(name: string): ExposedItem | null {
     return this.#tools.find(name);
   }
 
   /** What is offered of one server. */
-  toolsOf(server: string): readonly NamedItem[] {
+  toolsOf(server: string): readonly ExposedItem[] {
     return this.#tools.targets.filter((target) => target.server === server);
   }
 
-  prompt(name: string): NamedItem | null {
+  prompt(name: string): ExposedItem | null {
     return this.#prompts.find(name);
   }
 

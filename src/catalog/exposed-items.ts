@@ -10,6 +10,7 @@ import { toolWithTasks } from '../protocol/tasks.ts';
 import { type CatalogMember, declaredBy } from './catalog-member.ts';
 import { appLinkEdits } from './exposed-uris.ts';
 
+/** Something of a server that clients are offered; its own name is the key of `item`. */
 export interface ExposedItem {
   readonly server: string;
   readonly exposed: string;

@@ -1,14 +1,7 @@
 import { TOOL_NAME_DELIMITER } from '../model/names.ts';
 import type { Capability } from '../model/server-catalog.ts';
+import type { ExposedItem } from './exposed-items.ts';
 import { exposeNames, type NameNotice, withoutBridgePrefix } from './exposed-names.ts';
-
-export interface NamedItem {
-  readonly server: string;
-  /** The server's own name for it. */
-  readonly name: string;
-  readonly exposed: string;
-  readonly item: Capability;
-}
 
 export interface TableEntry {
   readonly server: string;
@@ -21,11 +14,11 @@ export interface TableEntry {
  * looked up and never taken apart.
  */
 export class NameTable {
-  readonly targets: readonly NamedItem[];
+  readonly targets: readonly ExposedItem[];
   readonly notices: readonly NameNotice[];
-  readonly #exposed = new Map<string, NamedItem>();
-  readonly #whole = new Map<string, NamedItem>();
-  readonly #bare: ReadonlyMap<string, readonly NamedItem[]>;
+  readonly #exposed = new Map<string, ExposedItem>();
+  readonly #whole = new Map<string, ExposedItem>();
+  readonly #bare: ReadonlyMap<string, readonly ExposedItem[]>;
   readonly #bridged: boolean;
 
   /** `bridged`: no server is called `mcp`, so that `mcp__` can only be a bridging client's prefix. */
@@ -35,17 +28,17 @@ export class NameTable {
     this.notices = notices;
     this.targets = entries.flatMap(({ server, item }, i) => {
       const exposed = names[i] ?? null;
-      return exposed === null ? [] : [{ server, name: item.key, exposed, item }];
+      return exposed === null ? [] : [{ server, exposed, item }];
     });
     for (const target of this.targets) {
       this.#exposed.set(target.exposed, target);
-      this.#whole.set(target.server + TOOL_NAME_DELIMITER + target.name, target);
+      this.#whole.set(target.server + TOOL_NAME_DELIMITER + target.item.key, target);
     }
-    const bare = this.targets.filter(({ name }) => !name.includes(TOOL_NAME_DELIMITER));
-    this.#bare = Map.groupBy(bare, ({ name }) => name);
+    const bare = this.targets.filter(({ item }) => !item.key.includes(TOOL_NAME_DELIMITER));
+    this.#bare = Map.groupBy(bare, ({ item }) => item.key);
   }
 
-  find(name: string): NamedItem | null {
+  find(name: string): ExposedItem | null {
     const inner = this.#bridged ? withoutBridgePrefix(name) : null;
     for (const known of inner === null ? [name] : [name, inner]) {
       const target = this.#exposed.get(known) ?? this.#whole.get(known);
@@ -56,7 +49,7 @@ export class NameTable {
   }
 
   /** The targets a bare name could mean; more than one says why `find` gave none. */
-  namesakes(name: string): readonly NamedItem[] {
+  namesakes(name: string): readonly ExposedItem[] {
     return this.#bare.get(name) ?? [];
   }
 }

@@ -63,8 +63,8 @@ export class Router {
    */
   aggregatedTools(): readonly Tool[] {
     const tools = new Map(this.clients().map((client) => [client.name, byName(client.tools)]));
-    return this.#table().targets.map(({ server, name, exposed }) => {
-      const tool = tools.get(server)!.get(name)!;
+    return this.#table().targets.map(({ server, item, exposed }) => {
+      const tool = tools.get(server)!.get(item.key)!;
       const description = `[${server}] ${tool.description ?? ''}`;
       return { ...tool, name: exposed, title: tool.title ?? tool.name, description };
     });
@@ -74,7 +74,7 @@ export class Router {
   async routeToolCall(name: string, args?: ToolArguments, options?: CallOptions): Promise<Answer<ToolCallResult>> {
     const target = this.#table().find(name);
     if (target === null) throw this.#unknown(name);
-    return this.#clients.get(target.server)!.callTool(target.name, args, options);
+    return this.#clients.get(target.server)!.callTool(target.item.key, args, options);
   }
 
   #table(): NameTable {

@@ -1,9 +1,9 @@
 import { aggregateCapabilities, aggregateInstructions } from '../../catalog/aggregate-handshake.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { CursorCodec } from '../../catalog/cursor.ts';
+import type { ExposedItem } from '../../catalog/exposed-items.ts';
 import { type PrefixedTool, parsePrefixedTool, withoutBridgePrefix } from '../../catalog/exposed-names.ts';
 import { isWrapped, unwrapUri } from '../../catalog/exposed-uris.ts';
-import type { NamedItem } from '../../catalog/name-table.ts';
 import type { ResourceTarget } from '../../catalog/resource-table.ts';
 import type { ClientProfile, Principal } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
@@ -233,11 +233,12 @@ function itemTarget(
   kind: 'tool' | 'prompt',
   { client, request }: Exchange,
   param: NamedParam,
-  { server, name, item }: NamedItem,
+  { server, item }: ExposedItem,
   catalog: Catalog,
 ): Target {
-  const own = withParam(request, param, name);
-  return new Target(client.principal, server, kind, own, catalog.catalogOf(server), name, param.value, item);
+  const { key } = item;
+  const own = withParam(request, param, key);
+  return new Target(client.principal, server, kind, own, catalog.catalogOf(server), key, param.value, item);
 }
 
 /** `param`: where the request has the URI; null where it has several. */
