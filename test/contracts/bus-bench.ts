@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
 import type { Bus, BusOutcome, BusServing } from '../../src/bus/bus.ts';
 import type { ErrorCode } from '../../src/model/error-catalogue.ts';
 import { GatewayError, type GatewayErrorOptions } from '../../src/model/gateway-error.ts';
@@ -34,20 +33,6 @@ export const MIB = 1024 * 1024;
 export const DEADLINE_MS = 60_000;
 
 export type Scenario = (title: string, run: (bench: BusBench, a: Bus, b: Bus) => Promise<void>) => void;
-
-/** Tests with two peers on a fresh bench each. */
-export function scenarios(harness: BusHarness): Scenario {
-  return (title, run) => {
-    test(`S0.21 check:H3 [${harness.name}] ${title}`, { timeout: 60_000 }, async () => {
-      const bench = await harness.start();
-      try {
-        await run(bench, await bench.join(), await bench.join());
-      } finally {
-        await bench.dispose();
-      }
-    });
-  };
-}
 
 export function serveEcho(bus: Bus): string {
   const subject = `trunkline.echo.${bus.peer}`;

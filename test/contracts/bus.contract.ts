@@ -1,5 +1,5 @@
-import { describe } from 'node:test';
-import { type BusHarness, scenarios } from './bus-bench.ts';
+import { describe, test } from 'node:test';
+import type { BusHarness, Scenario } from './bus-bench.ts';
 import { callContract } from './bus-call.contract.ts';
 import { flowContract } from './bus-flow.contract.ts';
 import { trustContract } from './bus-trust.contract.ts';
@@ -14,4 +14,18 @@ export function busContract(harness: BusHarness): void {
     flowContract(scenario);
     trustContract(scenario);
   });
+}
+
+/** Tests with two peers on a fresh bench each. */
+function scenarios(harness: BusHarness): Scenario {
+  return (title, run) => {
+    test(`S0.21 check:H3 [${harness.name}] ${title}`, { timeout: 60_000 }, async () => {
+      const bench = await harness.start();
+      try {
+        await run(bench, await bench.join(), await bench.join());
+      } finally {
+        await bench.dispose();
+      }
+    });
+  };
 }
