@@ -201,7 +201,7 @@ export const S2: readonly Mutation[] = [
   {
     row: 'S2.23',
     what: 'ssh may ask for a password',
-    file: 'src/upstream/process/ssh-command.ts',
+    file: 'src/upstream/process/spawn-child.ts',
     find: "const found = ['-o', 'BatchMode=yes', '-o',",
     replace: "const found = ['-o',",
   },

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
 import { nodeSpec, RecordingLog, stdioBench } from '../../../test/support/stdio-bench.ts';
-import { MessageReader } from './message-reader.ts';
+import { MessageReader } from './line-transport.ts';
 
 const MIB = 1024 * 1024;
 const LIMIT = { timeout: 60_000 };
