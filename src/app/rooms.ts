@@ -215,6 +215,7 @@ export async function buildRooms(
   const gauges = registerGauges(metrics, upstreams, downstream, memory, bodies);
   registerClusterGauges(metrics, cluster, connection);
   const ownCalls = new OwnCalls(gateway);
+  const newToken = (): string => random.hex(KEY_BYTES);
   await (cluster ?? upstreams).apply(registry.state.servers);
 
   return {
@@ -225,8 +226,8 @@ export async function buildRooms(
     logger,
     metrics,
     folder,
-    controlToken: folder?.controlToken(() => random.hex(KEY_BYTES)) ?? random.hex(KEY_BYTES),
-    execToken: folder?.execToken(() => random.hex(KEY_BYTES)) ?? random.hex(KEY_BYTES),
+    controlToken: folder?.token('control.token', newToken) ?? newToken(),
+    execToken: folder?.token('exec.token', newToken) ?? newToken(),
     /** The desired state in force. */
     registry,
     authenticator,

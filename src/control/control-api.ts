@@ -89,11 +89,11 @@ export class ControlApi {
         this.#stream(context, answer.stream);
         return;
       }
-      if (operation.method !== 'GET')
-        logger.info('control', { operation: operation.id, name: context.param, status: answer.status });
+      const status = answer.status === 200 ? (operation.status ?? 200) : answer.status;
+      if (operation.method !== 'GET') logger.info('control', { operation: operation.id, name: context.param, status });
       // What a tool answers is its caller's. In all else there is no secret, though a server told one in its definitions.
       const text = operation.id === 'callTool' ? answer.body : logger.redactJson(answer.body.toString());
-      context.answer(answer.status, 'application/json', Buffer.isBuffer(text) ? text : Buffer.from(text));
+      context.answer(status, 'application/json', Buffer.isBuffer(text) ? text : Buffer.from(text));
     } catch (error) {
       logger.error('control_failed', { operation: operation.id, error });
       context.refuse({ status: 500, code: 'internal', message: 'a defect of the gateway; its log has the details' });

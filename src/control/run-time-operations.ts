@@ -97,7 +97,7 @@ export const RUN_TIME_OPERATIONS: readonly ApiOperation[] = [
         const definition = definitionOf(request, null);
         const lifetime = await lifetimeOf(request.query, plane);
         const { server } = await plane.runTime.add(definition, request.caller, lifetime);
-        return created(plane, server.name);
+        return shown(plane, server.name);
       }),
   }),
   operation({
@@ -208,11 +208,6 @@ async function lifetimeOf(query: URLSearchParams, plane: ControlPlane): Promise<
     throw new RunTimeProblem('no_such_session', 'there is no open session with this label');
   }
   return { expiresAt: ttlMs === null ? null : plane.clock.wall() + ttlMs, sessionId };
-}
-
-async function created(plane: ControlPlane, name: string): Promise<ControlAnswer<ServerView>> {
-  const answer = await shown(plane, name);
-  return answer.status === 200 ? { ...answer, status: 201 } : answer;
 }
 
 /** It may be gone again by now, if it was for a while; what other nodes run they say in a moment. */

@@ -201,17 +201,11 @@ export class DataFolder {
     writeFileSync(this.file('instance.json'), `${JSON.stringify(instance, null, 2)}\n`, { mode: 0o600 });
   }
 
-  /** The key of the control API, readable by the user only; the same over restarts unless the file is removed. */
-  controlToken(create: () => string): string {
-    return this.#token('control.token', create);
-  }
-
-  /** What proves the right to run programs by the control API, as the other. */
-  execToken(create: () => string): string {
-    return this.#token('exec.token', create);
-  }
-
-  #token(name: string, create: () => string): string {
+  /**
+   * The key of the control API, or what proves the right to run programs by it: readable by the user only; the same over
+   * restarts unless the file is removed.
+   */
+  token(name: 'control.token' | 'exec.token', create: () => string): string {
     const path = this.file(name);
     try {
       const token = readFileSync(path, 'utf8').trim();

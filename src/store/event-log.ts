@@ -125,7 +125,7 @@ export class SqliteEventLog implements EventLog {
   append(sessionId: string, streamName: string, message: Buffer): string {
     const seq = ++this.#seq;
     const at = this.#clock.wall();
-    const stream = this.#stream(sessionId, streamName);
+    const stream = streamIn(this.#load(sessionId), sessionId, streamName);
     this.#state.later(this.#add(stream, seq, at, message, false));
     this.#shorten(stream);
     this.#bound();
@@ -156,10 +156,6 @@ export class SqliteEventLog implements EventLog {
 
   close(): void {
     this.#cancelSweep();
-  }
-
-  #stream(sessionId: string, name: string): Stream {
-    return streamIn(this.#load(sessionId), sessionId, name);
   }
 
   /** The session's streams; read from disk when this process has not seen the session yet. */

@@ -313,9 +313,9 @@ test('only their user can read the state file and the control token, whatever th
   state.put('b', 'k', Buffer.from('v'));
   state.flush();
   const data = new DataFolder(folder);
-  const token = data.controlToken(() => 'x'.repeat(64));
+  const token = data.token('control.token', () => 'x'.repeat(64));
   assert.equal(
-    data.controlToken(() => 'other'),
+    data.token('control.token', () => 'other'),
     token,
   );
   for (const name of ['private.db', 'private.db-wal', 'control.token']) {
@@ -382,9 +382,9 @@ test('the lock allows one gateway per data folder, and ends even with kill -9', 
   writeFileSync(mine.file('instance.json'), JSON.stringify({ ...left, pid: process.pid }));
   assert.equal(mine.instance(), null, 'and so it is when another process has got its id');
   assert.equal(mine.acquire(), true);
-  const token = mine.controlToken(() => 'x'.repeat(40));
+  const token = mine.token('control.token', () => 'x'.repeat(40));
   assert.equal(
-    mine.controlToken(() => 'y'.repeat(40)),
+    mine.token('control.token', () => 'y'.repeat(40)),
     token,
   );
   assert.equal(statSync(mine.file('control.token')).mode & 0o077, 0);

@@ -61,7 +61,7 @@ export const S4: readonly Mutation[] = [
     row: 'S4.9',
     what: 'a name is not checked again after the definition was read',
     file: 'src/app/embedding/servers.ts',
-    find: '    // While the definition was read, another caller may have taken the name.\n    this.#refuseTaken(name);\n',
+    find: '    // While the definition was read, another caller may have taken the name.\n    this.#refuseTaken(name, mayReplace);\n',
     replace: '',
   },
   {

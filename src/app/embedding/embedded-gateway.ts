@@ -137,7 +137,7 @@ export function embeddedGateway({ app, overlay, servers, agents, watch, log }: G
     complete: (ref, argument, options) => asked('completion/complete', { ref, argument }, options),
 
     registerServer: (name, definition) => servers.register(name, definition),
-    startServer: (name, definition) => servers.start(name, definition),
+    startServer: (name, definition) => servers.register(name, definition, true),
     unregisterServer: (name) => servers.unregister(name),
     unregisterServers: () => servers.unregisterAll(),
     setTimeout: (name, seconds) => servers.setTimeout(name, seconds),

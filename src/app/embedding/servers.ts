@@ -144,21 +144,12 @@ export class Servers {
       .sort();
   }
 
-  async register(name: string, definition: ServerDefinition): Promise<GatewayServerStatus> {
+  async register(name: string, definition: ServerDefinition, mayReplace = false): Promise<GatewayServerStatus> {
     this.refuseClosed();
-    this.#refuseTaken(name);
+    this.#refuseTaken(name, mayReplace);
     const server = await this.#read(name, definition);
     // While the definition was read, another caller may have taken the name.
-    this.#refuseTaken(name);
-    return this.#put(name, server);
-  }
-
-  /** As `register`; one of that name is replaced. */
-  async start(name: string, definition: ServerDefinition): Promise<GatewayServerStatus> {
-    this.refuseClosed();
-    this.#refuseTaken(name, true);
-    const server = await this.#read(name, definition);
-    this.#refuseTaken(name, true);
+    this.#refuseTaken(name, mayReplace);
     const { app, overlay } = this.#deps;
     const before = app.state.servers.get(name);
     // Taken away later, the configured one does not come back.

@@ -32,7 +32,12 @@ const OAUTH_KEYS: ReadonlySet<string> = new Set([
  */
 export function checkShape(node: Node, schema: JsonSchema, path: string, context: ShapeContext): boolean {
   const target = resolved(schema);
-  if (target.anyOf !== undefined) return checkUnion(node, target.anyOf, path, context);
+  if (target.anyOf !== undefined) {
+    const branch = target.anyOf.find((candidate) => hasType(node, candidate));
+    return branch === undefined
+      ? wrongType(node, target.anyOf, path, context)
+      : checkShape(node, branch, path, context);
+  }
   if (!hasType(node, target)) return wrongType(node, [target], path, context);
   if (node.kind === 'object') return checkObject(node, target, path, context);
   if (node.kind === 'array') return checkArray(node, target, path, context);
@@ -71,11 +76,6 @@ export function filledIn(node: Node | undefined, schema: JsonSchema): unknown {
   }
   if (branch !== undefined && node?.kind !== 'null') return (node as ScalarNode).value;
   return target.default ?? (target.type === 'array' ? [] : undefined);
-}
-
-function checkUnion(node: Node, branches: readonly JsonSchema[], path: string, context: ShapeContext): boolean {
-  const branch = branches.find((candidate) => hasType(node, candidate));
-  return branch === undefined ? wrongType(node, branches, path, context) : checkShape(node, branch, path, context);
 }
 
 function checkObject(node: ObjectNode, schema: JsonSchema, path: string, context: ShapeContext): boolean {

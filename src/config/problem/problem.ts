@@ -51,7 +51,7 @@ export class Source {
     const starts = this.#lineStarts;
     const start = starts[line - 1] ?? this.text.length;
     let end = starts[line] ?? this.text.length;
-    while (end > start && isBreak(this.text.charCodeAt(end - 1))) end--;
+    while (end > start && /[\r\n]/.test(this.text[end - 1]!)) end--;
     let shown = '';
     let at = start;
     const masked = this.#masked.filter((span) => span.start < end && span.end > start);
@@ -70,10 +70,6 @@ export class Source {
   mask(span: TextSpan): void {
     this.#masked.push(span);
   }
-}
-
-function isBreak(c: number): boolean {
-  return c === 0x0a || c === 0x0d;
 }
 
 /** Something wrong in a configuration, ready to be shown: what, where, why and what to do. Holds no secret. */
