@@ -46,13 +46,10 @@ export interface DownstreamDeps {
   /** How long an answer may take before it becomes a stream; tests shorten it. */
   readonly patienceMs?: number;
   readonly statelessPatienceMs?: number;
-  /**
-   * Of 32 random bytes each; the first seals what leads clients back to their calls, any of them opens it. Without them,
-   * not over restarts.
-   */
-  readonly keys?: readonly Buffer[];
+  /** Of 32 random bytes each; the first seals what leads clients back to their calls, any of them opens it. */
+  readonly keys: readonly Buffer[];
   /** Whether memory is too short for another session. */
-  readonly memoryScarce?: () => boolean;
+  readonly memoryScarce: () => boolean;
   /** A client has opened a stream of this session. */
   readonly streaming?: (sessionId: string) => void;
   /** The other nodes, where there are some. */
@@ -89,7 +86,7 @@ export class Downstream implements ClientStreams {
 
   constructor(deps: DownstreamDeps) {
     this.#deps = deps;
-    const { clock, random, core, events, records, state, logger, others, copies } = deps;
+    const { clock, random, core, events, records, state, logger, keys, others, copies } = deps;
     const fingerprints = this.#fingerprints;
     const draining = (): boolean => this.#draining;
     this.#prefix = others?.self ?? random.hex(3);
@@ -105,7 +102,6 @@ export class Downstream implements ClientStreams {
       memoryScarce: deps.memoryScarce,
     });
     this.#intake = new SessionIntake(core, this.sessions, deps.relay);
-    const keys = deps.keys ?? [Buffer.from(random.hex(32), 'hex')];
     this.#pendingInput = new PendingInputRequests({
       clock,
       random,

@@ -38,8 +38,6 @@ export class Gateway implements Exchanges, UpstreamEvents {
   readonly #serverInfo: string;
   readonly #record: ExchangeRecord;
   #parts!: Parts;
-  #streams!: ClientStreams;
-  #elsewhere: SubscriptionsElsewhere | null = null;
 
   constructor(deps: GatewayDeps) {
     this.#deps = deps;
@@ -59,8 +57,6 @@ export class Gateway implements Exchanges, UpstreamEvents {
 
   /** Joins the rooms on both sides, which need the gateway to be built. Once, before the first exchange. */
   attach(upstreams: Upstreams, streams: ClientStreams, elsewhere: SubscriptionsElsewhere | null = null): void {
-    this.#streams = streams;
-    this.#elsewhere = elsewhere;
     this.#parts = assemble(this.#deps, this.#serverInfo, upstreams, streams, elsewhere);
   }
 
@@ -124,19 +120,19 @@ export class Gateway implements Exchanges, UpstreamEvents {
 
   /** Tells the session that what it calls so may be another by now. */
   mayHaveChanged(sessionId: string, exposed: string): void {
-    this.#streams.deliver(sessionId, updateOf(exposed, 'stateful'));
+    this.#parts.streams.deliver(sessionId, updateOf(exposed, 'stateful'));
   }
 
   /** The client's session has ended: what was its own upstream is released. */
   sessionEnded(sessionId: string): void {
-    const { sessions, catalogs, subscriptions, tasks, upstreams } = this.#parts;
+    const { sessions, catalogs, subscriptions, tasks, upstreams, elsewhere } = this.#parts;
     sessions.delete(sessionId);
     catalogs.forgetSession(sessionId);
     tasks.sessionEnded(sessionId);
     subscriptions.deleteSession(sessionId);
     upstreams.releaseSession(sessionId);
     this.#deps.onSessionEnded?.(sessionId);
-    this.#elsewhere?.sessionEnded(sessionId);
+    elsewhere?.sessionEnded(sessionId);
   }
 
   /**

@@ -121,6 +121,8 @@ export function assemble(
   const single = new SingleServer({ upstreams, dispatch, policies, cache, logLevels, clock, drift });
   return {
     upstreams,
+    streams,
+    elsewhere,
     dispatch,
     cache,
     catalogs,

@@ -64,7 +64,8 @@ export class DownstreamRig {
       records: new SqliteSessionRecords(this.store),
       events: this.#events,
       state: () => this.desired,
-      ...(options.keys === undefined ? {} : { keys: options.keys }),
+      keys: options.keys ?? [Buffer.from(systemRandom.hex(32), 'hex')],
+      memoryScarce: () => false,
       ...(options.patienceMs === undefined
         ? {}
         : { patienceMs: options.patienceMs, statelessPatienceMs: options.patienceMs }),

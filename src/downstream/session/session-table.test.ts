@@ -41,7 +41,7 @@ function table(options: TableOptions = {}) {
     fingerprints: new Fingerprints(),
     settings: () => ({ idleMs: 1_800_000, max: options.max ?? 100, maxPerPrincipal: options.maxPerPrincipal ?? 100 }),
     onEnded: (sessionId) => void ended.push(sessionId),
-    ...(options.memoryScarce === undefined ? {} : { memoryScarce: options.memoryScarce }),
+    memoryScarce: options.memoryScarce ?? (() => false),
   });
   const create = (principal = ANONYMOUS, lasting = true) =>
     sessions.create({

@@ -21,7 +21,7 @@ export interface SessionTableDeps {
   readonly fingerprints: Fingerprints;
   readonly settings: () => SessionSettings;
   /** Whether memory is too short for another session (F40). */
-  readonly memoryScarce?: (() => boolean) | undefined;
+  readonly memoryScarce: () => boolean;
   /** Called once for every session that ended, whatever ended it; also for those that only their records knew. */
   readonly onEnded: (sessionId: string) => void;
 }
@@ -82,7 +82,7 @@ export class SessionTable {
 
   /** Throws OVERLOADED when the caller, or the gateway, has as many sessions as it may have, or as memory allows. */
   create(wanted: NewSession): ClientSession {
-    if (this.#deps.memoryScarce?.() === true) {
+    if (this.#deps.memoryScarce()) {
       throw new GatewayError('OVERLOADED', 'memory is too short for another session', { retryAfterMs: RETRY_AFTER_MS });
     }
     this.#makeRoomFor(wanted.principal);
