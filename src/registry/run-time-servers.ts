@@ -99,11 +99,9 @@ export class RunTimeServers {
         this.#refuseMore(this.#state.definitions.entries.size, MAX_STORED, 'servers added at run time');
         const at = this.#deps.clock.wall();
         const stored = { name: server.name, text, folder, ...rights, addedAt: at, changedAt: at };
-        const added = await this.#store((store) => store.put(stored, null));
-        const revision = this.#state.written(added, 'name_taken', server.name);
+        const revision = await this.#write(server.name, (store) => store.put(stored, null), 'name_taken');
         this.#state.definitions.put({ ...stored, revision }, result);
       }
-      this.#deps.desired.refresh();
       return { server, warnings };
     });
     return added.finally(() => {
@@ -126,13 +124,11 @@ export class RunTimeServers {
       if (entry !== null) {
         const { addedAt, revision: found } = entry.stored;
         const stored = { name, text, folder, ...rights, addedAt, changedAt: this.#deps.clock.wall() };
-        const applied = await this.#store((store) => store.put(stored, found));
-        const now = this.#state.written(applied, 'revision_changed', name);
+        const now = await this.#write(name, (store) => store.put(stored, found));
         this.#state.definitions.put({ ...stored, revision: now }, result);
       } else if (this.#state.temporary.get(name) !== undefined) {
         this.#state.temporary.put(name, asTemporary(server, text, temporary!), temporary!, temporary!.suspended);
       } else throw noServer(name);
-      this.#deps.desired.refresh();
       return { server, warnings };
     });
   }
@@ -143,12 +139,10 @@ export class RunTimeServers {
         const { stored } = this.#state.entry(name, revision);
         // The suspension is of the name: a file's server that hid this one goes on being suspended.
         const keeps = this.#state.isOfFile(name);
-        const removed = await this.#store((store) => store.remove(name, stored.revision, keeps));
-        this.#state.written(removed, 'revision_changed', name);
+        await this.#write(name, (store) => store.remove(name, stored.revision, keeps));
         this.#state.definitions.entries.delete(name);
         if (!keeps) this.#state.suspended.delete(name);
       }
-      this.#deps.desired.refresh();
     });
   }
 
@@ -160,11 +154,9 @@ export class RunTimeServers {
       if (temporary !== undefined) this.#state.temporary.put(name, temporary.server, temporary, true);
       else if (!this.#state.suspended.has(name)) {
         this.#refuseMore(this.#state.suspended.size, MAX_SUSPENDED, 'suspended servers');
-        const suspended = await this.#store((store) => store.suspend(name, this.#deps.clock.wall()));
-        this.#state.written(suspended, 'revision_changed', name);
+        await this.#write(name, (store) => store.suspend(name, this.#deps.clock.wall()));
         this.#state.suspended.add(name);
       }
-      this.#deps.desired.refresh();
     });
   }
 
@@ -175,7 +167,7 @@ export class RunTimeServers {
       if (!this.#state.isKnown(name) && !this.#state.suspended.has(name)) throw this.#state.unknown(name);
       if (temporary !== undefined) this.#state.temporary.put(name, temporary.server, temporary, false);
       else if (this.#state.suspended.has(name)) {
-        this.#state.written(await this.#store((store) => store.resume(name)), 'revision_changed', name);
+        await this.#write(name, (store) => store.resume(name));
         this.#state.suspended.delete(name);
       }
       this.#deps.desired.refresh();
@@ -231,17 +223,22 @@ export class RunTimeServers {
     if (count >= most) throw new RunTimeProblem('too_many', `there are ${most} ${what}, which is the most`);
   }
 
-  async #store(change: (store: StoredServers) => Promise<Applied>): Promise<Applied> {
+  /** Returns the revision of what was written. */
+  async #write(
+    name: string,
+    change: (store: StoredServers) => Promise<Applied>,
+    otherwise: 'name_taken' | 'revision_changed' = 'revision_changed',
+  ): Promise<number> {
     const { stored, refusal = null } = this.#deps;
     if (refusal !== null) throw new RunTimeProblem('no_shared_store', refusal);
     try {
-      return await change(stored);
+      return this.#state.written(await change(stored), otherwise, name);
     } catch (error) {
       throw storeProblem(error);
     }
   }
 
-  /** A change, to what the store has by now. */
+  /** A change, to what the store has by now; it is in force when this resolves. */
   #changing<T>(task: () => Promise<T>): Promise<T> {
     return this.#exclusively(async () => {
       if (this.#deps.shared === true) {
@@ -250,7 +247,9 @@ export class RunTimeServers {
         });
         if (changed) this.#deps.desired.refresh();
       }
-      return task();
+      const done = await task();
+      this.#deps.desired.refresh();
+      return done;
     });
   }
 
