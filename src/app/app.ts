@@ -117,8 +117,7 @@ export class App {
   /** Opens both listeners. Rejects with ListenError; what was opened is closed again, and it may be tried anew. */
   async listen(): Promise<Addresses> {
     const { rooms, state } = this;
-    const plane = controlPlane(rooms, this);
-    this.#listeners = new Listeners({ rooms, state, plane, readiness: () => this.readiness() });
+    this.#listeners = new Listeners(rooms, state, controlPlane(rooms, this));
     try {
       await this.#listeners.open();
     } catch (error) {
@@ -132,7 +131,7 @@ export class App {
   /** What serves requests of the program's own HTTP server. The same each time. */
   mounted(): Listener {
     const plain = { ...this.state, listen: { ...this.state.listen, tls: null } };
-    this.#mounted ??= mcpListener(this.rooms, plain, () => this.readiness());
+    this.#mounted ??= mcpListener(this.rooms, plain, this);
     return this.#mounted;
   }
 

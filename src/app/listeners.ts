@@ -1,6 +1,5 @@
 import { ControlApi } from '../control/control-api.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
-import type { Readiness } from '../control/schemas.ts';
 import { Listener, type ListenerSettings } from '../http/listener/listener.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import type { Upstreams } from '../model/ports.ts';
@@ -13,12 +12,7 @@ export interface Addresses {
   readonly controlUrl: string;
 }
 
-interface ListenersDeps {
-  readonly rooms: Rooms;
-  readonly state: DesiredState;
-  readonly plane: ControlPlane;
-  readonly readiness: () => Readiness;
-}
+type Ready = Pick<ControlPlane, 'readiness'>;
 
 /** The two listeners of a gateway: one for clients, one for operators. Both are open, or neither. */
 export class Listeners {
@@ -28,10 +22,10 @@ export class Listeners {
   readonly #scheme: 'http' | 'https';
   #addresses: Addresses = { mcpUrl: '', controlUrl: '' };
 
-  constructor({ rooms, state, plane, readiness }: ListenersDeps) {
+  constructor(rooms: Rooms, state: DesiredState, plane: ControlPlane) {
     const { logger, controlToken, execToken, bodies } = rooms;
     this.#scheme = state.listen.tls === null ? 'http' : 'https';
-    this.#mcp = mcpListener(rooms, state, readiness);
+    this.#mcp = mcpListener(rooms, state, plane);
     this.#control = new Listener({
       settings: listenerSettings(state, state.control),
       log: logger,
@@ -91,7 +85,7 @@ export function listenerSettings(
 }
 
 /** The listener for clients, which is not open yet. */
-export function mcpListener(rooms: Rooms, state: DesiredState, readiness: () => Readiness): Listener {
+export function mcpListener(rooms: Rooms, state: DesiredState, app: Ready): Listener {
   const { downstream, logger, metrics, memory, bodies, everywhere } = rooms;
   const refused = metrics.counter('trunkline_http_refused_total', 'Requests refused before any handler.', ['code']);
   const listener = new Listener({
@@ -102,7 +96,7 @@ export function mcpListener(rooms: Rooms, state: DesiredState, readiness: () => 
     onRefused: (code) => refused.of(code).add(),
   });
   downstream.register(listener.routes);
-  registerProbes(listener, everywhere, readiness);
+  registerProbes(listener, everywhere, app);
   return listener;
 }
 
@@ -110,7 +104,7 @@ export function mcpListener(rooms: Rooms, state: DesiredState, readiness: () => 
  * `/livez` (and `/healthz`): the event loop turns. `/readyz`: calls can be accepted; a dead server does not change
  * that, or one of them would take the whole gateway out of service. `/health`: counts for people, no names.
  */
-function registerProbes(listener: Listener, upstreams: Upstreams, readiness: () => Readiness): void {
+function registerProbes(listener: Listener, upstreams: Upstreams, app: Ready): void {
   const live = {
     GET: (context: { json(status: number, text: string): void }) => context.json(200, '{"status":"live"}'),
   };
@@ -118,7 +112,7 @@ function registerProbes(listener: Listener, upstreams: Upstreams, readiness: () 
   listener.routes.add('/healthz', live);
   listener.routes.add('/readyz', {
     GET: (context) => {
-      const { ready, reason } = readiness();
+      const { ready, reason } = app.readiness();
       if (ready) context.json(200, '{"status":"ready"}');
       else context.json(503, JSON.stringify({ status: 'not ready', reason }), ['Retry-After', '1']);
     },
@@ -127,7 +121,7 @@ function registerProbes(listener: Listener, upstreams: Upstreams, readiness: () 
     GET: (context) => {
       const statuses = upstreams.statuses();
       const up = statuses.filter(({ state }) => UP.has(state)).length;
-      const { ready } = readiness();
+      const { ready } = app.readiness();
       const body = {
         status: ready ? 'ready' : 'not ready',
         version: productVersion(),
