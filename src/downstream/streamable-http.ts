@@ -7,7 +7,7 @@ import type { Admitted, Gate } from './identity/gate.ts';
 import type { StatefulHandler } from './stateful/stateful-handler.ts';
 import type { StatelessHandler } from './stateless/stateless-handler.ts';
 
-export interface StreamableHttpDeps {
+interface StreamableHttpDeps {
   readonly gate: Gate;
   readonly stateful: StatefulHandler;
   readonly stateless: StatelessHandler;

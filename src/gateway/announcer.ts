@@ -21,7 +21,7 @@ const TOOLS: ReadonlySet<ListKind> = new Set(['tools']);
 
 const NONE: ReadonlySet<string> = new Set();
 
-export interface AnnouncerDeps {
+interface AnnouncerDeps {
   readonly upstreams: KnownServers;
   readonly clock: Clock;
   readonly streams: ClientStreams;

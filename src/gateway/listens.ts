@@ -32,7 +32,7 @@ const MAX_NAMES_OF_ALL = 65_536;
 /** How long a server gets to acknowledge before the gateway acknowledges what the client asked for. */
 const ACK_WAIT_MS = 2_000;
 
-export interface ListensDeps {
+interface ListensDeps {
   readonly upstreams: KnownServers;
   readonly dispatch: Dispatch;
   readonly clock: Clock;

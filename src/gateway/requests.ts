@@ -23,7 +23,7 @@ import type { Target } from './target.ts';
 import { mayBeTask, mayMissTask, missedTask, offersTasks } from './tasks/offers-tasks.ts';
 import type { Tasks } from './tasks/tasks.ts';
 
-export interface RequestsDeps {
+interface RequestsDeps {
   readonly upstreams: KnownServers;
   readonly dispatch: Dispatch;
   readonly aggregate: Resolver;

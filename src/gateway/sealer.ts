@@ -38,7 +38,7 @@ export class Sealer implements Sealing {
 }
 
 /** `key`: 32 random bytes of this installation. */
-export interface StateSealerDeps {
+interface StateSealerDeps {
   readonly key: Buffer;
   readonly clock: Pick<Clock, 'wall'>;
   readonly random: Random;

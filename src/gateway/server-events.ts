@@ -12,7 +12,7 @@ import { exposedUpdate, isUpdate, updatedUri } from './resource-updates.ts';
 import type { ResourceWatches } from './subscriptions/resource-watches.ts';
 import type { Tasks } from './tasks/tasks.ts';
 
-export interface ServerEventsDeps {
+interface ServerEventsDeps {
   readonly streams: ClientStreams;
   readonly catalogs: Catalogs;
   readonly sessions: SeenSessions;

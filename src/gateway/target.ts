@@ -5,7 +5,7 @@ import type { Capability, ServerCatalog } from '../model/server-catalog.ts';
 import { namedParam } from './params.ts';
 
 /** What a target is. `server`: a request that names nothing, or that the gateway does not know. */
-export type TargetKind = 'tool' | 'prompt' | 'resource' | 'template' | 'list' | 'server';
+type TargetKind = 'tool' | 'prompt' | 'resource' | 'template' | 'list' | 'server';
 
 /**
  * Where one request of a client leads: made by the resolver of its endpoint, asked of the policies, sent by dispatch. One

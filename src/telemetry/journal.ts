@@ -1,19 +1,19 @@
 /** One entry as it is sent: JSON text, redacted. */
-export interface JournalEntry {
+interface JournalEntry {
   /** Grows over all topics. */
   readonly seq: number;
   readonly json: string;
 }
 
 /** What follows a position in the journal. */
-export interface JournalPart {
+interface JournalPart {
   /** Oldest first. */
   readonly entries: readonly JournalEntry[];
   /** Something that came after the position is not kept any more. */
   readonly lost: boolean;
 }
 
-export interface JournalLimits {
+interface JournalLimits {
   /** Of each topic. */
   readonly maxEntries: number;
   readonly maxBytes: number;

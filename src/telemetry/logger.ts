@@ -1,7 +1,7 @@
 import { formatJson, LOG_LEVELS, type LogEntry, type LogFields, type LogFormat, type LogLevel } from './log-format.ts';
 import { Scrubber } from './scrubber.ts';
 
-export interface LoggerOptions {
+interface LoggerOptions {
   readonly level: LogLevel;
   /** Takes one finished line, newline included. */
   readonly write: (line: string) => void;
@@ -10,7 +10,7 @@ export interface LoggerOptions {
 }
 
 /** Also hears every entry that is `info` or above, whatever is written. What it keeps it has to scrub. Must not throw. */
-export type LogKeeper = (entry: LogEntry, scrub: (text: string) => string) => void;
+type LogKeeper = (entry: LogEntry, scrub: (text: string) => string) => void;
 
 /**
  * Structured log. A child shares its parent's output, level and scrubber and adds fields of its own

@@ -18,10 +18,10 @@ export interface EndedSpan {
 }
 
 /** `server`: a request came in. `client`: a request went to a server. `internal`: all else. */
-export type SpanKind = 'server' | 'client' | 'internal';
+type SpanKind = 'server' | 'client' | 'internal';
 
 /** By the names of the OpenTelemetry conventions for MCP; `error.type` is present where it failed. */
-export type SpanAttributes = Readonly<Record<string, string>>;
+type SpanAttributes = Readonly<Record<string, string>>;
 
 /** Takes every span that ends. It must neither block nor throw. */
 export interface SpanExporter {
@@ -79,7 +79,7 @@ export class Tracer {
   }
 }
 
-export interface OpenSpan {
+interface OpenSpan {
   /** For its children, and for peers. */
   readonly traceparent: string;
   /** Once. `error`: what kind of failure it ended in. */

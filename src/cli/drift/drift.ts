@@ -6,13 +6,13 @@ import { runningClient } from '../access/find-running.ts';
 import { type CommandInput, print } from '../command-input.ts';
 import { CommandError, EXIT, type ExitCode, noSuch } from '../exit-code.ts';
 
-export interface DriftInput extends CommandInput {
+interface DriftInput extends CommandInput {
   readonly server: string | undefined;
   /** Something that waits is an exit code of its own. */
   readonly check: boolean;
 }
 
-export interface DecisionInput extends CommandInput {
+interface DecisionInput extends CommandInput {
   readonly server: string;
   /** Names of tools, prompts or templates, `instructions`, or `list/name` where one name is in two lists. */
   readonly names: readonly string[];

@@ -28,7 +28,7 @@ const MARK = 'trunkline-call.';
 const MARK_BYTES = Buffer.from(MARK);
 const HANDLE_BYTES = 16;
 
-export interface PendingInputRequestsDeps {
+interface PendingInputRequestsDeps {
   readonly clock: Clock;
   readonly random: Random;
   readonly sealing: Sealing;

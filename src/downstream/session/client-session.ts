@@ -9,7 +9,7 @@ import type { LoggedStream } from './logged-stream.ts';
 import { PendingAsks } from './pending-asks.ts';
 
 /** Streams that a GET opened, and answers to a POST. */
-export type StreamKind = 'g' | 'p';
+type StreamKind = 'g' | 'p';
 
 /** An answer under way as SSE, which its client may come back to. */
 export interface ResumableReply {

@@ -12,7 +12,7 @@ export interface AskOwner {
 }
 
 /** What a server's request is known by: on one connection by its id alone, outside of calls by its server as well. */
-export interface AskName {
+interface AskName {
   /** Empty where that goes without saying. */
   readonly server: string;
   /** The id the server gave its request, as written. */

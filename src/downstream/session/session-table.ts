@@ -13,7 +13,7 @@ import type { Fingerprints } from '../endpoints/fingerprints.ts';
 import type { ClientExchange, ExchangeList } from './client-exchange.ts';
 import { ClientSession } from './client-session.ts';
 
-export interface SessionTableDeps {
+interface SessionTableDeps {
   readonly clock: Clock;
   readonly random: Random;
   readonly records: SessionRecords;
@@ -27,7 +27,7 @@ export interface SessionTableDeps {
 }
 
 /** What a client says of itself at `initialize`. */
-export interface NewSession {
+interface NewSession {
   readonly principal: Principal;
   readonly endpoint: Endpoint;
   readonly revision: Revision;

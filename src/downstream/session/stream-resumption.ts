@@ -13,7 +13,7 @@ import { RETRY_MS, replay } from './logged-stream.ts';
 import type { SessionTable } from './session-table.ts';
 import type { StandaloneStreams } from './standalone-streams.ts';
 
-export interface StreamResumptionDeps {
+interface StreamResumptionDeps {
   readonly events: EventLog;
   readonly sessions: SessionTable;
   readonly others?: StreamsElsewhere | undefined;

@@ -19,7 +19,7 @@ import { SharedChannel, type SharedWire } from '../session/shared-channel.ts';
 import { WaitingFlows } from '../session/waiting-flows.ts';
 import type { SingleWire } from '../stdio/single-wire.ts';
 
-export interface LegacySseDeps {
+interface LegacySseDeps {
   readonly gate: Gate;
   readonly sessions: SessionTable;
   readonly wire: SingleWire;

@@ -19,7 +19,7 @@ import { StandaloneStreams } from '../session/standalone-streams.ts';
 import { StreamResumption } from '../session/stream-resumption.ts';
 import { StatefulReply, type StatefulReplyDeps } from './stateful-reply.ts';
 
-export interface StatefulHandlerDeps extends StatefulReplyDeps {
+interface StatefulHandlerDeps extends StatefulReplyDeps {
   readonly core: Core;
   readonly clock: Clock;
   readonly sessions: SessionTable;

@@ -19,7 +19,7 @@ import { settle } from '../session/session-intake.ts';
 import { ReplyElsewhere, StatelessReply, type StatelessReplyDeps } from './stateless-reply.ts';
 import { completeListens, goesBack, sealsInput, senderOf } from './stateless-request.ts';
 
-export interface StatelessHandlerDeps extends Omit<StatelessReplyDeps, 'exchanges'> {
+interface StatelessHandlerDeps extends Omit<StatelessReplyDeps, 'exchanges'> {
   readonly core: Core;
   readonly endpoints: Endpoints;
   readonly fingerprints: Fingerprints;

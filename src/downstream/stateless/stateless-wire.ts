@@ -18,7 +18,7 @@ import { MAX_IN_FLIGHT, settle } from '../session/session-intake.ts';
 import type { SharedWire } from '../session/shared-channel.ts';
 import { completeListens, goesBack, sealsInput, senderOf } from './stateless-request.ts';
 
-export interface StatelessWireDeps {
+interface StatelessWireDeps {
   readonly core: Core;
   readonly fingerprints: Fingerprints;
   /** Calls whose servers ask, from round to round. */

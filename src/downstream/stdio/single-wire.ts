@@ -10,14 +10,14 @@ import { readInitialize } from '../session/initialize.ts';
 import { type SessionIntake, settle } from '../session/session-intake.ts';
 import type { SharedChannel } from '../session/shared-channel.ts';
 
-export interface SingleWireDeps {
+interface SingleWireDeps {
   readonly core: Core;
   readonly intake: SessionIntake;
   readonly fingerprints: Fingerprints;
 }
 
 /** What became of a message: taken, one request too many, or an answer to nothing. */
-export type WireFate = 'taken' | 'full' | 'unknown';
+type WireFate = 'taken' | 'full' | 'unknown';
 
 /**
  * Sessions whose client has one wire for everything: they begin when the wire does, and learn who the client is from

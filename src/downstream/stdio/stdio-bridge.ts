@@ -15,7 +15,7 @@ import { type Talk, talk } from './bridge-talk.ts';
 import { LineReader } from './line-reader.ts';
 import { LAST_WORDS_MS, MAX_UNREAD, type StdioStreams } from './stdio.ts';
 
-export interface StdioBridgeDeps {
+interface StdioBridgeDeps {
   readonly client: HttpClientPort;
   /** Path of the gateway's MCP endpoint. */
   readonly path: string;

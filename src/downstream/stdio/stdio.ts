@@ -31,7 +31,7 @@ export interface StdioStreams {
   readonly endpoint?: Endpoint;
 }
 
-export interface StdioHandlerDeps {
+interface StdioHandlerDeps {
   readonly clock: Clock;
   readonly core: Core;
   readonly sessions: SessionTable;

@@ -18,7 +18,7 @@ import { type CacheKey, cacheKey, concernedBy, type Subject } from './cache-key.
 /** How long after its time an answer may still be shown when the server cannot be asked (C7). */
 const STALE_MS = 10 * 60_000;
 
-export interface AnswerCacheDeps {
+interface AnswerCacheDeps {
   readonly upstreams: Pick<KnownServers, 'knownCatalog'>;
   readonly dispatch: Dispatch;
   readonly policies: Policies;

@@ -4,7 +4,7 @@ import { cacheHints } from '../../protocol/list-freshness.ts';
 import { detached, spliceMessage } from '../../protocol/splice.ts';
 import type { Subject } from './cache-key.ts';
 
-export interface StoreLimits {
+interface StoreLimits {
   readonly entries: number;
   readonly bytes: number;
   /** What is larger is not kept. */

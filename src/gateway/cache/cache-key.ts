@@ -103,7 +103,7 @@ function callerGroup({ isolation }: Server, { principal, handle, sessionId }: Cl
 }
 
 /** Answers of one method, and which of them. */
-export interface Concern {
+interface Concern {
   readonly method: string;
   readonly of: (subject: Subject) => boolean;
 }

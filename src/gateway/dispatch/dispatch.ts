@@ -16,7 +16,7 @@ import type { InputStates } from './input-states.ts';
 /** The way to servers, which only `Dispatch` has. */
 export type ServerCalls = Pick<Upstreams, 'call'>;
 
-export interface DispatchDeps {
+interface DispatchDeps {
   readonly upstreams: ServerCalls;
   /** The servers as they are offered. */
   readonly known: KnownServers;

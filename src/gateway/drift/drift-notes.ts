@@ -35,7 +35,7 @@ const LINES = {
   blocked: 'definition_blocked',
 } as const satisfies Record<DriftEventKind, string>;
 
-export interface DriftNotesDeps {
+interface DriftNotesDeps {
   readonly pins: Pins;
   readonly clock: Clock;
   readonly logger: Logger;

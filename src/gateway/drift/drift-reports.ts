@@ -27,7 +27,7 @@ const MAX_TEXT = 8_192;
 /** Larger definitions are compared whole. */
 const MAX_COMPARED = 64 * 1024;
 
-export interface DriftReportsDeps {
+interface DriftReportsDeps {
   readonly pins: Pins;
   readonly guards: Guards;
   readonly offered: OfferedDefinitions;

@@ -20,7 +20,7 @@ import { Guards } from './guards.ts';
 import { Inspection } from './inspection.ts';
 import { OfferedDefinitions } from './offered-definitions.ts';
 
-export interface DriftDeps {
+interface DriftDeps {
   readonly pins: Pins;
   readonly upstreams: KnownServers;
   readonly clock: Clock;

@@ -27,7 +27,7 @@ const MAX_BEGUN = 1_024;
 
 type GuardedList = Exclude<ListKind, 'resources'>;
 
-export interface GuardedPagesDeps {
+interface GuardedPagesDeps {
   readonly guards: Guards;
   readonly offered: OfferedDefinitions;
   readonly notes: DriftNotes;

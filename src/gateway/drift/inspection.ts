@@ -13,7 +13,7 @@ import { kindOf, type OfferedDefinitions } from './offered-definitions.ts';
 const MAX_RESOURCES = 1_000;
 const MAX_FINDINGS = 500;
 
-export interface InspectionDeps {
+interface InspectionDeps {
   readonly pins: Pins;
   readonly guards: Guards;
   readonly offered: OfferedDefinitions;

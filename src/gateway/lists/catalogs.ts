@@ -11,7 +11,7 @@ import { sees } from '../policy/access.ts';
 import { seesLikeAll } from '../policy/cache-scope.ts';
 import type { Policies } from '../policy/policies.ts';
 
-export interface CatalogsDeps {
+interface CatalogsDeps {
   readonly upstreams: KnownServers;
   readonly policies: Policies;
   readonly clock: Clock;

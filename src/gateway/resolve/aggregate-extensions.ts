@@ -17,7 +17,7 @@ import { cursorParam, foreignCursor, namedParam, withParam } from '../params.ts'
 import { refuseAccess } from '../policy/access.ts';
 import { keptPrivate, seesLikeAll } from '../policy/cache-scope.ts';
 
-export interface AggregateExtensionsDeps {
+interface AggregateExtensionsDeps {
   readonly upstreams: KnownServers;
   readonly dispatch: Dispatch;
   readonly catalogs: Catalogs;

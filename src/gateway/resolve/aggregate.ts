@@ -27,7 +27,7 @@ import { exposedContents, exposedResult } from './exposed-result.ts';
 import type { LogLevels } from './log-levels.ts';
 import type { Found, HandshakeView, Resolver } from './resolver.ts';
 
-export interface AggregateDeps {
+interface AggregateDeps {
   readonly upstreams: KnownServers;
   readonly policies: Policies;
   readonly catalogs: Catalogs;

@@ -29,7 +29,7 @@ import { offersTasks, withTaskSupport } from '../tasks/offers-tasks.ts';
 import type { LogLevels } from './log-levels.ts';
 import type { HandshakeView, Resolver } from './resolver.ts';
 
-export interface SingleServerDeps {
+interface SingleServerDeps {
   readonly upstreams: KnownServers;
   readonly dispatch: Dispatch;
   readonly policies: Policies;

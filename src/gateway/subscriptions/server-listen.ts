@@ -31,7 +31,7 @@ export abstract class ListenOwner {
   }
 }
 
-export interface ServerListenHandlers {
+interface ServerListenHandlers {
   /** The server's acknowledgement, at each opening. */
   acknowledged(message: Message): void;
   /** Any other notification on the stream. */

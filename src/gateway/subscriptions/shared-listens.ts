@@ -37,7 +37,7 @@ export interface Subscriber {
   received(message: Message): void;
 }
 
-export interface SharedListenDeps {
+interface SharedListenDeps {
   readonly upstreams: KnownServers;
   readonly dispatch: Dispatch;
   readonly clock: Clock;

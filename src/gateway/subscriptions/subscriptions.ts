@@ -35,7 +35,7 @@ export interface SubscriptionsElsewhere {
   sessionEnded(sessionId: string): void;
 }
 
-export interface SubscriptionsDeps {
+interface SubscriptionsDeps {
   readonly upstreams: KnownServers;
   readonly dispatch: Dispatch;
   readonly streams: ClientStreams;

@@ -25,7 +25,7 @@ const PATIENCE_MS = 2_000;
 const MAX_OF_PRINCIPAL = 250;
 const MAX_STREAMS = 1_000;
 
-export interface ResultStreamsDeps {
+interface ResultStreamsDeps {
   readonly dispatch: Dispatch;
   readonly clock: Clock;
   readonly random: Random;

@@ -45,7 +45,7 @@ export interface ToolCall {
   readonly wraps: boolean;
 }
 
-export interface TaskCreationDeps {
+interface TaskCreationDeps {
   readonly clock: Clock;
   readonly random: Random;
   readonly table: TaskTable;

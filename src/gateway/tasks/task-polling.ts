@@ -15,7 +15,7 @@ import type { TaskTable } from './task-table.ts';
 /** Polls in a row that may fail before the waiting caller gets an error; meanwhile the server may be restarted. */
 const MAX_FAILURES = 6;
 
-export interface TaskPollingDeps {
+interface TaskPollingDeps {
   readonly clock: Clock;
   readonly random: Random;
   readonly table: TaskTable;
@@ -34,7 +34,7 @@ const GROWTH = 1.5;
 const JITTER = 0.2;
 
 /** What is waited for on behalf of a client. */
-export interface TaskWait {
+interface TaskWait {
   readonly record: TaskRecord;
   readonly exchange: Exchange;
   /** The task's id as the client knows it, so that questions and the answer name it; null where it knows no task. */

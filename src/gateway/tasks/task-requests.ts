@@ -20,7 +20,7 @@ import type { TaskTable } from './task-table.ts';
 /** A client that still wants its answer after so long asks again; a task without an end is not waited for without one. */
 const MAX_WAIT_MS = 24 * 60 * 60_000;
 
-export interface TaskRequestsDeps {
+interface TaskRequestsDeps {
   readonly clock: Clock;
   readonly table: TaskTable;
   readonly ids: TaskIds;
@@ -30,7 +30,7 @@ export interface TaskRequestsDeps {
 }
 
 /** One request about a task that was found. */
-export interface TaskRequest {
+interface TaskRequest {
   readonly record: TaskRecord;
   readonly exchange: Exchange;
   readonly endpoint: Endpoint;

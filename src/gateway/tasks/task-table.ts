@@ -18,7 +18,7 @@ const SWEEP_MS = 60_000;
 /** What another node learned moments ago may not be here yet. */
 const LOOKS_MS: readonly number[] = [25, 50, 100, 200, 400];
 
-export interface TaskTableDeps {
+interface TaskTableDeps {
   readonly clock: Clock;
   readonly random: Random;
   readonly records: TaskRecords;

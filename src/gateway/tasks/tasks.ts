@@ -37,7 +37,7 @@ import { type TaskEvents, TaskTable } from './task-table.ts';
 
 const PAGE = 50;
 
-export interface TasksDeps {
+interface TasksDeps {
   readonly upstreams: KnownServers;
   readonly dispatch: Dispatch;
   readonly streams: ClientStreams;
