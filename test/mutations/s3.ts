@@ -55,7 +55,7 @@ export const S3: readonly Mutation[] = [
     what: 'a start that succeeds forgets the last attempt',
     file: 'src/upstream/supervision/supervisor.ts',
     find: '#cameUp(): void {',
-    replace: '#cameUp(): void {\n    this.#lastAttemptAt = null;',
+    replace: '#cameUp(): void {\n    this.lastAttemptAt = null;',
   },
   {
     row: 'S3.7',
