@@ -94,7 +94,7 @@ export async function buildRooms(
   const events = new SqliteEventLog(stateFile, clock);
   const record = folder === null ? null : await processRecord(folder.file('processes.json'), logger);
   const reaper = new Reaper({ logger, record });
-  const startMarks = folder === null ? null : new StartMarks(folder.file('starts.json'));
+  const startMarks = folder === null ? null : new StartMarks(folder.file('starts.json'), clock);
 
   const info = { name: 'trunkline', title: 'Trunkline', version: productVersion() };
   const installation = installationKey(stateFile, random);

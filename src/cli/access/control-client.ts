@@ -38,7 +38,9 @@ export class ControlClient {
   async send(method: string, path: string, body: string | null): Promise<string> {
     const response = await this.#fetch(method, path, body);
     if (!response.ok) throw await refused(response);
-    return response.text();
+    return response.text().catch((error) => {
+      throw this.#lost(method, error);
+    });
   }
 
   async #fetch(
@@ -56,9 +58,20 @@ export class ControlClient {
     try {
       return await fetch(new URL(path, instance.controlUrl), { method, headers, body, signal });
     } catch (error) {
-      const message = `the gateway (pid ${instance.pid}) does not answer at ${instance.controlUrl}`;
-      throw new CommandError(EXIT.unreachable, message, { cause: error });
+      throw this.#lost(method, error);
     }
+  }
+
+  /** What was sent before the gateway ended may have been done; a refused connection took nothing. */
+  #lost(method: string, error: unknown): CommandError {
+    const { pid, controlUrl } = this.#gateway.instance;
+    const { code } = ((error as Error).cause ?? {}) as NodeJS.ErrnoException;
+    if (method === 'GET' || code === 'ECONNREFUSED') {
+      const message = `the gateway (pid ${pid}) does not answer at ${controlUrl}`;
+      return new CommandError(EXIT.unreachable, message, { cause: error });
+    }
+    const message = `UNKNOWN: the gateway (pid ${pid}) ended before it answered; the call or change may have been carried out`;
+    return new CommandError(EXIT.toolError, message, { cause: error });
   }
 }
 

@@ -3,9 +3,11 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { FakeClock } from '../../../test/support/fake-clock.ts';
 import { StartMarks } from './start-marks.ts';
 
 const begun = Promise.resolve();
+const clock = new FakeClock();
 
 function markFile(t: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-marks-'));
@@ -15,20 +17,20 @@ function markFile(t: TestContext): string {
 
 test('fault:F42 one crash holds no server back, two in a row do; a start that ends between them counts', async (t) => {
   const file = markFile(t);
-  await new StartMarks(file).of('a', 'd').begin(begun);
-  const second = new StartMarks(file);
+  await new StartMarks(file, clock).of('a', 'd').begin(begun);
+  const second = new StartMarks(file, clock);
   assert.equal(second.of('a', 'd').held, null);
   const ended = await second.of('a', 'd').begin(begun);
   ended();
   assert.ok(!existsSync(file));
   await second.of('a', 'd').begin(begun);
-  assert.equal(new StartMarks(file).of('a', 'd').held, null, 'the first of a new row');
-  await new StartMarks(file).of('a', 'd').begin(begun);
-  const held = new StartMarks(file);
+  assert.equal(new StartMarks(file, clock).of('a', 'd').held, null, 'the first of a new row');
+  await new StartMarks(file, clock).of('a', 'd').begin(begun);
+  const held = new StartMarks(file, clock);
   assert.match(held.of('a', 'd').held ?? '', /twice in a row/);
   assert.equal(held.of('a', 'other').held, null, 'a changed definition is tried');
   held.close();
-  const later = new StartMarks(file);
+  const later = new StartMarks(file, clock);
   assert.notEqual(later.of('a', 'd').held, null, 'until somebody wants it started');
   later.of('a', 'd').release();
   assert.equal(later.of('a', 'd').held, null);
@@ -37,9 +39,9 @@ test('fault:F42 one crash holds no server back, two in a row do; a start that en
 
 test('fault:F42 after a crash the servers that were starting start one after the other, so that only the cause is held back', async (t) => {
   const file = markFile(t);
-  const first = new StartMarks(file);
+  const first = new StartMarks(file, clock);
   await Promise.all(['a', 'b', 'c'].map((name) => first.of(name, 'd').begin(begun)));
-  const second = new StartMarks(file);
+  const second = new StartMarks(file, clock);
   const mayBegin: string[] = [];
   const ends = ['a', 'b', 'c', 'new'].map(async (name) => {
     const ended = await second.of(name, 'd').begin(begun);
@@ -51,7 +53,7 @@ test('fault:F42 after a crash the servers that were starting start one after the
   (await ends[0]!)();
   await new Promise(setImmediate);
   assert.deepEqual(mayBegin.sort(), ['a', 'b', 'new']);
-  const third = new StartMarks(file);
+  const third = new StartMarks(file, clock);
   const held = ['a', 'b', 'c', 'new'].filter((name) => third.of(name, 'd').held !== null);
   assert.deepEqual(held, ['b']);
 });
@@ -59,28 +61,46 @@ test('fault:F42 after a crash the servers that were starting start one after the
 test('fault:F42 a start that waits for its place when the process ends does not count', async (t) => {
   const file = markFile(t);
   for (let i = 0; i < 3; i++) {
-    const marks = new StartMarks(file);
+    const marks = new StartMarks(file, clock);
     assert.equal(marks.of('waits', 'd').held, null);
     await marks.of('waits', 'd').begin(new Promise(() => {}));
     await marks.of('begins', 'd').begin(begun);
   }
-  const ended = await new StartMarks(file).of('waits', 'd').begin(new Promise(() => {}));
+  const ended = await new StartMarks(file, clock).of('waits', 'd').begin(new Promise(() => {}));
   ended();
-  assert.equal(new StartMarks(file).of('waits', 'd').held, null);
-  assert.notEqual(new StartMarks(file).of('begins', 'd').held, null);
+  assert.equal(new StartMarks(file, clock).of('waits', 'd').held, null);
+  assert.notEqual(new StartMarks(file, clock).of('begins', 'd').held, null);
 });
 
 test('an orderly end counts no start, and a foreign file counts as empty', async (t) => {
   const file = markFile(t);
-  const marks = new StartMarks(file);
+  const marks = new StartMarks(file, clock);
   await marks.of('a', 'd').begin(begun);
   assert.match(readFileSync(file, 'utf8'), /"starting":true/);
   marks.close();
   assert.ok(!existsSync(file));
   for (const text of ['', 'null', '[1]', '{"a":null}', '{"a":{"digest":"d","crashes":1e400,"starting":true}}']) {
     writeFileSync(file, text);
-    const read = new StartMarks(file);
+    const read = new StartMarks(file, clock);
     assert.equal(read.of('a', 'd').held, null, text);
     (await read.of('a', 'd').begin(begun))();
   }
+});
+
+test('fault:F42 a start that only waits is suspect for ten seconds, and then holds up no other', async (t) => {
+  const file = markFile(t);
+  const first = new StartMarks(file, clock);
+  await Promise.all(['mute', 'slow'].map((name) => first.of(name, 'd').begin(begun)));
+  const second = new StartMarks(file, clock);
+  await second.of('mute', 'd').begin(begun);
+  let began = false;
+  const next = second.of('slow', 'd').begin(begun);
+  void next.then(() => (began = true));
+  await clock.advance(9_999);
+  assert.equal(began, false);
+  await clock.advance(1);
+  await next;
+  const third = new StartMarks(file, clock);
+  assert.equal(third.of('mute', 'd').held, null, 'the process ended later');
+  assert.notEqual(third.of('slow', 'd').held, null);
 });

@@ -1,7 +1,10 @@
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import type { Clock } from '../../model/clock.ts';
 
 /** A start during which the process ended once may have had nothing to do with it; twice in a row is no coincidence. */
 const CRASHES = 2;
+/** A start that goes on for longer only waits, for a mute server: it ends no process, and no other start waits for it. */
+const SUSPECT_MS = 10_000;
 
 interface StartEntry {
   /** Of the definition: a changed one is another server. */
@@ -17,7 +20,7 @@ export interface StartMark {
   readonly held: string | null;
   /**
    * Resolves when a start may take its place, with what to call when it has ended: after a crash the servers that may
-   * be its cause start one after the other. It counts from when it has `begun`.
+   * be its cause start one after the other. It counts from when it has `begun`, for ten seconds.
    */
   begin(begun: Promise<void>): Promise<() => void>;
   /** An operator wants it started again. */
@@ -30,12 +33,14 @@ export interface StartMark {
  */
 export class StartMarks {
   readonly #file: string;
+  readonly #clock: Clock;
   readonly #entries = new Map<string, StartEntry>();
   /** Behind the last server that may have been the cause of a crash. */
   #lock: Promise<void> = Promise.resolve();
 
-  constructor(file: string) {
+  constructor(file: string, clock: Clock) {
     this.#file = file;
+    this.#clock = clock;
     for (const [server, entry] of read(file)) {
       const crashes = entry.crashes + (entry.starting ? 1 : 0);
       this.#entries.set(server, { digest: entry.digest, crashes, starting: false });
@@ -63,19 +68,23 @@ export class StartMarks {
         }
         let over = false;
         let entry: StartEntry | null = null;
-        void begun.then(() => {
-          if (over) return;
-          entry = { digest, crashes: mine()?.crashes ?? 0, starting: true };
-          entries.set(server, entry);
-          this.#write();
-        });
-        return () => {
+        let disarm = (): void => {};
+        const end = (): void => {
           over = true;
+          disarm();
           resolve();
           if (entry === null || entries.get(server) !== entry) return;
           entries.delete(server);
           this.#write();
         };
+        void begun.then(() => {
+          if (over) return;
+          disarm = this.#clock.after(SUSPECT_MS, end);
+          entry = { digest, crashes: mine()?.crashes ?? 0, starting: true };
+          entries.set(server, entry);
+          this.#write();
+        });
+        return end;
       },
       release: () => {
         if (mine() !== null && entries.delete(server)) this.#write();

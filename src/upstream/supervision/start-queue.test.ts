@@ -189,3 +189,12 @@ test('property: starts, calls, ends, cancels and hangs in any order: never too m
     assert.equal(clock.pending, 0);
   }
 });
+
+test('S3.7 a start that a call joins while it waits takes the place kept for calls at once', async () => {
+  const bench = new Bench({ width: 3, forCalls: 1, patienceMs: 20_000 });
+  await bench.add('mute-1', 'mute-2', 'good');
+  assert.deepEqual(bench.begun, ['mute-1', 'mute-2']);
+  bench.of('good').prioritize(CALL);
+  await settled();
+  assert.deepEqual(bench.begun, ['mute-1', 'mute-2', 'good']);
+});

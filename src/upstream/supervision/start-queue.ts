@@ -67,7 +67,9 @@ export class StartQueue {
         resolve();
       },
       prioritize: () => {
-        if (this.#background.delete(place)) this.#calls.add(place);
+        if (!this.#background.delete(place)) return;
+        this.#calls.add(place);
+        this.#next();
       },
       leave: () => {
         attempt.place = null;
