@@ -33,7 +33,6 @@ import { insideContainer } from '../upstream/process/environment.ts';
 import { ProcessRecord, sweep } from '../upstream/process/process-group.ts';
 import { Reaper } from '../upstream/process/reaper.ts';
 import { StartMarks } from '../upstream/supervision/start-marks.ts';
-import { HttpClientShare } from '../upstream/transport/http-wire.ts';
 import { UpstreamSet } from '../upstream/upstream-set.ts';
 import type { AppOptions, ServerObserver } from './app-options.ts';
 import { acrossNodes, followSessions, stateEverywhere } from './cluster/across-nodes.ts';
@@ -183,7 +182,6 @@ export async function buildRooms(
   });
   const owner = createHash('sha256').update(installation).update('containers').digest('hex').slice(0, 16);
   const memoryServers = options.memoryServers ?? new Map();
-  const clients = new HttpClientShare(clock);
   const upstreams: UpstreamSet = new UpstreamSet({
     clock,
     random,
@@ -199,7 +197,7 @@ export async function buildRooms(
     eraVerdicts: new SqliteEraVerdicts(stateFile),
     upstreamSessions: new SqliteUpstreamSessions(stateFile, sealing),
     startMarks,
-    openTransport: transports({ clock, random, logger, guard: reaper, env, owner, clients, memoryServers }),
+    openTransport: transports({ clock, random, logger, guard: reaper, env, owner, memoryServers }),
     maxProcesses: loaded.state.maxProcesses,
     maxTimeoutMs: loaded.state.maxTimeoutMs,
     pool: loaded.state.pool,
@@ -265,7 +263,6 @@ export async function buildRooms(
       gauges.close();
       serverLogs.close();
       memory.close();
-      clients.close();
       await reaper.close();
       runTime.close();
       await runTimeStore.close();

@@ -10,7 +10,7 @@ import { ContainerHost } from '../upstream/docker/container.ts';
 import type { ProcessGuard } from '../upstream/process/reaper.ts';
 import { DockerTransport } from '../upstream/transport/docker-transport.ts';
 import { HttpTransport } from '../upstream/transport/http-transport.ts';
-import type { HttpClientShare } from '../upstream/transport/http-wire.ts';
+import { HttpClientShare } from '../upstream/transport/http-wire.ts';
 import { type MemoryServerFactory, MemoryTransport } from '../upstream/transport/memory-transport.ts';
 import { JsonTransport } from '../upstream/transport/post-transport.ts';
 import { SseTransport } from '../upstream/transport/sse-transport.ts';
@@ -25,13 +25,13 @@ export interface TransportsDeps {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** What containers that are run from here are known by, over restarts. */
   readonly owner: string;
-  readonly clients: HttpClientShare;
   /** In-process servers by the key of their definition. */
   readonly memoryServers: ReadonlyMap<string, MemoryServerFactory>;
 }
 
 /** Makes the transport a definition asks for: the one place that knows which class serves which type. */
 export function transports(deps: TransportsDeps): OpenTransport {
+  const clients = new HttpClientShare();
   const containers = new ContainerHost({
     owner: deps.owner,
     run: deps.random.hex(8),
@@ -70,7 +70,7 @@ export function transports(deps: TransportsDeps): OpenTransport {
         return new MemoryTransport(server.name, factory);
       }
       default:
-        return overHttp(server, spec, kind, deps, resolver, phases);
+        return overHttp(server, spec, kind, deps, clients, resolver, phases);
     }
   };
 }
@@ -81,6 +81,7 @@ function overHttp(
   spec: HttpSpec,
   kind: Transport['kind'],
   deps: TransportsDeps,
+  clients: HttpClientShare,
   resolver: Resolver,
   phases: PhaseTimes | null,
 ): Transport {
@@ -91,7 +92,7 @@ function overHttp(
     clock: deps.clock,
     random: deps.random,
     openClient: (url: URL): HttpClientPort =>
-      deps.clients.lease(`${server.name} ${server.connectionDigest} ${url.origin}`, () =>
+      clients.lease(`${server.name} ${server.connectionDigest} ${url.origin}`, () =>
         openHttpClient(url, { tls: spec.tls, env: deps.env, resolver, phases, publicOnly: spec.publicOnly === true }),
       ),
   };

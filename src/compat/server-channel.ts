@@ -16,7 +16,6 @@ import { Connection } from '../upstream/connection/connection.ts';
 import type { ConnectionOwner } from '../upstream/connection/server-messages.ts';
 import { placeholderClient } from '../upstream/connection/session-key.ts';
 import { Reaper } from '../upstream/process/reaper.ts';
-import { HttpClientShare } from '../upstream/transport/http-wire.ts';
 import type { ClosedReason, Transport } from '../upstream/transport/transport.ts';
 
 export interface ChannelOptions extends Pick<GatewayOptions, 'logger' | 'logLevel' | 'cwd' | 'env'> {
@@ -65,7 +64,6 @@ export async function openChannel(definition: ServerDefinition, options: Channel
     guard,
     env,
     owner: systemRandom.hex(8),
-    clients: new HttpClientShare(systemClock, 0),
     memoryServers: new Map(memory ? [[name, definition.factory]] : []),
   });
   const transport = open(server, { kind: server.transport.type, label: 'channel' });

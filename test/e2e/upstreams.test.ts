@@ -12,7 +12,6 @@ import type { Server } from '../../src/model/server.ts';
 import { result } from '../../src/protocol/compose.ts';
 import { Logger } from '../../src/telemetry/logger.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
-import { HttpClientShare } from '../../src/upstream/transport/http-wire.ts';
 import { UpstreamSet } from '../../src/upstream/upstream-set.ts';
 import { startConformanceServer } from '../fixtures/conformance/http.ts';
 import { LegacySseServer } from '../fixtures/http/legacy-sse.ts';
@@ -69,7 +68,6 @@ async function running(
       guard,
       env: process.env,
       owner: 'test',
-      clients: new HttpClientShare(systemClock, 0),
       memoryServers: new Map(),
     }),
     maxProcesses: 32,

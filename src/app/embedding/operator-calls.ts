@@ -120,7 +120,9 @@ export async function* pages(
     const next = cursor === null ? 'null' : text(body, cursor);
     if (next === 'null') return;
     if (seen.has(next) || seen.size === MAX_PAGES) {
-      throw new GatewayError('UPSTREAM_PROTOCOL', `the pages of ${question.method} do not come to an end`);
+      const { endpoint, method } = question;
+      const data = endpoint.kind === 'server' ? { server: endpoint.server } : {};
+      throw new GatewayError('UPSTREAM_PROTOCOL', `the pages of ${method} do not come to an end`, data);
     }
     seen.add(next);
     params = `{"cursor":${next}}`;

@@ -3,10 +3,8 @@ import { test } from 'node:test';
 import { callEcho, echoed, initialize, notify, openBench } from '../../../test/fixtures/http/bench.ts';
 import { LegacySseServer } from '../../../test/fixtures/http/legacy-sse.ts';
 import { StatefulServer } from '../../../test/fixtures/http/stateful.ts';
-import { FakeClock } from '../../../test/support/fake-clock.ts';
 import type { HttpClientPort } from '../../http/client/client-port.ts';
 import { openHttpClient } from '../../http/client/open-http-client.ts';
-import { systemClock } from '../../model/clock.ts';
 import { HttpClientShare } from './http-wire.ts';
 
 const LIMIT = { timeout: 20_000 };
@@ -14,8 +12,7 @@ const LIMIT = { timeout: 20_000 };
 test('transports of one server share connections, and one that ends leaves them to the others', LIMIT, async (t) => {
   const server = await StatefulServer.start({ listen: 405 });
   t.after(() => server.stop());
-  const clock = new FakeClock();
-  const share = new HttpClientShare(clock);
+  const share = new HttpClientShare();
   let opened = 0;
   let closed = 0;
   const openClient = (url: URL): HttpClientPort =>
@@ -47,24 +44,14 @@ test('transports of one server share connections, and one that ends leaves them 
   callEcho(first!, 3);
   assert.equal(await echoed(first!, 3), 'hello');
   await first!.transport.close('interrupt');
-  const next = await openBench('http', server.url, { openClient });
-  await clock.advance(4_000);
-  await initialize(next, 4);
-  assert.equal(closed, 0, 'a session that follows within 4 s takes over the connections');
-  assert.equal(opened, 1);
-  await next.transport.close('interrupt');
-  await clock.advance(4_000);
   assert.equal(closed, 1);
-  await openBench('http', server.url, { openClient });
-  share.close();
-  assert.equal(closed, 2);
 });
 
 test('a transport that ends cancels its own requests, although it shares connections', LIMIT, async (t) => {
   const silent = await StatefulServer.start({ intercept: (message) => message.method !== 'initialize' });
   const legacy = await LegacySseServer.start({ post: () => true });
   t.after(() => Promise.all([silent.stop(), legacy.stop()]));
-  const share = new HttpClientShare(systemClock, 0);
+  const share = new HttpClientShare();
   const openClient = (url: URL): HttpClientPort => share.lease(url.origin, () => openHttpClient(url));
   for (const [type, url] of [
     ['http', silent.url],

@@ -267,37 +267,23 @@ export abstract class UrlTransport {
 interface Shared {
   readonly client: HttpClientPort;
   leases: number;
-  /** Calls the end off that the last lease has set. */
-  keep: (() => void) | null;
 }
-
-/** For the next of short sessions in a row; an idle connection does not live longer anyway. */
-const KEEP_MS = 4_000;
 
 /**
  * One pool of kept connections for all transports of a server, however many sessions it has. A lease's `close` gives
- * it back, nothing more: its holder has ended its own requests. The pool is closed a while after its last lease.
+ * it back, nothing more: its holder has ended its own requests. The pool is closed with its last lease.
  */
 export class HttpClientShare {
-  readonly #clock: Clock;
-  readonly #keepMs: number;
   readonly #shared = new Map<string, Shared>();
-
-  constructor(clock: Clock, keepMs = KEEP_MS) {
-    this.#clock = clock;
-    this.#keepMs = keepMs;
-  }
 
   /** `key` names what the client is made of (a server's connection digest); `open` makes it where there is none. */
   lease(key: string, open: () => HttpClientPort): HttpClientPort {
     let shared = this.#shared.get(key);
     if (shared === undefined) {
-      shared = { client: open(), leases: 0, keep: null };
+      shared = { client: open(), leases: 0 };
       this.#shared.set(key, shared);
     }
     const held = shared;
-    held.keep?.();
-    held.keep = null;
     held.leases++;
     let given = false;
     return {
@@ -306,20 +292,9 @@ export class HttpClientShare {
         if (given) return;
         given = true;
         if (--held.leases > 0) return;
-        held.keep = this.#clock.after(this.#keepMs, () => {
-          this.#shared.delete(key);
-          held.client.close();
-        });
+        this.#shared.delete(key);
+        held.client.close();
       },
     };
-  }
-
-  /** After all transports. */
-  close(): void {
-    for (const { client, keep } of this.#shared.values()) {
-      keep?.();
-      client.close();
-    }
-    this.#shared.clear();
   }
 }
