@@ -15,8 +15,8 @@ if (major < 24) {
 
 // Look-ups of names block a thread of the pool each, and files need threads too. Read once, when the pool is first used.
 process.env.UV_THREADPOOL_SIZE ??= '16';
-// A look-up cannot be called off, and the process ends after its last one: with a mute name server (4 s here, 10 s by default) too.
-// A connection waits 5 s at most for its name anyway.
+// Node ends after its last look-up, which nothing can cancel. A name server that does not answer takes 4 s with this, 10 s by default;
+// a connection waits 5 s at most for its name anyway.
 process.env.RES_OPTIONS ??= 'timeout:2 attempts:2';
 
 // In a checkout the TypeScript sources run directly; the published package has only the built ones.

@@ -25,9 +25,9 @@ export function followHints({ connection, logger }: Rooms, look: () => void): vo
 const WARN_EVERY_MS = 1_000;
 
 /**
- * Hears of servers that were added or removed, on whichever node or by whichever program (S0.17). Anybody at NATS may say
- * so, in any order and more than once: nothing of it is believed, it only makes this node look at the store at once. What
- * cannot be read is reported and skipped. Ends with the wire.
+ * Hears of servers that another node or a program added or removed (S0.17). Any client of NATS may send such an event, in
+ * any order and more than once: this node trusts none, it only looks at the store at once. It reports and skips what it
+ * cannot read. Ends with the wire.
  */
 function watchEvents(wire: Wire, logger: Logger, look: () => void): void {
   let warnedAt = Number.NEGATIVE_INFINITY;

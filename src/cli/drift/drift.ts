@@ -176,7 +176,7 @@ function visible(text: string): string {
 /** Hexadecimal digits. Of a shorter code a server could look for two offers that have the same one, and swap them. */
 const CODE_DIGITS = 40;
 
-/** Stands for what waits, to the last byte: whoever approves by it approves what they were shown. */
+/** A code of all waiting definitions, to the last byte: an operator who gives it approves exactly what the command showed. */
 function seenCode(waiting: readonly WaitingDefinition[]): string {
   const digests = waiting.map(({ list, key, digest }) => JSON.stringify([list, key, digest])).sort();
   return createHash('sha256').update(digests.join('\n')).digest('hex').slice(0, CODE_DIGITS);

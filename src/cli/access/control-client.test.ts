@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict';
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type TestContext, test } from 'node:test';
+import { CommandError, EXIT } from '../exit-code.ts';
+import { ControlClient } from './control-client.ts';
+
+async function clientOf(t: TestContext, end: (response: ServerResponse) => void): Promise<ControlClient> {
+  const server = createServer((request, response) => {
+    request.resume().once('end', () => end(response));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => server.close());
+  return clientAt(server.address() as AddressInfo);
+}
+
+function clientAt({ port }: AddressInfo): ControlClient {
+  const instance = {
+    pid: 7,
+    version: '1',
+    mcpUrl: '',
+    controlUrl: `http://127.0.0.1:${port}`,
+    files: [],
+    startedAt: 0,
+  };
+  return new ControlClient({ instance, token: 't', execToken: null });
+}
+
+async function failure(work: Promise<string>): Promise<CommandError> {
+  const error = await work.then(
+    () => null,
+    (reason: unknown) => reason,
+  );
+  assert.ok(error instanceof CommandError, String(error));
+  return error;
+}
+
+const ENDS = {
+  'before it answers': (response: ServerResponse) => response.destroy(),
+  'within its answer': (response: ServerResponse) => {
+    response.writeHead(200, { 'content-length': 100 });
+    response.write('half', () => response.destroy());
+  },
+};
+for (const [when, end] of Object.entries(ENDS)) {
+  test(`a gateway that ends ${when} leaves a call or change UNKNOWN, and a question unanswered`, async (t) => {
+    const client = await clientOf(t, end);
+    const change = await failure(client.post('/api/v1/calls', '{}'));
+    assert.equal(change.exitCode, EXIT.toolError);
+    assert.match(change.message, /^UNKNOWN: the gateway \(pid 7\) ended before it answered/);
+    const question = await failure(client.get('/api/v1/servers'));
+    assert.equal(question.exitCode, EXIT.unreachable);
+  });
+}
+
+test('a call to a gateway that refuses the connection was not sent', async () => {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const client = clientAt(server.address() as AddressInfo);
+  await new Promise((resolve) => server.close(resolve));
+  const error = await failure(client.post('/api/v1/calls', '{}'));
+  assert.equal(error.exitCode, EXIT.unreachable);
+  assert.match(error.message, /does not answer/);
+});
