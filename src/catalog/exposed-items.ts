@@ -1,5 +1,5 @@
 import type { Era } from '../model/message.ts';
-import type { Capability, ListKind } from '../model/server-catalog.ts';
+import type { Capability, ListKind, ServerCatalog } from '../model/server-catalog.ts';
 import { field } from '../protocol/fields.ts';
 import { type HeaderParams, scanHeaderParams } from '../protocol/headers.ts';
 import { listOf } from '../protocol/methods.ts';
@@ -8,6 +8,7 @@ import { toolToStateful, wrapsOutput } from '../protocol/stateful/to-stateful.ts
 import { toolToStateless } from '../protocol/stateless/to-stateless.ts';
 import { toolWithTasks } from '../protocol/tasks.ts';
 import { type CatalogMember, declaredBy } from './catalog-member.ts';
+import { pageItems } from './drift/guarded-catalog.ts';
 import { appLinkEdits } from './exposed-uris.ts';
 
 /** Something of a server that clients are offered; its own name is the key of `item`. */
@@ -65,6 +66,24 @@ export function toolFacts(tool: Capability): ToolFacts {
     FACTS.set(tool, facts);
   }
   return facts;
+}
+
+const MISDECLARED = new WeakMap<ServerCatalog, ReadonlyMap<string, string>>();
+
+/** The tools in a server's own pages whose `x-mcp-header` is invalid, with the reason. Read once per catalogue. */
+export function misdeclared(catalog: ServerCatalog): ReadonlyMap<string, string> {
+  let tools = MISDECLARED.get(catalog);
+  if (tools === undefined) {
+    const items = catalog.lists.tools.pages.flatMap((page) => pageItems('tools', page, 0, page.length));
+    tools = new Map(
+      items.flatMap(({ key, bytes }) => {
+        const headers = scanHeaderParams(bytes);
+        return headers.ok ? [] : [[key, headers.reason] as const];
+      }),
+    );
+    MISDECLARED.set(catalog, tools);
+  }
+  return tools;
 }
 
 /** The definition in the client's era; null if unusable. `tasks`: a stateless server's tools may all be tasks. */

@@ -1,6 +1,8 @@
 import type { ClientProfile } from '../model/client-profile.ts';
 import { GatewayError } from '../model/gateway-error.ts';
+import type { Era } from '../model/message.ts';
 import type { Upstreams } from '../model/ports.ts';
+import type { Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import { LOGIN_ADVICE, type ServerState, STARTED } from '../model/server-state.ts';
 
@@ -52,6 +54,11 @@ const DOWN: ReadonlySet<ServerState> = new Set([
   'defect',
   'suspended',
 ]);
+
+/** Whether the gateway sends parameters of calls to it in headers as well (2026-07-28, streamable-http §Custom Headers). */
+export function mirrors({ transport }: Server, era: Era): boolean {
+  return transport.type === 'http' && era === 'stateless';
+}
 
 export function isDown(upstreams: KnownServers, server: string): boolean {
   const state = upstreams.state(server);

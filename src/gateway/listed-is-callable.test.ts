@@ -22,10 +22,14 @@ import { namedParam } from './params.ts';
 const SEED = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 const CASES = 40;
 const NAMES = ['a', 'b', 'c', 'd'];
+/** Of one wording in three, whose declaration of a header is invalid (proto:H6). */
+const VOID = { type: 'object', properties: { x: { type: 'object', 'x-mcp-header': 'X' } } };
 const POLICIES: readonly DriftPolicy[] = ['off', 'warn', 'hold', 'block'];
 
 /** How each kind of item is listed, and used in all ways that there are; `name` is the client's name for it. */
 type Use = readonly [method: string, params: object];
+
+const HTTP = { type: 'http', url: 'http://127.0.0.1/', headers: {}, tls: {} } as const;
 
 const KINDS = {
   tools: {
@@ -60,11 +64,12 @@ function chance(random: Seeded, of: number): boolean {
   return random.unit() < of;
 }
 
-/** One server as it is at an instant: which definitions it has, each in one of two wordings. */
+/** One server as it is at an instant: which definitions it has, each in one of three wordings. */
 class PlayedServer {
   readonly name: string;
   readonly era: Era;
   readonly tasks: boolean;
+  readonly overHttp: boolean;
   readonly has: Record<Kind, Map<string, number>> = {
     tools: new Map(),
     prompts: new Map(),
@@ -75,13 +80,14 @@ class PlayedServer {
     this.name = name;
     this.era = chance(random, 0.5) ? 'stateful' : 'stateless';
     this.tasks = chance(random, 0.4);
+    this.overHttp = chance(random, 0.5);
   }
 
   /** Other definitions than before: some go, some come, some change. */
   change(random: Seeded): void {
     for (const kind of KIND_NAMES) {
       this.has[kind].clear();
-      for (const name of NAMES) if (chance(random, 0.7)) this.has[kind].set(this.own(kind, name), random.below(2));
+      for (const name of NAMES) if (chance(random, 0.7)) this.has[kind].set(this.own(kind, name), random.below(3));
     }
   }
 
@@ -91,7 +97,8 @@ class PlayedServer {
 
   items(kind: Kind): string[] {
     return Array.from(this.has[kind], ([name, wording]) => {
-      const more = kind === 'tools' ? { inputSchema: { type: 'object' } } : kind === 'prompts' ? {} : { name };
+      const inputSchema = wording === 2 ? VOID : { type: 'object' };
+      const more = kind === 'tools' ? { inputSchema } : kind === 'prompts' ? {} : { name };
       return JSON.stringify({ [KINDS[kind].key]: name, description: `wording ${wording}`, ...more });
     });
   }
@@ -104,6 +111,7 @@ class PlayedServer {
     const lists = { listChanged: true };
     return {
       era: this.era,
+      mirrored: this.overHttp,
       tools: this.items('tools'),
       prompts: this.items('prompts'),
       resourceTemplates: this.items('resourceTemplates'),
@@ -115,9 +123,10 @@ class PlayedServer {
   respond({ request }: Call): Outcome {
     const found = KIND_NAMES.find((kind) => KINDS[kind].list === request.method);
     const complete = request.era === 'stateless' ? '"resultType":"complete",' : '';
+    // In the server's own era, as upstream/ hands pages on.
     if (found !== undefined) {
       const key = found === 'resourceTemplates' ? 'resourceTemplates' : found;
-      return answer(result('9', `{${complete}"${key}":[${this.items(found).join(',')}]}`, request.era));
+      return answer(result('9', `{"${key}":[${this.items(found).join(',')}]}`, this.era));
     }
     const within = request.method === 'completion/complete' ? 'ref' : undefined;
     const name = namedParam(request, 'name', within);
@@ -144,8 +153,9 @@ async function stage(
   const bench = await DriftBench.of(policies);
   const some = (): Set<string> => new Set(NAMES.filter(() => chance(random, 0.6)));
   const { upstreams } = bench.bench;
-  upstreams.list = servers.map(({ name }) =>
+  upstreams.list = servers.map(({ name, overHttp }) =>
     serverNamed(name, {
+      ...(overHttp ? { transport: HTTP } : {}),
       drift: policies[name]!,
       tools: { include: chance(random, 0.4) ? some() : null, exclude: chance(random, 0.4) ? some() : new Set() },
       cache: chance(random, 0.7),

@@ -82,7 +82,7 @@ export type HeaderParams =
   /** The declaration is invalid: towards Streamable HTTP clients and servers this tool is not offered. */
   | { readonly ok: false; readonly reason: string };
 
-export const HEADER_ANNOTATION = 'x-mcp-header';
+const HEADER_ANNOTATION = 'x-mcp-header';
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const DECIMAL = /^-?[0-9]+(?:\.[0-9]+)?$/;
 const NONE: HeaderParams = { ok: true, declared: [] };

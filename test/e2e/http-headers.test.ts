@@ -204,6 +204,13 @@ describe('headers of Streamable HTTP in 2026-07-28', { timeout: 120_000 }, () =>
         const names = (await client.toolNames()).map((one) => one.replace('far__', ''));
         assert.ok(names.includes('plain') && names.includes('mirror') && names.includes('moving'), names.join());
         assert.ok(!names.includes('twice') && !names.includes('deep'), names.join());
+        const called = reached();
+        const { message } = await client.request('tools/call', {
+          name: name.replace('mirror', 'twice'),
+          arguments: {},
+        });
+        assert.ok(message.error?.code === -32602 || message.result.isError, JSON.stringify(message));
+        assert.equal(reached(), called);
       }
     }
     assert.match(gateway.stderr, /the tool twice is not offered/);

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Era } from '../../src/model/message.ts';
 import { type CachedList, LIST_KINDS, type ListKind, type ServerCatalog } from '../../src/model/server-catalog.ts';
+import { scanHeaderParams } from '../../src/protocol/headers.ts';
 import { listOf } from '../../src/protocol/methods.ts';
 
 export interface Advertisement {
@@ -18,6 +19,8 @@ export interface Advertisement {
   readonly fingerprint?: string;
   /** Items per page of the server's own lists. */
   readonly pageSize?: number;
+  /** Over Streamable HTTP: in the stateless era tools whose `x-mcp-header` is invalid are in the pages only. */
+  readonly mirrored?: boolean;
 }
 
 /** A server's catalogue as `upstream/` would have listed it. */
@@ -54,6 +57,8 @@ export function tool(name: string, more = ''): string {
 
 function list(kind: ListKind, advertisement: Advertisement): CachedList {
   const texts = advertisement[kind] ?? [];
+  const mirrored = advertisement.mirrored === true && advertisement.era === 'stateless';
+  const offered = texts.filter((text) => !mirrored || scanHeaderParams(Buffer.from(text)).ok);
   const { itemKey, resultKey } = listOf(kind);
   const size = advertisement.pageSize ?? 1000;
   const pages: Buffer[] = [];
@@ -62,7 +67,7 @@ function list(kind: ListKind, advertisement: Advertisement): CachedList {
     pages.push(Buffer.from(`{"${resultKey}":[${texts.slice(at, at + size).join(',')}]${next}}`));
   }
   return {
-    items: texts.map((text) => ({
+    items: offered.map((text) => ({
       key: (JSON.parse(text) as Record<string, string>)[itemKey]!,
       bytes: Buffer.from(text),
     })),

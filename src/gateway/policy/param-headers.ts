@@ -1,28 +1,41 @@
-import { toolFacts } from '../../catalog/exposed-items.ts';
+import { misdeclared, toolFacts } from '../../catalog/exposed-items.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { bodyField } from '../../protocol/body.ts';
 import { paramHeadersFault } from '../../protocol/headers.ts';
 import { listIsStale } from '../../protocol/list-freshness.ts';
-import { isStarted } from '../known-servers.ts';
+import { isStarted, mirrors } from '../known-servers.ts';
 import { type PolicyFactory, UNDECIDED } from './policy.ts';
 
 /**
  * Whether the `Mcp-Param-*` headers of a stateless call say what its body says (proto:H1): what routes or decides on
  * headers must be able to rely on that. The client may have read a newer declaration than the gateway: before it is
- * refused, a list whose time has run out is fetched again (H6).
+ * refused, a list whose time has run out is fetched again (H6). A tool that lists leave out because its declaration is
+ * invalid cannot be called.
  */
-export const paramHeaders: PolicyFactory = ({ name: server }, { upstreams, clock }) => {
+export const paramHeaders: PolicyFactory = (server, { upstreams, clock }) => {
+  const invalid = (tool: string, reason: string): GatewayError =>
+    new GatewayError('INVALID_PARAMS', `The tool '${tool}' has an invalid x-mcp-header: ${reason}`, {
+      server: server.name,
+    });
   return (target, exchange) => {
+    if (target.kind !== 'tool') return null;
+    const { catalog } = target;
     const { request, paramHeaders: sent } = exchange;
-    if (sent == null || request.era === 'stateful' || target.kind !== 'tool') return null;
-    if (target.catalog === null) return target.asked ? null : UNDECIDED;
+    const stateless = request.era === 'stateless';
+    if (catalog === null) return !stateless || sent == null || target.asked ? null : UNDECIDED;
     const tool = target.definition;
-    if (tool === null) return null;
+    if (tool === null) {
+      const { name } = target;
+      const reason = mirrors(server, catalog.handshake.era) ? misdeclared(catalog).get(String(name)) : undefined;
+      return reason === undefined ? null : invalid(String(name), reason);
+    }
+    if (!stateless) return null;
     const { headers } = toolFacts(tool);
-    if (!headers.ok || headers.declared.length === 0) return null;
+    if (!headers.ok) return invalid(tool.key, headers.reason);
+    if (sent == null || headers.declared.length === 0) return null;
     const fault = paramHeadersFault(headers.declared, sent, request.bytes, bodyField(request, 'arguments'));
     if (fault === null) return null;
-    const stale = listIsStale(target.catalog, 'tools', clock.wall()) && isStarted(upstreams, server);
+    const stale = listIsStale(catalog, 'tools', clock.wall()) && isStarted(upstreams, server.name);
     return stale && !target.asked ? UNDECIDED : new GatewayError('HEADER_MISMATCH', `Header mismatch: ${fault}`);
   };
 };

@@ -10,7 +10,7 @@ import type { ServerCatalog } from '../../model/server-catalog.ts';
 import { bodyField } from '../../protocol/body.ts';
 import { result } from '../../protocol/compose.ts';
 import { elements, field, stringValue } from '../../protocol/fields.ts';
-import { HEADER_ANNOTATION, scanHeaderParams } from '../../protocol/headers.ts';
+import { scanHeaderParams } from '../../protocol/headers.ts';
 import { cacheHints, handshakeIsStale, handshakeTtlMs } from '../../protocol/list-freshness.ts';
 import { soundPage } from '../../protocol/list-page.ts';
 import type { ListMethod } from '../../protocol/methods.ts';
@@ -18,7 +18,7 @@ import { editMembers, spliceMessage } from '../../protocol/splice.ts';
 import type { AnswerCache } from '../cache/answer-cache.ts';
 import type { Dispatch } from '../dispatch/dispatch.ts';
 import type { Drift } from '../drift/drift.ts';
-import { isDown, isStarted, type KnownServers, noServer, unavailable } from '../known-servers.ts';
+import { isDown, isStarted, type KnownServers, mirrors, noServer, unavailable } from '../known-servers.ts';
 import { isResult } from '../own-results.ts';
 import { cursorParam, foreignCursor } from '../params.ts';
 import { refuseAccess } from '../policy/access.ts';
@@ -120,6 +120,9 @@ export class SingleServer implements Resolver {
   ): Promise<Outcome> {
     const { drift, policies } = this.#deps;
     let page = outcome;
+    // The gateway must not use these either, whatever was approved under their names.
+    if (list.kind === 'tools' && page.kind === 'answer' && mirrors(server, page.message.era))
+      page = withoutMisdeclared(page);
     if (drift.guards.policy(server.name) !== 'off') {
       page = await drift.pages.shown(
         page,
@@ -133,7 +136,7 @@ export class SingleServer implements Resolver {
     const lists = list.kind === 'tools' ? policies.listsOf(server.name) : null;
     if (list.kind === 'tools') {
       if (request.era === 'stateful' && known !== null && offersTasks(known)) page = withTaskSupport(page);
-      if (server.transport.type === 'http' && isStateless(page)) page = withoutMisdeclared(page);
+      if (request.era === 'stateless') page = withoutMisdeclared(page);
       if (lists !== null) page = filterTools(page, (tool) => lists('tools', tool));
     }
     // A page that not all callers may keep is private (C9), on all pages alike (C4).
@@ -172,10 +175,6 @@ function sound(outcome: Outcome, list: ListMethod): Outcome {
   return answer(spliceMessage(message, [{ start: message.bodyStart, end: message.bodyEnd, insert: page }]));
 }
 
-function isStateless(outcome: Outcome): boolean {
-  return outcome.kind === 'answer' && outcome.message.era === 'stateless';
-}
-
 /** Pages are answered again and again; each is made a message once. */
 const MESSAGES = new WeakMap<Buffer, Message>();
 
@@ -210,11 +209,10 @@ function filterTools(outcome: Outcome, lists: (tool: string) => boolean): Outcom
 }
 
 /**
- * A `tools/list` result without the tools whose `x-mcp-header` is invalid: a client of Streamable HTTP, which the gateway
- * is to that server, must not use those (2026-07-28 streamable-http §Schema Extension, H6).
+ * A `tools/list` result without the tools whose `x-mcp-header` is invalid: no client of Streamable HTTP may use those, be it
+ * the gateway or its client (2026-07-28 streamable-http §Schema Extension, H6).
  */
 function withoutMisdeclared(outcome: Outcome): Outcome {
-  if (outcome.kind !== 'answer' || !outcome.message.bytes.includes(HEADER_ANNOTATION)) return outcome;
   return onlyTools(outcome, (_, tool) => scanHeaderParams(tool).ok);
 }
 
