@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { PollPace } from './task-polling.ts';
+import { PollPace } from './task-waits.ts';
 
 test('proto:C7 polls never come sooner than requested, slower while nothing changes, and at once after news', () => {
   const pace = new PollPace(() => 0);

@@ -7,12 +7,12 @@ import type { Outcome } from '../../model/outcome.ts';
 import type { TaskRecord } from '../../model/ports.ts';
 import type { Random } from '../../model/random.ts';
 import { isTerminal } from '../../model/task-status.ts';
-import { undeclared } from '../../protocol/askable.ts';
+import { declares } from '../../protocol/askable.ts';
 import { bodyLexeme, withRelatedTask } from '../../protocol/body.ts';
-import { result } from '../../protocol/compose.ts';
 import type { Range } from '../../protocol/fields.ts';
-import { inputRequest, isInputRequest, MAX_INPUT_REQUESTS } from '../../protocol/stateless/input-required.ts';
+import { isInputRequest, MAX_INPUT_REQUESTS } from '../../protocol/stateless/input-required.ts';
 import type { Dispatch } from '../dispatch/dispatch.ts';
+import { OpenQuestions } from '../open-questions.ts';
 import { OwnExchange } from '../own-exchange.ts';
 import { isSettled } from './task-answers.ts';
 import { composed, starterOf } from './task-calls.ts';
@@ -96,30 +96,21 @@ export class ResultStreams {
   }
 }
 
-interface StreamQuestion {
-  readonly asked: Message;
-  readonly json: Buffer;
-  resolve(answer: Message): void;
-  reject(error: GatewayError): void;
-}
-
 /**
  * Our own `tasks/result` at a stateful server for a client that cannot be asked by requests: what the server asks on it
- * is held as questions under keys, shown with `tasks/get` and answered by `tasks/update`.
+ * is shown with `tasks/get` and answered by `tasks/update`.
  */
 class ResultStream extends OwnExchange {
   readonly #taskId: string;
-  /** Makes keys that no earlier stream of the task has used: a key means one question for ever. */
-  readonly #prefix: string;
-  readonly #questions = new Map<string, StreamQuestion>();
+  readonly #questions: OpenQuestions;
   #news = Promise.withResolvers<void>();
-  #count = 0;
   #open = true;
 
+  /** `prefix` makes keys that no earlier stream of the task has used. */
   constructor(id: string, request: Message, client: ClientProfile, taskId: string, prefix: string) {
     super(id, request, client);
     this.#taskId = taskId;
-    this.#prefix = prefix;
+    this.#questions = new OpenQuestions(`${prefix}-`);
   }
 
   get isOpen(): boolean {
@@ -128,48 +119,31 @@ class ResultStream extends OwnExchange {
 
   /** All that is open, as the object of `inputRequests`; null for nothing. */
   get questions(): Buffer | null {
-    if (this.#questions.size === 0) return null;
-    const parts: Buffer[] = [];
-    for (const [key, { json }] of this.#questions) {
-      parts.push(Buffer.from(`${parts.length === 0 ? '{' : ','}${JSON.stringify(key)}:`), json);
-    }
-    return Buffer.concat([...parts, CLOSE]);
+    return this.#questions.size === 0 ? null : this.#questions.asJson();
   }
 
   /** Of what belongs to the call, only the cancellation of a question matters. */
   override emit(notification: Message): void {
     if (notification.method !== 'notifications/cancelled') return;
-    const id = bodyLexeme(notification, 'requestId') ?? '';
-    for (const [key, question] of this.#questions) {
-      if (question.asked.id !== id) continue;
-      this.#questions.delete(key);
-      question.reject(new GatewayError('CANCELLED', 'the server called its request off'));
-    }
+    this.#questions.callOff(bodyLexeme(notification, 'requestId') ?? '');
   }
 
   override ask(asked: Message): Promise<Message> {
-    const { method, bytes } = asked;
-    const missing = undeclared(this.client.capabilities, method, bytes, bodyOf(asked));
-    if (missing !== null || !isInputRequest(method)) {
+    const { method } = asked;
+    if (!isInputRequest(method) || !declares(this.client.capabilities, asked)) {
       return Promise.reject(new GatewayError('MISSING_CAPABILITY', `the client cannot be asked for ${method}`));
     }
     if (!this.#open || this.#questions.size >= MAX_INPUT_REQUESTS) {
       return Promise.reject(new GatewayError('OVERLOADED', 'too many requests wait for an answer of the client'));
     }
-    return new Promise((resolve, reject) => {
-      const plain = withRelatedTask(asked, null);
-      const json = inputRequest(method, plain.bytes, bodyOf(plain));
-      this.#questions.set(`${this.#prefix}-${++this.#count}`, { asked, json, resolve, reject });
-      this.#wake();
-    });
+    const answered = this.#questions.ask(withRelatedTask(asked, null));
+    this.#wake();
+    return answered.then((given) => withRelatedTask(given, this.#taskId));
   }
 
-  /** The client's answer to the question under this key; an answer to one that is not open is ignored. */
-  answer(key: string, response: Buffer): void {
-    const question = this.#questions.get(key);
-    if (question === undefined) return;
-    this.#questions.delete(key);
-    question.resolve(withRelatedTask(result('0', response, 'stateful'), this.#taskId));
+  /** The client's answers, in an object by key; those to what is not open are ignored. */
+  answer(bytes: Buffer, responses: Range): void {
+    this.#questions.take(bytes, responses);
   }
 
   /** Resolves when something else is asked or the stream has ended. */
@@ -180,10 +154,7 @@ class ResultStream extends OwnExchange {
   /** The server has answered, or cannot any more. */
   ended(): void {
     this.#open = false;
-    for (const { reject } of this.#questions.values()) {
-      reject(new GatewayError('CANCELLED', 'the task this request belongs to is not waited for any more'));
-    }
-    this.#questions.clear();
+    this.#questions.end(new GatewayError('CANCELLED', 'the task this request belongs to is not waited for any more'));
     this.#wake();
   }
 
@@ -192,9 +163,3 @@ class ResultStream extends OwnExchange {
     this.#news = Promise.withResolvers();
   }
 }
-
-function bodyOf({ bodyStart: start, bodyEnd: end }: Message): Range | null {
-  return start < 0 ? null : { start, end };
-}
-
-const CLOSE = Buffer.from('}');

@@ -37,7 +37,7 @@ export class TaskCalls {
 
   /** The call that may begin a task, as its server gets it. `waits`: the client waits for the end of the task. */
   async begin(target: Target, exchange: Exchange, asked: Message, mappings: Mappings, waits = false): Promise<Outcome> {
-    const begun = new RelayedExchange(exchange, asked, mappings, exchange.client, { beginsTask: true, waits });
+    const begun = new RelayedExchange(exchange, asked, mappings, exchange.client, true, waits);
     return keepable(target.server, await this.#dispatch.call(target, asked, begun));
   }
 
@@ -58,19 +58,7 @@ export class TaskCalls {
     return outcome;
   }
 
-  /** Asks the server how the task is. */
-  poll(record: TaskRecord, exchange: Exchange): Promise<Outcome> {
-    return this.own(record, exchange.client.principal, 'tasks/get', exchange);
-  }
-
-  /** A request of ours that the client's own exchange goes along with: what the server says and asks is said to it. */
-  along(record: TaskRecord, exchange: Exchange, method: string, mappings: Mappings): Promise<Outcome> {
-    const starter = starterOf(record, exchange.client.principal);
-    const asked = composed(record, starter, method, '');
-    return this.#dispatch.callServer(record.server, asked, new RelayedExchange(exchange, asked, mappings, starter));
-  }
-
-  /** The client's own request, in the names of the server. */
+  /** A request that the client's own exchange goes along with, in the names of the server. */
   relay(record: TaskRecord, exchange: Exchange, asked: Message, mappings: Mappings): Promise<Outcome> {
     const starter = starterOf(record, exchange.client.principal);
     const client = record.era === 'stateless' ? exchange.client : starter;
@@ -96,7 +84,8 @@ class RelayedExchange implements Exchange {
     request: Message,
     mappings: Mappings,
     client: ClientProfile,
-    { beginsTask = false, waits = false } = {},
+    beginsTask = false,
+    waits = false,
   ) {
     this.id = outer.id;
     this.request = request;

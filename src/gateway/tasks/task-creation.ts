@@ -16,6 +16,7 @@ import { inputOf } from '../../protocol/stateless/input-required.ts';
 import { toStateless } from '../../protocol/stateless/to-stateless.ts';
 import { declaringTasks } from '../../protocol/tasks.ts';
 import type { Target } from '../target.ts';
+import type { ResultStreams } from './result-streams.ts';
 import {
   isSettled,
   isToolError,
@@ -25,12 +26,12 @@ import {
   statelessView,
   withMeta,
 } from './task-answers.ts';
-import type { Mappings, TaskCalls } from './task-calls.ts';
+import { composed, type Mappings, starterOf, type TaskCalls } from './task-calls.ts';
 import type { TaskFollowing } from './task-following.ts';
 import type { TaskIds } from './task-ids.ts';
 import { createdIn, createdTask, heardIn, kept, type TaskReport } from './task-news.ts';
-import type { TaskPolling } from './task-polling.ts';
 import type { NewTask, TaskTable } from './task-table.ts';
+import type { TaskWaits } from './task-waits.ts';
 
 /** How long the answer of a server that made no task is kept, where the client did not say and at the most. */
 const MINTED_TTL_MS = 60 * 60_000;
@@ -45,13 +46,15 @@ export interface ToolCall {
   readonly wraps: boolean;
 }
 
-interface TaskCreationDeps {
+/** What tasks are made of. */
+export interface TaskParts {
   readonly clock: Clock;
   readonly random: Random;
   readonly table: TaskTable;
   readonly ids: TaskIds;
   readonly calls: TaskCalls;
-  readonly polling: TaskPolling;
+  readonly waits: TaskWaits;
+  readonly streams: ResultStreams;
   readonly following: TaskFollowing;
   /** Has the upper bound of any call. */
   readonly desired: { readonly state: Pick<DesiredState, 'maxTimeoutMs'> };
@@ -59,10 +62,10 @@ interface TaskCreationDeps {
 
 /** How calls become tasks, in each pairing of client and server (decision 017). */
 export class TaskCreation {
-  readonly #deps: TaskCreationDeps;
+  readonly #parts: TaskParts;
 
-  constructor(deps: TaskCreationDeps) {
-    this.#deps = deps;
+  constructor(parts: TaskParts) {
+    this.#parts = parts;
   }
 
   /** Client and server speak of tasks in the same words: only the id may be another. */
@@ -73,7 +76,7 @@ export class TaskCreation {
     if (outcome.kind === 'failure') return outcome;
     const created = createdTask(outcome.message);
     if (created !== null) this.#begin(call, outcome.message.era, created);
-    return answer(this.#deps.ids.outward(outcome.message, target.server, principal, endpoint));
+    return answer(this.#parts.ids.outward(outcome.message, target.server, principal, endpoint));
   }
 
   /**
@@ -108,8 +111,8 @@ export class TaskCreation {
 
   /** A task that its client does not know of: only the caller that waits for it keeps it. */
   #unlisted(call: ToolCall, era: Era, created: TaskReport): TaskRecord {
-    const key = this.#deps.random.hex(16);
-    return { ...newTask(call, era, created, this.#deps.ids), key, startedAt: 0, expiresAt: Number.POSITIVE_INFINITY };
+    const key = this.#parts.random.hex(16);
+    return { ...newTask(call, era, created, this.#parts.ids), key, startedAt: 0, expiresAt: Number.POSITIVE_INFINITY };
   }
 
   /**
@@ -117,7 +120,7 @@ export class TaskCreation {
    * and gives the call its ordinary answer. When the call is given up, so is the task.
    */
   async awaitAtStateful(call: ToolCall): Promise<Outcome> {
-    const { calls } = this.#deps;
+    const { calls } = this.#parts;
     const { target, exchange } = call;
     const asked = askingForTask(target.request);
     if (asked instanceof GatewayError) return failure(asked);
@@ -126,31 +129,32 @@ export class TaskCreation {
     if (created === null) return outcome;
     const record = this.#unlisted(call, 'stateful', created);
     const answered = (given: Message) => withRelatedTask(given, record.taskId);
-    const ended = await calls.along(record, exchange, 'tasks/result', { ...UNRELATED, answered });
+    const fetched = composed(record, starterOf(record, exchange.client.principal), 'tasks/result');
+    const ended = await calls.relay(record, exchange, fetched, { ...UNRELATED, answered });
     return plainOutcome(await this.#settled(call, record, ended));
   }
 
   async awaitAtStateless(call: ToolCall): Promise<Outcome> {
     const { target, exchange } = call;
     const asked = declaringTasks(toStateless(target.request, exchange.client));
-    return this.awaitEnd(call, await this.#deps.calls.begin(target, exchange, asked, {}));
+    return this.awaitEnd(call, await this.#parts.calls.begin(target, exchange, asked, {}));
   }
 
   /** The end of the task that a stateless server may have answered the call with. */
   async awaitEnd(call: ToolCall, outcome: Outcome): Promise<Outcome> {
-    const { clock, polling, desired } = this.#deps;
+    const { clock, waits, desired } = this.#parts;
     const created = createdIn(outcome);
     if (created === null) return outcome;
     const record = this.#unlisted(call, 'stateless', created);
     const until = clock.now() + desired.state.maxTimeoutMs;
-    const ended = await polling.wait({ record, exchange: call.exchange, related: null, until });
+    const ended = await waits.wait({ record, exchange: call.exchange, related: null, until });
     return this.#settled(call, record, ended);
   }
 
   /** A task without a waiting caller must not run on. */
   async #settled({ exchange }: ToolCall, record: TaskRecord, ended: Outcome): Promise<Outcome> {
     if (ended.kind !== 'failure') return (await this.#isLost(exchange, record, ended.message)) ? lost(record) : ended;
-    void this.#deps.calls.own(record, exchange.client.principal, 'tasks/cancel');
+    void this.#parts.calls.own(record, exchange.client.principal, 'tasks/cancel');
     // What failed asked about the task; the call itself had been sent.
     return failure(ended.error.begun());
   }
@@ -162,25 +166,25 @@ export class TaskCreation {
   async #isLost({ client }: Exchange, record: TaskRecord, ended: Message): Promise<boolean> {
     if (ended.kind !== 'error' || isSettled(record)) return false;
     if (errorCode(ended) !== CATALOGUE.INVALID_PARAMS.rpc) return false;
-    const outcome = await this.#deps.calls.own(record, client.principal, 'tasks/get');
+    const outcome = await this.#parts.calls.own(record, client.principal, 'tasks/get');
     return heardIn(outcome) === null;
   }
 
   #call({ target, exchange, endpoint }: ToolCall, request: Message): Promise<Outcome> {
-    const refused = this.#deps.table.refusal(exchange.client.principal.id);
+    const refused = this.#parts.table.refusal(exchange.client.principal.id);
     if (refused !== null) return Promise.resolve(failure(refused));
-    const mappings = this.#deps.ids.mappings(target.server, exchange.client.principal, endpoint);
-    return this.#deps.calls.begin(target, exchange, request, mappings);
+    const mappings = this.#parts.ids.mappings(target.server, exchange.client.principal, endpoint);
+    return this.#parts.calls.begin(target, exchange, request, mappings);
   }
 
   #begin(call: ToolCall, era: Era, created: TaskReport): TaskRecord {
-    const record = this.#deps.table.add(newTask(call, era, created, this.#deps.ids));
-    this.#deps.following.follow(record, call.exchange.client.principal);
+    const record = this.#parts.table.add(newTask(call, era, created, this.#parts.ids));
+    this.#parts.following.follow(record, call.exchange.client.principal);
     return record;
   }
 
   #mint(call: ToolCall, { era, body }: Message): TaskRecord {
-    const { clock, random, table } = this.#deps;
+    const { clock, random, table } = this.#parts;
     const taskId = `trunkline-${random.hex(16)}`;
     const ttlMs = wantedTtl(call.exchange.request);
     const at = new Date(clock.wall()).toISOString();
@@ -188,11 +192,11 @@ export class TaskCreation {
     const description = Buffer.from(JSON.stringify({ taskId, status, createdAt: at, lastUpdatedAt: at, ttl: ttlMs }));
     const state = { taskId, status, ttlMs, pollIntervalMs: null } as const;
     const news = { description, answer: kept('result', era, body) };
-    return table.add(newTask(call, null, { state, news }, this.#deps.ids));
+    return table.add(newTask(call, null, { state, news }, this.#parts.ids));
   }
 
   #exposed(record: TaskRecord, { exchange, endpoint }: ToolCall): string {
-    return this.#deps.ids.exposed(record, exchange.client.principal, endpoint);
+    return this.#parts.ids.exposed(record, exchange.client.principal, endpoint);
   }
 }
 

@@ -1,4 +1,3 @@
-import type { Clock } from '../../model/clock.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
@@ -7,27 +6,15 @@ import type { TaskRecord } from '../../model/ports.ts';
 import { isTerminal } from '../../model/task-status.ts';
 import { bodyField } from '../../protocol/body.ts';
 import { result } from '../../protocol/compose.ts';
-import { decodeString, entries } from '../../protocol/fields.ts';
+import { isObject } from '../../protocol/fields.ts';
 import { type NamedParam, withParam } from '../params.ts';
-import type { ResultStreams } from './result-streams.ts';
 import { awaitsStream, finalOutcome, isSettled, statefulView, statelessView, withMeta } from './task-answers.ts';
-import type { TaskCalls } from './task-calls.ts';
-import type { TaskIds } from './task-ids.ts';
+import type { TaskParts } from './task-creation.ts';
 import { endedBy, heardIn, heardTask } from './task-news.ts';
-import { cancelled, type TaskPolling } from './task-polling.ts';
-import type { TaskTable } from './task-table.ts';
+import { cancelled } from './task-waits.ts';
 
 /** A client that still wants its answer after so long asks again; a task without an end is not waited for without one. */
 const MAX_WAIT_MS = 24 * 60 * 60_000;
-
-interface TaskRequestsDeps {
-  readonly clock: Clock;
-  readonly table: TaskTable;
-  readonly ids: TaskIds;
-  readonly calls: TaskCalls;
-  readonly streams: ResultStreams;
-  readonly polling: TaskPolling;
-}
 
 /** One request about a task that was found. */
 interface TaskRequest {
@@ -42,10 +29,10 @@ interface TaskRequest {
  * itself, one of the other era is asked in its own words; what is settled is answered from the table.
  */
 export class TaskRequests {
-  readonly #deps: TaskRequestsDeps;
+  readonly #parts: TaskParts;
 
-  constructor(deps: TaskRequestsDeps) {
-    this.#deps = deps;
+  constructor(parts: TaskParts) {
+    this.#parts = parts;
   }
 
   async run(asked: TaskRequest): Promise<Outcome> {
@@ -68,8 +55,8 @@ export class TaskRequests {
   /** A stateful server's questions and answer, which come on a stream of ours, are put into a stateless client's view. */
   async #get(asked: TaskRequest): Promise<Outcome> {
     const { exchange } = asked;
-    const { table, streams, calls } = this.#deps;
-    const outcome = await calls.poll(asked.record, exchange);
+    const { table, streams, calls } = this.#parts;
+    const outcome = await calls.own(asked.record, exchange.client.principal, 'tasks/get', exchange);
     const heard = heardIn(outcome);
     if (outcome.kind === 'failure' || heard === null) return outcome;
     let record = table.update(asked.record, heard.news);
@@ -81,11 +68,11 @@ export class TaskRequests {
   /** Blocks till the task has ended, up to a day, however long a single request to the server may take. */
   async #result(asked: TaskRequest): Promise<Outcome> {
     const { exchange, taskId } = asked;
-    const { clock, table, polling } = this.#deps;
+    const { clock, table, waits } = this.#parts;
     const until = clock.now() + MAX_WAIT_MS;
     let { record } = asked;
     if (record.era === 'stateless' && !isSettled(record)) {
-      return polling.wait({ record, exchange, related: taskId.value, until });
+      return waits.wait({ record, exchange, related: taskId.value, until });
     }
     for (;;) {
       if (isSettled(record)) return finalOutcome(record, taskId.value);
@@ -103,21 +90,17 @@ export class TaskRequests {
   #update({ record, exchange }: TaskRequest): Outcome {
     const { bytes } = exchange.request;
     const responses = bodyField(exchange.request, 'inputResponses');
-    if (responses === null || bytes[responses.start] !== 0x7b) {
+    if (!isObject(bytes, responses)) {
       return failure(new GatewayError('INVALID_PARAMS', 'params.inputResponses must be an object'));
     }
-    const stream = this.#deps.streams.of(record);
-    for (const { keyStart, keyEnd, valueStart, valueEnd } of entries(bytes, responses.start, responses.end)) {
-      const key = decodeString(bytes, keyStart, keyEnd);
-      if (key !== null) stream?.answer(key, Buffer.from(bytes.subarray(valueStart, valueEnd)));
-    }
+    this.#parts.streams.of(record)?.answer(bytes, responses);
     return acknowledged();
   }
 
   /** At a server of the other era. The extension has no answer but an acknowledgement, also of a task that has ended. */
   async #cancel(asked: TaskRequest): Promise<Outcome> {
     const { record, exchange } = asked;
-    const { table, streams, calls } = this.#deps;
+    const { table, streams, calls } = this.#parts;
     const { principal } = exchange.client;
     if (exchange.request.era === 'stateless') {
       if (isTerminal(record.status)) return acknowledged();
@@ -131,7 +114,7 @@ export class TaskRequests {
       return acknowledged();
     }
     // The extension's server acknowledges whatever it is asked: whether there is still something to cancel is asked before.
-    const outcome = await calls.poll(record, exchange);
+    const outcome = await calls.own(record, principal, 'tasks/get', exchange);
     const heard = heardIn(outcome);
     if (outcome.kind === 'failure' || heard === null) return outcome;
     const now = table.update(record, heard.news);
@@ -143,7 +126,7 @@ export class TaskRequests {
   }
 
   async #relay({ record, exchange, endpoint, taskId }: TaskRequest): Promise<Outcome> {
-    const { table, ids, calls } = this.#deps;
+    const { table, ids, calls } = this.#parts;
     const { request, client } = exchange;
     const { server } = record;
     const mappings = ids.mappings(server, client.principal, endpoint);
@@ -166,7 +149,7 @@ export class TaskRequests {
     const view =
       era === 'stateful'
         ? statefulView(record, taskId.value)
-        : statelessView(record, taskId.value, this.#deps.streams.of(record)?.questions ?? null, 'complete');
+        : statelessView(record, taskId.value, this.#parts.streams.of(record)?.questions ?? null, 'complete');
     return answer(result('0', from === null ? view : withMeta(view, from), era));
   }
 }

@@ -1,5 +1,8 @@
+import { EventEmitter } from 'node:events';
+import { isDeepStrictEqual } from 'node:util';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { type Clock, pause } from '../../model/clock.ts';
+import { Counts } from '../../model/counts.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { joinedTask } from '../../model/joined-task.ts';
 import type { TaskRecord, TaskRecords } from '../../model/ports.ts';
@@ -49,10 +52,12 @@ export class TaskTable {
   /** In the order in which they began. */
   readonly #tasks = new Map<string, TaskRecord>();
   /** Keys by server and the server's own id. */
-  readonly #ids = new Map<string, string[]>();
-  readonly #counts = new Map<string, { tasks: number; bytes: number }>();
-  readonly #watchers = new Map<string, Set<(record: TaskRecord) => void>>();
-  #bytes = 0;
+  readonly #ids = new Map<string, Set<string>>();
+  /** By principal. */
+  readonly #counts = new Counts();
+  readonly #bytes = new Counts();
+  /** By key, who waits for news of the task. */
+  readonly #watchers = new EventEmitter<Record<string, [TaskRecord]>>().setMaxListeners(0);
   #disarm: (() => void) | null = null;
 
   constructor(deps: TaskTableDeps) {
@@ -93,9 +98,9 @@ export class TaskTable {
   }
 
   add(task: NewTask): TaskRecord {
-    const now = this.#deps.clock.wall();
-    const expiresAt = now + lifetime(task.ttlMs);
-    const record = { ...task, key: this.#deps.random.hex(16), startedAt: now, expiresAt };
+    const startedAt = this.#deps.clock.wall();
+    const expiresAt = this.#expiry(startedAt, task.ttlMs);
+    const record = { ...task, key: this.#deps.random.hex(16), startedAt, expiresAt };
     this.#insert(record);
     this.#bound(record.principal);
     if (this.#tasks.has(record.key)) this.#deps.records.put(record);
@@ -129,12 +134,12 @@ export class TaskTable {
 
   /** Whether any caller has such a task. */
   knows(server: string, taskId: string): boolean {
-    return this.#all(server, taskId).length > 0;
+    return this.#all(server, taskId).next().done !== true;
   }
 
   /** The tasks that a notification on this connection may mean. */
   heardOn(server: string, taskId: string, sessionId: string | null): readonly TaskRecord[] {
-    return this.#all(server, taskId).filter((record) => record.sessionId === sessionId);
+    return [...this.#all(server, taskId)].filter((record) => record.sessionId === sessionId);
   }
 
   get(key: string): TaskRecord | null {
@@ -159,13 +164,15 @@ export class TaskTable {
       ...news,
       status,
       answer: before.answer ?? news.answer ?? null,
-      expiresAt: this.#expiry(before, news),
+      expiresAt: this.#expiry(before.startedAt, news.ttlMs === undefined ? before.ttlMs : news.ttlMs),
     };
     if (!this.#tasks.has(record.key)) return record;
     this.#replace(before, record);
-    if (!same(before, record) && this.#tasks.has(record.key)) this.#deps.records.put(record);
+    // Being asked after moves the end of tasks without one; that alone is not worth a write.
+    const same = isDeepStrictEqual({ ...before, expiresAt: 0 }, { ...record, expiresAt: 0 });
+    if (!same && this.#tasks.has(record.key)) this.#deps.records.put(record);
     if (status !== before.status || !record.description.equals(before.description)) {
-      this.#tell(record);
+      this.#watchers.emit(record.key, record);
       this.#deps.events.changed(record, before);
     }
     return record;
@@ -188,7 +195,7 @@ export class TaskTable {
     this.#replace(before, now);
     const heard = now.status !== before.status || !now.description.equals(before.description);
     if (!heard || !this.#tasks.has(record.key)) return;
-    this.#tell(now);
+    this.#watchers.emit(now.key, now);
     if (isTerminal(now.status)) this.#deps.events.over(now);
   }
 
@@ -198,21 +205,17 @@ export class TaskTable {
     this.#tasks.delete(key);
     this.#count(record, -1);
     const id = idOf(record.server, record.taskId);
-    const others = this.#ids.get(id)!.filter((other) => other !== key);
-    if (others.length === 0) this.#ids.delete(id);
-    else this.#ids.set(id, others);
+    const keys = this.#ids.get(id)!;
+    keys.delete(key);
+    if (keys.size === 0) this.#ids.delete(id);
     this.#deps.events.over(record);
     return true;
   }
 
   /** Runs whenever something else is heard of the task; the returned function ends that. */
   watch(key: string, heard: (record: TaskRecord) => void): () => void {
-    const watchers = this.#watchers.get(key) ?? new Set();
-    this.#watchers.set(key, watchers.add(heard));
-    return () => {
-      watchers.delete(heard);
-      if (watchers.size === 0) this.#watchers.delete(key);
-    };
+    this.#watchers.on(key, heard);
+    return () => void this.#watchers.off(key, heard);
   }
 
   /** The session is over, and its connections with it: what its tasks have left is asked for over the asker's own. */
@@ -230,17 +233,11 @@ export class TaskTable {
     this.#disarm = null;
   }
 
-  #tell(record: TaskRecord): void {
-    for (const heard of [...(this.#watchers.get(record.key) ?? [])]) heard(record);
-  }
-
-  #all(server: string, taskId: string): TaskRecord[] {
-    const found: TaskRecord[] = [];
+  *#all(server: string, taskId: string): Generator<TaskRecord, void, undefined> {
     for (const key of this.#ids.get(idOf(server, taskId)) ?? []) {
       const record = this.get(key);
-      if (record !== null) found.push(record);
+      if (record !== null) yield record;
     }
-    return found;
   }
 
   #live(record: TaskRecord | undefined): TaskRecord | null {
@@ -251,9 +248,8 @@ export class TaskTable {
   }
 
   /** Long promises, and promises without end, hold for so long after the last word of the task. */
-  #expiry(before: TaskRecord, news: TaskNews): number {
-    const ttlMs = news.ttlMs === undefined ? before.ttlMs : news.ttlMs;
-    if (ttlMs !== null && ttlMs <= MAX_TTL_MS) return before.startedAt + ttlMs;
+  #expiry(startedAt: number, ttlMs: number | null): number {
+    if (ttlMs !== null && ttlMs <= MAX_TTL_MS) return startedAt + ttlMs;
     return this.#deps.clock.wall() + MAX_TTL_MS;
   }
 
@@ -268,7 +264,7 @@ export class TaskTable {
     this.#tasks.set(record.key, record);
     this.#count(record, 1);
     const id = idOf(record.server, record.taskId);
-    this.#ids.set(id, [...(this.#ids.get(id) ?? []), record.key]);
+    this.#ids.set(id, (this.#ids.get(id) ?? new Set()).add(record.key));
     this.#disarm ??= this.#deps.clock.after(SWEEP_MS, () => this.#sweep());
   }
 
@@ -278,29 +274,23 @@ export class TaskTable {
     if (this.#tasks.size > 0) this.#disarm = this.#deps.clock.after(SWEEP_MS, () => this.#sweep());
   }
 
-  #count(record: TaskRecord, by: 1 | -1): void {
-    const count = this.#counts.get(record.principal) ?? { tasks: 0, bytes: 0 };
-    const bytes = by * (record.description.length + (record.answer?.body.length ?? 0));
-    count.tasks += by;
-    count.bytes += bytes;
-    this.#bytes += bytes;
-    if (count.tasks === 0) this.#counts.delete(record.principal);
-    else this.#counts.set(record.principal, count);
+  #count({ principal, description, answer }: TaskRecord, by: 1 | -1): void {
+    this.#counts.add(principal, by);
+    this.#bytes.add(principal, by * (description.length + (answer?.body.length ?? 0)));
   }
 
   /** Whether one more fits, now or in the place of one that has ended. */
   #room(principal: string): boolean {
-    const own = this.#counts.get(principal)?.tasks ?? 0;
-    if (own < MAX_OF_PRINCIPAL && this.#tasks.size < MAX_TASKS) return true;
-    return this.#oldestEnded(own < MAX_OF_PRINCIPAL ? null : principal) !== null;
+    const full = this.#counts.of(principal) >= MAX_OF_PRINCIPAL;
+    if (!full && this.#tasks.size < MAX_TASKS) return true;
+    return this.#oldestEnded(full ? principal : null) !== null;
   }
 
   #bound(principal: string): void {
-    const own = () => this.#counts.get(principal) ?? { tasks: 0, bytes: 0 };
-    while (own().tasks > MAX_OF_PRINCIPAL || own().bytes > MAX_BYTES_OF_PRINCIPAL) {
+    while (this.#counts.of(principal) > MAX_OF_PRINCIPAL || this.#bytes.of(principal) > MAX_BYTES_OF_PRINCIPAL) {
       if (!this.#dropOldest(principal)) break;
     }
-    while (this.#tasks.size > MAX_TASKS || this.#bytes > MAX_BYTES) if (!this.#dropOldest(null)) break;
+    while (this.#tasks.size > MAX_TASKS || this.#bytes.total > MAX_BYTES) if (!this.#dropOldest(null)) break;
   }
 
   #dropOldest(principal: string | null): boolean {
@@ -317,21 +307,6 @@ export class TaskTable {
   }
 }
 
-function lifetime(ttlMs: number | null): number {
-  return Math.min(ttlMs ?? MAX_TTL_MS, MAX_TTL_MS);
-}
-
 function idOf(server: string, taskId: string): string {
   return `${server}\0${taskId}`;
-}
-
-/** Being asked after moves the end of tasks without one; that alone is not worth a write. */
-function same(a: TaskRecord, b: TaskRecord): boolean {
-  return (
-    a.status === b.status &&
-    a.answer === b.answer &&
-    a.ttlMs === b.ttlMs &&
-    a.pollIntervalMs === b.pollIntervalMs &&
-    a.description.equals(b.description)
-  );
 }

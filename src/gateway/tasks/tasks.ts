@@ -26,14 +26,13 @@ import { offersTasks } from './offers-tasks.ts';
 import { ResultStreams } from './result-streams.ts';
 import { awaitsStream, isSettled, missingExtension, statefulView, statelessView } from './task-answers.ts';
 import { starterOf, TaskCalls } from './task-calls.ts';
-import { TaskCreation, type ToolCall } from './task-creation.ts';
+import { TaskCreation, type TaskParts, type ToolCall } from './task-creation.ts';
 import { TaskFollowing } from './task-following.ts';
 import { asksForTask, TaskIds, unknown } from './task-ids.ts';
-import { TaskInputs } from './task-inputs.ts';
 import { heardTask } from './task-news.ts';
-import { TaskPolling } from './task-polling.ts';
 import { TaskRequests } from './task-requests.ts';
 import { type TaskEvents, TaskTable } from './task-table.ts';
+import { TaskWaits } from './task-waits.ts';
 
 const PAGE = 50;
 
@@ -66,31 +65,24 @@ export interface ListenedTasks {
 export class Tasks implements TaskEvents {
   readonly ids: TaskIds;
   readonly #deps: TasksDeps;
-  readonly #table: TaskTable;
-  readonly #streams: ResultStreams;
-  readonly #inputs: TaskInputs;
-  readonly #following: TaskFollowing;
+  readonly #parts: TaskParts;
   readonly #creation: TaskCreation;
   readonly #requests: TaskRequests;
   #open = true;
 
   constructor(deps: TasksDeps) {
-    const { dispatch, sharedListens, clock, random, records, sealing, desired } = deps;
-    const table = new TaskTable({ clock, random, records, events: this });
-    const ids = new TaskIds(sealing, table);
+    const { dispatch, clock, random, desired } = deps;
+    const table = new TaskTable({ clock, random, records: deps.records, events: this });
     const calls = new TaskCalls(dispatch);
-    const inputs = new TaskInputs(calls, random);
+    const ids = new TaskIds(deps.sealing, table);
     const streams = new ResultStreams({ dispatch, clock, random, table });
-    const polling = new TaskPolling({ clock, random, table, calls, inputs });
-    const following = new TaskFollowing(sharedListens, table);
+    const waits = new TaskWaits({ clock, random, table, calls });
+    const following = new TaskFollowing(deps.sharedListens, table);
     this.ids = ids;
     this.#deps = deps;
-    this.#table = table;
-    this.#streams = streams;
-    this.#inputs = inputs;
-    this.#following = following;
-    this.#creation = new TaskCreation({ clock, random, table, ids, calls, polling, following, desired });
-    this.#requests = new TaskRequests({ clock, table, ids, calls, streams, polling });
+    this.#parts = { clock, random, desired, table, ids, calls, waits, streams, following };
+    this.#creation = new TaskCreation(this.#parts);
+    this.#requests = new TaskRequests(this.#parts);
   }
 
   /** A tool call to a server that declares tasks; its catalogue is known. */
@@ -134,7 +126,7 @@ export class Tasks implements TaskEvents {
     const find = () => this.ids.find(taskId.value, client, endpoint);
     const found = find();
     const run = (record: ReturnType<typeof find>) => this.#run(record, taskId, exchange, endpoint, known !== null);
-    return isKnown(found) || !this.#table.shared ? run(found) : this.#table.lookUp(find, isKnown).then(run);
+    return isKnown(found) || !this.#parts.table.shared ? run(found) : this.#parts.table.lookUp(find, isKnown).then(run);
   }
 
   #run(
@@ -150,7 +142,7 @@ export class Tasks implements TaskEvents {
       if (listed) return Promise.resolve(failure(unknown()));
       return this.#deps.dispatch.callServer(endpoint.server, request, exchange);
     }
-    this.#following.follow(record, client.principal);
+    this.#parts.following.follow(record, client.principal);
     const asked = { record, exchange, endpoint, taskId };
     const outcome = this.#requests.run(asked);
     if (request.era === 'stateless') return outcome;
@@ -161,8 +153,8 @@ export class Tasks implements TaskEvents {
   heard(server: string, sessionId: string | null, key: string, message: Message): void {
     const heard = heardTask(message);
     if (heard === null) return;
-    for (const record of this.#table.heardOn(server, heard.state.taskId, sessionId)) {
-      if (this.#isOn(record, key)) this.#table.update(record, heard.news);
+    for (const record of this.#parts.table.heardOn(server, heard.state.taskId, sessionId)) {
+      if (this.#isOn(record, key)) this.#parts.table.update(record, heard.news);
     }
   }
 
@@ -173,13 +165,13 @@ export class Tasks implements TaskEvents {
   asked(server: string, key: string, message: Message): Promise<Message> | null {
     const taskId = relatedTask(message);
     if (taskId === null) return null;
-    const records = this.#table
+    const records = this.#parts.table
       .heardOn(server, taskId, null)
       .filter((record) => record.era === 'stateful' && !isTerminal(record.status) && this.#isOn(record, key));
     // Two tasks of one id on connections that cannot be distinguished: neither is asked.
     if (records.length !== 1) return null;
     const [record] = records;
-    return this.#streams.open(record!, ownerOf(record!))?.ask(message) ?? null;
+    return this.#parts.streams.open(record!, ownerOf(record!))?.ask(message) ?? null;
   }
 
   /** `taskIds` of a stateless client's listen. What is not the caller's is not listened to. */
@@ -194,21 +186,21 @@ export class Tasks implements TaskEvents {
         there.set(record.server, ids.set(record.taskId, taskId));
       } else {
         here.push(taskId);
-        listen.onEnd(this.#table.watch(record.key, (now) => void this.#tell(listen, now, taskId)));
+        listen.onEnd(this.#parts.table.watch(record.key, (now) => void this.#tell(listen, now, taskId)));
       }
     }
     return { here, there };
   }
 
   sessionEnded(sessionId: string): void {
-    this.#table.sessionEnded(sessionId);
+    this.#parts.table.sessionEnded(sessionId);
   }
 
   close(): void {
     this.#open = false;
-    this.#table.close();
-    this.#following.close();
-    this.#streams.closeAll();
+    this.#parts.table.close();
+    this.#parts.following.close();
+    this.#parts.streams.closeAll();
   }
 
   /**
@@ -225,10 +217,10 @@ export class Tasks implements TaskEvents {
 
   /** A process of this machine takes its tasks along when it ends: their answers are fetched while it is there. */
   #keepAnswer(outcome: Outcome, { key }: TaskRecord, principal: Principal): Outcome {
-    const record = this.#table.get(key);
+    const record = this.#parts.table.get(key);
     if (record === null || record.era !== 'stateful' || !isTerminal(record.status) || isSettled(record)) return outcome;
     const server = this.#deps.upstreams.servers().find(({ name }) => name === record.server);
-    if (server !== undefined && isOwnProcess(server)) this.#streams.open(record, principal);
+    if (server !== undefined && isOwnProcess(server)) this.#parts.streams.open(record, principal);
     return outcome;
   }
 
@@ -245,8 +237,8 @@ export class Tasks implements TaskEvents {
   }
 
   over(record: TaskRecord): void {
-    this.#inputs.forget(record);
-    this.#following.end(record);
+    this.#parts.waits.forget(record);
+    this.#parts.following.end(record);
   }
 
   /**
@@ -275,8 +267,8 @@ export class Tasks implements TaskEvents {
   async #tell(listen: Listen, heard: TaskRecord, taskId: string): Promise<void> {
     let record = heard;
     if (awaitsStream(record) && record.era === 'stateful')
-      record = await this.#streams.heard(record, listen.client.principal);
-    const questions = this.#streams.of(record)?.questions ?? null;
+      record = await this.#parts.streams.heard(record, listen.client.principal);
+    const questions = this.#parts.streams.of(record)?.questions ?? null;
     listen.send(notification('notifications/tasks', statelessView(record, taskId, questions, ''), 'stateless'));
   }
 

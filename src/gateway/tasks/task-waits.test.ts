@@ -5,13 +5,12 @@ import { type Call, client, dispatchTo, ended, GatewayBench, NO_RECORDS } from '
 import { tool } from '../../../test/support/server-catalogs.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
-import type { TaskRecord } from '../../model/ports.ts';
 import { systemRandom } from '../../model/random.ts';
 import { errorAnswer, result } from '../../protocol/compose.ts';
 import { TaskCalls } from './task-calls.ts';
-import { TaskInputs } from './task-inputs.ts';
-import { TaskPolling } from './task-polling.ts';
-import { TaskTable } from './task-table.ts';
+
+import { type TaskEvents, TaskTable } from './task-table.ts';
+import { TaskWaits } from './task-waits.ts';
 
 const OFFERS = {
   young: {
@@ -251,10 +250,9 @@ test('input requests of a task are dropped when it expires, with or without a wa
     const bench = new GatewayBench(OFFERS);
     const { clock, upstreams } = bench;
     const calls = new TaskCalls(dispatchTo(upstreams));
-    const inputs = new TaskInputs(calls, systemRandom);
-    const events = { changed: () => {}, over: (record: TaskRecord) => inputs.forget(record) };
+    const events: TaskEvents = { changed: () => {}, over: (record) => taskWaits.forget(record) };
     const table = new TaskTable({ clock, random: systemRandom, records: NO_RECORDS, events });
-    const polling = new TaskPolling({ clock, random: systemRandom, table, calls, inputs });
+    const taskWaits = new TaskWaits({ clock, random: systemRandom, table, calls });
     const profile = client('stateful', { capabilities: '{"elicitation":{}}' });
     const { principal, sessionId, logLevel: _, ...starter } = profile;
     const record = table.add({
@@ -278,13 +276,18 @@ test('input requests of a task are dropped when it expires, with or without a wa
         : answer(result('1', '{"resultType":"complete"}', 'stateless'));
     const exchange = bench.exchange('tasks/result', '{"taskId":"t-1"}', { client: profile });
     exchange.reply = result('1', '{"action":"decline"}', 'stateful');
-    const outcome = polling.wait({ record, exchange, related: 't-1', until: clock.now() + (waits ? 200_000 : 2_000) });
+    const outcome = taskWaits.wait({
+      record,
+      exchange,
+      related: 't-1',
+      until: clock.now() + (waits ? 200_000 : 2_000),
+    });
     await settled();
     await clock.advance(4_000);
-    assert.equal(inputs.size, 1);
+    assert.equal(taskWaits.size, 1);
     await clock.advance(300_000);
     await outcome;
-    assert.equal(inputs.size, 0);
+    assert.equal(taskWaits.size, 0);
     table.close();
   }
 });

@@ -1,0 +1,263 @@
+import type { Clock } from '../../model/clock.ts';
+import type { Exchange } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
+import { answer, failure, type Outcome } from '../../model/outcome.ts';
+import type { TaskRecord } from '../../model/ports.ts';
+import type { Random } from '../../model/random.ts';
+import { isTerminal } from '../../model/task-status.ts';
+import { isUrlMode, notDeclared, undeclared } from '../../protocol/askable.ts';
+import { withRelatedTask } from '../../protocol/body.ts';
+import { request } from '../../protocol/compose.ts';
+import { editObject } from '../../protocol/splice.ts';
+import { type InputRequest, readInputRequired } from '../../protocol/stateless/input-required.ts';
+import { isResult } from '../own-results.ts';
+import { finalOutcome, isSettled } from './task-answers.ts';
+import type { TaskCalls } from './task-calls.ts';
+import { heardIn } from './task-news.ts';
+import type { TaskTable } from './task-table.ts';
+
+/** Polls in a row that may fail before the waiting caller gets an error; meanwhile the server may be restarted. */
+const MAX_FAILURES = 6;
+/** Questions of one task over its life, and the length of the keys they are remembered by. */
+const MAX_KEYS = 1_000;
+const MAX_KEY_BYTES = 1_024;
+
+interface TaskWaitsDeps {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly table: TaskTable;
+  readonly calls: TaskCalls;
+}
+
+/** What is waited for on behalf of a client. */
+interface TaskWait {
+  readonly record: TaskRecord;
+  readonly exchange: Exchange;
+  /** The task's id as the client knows it, so that questions and the answer name it; null where it knows no task. */
+  readonly related: string | null;
+  /** Clock time after which the wait is given up. */
+  readonly until: number;
+}
+
+/**
+ * Waits for a stateless server's task as `tasks/result` of 2025-11-25 does: polls `tasks/get` until the task has ended
+ * (decision 017). The client may give up the wait; the task goes on.
+ *
+ * What the server asks meanwhile is asked of the client by requests: each question once over the life of its task, all that
+ * are open at once; the answers go back with `tasks/update`. A key that was answered may still be listed for a while; it is
+ * not asked again. Other errors of the client's than to an elicitation cannot be sent to the server, and end the wait.
+ */
+export class TaskWaits {
+  readonly #deps: TaskWaitsDeps;
+  /** Keys of questions that were answered or are being asked, by task. */
+  readonly #asked = new Map<string, Set<string>>();
+
+  constructor(deps: TaskWaitsDeps) {
+    this.#deps = deps;
+  }
+
+  async wait(waiting: TaskWait): Promise<Outcome> {
+    const outcome = await this.#poll(waiting);
+    // It may have expired meanwhile; then no client asks for it again.
+    if (this.#deps.table.get(waiting.record.key) === null) this.forget(waiting.record);
+    return outcome;
+  }
+
+  /** How many tasks have been asked something and are not forgotten. */
+  get size(): number {
+    return this.#asked.size;
+  }
+
+  /** Nothing more is asked for this task. */
+  forget({ key }: TaskRecord): void {
+    this.#asked.delete(key);
+  }
+
+  async #poll(waiting: TaskWait): Promise<Outcome> {
+    const { clock, random, table, calls } = this.#deps;
+    const { exchange, related, until } = waiting;
+    const pace = new PollPace(() => random.unit());
+    let { record } = waiting;
+    let failures = 0;
+    for (let changed = true; ; ) {
+      if (isSettled(record)) return finalOutcome(record, related);
+      if (exchange.cancelled !== null) return cancelled(record, exchange.cancelled);
+      if (clock.now() >= until) return overdue(record);
+      const outcome = await calls.own(record, exchange.client.principal, 'tasks/get', exchange);
+      if (exchange.cancelled !== null) return cancelled(record, exchange.cancelled);
+      if (outcome.kind === 'answer' && outcome.message.kind === 'error') return outcome;
+      const heard = heardIn(outcome);
+      if (heard === null) {
+        if (++failures >= MAX_FAILURES) return outcome.kind === 'failure' ? outcome : nonsense(record);
+      } else {
+        failures = 0;
+        const before = record;
+        record = table.update(record, heard.news);
+        changed = record.status !== before.status;
+        if (isTerminal(record.status) && !isSettled(record)) return nonsense(record);
+        if (isSettled(record)) continue;
+        const asked = this.#ask(record, (outcome as { readonly message: Message }).message, waiting);
+        if (asked !== null) {
+          const left = Math.max(0, until - clock.now());
+          const refused = await this.#within(left, waiting, ({ status }) => isTerminal(status), asked);
+          if (refused !== null) return refused;
+          record = table.get(record.key) ?? record;
+          if (isSettled(record) || exchange.cancelled !== null) continue;
+          changed = true;
+        }
+      }
+      await this.#within(pace.next(record.pollIntervalMs, changed && failures === 0), waiting, () => true);
+      record = table.get(record.key) ?? record;
+      changed = false;
+    }
+  }
+
+  /** What the work gives; null after `ms`, when the client gives up, or at news of the task that make waiting needless. */
+  #within<T>(
+    ms: number,
+    { record, exchange }: TaskWait,
+    ends: (news: TaskRecord) => boolean,
+    work: Promise<T> | null = null,
+  ): Promise<T | null> {
+    const { promise, resolve } = Promise.withResolvers<T | null>();
+    const disarm = this.#deps.clock.after(ms, () => resolve(null));
+    const unwatch = this.#deps.table.watch(record.key, (news) => {
+      if (ends(news)) resolve(null);
+    });
+    exchange.onCancel = () => resolve(null);
+    void work?.then(resolve);
+    return promise.finally(() => {
+      disarm();
+      unwatch();
+      exchange.onCancel = null;
+    });
+  }
+
+  /**
+   * null when the server asks nothing new. Else resolves when the client has answered: with null, or with how the wait
+   * for the task ends because it could not be asked.
+   */
+  #ask(record: TaskRecord, message: Message, waiting: TaskWait): Promise<Outcome | null> | null {
+    if (record.status !== 'input_required') return null;
+    const required = readInputRequired(message);
+    if (typeof required === 'string') return null;
+    const keys = this.#asked.get(record.key) ?? new Set<string>();
+    const fresh = required.requests.filter(({ key }) => !keys.has(key.toString()));
+    if (fresh.length === 0) return null;
+    const refused = excess(record, keys, fresh) ?? refusal(record, message.bytes, fresh, waiting);
+    if (refused !== null) return Promise.resolve(refused);
+    this.#asked.set(record.key, keys);
+    for (const { key } of fresh) keys.add(key.toString());
+    return this.#askAll(record, message.bytes, fresh, waiting).then(({ ended, delivered }) => {
+      // What was not answered, or did not arrive, is asked anew of the next caller that waits.
+      if (!delivered) for (const { key } of fresh) keys.delete(key.toString());
+      return ended;
+    });
+  }
+
+  async #askAll(
+    record: TaskRecord,
+    bytes: Buffer,
+    fresh: readonly InputRequest[],
+    { exchange, related }: TaskWait,
+  ): Promise<{ readonly ended: Outcome | null; readonly delivered: boolean }> {
+    let answers: readonly Message[];
+    try {
+      answers = await Promise.all(fresh.map((question) => exchange.ask(this.#question(bytes, question, related))));
+    } catch (cause) {
+      const error = cause instanceof GatewayError ? cause : new GatewayError('INTERNAL', String(cause), { cause });
+      return { ended: failure(error), delivered: false };
+    }
+    const refused = answers.find((given, i) => given.kind === 'error' && fresh[i]!.method !== 'elicitation/create');
+    if (refused !== undefined) return { ended: answer(refused), delivered: false };
+    const responses = Buffer.concat(
+      fresh.flatMap(({ key }, i) => [Buffer.from(i === 0 ? '' : ','), key, COLON, responseOf(answers[i]!)]),
+    );
+    const more = `,"inputResponses":{${responses.toString()}}`;
+    const outcome = await this.#deps.calls.own(record, exchange.client.principal, 'tasks/update', null, more);
+    return { ended: isResult(outcome) ? null : outcome, delivered: outcome.kind === 'answer' };
+  }
+
+  /** The question in stateful words; one that opens a page has an id there. */
+  #question(bytes: Buffer, { method, params }: InputRequest, related: string | null): Message {
+    const opens = method === 'elicitation/create' && isUrlMode(bytes, params);
+    const changes = opens ? [['elicitationId', `"${this.#deps.random.hex(16)}"`] as const] : [];
+    const body = params === null ? '{}' : editObject(bytes, params, changes);
+    return withRelatedTask(request(method, `"${this.#deps.random.hex(8)}"`, body, 'stateful'), related);
+  }
+}
+
+/** Between two polls of a task whose server names no interval. */
+const DEFAULT_MS = 1_000;
+/** A server may ask for any interval; this is what is believed. */
+const MIN_MS = 50;
+const MAX_MS = 60_000;
+/** Without a change the pauses grow up to so many times the first. */
+const MAX_GROWTH = 8;
+const GROWTH = 1.5;
+const JITTER = 0.2;
+
+/**
+ * How long to wait before a task is polled again: never less than its server asks for, longer while nothing changes or
+ * the server cannot be reached, and never for many tasks at one instant (proto:C7).
+ */
+export class PollPace {
+  readonly #unit: () => number;
+  #growth = 1;
+
+  /** `unit` gives numbers in [0, 1). */
+  constructor(unit: () => number) {
+    this.#unit = unit;
+  }
+
+  next(askedMs: number | null, changed: boolean): number {
+    if (changed) this.#growth = 1;
+    const base = Math.min(Math.max(askedMs ?? DEFAULT_MS, MIN_MS), MAX_MS);
+    const pause = Math.min(base * this.#growth, Math.max(base, MAX_MS));
+    this.#growth = Math.min(this.#growth * GROWTH, MAX_GROWTH);
+    return Math.round(pause * (1 + JITTER * this.#unit()));
+  }
+}
+
+/** These rounds know results only: an elicitation that the client answers with an error was not accepted. */
+function responseOf(given: Message): Buffer {
+  return given.kind === 'error' ? DECLINED : withRelatedTask(given, null).body;
+}
+
+/** How the wait ends where the server asks more than can be remembered as asked. */
+function excess({ server }: TaskRecord, keys: ReadonlySet<string>, fresh: readonly InputRequest[]): Outcome | null {
+  if (keys.size + fresh.length <= MAX_KEYS && fresh.every(({ key }) => key.length <= MAX_KEY_BYTES)) return null;
+  const text = `${server} asks more than ${MAX_KEYS} questions in a task, or under keys of more than ${MAX_KEY_BYTES} bytes`;
+  return failure(new GatewayError('UPSTREAM_PROTOCOL', text, { server }));
+}
+
+/** How the wait ends where the client did not declare what it would have to be asked (proto:S4). */
+function refusal(
+  { server }: TaskRecord,
+  bytes: Buffer,
+  requests: readonly InputRequest[],
+  { exchange }: TaskWait,
+): Outcome | null {
+  for (const { method, params } of requests) {
+    const missing = undeclared(exchange.client.capabilities, method, bytes, params);
+    if (missing !== null) return answer(notDeclared(server, method, missing));
+  }
+  return null;
+}
+
+export function cancelled({ server }: TaskRecord, reason: string): Outcome {
+  return failure(new GatewayError('CANCELLED', reason, { server }));
+}
+
+function overdue({ server }: TaskRecord): Outcome {
+  return failure(new GatewayError('TIMEOUT', `${server} did not bring the task to its end in time`, { server }));
+}
+
+function nonsense({ server }: TaskRecord): Outcome {
+  const text = `${server} answered tasks/get with something that is no task, or has no answer in it`;
+  return failure(new GatewayError('UPSTREAM_PROTOCOL', text, { server }));
+}
+
+const COLON = Buffer.from(':');
+const DECLINED = Buffer.from('{"action":"cancel"}');
