@@ -19,7 +19,8 @@ import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { Tracer } from '../telemetry/tracing.ts';
 import type { Connection } from './connection/connection.ts';
-import { placeholderClient, type WantedConnection } from './connection/session-key.ts';
+import type { ConnectionOwner } from './connection/server-messages.ts';
+import { placeholderClient, type Tenancy, type WantedConnection } from './connection/session-key.ts';
 import { fetchesProgram } from './process/command.ts';
 import type { StartMarks } from './supervision/start-marks.ts';
 import type { CloseReason, OpenTransport } from './transport/transport.ts';
@@ -119,15 +120,19 @@ export interface Swept {
 }
 
 /** What the parts of one server's running side report. Implemented by `UpstreamParts`. Handlers do not throw. */
-export interface PartEvents {
+export interface PartEvents extends ConnectionOwner<Connection> {
+  /** It was given up before it was negotiated. */
+  abandoned(connection: Connection): void;
+  /** The nodes were apart, and another one's session has replaced this one's: it is of no use any more. */
+  superseded(connection: Connection): void;
+  /** What the server kept for the session of such a connection is gone. */
+  stateLost(of: { readonly tenancy: Tenancy }): void;
   /** A connection has got its owner. */
   adopted(connection: Connection, want: WantedConnection): void;
   /** The pool closed a connection whose owner may want another. */
   swept(swept: Swept): void;
   /** The connection under this key has ended, and its owner did not ask for that. */
   ended(key: string): void;
-  /** The stream on which the server announces changes was broken and is open again. */
-  missed(connection: Connection): void;
   /** Ends a connection that is of no use any more, as if it had ended by itself. */
   replace(connection: Connection, error: GatewayError, how: CloseReason): void;
   /** The server is unhealthy for this reason, or healthy again (null). */

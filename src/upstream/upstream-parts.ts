@@ -12,7 +12,6 @@ import type { Attempt } from './connection/attempt.ts';
 import type { Connection } from './connection/connection.ts';
 import { Connector } from './connection/connector.ts';
 import { asGatewayError, closedError, EraUnspoken } from './connection/failures.ts';
-import type { ConnectionsOwner } from './connection/server-messages.ts';
 import { keysOfSession, labelOf, sessionOf, type WantedConnection } from './connection/session-key.ts';
 import { SpokenEras } from './connection/spoken-eras.ts';
 import { challengeOf } from './health/failure-class.ts';
@@ -56,7 +55,7 @@ const FINISH_MS = 30_000;
  * The parts of one server's running side: makes them, starts and ends what its supervisor orders, and brings what they
  * report to the supervisor, to sessions that lost their state, to the lists and to the gateway.
  */
-export class UpstreamParts implements PartEvents, ConnectionsOwner<Connection>, Supervised {
+export class UpstreamParts implements PartEvents, Supervised {
   readonly context: ServerContext;
   readonly supervisor: Supervisor;
   readonly eras: SpokenEras;
@@ -95,7 +94,7 @@ export class UpstreamParts implements PartEvents, ConnectionsOwner<Connection>, 
     const mark = deps.startMarks?.of(name, connectionDigest);
     this.supervisor = new Supervisor({ server: name, local, clock, random, times, misconfigured, mark }, this);
     this.eras = new SpokenEras(deps.eraVerdicts, connectionDigest);
-    this.#connector = new Connector(context, this.eras, this.phases, this);
+    this.#connector = new Connector(context, this.eras, this.phases);
     this.connections = new ClientConnections(context, {
       connector: this.#connector,
       eras: this.eras,
@@ -131,7 +130,6 @@ export class UpstreamParts implements PartEvents, ConnectionsOwner<Connection>, 
   /** One start: brings back what a crash took, else opens the connection to list the server over. */
   async #launch(attempt: Attempt): Promise<void> {
     const { connections, observer } = this;
-    const { lost, pool } = connections;
     if (this.#starts === null) attempt.begin();
     this.catalogs.restarted();
     observer.starting();
@@ -139,11 +137,12 @@ export class UpstreamParts implements PartEvents, ConnectionsOwner<Connection>, 
       observer.starting();
       observer.tell();
     });
-    const connection = (await lost.bringBack(attempt)) ?? pool.any() ?? (await this.#openFirst(attempt));
+    const lost = await connections.bringBack(attempt);
+    const connection = lost ?? connections.pool.any() ?? (await this.#openFirst(attempt));
     this.supervisor.wish = null;
     this.upkeep.useful(connection, connection.profile);
     // What died while others were brought back.
-    await lost.bringBack(attempt);
+    await connections.bringBack(attempt);
   }
 
   /** Which client wants the start may turn out while it waits for its place. */
@@ -209,7 +208,7 @@ export class UpstreamParts implements PartEvents, ConnectionsOwner<Connection>, 
     this.observer.tell();
   }
 
-  // Connections (`ConnectionsOwner`, and what the pool reports).
+  // Connections (`PartEvents`).
 
   closed(connection: Connection, reason: ClosedReason): void {
     const { connections, supervisor, context } = this;
@@ -229,7 +228,7 @@ export class UpstreamParts implements PartEvents, ConnectionsOwner<Connection>, 
     }
     if (reason.kind === 'session_lost') this.#reinitialize(withLevel(want, connection));
     else if (!this.#replaced(want, connection, error)) {
-      if (want.tenancy.kind !== 'spare') connections.lost.add(withLevel(want, connection));
+      if (want.tenancy.kind !== 'spare') connections.lost.set(want.key, withLevel(want, connection));
       supervisor.crashed(error, connection.createdAt);
     }
   }

@@ -18,7 +18,7 @@ export const S1: readonly Mutation[] = [
   {
     row: 'S1.3',
     what: 'a connection without calls is never idle',
-    file: 'src/upstream/pool/slot.ts',
+    file: 'src/upstream/pool/pooled-connections.ts',
     find: "inFlight > 0 ? 'active' : 'idle'",
     replace: "'active'",
   },

@@ -5,23 +5,14 @@ import { cancellation, errorAnswer, failureAnswer } from '../../protocol/compose
 import { withId } from '../../protocol/splice.ts';
 import { isAboutTask, type PendingRequest } from './pending.ts';
 
-/** The connection that the requests came on. */
-interface AskingConnection {
-  answer(parts: readonly Buffer[]): void;
-}
-
-/** The client that was asked what belongs to no call hears this. */
-interface AskedClient<C> {
-  notified(connection: C, message: Message): void;
-}
-
 /** Requests of a server that wait for an answer, by id lexeme, each with its call, if any. Each is answered once. */
-export class ServerAsks<C extends AskingConnection> {
+export class ServerAsks<C extends { answer(parts: readonly Buffer[]): void }> {
   readonly #connection: C;
-  readonly #owner: AskedClient<C>;
+  readonly #owner: { notified(connection: C, message: Message): void };
   readonly #open = new Map<string, PendingRequest | null>();
 
-  constructor(connection: C, owner: AskedClient<C>) {
+  /** `owner`: gets what the client that was asked for no call is to hear. */
+  constructor(connection: C, owner: { notified(connection: C, message: Message): void }) {
     this.#connection = connection;
     this.#owner = owner;
   }

@@ -1,7 +1,6 @@
 import type { Clock } from '../../model/clock.ts';
 import { CATALOGUE } from '../../model/error-catalogue.ts';
 import type { Message } from '../../model/message.ts';
-import type { ConnectionStatus } from '../../model/server-state.ts';
 import { isTerminal } from '../../model/task-status.ts';
 import { bodyField, bodyString, errorCode } from '../../protocol/body.ts';
 import { readTask, type TaskState } from '../../protocol/tasks.ts';
@@ -11,55 +10,6 @@ import type { PendingRequest } from '../calls/pending.ts';
 const MAX_TASKS = 256;
 /** A task whose end is not reported counts as running for as long as its server keeps it, and no longer than this. */
 const LONGEST_MS = 24 * 60 * 60_000;
-
-/** Tasks begun over one connection and not known to have ended: while one runs, the connection is in use. */
-class RunningTasks {
-  readonly #clock: Clock;
-  /** Task to the monotonic time from which it does not count any more. */
-  readonly #until = new Map<string, number>();
-
-  constructor(clock: Clock) {
-    this.#clock = clock;
-  }
-
-  get any(): boolean {
-    const now = this.#clock.now();
-    for (const [taskId, until] of this.#until) {
-      if (until > now) return true;
-      this.#until.delete(taskId);
-    }
-    return false;
-  }
-
-  /** The answer to a call that may begin a task. */
-  begun(answer: Message): void {
-    const task = taskIn(answer);
-    if (task === null || isTerminal(task.status)) return;
-    this.#until.set(task.taskId, this.#clock.now() + Math.min(task.ttlMs ?? LONGEST_MS, LONGEST_MS));
-    if (this.#until.size > MAX_TASKS) this.#until.delete(this.#until.keys().next().value!);
-  }
-
-  /** The answer to a request about a task: it may be that it has ended, or is not known any more. */
-  answered(method: string, request: Message, answer: Message): void {
-    const ended =
-      method === 'tasks/result' || (answer.kind === 'error' && errorCode(answer) === CATALOGUE.INVALID_PARAMS.rpc);
-    if (ended) this.#until.delete(bodyString(request, 'taskId') ?? '');
-    else this.notified(answer);
-  }
-
-  /** The status of a task, asked for or not. */
-  notified(message: Message): void {
-    const task = taskIn(message);
-    if (task !== null && isTerminal(task.status)) this.#until.delete(task.taskId);
-  }
-}
-
-/** 2025-11-25 puts a task that was begun into `task`; otherwise, and in 2026-07-28, the body is the task. */
-function taskIn(message: Message): TaskState | null {
-  const { bytes, bodyStart, bodyEnd } = message;
-  if (bodyStart < 0) return null;
-  return readTask(bytes, bodyField(message, 'task') ?? { start: bodyStart, end: bodyEnd });
-}
 
 /** Watched resources that are counted on one connection; beyond them it counts as watching till it ends. */
 const MAX_WATCHED = 4_096;
@@ -78,7 +28,8 @@ export class ConnectionUse {
   /** Monotonic time of the last request, or of its end. */
   lastUsedAt: number;
   #watched: Set<string> | null = null;
-  #tasks: RunningTasks | null = null;
+  /** Tasks begun over it and not known to have ended, each with the monotonic time from which it does not count any more. */
+  #tasks: Map<string, number> | null = null;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -92,7 +43,13 @@ export class ConnectionUse {
 
   /** A task that was begun over it runs: a client that polls now and then, or waits for a notification, has nothing in flight. */
   get working(): boolean {
-    return this.#tasks?.any === true;
+    if (this.#tasks === null) return false;
+    const now = this.#clock.now();
+    for (const [taskId, until] of this.#tasks) {
+      if (until > now) return true;
+      this.#tasks.delete(taskId);
+    }
+    return false;
   }
 
   sent(): void {
@@ -106,18 +63,27 @@ export class ConnectionUse {
     const ok = answer.kind === 'result';
     this.consecutiveErrors = 0;
     this.lastUsedAt = this.#clock.now();
-    if (ok && exchange.beginsTask === true) (this.#tasks ??= new RunningTasks(this.#clock)).begun(answer);
+    if (ok && exchange.beginsTask === true) this.#taskBegun(answer);
     if (request === null) return;
-    if (this.#tasks !== null && method.startsWith('tasks/')) this.#tasks.answered(method, request, answer);
+    if (this.#tasks !== null && method.startsWith('tasks/')) {
+      // It has ended, or is not known any more, or this is its status.
+      const over = method === 'tasks/result' || (!ok && errorCode(answer) === CATALOGUE.INVALID_PARAMS.rpc);
+      if (over) this.#tasks.delete(bodyString(request, 'taskId') ?? '');
+      else this.#taskStatus(answer);
+    }
     if (!ok || !method.startsWith('resources/')) return;
-    if (method === 'resources/subscribe') this.#watch(uriOf(request));
-    else if (method === 'resources/unsubscribe') this.#watched?.delete(uriOf(request));
+    const uri = bodyString(request, 'uri') ?? '';
+    if (method === 'resources/unsubscribe') this.#watched?.delete(uri);
+    else if (method === 'resources/subscribe') {
+      this.#watched ??= new Set();
+      if (this.#watched.size < MAX_WATCHED) this.#watched.add(uri);
+    }
   }
 
   /** The server said this without being asked. */
   notified(notification: Message): void {
     if (this.#tasks === null || !notification.method.startsWith('notifications/tasks')) return;
-    this.#tasks.notified(notification);
+    this.#taskStatus(notification);
     this.lastUsedAt = this.#clock.now();
   }
 
@@ -134,17 +100,23 @@ export class ConnectionUse {
     this.failed(pending, `${pending.method} was not answered in time`);
   }
 
-  counts(): Pick<ConnectionStatus, 'requests' | 'errors' | 'consecutiveErrors' | 'lastError'> {
-    const { requests, errors, consecutiveErrors, lastError } = this;
-    return { requests, errors, consecutiveErrors, lastError };
+  #taskBegun(answer: Message): void {
+    const task = taskIn(answer);
+    if (task === null || isTerminal(task.status)) return;
+    this.#tasks ??= new Map();
+    this.#tasks.set(task.taskId, this.#clock.now() + Math.min(task.ttlMs ?? LONGEST_MS, LONGEST_MS));
+    if (this.#tasks.size > MAX_TASKS) this.#tasks.delete(this.#tasks.keys().next().value!);
   }
 
-  #watch(uri: string): void {
-    this.#watched ??= new Set();
-    if (this.#watched.size < MAX_WATCHED) this.#watched.add(uri);
+  #taskStatus(message: Message): void {
+    const task = taskIn(message);
+    if (task !== null && isTerminal(task.status)) this.#tasks?.delete(task.taskId);
   }
 }
 
-function uriOf(request: NonNullable<PendingRequest['request']>): string {
-  return bodyString(request, 'uri') ?? '';
+/** 2025-11-25 puts a task that was begun into `task`; otherwise, and in 2026-07-28, the body is the task. */
+function taskIn(message: Message): TaskState | null {
+  const { bytes, bodyStart, bodyEnd } = message;
+  if (bodyStart < 0) return null;
+  return readTask(bytes, bodyField(message, 'task') ?? { start: bodyStart, end: bodyEnd });
 }

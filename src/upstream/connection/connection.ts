@@ -1,13 +1,10 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
-import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Era, Message } from '../../model/message.ts';
 import type { UpstreamSessionRecord } from '../../model/ports.ts';
-import type { Random } from '../../model/random.ts';
 import type { HandshakeResult } from '../../model/server-catalog.ts';
 import { cancellation, notification, request } from '../../protocol/compose.ts';
 import { oneLine } from '../../protocol/splice.ts';
-import type { Tracer } from '../../telemetry/tracing.ts';
 import type { Call } from '../calls/call.ts';
 import { outgoing } from '../calls/outgoing-request.ts';
 import { DeferredLosses, OwnRequest, PendingRequests, type RequestCarrier, RequestIds } from '../calls/pending.ts';
@@ -15,33 +12,14 @@ import type { ClosedReason, CloseReason, Transport, TransportReceiver } from '..
 import { ConnectionUse } from './connection-use.ts';
 import type { JoinedSession } from './joined-session.ts';
 import { LogLevelSync, takesLevel } from './log-level-sync.ts';
-import { type ConnectionOwner, ServerMessages } from './server-messages.ts';
+import { type ConnectionDeps, ServerMessages } from './server-messages.ts';
 import { isOneClient, NO_SESSION, type Tenancy, WARM } from './session-key.ts';
-import type { LastHandshake } from './spoken-eras.ts';
 
 const TIMEOUTS_TILL_PROBE = 3;
 /** How long a new owner's first call is waited for, before what the server wanted to know is asked without one. */
 const HELD_MS = 100;
 const LF = 0x0a;
 const CR = 0x0d;
-
-interface ConnectionDeps {
-  readonly server: string;
-  /** The client whose capabilities are presented on it. */
-  readonly profile: ClientProfile;
-  readonly clock: Clock;
-  readonly owner: ConnectionOwner<Connection>;
-  /** The server's own stream is listened to on request only. */
-  readonly silent?: boolean;
-  /** Ids and progress tokens of its requests come from it. */
-  readonly random: Random;
-  /** Whether ids have to fit into 32 bits: longer ones may be why the server did not start. */
-  readonly shortIds?: boolean;
-  /** What the server's connections say it is, so that they keep it together. */
-  readonly handshakes?: LastHandshake;
-  /** Absent or null: no spans are recorded. */
-  readonly tracer?: Tracer | null | undefined;
-}
 
 /**
  * One MCP connection over one transport. It keeps the requests in flight, under random integer ids of its own: clients' ids and
@@ -68,14 +46,14 @@ export class Connection implements RequestCarrier, TransportReceiver {
   joined: JoinedSession<Connection> | null = null;
   /** Why it ended by itself; null while it lives or was closed by us. */
   ended: ClosedReason | null = null;
-  readonly #deps: ConnectionDeps;
+  readonly #deps: ConnectionDeps<Connection>;
   readonly #pending: PendingRequests;
   readonly #unsent: DeferredLosses;
   readonly #messages: ServerMessages<Connection>;
   readonly #oneLine: boolean;
   readonly #ids: RequestIds;
 
-  constructor(transport: Transport, deps: ConnectionDeps) {
+  constructor(transport: Transport, deps: ConnectionDeps<Connection>) {
     this.transport = transport;
     this.createdAt = deps.clock.wall();
     this.profile = deps.profile;
@@ -149,7 +127,7 @@ export class Connection implements RequestCarrier, TransportReceiver {
 
   #speaks(handshake: HandshakeResult, resumeSessionId?: string): void {
     const { era, revision } = handshake;
-    this.handshake = this.#deps.handshakes?.of(handshake) ?? handshake;
+    this.handshake = handshake;
     this.era = era;
     const facts = { era, revision, silent: this.#deps.silent };
     this.transport.negotiated(resumeSessionId === undefined ? facts : { ...facts, resumeSessionId });

@@ -13,9 +13,8 @@ import { Attempt } from './attempt.ts';
 import { Connection } from './connection.ts';
 import { Handshake } from './handshake.ts';
 import { JoinedSession } from './joined-session.ts';
-import type { ConnectionsOwner } from './server-messages.ts';
 import { digestOfKey, labelOf, type WantedConnection } from './session-key.ts';
-import { LastHandshake, type SpokenEras } from './spoken-eras.ts';
+import { type SpokenEras, sameHandshake } from './spoken-eras.ts';
 
 /** Used in place of the session id where a process is the session. */
 const NO_MCP_SESSION = '';
@@ -33,28 +32,22 @@ export class Connector {
   readonly #context: ServerContext;
   readonly #eras: SpokenEras;
   readonly #phases: PhaseTimes | null;
-  readonly #owner: ConnectionsOwner<Connection>;
   /** Those of all nodes; absent on a lone node. */
   readonly #sessions: SharedUpstreamSessions | undefined;
   /** The generation of those that the server disowned last, by session key, until there is another one. */
   readonly #gone = new Map<string, string>();
   /** The server gave no session when it was asked last, so there is nothing to share. */
   #sessionless = false;
-  readonly #handshakes = new LastHandshake();
+  /** What the server said of itself last. */
+  #said: HandshakeResult | null = null;
   #fallback: Transport['kind'] | null = null;
   /** Of a server on a pipe that did not start: it may take no ids of more than 32 bits. The next start tries the other kind. */
   #shortIds = false;
 
-  constructor(
-    context: ServerContext,
-    eras: SpokenEras,
-    phases: PhaseTimes | null,
-    owner: ConnectionsOwner<Connection>,
-  ) {
+  constructor(context: ServerContext, eras: SpokenEras, phases: PhaseTimes | null) {
     this.#context = context;
     this.#eras = eras;
     this.#phases = phases;
-    this.#owner = owner;
     this.#sessions = context.deps.sharedUpstreamSessions;
   }
 
@@ -62,12 +55,17 @@ export class Connector {
     return this.#context.server;
   }
 
-  /** `spare`: takes the warm connection, where it fits. Rejects with GatewayError, nothing left behind. */
+  /** `warm`: takes the warm connection, where it fits. Rejects with GatewayError, nothing left behind. */
   async connect(want: WantedConnection, attempt: Attempt, warm: () => Connection | null): Promise<Connection> {
     const handshake = this.#handshake(want, attempt);
-    if (this.joins(want)) return this.#joined(want, attempt, handshake, warm);
-    const resumed = await this.#resume(want, handshake);
-    return resumed === null ? this.#open(want, handshake) : this.#again(want, resumed);
+    const connection = this.joins(want)
+      ? await this.#joined(want, attempt, handshake, warm)
+      : ((await this.#resume(want, handshake)) ?? (await this.#open(want, handshake)));
+    const said = connection.handshake!;
+    // Thousands of connections would each keep the memory that theirs was read into.
+    if (this.#said !== null && sameHandshake(this.#said, said)) connection.handshake = this.#said;
+    else this.#said = said;
+    return connection;
   }
 
   /** Sessions are those of all nodes of a cluster. */
@@ -130,7 +128,7 @@ export class Connector {
         const connection = await this.#openJoined(want, entered, handshake, warm);
         if (connection === null) continue;
         this.#gone.delete(place.key);
-        if (entered.replaces) this.#owner.stateLost(want);
+        if (entered.replaces) this.#context.events.stateLost(want);
         return connection;
       }
       const { record, generation } = entered;
@@ -180,7 +178,8 @@ export class Connector {
   }
 
   #join(place: SessionPlace, generation: string, connection: Connection, listens: boolean): void {
-    connection.joined = new JoinedSession(place, generation, this.#sessions!, this.#owner, connection, listens);
+    const { events } = this.#context;
+    connection.joined = new JoinedSession(place, generation, this.#sessions!, events, connection, listens);
   }
 
   #met(connection: Connection): void {
@@ -235,7 +234,7 @@ export class Connector {
     const mcpSessionId = connection.mcpSessionId ?? NO_MCP_SESSION;
     const before = this.#record(want.key);
     if (before !== null && (mcpSessionId === NO_MCP_SESSION || before.mcpSessionId !== mcpSessionId))
-      this.#owner.stateLost(want);
+      this.#context.events.stateLost(want);
     if (mcpSessionId === NO_MCP_SESSION && ('url' in server.transport || want.tenancy.kind !== 'session')) {
       if (before !== null) this.forget(want.key);
       return;
@@ -278,11 +277,10 @@ export class Connector {
     const record = this.#resumed(want);
     if (record === null) return null;
     const resumed = await handshake.resume('http', record);
-    if (resumed === null) {
-      this.forget(want.key);
-      this.#owner.stateLost(want);
-    }
-    return resumed;
+    if (resumed !== null) return this.#again(want, resumed);
+    this.forget(want.key);
+    this.#context.events.stateLost(want);
+    return null;
   }
 
   /** What is kept of it on a lone node; it is not to be used any more. */
@@ -305,25 +303,16 @@ export class Connector {
   }
 
   #handshake(want: WantedConnection, attempt: Attempt): Handshake {
+    const { name: server, events: owner } = this.#context;
     const { clock, random, tracer } = this.#context.deps;
     const { profile, tenancy } = want;
     const silent = this.joins(want);
-    const connection = (kind: Transport['kind']) => {
+    const make = (kind: Transport['kind']): Connection => {
       const transport = this.#transport(want, { kind, label: labelOf(tenancy), phases: this.#phases });
-      return new Connection(transport, {
-        server: this.#context.name,
-        profile,
-        clock,
-        owner: this.#owner,
-        silent,
-        handshakes: this.#handshakes,
-        random,
-        tracer,
-        shortIds: this.#shortIds && !transport.streamPerRequest,
-      });
+      const shortIds = this.#shortIds && !transport.streamPerRequest;
+      return new Connection(transport, { server, profile, clock, owner, silent, random, tracer, shortIds });
     };
-    const deps = { context: this.#context, eras: this.#eras, owner: this.#owner, connection };
-    return new Handshake(deps, profile, attempt);
+    return new Handshake(this.#context, this.#eras, make, profile, attempt);
   }
 
   #placeOf(key: string): SessionPlace {

@@ -28,7 +28,6 @@ import type { Transport } from '../transport/transport.ts';
 import type { Attempt } from './attempt.ts';
 import type { Connection } from './connection.ts';
 import { asGatewayError, closedError, EraUnspoken } from './failures.ts';
-import type { ConnectionsOwner } from './server-messages.ts';
 import type { SpokenEras } from './spoken-eras.ts';
 
 /** Errors by which a server shows that it knows 2026-07-28 (versioning §Backward Compatibility). */
@@ -41,14 +40,6 @@ const MODERN_ERRORS: ReadonlySet<number> = new Set([
 const OTHER_ANSWER_MS = 200;
 const MAX_TRANSPORTS = 4;
 const PROBE_HEADERS = ['MCP-Protocol-Version', LATEST_STATELESS, 'Mcp-Method', 'server/discover'] as const;
-
-interface HandshakeDeps {
-  readonly context: ServerContext;
-  readonly eras: SpokenEras;
-  readonly owner: ConnectionsOwner<Connection>;
-  /** A connection over a new transport that is not open yet. */
-  readonly connection: (kind: Transport['kind']) => Connection;
-}
 
 /** What a request led to. */
 type Said = Message | GatewayError | 'silence';
@@ -66,17 +57,26 @@ type Step = Connection | { readonly first: First; readonly wire: Transport['kind
 export class Handshake {
   readonly #context: ServerContext;
   readonly #server: Server;
-  readonly #deps: HandshakeDeps;
+  readonly #eras: SpokenEras;
+  readonly #make: (kind: Transport['kind']) => Connection;
   readonly #profile: ClientProfile;
   readonly #attempt: Attempt;
   /** Whether both ways have been tried in this handshake, so that it ends. */
   readonly #tried = new Set<First>();
   #refusedInitialize = false;
 
-  constructor(deps: HandshakeDeps, profile: ClientProfile, attempt: Attempt) {
-    this.#context = deps.context;
-    this.#server = deps.context.server;
-    this.#deps = deps;
+  /** `make`: a connection over a new transport that is not open yet. */
+  constructor(
+    context: ServerContext,
+    eras: SpokenEras,
+    make: (kind: Transport['kind']) => Connection,
+    profile: ClientProfile,
+    attempt: Attempt,
+  ) {
+    this.#context = context;
+    this.#server = context.server;
+    this.#eras = eras;
+    this.#make = make;
     this.#profile = profile;
     this.#attempt = attempt;
   }
@@ -108,7 +108,7 @@ export class Handshake {
   /** Null when the server does not know the session any more. Rejects when it cannot be asked; the session is left then. */
   async resume(wire: Transport['kind'], record: UpstreamSessionRecord): Promise<Connection | null> {
     const connection = await this.#open(wire);
-    connection.resumed(handshakeFromInitialize(result('1', record.hello, 'stateful')), record);
+    goOn(connection, record);
     try {
       await connection.ask(request('ping', '0', null, 'stateful'), this.#context.times.probeSilenceMs);
     } catch (cause) {
@@ -126,7 +126,7 @@ export class Handshake {
   async discard(wire: Transport['kind'], record: UpstreamSessionRecord): Promise<void> {
     const connection = await this.#open(wire);
     connection.transport.silence?.();
-    connection.resumed(handshakeFromInitialize(result('1', record.hello, 'stateful')), record);
+    goOn(connection, record);
     await connection.close('remove');
   }
 
@@ -173,7 +173,7 @@ export class Handshake {
       if ('why' in step) await connection.close('remove');
       return step;
     } catch (error) {
-      this.#deps.owner.abandoned(connection);
+      this.#context.events.abandoned(connection);
       await connection.close('remove');
       throw error;
     }
@@ -181,7 +181,7 @@ export class Handshake {
 
   async #open(wire: Transport['kind']): Promise<Connection> {
     if (this.#attempt.cancelled) throw this.#failed('the start was called off');
-    const connection = this.#deps.connection(wire);
+    const connection = this.#make(wire);
     this.#attempt.undoBy((how) => void connection.close(how));
     await connection.open();
     if (this.#attempt.cancelled) {
@@ -195,7 +195,7 @@ export class Handshake {
     const first = !this.#tried.has('discover');
     this.#tried.add('discover');
     const probe = this.#probe(connection);
-    const { eras } = this.#deps;
+    const eras = this.#eras;
     const { startupMs, probeSilenceMs } = this.#context.times;
     const alone = eras.ignoresInitialize;
     // Another program may have replaced it: if a whole start passes without an answer, the next start sends both requests.
@@ -283,9 +283,8 @@ export class Handshake {
   async #discoveredLate(connection: Connection, discovered: Message, initialized: Promise<Message>): Promise<Step> {
     const { transport } = connection;
     if (!transport.streamPerRequest) {
-      const { eras, context } = this.#deps;
-      const answer = await this.#within(initialized, context.times.probeSilenceMs, connection);
-      eras.ignoresInitialize = !isMessage(answer);
+      const answer = await this.#within(initialized, this.#context.times.probeSilenceMs, connection);
+      this.#eras.ignoresInitialize = !isMessage(answer);
       if (answer instanceof GatewayError && connection.ended?.kind === 'exited')
         return { first: 'discover', wire: transport.kind, why: this.#endedOr(connection, answer) };
     }
@@ -352,6 +351,11 @@ export class Handshake {
     const data = { server: name, outcome: 'NOT_SENT', cause } as const;
     return new GatewayError(code, `${name} could not be started: ${text}`, data);
   }
+}
+
+/** Goes on with the session of an earlier connection of ours. */
+function goOn(connection: Connection, record: UpstreamSessionRecord): void {
+  connection.resumed(handshakeFromInitialize(result('1', record.hello, 'stateful')), record);
 }
 
 function isMessage(said: Said): said is Message {

@@ -1,19 +1,13 @@
 import type { SessionMember, SessionPlace, SharedUpstreamSessions } from '../../model/ports.ts';
 import type { CloseReason, Transport } from '../transport/transport.ts';
-import type { ConnectionsOwner } from './server-messages.ts';
-
-/** What is needed of the connection. */
-interface ListeningConnection {
-  readonly transport: Pick<Transport, 'listen' | 'silence'>;
-}
 
 /** A connection's part in a session that all nodes use: it listens on request, and does not end the session alone. */
-export class JoinedSession<C extends ListeningConnection> implements SessionMember {
+export class JoinedSession<C extends { readonly transport: Transport }> implements SessionMember {
   generation: string;
   readonly listens: boolean;
   readonly #place: SessionPlace;
   readonly #sessions: SharedUpstreamSessions;
-  readonly #owner: ConnectionsOwner<C>;
+  readonly #owner: { superseded(connection: C): void };
   readonly #connection: C;
   #withServer = false;
   #ending: Promise<CloseReason> | null = null;
@@ -22,7 +16,7 @@ export class JoinedSession<C extends ListeningConnection> implements SessionMemb
     place: SessionPlace,
     generation: string,
     sessions: SharedUpstreamSessions,
-    owner: ConnectionsOwner<C>,
+    owner: { superseded(connection: C): void },
     connection: C,
     listens: boolean,
   ) {
@@ -63,12 +57,9 @@ export class JoinedSession<C extends ListeningConnection> implements SessionMemb
 
   /** How the connection closes, that was to take the session along: as the one that tells the server, or not. */
   end(): Promise<CloseReason> {
-    this.#ending ??= this.#end();
+    this.#ending ??= this.#sessions
+      .end(this.#place, this.generation, this.#withServer)
+      .then((record) => (record === null ? 'shutdown' : 'remove'));
     return this.#ending;
-  }
-
-  async #end(): Promise<CloseReason> {
-    const record = await this.#sessions.end(this.#place, this.generation, this.#withServer);
-    return record === null ? 'shutdown' : 'remove';
   }
 }

@@ -1,8 +1,10 @@
+import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
 import { CATALOGUE } from '../../model/error-catalogue.ts';
 import type { Exchange, Flow } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Era, Message } from '../../model/message.ts';
+import type { Random } from '../../model/random.ts';
 import { bodyField, relatedTask, subscriptionId } from '../../protocol/body.ts';
 import { errorAnswer, request, result } from '../../protocol/compose.ts';
 import type { Range } from '../../protocol/fields.ts';
@@ -12,8 +14,7 @@ import { spliceMessage } from '../../protocol/splice.ts';
 import { endedByAnswer, traceOf, withTrace } from '../../protocol/trace-context.ts';
 import type { Tracer } from '../../telemetry/tracing.ts';
 import { restoredAnswer } from '../calls/outgoing-request.ts';
-import type { PendingById, PendingRequest, PendingRequests } from '../calls/pending.ts';
-import { namedRequest, ownId } from '../calls/pending.ts';
+import { namedRequest, ownId, type PendingById, type PendingRequest, type PendingRequests } from '../calls/pending.ts';
 import { ServerAsks } from '../calls/server-asks.ts';
 import { isText } from '../transport/in-flight.ts';
 import type { ClosedReason } from '../transport/transport.ts';
@@ -41,16 +42,6 @@ export interface ConnectionOwner<C> {
   dropped(reason: string): void;
   /** The server's definition of a tool, for the headers that mirror its arguments; null while it is not known. */
   tool(connection: C, name: string): Buffer | null;
-}
-
-/** Owns the connections of one server, from before they are negotiated. */
-export interface ConnectionsOwner<C> extends ConnectionOwner<C> {
-  /** It was given up before it was negotiated. */
-  abandoned(connection: C): void;
-  /** The nodes were apart, and another one's session has replaced this one's: it is of no use any more. */
-  superseded(connection: C): void;
-  /** What the server kept for the session of such a connection is gone. */
-  stateLost(of: { readonly tenancy: Tenancy }): void;
 }
 
 /** Open requests of a server on one connection. What one client or call is asked is bounded where it is asked. */
@@ -83,10 +74,19 @@ interface Lasting {
   readonly exchange: Exchange | null;
 }
 
-interface ServerMessagesDeps<C> {
+/** What a connection is made with. */
+export interface ConnectionDeps<C> {
   readonly server: string;
+  /** The client whose capabilities are presented on it. */
+  readonly profile: ClientProfile;
   readonly clock: Clock;
   readonly owner: ConnectionOwner<C>;
+  /** The server's own stream is listened to on request only. */
+  readonly silent?: boolean;
+  /** Ids and progress tokens of its requests come from it. */
+  readonly random: Random;
+  /** Whether ids have to fit into 32 bits: longer ones may be why the server did not start. */
+  readonly shortIds?: boolean;
   /** Absent or null: no spans are recorded. */
   readonly tracer?: Tracer | null | undefined;
 }
@@ -98,7 +98,7 @@ interface ServerMessagesDeps<C> {
  */
 export class ServerMessages<C extends MessageSource> {
   readonly #connection: C;
-  readonly #deps: ServerMessagesDeps<C>;
+  readonly #deps: ConnectionDeps<C>;
   readonly #requests: PendingRequests;
   readonly #pending: PendingById;
   readonly #use: ConnectionUse;
@@ -109,7 +109,7 @@ export class ServerMessages<C extends MessageSource> {
   /** Requests that wait for the connection to get an owner. */
   #held: { readonly message: Message; readonly at: number }[] = [];
 
-  constructor(connection: C, deps: ServerMessagesDeps<C>, requests: PendingRequests, use: ConnectionUse) {
+  constructor(connection: C, deps: ConnectionDeps<C>, requests: PendingRequests, use: ConnectionUse) {
     this.#connection = connection;
     this.#deps = deps;
     this.#requests = requests;

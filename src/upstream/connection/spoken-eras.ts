@@ -82,16 +82,7 @@ export function ownEra(client: ClientProfile): Era {
   return client.sessionId === null ? 'stateless' : 'stateful';
 }
 
-/** Connections share an equal handshake result: thousands would each keep the memory that theirs was read into. */
-export class LastHandshake {
-  #last: HandshakeResult | null = null;
-
-  /** An equal one. */
-  of(handshake: HandshakeResult): HandshakeResult {
-    const last = this.#last;
-    if (last?.era === handshake.era && last.revision === handshake.revision && last.result.equals(handshake.result))
-      return last;
-    this.#last = handshake;
-    return handshake;
-  }
+/** Whether a server has said the same in both handshakes. */
+export function sameHandshake(one: HandshakeResult, other: HandshakeResult): boolean {
+  return one.era === other.era && one.revision === other.revision && one.result.equals(other.result);
 }

@@ -1,7 +1,6 @@
 import { type ClientProfile, isolationOf } from '../../model/client-profile.ts';
 import { GatewayError, OwnedElsewhere } from '../../model/gateway-error.ts';
 import type { Era } from '../../model/message.ts';
-import type { Isolation } from '../../model/server.ts';
 import { takesInput } from '../../protocol/stateless/input-required.ts';
 import type { Attempt } from '../connection/attempt.ts';
 import type { Connection } from '../connection/connection.ts';
@@ -48,63 +47,6 @@ export class WaitingSessions {
   }
 }
 
-/** Connections that a crash took, to be brought back by the next start of the server. */
-class LostConnections {
-  readonly #context: ServerContext;
-  readonly #pool: SessionPool;
-  readonly #lost = new Map<string, WantedConnection>();
-
-  constructor(context: ServerContext, pool: SessionPool) {
-    this.#context = context;
-    this.#pool = pool;
-  }
-
-  add(want: WantedConnection): void {
-    this.#lost.set(want.key, want);
-  }
-
-  forget(sessionId: string): void {
-    for (const [key, want] of this.#lost) if (sessionOf(want.tenancy) === sessionId) this.#lost.delete(key);
-  }
-
-  /** Another node has them by now, or is to. */
-  surrender(keys: (key: string) => boolean): void {
-    for (const key of this.#lost.keys()) if (keys(key)) this.#lost.delete(key);
-  }
-
-  clear(): void {
-    this.#lost.clear();
-  }
-
-  /**
-   * Opens them again, as parts of this attempt; resolves with the first that is open, null for none. Processes hold
-   * state and start at once; HTTP sessions wait for the next call of their client. Rejects where none can be opened.
-   */
-  async bringBack(attempt: Attempt): Promise<Connection | null> {
-    const wanted = [...this.#lost.values()].filter(({ tenancy }) => this.#context.local || tenancy.kind === 'shared');
-    this.#lost.clear();
-    try {
-      return await Promise.any(wanted.map(async (want) => (await this.#reopen(want, attempt)) ?? Promise.reject(null)));
-    } catch (error) {
-      const failed = (error as AggregateError).errors.find((cause) => cause !== null);
-      if (failed !== undefined) throw failed;
-      return null;
-    }
-  }
-
-  async #reopen(want: WantedConnection, attempt: Attempt): Promise<Connection | null> {
-    try {
-      return await this.#pool.acquire(want, attempt);
-    } catch (cause) {
-      const error = asGatewayError(cause, this.#context.name);
-      if (error.code === 'OVERLOADED' || error.code === 'CANCELLED') return null;
-      if (error instanceof EraUnspoken || error instanceof OwnedElsewhere) return null;
-      this.#lost.set(want.key, want);
-      throw error;
-    }
-  }
-}
-
 /** A session at a server that was used from several nodes is ended by one that has a connection on it. */
 const END_AFTER_MS = 2_000;
 /** Connections that a stateless client's calls may be spread over while questions wait for their clients. */
@@ -118,8 +60,8 @@ export class ClientConnections {
   readonly #waiting = new WaitingSessions();
   readonly pool: SessionPool;
   readonly replicas: Replicas;
-  /** What a crash took, for the next start. */
-  readonly lost: LostConnections;
+  /** What a crash took, to be brought back by the next start of the server; by session key. */
+  readonly lost = new Map<string, WantedConnection>();
   readonly #context: ServerContext;
   readonly #by: PoolParts;
   /** Asks the server whether it takes `initialize`, over the connection of the first client that needs that. */
@@ -130,16 +72,15 @@ export class ClientConnections {
     this.#by = by;
     this.pool = new SessionPool(context, by);
     this.replicas = new Replicas(context, this.pool);
-    this.lost = new LostConnections(context, this.pool);
   }
 
   /** The key of the connection that serves the client's requests of this method; null while the era is not known. */
   keyOf(client: ClientProfile, method = ''): string | null {
     const era = this.#by.eras.servedIn(client);
     if (era === null) return null;
-    return (
-      this.replicas.of(era)?.keyOf(client, method) ?? sessionKey(client, isolationOf(this.#context.server, era), era)
-    );
+    const replicas = this.replicas.of(era);
+    if (replicas !== null) return replicas.placed(client, method).key;
+    return sessionKey(client, isolationOf(this.#context.server, era), era);
   }
 
   /** The client's connection, if calls can be sent on it now; for a request of this method, if one is meant. */
@@ -219,8 +160,36 @@ export class ClientConnections {
       return connection;
     }
     const joined = await this.pool.acquire(shared);
-    this.pool.endWarm();
+    void this.pool.release(NO_SESSION);
     return joined;
+  }
+
+  /**
+   * Opens what a crash took, as parts of this attempt; resolves with the first that is open, null for none. Processes hold
+   * state and start at once; HTTP sessions wait for the next call of their client. Rejects where none can be opened.
+   */
+  async bringBack(attempt: Attempt): Promise<Connection | null> {
+    const wanted = [...this.lost.values()].filter(({ tenancy }) => this.#context.local || tenancy.kind === 'shared');
+    this.lost.clear();
+    try {
+      return await Promise.any(wanted.map(async (want) => (await this.#reopen(want, attempt)) ?? Promise.reject(null)));
+    } catch (error) {
+      const failed = (error as AggregateError).errors.find((cause) => cause !== null);
+      if (failed !== undefined) throw failed;
+      return null;
+    }
+  }
+
+  async #reopen(want: WantedConnection, attempt: Attempt): Promise<Connection | null> {
+    try {
+      return await this.pool.acquire(want, attempt);
+    } catch (cause) {
+      const error = asGatewayError(cause, this.#context.name);
+      if (error.code === 'OVERLOADED' || error.code === 'CANCELLED') return null;
+      if (error instanceof EraUnspoken || error instanceof OwnedElsewhere) return null;
+      this.lost.set(want.key, want);
+      throw error;
+    }
   }
 
   /** Whose catalogue a client is shown: on a shared stateful connection no client's capabilities are presented. */
@@ -236,14 +205,16 @@ export class ClientConnections {
   }
 
   release(sessionId: string): void {
-    const { connector } = this.#by;
-    const { neutral, deps } = this.#context;
+    const { connector, eras } = this.#by;
+    const { neutral, deps, server } = this.#context;
+    const keepsSessions = server.transport.type === 'http' && isolationOf(server, 'stateful') === 'session';
+    const mayHaveOne = keepsSessions && (eras.newest !== 'stateless' || eras.both);
     this.#waiting.ended(sessionId);
-    this.lost.forget(sessionId);
+    for (const [key, { tenancy }] of this.lost) if (sessionOf(tenancy) === sessionId) this.lost.delete(key);
     this.replicas.release(sessionId);
     for (const key of keysOfSession(sessionId)) {
       const released = this.pool.release(key);
-      if (released === null && key === sessionId && this.#mayHaveSession) {
+      if (released === null && key === sessionId && mayHaveOne) {
         // There may be a session at the server all the same; nodes that have a connection on it end it before.
         const end = (): void => void connector.end(key, neutral);
         if (connector.sharing) deps.clock.after(END_AFTER_MS, end);
@@ -252,17 +223,9 @@ export class ClientConnections {
     }
   }
 
-  /** Sessions at this server may be one client session's. */
-  get #mayHaveSession(): boolean {
-    const { eras } = this.#by;
-    const { server } = this.#context;
-    if (eras.newest === 'stateless' && !eras.both) return false;
-    return server.transport.type === 'http' && isolationOf(server, 'stateful') === 'session';
-  }
-
   /** Ends these (by session key), and does not bring them back: another node has them by now, or is to. */
   surrender(keys: (key: string) => boolean, how: CloseReason): Promise<void> {
-    this.lost.surrender(keys);
+    for (const key of this.lost.keys()) if (keys(key)) this.lost.delete(key);
     return this.pool.surrender(keys, how);
   }
 
@@ -303,8 +266,8 @@ export class ClientConnections {
 
   #wanted(client: ClientProfile, era: Era, method = ''): WantedConnection {
     const replicas = this.replicas.of(era);
-    if (replicas !== null) return replicas.wanted(client, method);
-    const isolation: Isolation = isolationOf(this.#context.server, era);
+    if (replicas !== null) return replicas.placed(client, method).wanted;
+    const isolation = isolationOf(this.#context.server, era);
     const key = sessionKey(client, isolation, era);
     if (isolation === 'shared') return { key, era, tenancy: SHARED, profile: this.#context.neutral };
     return { key, era, tenancy: tenancyOf(client, isolation), profile: client };

@@ -3,14 +3,21 @@ import type { Era } from '../../model/message.ts';
 import type { ConnectionStatus, ServerStatus } from '../../model/server-state.ts';
 import type { Connection } from '../connection/connection.ts';
 import type { Connector } from '../connection/connector.ts';
-import { isExclusive, labelOf, NO_SESSION, sessionOf, type WantedConnection } from '../connection/session-key.ts';
+import {
+  connectionKeyText,
+  isExclusive,
+  labelOf,
+  NO_SESSION,
+  sessionOf,
+  type WantedConnection,
+} from '../connection/session-key.ts';
 import type { SpokenEras } from '../connection/spoken-eras.ts';
 import type { ServerContext, Swept } from '../server-context.ts';
 import type { StartQueue } from '../supervision/start-queue.ts';
 import type { Supervisor } from '../supervision/supervisor.ts';
 import type { CloseReason } from '../transport/transport.ts';
 import type { ProcessQuota, Yielding } from './process-quota.ts';
-import { connectionStatus, longestUnused, type Slot, type Unused } from './slot.ts';
+import { longestUnused, type Slot, type Unused } from './slot.ts';
 
 /** A client whose stream has ended and that comes back within this time finds its process. As long as streams are kept. */
 const GONE_MS = 5 * 60_000;
@@ -179,11 +186,6 @@ export class PooledConnections implements Yielding {
     return this.end(slot, 'remove');
   }
 
-  /** Ends the warm connection. */
-  endWarm(): void {
-    void this.release(NO_SESSION);
-  }
-
   /** Ends these (by session key), also while they open or close: another node has them. Resolves when they are gone. */
   async surrender(lost: (key: string) => boolean, how: CloseReason): Promise<void> {
     const left = [...this.opening].filter(({ key }) => lost(key)).map((slot) => this.end(slot, how));
@@ -264,11 +266,27 @@ export class PooledConnections implements Yielding {
     }
   }
 
+  /** For people (S1.4): copies, not the things themselves. */
   statuses(): ConnectionStatus[] {
-    const { name, deps } = this.context;
-    const offset = deps.clock.wall() - deps.clock.now();
-    return [...this.connections(), ...this.#closing].map((connection) =>
-      connectionStatus(connection, name, labelOf(connection.tenancy), offset),
-    );
+    const { name: server, deps } = this.context;
+    const sinceMonotonic = deps.clock.wall() - deps.clock.now();
+    return [...this.connections(), ...this.#closing].map((connection) => {
+      const { inFlight, use, live, transport, createdAt, tenancy } = connection;
+      const { requests, errors, consecutiveErrors, lastError } = use;
+      const key = labelOf(tenancy);
+      return {
+        id: connectionKeyText({ server, session: key }),
+        key,
+        state: !live ? 'closed' : inFlight > 0 ? 'active' : 'idle',
+        pid: transport.pid,
+        inFlight,
+        createdAt,
+        lastUsedAt: use.lastUsedAt + sinceMonotonic,
+        requests,
+        errors,
+        consecutiveErrors,
+        lastError,
+      };
+    });
   }
 }

@@ -39,15 +39,6 @@ export class ReplicaSet {
     this.resize(context.server.replicas ?? 1);
   }
 
-  /** What is wanted for this client: its own replica, or the one with least to do. `method` is '' where nothing is sent. */
-  wanted(client: ClientProfile, method: string): WantedConnection {
-    return this.#placed(client, method).wanted;
-  }
-
-  keyOf(client: ClientProfile, method: string): string {
-    return this.#placed(client, method).key;
-  }
-
   get count(): number {
     return this.#replicas.length;
   }
@@ -160,7 +151,8 @@ export class ReplicaSet {
     return this.#replicas.map((replica) => replica.status());
   }
 
-  #placed(client: ClientProfile, method: string): Replica {
+  /** Which one serves this client: its own, or the one with least to do. `method` is '' where nothing is sent. */
+  placed(client: ClientProfile, method: string): Replica {
     const holder = holderOf(client);
     if (holder === null) return SPREAD.has(method) ? (this.#least() ?? this.#instanceNow()) : this.#instanceNow();
     const talks = method !== '';

@@ -1,15 +1,8 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Era } from '../../model/message.ts';
-import type { ConnectionStatus } from '../../model/server-state.ts';
 import type { Attempt } from '../connection/attempt.ts';
 import type { Connection } from '../connection/connection.ts';
-import {
-  connectionKeyText,
-  isExclusive,
-  isReplica,
-  sessionOf,
-  type WantedConnection,
-} from '../connection/session-key.ts';
+import { isExclusive, isReplica, sessionOf, type WantedConnection } from '../connection/session-key.ts';
 import type { ServerContext } from '../server-context.ts';
 
 /** The place of such a connection in the pool, from when it begins to be opened. */
@@ -24,26 +17,6 @@ export function mayFit(slot: Slot, profile: ClientProfile, era: Era | null): boo
   if (slot.profile.fingerprint !== profile.fingerprint) return false;
   const has = slot.connection?.era ?? slot.era;
   return has === null || era === null || has === era;
-}
-
-/** A pooled connection for people (S1.4): a copy, not the thing. `wallOffset` is wall clock minus monotonic time. */
-export function connectionStatus(
-  connection: Connection,
-  server: string,
-  key: string,
-  wallOffset: number,
-): ConnectionStatus {
-  const { inFlight, use, live, transport, createdAt } = connection;
-  return {
-    id: connectionKeyText({ server, session: key }),
-    key,
-    state: !live ? 'closed' : inFlight > 0 ? 'active' : 'idle',
-    pid: transport.pid,
-    inFlight,
-    createdAt,
-    lastUsedAt: use.lastUsedAt + wallOffset,
-    ...use.counts(),
-  };
 }
 
 /** A connection that was opened so short a time ago and has had no request yet was opened for a call that is about to be sent. */
