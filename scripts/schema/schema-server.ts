@@ -268,7 +268,7 @@ export const serverSchema = z
           .max(1_000_000)
           .optional()
           .describe(
-            'How often one caller may call one tool of this server in a minute; further calls end in `RATE_LIMITED` with a `Retry-After`. Each node counts the calls that come to it. Default: no limit.',
+            'How often one caller may call one tool of this server in a minute; further calls end in `RATE_LIMITED` with a `Retry-After`. In a cluster each node counts the calls that come in at it, so that N nodes let through at most N times as many. Default: no limit.',
           ),
       })
       .optional()
