@@ -17,7 +17,7 @@ export interface Exchange {
   /** The HTTP header `traceparent` of the request; absent or null where it has none. Read only for a tracer. */
   readonly traceHeader?: string | null;
   /** `traceparent` of the span that covers the exchange; absent where none is recorded. */
-  trace?: string;
+  trace?: string | undefined;
   /** The answer may begin a task, which is asked after later. */
   readonly beginsTask?: boolean;
   /** The answer began a task whose end is waited for here: its notifications until then belong to this call. */

@@ -9,6 +9,9 @@ import { openApp } from '../../src/app/open-app.ts';
 import { memoryMessengers } from '../../src/index.ts';
 import { Logger } from '../../src/telemetry/logger.ts';
 import { HintingServer } from '../fixtures/http/hinting.ts';
+import { LegacySseServer } from '../fixtures/http/legacy-sse.ts';
+import { PlainJsonServer } from '../fixtures/http/plain-json.ts';
+import type { HttpStage } from '../fixtures/http/stage.ts';
 import { SpanLog } from '../support/span-log.ts';
 import { WireClient } from '../support/wire-client.ts';
 
@@ -24,6 +27,7 @@ describe('spans of a call (W3C Trace Context, SEP-414)', { timeout: 60_000 }, ()
   /** `_meta.traceparent` of each call that the server got. */
   const received: unknown[] = [];
   let server: HintingServer;
+  let [sse, json] = [null! as LegacySseServer, null! as PlainJsonServer];
   /** Ways to the server: of the node that has it, of another node, and of one without an exporter. */
   let urls: Record<'far' | 'near' | 'none', string>;
 
@@ -58,7 +62,12 @@ describe('spans of a call (W3C Trace Context, SEP-414)', { timeout: 60_000 }, ()
       received.push((params['_meta'] as Record<string, unknown>)['traceparent']);
       return params['arguments'] === undefined ? '"content":[],"isError":true' : '"content":[]';
     });
-    const servers = { s: { type: 'http', url: server.url } };
+    [sse, json] = [await LegacySseServer.start(), await PlainJsonServer.start()];
+    const servers = {
+      s: { type: 'http', url: server.url },
+      sse: { type: 'sse', url: sse.url },
+      json: { type: 'json', url: json.url },
+    };
     urls = {
       far: await node('far', far, servers, true),
       near: await node('near', near, {}, true),
@@ -67,7 +76,7 @@ describe('spans of a call (W3C Trace Context, SEP-414)', { timeout: 60_000 }, ()
   });
   after(async () => {
     await Promise.all(apps.map((app) => app.close('shutdown')));
-    await server.stop();
+    await Promise.all([server.stop(), sse.stop(), json.stop()]);
     rmSync(folder, { recursive: true });
   });
   beforeEach(() => {
@@ -127,6 +136,21 @@ describe('spans of a call (W3C Trace Context, SEP-414)', { timeout: 60_000 }, ()
       assert.deepEqual(lastHeaders(), [received[0], undefined]);
     });
   }
+
+  test('every server behind a URL gets one header, that of its call', async () => {
+    const ways: Record<string, HttpStage> = { s: server.server.stage, sse: sse.stage, json: json.stage };
+    const client = await WireClient.open(urls.far);
+    await client.request('tools/list');
+    for (const [name, { requests }] of Object.entries(ways)) {
+      far.spans.length = 0;
+      const tool = name === 's' ? 't' : 'echo';
+      await client.request('tools/call', { name: `${name}__${tool}`, arguments: {}, _meta: { traceparent: META } });
+      const sent = requests.findLast(({ body }) => body.includes('"tools/call"'))!;
+      const { rawHeaders } = sent;
+      const found = rawHeaders.flatMap((key, i) => (key.toLowerCase() === 'traceparent' ? [rawHeaders[i + 1]] : []));
+      assert.deepEqual(found, [`00-${TRACE}-${far.one(`tools/call ${tool}`, 'client').spanId}-01`], name);
+    }
+  });
 
   test('a failure has its kind; without a parent a trace begins', async () => {
     await call(urls.far, 'stateful', {});

@@ -114,6 +114,7 @@ const CASES: readonly Case[] = [
   server('TL1408', '{ "url": "https://me:secret-pass@x.example/" }'),
   server('TL1409', '{ "description": "nothing" }'),
   { code: 'TL1409', file: '.mcp.json', text: '{\n  "mcpServers": { "one": { "comand": "npx", "args": ["-y"] } }\n}' },
+  server('TL1410', '{ "url": "https://x.example/", "headers": { "Traceparent": "00-1-2-01" } }'),
   server('TL1410', '{ "url": "https://x.example/", "headers": { "X Y": "b" } }'),
   server('TL1410', '{ "url": "https://x.example/", "headers": { "X-A": "a\\r\\nEvil: 1" } }'),
   server('TL1411', '{ "url": "https://x.example/", "tls": { "ca": "bad.env" } }'),

@@ -26,7 +26,7 @@ const LOCAL_KEYS = [
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 /** Headers that are the wire's own: a fixed value could only break it. */
 const RESERVED =
-  /^(?:host|content-length|content-type|transfer-encoding|connection|upgrade|te|trailer|accept|mcp-.*|last-event-id|keep-alive|expect)$/i;
+  /^(?:host|content-length|content-type|transfer-encoding|connection|upgrade|te|trailer|accept|mcp-.*|last-event-id|keep-alive|expect|traceparent|tracestate)$/i;
 const MAX_PEM_BYTES = 1024 * 1024;
 
 /** The remote server a definition describes; null after a problem. */

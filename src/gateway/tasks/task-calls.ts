@@ -76,6 +76,7 @@ class RelayedExchange implements Exchange {
   readonly client: ClientProfile;
   readonly beginsTask: boolean;
   readonly waitsForTask: boolean;
+  readonly trace: string | undefined;
   readonly #outer: Exchange;
   readonly #mappings: Mappings;
 
@@ -92,6 +93,7 @@ class RelayedExchange implements Exchange {
     this.client = client;
     this.beginsTask = beginsTask;
     this.waitsForTask = waits;
+    this.trace = outer.trace;
     this.#outer = outer;
     this.#mappings = mappings;
   }

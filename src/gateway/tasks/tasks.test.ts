@@ -1,12 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { FakeClock } from '../../../test/support/fake-clock.ts';
 import { agent, type Call, client, ended, GatewayBench, MCP, NO_RECORDS } from '../../../test/support/gateway-bench.ts';
 import { UNHEARD } from '../../../test/support/new-task.ts';
 import { tool } from '../../../test/support/server-catalogs.ts';
+import { SpanLog } from '../../../test/support/span-log.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import { systemRandom } from '../../model/random.ts';
 import { notification, request, result } from '../../protocol/compose.ts';
+import { Metrics } from '../../telemetry/metrics.ts';
+import { Tracer } from '../../telemetry/tracing.ts';
 import { Sealer } from '../sealer.ts';
 import { Target } from '../target.ts';
 import { newTask } from './task-creation.ts';
@@ -55,6 +59,19 @@ test('a task’s id leads back to its server, in whichever request', async () =>
     assert.equal(call.server, 'jobs');
     assert.equal(call.request.body.toString(), '{"taskId":"t-1"}');
     assert.deepEqual(ended(outcome), { taskId, status: 'working' });
+  }
+});
+
+test('a request about a task is sent under the span of its exchange', async () => {
+  const spans = new SpanLog();
+  const bench = new GatewayBench(OFFERS, {}, new Metrics(), {
+    tracer: new Tracer(spans, new FakeClock(), systemRandom),
+  });
+  const taskId = await started(bench);
+  for (const method of ['tasks/get', 'tasks/cancel', 'tasks/result']) {
+    spans.spans.length = 0;
+    await bench.run(method, JSON.stringify({ taskId }));
+    assert.equal(spans.one('dispatch jobs', 'internal').parentId, spans.one(method, 'server').spanId, method);
   }
 });
 

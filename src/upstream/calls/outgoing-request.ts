@@ -30,7 +30,7 @@ interface OutgoingWire {
 export function outgoing(call: Call, era: Era, overHttp: boolean, tools: ToolSource): OutgoingWire {
   const request = translated(call, era);
   const own = era === 'stateless' && overHttp ? mirrored(request, tools, call.exchange.paramHeaders ?? null) : null;
-  const headers = overHttp && call.trace !== null ? traced(call.trace, request, own ?? []) : own;
+  const headers = call.trace !== null ? traced(call.trace, request, own ?? []) : own;
   const token = progressToken(request);
   if (token === null) return { parts: withId(request, call.wire), headers };
   call.token = request.bytes.toString('latin1', token.start, token.end);

@@ -144,10 +144,11 @@ describe('Streamable HTTP, stateful era', LIMIT, () => {
           assert.equal(headers['authorization'], 'Bearer sesame-open', method);
           assert.equal(headers['x-tenant'], 'a', method);
           assert.notEqual(headers['mcp-session-id'], 'forged');
+          assert.equal(headers['traceparent'], undefined);
         }
         assert.equal(server.stage.of('GET')[0]!.headers['accept'], 'text/event-stream');
       },
-      { Authorization: 'Bearer sesame-open', 'X-Tenant': 'a', 'Mcp-Session-Id': 'forged' },
+      { Authorization: 'Bearer sesame-open', 'X-Tenant': 'a', 'Mcp-Session-Id': 'forged', traceparent: '00-1-2-01' },
     ));
 
   test('messages of the server outside any request come on the common channel', () =>

@@ -147,6 +147,8 @@ const OWN_HEADERS = new Set([
   'last-event-id',
   'mcp-protocol-version',
   'mcp-session-id',
+  'traceparent',
+  'tracestate',
   'transfer-encoding',
 ]);
 
