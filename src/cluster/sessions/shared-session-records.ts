@@ -1,11 +1,11 @@
 import type { Bus } from '../../bus/bus.ts';
-import type { SharedState } from '../../bus/shared-state.ts';
+import type { SharedState, StateRecord } from '../../bus/shared-state.ts';
 import { type Clock, pause } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { SessionRecord, SessionRecords } from '../../model/ports.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import { FollowedRecords, type RecordOwner } from './followed-records.ts';
-import { ReplicationBarrier } from './replication-barrier.ts';
+import { ReplicationBarrier } from '../replication-barrier.ts';
+import { SharedTable, type TableOwner } from '../shared-table.ts';
 
 /** A record written moments ago may arrive after its client. */
 const LOOKS_MS: readonly number[] = [25, 50, 100, 200, 400];
@@ -44,10 +44,10 @@ export interface SessionFollower {
  * Client sessions, known to all nodes. While the store cannot be read, no session is called unknown; what it has lost, nodes
  * write again. Sessions end only by a client or the sweep.
  */
-export class SharedSessionRecords implements SessionRecords, RecordOwner {
+export class SharedSessionRecords implements SessionRecords, TableOwner {
   readonly #deps: SharedSessionRecordsDeps;
   #follower: SessionFollower | null = null;
-  readonly #records: FollowedRecords;
+  readonly #table: SharedTable;
   readonly #everywhere: ReplicationBarrier;
   readonly #known = new Map<string, SessionFacts>();
   readonly #kinds = new SessionKinds();
@@ -59,13 +59,9 @@ export class SharedSessionRecords implements SessionRecords, RecordOwner {
 
   constructor(deps: SharedSessionRecordsDeps) {
     this.#deps = deps;
-    this.#records = new FollowedRecords(
-      deps,
-      { bucket: SESSIONS, keptMs: KEPT_MS, maxValueBytes: MAX_RECORD_BYTES, maxWaiting: MAX_WAITING },
-      this,
-    );
-    const { bus, clock, others } = deps;
-    this.#everywhere = new ReplicationBarrier({ bus, clock, name: 'sessions', records: this.#records, others });
+    const settings = { bucket: SESSIONS, ttlMs: KEPT_MS, maxValueBytes: MAX_RECORD_BYTES, maxWaiting: MAX_WAITING };
+    this.#table = new SharedTable(deps, settings, this);
+    this.#everywhere = new ReplicationBarrier({ ...deps, name: 'sessions', progress: this.#table.progress });
   }
 
   /** Joins it with the sessions of this node. */
@@ -84,12 +80,12 @@ export class SharedSessionRecords implements SessionRecords, RecordOwner {
     for (const waitMs of [0, ...LOOKS_MS]) {
       if (waitMs > 0) await pause(clock, waitMs);
       if (this.#closed) return null;
-      const waiting = this.#records.waiting(id);
+      const waiting = this.#table.waiting(id);
       if (waiting !== undefined) return waiting === null ? null : recordIn(waiting);
       const known = this.#known.get(id);
       if (known !== undefined) return recordOf(id, known);
       try {
-        const found = await this.#records.get(id);
+        const found = await this.#table.bucket.get(id);
         away = null;
         this.#answers(true);
         if (found !== null) return recordIn(found.value);
@@ -111,7 +107,7 @@ export class SharedSessionRecords implements SessionRecords, RecordOwner {
   }
 
   put(record: SessionRecord): void {
-    this.#records.put(record.id, bytesOf(record));
+    this.#table.put(record.id, bytesOf(record));
   }
 
   putEverywhere(record: SessionRecord): Promise<void> {
@@ -122,7 +118,7 @@ export class SharedSessionRecords implements SessionRecords, RecordOwner {
   /** Ended here at once, whenever it is written. */
   delete(id: string): void {
     this.#known.delete(id);
-    this.#records.put(id, null);
+    this.#table.put(id, null);
   }
 
   async all(): Promise<readonly SessionRecord[]> {
@@ -130,7 +126,7 @@ export class SharedSessionRecords implements SessionRecords, RecordOwner {
   }
 
   async close(): Promise<void> {
-    await this.#records.close();
+    await this.#table.close();
     this.#everywhere.close();
     this.#closed = true;
   }
@@ -148,10 +144,9 @@ export class SharedSessionRecords implements SessionRecords, RecordOwner {
     this.#deps.logger.warn('sessions_not_followed', { bucket: SESSIONS });
   }
 
-  heard(id: string, value: Buffer, again: boolean): void {
+  heard({ key: id, value }: StateRecord, again: boolean): void {
     const read = recordIn(value);
-    // Deleted here; the others will receive that.
-    if (read?.id !== id || this.#records.waiting(id) === null) return;
+    if (read?.id !== id) return;
     const facts = this.#kinds.factsOf(read);
     const before = again ? this.#known.get(id) : undefined;
     if (before !== undefined && before.kind !== facts.kind && before.seenAfterMs > facts.seenAfterMs) {

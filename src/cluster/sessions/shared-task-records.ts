@@ -5,9 +5,8 @@ import { joinedTask } from '../../model/joined-task.ts';
 import type { TaskFollower, TaskRecord, TaskRecords } from '../../model/ports.ts';
 import type { Sealing } from '../../model/sealing.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import { LazyBucket } from '../lazy-bucket.ts';
 import { Resealing } from '../resealing.ts';
-import { FollowedRecords, type RecordOwner } from './followed-records.ts';
+import { SharedTable, type TableOwner } from '../shared-table.ts';
 
 const TASKS = 'trunkline_tasks';
 const KEPT_MS = 8 * 24 * 3_600_000;
@@ -29,18 +28,17 @@ interface SharedTaskRecordsDeps {
 type Written = { readonly format: number; readonly record: TaskRecord };
 
 /** Tasks, known to all nodes; sealed, because callers' answers are in them. */
-export class SharedTaskRecords implements TaskRecords, RecordOwner {
+export class SharedTaskRecords implements TaskRecords, TableOwner {
   readonly #deps: SharedTaskRecordsDeps;
-  readonly #records: FollowedRecords;
+  readonly #table: SharedTable;
   readonly #resealing: Resealing | null;
   #follower: TaskFollower | null = null;
 
   constructor(deps: SharedTaskRecordsDeps) {
     this.#deps = deps;
-    const { state, clock, logger, sealing } = deps;
-    const settings = { bucket: TASKS, keptMs: KEPT_MS, maxValueBytes: MAX_RECORD_BYTES };
-    this.#records = new FollowedRecords(deps, settings, this);
-    const bucket = new LazyBucket(state, TASKS, { ttlMs: KEPT_MS, maxValueBytes: MAX_RECORD_BYTES });
+    const { clock, logger, sealing } = deps;
+    this.#table = new SharedTable(deps, { bucket: TASKS, ttlMs: KEPT_MS, maxValueBytes: MAX_RECORD_BYTES }, this);
+    const { bucket } = this.#table;
     const reseal = ({ key, value }: StateRecord): Buffer | null => {
       const record = sealing.outdated?.(contextOf(key), value.toString()) === true ? this.#read(key, value) : null;
       return record === null ? null : this.#sealed(record);
@@ -60,7 +58,7 @@ export class SharedTaskRecords implements TaskRecords, RecordOwner {
 
   delete(key: string): void {
     this.#deps.own.delete(key);
-    this.#records.put(key, null);
+    this.#table.put(key, null);
   }
 
   follow(follower: TaskFollower): void {
@@ -69,12 +67,12 @@ export class SharedTaskRecords implements TaskRecords, RecordOwner {
 
   close(): Promise<void> {
     this.#resealing?.close();
-    return this.#records.close();
+    return this.#table.close();
   }
 
   #tell(record: TaskRecord): void {
     const value = this.#bytesOf(record);
-    if (value !== null) this.#records.put(record.key, value);
+    if (value !== null) this.#table.put(record.key, value);
   }
 
   /** Null: it stays at this node. */
@@ -93,7 +91,7 @@ export class SharedTaskRecords implements TaskRecords, RecordOwner {
     return Buffer.from(this.#deps.sealing.seal(contextOf(record.key), text));
   }
 
-  heard(key: string, value: Buffer, again: boolean): void {
+  heard({ key, value }: StateRecord, again: boolean): void {
     const record = this.#read(key, value);
     if (record?.key !== key) return;
     this.#follower?.heard(record);

@@ -122,7 +122,7 @@ export class ClientsElsewhere implements SubscriptionOwner, StreamOwner {
   }
 
   gone(peer: string): void {
-    this.#subscriptions.gone(peer);
+    this.#subscriptions.nodeGone(peer);
   }
 
   has(peer: string): boolean {

@@ -121,14 +121,14 @@ test('check:C9 of several nodes that learn of the end of one, only one subscribe
   for (const node of ['b', 'c']) bench.listening.add(node);
   bench.there.delete('a');
   a.close();
-  for (const node of [b, c]) node.gone('a');
+  for (const node of [b, c]) node.nodeGone('a');
   await bench.pass(100);
   const reported = bench.take();
   assert.equal(reported.length, 2);
   assert.ok(reported.some((line) => line.endsWith('again counter://value')));
   assert.ok(reported.some((line) => line.endsWith('again counter://other')));
   // And no more of it, whoever hears of the end of whom.
-  b.gone('a');
+  b.nodeGone('a');
   void c.opened(SESSION, false);
   await bench.pass(100);
   assert.deepEqual(bench.take(), []);
@@ -142,7 +142,7 @@ test('check:C9 a subscription without a listener waits for the node where a stre
   await bench.pass(50);
   bench.there.delete('a');
   a.close();
-  for (const node of [b, c]) node.gone('a');
+  for (const node of [b, c]) node.nodeGone('a');
   await bench.pass(100);
   assert.deepEqual(bench.take(), []);
   void c.opened(SESSION, true);
@@ -171,7 +171,7 @@ test('check:C9 a server that cannot be asked is asked again; one that refuses is
   a.close();
   bench.listening.add('b');
   bench.answers = ['later', 'later', 'agreed'];
-  b.gone('a');
+  b.nodeGone('a');
   await bench.pass(500);
   assert.deepEqual(bench.take(), ['b again counter://value']);
   await bench.pass(5_000);
@@ -182,7 +182,7 @@ test('check:C9 a server that cannot be asked is asked again; one that refuses is
   b.close();
   bench.listening.add('c');
   bench.answers = ['refused'];
-  c.gone('b');
+  c.nodeGone('b');
   await bench.pass(200);
   assert.deepEqual(bench.take(), ['c again counter://value', 'c hint counter+counter://value']);
   assert.equal(await bench.records(), 0);
@@ -313,7 +313,7 @@ test('check:C9 the count of a principal at other nodes is known, whichever node 
   a.close();
   assert.equal(b.countElsewhere(anna), 1);
   bench.listening.add('b');
-  b.gone('a');
+  b.nodeGone('a');
   await bench.pass(200);
   assert.deepEqual([b.countElsewhere(anna), b.countElsewhere(bert)], [0, 0]);
   const c = await bench.node('c');

@@ -2,8 +2,8 @@ import { hash } from 'node:crypto';
 import type { StateRecord } from '../../bus/shared-state.ts';
 import { pause } from '../../model/clock.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
-import { LazyBucket } from '../lazy-bucket.ts';
 import type { Nodes } from '../nodes/nodes.ts';
+import { SharedTable, type TableOwner, type TableSettings } from '../shared-table.ts';
 
 export interface SharedSubscription {
   readonly sessionId: string;
@@ -35,31 +35,19 @@ interface WrittenSubscription extends SharedSubscription {
 
 interface KnownSubscription {
   readonly written: WrittenSubscription;
+  /** 0: this node has not received it. */
   readonly revision: number;
-  readonly telling: number;
 }
 
-/** In the registry of this node. */
-interface Mine {
-  readonly written: WrittenSubscription;
-  /** In this listing; 0: none yet. */
-  revision: number;
-  telling: number;
-}
-
-/** What is received during a write may be older or newer. */
-interface Writing {
-  readonly key: string;
-  /** Revision in which another node had it, or it was deleted; 0: none. */
-  superseded: number;
-  telling: number;
-}
-
-const BUCKET = 'trunkline_subscriptions';
-/** No session lives longer. */
-const KEPT_MS = 30 * 24 * 3_600_000;
 const MAX_OF_SESSION = 1_000;
 const MAX_IN_ALL = 65_536;
+const SETTINGS: TableSettings = {
+  bucket: 'trunkline_subscriptions',
+  /** No session lives longer. */
+  ttlMs: 30 * 24 * 3_600_000,
+  maxWaiting: MAX_IN_ALL,
+  reusesKeys: true,
+};
 /** Given up here before they were received. */
 const MAX_UNHEARD = 1_000;
 const MAX_BYTES = 32 * 1024;
@@ -73,25 +61,19 @@ const OPENING_MS = 10_000;
  * stream, now or next, takes it over: it subscribes and reports the resource as changed, because updates may be lost. Of several
  * nodes one wins, by a write on the revision.
  */
-export class SharedSubscriptions {
+export class SharedSubscriptions implements TableOwner {
   readonly #deps: Deps;
   readonly #self: string;
   readonly #nodes: Pick<Nodes, 'get'>;
   readonly #owner: SubscriptionOwner;
-  readonly #bucket: LazyBucket;
+  readonly #table: SharedTable;
   readonly #known = new Map<string, Map<string, KnownSubscription>>();
   #count = 0;
   /** Per principal, in registries of other nodes. */
   readonly #countsElsewhere = new Map<string, number>();
-  readonly #mine = new Map<string, Mine>();
-  /** Null deletes. */
-  readonly #unwritten = new Map<string, WrittenSubscription | null>();
+  /** In the registry of this node. */
+  readonly #mine = new Map<string, WrittenSubscription>();
   readonly #taking = new Set<string>();
-  #running = false;
-  #writing: Writing | null = null;
-  #telling = 0;
-  #watch: { close(): void } | null = null;
-  #stop: () => void = () => {};
   #closed = false;
 
   constructor(deps: Deps, nodes: Pick<Nodes, 'get'>, owner: SubscriptionOwner) {
@@ -99,8 +81,7 @@ export class SharedSubscriptions {
     this.#self = deps.bus.peer;
     this.#nodes = nodes;
     this.#owner = owner;
-    this.#bucket = new LazyBucket(deps.state, BUCKET, { ttlMs: KEPT_MS });
-    void this.#follow();
+    this.#table = new SharedTable(deps, SETTINGS, this);
   }
 
   made(subscription: SharedSubscription): void {
@@ -113,10 +94,10 @@ export class SharedSubscriptions {
       this.#deps.logger.warn('subscription_not_shared', { server: subscription.server, known: this.#count });
       return;
     }
-    this.#mine.set(key, { written, revision: 0, telling: this.#telling });
+    this.#mine.set(key, written);
     // Its session may end before it is received.
     this.#know(key, written, known?.get(key)?.revision ?? 0);
-    this.#put(key, written);
+    this.#table.put(key, bytesOf(written));
   }
 
   /** Nodes that are gone included. */
@@ -126,14 +107,14 @@ export class SharedSubscriptions {
 
   givenUp(subscription: Omit<SharedSubscription, 'exposed'>): void {
     const key = keyOf(subscription);
-    const heard = this.#mine.delete(key) || this.#isKnown(key) || this.#unwritten.has(key);
-    if (heard || this.#unwritten.size < MAX_UNHEARD) this.#put(key, null);
+    const known = this.#mine.delete(key) || this.#known.get(sessionOf(key))?.has(key) === true;
+    if (known || this.#table.unwritten < MAX_UNHEARD) this.#table.put(key, null);
   }
 
   /** The node with the subscription deletes the record; any node deletes those of nodes that are gone. */
   ended(sessionId: string): void {
     for (const [key, { written }] of this.#known.get(sessionId) ?? []) {
-      if (this.#mine.delete(key) || !this.#isThere(written.peer)) this.#put(key, null);
+      if (this.#mine.delete(key) || !this.#isThere(written.peer)) this.#table.put(key, null);
     }
   }
 
@@ -147,7 +128,7 @@ export class SharedSubscriptions {
     }
   }
 
-  gone(peer: string): void {
+  nodeGone(peer: string): void {
     for (const [sessionId, known] of this.#known) {
       if (!this.#owner.listening(sessionId)) continue;
       for (const [key, { written }] of known) if (written.peer === peer) void this.#takeOver(key, written);
@@ -156,8 +137,26 @@ export class SharedSubscriptions {
 
   close(): void {
     this.#closed = true;
-    this.#watch?.close();
-    this.#stop();
+    void this.#table.close();
+  }
+
+  heard({ key, value, revision }: StateRecord): void {
+    const written = writtenIn(value);
+    if (written === null || keyOf(written) !== key) return;
+    this.#know(key, written, revision);
+    if (written.peer !== this.#self) this.#superseded(key);
+  }
+
+  gone(key: string): void {
+    this.#superseded(key);
+    this.#forget(key);
+  }
+
+  /** Other nodes write theirs. */
+  recall(key: string): Buffer | null {
+    const mine = this.#mine.get(key);
+    if (mine === undefined) this.#forget(key);
+    return mine === undefined ? null : bytesOf(mine);
   }
 
   #isThere(peer: string): boolean {
@@ -194,15 +193,16 @@ export class SharedSubscriptions {
       if (this.#nodes.get(peer) !== null) return 'over';
       const written: WrittenSubscription = { ...known.written, peer: this.#self };
       try {
-        const revision = await this.#bucket.update(key, bytesOf(written), known.revision);
-        if (revision === null) return 'over';
+        const revision = await this.#table.bucket.update(key, bytesOf(written), known.revision);
+        const now = this.#known.get(sessionId)?.get(key);
+        if (revision === null || (now !== known && now?.written.peer !== this.#self)) return 'over';
         this.#know(key, written, revision);
-        this.#mine.set(key, { written, revision, telling: this.#telling });
+        this.#mine.set(key, written);
       } catch {
         return 'later';
       }
     }
-    const mine = this.#mine.get(key)?.written;
+    const mine = this.#mine.get(key);
     if (mine === undefined) return 'over';
     const how = await this.#owner.again(mine);
     if (how === 'later') return 'later';
@@ -215,100 +215,23 @@ export class SharedSubscriptions {
     return 'over';
   }
 
-  #put(key: string, written: WrittenSubscription | null): void {
-    this.#unwritten.set(key, written);
-    if (!this.#running) void this.#write();
-  }
-
-  async #write(): Promise<void> {
-    this.#running = true;
-    while (this.#unwritten.size > 0 && !this.#closed) {
-      const [key, written] = this.#unwritten.entries().next().value!;
-      this.#unwritten.delete(key);
-      const writing: Writing = { key, superseded: 0, telling: this.#telling };
-      this.#writing = writing;
-      try {
-        if (written === null) await this.#delete(key);
-        else this.#wrote(key, written, await this.#bucket.put(key, bytesOf(written)));
-      } catch (error) {
-        this.#deps.logger.debug('subscription_not_written', { error: String(error) });
-        if (!this.#unwritten.has(key)) this.#unwritten.set(key, written);
-        await pause(this.#deps.clock, AGAIN_MS);
-      }
-      this.#writing = null;
-      if (writing.superseded > 0 && writing.telling === this.#telling) this.#superseded(key, writing.superseded);
-    }
-    this.#running = false;
-  }
-
-  /** A deletion leaves a record for as long: none is made of what never existed. */
-  async #delete(key: string): Promise<void> {
-    if (this.#isKnown(key) || (await this.#bucket.get(key)) !== null) await this.#bucket.delete(key);
-  }
-
-  #wrote(key: string, written: WrittenSubscription, revision: number): void {
+  #superseded(key: string): void {
     const mine = this.#mine.get(key);
-    if (mine?.written === written) Object.assign(mine, { revision, telling: this.#telling });
-  }
-
-  async #follow(): Promise<void> {
-    try {
-      const watch = await this.#bucket.watch('>', {
-        put: (record) => this.#heard(record),
-        gone: (key, revision) => this.#gone(key, revision),
-        onBegin: () => this.#telling++,
-        onReady: () => this.#allRead(),
-      });
-      if (this.#closed) watch.close();
-      else this.#watch = watch;
-    } catch (error) {
-      if (this.#closed) return;
-      this.#deps.logger.debug('subscriptions_not_followed', { error: String(error) });
-      this.#stop = this.#deps.clock.after(AGAIN_MS, () => void this.#follow());
-    }
-  }
-
-  #heard({ key, value, revision }: StateRecord): void {
-    const written = writtenIn(value);
-    if (written === null || keyOf(written) !== key) return;
-    if (this.#know(key, written, revision) && written.peer !== this.#self) this.#superseded(key, revision);
-  }
-
-  #gone(key: string, revision: number): void {
-    this.#superseded(key, revision);
-    if (!this.#mine.has(key)) this.#forget(key);
-  }
-
-  /** What this node has written may be newer. */
-  #superseded(key: string, revision: number): void {
-    if (this.#unwritten.has(key)) return;
-    if (this.#writing?.key === key) {
-      Object.assign(this.#writing, { superseded: revision, telling: this.#telling });
-      return;
-    }
-    const mine = this.#mine.get(key);
-    if (mine === undefined || (mine.telling === this.#telling && revision < mine.revision)) return;
+    if (mine === undefined) return;
     this.#mine.delete(key);
-    this.#owner.drop(mine.written);
+    this.#owner.drop(mine);
   }
 
-  /** False if it is older than what is known. */
-  #know(key: string, written: WrittenSubscription, revision: number): boolean {
+  #know(key: string, written: WrittenSubscription, revision: number): void {
     const { sessionId } = written;
     let known = this.#known.get(sessionId);
     const before = known?.get(key);
-    if (before !== undefined && before.telling === this.#telling && before.revision > revision) return false;
-    if (before === undefined && this.#count >= MAX_IN_ALL) return false;
+    if (before === undefined && this.#count >= MAX_IN_ALL) return;
     if (known === undefined) this.#known.set(sessionId, (known = new Map()));
     if (before === undefined) this.#count++;
     else this.#countElsewhere(before.written, -1);
     this.#countElsewhere(written, 1);
-    known.set(key, { written, revision, telling: this.#telling });
-    return true;
-  }
-
-  #isKnown(key: string): boolean {
-    return this.#known.get(sessionOf(key))?.has(key) === true;
+    known.set(key, { written, revision });
   }
 
   #forget(key: string): void {
@@ -327,18 +250,6 @@ export class SharedSubscriptions {
     const count = this.countElsewhere(of) + change;
     if (count > 0) this.#countsElsewhere.set(of, count);
     else this.#countsElsewhere.delete(of);
-  }
-
-  /** What was not listed is gone; what the store has lost of this node's is written again. */
-  #allRead(): void {
-    for (const known of [...this.#known.values()]) {
-      for (const [key, { telling }] of [...known]) {
-        if (telling >= this.#telling) continue;
-        const mine = this.#mine.get(key);
-        if (mine === undefined) this.#forget(key);
-        else if (!this.#unwritten.has(key)) this.#put(key, mine.written);
-      }
-    }
   }
 }
 

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { memoryBus } from '../../../test/support/cluster-bench.ts';
-import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
-import { MemoryHub } from '../../bus/memory/memory-wire.ts';
-import { Progress } from './followed-records.ts';
-import { ReplicationBarrier } from './replication-barrier.ts';
+import { memoryBus } from '../../test/support/cluster-bench.ts';
+import { FakeClock, settled } from '../../test/support/fake-clock.ts';
+import { MemoryHub } from '../bus/memory/memory-wire.ts';
+import { Progress, ReplicationBarrier } from './replication-barrier.ts';
 
 class Bench {
   readonly clock = new FakeClock();
@@ -15,9 +14,9 @@ class Bench {
   /** A node, and how far its records are. */
   node(): { readonly progress: Progress; readonly everywhere: ReplicationBarrier } {
     const bus = memoryBus(this.#hub, this.clock);
-    const progress = new Progress();
+    const progress = new Progress(this.clock);
     const others = () => this.#peers.filter((peer) => peer !== bus.peer);
-    const everywhere = new ReplicationBarrier({ bus, clock: this.clock, name: 'tried', records: progress, others });
+    const everywhere = new ReplicationBarrier({ bus, clock: this.clock, name: 'tried', progress, others });
     this.#peers.push(bus.peer);
     this.#closing.push(
       () => everywhere.close(),
@@ -110,11 +109,11 @@ test('a node that does not know the question does not delay the others', async (
 });
 
 test('revisions of another making of the bucket begin again', async () => {
-  const progress = new Progress();
+  const progress = new Progress(new FakeClock());
   progress.heard(40);
   progress.restart();
   let heard = false;
-  void progress.heardUpTo(3).come.then(() => {
+  void progress.heardUpTo(3, 1_000).then(() => {
     heard = true;
   });
   await settled();

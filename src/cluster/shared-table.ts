@@ -1,0 +1,342 @@
+import type { StateRecord } from '../bus/shared-state.ts';
+import { pause } from '../model/clock.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import type { ClusterDeps } from './cluster-deps.ts';
+import { LazyBucket } from './lazy-bucket.ts';
+import { Progress } from './replication-barrier.ts';
+
+const AGAIN_MS = 1_000;
+const LAST_AGAIN_MS = 100;
+/** Three seconds for a node that ends: the store may just be returning. */
+const LAST_LOOKS_MS: readonly number[] = [25, 50, 100, 200, 400, 800, 1_500];
+const MAX_AT_ONCE = 64;
+/** For concurrent writers of one record. */
+const ATTEMPTS = 8;
+const MAX_WAITING = 10_000;
+
+export interface TableSettings {
+  readonly bucket: string;
+  readonly ttlMs: number;
+  readonly maxValueBytes?: number;
+  /** Limit of waiting writes during an outage; beyond it the oldest is not written. */
+  readonly maxWaiting?: number;
+  /** A deleted key may be put again. Otherwise a deletion is final, also of a record that this node never received. */
+  readonly reusesKeys?: boolean;
+}
+
+export interface TableOwner {
+  /**
+   * Written here or at another node. `again`: known before an outage and received again; it may have been lost and written again
+   * by a node that knew less.
+   */
+  heard(record: StateRecord, again: boolean): void;
+  gone(key: string): void;
+  /** All records were listed, for the first time or again. */
+  heardAll?(): void;
+  /** It was not listed after an outage: what to write again; null if this node does not. */
+  recall(key: string): Buffer | null;
+  /** Merges this node's value with the stored one. */
+  merged?(key: string, value: Buffer, there: Buffer): Buffer;
+}
+
+type Deps = Pick<ClusterDeps, 'state' | 'clock' | 'logger'>;
+
+/** A change that was received during a write of this node; null: deleted. */
+interface LateChange {
+  readonly revision: number;
+  readonly record: StateRecord | null;
+}
+
+/**
+ * A bucket that every node follows, so that a look-up costs nothing. Written behind: each record in order with the newest value
+ * last, a few at a time, again after an outage; a node never receives what is older than what it wrote. A record that is not
+ * listed after an outage was deleted or lost, or the store ended its listing too early: the first node that knows it writes it
+ * again, over nothing only, and a refused node reads what is there.
+ */
+export class SharedTable {
+  readonly bucket: LazyBucket;
+  readonly progress: Progress;
+  readonly #deps: Deps;
+  readonly #settings: TableSettings;
+  readonly #owner: TableOwner;
+  /** Null deletes; the newest value wins. */
+  readonly #waiting = new Map<string, Buffer | null>();
+  readonly #writing = new Map<string, Buffer | null>();
+  /** Since the last listing began. */
+  #received = new Set<string>();
+  /** Known before the last listing began and not received since. */
+  readonly #unconfirmed = new Set<string>();
+  /** Those of them that the complete listing lacked, and that nothing was done about yet. */
+  readonly #missing = new Set<string>();
+  readonly #late = new Map<string, LateChange>();
+  /** Revisions that this node wrote in this listing and has not received. */
+  readonly #unheard = new Map<string, number>();
+  /** Revisions of different listings do not compare. */
+  #listing = 0;
+  #restoring = 0;
+  #restored = 0;
+  #watch: { close(): void } | null = null;
+  #stopWatch: (() => void) | null = null;
+  #stopRetry: (() => void) | null = null;
+  #againMs = AGAIN_MS;
+  #closed = false;
+
+  constructor(deps: Deps, settings: TableSettings, owner: TableOwner) {
+    this.#deps = deps;
+    this.#settings = settings;
+    this.#owner = owner;
+    this.bucket = new LazyBucket(deps.state, settings.bucket, settings);
+    this.progress = new Progress(deps.clock);
+    void this.#follow();
+  }
+
+  /** Null deletes. */
+  put(key: string, value: Buffer | null): void {
+    const { maxWaiting = MAX_WAITING } = this.#settings;
+    this.#waiting.delete(key);
+    this.#waiting.set(key, value);
+    if (this.#waiting.size > maxWaiting) this.#waiting.delete(this.#waiting.keys().next().value!);
+    this.#work();
+  }
+
+  /** Null: to be deleted; undefined: nothing waits. */
+  waiting(key: string): Buffer | null | undefined {
+    const waiting = this.#waiting.get(key);
+    return waiting === undefined ? this.#writing.get(key) : waiting;
+  }
+
+  get unwritten(): number {
+    return this.#waiting.size + this.#writing.size;
+  }
+
+  /** What is written while a node ends may be known to it alone: it has a moment. */
+  async close(): Promise<void> {
+    const { clock } = this.#deps;
+    this.#againMs = LAST_AGAIN_MS;
+    this.#retry();
+    for (const waitMs of LAST_LOOKS_MS) {
+      if (this.unwritten + this.#missing.size + this.#restoring === 0) break;
+      await pause(clock, waitMs);
+    }
+    this.#closed = true;
+    this.#watch?.close();
+    this.#stopWatch?.();
+    this.#stopRetry?.();
+  }
+
+  async #follow(): Promise<void> {
+    const { clock, logger } = this.#deps;
+    try {
+      const watch = await this.bucket.watch('>', {
+        put: (record) => {
+          this.#heard(record);
+          this.progress.heard(record.revision);
+        },
+        gone: (key, revision) => {
+          this.#gone(key, revision);
+          this.progress.heard(revision);
+        },
+        onBegin: () => this.#listed(),
+        onReady: () => {
+          this.#owner.heardAll?.();
+          for (const key of this.#unconfirmed) this.#missing.add(key);
+          this.#work();
+        },
+      });
+      if (this.#closed) watch.close();
+      else this.#watch = watch;
+    } catch (error) {
+      if (this.#closed) return;
+      logger.debug('records_not_followed', { bucket: this.#settings.bucket, error: String(error) });
+      this.#stopWatch = clock.after(AGAIN_MS, () => void this.#follow());
+    }
+  }
+
+  #listed(): void {
+    this.#listing++;
+    for (const key of this.#received) this.#unconfirmed.add(key);
+    this.#received = new Set();
+    this.#missing.clear();
+    this.#late.clear();
+    this.#unheard.clear();
+    this.progress.restart();
+  }
+
+  #heard(record: StateRecord): void {
+    const { key, revision } = record;
+    this.#received.add(key);
+    const again = this.#unconfirmed.delete(key);
+    if (this.#isOld(key, revision)) return;
+    if (this.#writes(key)) this.#late.set(key, { revision, record });
+    else this.#owner.heard(record, again);
+  }
+
+  #gone(key: string, revision: number): void {
+    // Most deletions concern records never seen here.
+    if (!this.#isKnown(key) || this.#isOld(key, revision)) return;
+    if (this.#settings.reusesKeys === true && this.#writes(key)) this.#late.set(key, { revision, record: null });
+    else this.#forget(key);
+  }
+
+  /** Before the last write of this node. */
+  #isOld(key: string, revision: number): boolean {
+    const written = this.#unheard.get(key);
+    if (written !== undefined && revision < written) return true;
+    this.#unheard.delete(key);
+    return false;
+  }
+
+  #writes(key: string): boolean {
+    return this.#waiting.has(key) || this.#writing.has(key);
+  }
+
+  #isKnown(key: string): boolean {
+    return this.#received.has(key) || this.#unconfirmed.has(key);
+  }
+
+  #forget(key: string): void {
+    this.#late.delete(key);
+    this.#received.delete(key);
+    this.#unconfirmed.delete(key);
+    this.#owner.gone(key);
+  }
+
+  /** What was put comes first. A failure pauses everything. */
+  #work(): void {
+    for (const [key, value] of this.#waiting) {
+      if (this.#isBusy) return;
+      if (this.#writing.has(key)) continue;
+      this.#waiting.delete(key);
+      this.#writing.set(key, value);
+      void this.#write(key, value);
+    }
+    for (const key of this.#missing) {
+      if (this.#isBusy) return;
+      this.#missing.delete(key);
+      const value = this.#isMissing(key) ? this.#owner.recall(key) : null;
+      if (value !== null) void this.#restore(key, value);
+      else if (!this.#writes(key)) this.#unconfirmed.delete(key);
+    }
+  }
+
+  get #isBusy(): boolean {
+    return this.#writing.size + this.#restoring >= MAX_AT_ONCE || this.#closed || this.#stopRetry !== null;
+  }
+
+  async #write(key: string, value: Buffer | null): Promise<void> {
+    const listing = this.#listing;
+    let written: number | 'deleted' | null = null;
+    try {
+      written = value === null ? await this.#delete(key) : await this.#update(key, value);
+    } catch (error) {
+      if (!this.#isTooLarge(error) && !this.#waiting.has(key)) this.#waiting.set(key, value);
+      this.#failed(error);
+    }
+    this.#writing.delete(key);
+    if (written !== null && !this.#waiting.has(key)) this.#wrote(key, written, value, listing === this.#listing);
+    this.#work();
+  }
+
+  /** `comparable`: by revision with what was received. */
+  #wrote(key: string, written: number | 'deleted', value: Buffer | null, comparable: boolean): void {
+    const { reusesKeys = false } = this.#settings;
+    const late = this.#late.get(key);
+    const revision = written === 'deleted' ? 0 : written;
+    this.#late.delete(key);
+    this.progress.wrote(key, revision);
+    if (value === null) {
+      if (reusesKeys && late !== undefined) this.#take(key, late);
+    } else if (written === 'deleted') this.#forget(key);
+    else if (late !== undefined && late.revision >= revision) this.#take(key, late);
+    else if (comparable) {
+      this.#received.add(key);
+      this.#unconfirmed.delete(key);
+      this.#unheard.set(key, revision);
+    }
+  }
+
+  #take(key: string, { record }: LateChange): void {
+    if (record === null) this.#forget(key);
+    else this.#owner.heard(record, false);
+  }
+
+  /** Returns the revision; `deleted` if another node has deleted what is not used again. */
+  async #update(key: string, value: Buffer): Promise<number | 'deleted'> {
+    const { bucket } = this;
+    const { reusesKeys = false } = this.#settings;
+    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+      const there = attempt > 0 || this.#isKnown(key) ? await bucket.look(key) : null;
+      if (there === 'deleted' && !reusesKeys) return 'deleted';
+      const revision = await (there === null || there === 'deleted'
+        ? bucket[reusesKeys ? 'create' : 'restore'](key, value)
+        : bucket.update(key, this.#owner.merged?.(key, value, there.value) ?? value, there.revision));
+      if (revision !== null) return revision;
+    }
+    throw new Error(`others write ${key} of ${this.#settings.bucket} all the time`);
+  }
+
+  async #delete(key: string): Promise<0> {
+    const { bucket } = this;
+    // A deletion leaves a record for as long: where it is not final, none is made of what never existed.
+    const leaves = this.#settings.reusesKeys !== true || this.#isKnown(key) || (await bucket.get(key)) !== null;
+    if (leaves) await bucket.delete(key);
+    return 0;
+  }
+
+  /** Only a write over nothing shows whether it exists; mostly it was lost. */
+  async #restore(key: string, value: Buffer): Promise<void> {
+    const { bucket } = this;
+    const listing = this.#listing;
+    const concerns = (): boolean => listing === this.#listing && !this.#closed && this.#isMissing(key);
+    this.#restoring++;
+    try {
+      if ((await bucket.restore(key, value)) !== null) this.#restored++;
+      else {
+        const there = await bucket.look(key);
+        if (concerns()) {
+          if (there === null) throw new Error(`${key} is not found, and cannot be written`);
+          if (there === 'deleted') this.#forget(key);
+          else this.#heard(there);
+        }
+      }
+    } catch (error) {
+      // Last, so that it delays no other for long.
+      if (concerns() && !this.#isTooLarge(error)) this.#missing.add(key);
+      this.#failed(error);
+    }
+    this.#restoring--;
+    this.#work();
+    if (this.#restoring === 0 && this.#restored > 0) this.#tellRestored();
+  }
+
+  #isMissing(key: string): boolean {
+    return this.#unconfirmed.has(key) && !this.#writes(key);
+  }
+
+  #tellRestored(): void {
+    const { bucket } = this.#settings;
+    this.#deps.logger.warn('records_missing', { bucket, records: this.#restored, effect: 'they were written again' });
+    this.#restored = 0;
+  }
+
+  #failed(error: unknown): void {
+    const { clock, logger } = this.#deps;
+    const { bucket } = this.#settings;
+    if (this.#isTooLarge(error)) logger.warn('record_too_large', { bucket, error: String(error) });
+    else if (!this.#closed) {
+      logger.debug('record_not_written', { bucket, error: String(error) });
+      this.#stopRetry ??= clock.after(this.#againMs, () => this.#retry());
+    }
+  }
+
+  /** The store would never accept it. */
+  #isTooLarge(error: unknown): error is GatewayError {
+    return error instanceof GatewayError && error.code === 'TOO_LARGE';
+  }
+
+  #retry(): void {
+    this.#stopRetry?.();
+    this.#stopRetry = null;
+    this.#work();
+  }
+}
