@@ -3,12 +3,16 @@ import type { SharedLog } from '../bus/shared-log.ts';
 import type { SharedState } from '../bus/shared-state.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
+import type { Endpoint, Exchange } from '../model/exchange.ts';
 import type { Room } from '../model/gateway-error.ts';
-import type { UpstreamEvents, Upstreams } from '../model/ports.ts';
+import type { Message } from '../model/message.ts';
+import type { Outcome } from '../model/outcome.ts';
+import type { ClientStreams, UpstreamEvents, Upstreams } from '../model/ports.ts';
 import type { Random } from '../model/random.ts';
 import type { Sealing } from '../model/sealing.ts';
 import type { Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
+import type { EventSink, PostAnswer, StreamPost } from '../model/stream-copies.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { NodeView } from './nodes/node-state.ts';
 import type { Claim } from './ownership/own-claims.ts';
@@ -53,6 +57,45 @@ export interface ClusterDeps {
   readonly local: LocalUpstreams;
   /** Not in tests with an injected clock. */
   readonly watchLoop?: boolean;
+}
+
+/** The downstream side of this node, also for clients of other nodes. */
+export interface OwnClients extends ClientStreams {
+  listening(sessionId: string): boolean;
+  /** The sessions with an open stream. */
+  listeners(): Iterable<string>;
+  /** Continues a call waiting for input. Never rejects. */
+  returned(exchange: Exchange, endpoint: Endpoint): Promise<Outcome>;
+  /** Null if the session is not here. */
+  clientOf(sessionId: string): ClientProfile | null;
+  posted(post: StreamPost): PostAnswer;
+  fromElsewhere(sessionId: string, message: Message): void;
+  /** False if it did not begin here. */
+  resumeFor(sessionId: string, afterId: string, open: () => EventSink): Promise<boolean>;
+}
+
+/** A resource that a session has subscribed to; `exposed` is the client's name of it. */
+export interface SubscribedResource {
+  readonly server: string;
+  readonly uri: string;
+  readonly exposed: string;
+}
+
+/** `later`: the server could not be asked. */
+export type SubscribedAgain = 'agreed' | 'refused' | 'later';
+
+/** The gateway of this node. */
+export interface OwnSubscriptions {
+  givenUp(sessionId: string, server: string, uri: string): void;
+  /** Takes another node's subscription over and reports the resource as changed. Never rejects. */
+  subscribeAgain(client: ClientProfile, resource: SubscribedResource): Promise<SubscribedAgain>;
+  mayHaveChanged(sessionId: string, exposed: string): void;
+}
+
+/** The rooms that the cluster leads others to need it to be constructed; they are read when the first call or event comes. */
+export interface ClusterRooms extends ClusterDeps {
+  readonly downstream: OwnClients;
+  readonly gateway: OwnSubscriptions;
 }
 
 /** Whether other nodes may have taken what the lease covers (`anew`) or not (`in time`). */

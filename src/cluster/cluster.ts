@@ -3,7 +3,7 @@ import type { Ownership, UpstreamEvents, Upstreams } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
 import type { Served } from './calls/attempts.ts';
 import { type PublicCalls, ServedCalls } from './calls/served-calls.ts';
-import type { ClusterDeps, Regained, ThisNode } from './cluster-deps.ts';
+import type { ClusterRooms, Regained, ThisNode } from './cluster-deps.ts';
 import { ClusterUpstreams } from './cluster-upstreams.ts';
 import { headOf } from './frames/frame.ts';
 import { LazyBucket } from './lazy-bucket.ts';
@@ -23,20 +23,14 @@ import type { Claim } from './ownership/own-claims.ts';
 import { OwnServers } from './ownership/own-servers.ts';
 import { IdleClaims, OwnedCalls } from './ownership/owned-calls.ts';
 import { ProcessOwnership } from './ownership/process-ownership.ts';
-import { ClientsElsewhere, type OwnClients, type OwnSubscriptions } from './streams/clients-elsewhere.ts';
+import { ClientsElsewhere } from './streams/clients-elsewhere.ts';
 import { RelayedEvents } from './streams/relayed-events.ts';
 import { type Side, SideMessages, type SideReceiver } from './streams/side-messages.ts';
-import { type OwnStreams, SpreadStreams } from './streams/spread-streams.ts';
+import { SpreadStreams } from './streams/spread-streams.ts';
 import { ClusterUpstreamSessions } from './upstream-sessions/cluster-upstream-sessions.ts';
 
 const LEASES = 'trunkline_leases';
 const CLAIMS = 'trunkline_claims';
-
-/** The rooms that the cluster leads others to need it to be constructed; they are read when the first call or event comes. */
-export interface ClusterRooms extends ClusterDeps {
-  readonly downstream: OwnClients & OwnStreams;
-  readonly gateway: OwnSubscriptions;
-}
 
 /** Counts are since the start. */
 export interface ClusterFigures {
@@ -73,7 +67,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   readonly clients: ClientsElsewhere;
   readonly peers: Nodes;
   readonly loop: LoopWatch;
-  readonly #deps: ClusterDeps;
+  readonly #deps: ClusterRooms;
   readonly #startedAt: number;
   readonly #listeners: ClusterListener[] = [];
   readonly #lease: NodeLease;
@@ -286,7 +280,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     if (!left) this.#router.nodeSilent(peer);
     this.#users.forgetPeer(peer);
     this.streams.gone(peer);
-    this.clients.gone(peer);
+    this.clients.subscriptions.nodeGone(peer);
     this.#router.calls.gone(peer);
     this.#servers.look();
     this.upstreamSessions.streams.gone(peer);
@@ -319,7 +313,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   }
 
   clientMessage(sessionId: string, message: Message): void {
-    this.clients.message(sessionId, message);
+    this.#deps.downstream.fromElsewhere(sessionId, message);
   }
 
   drainAsked(): void {

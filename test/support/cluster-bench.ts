@@ -4,7 +4,8 @@ import { MemoryHub, type MemoryWire } from '../../src/bus/memory/memory-wire.ts'
 import type { Bucket, SharedState } from '../../src/bus/shared-state.ts';
 import { SignedBus } from '../../src/bus/signed-bus.ts';
 import { KeyRing } from '../../src/bus/trust/key-ring.ts';
-import { Cluster, type ClusterRooms } from '../../src/cluster/cluster.ts';
+import { Cluster } from '../../src/cluster/cluster.ts';
+import type { ClusterRooms } from '../../src/cluster/cluster-deps.ts';
 import { Sealer } from '../../src/gateway/sealer.ts';
 import type { ClientProfile } from '../../src/model/client-profile.ts';
 import type { Exchange } from '../../src/model/exchange.ts';
@@ -106,7 +107,7 @@ export function memoryBus(hub: MemoryHub, clock: FakeClock): Bus {
 }
 
 /** The side of a node that no client has come to. */
-const NO_CLIENTS: ClusterRooms['downstream'] = {
+export const NO_CLIENTS: ClusterRooms['downstream'] = {
   returned: async () => failure(new GatewayError('NOT_SENT', 'no call waits here')),
   listening: () => false,
   listeners: () => [],

@@ -23,7 +23,7 @@ export function followSessions(records: SharedSessionRecords, downstream: Downst
 export function acrossNodes(cluster: Cluster): Pick<DownstreamDeps, 'relay' | 'streaming' | 'others' | 'copies'> {
   return {
     relay: (sessionId, message) => cluster.forward(sessionId, message),
-    streaming: (sessionId) => cluster.clients.opened(sessionId, cluster.streams.opened(sessionId)),
+    streaming: (sessionId) => void cluster.clients.subscriptions.opened(sessionId, cluster.streams.opened(sessionId)),
     others: cluster.clients,
     ...(cluster.clients.copies === undefined ? {} : { copies: cluster.clients.copies }),
   };

@@ -1,8 +1,9 @@
-import type { Bus, BusServing } from '../../bus/bus.ts';
+import type { BusServing } from '../../bus/bus.ts';
 import { failureJson, readFailure } from '../../bus/calls/failure-json.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
+import type { ClusterRooms } from '../cluster-deps.ts';
 import { clientOf, headOf, type MessageHead, messageOf, packFrame, unpackFrame } from '../frames/frame.ts';
 import { type ExchangeHeader, exchangeHeader, runElsewhere } from './remote-calls.ts';
 import { ServedExchange } from './served-exchange.ts';
@@ -15,27 +16,23 @@ type ReplyHeader = { readonly kind: 'answer'; readonly message: MessageHead } | 
 
 const MAX_CALLS = 10_000;
 
-/** Never rejects. */
-type Run = (exchange: Exchange, endpoint: Endpoint) => Promise<Outcome>;
-
 /** Calls that wait for input stay at their node, which the `requestState` names. A retry at another node goes there. */
 export class ReturnedCalls {
-  readonly #bus: Bus;
-  readonly #run: Run;
+  readonly #deps: Pick<ClusterRooms, 'bus' | 'downstream'>;
   readonly #serving: { close(): void };
 
-  constructor(bus: Bus, run: Run) {
-    this.#bus = bus;
-    this.#run = run;
-    const serve = (serving: BusServing) => this.#serve(serving);
-    this.#serving = bus.serve(subject(bus.peer), serve, { concurrency: MAX_CALLS });
+  constructor(deps: Pick<ClusterRooms, 'bus' | 'downstream'>) {
+    const { bus } = deps;
+    this.#deps = deps;
+    this.#serving = bus.serve(subject(bus.peer), (serving) => this.#serve(serving), { concurrency: MAX_CALLS });
   }
 
+  /** Never rejects. */
   run(peer: string, exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
     const { request } = exchange;
     const header: ReturnedHeader = { ...exchangeHeader(request, exchange), endpoint };
     const payload = packFrame(header, [request.bytes]);
-    return runElsewhere(this.#bus, subject(peer), peer, payload, exchange, 0, (outcome) => {
+    return runElsewhere(this.#deps.bus, subject(peer), peer, payload, exchange, 0, (outcome) => {
       if (outcome.kind === 'failure') return failure(unreached(outcome.error));
       const { header: reply, pieces } = unpackFrame<ReplyHeader>(outcome.payload);
       if (reply.kind === 'failure') return failure(readFailure(pieces[0]!));
@@ -51,7 +48,7 @@ export class ReturnedCalls {
     const { header, pieces } = unpackFrame<ReturnedHeader>(serving.payload);
     const request = messageOf(header.request, pieces[0]!);
     const exchange = new ServedExchange(serving, header.exchange, request, clientOf(header.client), header);
-    const outcome = await this.#run(exchange, header.endpoint);
+    const outcome = await this.#deps.downstream.returned(exchange, header.endpoint);
     const reply: ReplyHeader =
       outcome.kind === 'failure' ? { kind: 'failure' } : { kind: 'answer', message: headOf(outcome.message) };
     const piece = outcome.kind === 'failure' ? failureJson(outcome.error) : outcome.message.bytes;

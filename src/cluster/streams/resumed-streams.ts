@@ -1,63 +1,67 @@
-import type { Bus, BusServing } from '../../bus/bus.ts';
-import { type Clock, pause } from '../../model/clock.ts';
-import type { EventSink, Resumed } from '../../model/stream-copies.ts';
+import type { BusServing } from '../../bus/bus.ts';
+import { pause } from '../../model/clock.ts';
+import type { EventSink, LeftStream, Resumed, StreamsElsewhere } from '../../model/stream-copies.ts';
+import type { ClusterRooms } from '../cluster-deps.ts';
 import { packFrame, unpackFrame } from '../frames/frame.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
 import { leaseKey } from '../lease/node-lease.ts';
 import type { Nodes } from '../nodes/nodes.ts';
+import { LeftStreams } from './stream-copies.ts';
 
 interface ResumeHeader {
   readonly sessionId: string;
   readonly afterId: string;
 }
 
-export interface StreamOwner {
-  /** False if this node has no such stream. */
-  resumeFor(sessionId: string, afterId: string, open: () => EventSink): Promise<boolean>;
-}
-
 const LONGEST_MS = 7 * 24 * 3_600_000;
 /** A node that is silent and unreachable is gone after this time, or not at all. */
 const GONE_MS = 5_000;
+const PAUSE_MS = 100;
 const MAX_STREAMS = 10_000;
 /** Kind, digest of the session, node, number. */
 const NODE_IN_NAME = /^([a-z])[0-9a-f]+\.([0-9a-f]{16})/;
 
+type Deps = Pick<ClusterRooms, 'bus' | 'clock' | 'log' | 'downstream'>;
+
 /** A stream stays at the node where it began; a client that returns to another node is connected to it. */
-export class ResumedStreams {
-  readonly #bus: Bus;
+export class ResumedStreams implements StreamsElsewhere {
+  readonly #deps: Deps;
   readonly #nodes: Nodes;
-  readonly #ends: NodeEnds;
-  readonly #owner: StreamOwner;
+  readonly #leases: LazyBucket;
+  readonly #left: LeftStreams | null;
   readonly #serving: { close(): void };
 
-  constructor(bus: Bus, nodes: Nodes, ends: NodeEnds, owner: StreamOwner) {
-    this.#bus = bus;
+  /** `leases`: of all nodes. */
+  constructor(deps: Deps, nodes: Nodes, leases: LazyBucket) {
+    const { bus, log } = deps;
+    this.#deps = deps;
     this.#nodes = nodes;
-    this.#ends = ends;
-    this.#owner = owner;
-    const serve = (serving: BusServing) => this.#serve(serving);
-    this.#serving = bus.serve(subject(bus.peer), serve, { concurrency: MAX_STREAMS });
+    this.#leases = leases;
+    this.#left = log === undefined ? null : new LeftStreams(log);
+    this.#serving = bus.serve(subject(bus.peer), (serving) => this.#serve(serving), { concurrency: MAX_STREAMS });
   }
 
   isElsewhere(eventId: string): boolean {
     const named = NODE_IN_NAME.exec(eventId)?.[2];
-    return named !== undefined && named !== this.#bus.peer;
+    return named !== undefined && named !== this.#deps.bus.peer;
   }
 
-  /** Through the node that the event id names. Calls `open` at most once. Never rejects. */
+  /** Through the node that the event id names. */
   async resume(sessionId: string, afterId: string, open: () => EventSink): Promise<Resumed> {
+    const { clock } = this.#deps;
     const [, kind, named] = NODE_IN_NAME.exec(afterId) ?? [];
     if (kind === undefined || named === undefined) return 'none';
-    for (const { peer } of this.#nodes.others()) {
-      if (peer !== named || (await this.#gone(peer, kind, 0))) continue;
-      const asked = await this.#ask(peer, { sessionId, afterId }, open);
+    if (this.#nodes.get(named) !== null && !(await this.#isOver(named, kind))) {
+      const asked = await this.#ask(named, { sessionId, afterId }, open);
       if (asked !== 'unreached') return asked;
     }
-    return (await this.#gone(named, kind, GONE_MS)) ? 'gone' : 'none';
+    for (const end = clock.now() + GONE_MS; ; await pause(clock, PAUSE_MS)) {
+      if (await this.#isOver(named, kind)) return 'gone';
+      if (clock.now() >= end) return 'none';
+    }
   }
 
-  /** Through any node: a restarted one has another name and still its log. */
+  /** A restarted node has another name and still its log. */
   async resumeAnywhere(sessionId: string, afterId: string, open: () => EventSink): Promise<boolean> {
     for (const { peer } of [...this.#nodes.others()]) {
       if ((await this.#ask(peer, { sessionId, afterId }, open)) === 'served') return true;
@@ -65,20 +69,38 @@ export class ResumedStreams {
     return false;
   }
 
+  async left(sessionId: string, principal: string, afterId: string): Promise<LeftStream | null> {
+    return (await this.#left?.after(sessionId, principal, afterId)) ?? null;
+  }
+
+  async takeOver(left: LeftStream, asEventId: string): Promise<boolean> {
+    return (await this.#left?.takeOver(left, asEventId).catch(() => false)) ?? false;
+  }
+
   close(): void {
     this.#serving.close();
   }
 
-  /** Waits until that node certainly sends nothing more on streams of this kind. Never rejects. */
-  #gone(peer: string, kind: string, waitMs: number): Promise<boolean> {
-    return this.#ends.over(peer, kind === 'g', waitMs);
+  /**
+   * That node certainly sends nothing more on streams of this kind: it is silent and its lease is over, or it is draining and the
+   * stream a session's own. Never rejects.
+   */
+  async #isOver(peer: string, kind: string): Promise<boolean> {
+    const node = this.#nodes.get(peer);
+    if (node !== null) return kind === 'g' && node.state === 'draining';
+    try {
+      return (await this.#leases.get(leaseKey(peer))) === null;
+    } catch {
+      // An unreadable store does not show that it ended.
+      return false;
+    }
   }
 
   /** Resolves as soon as it is known whether the node has the stream. */
   #ask(peer: string, header: ResumeHeader, open: () => EventSink): Promise<'served' | 'none' | 'unreached'> {
     return new Promise((resolve) => {
       let sink: EventSink | null = null;
-      const call = this.#bus.call(subject(peer), packFrame(header), {
+      const call = this.#deps.bus.call(subject(peer), packFrame(header), {
         to: peer,
         deadlineMs: LONGEST_MS,
         onEmit: (payload) => {
@@ -104,7 +126,7 @@ export class ResumedStreams {
   async #serve(serving: BusServing): Promise<void> {
     const { sessionId, afterId } = unpackFrame<ResumeHeader>(serving.payload).header;
     let sink: SinkElsewhere | null = null;
-    const found = await this.#owner.resumeFor(sessionId, afterId, () => {
+    const found = await this.#deps.downstream.resumeFor(sessionId, afterId, () => {
       sink = new SinkElsewhere(serving);
       return sink;
     });
@@ -179,42 +201,5 @@ class SinkElsewhere implements EventSink {
     this.#closed = true;
     this.#ended();
     this.onClose?.();
-  }
-}
-
-const PAUSE_MS = 100;
-
-/** A node has ended when it is silent and its lease is over. */
-export class NodeEnds {
-  readonly #nodes: Nodes;
-  readonly #leases: LazyBucket;
-  readonly #clock: Clock;
-
-  constructor(nodes: Nodes, leases: LazyBucket, clock: Clock) {
-    this.#nodes = nodes;
-    this.#leases = leases;
-    this.#clock = clock;
-  }
-
-  /** `orDraining`: a draining node counts. Never rejects. */
-  async over(peer: string, orDraining: boolean, waitMs: number): Promise<boolean> {
-    const clock = this.#clock;
-    const end = clock.now() + waitMs;
-    for (;;) {
-      if (await this.#isOver(peer, orDraining)) return true;
-      if (clock.now() >= end) return false;
-      await pause(clock, PAUSE_MS);
-    }
-  }
-
-  async #isOver(peer: string, orDraining: boolean): Promise<boolean> {
-    const node = this.#nodes.get(peer);
-    if (node !== null) return orDraining && node.state === 'draining';
-    try {
-      return (await this.#leases.get(leaseKey(peer))) === null;
-    } catch {
-      // An unreadable store does not show that it ended.
-      return false;
-    }
   }
 }

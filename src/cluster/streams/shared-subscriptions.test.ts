@@ -1,12 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { NO_CLIENTS } from '../../../test/support/cluster-bench.ts';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import { clientOf } from '../../../test/support/played-upstreams.ts';
 import type { Bus } from '../../bus/bus.ts';
 import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
 import type { Bucket, SharedState, StateWatcher } from '../../bus/shared-state.ts';
 import { Logger } from '../../telemetry/logger.ts';
+import type { SubscribedAgain } from '../cluster-deps.ts';
 import type { NodeView } from '../nodes/node-state.ts';
-import { ownerOf, type SharedSubscription, SharedSubscriptions, type SubscribedAgain } from './shared-subscriptions.ts';
+import { ownerOf, type SharedSubscription, SharedSubscriptions } from './shared-subscriptions.ts';
 
 const SESSION = 'f'.repeat(32);
 const resource = (uri = 'counter://value'): SharedSubscription => ({
@@ -78,17 +81,22 @@ class Bench {
   async node(self: string, state: SharedState = this.state): Promise<SharedSubscriptions> {
     this.there.add(self);
     const subscriptions = new SharedSubscriptions(
-      { bus: { peer: self } as Bus, state, clock: this.clock, logger: Logger.silent() },
-      { get: (peer) => (this.there.has(peer) ? ({} as NodeView) : null) },
       {
-        listening: () => this.listening.has(self),
-        again: async ({ uri }) => {
-          this.reported.push(`${self} again ${uri}`);
-          return this.answers.shift() ?? 'agreed';
+        bus: { peer: self } as Bus,
+        state,
+        clock: this.clock,
+        logger: Logger.silent(),
+        downstream: { ...NO_CLIENTS, listening: () => this.listening.has(self), clientOf },
+        gateway: {
+          subscribeAgain: async (_client, { uri }) => {
+            this.reported.push(`${self} again ${uri}`);
+            return this.answers.shift() ?? 'agreed';
+          },
+          mayHaveChanged: (_sessionId, exposed) => void this.reported.push(`${self} hint ${exposed}`),
+          givenUp: (_sessionId, _server, uri) => void this.reported.push(`${self} drop ${uri}`),
         },
-        hint: ({ exposed }) => void this.reported.push(`${self} hint ${exposed}`),
-        drop: ({ uri }) => void this.reported.push(`${self} drop ${uri}`),
       },
+      { get: (peer) => (this.there.has(peer) ? ({} as NodeView) : null) },
     );
     await this.pass(0);
     return subscriptions;

@@ -1,32 +1,17 @@
 import { hash } from 'node:crypto';
 import type { StateRecord } from '../../bus/shared-state.ts';
 import { pause } from '../../model/clock.ts';
-import type { ClusterDeps } from '../cluster-deps.ts';
+import type { ClusterRooms, SubscribedResource } from '../cluster-deps.ts';
 import type { Nodes } from '../nodes/nodes.ts';
 import { SharedTable, type TableOwner, type TableSettings } from '../shared-table.ts';
 
-export interface SharedSubscription {
+export interface SharedSubscription extends SubscribedResource {
   readonly sessionId: string;
-  readonly server: string;
-  readonly uri: string;
-  /** The client's name of it. */
-  readonly exposed: string;
   /** `ownerOf` its principal; absent from nodes of an earlier version. */
   readonly of?: string;
 }
 
-/** `later`: the server could not be asked. */
-export type SubscribedAgain = 'agreed' | 'refused' | 'later';
-
-export interface SubscriptionOwner {
-  listening(sessionId: string): boolean;
-  /** Subscribes and reports the resource as changed. Never rejects. */
-  again(subscription: SharedSubscription): Promise<SubscribedAgain>;
-  hint(subscription: SharedSubscription): void;
-  drop(subscription: SharedSubscription): void;
-}
-
-type Deps = Pick<ClusterDeps, 'bus' | 'state' | 'clock' | 'logger'>;
+type Deps = Pick<ClusterRooms, 'bus' | 'state' | 'clock' | 'logger' | 'downstream' | 'gateway'>;
 
 interface WrittenSubscription extends SharedSubscription {
   /** The node whose registry has it. */
@@ -65,7 +50,6 @@ export class SharedSubscriptions implements TableOwner {
   readonly #deps: Deps;
   readonly #self: string;
   readonly #nodes: Pick<Nodes, 'get'>;
-  readonly #owner: SubscriptionOwner;
   readonly #table: SharedTable;
   readonly #known = new Map<string, Map<string, KnownSubscription>>();
   #count = 0;
@@ -76,11 +60,10 @@ export class SharedSubscriptions implements TableOwner {
   readonly #taking = new Set<string>();
   #closed = false;
 
-  constructor(deps: Deps, nodes: Pick<Nodes, 'get'>, owner: SubscriptionOwner) {
+  constructor(deps: Deps, nodes: Pick<Nodes, 'get'>) {
     this.#deps = deps;
     this.#self = deps.bus.peer;
     this.#nodes = nodes;
-    this.#owner = owner;
     this.#table = new SharedTable(deps, SETTINGS, this);
   }
 
@@ -124,13 +107,13 @@ export class SharedSubscriptions implements TableOwner {
     if (known === undefined || !(await this.#open(sessionId))) return;
     for (const [key, { written }] of [...known]) {
       if (!this.#isThere(written.peer)) void this.#takeOver(key, written);
-      else if (moved) this.#owner.hint(written);
+      else if (moved) this.#hint(written);
     }
   }
 
   nodeGone(peer: string): void {
     for (const [sessionId, known] of this.#known) {
-      if (!this.#owner.listening(sessionId)) continue;
+      if (!this.#deps.downstream.listening(sessionId)) continue;
       for (const [key, { written }] of known) if (written.peer === peer) void this.#takeOver(key, written);
     }
   }
@@ -166,7 +149,7 @@ export class SharedSubscriptions implements TableOwner {
   async #open(sessionId: string): Promise<boolean> {
     const { clock } = this.#deps;
     const end = clock.now() + OPENING_MS;
-    while (!this.#owner.listening(sessionId)) {
+    while (!this.#deps.downstream.listening(sessionId)) {
       if (this.#closed || clock.now() >= end) return false;
       await pause(this.#deps.clock, LOOK_MS);
     }
@@ -177,7 +160,11 @@ export class SharedSubscriptions implements TableOwner {
     if (this.#taking.has(key)) return;
     this.#taking.add(key);
     let pauseMs = AGAIN_MS;
-    while (!this.#closed && this.#owner.listening(sessionId) && (await this.#tried(key, sessionId)) === 'later') {
+    while (
+      !this.#closed &&
+      this.#deps.downstream.listening(sessionId) &&
+      (await this.#tried(key, sessionId)) === 'later'
+    ) {
       await pause(this.#deps.clock, pauseMs);
       pauseMs = Math.min(pauseMs * 2, MAX_AGAIN_MS);
     }
@@ -204,22 +191,32 @@ export class SharedSubscriptions implements TableOwner {
     }
     const mine = this.#mine.get(key);
     if (mine === undefined) return 'over';
-    const how = await this.#owner.again(mine);
+    const { downstream, gateway } = this.#deps;
+    const client = downstream.clientOf(sessionId);
+    const how = client === null ? 'later' : await gateway.subscribeAgain(client, mine);
     if (how === 'later') return 'later';
     // Given up or taken over while the server was asked.
-    if (!this.#mine.has(key)) this.#owner.drop(mine);
+    if (!this.#mine.has(key)) this.#drop(mine);
     else if (how === 'refused') {
       this.givenUp(mine);
-      this.#owner.hint(mine);
+      this.#hint(mine);
     }
     return 'over';
+  }
+
+  #hint({ sessionId, exposed }: SharedSubscription): void {
+    this.#deps.gateway.mayHaveChanged(sessionId, exposed);
+  }
+
+  #drop({ sessionId, server, uri }: SharedSubscription): void {
+    this.#deps.gateway.givenUp(sessionId, server, uri);
   }
 
   #superseded(key: string): void {
     const mine = this.#mine.get(key);
     if (mine === undefined) return;
     this.#mine.delete(key);
-    this.#owner.drop(mine);
+    this.#drop(mine);
   }
 
   #know(key: string, written: WrittenSubscription, revision: number): void {

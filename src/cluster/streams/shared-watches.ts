@@ -8,7 +8,7 @@ import { text } from '../../protocol/fields.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
 import { LruMap } from '../lru-map.ts';
 import type { KnownServers } from '../nodes/known-servers.ts';
-import { type Watchers, Withdrawals } from './withdrawals.ts';
+import { Withdrawals } from './withdrawals.ts';
 
 /** Beyond it, the first unsubscription ends a subscription. */
 const MAX_RESOURCES = 65_536;
@@ -24,7 +24,7 @@ export function concernsAll({ method }: Message): boolean {
  * Ends a resource subscription of a connection or session that nodes share when the last node gives it up. Each node knows its
  * own watchers only. A node that was considered gone was not asked: it subscribes again.
  */
-export class SharedWatches implements Watchers {
+export class SharedWatches {
   readonly #events: Pick<UpstreamEvents, 'connectionChanged'>;
   readonly #known: Pick<KnownServers, 'routingTable'>;
   readonly #nodes = new LruMap<Set<string>>(MAX_RESOURCES);
@@ -37,7 +37,7 @@ export class SharedWatches implements Watchers {
   ) {
     this.#events = events;
     this.#known = known;
-    this.#withdrawals = new Withdrawals(deps.bus, deps.clock, this);
+    this.#withdrawals = new Withdrawals(deps.bus, deps.clock, (...left) => this.#leave(...left));
   }
 
   /** `key`: of the connection; `node`: whose clients. */
@@ -64,7 +64,7 @@ export class SharedWatches implements Watchers {
     this.#nodes.set(resource, nodes);
     await this.#withdrawals.over(resource);
     const outcome = await pass();
-    if (!again && (outcome.kind === 'failure' || outcome.message.kind !== 'result')) this.leave(resource, node);
+    if (!again && (outcome.kind === 'failure' || outcome.message.kind !== 'result')) this.#leave(resource, node);
     return outcome;
   }
 
@@ -94,7 +94,7 @@ export class SharedWatches implements Watchers {
   /** Null: another client watches it. */
   async #giveUp(server: string, resource: string, node: string, pass: () => Promise<Outcome>): Promise<Outcome | null> {
     const others = (): readonly string[] => this.#others(server);
-    if (!this.leave(resource, node)) {
+    if (!this.#leave(resource, node)) {
       return this.#withdrawals.run(resource, node, others, () => this.#nodes.get(resource) !== undefined, pass);
     }
     // They may watch it too.
@@ -109,7 +109,7 @@ export class SharedWatches implements Watchers {
   }
 
   /** Returns whether others watch it through this node. */
-  leave(resource: string, node: string): boolean {
+  #leave(resource: string, node: string): boolean {
     const nodes = this.#nodes.get(resource);
     if (nodes === undefined) return false;
     nodes.delete(node);

@@ -1,14 +1,10 @@
 import type { Message } from '../../model/message.ts';
 import type { ClientStreams } from '../../model/ports.ts';
+import type { ClusterRooms } from '../cluster-deps.ts';
 import { headOf } from '../frames/frame.ts';
 import { LruMap } from '../lru-map.ts';
 import type { Nodes } from '../nodes/nodes.ts';
 import type { OpenStreams, Side, SideMessages } from './side-messages.ts';
-
-export interface OwnStreams extends ClientStreams {
-  listening(sessionId: string): boolean;
-  listeners(): Iterable<string>;
-}
 
 const MAX_SESSIONS = 65_536;
 const MAX_PER_MESSAGE = 1_000;
@@ -20,10 +16,10 @@ export class SpreadStreams implements ClientStreams, OpenStreams {
   readonly #at = new LruMap<string>(MAX_SESSIONS);
   readonly #lost = new LruMap<true>(MAX_SESSIONS);
   readonly #informed = new Set<string>();
-  readonly #own: { readonly downstream: OwnStreams };
+  readonly #own: Pick<ClusterRooms, 'downstream'>;
 
   /** `own` needs this object to be constructed, and is read later. */
-  constructor(messages: SideMessages, nodes: Nodes, own: { readonly downstream: OwnStreams }) {
+  constructor(messages: SideMessages, nodes: Nodes, own: Pick<ClusterRooms, 'downstream'>) {
     this.#messages = messages;
     this.#nodes = nodes;
     this.#own = own;

@@ -1,5 +1,5 @@
 import type { Bus } from '../../bus/bus.ts';
-import type { Clock } from '../../model/clock.ts';
+import { type Clock, pause } from '../../model/clock.ts';
 import type { Outcome } from '../../model/outcome.ts';
 import { packFrame, unpackFrame } from '../frames/frame.ts';
 
@@ -9,15 +9,11 @@ const ASK_MS = 1_000;
 const HOLD_MS = 5_000;
 /** A server's answer may take long; the other nodes are notified this often that it is still open. */
 const RENEW_MS = 1_000;
+const LOOK_MS = 20;
 /** Beyond it the node answers that it watches the resource. */
 const MAX_HELD = 10_000;
 const UNDER_WAY = 'trunkline.withdrawing';
 const OVER = 'trunkline.withdrawn';
-
-export interface Watchers {
-  /** Returns whether any other watches it. */
-  leave(resource: string, node: string): boolean;
-}
 
 interface Left {
   readonly resource: string;
@@ -32,13 +28,7 @@ interface WatchState {
 
 interface Hold {
   readonly resource: string;
-  disarm: () => void;
-}
-
-interface HeldResource {
-  readonly ids: Set<string>;
-  readonly over: Promise<void>;
-  readonly end: () => void;
+  until: number;
 }
 
 /**
@@ -50,26 +40,27 @@ export class Withdrawals {
   readonly #bus: Bus;
   readonly #clock: Clock;
   readonly #registrations: readonly { close(): void }[];
-  readonly #held = new Map<string, HeldResource>();
-  readonly #resources = new Map<string, Hold>();
+  /** By withdrawal; its id begins with its node. */
+  readonly #holds = new Map<string, Hold>();
   #count = 0;
 
-  constructor(bus: Bus, clock: Clock, watchers: Watchers) {
+  /** `leave`: the node does not watch the resource any more; returns whether any other does. */
+  constructor(bus: Bus, clock: Clock, leave: (resource: string, node: string) => boolean) {
     this.#bus = bus;
     this.#clock = clock;
+    const idIn = (payload: Buffer): string => unpackFrame<{ id: string }>(payload).header.id;
     this.#registrations = [
       bus.serve(
         subject(bus.peer),
         (serving) => {
           const { resource, node, id } = unpackFrame<Left>(serving.payload).header;
-          const watched = watchers.leave(resource, node) || (id !== null && !this.#hold(resource, id));
-          const said: WatchState = { watched };
-          serving.answer(packFrame(said));
+          const watched = leave(resource, node) || (id !== null && !this.#hold(resource, id));
+          serving.answer(packFrame({ watched } satisfies WatchState));
         },
         { concurrency: MAX_HELD },
       ),
-      bus.subscribe(UNDER_WAY, (payload) => this.#renew(unpackFrame<{ id: string }>(payload).header.id)),
-      bus.subscribe(OVER, (payload) => this.#release(unpackFrame<{ id: string }>(payload).header.id)),
+      bus.subscribe(UNDER_WAY, (payload) => void this.#renew(idIn(payload))),
+      bus.subscribe(OVER, (payload) => void this.#holds.delete(idIn(payload))),
     ];
   }
 
@@ -86,33 +77,32 @@ export class Withdrawals {
     pass: () => Promise<Outcome>,
   ): Promise<Outcome | null> {
     const asked = others();
-    const bus = this.#bus;
-    const id = `${bus.peer}.${++this.#count}`;
+    const id = `${this.#bus.peer}.${++this.#count}`;
     this.#hold(resource, id);
-    const stop = this.#keepHeld(id, asked);
+    this.#keep(id);
     try {
       const said = await Promise.all(asked.map((peer) => this.#ask(peer, { resource, node, id })));
       const there = others();
       const watched = asked.some((peer, i) => said[i] ?? there.includes(peer));
       return watched || watchedHere() ? null : await pass();
     } finally {
-      stop();
-      this.#release(id);
-      if (asked.length > 0) bus.publish(OVER, packFrame({ id }));
+      this.#holds.delete(id);
+      if (asked.length > 0) this.#bus.publish(OVER, packFrame({ id }));
     }
   }
 
+  /** Resolves when the resource is not withdrawn, or not any more. */
   async over(resource: string): Promise<void> {
-    for (let held = this.#held.get(resource); held !== undefined; held = this.#held.get(resource)) await held.over;
+    while (this.#isHeld(resource)) await pause(this.#clock, LOOK_MS);
   }
 
   forgetPeer(peer: string): void {
-    for (const id of [...this.#resources.keys()]) if (id.startsWith(`${peer}.`)) this.#release(id);
+    for (const id of this.#holds.keys()) if (id.startsWith(`${peer}.`)) this.#holds.delete(id);
   }
 
   close(): void {
     for (const registration of this.#registrations) registration.close();
-    for (const id of [...this.#resources.keys()]) this.#release(id);
+    this.#holds.clear();
   }
 
   /** Null if it does not answer. */
@@ -122,49 +112,36 @@ export class Withdrawals {
     return ended.kind === 'failure' ? null : unpackFrame<WatchState>(ended.payload).header.watched;
   }
 
-  #keepHeld(id: string, asked: readonly string[]): () => void {
-    let disarm: () => void;
-    const next = (): void => {
-      disarm = this.#clock.after(RENEW_MS, () => {
-        this.#renew(id);
-        if (asked.length > 0) this.#bus.publish(UNDER_WAY, packFrame({ id }));
-        next();
-      });
-    };
-    next();
-    return () => disarm();
+  /** Here and at the other nodes, until it is over. */
+  #keep(id: string): void {
+    this.#clock.after(RENEW_MS, () => {
+      if (!this.#renew(id)) return;
+      this.#bus.publish(UNDER_WAY, packFrame({ id }));
+      this.#keep(id);
+    });
   }
 
-  #renew(id: string): void {
-    const known = this.#resources.get(id);
-    if (known === undefined) return;
-    known.disarm();
-    known.disarm = this.#clock.after(HOLD_MS, () => this.#release(id));
+  #renew(id: string): boolean {
+    const hold = this.#holds.get(id);
+    if (hold === undefined) return false;
+    hold.until = this.#clock.now() + HOLD_MS;
+    return true;
   }
 
   /** False if there are too many. */
   #hold(resource: string, id: string): boolean {
-    if (this.#resources.size >= MAX_HELD) return false;
-    this.#resources.set(id, { resource, disarm: this.#clock.after(HOLD_MS, () => this.#release(id)) });
-    let held = this.#held.get(resource);
-    if (held === undefined) {
-      const { promise, resolve } = Promise.withResolvers<void>();
-      this.#held.set(resource, (held = { ids: new Set(), over: promise, end: resolve }));
-    }
-    held.ids.add(id);
+    if (this.#holds.size >= MAX_HELD && this.#live().length >= MAX_HELD) return false;
+    this.#holds.set(id, { resource, until: this.#clock.now() + HOLD_MS });
     return true;
   }
 
-  #release(id: string): void {
-    const known = this.#resources.get(id);
-    if (known === undefined) return;
-    this.#resources.delete(id);
-    known.disarm();
-    const held = this.#held.get(known.resource)!;
-    held.ids.delete(id);
-    if (held.ids.size > 0) return;
-    this.#held.delete(known.resource);
-    held.end();
+  #isHeld(resource: string): boolean {
+    return this.#holds.size > 0 && this.#live().some((hold) => hold.resource === resource);
+  }
+
+  #live(): Hold[] {
+    for (const [id, { until }] of this.#holds) if (this.#clock.now() >= until) this.#holds.delete(id);
+    return [...this.#holds.values()];
   }
 }
 
