@@ -49,7 +49,7 @@ export class ReplicationBarrier {
   }
 }
 
-interface Waiter {
+interface RevisionWait {
   /** Null: for any record. */
   readonly key: string | null;
   /** At least this. */
@@ -60,7 +60,7 @@ interface Waiter {
 /** What this node has written and received of a table. A wait leaves nothing behind: an outage may be long. */
 export class Progress {
   readonly #clock: Clock;
-  readonly #waiters = new Set<Waiter>();
+  readonly #waiters = new Set<RevisionWait>();
   #upTo = 0;
 
   constructor(clock: Clock) {
@@ -102,7 +102,7 @@ export class Progress {
 
   async #wait(key: string | null, revision: number, withinMs: number): Promise<number | null> {
     const { promise, resolve } = Promise.withResolvers<number>();
-    const waiter: Waiter = { key, revision, resolve };
+    const waiter: RevisionWait = { key, revision, resolve };
     this.#waiters.add(waiter);
     try {
       return await within(this.#clock, withinMs, promise, () => null);
