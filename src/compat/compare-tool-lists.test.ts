@@ -52,10 +52,11 @@ test('S4.19 schemas are compared by structure: order of members does not count, 
   assert.ok(!same('{"a":[["members",1]]}', '{"members":[["a",1]]}'));
 });
 
-test('S4.19 an unreadable schema differs, even from itself', () => {
+test('S4.19 an unreadable schema differs, even from itself; one of any depth does not', () => {
   assert.equal(kind([tool('a', '{"a":')], [tool('a', '{"a":')]), 'structured');
-  const deep = `${'['.repeat(200_000)}${']'.repeat(200_000)}`;
-  assert.equal(kind([tool('a', deep)], [tool('a', deep)]), 'structured');
+  const deep = (value: string) => `${'['.repeat(200_000)}${value}${']'.repeat(200_000)}`;
+  assert.equal(kind([tool('a', deep('1'))], [tool('a', deep('1'))]), 'none');
+  assert.equal(kind([tool('a', deep('1'))], [tool('a', deep('2'))]), 'structured');
 });
 
 test('S4.20 changes of a set of tools by full name, sorted', () => {

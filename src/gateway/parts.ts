@@ -10,7 +10,7 @@ import { AnswerCache } from './cache/answer-cache.ts';
 import { Dispatch, type ServerCalls } from './dispatch/dispatch.ts';
 import { InputStates } from './dispatch/input-states.ts';
 import { Drift } from './drift/drift.ts';
-import { GuardedUpstreams } from './drift/guarded-upstreams.ts';
+import { guardedUpstreams } from './drift/guarded-upstreams.ts';
 import type { ExchangeRecordDeps } from './exchange-record.ts';
 import type { KnownServers } from './known-servers.ts';
 import { Listens } from './listens.ts';
@@ -65,7 +65,7 @@ export function assemble(
   };
   const { pins, logger } = deps;
   const drift = new Drift({ pins, upstreams: port, clock, logger, metrics, redefined });
-  const upstreams = new GuardedUpstreams(port, drift);
+  const upstreams = guardedUpstreams(port, drift);
   const policies = new Policies({ upstreams, clock, guards: drift.guards });
   const sealedStates = sealingOf(keys, (key) => new StateSealer({ key, clock, random }));
   const dispatch = new Dispatch({

@@ -1,3 +1,5 @@
+import { canonicalExact } from '../../protocol/canonical.ts';
+
 /** Deeper values are taken to differ; schemas are not so deep, and recursion has to end. */
 const MAX_DEPTH = 128;
 
@@ -32,43 +34,24 @@ export function valueText(value: unknown): string {
   );
 }
 
-/** A digit string that a double holds exactly; longer ones are compared as they are written. */
-const SAFE_DIGITS = 15;
-
 /**
  * Whether two JSON texts say the same (S4.19): order of members, white space and spelling do not count, digits beyond a
- * double do. An unreadable text equals nothing.
+ * double do. An unreadable text equals nothing, one with a member twice only itself.
  */
 export function sameJson(a: string, b: string): boolean {
-  const [left, right] = [comparable(a), comparable(b)];
-  return left !== null && left === right;
+  if (!isJson(a) || !isJson(b)) return false;
+  if (a === b) return true;
+  const text = canonicalExact(Buffer.from(a));
+  return text !== null && text === canonicalExact(Buffer.from(b));
 }
 
-/** Equal texts for equal values; null for what cannot be read. */
-export function comparable(json: string): string | null {
+function isJson(text: string): boolean {
   try {
-    return JSON.stringify(JSON.parse(json, exactly));
+    JSON.parse(text);
+    return true;
   } catch {
-    return null;
+    return false;
   }
-}
-
-/** Applied from the leaves up: members sorted, numbers that would be rounded kept as their digits. */
-function exactly(_key: string, value: unknown, context?: { readonly source?: string }): unknown {
-  if (typeof value === 'number') return exactNumber(value, context?.source ?? String(value));
-  if (!isObject(value)) return value;
-  // A list of pairs, because member names such as "__proto__" and "1" have a life of their own in objects.
-  const pairs = Object.entries(value).sort(([x], [y]) => (x < y ? -1 : 1));
-  return { members: pairs };
-}
-
-function exactNumber(value: number, lexeme: string): unknown {
-  const digits = lexeme
-    .replace(/[eE].*$/, '')
-    .replace(/[^0-9]/g, '')
-    .replace(/^0+/, '');
-  if (Number.isFinite(value) && digits.length <= SAFE_DIGITS) return value === 0 ? 0 : value;
-  return { digits: lexeme };
 }
 
 export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {

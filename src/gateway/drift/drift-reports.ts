@@ -10,14 +10,12 @@ import {
   type FieldDifference,
   type Finding,
   type Pin,
-  type Pins,
   pinKey,
   type WaitingDefinition,
 } from '../../model/drift.ts';
 import { Pace } from '../../model/pace.ts';
 import type { Guards } from './guards.ts';
-import { scanCatalog } from './inspection.ts';
-import type { OfferedDefinitions } from './offered-definitions.ts';
+import { type DriftParts, scanCatalog } from './inspection.ts';
 
 /** Definitions of one report; more are counted in the summary and come when these are decided. */
 const MAX_WAITING = 500;
@@ -27,83 +25,60 @@ const MAX_TEXT = 8_192;
 /** Larger definitions are compared whole. */
 const MAX_COMPARED = 64 * 1024;
 
-interface DriftReportsDeps {
-  readonly pins: Pins;
-  readonly guards: Guards;
-  readonly offered: OfferedDefinitions;
-  readonly now: () => number;
+/** What differs from what was approved, in full, for the operator who decides. */
+export async function driftReport(parts: DriftParts, server: string): Promise<DriftReport> {
+  const { pins, guards, offered, now } = parts;
+  const pace = new Pace(now);
+  const guard = guards.of(server);
+  const waiting: WaitingDefinition[] = [];
+  for (const one of differing(parts, server)) {
+    if (waiting.length === MAX_WAITING) break;
+    waiting.push(isPin(one) ? removed(one) : describe(one, guard));
+    await pace.step();
+  }
+  const findings: Finding[] = [];
+  if (guard.policy !== 'off') {
+    const others = offered.others(server, null);
+    for (const catalog of offered.catalogs(server)) findings.push(...(await scanCatalog(catalog, others, pace)));
+    offered.found(server, distinct(findings));
+  }
+  return {
+    server,
+    policy: guard.policy,
+    trustedAt: guard.pins.trustedAt,
+    pinned: guard.pins.pins.size,
+    listed: offered.isListed(server),
+    waiting: waiting.sort((a, b) => (pinKey(a) < pinKey(b) ? -1 : 1)),
+    findings: distinct(findings),
+    problem: pins.problem,
+  };
 }
 
-/** What differs from what was approved, in full and in numbers, for the operator who decides. */
-export class DriftReports {
-  readonly #deps: DriftReportsDeps;
-
-  constructor(deps: DriftReportsDeps) {
-    this.#deps = deps;
+/** The same in numbers. */
+export function driftSummary(parts: DriftParts, server: string): DriftSummary {
+  const { pins, guards, offered } = parts;
+  const guard = guards.of(server);
+  let [waiting, withheld] = [0, 0];
+  for (const one of differing(parts, server)) {
+    waiting++;
+    if (!isPin(one) && offeredFor(one.list, one, guard) !== one.bytes) withheld++;
   }
+  const { policy } = guard;
+  return { policy, waiting, withheld, findings: offered.findings(server).length, problem: pins.problem };
+}
 
-  async report(server: string): Promise<DriftReport> {
-    const { pins, guards, offered, now } = this.#deps;
-    const pace = new Pace(now);
-    const guard = guards.of(server);
-    const waiting: WaitingDefinition[] = [];
-    for (const one of this.#differing(server)) {
-      if (waiting.length === MAX_WAITING) break;
-      waiting.push(isPin(one) ? removed(one) : describe(one, guard));
-      await pace.step();
-    }
-    const findings: Finding[] = [];
-    if (guard.policy !== 'off') {
-      const others = offered.others(server, null);
-      for (const catalog of offered.catalogs(server)) findings.push(...(await scanCatalog(catalog, others, pace)));
-      offered.found(server, distinct(findings));
-    }
-    return {
-      server,
-      policy: guard.policy,
-      trustedAt: guard.pins.trustedAt,
-      pinned: guard.pins.pins.size,
-      listed: offered.isListed(server),
-      waiting: waiting.sort((a, b) => (pinKey(a) < pinKey(b) ? -1 : 1)),
-      findings: distinct(findings),
-      problem: pins.problem,
-    };
+/** What is offered and not approved; the pins of what is approved or blocked, and not offered. */
+function* differing({ guards, offered }: DriftParts, server: string): Generator<Definition | Pin, void, undefined> {
+  const { policy, pins } = guards.of(server);
+  if (policy === 'off') return;
+  const names = new Set<string>();
+  for (const one of offered.definitions(server)) {
+    names.add(pinKey(one));
+    if (standingOf(pins, one, one.digest) !== 'approved') yield one;
   }
-
-  summary(server: string): DriftSummary {
-    const { pins, guards, offered } = this.#deps;
-    const guard = guards.of(server);
-    let [waiting, withheld] = [0, 0];
-    for (const one of this.#differing(server)) {
-      waiting++;
-      if (!isPin(one) && offeredFor(one.list, one, guard) !== one.bytes) withheld++;
-    }
-    const { policy } = guard;
-    return { policy, waiting, withheld, findings: offered.findings(server).length, problem: pins.problem };
-  }
-
-  /** What the server offers with this digest; null when it no longer does. */
-  present(server: string, list: string, key: string, digest: string): Definition | null {
-    for (const one of this.#deps.offered.definitions(server)) {
-      if (one.list === list && one.key === key && one.digest === digest) return one;
-    }
-    return null;
-  }
-
-  /** What is offered and not approved; the pins of what is approved or blocked, and not offered. */
-  *#differing(server: string): Generator<Definition | Pin, void, undefined> {
-    const { guards, offered } = this.#deps;
-    const { policy, pins } = guards.of(server);
-    if (policy === 'off') return;
-    const names = new Set<string>();
-    for (const one of offered.definitions(server)) {
-      names.add(pinKey(one));
-      if (standingOf(pins, one, one.digest) !== 'approved') yield one;
-    }
-    for (const [key, pin] of pins.pins) {
-      if (names.has(key)) continue;
-      if (pin.blocked !== null || (offered.isGone(server, pin) && pin.approved.length > 0)) yield pin;
-    }
+  for (const [key, pin] of pins.pins) {
+    if (names.has(key)) continue;
+    if (pin.blocked !== null || (offered.isGone(server, pin) && pin.approved.length > 0)) yield pin;
   }
 }
 

@@ -14,10 +14,10 @@ import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import type { KnownServers } from '../known-servers.ts';
 import { DriftNotes } from './drift-notes.ts';
-import { DriftReports } from './drift-reports.ts';
+import { driftReport, driftSummary } from './drift-reports.ts';
 import { GuardedPages } from './guarded-pages.ts';
 import { Guards } from './guards.ts';
-import { Inspection } from './inspection.ts';
+import { type DriftParts, inspectCatalog } from './inspection.ts';
 import { OfferedDefinitions } from './offered-definitions.ts';
 
 interface DriftDeps {
@@ -48,29 +48,25 @@ export class Drift {
   readonly guards: Guards;
   readonly pages: GuardedPages;
   readonly #deps: DriftDeps;
-  readonly #offered = new OfferedDefinitions();
-  readonly #notes: DriftNotes;
-  readonly #inspection: Inspection;
-  readonly #reports: DriftReports;
-  readonly #pace: Pace;
+  readonly #parts: DriftParts;
   readonly #inspected = new WeakSet<ServerCatalog>();
 
   constructor(deps: DriftDeps) {
     const { pins, upstreams, clock, logger, metrics } = deps;
-    this.#deps = deps;
-    const offered = this.#offered;
     const now = () => clock.now();
     const help = 'Definitions that differ from what was approved.';
     const changes = metrics.counter('trunkline_definition_changes_total', help, ['server', 'change']);
-    const guards = new Guards(pins, upstreams);
-    const notes = new DriftNotes({ pins, clock, logger, changes });
-    const pace = new Pace(now);
-    this.guards = guards;
-    this.#notes = notes;
-    this.#pace = pace;
-    this.#inspection = new Inspection({ pins, guards, offered, notes, pace });
-    this.#reports = new DriftReports({ pins, guards, offered, now });
-    this.pages = new GuardedPages({ guards, offered, notes, pace, now });
+    this.guards = new Guards(pins, upstreams);
+    this.#deps = deps;
+    this.#parts = {
+      pins,
+      now,
+      guards: this.guards,
+      offered: new OfferedDefinitions(),
+      notes: new DriftNotes({ pins, clock, logger, changes }),
+      pace: new Pace(now),
+    };
+    this.pages = new GuardedPages(this.#parts);
   }
 
   /** The catalogue as it is offered. What was not listed by this process is looked at when it is first shown. */
@@ -83,12 +79,12 @@ export class Drift {
   async inspect(catalog: ServerCatalog): Promise<void> {
     const policy = this.guards.policy(catalog.server);
     if (policy === 'off') {
-      this.#offered.listed(catalog, []);
+      this.#parts.offered.listed(catalog, []);
       return;
     }
     this.#inspected.add(catalog);
     try {
-      await this.#inspection.look(catalog, policy);
+      await inspectCatalog(this.#parts, catalog, policy);
     } catch (error) {
       this.#deps.logger.error('inspection_failed', { server: catalog.server, error });
     }
@@ -97,15 +93,15 @@ export class Drift {
   /** Servers or their policies are others. */
   desiredChanged(): void {
     const known = new Set(this.#deps.upstreams.servers().map(({ name }) => name));
-    this.#offered.forget(known);
-    this.#notes.forget(known);
+    this.#parts.offered.forget(known);
+    this.#parts.notes.forget(known);
     this.guards.invalidate();
-    for (const server of known) for (const catalog of this.#offered.catalogs(server)) this.#sighted(catalog);
+    for (const server of known) for (const catalog of this.#parts.offered.catalogs(server)) this.#sighted(catalog);
   }
 
   /** The pins were changed elsewhere and have been read: clients that are offered something else are notified. */
   pinsChanged(): void {
-    const catalogs = this.#deps.upstreams.servers().flatMap(({ name }) => [...this.#offered.catalogs(name)]);
+    const catalogs = this.#deps.upstreams.servers().flatMap(({ name }) => [...this.#parts.offered.catalogs(name)]);
     const before = catalogs.map((catalog) => this.guards.view(catalog));
     this.guards.invalidate();
     const changed = catalogs.filter((catalog, i) => this.guards.view(catalog) !== before[i]);
@@ -113,11 +109,11 @@ export class Drift {
   }
 
   report(server: string): Promise<DriftReport> {
-    return this.#reports.report(server);
+    return driftReport(this.#parts, server);
   }
 
   summary(server: string): DriftSummary {
-    return this.#reports.summary(server);
+    return driftSummary(this.#parts, server);
   }
 
   history(
@@ -131,12 +127,16 @@ export class Drift {
   async approve(server: string, decisions: readonly Decision[], by: string): Promise<void> {
     const approved: Definition[] = [];
     const gone: DefinitionName[] = [];
+    const offered = [...this.#parts.offered.definitions(server)];
     for (const { list, key, digest } of decisions) {
-      const present = digest === null ? null : this.#reports.present(server, list, key, digest);
-      if (present !== null) approved.push(present);
-      else if (digest === null) gone.push(this.#gone(server, { list, key }));
-      else
-        throw new OutdatedDecision(`${server} does not offer this definition of ${key === '' ? list : key} any more`);
+      const what = key === '' ? list : key;
+      const present = offered.filter((one) => one.list === list && one.key === key);
+      const seen = present.find((one) => one.digest === digest);
+      if (seen !== undefined) approved.push(seen);
+      else if (digest !== null)
+        throw new OutdatedDecision(`${server} does not offer this definition of ${what} any more`);
+      else if (present.length > 0) throw new OutdatedDecision(`${server} offers ${what} again`);
+      else gone.push({ list, key });
     }
     await this.#deps.pins.approve(server, approved, gone, by);
     this.#decided(server, decisions);
@@ -153,22 +153,13 @@ export class Drift {
     if (this.#inspected.has(catalog) || this.guards.policy(catalog.server) === 'off') return;
     this.#inspected.add(catalog);
     // Not in this turn: the caller gets its answer first, and at a start all servers are first asked for at once.
-    void this.#pace.rest().then(() => this.#lookAt(catalog));
+    void this.#parts.pace.rest().then(() => this.#lookAt(catalog));
   }
 
   async #lookAt(catalog: ServerCatalog): Promise<void> {
     const before = this.guards.view(catalog);
     await this.inspect(catalog);
     if (this.guards.view(catalog).digest !== before.digest) this.#deps.redefined(catalog.server, PINNED_KINDS);
-  }
-
-  #gone(server: string, name: DefinitionName): DefinitionName {
-    for (const one of this.#offered.definitions(server)) {
-      if (one.list === name.list && one.key === name.key) {
-        throw new OutdatedDecision(`${server} offers ${name.key === '' ? name.list : name.key} again`);
-      }
-    }
-    return name;
   }
 
   #decided(server: string, names: readonly DefinitionName[]): void {

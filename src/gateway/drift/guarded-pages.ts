@@ -18,23 +18,12 @@ import type { ListMethod } from '../../protocol/methods.ts';
 import { spliceMessage } from '../../protocol/splice.ts';
 import { isResult } from '../own-results.ts';
 import { cursorParam } from '../params.ts';
-import type { DriftNotes } from './drift-notes.ts';
-import type { Guards } from './guards.ts';
-import type { OfferedDefinitions } from './offered-definitions.ts';
+import type { DriftParts } from './inspection.ts';
 
 /** Lists under way whose next page is shown under the guard of the first one; the oldest is forgotten. */
 const MAX_BEGUN = 1_024;
 
 type GuardedList = Exclude<ListKind, 'resources'>;
-
-interface GuardedPagesDeps {
-  readonly guards: Guards;
-  readonly offered: OfferedDefinitions;
-  readonly notes: DriftNotes;
-  /** That of all looks. */
-  readonly pace: Pace;
-  readonly now: () => number;
-}
 
 /**
  * Pages of a server's own lists, as its endpoint shows them: byte for byte where nothing is withheld, else with that cut
@@ -42,11 +31,11 @@ interface GuardedPagesDeps {
  * decided meanwhile (check:G5).
  */
 export class GuardedPages {
-  readonly #deps: GuardedPagesDeps;
+  readonly #parts: DriftParts;
   readonly #begun = new Map<string, Guard>();
 
-  constructor(deps: GuardedPagesDeps) {
-    this.#deps = deps;
+  constructor(parts: DriftParts) {
+    this.#parts = parts;
   }
 
   /** `raw` is what is known of the server, as it said it. */
@@ -77,7 +66,7 @@ export class GuardedPages {
     const who = `${server} ${kind} ${client.principal.id} ${client.sessionId ?? `${client.fingerprint} ${client.handle}`}`;
     const cursor = cursorParam(request);
     const begun = cursor === null || cursor instanceof GatewayError ? undefined : this.#begun.get(`${who} ${cursor}`);
-    const guard = begun ?? this.#deps.guards.of(server);
+    const guard = begun ?? this.#parts.guards.of(server);
     const next = stringValue(bytes, field(bytes, start, end, 'nextCursor'));
     if (next !== null) {
       this.#begun.delete(`${who} ${next}`);
@@ -95,7 +84,7 @@ export class GuardedPages {
     guard: Guard,
   ): Promise<void> {
     const byKey = new Map(known?.map((item) => [item.key, item]));
-    const pace = new Pace(this.#deps.now);
+    const pace = new Pace(this.#parts.now);
     for (const item of items) {
       const same = byKey.get(item.key);
       if (same?.bytes.equals(item.bytes) === true) sharesDigest(item, same);
@@ -107,7 +96,7 @@ export class GuardedPages {
 
   /** A client is answered with definitions that were never listed: they are reported, and can be approved. */
   #noteUnlisted(server: string, list: GuardedList, items: readonly PageItem[], { pins }: Guard): void {
-    const { guards, offered, notes, pace } = this.#deps;
+    const { guards, offered, notes, pace } = this.#parts;
     const unlisted: Definition[] = [];
     for (const { key, bytes } of items) {
       const digest = digestOf({ bytes });

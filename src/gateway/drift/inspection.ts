@@ -13,83 +13,77 @@ import { kindOf, type OfferedDefinitions } from './offered-definitions.ts';
 const MAX_RESOURCES = 1_000;
 const MAX_FINDINGS = 500;
 
-interface InspectionDeps {
+/** What looking at servers takes. */
+export interface DriftParts {
   readonly pins: Pins;
   readonly guards: Guards;
   readonly offered: OfferedDefinitions;
   readonly notes: DriftNotes;
   /** That of all looks: many servers that were listed at once are looked at in one slice after the other. */
   readonly pace: Pace;
+  readonly now: () => number;
 }
 
 /**
  * Looks at what a server has just listed, before any client sees it: pins what is seen for the first time, reports what differs
  * from the pins, and scans all of it. In slices, so that a large or hostile list delays its own server only.
  */
-export class Inspection {
-  readonly #deps: InspectionDeps;
-
-  constructor(deps: InspectionDeps) {
-    this.#deps = deps;
+export async function inspectCatalog(parts: DriftParts, catalog: ServerCatalog, policy: DriftPolicy): Promise<void> {
+  const { pins, guards, offered, notes, pace } = parts;
+  const { server } = catalog;
+  const definitions: Definition[] = [];
+  for (const { list, item } of allPinned(catalog)) {
+    definitions.push({ list, key: item.key, digest: digestOf(item), bytes: item.bytes });
+    await pace.step();
   }
-
-  async look(catalog: ServerCatalog, policy: DriftPolicy): Promise<void> {
-    const { pins, guards, offered, notes, pace } = this.#deps;
-    const { server } = catalog;
-    const definitions: Definition[] = [];
-    for (const { list, item } of allPinned(catalog)) {
-      definitions.push({ list, key: item.key, digest: digestOf(item), bytes: item.bytes });
-      await pace.step();
-    }
-    const findings = await scanCatalog(catalog, offered.others(server, catalog), pace);
-    const first = catalog.own !== true && pins.isFirstOf(server, kindOf(catalog));
-    if (pins.of(server).trustedAt === null && definitions.length > 0) {
-      // Where nothing unapproved may be offered, what looks poisoned is not trusted on sight.
-      const strict = offersApprovedOnly(policy);
-      const doubted = strict ? doubtedBy(findings) : new Set();
-      const lost = pins.isLost(server);
-      const trusted = strict && lost ? [] : definitions.filter((one) => !doubted.has(pinKey(one)));
-      const when = lost ? 'after its pins were lost' : 'at first use';
-      // This waits for the disk, and many servers may be listed for the first time at once.
-      await pace.rest();
-      await pins.trust(server, trusted, `${trusted.length} of ${definitions.length} definitions ${when}`);
-      guards.invalidate();
-    } else if (first && policy === 'warn') await this.#trustOwn(catalog, definitions, findings);
-    // What is offered in place of what changed is found out here, in slices, and looked up later.
-    const guard = guards.of(server);
-    for (const { list, item } of allPinned(catalog)) {
-      offeredFor(list, item, guard);
-      await pace.step();
-    }
-    offered.listed(catalog, findings);
-    await notes.look(server, policy, [...offered.definitions(server)], (pin) => offered.isGone(server, pin), pace);
-    await notes.suspect(server, findings);
-  }
-
-  /**
-   * A kind of client that was never listed before may be offered more than others, as tools that need sampling: at its first
-   * listing that is trusted as the rest was at first use. Not what others are offered too, which was added, nor what looks
-   * poisoned; and nothing where only approved definitions may be offered.
-   */
-  async #trustOwn(
-    catalog: ServerCatalog,
-    definitions: readonly Definition[],
-    findings: readonly Finding[],
-  ): Promise<void> {
-    const { pins, guards, offered } = this.#deps;
-    const { server } = catalog;
-    if (!offered.isListed(server)) return;
-    const known = new Set([...offered.definitions(server)].map(pinKey));
-    const doubted = doubtedBy(findings);
-    const own = definitions.filter((one) => {
-      const key = pinKey(one);
-      return !known.has(key) && !doubted.has(key) && !pins.of(server).pins.has(key);
-    });
-    if (own.length === 0) return;
-    // What cannot be saved waits for approval.
-    await pins.approve(server, own, [], byKind(kindOf(catalog))).catch(() => {});
+  const findings = await scanCatalog(catalog, offered.others(server, catalog), pace);
+  const first = catalog.own !== true && pins.isFirstOf(server, kindOf(catalog));
+  if (pins.of(server).trustedAt === null && definitions.length > 0) {
+    // Where nothing unapproved may be offered, what looks poisoned is not trusted on sight.
+    const strict = offersApprovedOnly(policy);
+    const doubted = strict ? doubtedBy(findings) : new Set();
+    const lost = pins.isLost(server);
+    const trusted = strict && lost ? [] : definitions.filter((one) => !doubted.has(pinKey(one)));
+    const when = lost ? 'after its pins were lost' : 'at first use';
+    // This waits for the disk, and many servers may be listed for the first time at once.
+    await pace.rest();
+    await pins.trust(server, trusted, `${trusted.length} of ${definitions.length} definitions ${when}`);
     guards.invalidate();
+  } else if (first && policy === 'warn') await trustOwn(parts, catalog, definitions, findings);
+  // What is offered in place of what changed is found out here, in slices, and looked up later.
+  const guard = guards.of(server);
+  for (const { list, item } of allPinned(catalog)) {
+    offeredFor(list, item, guard);
+    await pace.step();
   }
+  offered.listed(catalog, findings);
+  await notes.look(server, policy, [...offered.definitions(server)], (pin) => offered.isGone(server, pin), pace);
+  await notes.suspect(server, findings);
+}
+
+/**
+ * A kind of client that was never listed before may be offered more than others, as tools that need sampling: at its first
+ * listing that is trusted as the rest was at first use. Not what others are offered too, which was added, nor what looks
+ * poisoned; and nothing where only approved definitions may be offered.
+ */
+async function trustOwn(
+  { pins, guards, offered }: DriftParts,
+  catalog: ServerCatalog,
+  definitions: readonly Definition[],
+  findings: readonly Finding[],
+): Promise<void> {
+  const { server } = catalog;
+  if (!offered.isListed(server)) return;
+  const known = new Set([...offered.definitions(server)].map(pinKey));
+  const doubted = doubtedBy(findings);
+  const own = definitions.filter((one) => {
+    const key = pinKey(one);
+    return !known.has(key) && !doubted.has(key) && !pins.of(server).pins.has(key);
+  });
+  if (own.length === 0) return;
+  // What cannot be saved waits for approval.
+  await pins.approve(server, own, [], byKind(kindOf(catalog))).catch(() => {});
+  guards.invalidate();
 }
 
 /** Names of definitions that look poisoned. */
