@@ -18,7 +18,16 @@ import { sameRights } from './policy/access.ts';
 import type { Resolver } from './resolve/resolver.ts';
 import { exposedUpdate, isUpdate } from './resource-updates.ts';
 import { Listen } from './subscriptions/listen.ts';
-import { LIST_FLAGS, type ListenFilter, listenFilter, listsHonouredBy } from './subscriptions/listen-filter.ts';
+import {
+  LIST_FLAGS,
+  type ListenFilter,
+  listenFilter,
+  listsHonouredBy,
+  membersOf,
+  resourceOf,
+  taskOf,
+  uriOf,
+} from './subscriptions/listen-filter.ts';
 import type { ResourceWatches } from './subscriptions/resource-watches.ts';
 import { openListen } from './subscriptions/server-listen.ts';
 import type { SharedListens, Subscriber } from './subscriptions/shared-listens.ts';
@@ -43,18 +52,8 @@ interface ListensDeps {
   readonly tasks: Tasks;
 }
 
-/** What of one listen is of one server: by the server's own name, what the client calls it. */
-interface Share {
-  readonly uris: Map<string, string>;
-  readonly taskIds: Map<string, string>;
-}
-
-interface Honoured {
-  readonly uris: readonly string[];
-  readonly taskIds: readonly string[];
-}
-
-const NOTHING: Honoured = { uris: [], taskIds: [] };
+/** What of one listen is of one server: by the server's names, what the client calls it, both as in `Wanted`. */
+type Share = Map<string, string>;
 
 /**
  * The open `subscriptions/listen` streams of stateless clients, on either kind of endpoint. List changes come from
@@ -153,37 +152,30 @@ export class Listens {
   async #start(listen: Listen, filter: ListenFilter, flags: readonly string[], resolver: Resolver): Promise<void> {
     const honoured: Record<string, unknown> = Object.fromEntries(flags.map((flag) => [flag, true]));
     try {
-      const { uris, taskIds } = await this.#relayAll(listen, filter, resolver);
-      if (uris.length > 0) honoured['resourceSubscriptions'] = uris;
-      if (taskIds.length > 0) honoured['taskIds'] = taskIds;
+      Object.assign(honoured, membersOf(await this.#relayAll(listen, filter, resolver)));
     } catch (cause) {
       listen.endWith(failure(new GatewayError('INTERNAL', 'Internal error', { cause })));
     }
     listen.acknowledge(JSON.stringify(honoured));
   }
 
-  /** Resolves with what is honoured, when the servers have said so or have had their time. */
-  async #relayAll(listen: Listen, filter: ListenFilter, resolver: Resolver): Promise<Honoured> {
-    const tasks = this.#deps.tasks.listen(listen, filter.taskIds);
-    const shares = await this.#shares(listen, filter, tasks, resolver);
+  /** Resolves with what is honoured, in the client's names, when the servers have said so or have had their time. */
+  async #relayAll(listen: Listen, filter: ListenFilter, resolver: Resolver): Promise<readonly string[]> {
+    const { here, there } = this.#deps.tasks.listen(listen, filter.taskIds);
+    const shares = await this.#shares(listen, filter, there, resolver);
     const honoured = await Promise.all(Array.from(shares, ([server, share]) => this.#relay(listen, server, share)));
-    return {
-      uris: honoured.flatMap(({ uris }) => uris),
-      taskIds: [...tasks.here, ...honoured.flatMap(({ taskIds }) => taskIds)],
-    };
+    return [...here.map(taskOf), ...honoured.flat()];
   }
 
   async #shares(
     listen: Listen,
     filter: ListenFilter,
-    tasks: ListenedTasks,
+    tasks: ListenedTasks['there'],
     resolver: Resolver,
   ): Promise<Map<string, Share>> {
     const shares = new Map<string, Share>();
-    const shareOf = (server: string): Share => {
-      let share = shares.get(server);
-      if (share === undefined) shares.set(server, (share = { uris: new Map(), taskIds: new Map() }));
-      return share;
+    const add = (server: string, own: string, exposed: string) => {
+      shares.set(server, (shares.get(server) ?? new Map<string, string>()).set(own, exposed));
     };
     const { endpoint, exchange } = listen;
     for (const uri of filter.uris) {
@@ -192,46 +184,43 @@ export class Listens {
       const targets: readonly Target[] = found instanceof Target ? [found] : found;
       const [target] = targets;
       if (targets.length !== 1 || (await this.#deps.dispatch.admit(target!, exchange)) !== null) continue;
-      shareOf(target!.server).uris.set(target!.name as string, uri);
+      add(target!.server, resourceOf(target!.name as string), resourceOf(uri));
     }
-    for (const [server, taskIds] of tasks.there) {
-      for (const [own, taskId] of taskIds) shareOf(server).taskIds.set(own, taskId);
-    }
+    for (const { server, own, exposed } of tasks) add(server, taskOf(own), taskOf(exposed));
     return shares;
   }
 
-  async #relay(listen: Listen, server: string, share: Share): Promise<Honoured> {
+  async #relay(listen: Listen, server: string, share: Share): Promise<readonly string[]> {
     const { upstreams, sharedListens } = this.#deps;
     const known = await knownSoon(upstreams, server, listen.client);
-    if (!listen.open || known === null) return NOTHING;
+    if (!listen.open || known === null) return [];
     const { era, capabilities } = known.handshake;
-    if (era === 'stateful') {
-      if (!declaredBy(capabilities, era).subscribe) return NOTHING;
-      return { uris: await this.#watched(listen, server, share.uris), taskIds: [] };
-    }
-    return new Promise<Honoured>((resolve) => {
+    if (era === 'stateful') return declaredBy(capabilities, era).subscribe ? this.#watched(listen, server, share) : [];
+    return new Promise((resolve) => {
       const subscriber: Subscriber = {
         client: listen.client,
-        wanted: { uris: new Set(share.uris.keys()), taskIds: new Set(share.taskIds.keys()) },
-        settled: ({ uris, taskIds }) =>
-          resolve({ uris: named(uris, share.uris), taskIds: named(taskIds, share.taskIds) }),
+        wanted: new Set(share.keys()),
+        settled: (honoured) => resolve([...honoured].flatMap((own) => share.get(own) ?? [])),
         received: (message) => this.#forward(listen, server, share, message),
       };
       sharedListens.join(server, subscriber);
       listen.onEnd(() => {
         sharedListens.leave(subscriber);
-        resolve(NOTHING);
+        resolve([]);
       });
     });
   }
 
-  /** Resolves with those of the client's URIs that the stateful server agreed to. */
-  async #watched(listen: Listen, server: string, uris: ReadonlyMap<string, string>): Promise<string[]> {
+  /** Resolves with those of the resources that the stateful server agreed to. */
+  async #watched(listen: Listen, server: string, share: Share): Promise<readonly string[]> {
     const { watches } = this.#deps;
     const agreed = await Promise.all(
-      Array.from(uris, async ([uri, exposed]) => {
-        if (!isResult(await watches.watch(listen, { server, uri, exposed }))) return [];
-        listen.onEnd(() => watches.leave(listen, { server, uri }));
+      Array.from(share, async ([own, exposed]) => {
+        const [uri, name] = [uriOf(own), uriOf(exposed)];
+        if (uri === null || name === null) return [];
+        const resource = { server, uri, exposed: name };
+        if (!isResult(await watches.watch(listen, resource))) return [];
+        listen.onEnd(() => watches.leave(listen, resource));
         return [exposed];
       }),
     );
@@ -240,7 +229,8 @@ export class Listens {
 
   #forward(listen: Listen, server: string, share: Share, message: Message): void {
     const { ids } = this.#deps.tasks;
-    if (isUpdate(message)) listen.send(exposedUpdate(message, (uri) => share.uris.get(uri) ?? uri));
+    const exposed = (uri: string) => uriOf(share.get(resourceOf(uri)) ?? '') ?? uri;
+    if (isUpdate(message)) listen.send(exposedUpdate(message, exposed));
     else listen.send(ids.outward(message, server, listen.client.principal, listen.endpoint));
   }
 
@@ -267,8 +257,4 @@ function tooMany(what: string): GatewayError {
 
 function namedBy({ uris, taskIds }: ListenFilter): number {
   return uris.length + taskIds.length;
-}
-
-function named(own: ReadonlySet<string>, names: ReadonlyMap<string, string>): string[] {
-  return [...own].flatMap((name) => names.get(name) ?? []);
 }

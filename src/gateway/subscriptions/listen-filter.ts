@@ -12,6 +12,7 @@ import {
   stringValue,
   text,
 } from '../../protocol/fields.ts';
+import { updateOf } from '../resource-updates.ts';
 
 /** Members of a listen's filter that ask for `list_changed`, and the notification that each asks for. */
 export const LIST_FLAGS: ReadonlyMap<string, string> = new Map([
@@ -56,9 +57,7 @@ export function listenFilter(request: Message): ListenFilter | GatewayError {
 
 /** The `list_changed` notifications that a server's acknowledgement honours, of those that the flags ask for. */
 export function listsHonouredBy(acknowledgement: Message, flags: Iterable<string> = LIST_FLAGS.keys()): string[] {
-  const honoured = parseObject(acknowledgement.body.toString())?.['notifications'] as
-    | Record<string, unknown>
-    | undefined;
+  const honoured = honouredFilter(acknowledgement);
   return [...flags].filter((flag) => honoured?.[flag] === true).map((flag) => LIST_FLAGS.get(flag)!);
 }
 
@@ -80,53 +79,51 @@ function strings(bytes: Buffer, object: Range, key: string): string[] | null {
   return values;
 }
 
-/** What a client wants to hear of one server, in the server's own names. */
-export interface Wanted {
-  readonly uris: ReadonlySet<string>;
-  readonly taskIds: ReadonlySet<string>;
+/** Resources and tasks of one server, as `resourceOf` and `taskOf` write them, in whose names it goes without saying. */
+export type Wanted = ReadonlySet<string>;
+
+const RESOURCES = 'resourceSubscriptions';
+const TASKS = 'taskIds';
+
+export function resourceOf(uri: string): string {
+  return `${RESOURCES} ${uri}`;
 }
 
-export const NOTHING_WANTED: Wanted = { uris: new Set(), taskIds: new Set() };
-
-export function unionOf(all: Iterable<{ readonly wanted: Wanted }>): Wanted {
-  const uris = new Set<string>();
-  const taskIds = new Set<string>();
-  for (const { wanted } of all) {
-    for (const uri of wanted.uris) uris.add(uri);
-    for (const taskId of wanted.taskIds) taskIds.add(taskId);
-  }
-  return { uris, taskIds };
+export function taskOf(taskId: string): string {
+  return `${TASKS} ${taskId}`;
 }
 
-/** Whether `all` has everything of `some`. */
-export function covers(all: Wanted, some: Wanted): boolean {
-  return some.uris.isSubsetOf(all.uris) && some.taskIds.isSubsetOf(all.taskIds);
+/** The URI of a resource; null for a task. */
+export function uriOf(wanted: string): string | null {
+  return wanted.startsWith(`${RESOURCES} `) ? wanted.slice(RESOURCES.length + 1) : null;
 }
 
-/** What of `some` is in `all`, in the order of `some`. */
-export function commonOf(all: Wanted, some: Wanted): Wanted {
-  return {
-    uris: new Set(some.uris.values().filter((uri) => all.uris.has(uri))),
-    taskIds: new Set(some.taskIds.values().filter((taskId) => all.taskIds.has(taskId))),
-  };
-}
-
-/** As the `notifications` of a `subscriptions/listen`. */
-export function filterOf({ uris, taskIds }: Wanted): string {
-  return JSON.stringify({
-    ...(uris.size > 0 ? { resourceSubscriptions: [...uris] } : {}),
-    ...(taskIds.size > 0 ? { taskIds: [...taskIds] } : {}),
+/** Updates of all of the resources, of which some may have been missed. */
+export function updatesOf(wanted: Wanted): Message[] {
+  return [...wanted].flatMap((name) => {
+    const uri = uriOf(name);
+    return uri === null ? [] : [updateOf(uri, 'stateless')];
   });
+}
+
+/** As members of the `notifications` of a `subscriptions/listen`. */
+export function membersOf(wanted: Iterable<string>): Record<string, readonly string[]> {
+  const kinds = Map.groupBy(wanted, (name) => name.slice(0, name.indexOf(' ')));
+  return Object.fromEntries(
+    Array.from(kinds, ([kind, names]) => [kind, names.map((name) => name.slice(kind.length + 1))]),
+  );
 }
 
 /** What the server says in its acknowledgement that it honours. */
 export function honouredBy(acknowledgement: Message): Wanted {
-  const filter = parseObject(acknowledgement.body.toString())?.['notifications'] as
-    | { readonly resourceSubscriptions?: unknown; readonly taskIds?: unknown }
-    | undefined;
-  return { uris: namesIn(filter?.resourceSubscriptions), taskIds: namesIn(filter?.taskIds) };
+  const filter = honouredFilter(acknowledgement);
+  return new Set([...namesIn(filter?.[RESOURCES]).map(resourceOf), ...namesIn(filter?.[TASKS]).map(taskOf)]);
 }
 
-function namesIn(list: unknown): ReadonlySet<string> {
-  return new Set(Array.isArray(list) ? list.filter((name) => typeof name === 'string') : []);
+function honouredFilter(acknowledgement: Message): Record<string, unknown> | undefined {
+  return parseObject(acknowledgement.body.toString())?.['notifications'] as Record<string, unknown> | undefined;
+}
+
+function namesIn(list: unknown): readonly string[] {
+  return Array.isArray(list) ? list.filter((name) => typeof name === 'string') : [];
 }

@@ -10,8 +10,7 @@ import { editBody, metaChange, spliceMessage, withBody } from '../../protocol/sp
 import type { Recipient } from '../lists/list-changes.ts';
 import { ownAnswer } from '../own-results.ts';
 import { sees } from '../policy/access.ts';
-import { updateOf } from '../resource-updates.ts';
-import { honouredBy, listsHonouredBy } from './listen-filter.ts';
+import { honouredBy, listsHonouredBy, updatesOf } from './listen-filter.ts';
 import type { Watcher } from './resource-watches.ts';
 import { ListenOwner } from './server-listen.ts';
 
@@ -129,7 +128,7 @@ class EarlyNotifications {
 function allOf(acknowledgement: Message): Message[] {
   return [
     ...listsHonouredBy(acknowledgement).map((method) => notification(method, null, 'stateless')),
-    ...Array.from(honouredBy(acknowledgement).uris, (uri) => updateOf(uri, 'stateless')),
+    ...updatesOf(honouredBy(acknowledgement)),
   ];
 }
 

@@ -10,8 +10,8 @@ import { withTasksExtension } from '../../protocol/tasks.ts';
 import type { AnswerCache } from '../cache/answer-cache.ts';
 import type { Dispatch } from '../dispatch/dispatch.ts';
 import type { KnownServers } from '../known-servers.ts';
-import { isUpdate, isWithin, updatedUri, updateOf } from '../resource-updates.ts';
-import { commonOf, covers, filterOf, honouredBy, NOTHING_WANTED, unionOf, type Wanted } from './listen-filter.ts';
+import { isUpdate, isWithin, updatedUri } from '../resource-updates.ts';
+import { honouredBy, membersOf, resourceOf, taskOf, updatesOf, type Wanted } from './listen-filter.ts';
 import { ListenOwner, openListen } from './server-listen.ts';
 
 /** How long an acknowledgement is waited for before the server is taken at its silence. */
@@ -24,8 +24,6 @@ const SHRINK_MS = 1_000;
 const ASK_AGAIN_MS = 2_000;
 const ASK_AGAIN_MAX_MS = 120_000;
 const HELD_LONG_MS = 60_000;
-/** Updates of one overlap that are remembered; beyond that some are sent twice, which is harmless. */
-const MAX_SEEN = 1_000;
 
 /** A client's stream that gets news of a server through the shared listen stream. */
 export interface Subscriber {
@@ -82,8 +80,8 @@ export class SharedListens {
 /**
  * The gateway's one `subscriptions/listen` at a stateless server for all clients that share a connection to it and a principal
  * (decision 015). It asks for what any of them wants; each gets what it wanted itself. When that becomes more or less, the new
- * listen is acknowledged before the old one is closed, so that nothing is missed; an update may then come twice. After a break
- * every resource counts as updated.
+ * listen is acknowledged before the old one is closed, so that nothing is missed; an update may then come twice, which is
+ * harmless. After a break every resource counts as updated.
  */
 class SharedListen {
   readonly #deps: SharedListenDeps;
@@ -112,8 +110,8 @@ class SharedListen {
 
   join(subscriber: Subscriber): void {
     this.#subscribers.add(subscriber);
-    const { honoured = null, wanted = NOTHING_WANTED } = this.#current ?? {};
-    if (honoured !== null && covers(wanted, subscriber.wanted)) {
+    const { honoured, wanted } = this.#current ?? { honoured: null, wanted: NOTHING };
+    if (honoured !== null && subscriber.wanted.isSubsetOf(wanted)) {
       subscriber.settled(commonOf(honoured, subscriber.wanted), null);
       return;
     }
@@ -152,25 +150,26 @@ class SharedListen {
   #refresh(): void {
     if (this.#next !== null || this.#subscribers.size === 0) return;
     const wanted = this.#wanted();
-    const current = this.#current;
-    if (current === null || !covers(current.wanted, wanted) || !covers(wanted, current.wanted)) this.#open(wanted);
+    const differs = this.#current === null || this.#current.wanted.symmetricDifference(wanted).size > 0;
+    if (differs) this.#open(wanted);
   }
 
   #wanted(): Wanted {
-    if (!this.#oneByOne || this.#waiting.size === 0) return unionOf(this.#subscribers);
-    const settled = this.#subscribers.difference(this.#waiting);
     const [first] = this.#waiting;
-    return unionOf([...settled, first!]);
+    const alone = this.#oneByOne && first !== undefined;
+    const all = alone ? [...this.#subscribers.difference(this.#waiting), first] : [...this.#subscribers];
+    return new Set(all.flatMap((subscriber) => [...subscriber.wanted]));
   }
 
   #open(wanted: Wanted): void {
     const { clock } = this.#deps;
     const [newest] = this.#waiting.size > 0 ? this.#waiting : this.#subscribers;
     // A client that wants task notifications declares that it takes tasks (SEP-2663 §Task Status Notifications).
-    const client = wanted.taskIds.size === 0 ? newest!.client : takingTasks(newest!.client);
+    const tasks = wanted.values().some((name) => name.startsWith(taskOf('')));
+    const client = tasks ? takingTasks(newest!.client) : newest!.client;
     const listen = new UpstreamListen(`feed:${this.#server}:${++this.#opened}`, client, wanted);
     this.#next = listen;
-    const params = `{"notifications":${filterOf(wanted)}}`;
+    const params = JSON.stringify({ notifications: membersOf(wanted) });
     listen.onEnd(
       clock.after(ACK_WAIT_MS, () => {
         listen.honoured ??= wanted;
@@ -185,7 +184,7 @@ class SharedListen {
         if (again) this.#tellMissed(listen.honoured);
         else this.#accepted(listen);
       },
-      received: (message) => this.#received(listen, message),
+      received: (message) => this.#tell(message),
       answered: (outcome) => this.#ended(listen, outcome),
     });
   }
@@ -194,14 +193,14 @@ class SharedListen {
   #accepted(listen: UpstreamListen): void {
     if (listen !== this.#next) return;
     this.#next = null;
-    if (this.#current !== null) this.#retire(this.#current, listen);
+    if (this.#current !== null) this.#retire(this.#current);
     else this.#heldSince = this.#deps.clock.now();
     this.#current = listen;
     const honoured = listen.honoured!;
     if (this.#gap) this.#tellMissed(honoured);
     this.#gap = false;
     for (const subscriber of this.#waiting) {
-      if (!covers(listen.wanted, subscriber.wanted)) continue;
+      if (!subscriber.wanted.isSubsetOf(listen.wanted)) continue;
       this.#waiting.delete(subscriber);
       subscriber.settled(commonOf(honoured, subscriber.wanted), null);
     }
@@ -209,13 +208,11 @@ class SharedListen {
     this.#refresh();
   }
 
-  #retire(old: UpstreamListen, successor: UpstreamListen): void {
+  #retire(old: UpstreamListen): void {
     this.#retiring?.end();
     this.#retiring = old;
-    successor.overlaps();
     old.onEnd(
       this.#deps.clock.after(OVERLAP_MS, () => {
-        successor.alone();
         old.end();
         if (this.#retiring === old) this.#retiring = null;
       }),
@@ -245,43 +242,39 @@ class SharedListen {
     }
     const refusal = outcome.kind === 'answer' && outcome.message.kind === 'error' ? outcome : failure(notTaken());
     for (const subscriber of this.#waiting) {
-      if (!covers(listen.wanted, subscriber.wanted)) continue;
+      if (!subscriber.wanted.isSubsetOf(listen.wanted)) continue;
       this.#waiting.delete(subscriber);
       this.#subscribers.delete(subscriber);
-      subscriber.settled(NOTHING_WANTED, refusal);
+      subscriber.settled(NOTHING, refusal);
     }
     if (this.#subscribers.size === 0) this.close();
     else if (this.#waiting.size > 0) this.#refresh();
     else if (this.#current === null) this.#askAgain();
   }
 
-  #received(listen: UpstreamListen, message: Message): void {
-    if (listen !== this.#current) {
-      if (this.#current?.hasSeen(message) === true) return;
-    } else listen.saw(message);
-    this.#tell(message);
-  }
-
-  #tellMissed({ uris }: Wanted): void {
+  #tellMissed(honoured: Wanted): void {
     this.#deps.cache.outdated(this.#server, null);
-    for (const uri of uris) this.#tell(updateOf(uri, 'stateless'));
+    for (const update of updatesOf(honoured)) this.#tell(update);
   }
 
   #tell(message: Message): void {
-    if (isUpdate(message)) {
-      const uri = updatedUri(message)?.uri;
-      if (uri === undefined) return;
-      for (const subscriber of this.#subscribers) {
-        const { uris } = subscriber.wanted;
-        if (uris.has(uri) || uris.values().some((subscribed) => isWithin(uri, subscribed)))
-          subscriber.received(message);
-      }
-      return;
+    const update = isUpdate(message);
+    const named = update ? updatedUri(message)?.uri : bodyString(message, 'taskId');
+    if (named == null) return;
+    const name = update ? resourceOf(named) : taskOf(named);
+    for (const subscriber of this.#subscribers) {
+      const { wanted } = subscriber;
+      const part = () => update && wanted.values().some((subscribed) => isWithin(name, subscribed));
+      if (wanted.has(name) || part()) subscriber.received(message);
     }
-    const taskId = bodyString(message, 'taskId');
-    if (taskId === null) return;
-    for (const subscriber of this.#subscribers) if (subscriber.wanted.taskIds.has(taskId)) subscriber.received(message);
   }
+}
+
+const NOTHING: Wanted = new Set();
+
+/** What of `wanted` is honoured, in the order in which it was asked for. */
+function commonOf(honoured: Wanted, wanted: Wanted): Wanted {
+  return new Set(wanted.values().filter((name) => honoured.has(name)));
 }
 
 function takingTasks(client: ClientProfile): ClientProfile {
@@ -299,29 +292,11 @@ class UpstreamListen extends ListenOwner {
   readonly wanted: Wanted;
   /** null until the server has acknowledged, or has had its time to. */
   honoured: Wanted | null = null;
-  /** Bodies that came while its predecessor was still open; null when it is alone. */
-  #seen: Set<string> | null = null;
 
   constructor(id: string, client: ClientProfile, wanted: Wanted) {
     super();
     this.id = id;
     this.client = client;
     this.wanted = wanted;
-  }
-
-  overlaps(): void {
-    this.#seen = new Set();
-  }
-
-  alone(): void {
-    this.#seen = null;
-  }
-
-  saw(message: Message): void {
-    if (this.#seen !== null && this.#seen.size < MAX_SEEN) this.#seen.add(message.body.toString('latin1'));
-  }
-
-  hasSeen(message: Message): boolean {
-    return this.#seen?.has(message.body.toString('latin1')) === true;
   }
 }

@@ -15,7 +15,7 @@ import { isResult, ownAnswer } from '../own-results.ts';
 import { sees } from '../policy/access.ts';
 import { exposedUpdate, updateOf } from '../resource-updates.ts';
 import { Target } from '../target.ts';
-import type { Wanted } from './listen-filter.ts';
+import { resourceOf } from './listen-filter.ts';
 import type { ResourceWatches, Watched, Watcher } from './resource-watches.ts';
 import type { SharedListens, Subscriber } from './shared-listens.ts';
 
@@ -185,9 +185,9 @@ export class Subscriptions {
     return new Promise((resolve) => {
       const subscriber: Subscriber = {
         client: session.client,
-        wanted: { uris: new Set([uri]), taskIds: new Set() },
-        settled: (honoured: Wanted, refusal) => {
-          if (honoured.uris.size > 0) return resolve(ownAnswer('stateful', ''));
+        wanted: new Set([resourceOf(uri)]),
+        settled: (honoured, refusal) => {
+          if (honoured.size > 0) return resolve(ownAnswer('stateful', ''));
           resolve(refusal ?? failure(notHonoured(exposed)));
           this.#take(session, name)?.();
         },

@@ -1,6 +1,7 @@
 import type { Principal } from '../../model/client-profile.ts';
 import type { TaskRecord } from '../../model/ports.ts';
 import { isTerminal } from '../../model/task-status.ts';
+import { taskOf } from '../subscriptions/listen-filter.ts';
 import type { SharedListens, Subscriber } from '../subscriptions/shared-listens.ts';
 import { starterOf } from './task-calls.ts';
 import { heardTask } from './task-news.ts';
@@ -30,10 +31,10 @@ export class TaskFollowing {
     if (!wanted || this.#followed.has(key) || this.#followed.size >= MAX_FOLLOWED) return;
     const subscriber: Subscriber = {
       client: starterOf(record, principal),
-      wanted: { uris: new Set(), taskIds: new Set([taskId]) },
-      settled: ({ taskIds }) => {
+      wanted: new Set([taskOf(taskId)]),
+      settled: (honoured) => {
         // A server that will not tell of the task is not listened to, and not asked again: the entry stays.
-        if (!taskIds.has(taskId)) this.#sharedListens.leave(subscriber);
+        if (honoured.size === 0) this.#sharedListens.leave(subscriber);
       },
       received: (message) => {
         const heard = message.method === 'notifications/tasks' ? heardTask(message) : null;

@@ -54,8 +54,7 @@ interface TasksDeps {
 export interface ListenedTasks {
   /** By the client's names. */
   readonly here: readonly string[];
-  /** By server, the server's own id to the client's name. */
-  readonly there: ReadonlyMap<string, ReadonlyMap<string, string>>;
+  readonly there: readonly { readonly server: string; readonly own: string; readonly exposed: string }[];
 }
 
 /**
@@ -177,13 +176,12 @@ export class Tasks implements TaskEvents {
   /** `taskIds` of a stateless client's listen. What is not the caller's is not listened to. */
   listen(listen: Listen, taskIds: readonly string[]): ListenedTasks {
     const here: string[] = [];
-    const there = new Map<string, Map<string, string>>();
+    const there: ListenedTasks['there'][number][] = [];
     for (const taskId of taskIds) {
       const record = this.ids.find(taskId, listen.client, listen.endpoint);
       if (record === null || record instanceof GatewayError) continue;
       if (record.era === 'stateless') {
-        const ids = there.get(record.server) ?? new Map<string, string>();
-        there.set(record.server, ids.set(record.taskId, taskId));
+        there.push({ server: record.server, own: record.taskId, exposed: taskId });
       } else {
         here.push(taskId);
         listen.onEnd(this.#parts.table.watch(record.key, (now) => void this.#tell(listen, now, taskId)));
