@@ -29,7 +29,6 @@ import { StandaloneStreams } from './session/standalone-streams.ts';
 import { LegacySse } from './stateful/legacy-sse.ts';
 import { StatefulHandler } from './stateful/stateful-handler.ts';
 import { StatelessHandler } from './stateless/stateless-handler.ts';
-import { SingleWire } from './stdio/single-wire.ts';
 import { StdioHandler, type StdioStreams } from './stdio/stdio.ts';
 import { StreamableHttp } from './streamable-http.ts';
 
@@ -131,11 +130,12 @@ export class Downstream implements ClientStreams {
       copies,
     });
     this.#http = new StreamableHttp({ gate, stateful: this.#stateful, stateless: this.#stateless, logger });
-    const wire = new SingleWire({ core, intake: this.#intake, fingerprints });
     this.sse = new LegacySse({
       gate,
       sessions: this.sessions,
-      wire,
+      intake: this.#intake,
+      core,
+      fingerprints,
       clock,
       prefix: this.#prefix,
       draining,

@@ -1,13 +1,19 @@
+import type { Core } from '../../gateway/gateway.ts';
 import type { Flow } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
-import type { Outcome } from '../../model/outcome.ts';
+import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import { errorAnswer } from '../../protocol/compose.ts';
 import { oneLine } from '../../protocol/splice.ts';
+import type { Fingerprints } from '../endpoints/fingerprints.ts';
+import { initializeAnswer } from '../endpoints/handshake-answer.ts';
 import { answerParts } from './answer-parts.ts';
 import { type AskDeps, abandonAsks, askClient, notificationTo } from './asking.ts';
-import type { ClientExchange, Reply } from './client-exchange.ts';
+import { ClientExchange, type Reply } from './client-exchange.ts';
 import type { ClientSession, SessionChannel } from './client-session.ts';
+import { readInitialize } from './initialize.ts';
 import type { AskOwner } from './pending-asks.ts';
+import { type SessionIntake, settle } from './session-intake.ts';
 
 /** One ordered wire to a client that carries everything: the SSE stream of 2024-11-05, or a pipe. */
 export interface SharedWire {
@@ -20,18 +26,45 @@ export interface SharedWire {
   end(): void;
 }
 
-/** Both the session's channel and the reply of all its exchanges, for clients that have one wire for everything. */
+export interface SharedChannelDeps extends AskDeps {
+  readonly core: Core;
+  readonly intake: SessionIntake;
+  readonly fingerprints: Fingerprints;
+}
+
+/**
+ * Both the session's channel and the reply of all its exchanges, for clients that have one wire for everything. Their sessions
+ * begin when the wire does, and learn who the client is from its `initialize`.
+ */
 export class SharedChannel implements SessionChannel, Reply {
   readonly #session: ClientSession;
   readonly #wire: SharedWire;
-  readonly #deps: AskDeps;
+  readonly #deps: SharedChannelDeps;
   /** The client has its answer to `initialize`. */
   #introduced = false;
 
-  constructor(session: ClientSession, wire: SharedWire, deps: AskDeps) {
+  constructor(session: ClientSession, wire: SharedWire, deps: SharedChannelDeps) {
     this.#session = session;
     this.#wire = wire;
     this.#deps = deps;
+  }
+
+  /** Takes a message of the client: 'full' where it is one request too many, 'unknown' where it answers nothing. */
+  take(message: Message): 'taken' | 'full' | 'unknown' {
+    const { intake } = this.#deps;
+    const session = this.#session;
+    switch (message.kind) {
+      case 'request':
+        if (intake.full(session)) return 'full';
+        if (message.method === 'initialize' && !session.introduced) this.#introduce(message);
+        else intake.request(session, message, this);
+        return 'taken';
+      case 'notification':
+        intake.notification(session, message);
+        return 'taken';
+      default:
+        return intake.answer(session, message) === 'unknown' ? 'unknown' : 'taken';
+    }
   }
 
   get open(): boolean {
@@ -81,6 +114,26 @@ export class SharedChannel implements SessionChannel, Reply {
 
   close(): void {
     this.#wire.end();
+  }
+
+  #introduce(request: Message): void {
+    const session = this.#session;
+    const introduction = readInitialize(request);
+    if (!(introduction instanceof GatewayError)) {
+      session.introduce(introduction, this.#deps.fingerprints.of(introduction.capabilities));
+    }
+    const exchange = new ClientExchange(request, session.client, this);
+    session.exchanges.add(exchange);
+    if (introduction instanceof GatewayError) exchange.finish(failure(introduction));
+    else void settle(exchange, this.#handshake(request));
+  }
+
+  async #handshake(request: Message): Promise<Outcome> {
+    const { endpoint, client } = this.#session;
+    const message = await initializeAnswer(this.#deps.core, request, endpoint, client);
+    // A client may try again on the same wire when the server behind it was not there yet.
+    if (message.kind === 'error') this.#session.introduced = false;
+    return answer(message);
   }
 
   #ask(owner: AskOwner | null, request: Message, server?: string): Promise<Message> {

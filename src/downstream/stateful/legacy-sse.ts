@@ -1,6 +1,5 @@
 import type { RequestContext } from '../../http/listener/request-context.ts';
 import type { SseWriter } from '../../http/sse/sse-writer.ts';
-import type { Clock } from '../../model/clock.ts';
 import { CATALOGUE } from '../../model/error-catalogue.ts';
 import { AGGREGATE, type Flow } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
@@ -15,17 +14,12 @@ import type { ClientSession } from '../session/client-session.ts';
 import type { OtherNodes } from '../session/other-nodes.ts';
 import { MAX_IN_FLIGHT } from '../session/session-intake.ts';
 import type { SessionTable } from '../session/session-table.ts';
-import { SharedChannel, type SharedWire } from '../session/shared-channel.ts';
+import { SharedChannel, type SharedChannelDeps, type SharedWire } from '../session/shared-channel.ts';
 import { WaitingFlows } from '../session/waiting-flows.ts';
-import type { SingleWire } from '../stdio/single-wire.ts';
 
-interface LegacySseDeps {
+interface LegacySseDeps extends SharedChannelDeps {
   readonly gate: Gate;
   readonly sessions: SessionTable;
-  readonly wire: SingleWire;
-  readonly clock: Clock;
-  /** New with every process: part of the ids of asks. */
-  readonly prefix: string;
   readonly draining: () => boolean;
   /** The other nodes, where there are some. */
   readonly others?: OtherNodes | undefined;
@@ -126,12 +120,13 @@ export class LegacySse {
   }
 
   #take(session: ClientSession, body: Buffer): PostAnswer {
+    const channel = session.channel as SharedChannel;
     const messages = isBatch(body) ? readBatch(body) : readOne(body);
     if (!Array.isArray(messages)) {
       const { code, id } = messages;
       // What is wrong with the parameters of a request is the answer to it, which this client reads from its stream.
       if (code === 'INVALID_PARAMS' && id !== '') {
-        (session.channel as SharedChannel).refuse(id, CATALOGUE[code].rpc, scanWords(messages));
+        channel.refuse(id, CATALOGUE[code].rpc, scanWords(messages));
         return TAKEN;
       }
       return { status: 400, code: CATALOGUE[code].rpc, text: scanWords(messages), id };
@@ -143,7 +138,7 @@ export class LegacySse {
       return { status: 429, code: INVALID, text: 'Too many requests in flight', id };
     }
     for (const message of messages) {
-      const fate = this.#deps.wire.take(session, session.channel as SharedChannel, message);
+      const fate = channel.take(message);
       if (fate === 'taken' || messages.length > 1) continue;
       return { status: 400, code: INVALID, text: 'Nothing was asked under this id', id: '' };
     }

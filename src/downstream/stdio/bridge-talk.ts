@@ -3,29 +3,65 @@ import type { HttpFailure } from '../../http/client/http-failure.ts';
 import type { ResponseHeaders } from '../../http/client/response-headers.ts';
 import { SseParser } from '../../protocol/sse-parser.ts';
 
-/** How a request to a gateway ended. */
-export interface Talk {
+const NOTHING = Buffer.alloc(0);
+const MAX_BYTES = 64 * 1024 * 1024;
+
+/** One request to a gateway, and how it ended. */
+export class Talk implements ResponseHandler {
   /** 0 when no answer began. */
-  readonly status: number;
-  readonly headers: ResponseHeaders | null;
-  /** The answer was an event stream; its messages were handed on one by one. */
-  readonly streamed: boolean;
+  status = 0;
+  headers: ResponseHeaders | null = null;
   /** The whole body of an answer that was no stream. */
-  readonly body: Buffer;
+  body: Buffer = NOTHING;
   /** Of the last event that had one. */
-  readonly lastEventId: string | null;
+  lastEventId: string | null = null;
   /** How long the gateway asked to wait before coming back. */
-  readonly retryMs: number | null;
+  retryMs: number | null = null;
   /** Why the answer is not whole; null when it is. */
-  readonly failure: HttpFailure | null;
+  failure: HttpFailure | null = null;
+  readonly #onMessage: (data: Buffer) => void;
+  readonly #ended: (talk: Talk) => void;
+  #parser: SseParser | null = null;
+
+  /** Messages of an event stream go to `onMessage` as they come; `ended` is called when the answer has ended, however. */
+  constructor(onMessage: (data: Buffer) => void = () => {}, ended: (talk: Talk) => void = () => {}) {
+    this.#onMessage = onMessage;
+    this.#ended = ended;
+  }
+
+  /** The answer was an event stream; its messages were handed on one by one. */
+  get streamed(): boolean {
+    return this.#parser !== null;
+  }
+
+  head(status: number, headers: ResponseHeaders): 'stream' | 'whole' {
+    this.status = status;
+    this.headers = headers;
+    if (status !== 200 || headers.mediaType !== 'text/event-stream') return 'whole';
+    this.#parser = new SseParser(MAX_BYTES, ({ id, data: message, retryMs }) => {
+      if (id !== null) this.lastEventId = id;
+      if (retryMs !== null) this.retryMs = retryMs;
+      if (message.length > 0) this.#onMessage(message);
+    });
+    return 'stream';
+  }
+
+  data(chunk: Buffer): void {
+    if (this.#parser === null) this.body = chunk;
+    else this.#parser.push(chunk);
+  }
+
+  end(): void {
+    this.#ended(this);
+  }
+
+  error(failure: HttpFailure): void {
+    this.failure = failure;
+    this.#ended(this);
+  }
 }
 
-const NOTHING = Buffer.alloc(0);
-
-/**
- * One request to a gateway. Messages of an event stream go to `onMessage` as they come. Resolves when the answer has
- * ended, however; never rejects. `onStart` gets the way to end it early, after which nothing resolves.
- */
+/** Never rejects. `onStart` gets the way to end the request early, after which nothing resolves. */
 export function talk(
   client: HttpClientPort,
   request: HttpRequest,
@@ -33,65 +69,7 @@ export function talk(
   onStart: (abort: () => void) => void = () => {},
 ): Promise<Talk> {
   return new Promise((resolve) => {
-    const listener = new TalkListener(request.maxBodyBytes ?? MAX_BYTES, onMessage, resolve);
-    const running = client.request({ ...request, maxBodyBytes: request.maxBodyBytes ?? MAX_BYTES }, listener);
+    const running = client.request({ ...request, maxBodyBytes: MAX_BYTES }, new Talk(onMessage, resolve));
     onStart(() => running.abort());
   });
-}
-
-const MAX_BYTES = 64 * 1024 * 1024;
-
-class TalkListener implements ResponseHandler {
-  readonly #maxBytes: number;
-  readonly #onMessage: (data: Buffer) => void;
-  readonly #resolve: (talk: Talk) => void;
-  #parser: SseParser | null = null;
-  #status = 0;
-  #headers: ResponseHeaders | null = null;
-  #body: Buffer = NOTHING;
-  #lastEventId: string | null = null;
-  #retryMs: number | null = null;
-
-  constructor(maxBytes: number, onMessage: (data: Buffer) => void, resolve: (talk: Talk) => void) {
-    this.#maxBytes = maxBytes;
-    this.#onMessage = onMessage;
-    this.#resolve = resolve;
-  }
-
-  head(status: number, headers: ResponseHeaders): 'stream' | 'whole' {
-    this.#status = status;
-    this.#headers = headers;
-    if (status !== 200 || headers.mediaType !== 'text/event-stream') return 'whole';
-    this.#parser = new SseParser(this.#maxBytes, ({ id, data: message, retryMs }) => {
-      if (id !== null) this.#lastEventId = id;
-      if (retryMs !== null) this.#retryMs = retryMs;
-      if (message.length > 0) this.#onMessage(message);
-    });
-    return 'stream';
-  }
-
-  data(chunk: Buffer): void {
-    if (this.#parser === null) this.#body = chunk;
-    else this.#parser.push(chunk);
-  }
-
-  end(): void {
-    this.#finish(null);
-  }
-
-  error(failure: HttpFailure): void {
-    this.#finish(failure);
-  }
-
-  #finish(failure: HttpFailure | null): void {
-    this.#resolve({
-      status: this.#status,
-      headers: this.#headers,
-      streamed: this.#parser !== null,
-      body: this.#body,
-      lastEventId: this.#lastEventId,
-      retryMs: this.#retryMs,
-      failure,
-    });
-  }
 }

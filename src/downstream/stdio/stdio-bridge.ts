@@ -11,7 +11,7 @@ import { oneLine, withId } from '../../protocol/splice.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { classifyHeaderless } from '../stateless/classify-headerless.ts';
 import { BridgeHeaders } from './bridge-headers.ts';
-import { type Talk, talk } from './bridge-talk.ts';
+import { Talk, talk } from './bridge-talk.ts';
 import { LineReader } from './line-reader.ts';
 import { LAST_WORDS_MS, MAX_UNREAD, type StdioStreams } from './stdio.ts';
 
@@ -317,15 +317,7 @@ export class StdioBridge {
 }
 
 const NEWLINE = Buffer.from('\n');
-const CALLED_OFF: Talk = {
-  status: 0,
-  headers: null,
-  streamed: false,
-  body: NOTHING,
-  lastEventId: null,
-  retryMs: null,
-  failure: null,
-};
+const CALLED_OFF = new Talk();
 
 /** Passes messages on and notices the answer to one request among them. */
 class AnswerWatch {

@@ -1,25 +1,20 @@
 import type { Readable, Writable } from 'node:stream';
-import type { Core } from '../../gateway/gateway.ts';
 import { ANONYMOUS, type Principal } from '../../model/client-profile.ts';
-import type { Clock } from '../../model/clock.ts';
 import { CATALOGUE } from '../../model/error-catalogue.ts';
 import { AGGREGATE, type Endpoint, type Flow } from '../../model/exchange.ts';
 import { LATEST_STATEFUL } from '../../model/message.ts';
 import { isRejection, rejectScan } from '../../protocol/classify.ts';
 import { errorAnswer } from '../../protocol/compose.ts';
 import { isScanFailure, scanMessage } from '../../protocol/scan.ts';
-import type { Fingerprints } from '../endpoints/fingerprints.ts';
 import type { PendingInputRequests } from '../pending-input/pending-input-requests.ts';
 import type { ClientExchange } from '../session/client-exchange.ts';
 import type { ClientSession } from '../session/client-session.ts';
-import type { SessionIntake } from '../session/session-intake.ts';
 import type { SessionTable } from '../session/session-table.ts';
-import { SharedChannel, type SharedWire } from '../session/shared-channel.ts';
+import { SharedChannel, type SharedChannelDeps, type SharedWire } from '../session/shared-channel.ts';
 import { WaitingFlows } from '../session/waiting-flows.ts';
 import { classifyHeaderless } from '../stateless/classify-headerless.ts';
 import { StatelessWire } from '../stateless/stateless-wire.ts';
 import { LineReader } from './line-reader.ts';
-import { SingleWire } from './single-wire.ts';
 
 /** The two ends of a client that started us. */
 export interface StdioStreams {
@@ -31,15 +26,9 @@ export interface StdioStreams {
   readonly endpoint?: Endpoint;
 }
 
-interface StdioHandlerDeps {
-  readonly clock: Clock;
-  readonly core: Core;
+interface StdioHandlerDeps extends SharedChannelDeps {
   readonly sessions: SessionTable;
-  readonly intake: SessionIntake;
-  readonly fingerprints: Fingerprints;
   readonly pendingInput: PendingInputRequests;
-  /** New with every process: part of the ids of asks. */
-  readonly prefix: string;
   readonly maxMessageBytes: number;
 }
 
@@ -58,7 +47,6 @@ export class StdioHandler implements SharedWire {
   readonly #deps: StdioHandlerDeps;
   readonly #session: ClientSession;
   readonly #channel: SharedChannel;
-  readonly #stateful: SingleWire;
   readonly #stateless: StatelessWire;
   readonly #lines: LineReader;
   readonly #waiting = new WaitingFlows();
@@ -86,7 +74,6 @@ export class StdioHandler implements SharedWire {
     });
     this.#channel = new SharedChannel(this.#session, this, deps);
     this.#session.channel = this.#channel;
-    this.#stateful = new SingleWire(deps);
     this.#stateless = new StatelessWire(deps, this, principal, endpoint);
     this.#lines = new LineReader(
       deps.maxMessageBytes,
@@ -176,7 +163,7 @@ export class StdioHandler implements SharedWire {
       return;
     }
     if (message.kind === 'notification' && this.#stateless.cancels(message)) return;
-    if (this.#stateful.take(this.#session, this.#channel, inbound.message) === 'full') {
+    if (this.#channel.take(inbound.message) === 'full') {
       this.#refuse(CATALOGUE.INVALID_REQUEST.rpc, 'Too many requests in flight', message.id);
     }
   }
