@@ -21,15 +21,14 @@ import { Gate } from './identity/gate.ts';
 import { PendingInputRequests } from './pending-input/pending-input-requests.ts';
 import { AgeQueue } from './session/age-queue.ts';
 import type { ClientExchange } from './session/client-exchange.ts';
-import type { ClientSession } from './session/client-session.ts';
 import type { OtherNodes } from './session/other-nodes.ts';
 import { SessionIntake, type SessionRelay } from './session/session-intake.ts';
 import { SessionTable } from './session/session-table.ts';
-import { StandaloneStreams } from './session/standalone-streams.ts';
+import { type StandaloneDeps, StandaloneStreams } from './session/standalone-streams.ts';
 import { LegacySse } from './stateful/legacy-sse.ts';
 import { StatefulHandler } from './stateful/stateful-handler.ts';
 import { StatelessHandler } from './stateless/stateless-handler.ts';
-import { StdioHandler, type StdioStreams } from './stdio/stdio.ts';
+import { StdioHandler, type StdioHandlerDeps, type StdioStreams } from './stdio/stdio.ts';
 import { StreamableHttp } from './streamable-http.ts';
 
 export interface DownstreamDeps {
@@ -72,8 +71,8 @@ export class Downstream implements ClientStreams {
   readonly sessions: SessionTable;
   readonly endpoints: Endpoints;
   readonly #deps: DownstreamDeps;
-  readonly #prefix: string;
-  readonly #fingerprints = new Fingerprints();
+  /** What clients of one wire, and streams of sessions, are made with. */
+  readonly #ground: Omit<StdioHandlerDeps, 'maxMessageBytes'> & StandaloneDeps;
   readonly #intake: SessionIntake;
   readonly #pendingInput: PendingInputRequests;
   readonly #stateful: StatefulHandler;
@@ -85,62 +84,35 @@ export class Downstream implements ClientStreams {
 
   constructor(deps: DownstreamDeps) {
     this.#deps = deps;
-    const { clock, random, core, events, records, state, logger, keys, others, copies } = deps;
-    const fingerprints = this.#fingerprints;
+    const { clock, random, core, state, keys, others } = deps;
+    const fingerprints = new Fingerprints();
     const draining = (): boolean => this.#draining;
-    this.#prefix = others?.self ?? random.hex(3);
+    const settings = () => state().sessions;
+    const onEnded = (sessionId: string) => core.sessionEnded(sessionId);
     this.endpoints = new Endpoints(state);
-    this.sessions = new SessionTable({
-      clock,
-      random,
-      records,
-      events,
-      fingerprints,
-      settings: () => state().sessions,
-      onEnded: (sessionId) => core.sessionEnded(sessionId),
-      memoryScarce: deps.memoryScarce,
-    });
+    this.sessions = new SessionTable({ ...deps, fingerprints, settings, onEnded });
     this.#intake = new SessionIntake(core, this.sessions, deps.relay);
-    this.#pendingInput = new PendingInputRequests({
-      clock,
-      random,
-      sealing: sealingOf(keys, (key) => new StateSealer({ key, clock, random })),
-      others,
-    });
-    this.#stateless = new StatelessHandler({
-      core,
-      pendingInput: this.#pendingInput,
-      endpoints: this.endpoints,
-      fingerprints,
-      settings: () => state().sessions,
-      patience: new AgeQueue(clock, deps.statelessPatienceMs ?? STATELESS_PATIENCE_MS),
-    });
+    const sealing = sealingOf(keys, (key) => new StateSealer({ key, clock, random }));
+    this.#pendingInput = new PendingInputRequests({ clock, random, sealing, others });
     const gate = new Gate(deps.authenticator, this.endpoints);
-    this.#stateful = new StatefulHandler({
-      core,
-      clock,
-      events,
-      sessions: this.sessions,
-      intake: this.#intake,
-      patience: new AgeQueue(clock, deps.patienceMs ?? PATIENCE_MS),
-      prefix: this.#prefix,
-      draining,
-      streaming: deps.streaming,
-      others,
-      copies,
-    });
-    this.#http = new StreamableHttp({ gate, stateful: this.#stateful, stateless: this.#stateless, logger });
-    this.sse = new LegacySse({
+    const ground = {
+      ...deps,
       gate,
-      sessions: this.sessions,
-      intake: this.#intake,
-      core,
-      fingerprints,
-      clock,
-      prefix: this.#prefix,
       draining,
-      others,
-    });
+      settings,
+      sessions: this.sessions,
+      endpoints: this.endpoints,
+      intake: this.#intake,
+      fingerprints,
+      pendingInput: this.#pendingInput,
+      prefix: others?.self ?? random.hex(3),
+    };
+    this.#ground = ground;
+    const statelessPatience = new AgeQueue(clock, deps.statelessPatienceMs ?? STATELESS_PATIENCE_MS);
+    this.#stateless = new StatelessHandler({ ...ground, patience: statelessPatience });
+    this.#stateful = new StatefulHandler({ ...ground, patience: new AgeQueue(clock, deps.patienceMs ?? PATIENCE_MS) });
+    this.#http = new StreamableHttp({ ...ground, stateful: this.#stateful, stateless: this.#stateless });
+    this.sse = new LegacySse(ground);
   }
 
   /** A client sent this to another node, for a call or a question of this one, perhaps. */
@@ -198,16 +170,8 @@ export class Downstream implements ClientStreams {
 
   /** Serves a client on a pair of streams, as the local server it started. */
   stdio(streams: StdioStreams): StdioHandler {
-    const handler = new StdioHandler(streams, {
-      clock: this.#deps.clock,
-      core: this.#deps.core,
-      sessions: this.sessions,
-      intake: this.#intake,
-      fingerprints: this.#fingerprints,
-      pendingInput: this.#pendingInput,
-      maxMessageBytes: this.#deps.state().listen.maxBodyBytes,
-      prefix: this.#prefix,
-    });
+    const { maxBodyBytes: maxMessageBytes } = this.#deps.state().listen;
+    const handler = new StdioHandler(streams, { ...this.#ground, maxMessageBytes });
     this.#pipes.add(handler);
     void handler.closed.then(() => this.#pipes.delete(handler));
     return handler;
@@ -237,7 +201,7 @@ export class Downstream implements ClientStreams {
   deliver(sessionId: string, notification: Message, server?: string): void {
     const session = this.sessions.get(sessionId);
     if (session === undefined) return;
-    session.channel ??= this.#standalone(session);
+    session.channel ??= new StandaloneStreams(session, this.#ground);
     session.channel.deliver(notification, server);
   }
 
@@ -300,15 +264,6 @@ export class Downstream implements ClientStreams {
       if (!session.lasting) this.sessions.end(session, 'the gateway is stopping');
     }
     this.sessions.close();
-  }
-
-  #standalone(session: ClientSession): StandaloneStreams {
-    return new StandaloneStreams(session, {
-      clock: this.#deps.clock,
-      events: this.#deps.events,
-      prefix: this.#prefix,
-      copies: this.#deps.copies,
-    });
   }
 }
 

@@ -58,67 +58,40 @@ export function assemble(
   streams: ClientStreams,
   elsewhere: SubscriptionsElsewhere | null,
 ) {
-  const { clock, random, keys, desired, metrics } = deps;
+  const { clock, random, keys, pins, logger, metrics } = deps;
   const redefined = (server: string, lists: readonly ListKind[]) => {
     catalogs.invalidate();
     announcer.changed(server, null, lists);
   };
-  const { pins, logger } = deps;
   const drift = new Drift({ pins, upstreams: port, clock, logger, metrics, redefined });
   const upstreams = guardedUpstreams(port, drift);
   const policies = new Policies({ upstreams, clock, guards: drift.guards });
-  const sealedStates = sealingOf(keys, (key) => new StateSealer({ key, clock, random }));
   const dispatch = new Dispatch({
     upstreams: port,
     known: upstreams,
     policies,
-    states: new InputStates(sealedStates, clock),
+    states: new InputStates(
+      sealingOf(keys, (key) => new StateSealer({ key, clock, random })),
+      clock,
+    ),
     tracer: deps.tracer ?? null,
   });
-  const cursors = new CursorCodec(keys);
   const sealing = sealingOf(keys, (key) => new Sealer(key));
-  const catalogs = new Catalogs({ upstreams, policies, clock, cursors, serverInfo });
-  const logLevels = new LogLevels(upstreams, dispatch, catalogs);
+  const ground = { ...deps, upstreams, dispatch, policies, streams, elsewhere, serverInfo, sealing };
+  const cursors = new CursorCodec(keys);
+  const catalogs = new Catalogs({ ...ground, cursors });
   const sessions = new SeenSessions(catalogs);
-  const cache = new AnswerCache({ upstreams, dispatch, policies, clock, metrics });
+  const cache = new AnswerCache(ground);
   const watches = new ResourceWatches(upstreams, dispatch, clock);
-  const sharedListens = new SharedListens({ upstreams, dispatch, clock, cache });
-  const subscriptions = new Subscriptions({
-    upstreams,
-    dispatch,
-    streams,
-    sessions,
-    watches,
-    sharedListens,
-    elsewhere,
-  });
-  const tasks = new Tasks({
-    upstreams,
-    dispatch,
-    streams,
-    sharedListens,
-    clock,
-    sealing,
-    sessions,
-    desired,
-    random,
-    records: deps.taskRecords,
-  });
-  const listens = new Listens({ upstreams, dispatch, clock, catalogs, cache, watches, sharedListens, tasks });
-  const announcer = new Announcer({ upstreams, clock, streams, catalogs, sessions, listens });
-  const aggregate = new Aggregate({
-    upstreams,
-    policies,
-    catalogs,
-    sessions,
-    cursors,
-    clock,
-    extensions: new AggregateExtensions({ upstreams, dispatch, catalogs, clock, desired }),
-    logLevels,
-    serverInfo,
-    desired,
-  });
-  const single = new SingleServer({ upstreams, dispatch, policies, cache, logLevels, clock, drift });
+  const sharedListens = new SharedListens({ ...ground, cache });
+  const lists = { ...ground, cursors, catalogs, sessions, cache, watches, sharedListens };
+  const subscriptions = new Subscriptions(lists);
+  const tasks = new Tasks({ ...lists, records: deps.taskRecords });
+  const listens = new Listens({ ...lists, tasks });
+  const announcer = new Announcer({ ...lists, listens });
+  const logLevels = new LogLevels(upstreams, dispatch, catalogs);
+  const aggregate = new Aggregate({ ...lists, logLevels, extensions: new AggregateExtensions(lists) });
+  const single = new SingleServer({ ...ground, cache, logLevels, drift });
   return {
     upstreams,
     streams,
@@ -133,17 +106,8 @@ export function assemble(
     listens,
     announcer,
     tasks,
-    events: new ServerEvents({ streams, catalogs, sessions, watches, announcer, tasks }),
-    requests: new Requests({
-      upstreams,
-      dispatch,
-      aggregate,
-      single,
-      cache,
-      subscriptions,
-      listens,
-      tasks,
-    }),
+    events: new ServerEvents({ ...lists, announcer, tasks }),
+    requests: new Requests({ ...ground, aggregate, single, cache, subscriptions, listens, tasks }),
     drift,
   };
 }

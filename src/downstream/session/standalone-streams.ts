@@ -7,7 +7,7 @@ import { askClient, notificationTo } from './asking.ts';
 import type { ClientSession, SessionChannel } from './client-session.ts';
 import { LoggedStream } from './logged-stream.ts';
 
-interface StandaloneDeps {
+export interface StandaloneDeps {
   readonly clock: Clock;
   readonly events: EventLog;
   /** New with every process: part of the ids of asks and of the names of streams. */

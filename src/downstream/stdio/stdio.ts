@@ -26,7 +26,7 @@ export interface StdioStreams {
   readonly endpoint?: Endpoint;
 }
 
-interface StdioHandlerDeps extends SharedChannelDeps {
+export interface StdioHandlerDeps extends SharedChannelDeps {
   readonly sessions: SessionTable;
   readonly pendingInput: PendingInputRequests;
   readonly maxMessageBytes: number;
