@@ -140,7 +140,7 @@ export class Downstream implements ClientStreams {
 
   /** Calls in flight of all clients. */
   get inFlight(): number {
-    let count = this.#stateless.exchanges.size;
+    let count = this.#stateless.intake.exchanges.size;
     for (const handler of this.#pipes) count += handler.inFlight;
     for (const session of this.sessions.values()) count += session.exchanges.size;
     return count;
@@ -243,7 +243,7 @@ export class Downstream implements ClientStreams {
   drain(): void {
     if (this.#draining) return;
     this.#draining = true;
-    this.#stateless.completeListens('the gateway is stopping');
+    this.#stateless.intake.completeListens('the gateway is stopping');
     for (const handler of this.#pipes) handler.drain('the gateway is stopping');
     for (const session of this.sessions.values()) {
       // One-wire sessions have their answers still to come on that wire.
@@ -256,7 +256,7 @@ export class Downstream implements ClientStreams {
   /** Lets go of everything. Sessions stay in the store, for the next process. */
   close(): void {
     this.drain();
-    for (const exchange of this.#stateless.exchanges.all()) cutShort(exchange);
+    for (const exchange of this.#stateless.intake.exchanges.all()) cutShort(exchange);
     for (const handler of this.#pipes) handler.cutShort(cutShort);
     this.#pendingInput.close();
     for (const session of [...this.sessions.values()]) {

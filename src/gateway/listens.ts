@@ -32,7 +32,7 @@ import type { ResourceWatches } from './subscriptions/resource-watches.ts';
 import { openListen } from './subscriptions/server-listen.ts';
 import type { SharedListens, Subscriber } from './subscriptions/shared-listens.ts';
 import { Target } from './target.ts';
-import { missingExtension } from './tasks/task-answers.ts';
+import { missingExtension } from './tasks/task-views.ts';
 import type { ListenedTasks, Tasks } from './tasks/tasks.ts';
 
 /** Resources and tasks one listen may name, and all of one principal. How many listens there may be is the edges' matter. */

@@ -33,7 +33,8 @@ let count = 0;
  * member of its client's list of exchanges by its own links.
  */
 export class ClientExchange implements Exchange {
-  readonly request: Message;
+  /** Replaced where a call is made again, by what it was when it began. */
+  request: Message;
   readonly client: ClientProfile;
   /** Replaced by the exchange that takes it over while the call goes on. */
   reply: Reply;

@@ -109,18 +109,18 @@ export class StdioHandler implements SharedWire {
 
   /** Requests in flight that belong to no session. */
   get inFlight(): number {
-    return this.#stateless.exchanges.size;
+    return this.#stateless.intake.exchanges.size;
   }
 
   /** Takes no new requests; what is in flight is still answered, also by the client where it was asked. */
   drain(reason: string): void {
     this.#draining = true;
-    this.#stateless.completeListens(reason);
+    this.#stateless.intake.completeListens(reason);
   }
 
   /** Ends what is in flight without a session; its outcome stays unknown. */
   cutShort(end: (exchange: ClientExchange) => void): void {
-    for (const exchange of this.#stateless.exchanges.all()) end(exchange);
+    for (const exchange of this.#stateless.intake.exchanges.all()) end(exchange);
   }
 
   /** The session has ended: nothing is written any more. */
@@ -175,13 +175,13 @@ export class StdioHandler implements SharedWire {
   #finishInput(): void {
     this.#lines.end();
     this.#inputEnded = true;
-    this.#stateless.completeListens('the client closed its end');
+    this.#stateless.intake.completeListens('the client closed its end');
     this.#deps.clock.after(LAST_WORDS_MS, () => this.close());
     this.#closeIfIdle();
   }
 
   #closeIfIdle(): void {
-    if (this.#session.exchanges.size === 0 && this.#stateless.exchanges.size === 0) this.close();
+    if (this.#session.exchanges.size === 0 && this.#stateless.intake.exchanges.size === 0) this.close();
   }
 }
 

@@ -45,11 +45,22 @@ export class AnswerCache {
   readonly #fills = new Set<Fill>();
   /** Requests in flight that others may join, by their callers' own key. */
   readonly #flights = new Map<string, SingleFlight>();
-  readonly #meter: CacheMeter;
+  readonly #answers: Metric<Series>;
+  readonly #invalidated: Metric<Series>;
 
   constructor(deps: AnswerCacheDeps) {
     this.#deps = deps;
-    this.#meter = new CacheMeter(deps.metrics, () => this.#store);
+    const { metrics } = deps;
+    const how = 'Cacheable requests, by how they were answered: hit, miss, coalesced, stale.';
+    this.#answers = metrics.counter('trunkline_cache_requests_total', how, ['server', 'result']);
+    const gone = 'Kept answers that a notification of their server made invalid.';
+    this.#invalidated = metrics.counter('trunkline_cache_invalidated_total', gone, ['server']);
+    const entries = metrics.gauge('trunkline_cache_entries', 'Answers of servers that are kept.');
+    const bytes = metrics.gauge('trunkline_cache_bytes', 'Bytes of the answers of servers that are kept.');
+    metrics.onScrape(() => {
+      entries.of().set(this.#store.size);
+      bytes.of().set(this.#store.bytes);
+    });
   }
 
   /** A cacheable request to a server: like `Dispatch.call`. */
@@ -62,11 +73,11 @@ export class AnswerCache {
     const now = this.#deps.clock.now();
     const kept = this.#kept(key);
     if (kept?.fresh(now) === true) {
-      this.#meter.answered(name, 'hit');
+      this.#answers.of(name, 'hit').add();
       return Promise.resolve(answer(kept.at(now)));
     }
     const joined = key.alone ? undefined : this.#flights.get(key.own);
-    this.#meter.answered(name, joined === undefined ? 'miss' : 'coalesced');
+    this.#answers.of(name, joined === undefined ? 'miss' : 'coalesced').add();
     if (joined !== undefined) return joined.join(target, request, exchange);
     if (!key.alone) return this.#sendShared(key, target, request, exchange);
     // Where rounds of input are gone through behind this call, an answer does not show whether it came of one (C5).
@@ -82,7 +93,7 @@ export class AnswerCache {
       count += this.#store.deleteAll(server, method, of);
       this.#outdate((subject) => subject.server === server && subject.method === method && of(subject));
     }
-    this.#meter.invalidated(server, count);
+    if (count > 0) this.#invalidated.of(server).add(count);
   }
 
   /** Memory is scarce: what can be asked for again is not kept. */
@@ -195,40 +206,8 @@ export class AnswerCache {
       this.#forget(key);
       return failed;
     }
-    this.#meter.answered(key.subject.server, 'stale');
+    this.#answers.of(key.subject.server, 'stale').add();
     return answer(kept.at(now));
-  }
-}
-
-/** How a cacheable request was answered. */
-type CacheUse = 'hit' | 'miss' | 'coalesced' | 'stale';
-
-/** Counts what the cache does for each server, and shows how much it holds. */
-class CacheMeter {
-  readonly #answers: Metric<Series>;
-  readonly #invalidated: Metric<Series>;
-
-  /** `held` is asked at each scrape. */
-  constructor(metrics: Metrics, held: () => { readonly size: number; readonly bytes: number }) {
-    const how = 'Cacheable requests, by how they were answered: hit, miss, coalesced, stale.';
-    this.#answers = metrics.counter('trunkline_cache_requests_total', how, ['server', 'result']);
-    const gone = 'Kept answers that a notification of their server made invalid.';
-    this.#invalidated = metrics.counter('trunkline_cache_invalidated_total', gone, ['server']);
-    const entries = metrics.gauge('trunkline_cache_entries', 'Answers of servers that are kept.');
-    const bytes = metrics.gauge('trunkline_cache_bytes', 'Bytes of the answers of servers that are kept.');
-    metrics.onScrape(() => {
-      const now = held();
-      entries.of().set(now.size);
-      bytes.of().set(now.bytes);
-    });
-  }
-
-  answered(server: string, use: CacheUse): void {
-    this.#answers.of(server, use).add();
-  }
-
-  invalidated(server: string, count: number): void {
-    if (count > 0) this.#invalidated.of(server).add(count);
   }
 }
 

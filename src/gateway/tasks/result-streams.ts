@@ -14,10 +14,9 @@ import { isInputRequest, MAX_INPUT_REQUESTS } from '../../protocol/stateless/inp
 import type { Dispatch } from '../dispatch/dispatch.ts';
 import { OpenQuestions } from '../open-questions.ts';
 import { OwnExchange } from '../own-exchange.ts';
-import { isSettled } from './task-answers.ts';
 import { composed, starterOf } from './task-calls.ts';
-import { endedBy } from './task-news.ts';
 import type { TaskTable } from './task-table.ts';
+import { endedBy, isSettled } from './task-views.ts';
 
 /** How long `tasks/get` waits for the server's questions, or its answer, before it says that the task is at work. */
 const PATIENCE_MS = 2_000;

@@ -10,7 +10,7 @@ import { declaringTasks } from '../../protocol/tasks.ts';
 import type { Dispatch } from '../dispatch/dispatch.ts';
 import { OwnExchange } from '../own-exchange.ts';
 import type { Target } from '../target.ts';
-import { createdIn } from './task-news.ts';
+import { createdIn } from './task-views.ts';
 
 /** Ids are kept with their tasks, as keys too, and go with every request about them. */
 const MAX_ID_BYTES = 1_024;

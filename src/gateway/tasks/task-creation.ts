@@ -17,20 +17,24 @@ import { toStateless } from '../../protocol/stateless/to-stateless.ts';
 import { declaringTasks } from '../../protocol/tasks.ts';
 import type { Target } from '../target.ts';
 import type { ResultStreams } from './result-streams.ts';
+import { composed, type Mappings, starterOf, type TaskCalls } from './task-calls.ts';
+import type { TaskFollowing } from './task-following.ts';
+import type { TaskIds } from './task-ids.ts';
+import type { NewTask, TaskTable } from './task-table.ts';
 import {
+  createdIn,
+  createdTask,
+  heardIn,
   isSettled,
   isToolError,
+  kept,
   ownMeta,
   plainOutcome,
   statefulView,
   statelessView,
+  type TaskReport,
   withMeta,
-} from './task-answers.ts';
-import { composed, type Mappings, starterOf, type TaskCalls } from './task-calls.ts';
-import type { TaskFollowing } from './task-following.ts';
-import type { TaskIds } from './task-ids.ts';
-import { createdIn, createdTask, heardIn, kept, type TaskReport } from './task-news.ts';
-import type { NewTask, TaskTable } from './task-table.ts';
+} from './task-views.ts';
 import type { TaskWaits } from './task-waits.ts';
 
 /** How long the answer of a server that made no task is kept, where the client did not say and at the most. */

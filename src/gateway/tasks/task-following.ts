@@ -4,8 +4,8 @@ import { isTerminal } from '../../model/task-status.ts';
 import { taskOf } from '../subscriptions/listen-filter.ts';
 import type { SharedListens, Subscriber } from '../subscriptions/shared-listens.ts';
 import { starterOf } from './task-calls.ts';
-import { heardTask } from './task-news.ts';
 import type { TaskTable } from './task-table.ts';
+import { heardTask } from './task-views.ts';
 
 /** Tasks followed at once; of those beyond, news come with the next poll. */
 const MAX_FOLLOWED = 1_000;

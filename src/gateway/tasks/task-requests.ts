@@ -8,9 +8,18 @@ import { bodyField } from '../../protocol/body.ts';
 import { result } from '../../protocol/compose.ts';
 import { isObject } from '../../protocol/fields.ts';
 import { type NamedParam, withParam } from '../params.ts';
-import { awaitsStream, finalOutcome, isSettled, statefulView, statelessView, withMeta } from './task-answers.ts';
 import type { TaskParts } from './task-creation.ts';
-import { endedBy, heardIn, heardTask } from './task-news.ts';
+import {
+  awaitsStream,
+  endedBy,
+  finalOutcome,
+  heardIn,
+  heardTask,
+  isSettled,
+  statefulView,
+  statelessView,
+  withMeta,
+} from './task-views.ts';
 import { cancelled } from './task-waits.ts';
 
 /** A client that still wants its answer after so long asks again; a task without an end is not waited for without one. */

@@ -12,10 +12,9 @@ import { request } from '../../protocol/compose.ts';
 import { editObject } from '../../protocol/splice.ts';
 import { type InputRequest, readInputRequired } from '../../protocol/stateless/input-required.ts';
 import { isResult } from '../own-results.ts';
-import { finalOutcome, isSettled } from './task-answers.ts';
 import type { TaskCalls } from './task-calls.ts';
-import { heardIn } from './task-news.ts';
 import type { TaskTable } from './task-table.ts';
+import { finalOutcome, heardIn, isSettled } from './task-views.ts';
 
 /** Polls in a row that may fail before the waiting caller gets an error; meanwhile the server may be restarted. */
 const MAX_FAILURES = 6;

@@ -15,8 +15,8 @@ import { Sealer } from '../sealer.ts';
 import { Target } from '../target.ts';
 import { newTask } from './task-creation.ts';
 import { TaskIds } from './task-ids.ts';
-import { createdTask } from './task-news.ts';
 import { TaskTable } from './task-table.ts';
+import { createdTask } from './task-views.ts';
 
 const TASKS = { capabilities: '{"extensions":{"io.modelcontextprotocol/tasks":{}}}' };
 const OFFERS = {

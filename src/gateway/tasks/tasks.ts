@@ -24,14 +24,13 @@ import type { SharedListens } from '../subscriptions/shared-listens.ts';
 import type { Target } from '../target.ts';
 import { offersTasks } from './offers-tasks.ts';
 import { ResultStreams } from './result-streams.ts';
-import { awaitsStream, isSettled, missingExtension, statefulView, statelessView } from './task-answers.ts';
 import { starterOf, TaskCalls } from './task-calls.ts';
 import { TaskCreation, type TaskParts, type ToolCall } from './task-creation.ts';
 import { TaskFollowing } from './task-following.ts';
 import { asksForTask, TaskIds, unknown } from './task-ids.ts';
-import { heardTask } from './task-news.ts';
 import { TaskRequests } from './task-requests.ts';
 import { type TaskEvents, TaskTable } from './task-table.ts';
+import { awaitsStream, heardTask, isSettled, missingExtension, statefulView, statelessView } from './task-views.ts';
 import { TaskWaits } from './task-waits.ts';
 
 const PAGE = 50;

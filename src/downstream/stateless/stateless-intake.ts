@@ -1,0 +1,73 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Core } from '../../gateway/gateway.ts';
+import { ANONYMOUS, type ClientProfile, type Principal } from '../../model/client-profile.ts';
+import type { Endpoint } from '../../model/exchange.ts';
+import { answer, failure } from '../../model/outcome.ts';
+import type { StatelessInbound } from '../../protocol/classify.ts';
+import { LISTEN } from '../../protocol/methods.ts';
+import type { Fingerprints } from '../endpoints/fingerprints.ts';
+import { discoverAnswer, listenCompletion } from '../endpoints/handshake-answer.ts';
+import type { PendingInputRequests, Returning } from '../pending-input/pending-input-requests.ts';
+import { type ClientExchange, ExchangeList } from '../session/client-exchange.ts';
+import { settle } from '../session/session-intake.ts';
+
+export interface StatelessIntakeDeps {
+  readonly core: Core;
+  readonly fingerprints: Fingerprints;
+  /** Calls whose servers ask, from round to round. */
+  readonly pendingInput: PendingInputRequests;
+}
+
+/** Takes the requests of stateless clients, whatever wire brought them. */
+export class StatelessIntake {
+  readonly exchanges = new ExchangeList();
+  readonly #deps: StatelessIntakeDeps;
+
+  constructor(deps: StatelessIntakeDeps) {
+    this.#deps = deps;
+  }
+
+  /** What a request says of its client. `handle` keeps clients of one principal apart; null where nothing does. */
+  senderOf(inbound: StatelessInbound, principal: Principal, handle: string | null): ClientProfile {
+    const { revision, capabilities, info, logLevel } = inbound;
+    const fingerprint = this.#deps.fingerprints.of(capabilities);
+    return { principal, sessionId: null, revision, capabilities, fingerprint, info, logLevel, handle };
+  }
+
+  /** Where the request comes back to a call; null for a new one. `headers` are null on wires without. */
+  returning({ request, client }: ClientExchange, endpoint: Endpoint, headers: IncomingHttpHeaders | null) {
+    return this.#deps.pendingInput.returning(request, client.principal, endpoint, headers);
+  }
+
+  /** Runs the exchange, or hands it to the call that waits for it. A promise of its end where it is run here. */
+  run(exchange: ClientExchange, endpoint: Endpoint, returning: Returning | null): Promise<void> | undefined {
+    const { client } = exchange;
+    // The anonymous user of one server gets that server's states as they are: there is no caller to bind them to (proto:S6).
+    exchange.sealsInput = endpoint.kind === 'aggregate' || client.principal.id !== ANONYMOUS.id;
+    this.exchanges.add(exchange);
+    switch (returning?.kind) {
+      case 'refused':
+        exchange.finish(failure(returning.error));
+        return undefined;
+      case 'resumes':
+        returning.call.attach(exchange, returning.responses);
+        return undefined;
+      case 'elsewhere':
+        return settle(exchange, returning.run(exchange));
+      case 'again':
+        exchange.request = returning.request;
+    }
+    const { core } = this.#deps;
+    const { request } = exchange;
+    const discovers = request.method === 'server/discover';
+    return settle(exchange, discovers ? discoverAnswer(core, request, endpoint, client) : core.run(exchange, endpoint));
+  }
+
+  /** Ends listening streams with their completion results (2026-07-28 subscriptions §Graceful Closure). */
+  completeListens(reason: string, which: (listen: ClientExchange) => boolean = () => true): void {
+    for (const exchange of this.exchanges.all()) {
+      const { request } = exchange;
+      if (request.method === LISTEN && which(exchange)) exchange.conclude(answer(listenCompletion(request)), reason);
+    }
+  }
+}
