@@ -5,28 +5,37 @@
  * With `TRUNKLINE_TEST_AGAIN=1` (CI, whose machine others load) up to six files in which a test failed are run once
  * more, alone. Passing then makes the run pass, with a loud word: such a test, or what it tests, has a defect. There
  * every requirement must have been proven by a test that ran; elsewhere this is required of the rows of the mission.
+ *
+ * The whole suite builds the package first, and gateways that it starts run what users run. Narrowed runs start the sources.
  */
-import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createWriteStream, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { run } from 'node:test';
+import { spec } from 'node:test/reporters';
 import { FileWatch } from './file-watch.ts';
-import { run } from './run.ts';
-import type { Ran } from './run-record.ts';
+import { run as runProgram } from './run.ts';
+import runRecord, { type Ran } from './run-record.ts';
 import { runVerdict } from './run-verdict.ts';
 
 const MOST_AGAIN = 6;
 const root = resolve(import.meta.dirname, '..');
+process.chdir(root);
 const words = process.argv.slice(2);
 const files = ['src/**/*.test.ts', 'test/**/*.test.ts', 'examples/**/*.test.ts', 'bench/**/*.test.ts']
   .flatMap((pattern) => globSync(pattern, { cwd: root, exclude: (path) => path.endsWith('node_modules') }))
   .filter((file) => words.length === 0 || words.some((word) => file.includes(word)))
-  .sort();
+  // The long files are under test/: begun last, one would run alone in the end.
+  .sort((a, b) => Number(b.startsWith('test/')) - Number(a.startsWith('test/')) || (a < b ? -1 : 1));
 
 if (files.length === 0) {
   console.error(`no test file matches ${words.join(', ')}`);
   process.exitCode = 1;
+} else if (words.length === 0 && (await runProgram('node', ['scripts/build.ts'])) !== 0) {
+  process.exitCode = 1;
 } else {
-  process.chdir(root);
+  if (words.length === 0) process.env['TRUNKLINE_BUILT'] = '1';
   const notes = mkdtempSync(join(tmpdir(), 'trunkline-test-'));
   const record = join(notes, 'record');
   const began = join(notes, 'began');
@@ -59,17 +68,19 @@ function recorded(path: string): Ran[] {
   return lines.map((line) => JSON.parse(line) as Ran);
 }
 
-function tests(atOnce: number, which: readonly string[], record: string): Promise<number> {
-  return run('node', [
-    '--test',
-    '--import=./test/support/compile-cache.ts',
-    '--import=./test/support/ends-in-time.ts',
-    `--test-concurrency=${atOnce}`,
-    '--test-timeout=180000',
-    '--test-reporter=spec',
-    '--test-reporter-destination=stdout',
-    '--test-reporter=./scripts/run-record.ts',
-    `--test-reporter-destination=${record}`,
-    ...which,
-  ]);
+/** Runs the files in their order, each in a process of its own; resolves with the exit code. */
+async function tests(atOnce: number, which: readonly string[], record: string): Promise<number> {
+  const events = run({
+    files: which.map((file) => resolve(root, file)),
+    concurrency: atOnce,
+    timeout: 180_000,
+    execArgv: ['--import=./test/support/compile-cache.ts', '--import=./test/support/ends-in-time.ts'],
+  });
+  let code = 1;
+  events.on('test:summary', ({ file, success }) => {
+    if (file === undefined) code = success ? 0 : 1;
+  });
+  events.compose(new spec()).pipe(process.stdout, { end: false });
+  await pipeline(events.compose(runRecord), createWriteStream(record));
+  return code;
 }
