@@ -25,7 +25,7 @@ const SETTINGS = {
 };
 const CALLS = 8;
 
-const current = currentNatsServer();
+const current = await currentNatsServer();
 if ('missing' in current) console.warn(`SKIPPED: public callers on the current nats-server: ${current.missing}`);
 const PROGRAMS = 'program' in current ? [undefined, current.program] : [undefined];
 

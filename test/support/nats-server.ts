@@ -1,10 +1,11 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { freePort } from './free-port.ts';
+import { goRun, madeOnce } from './made-once.ts';
 
 export interface NatsServerOptions {
   /** Path of the program; the one of the system otherwise. */
@@ -100,28 +101,14 @@ export class NatsServer implements AsyncDisposable {
 }
 
 const CURRENT = 'v2.15.2';
-const OLDEST_GO = 1.25;
 
 /** The newest release, built once with Go; a text why there is none here. */
-export function currentNatsServer(): { readonly program: string } | { readonly missing: string } {
-  const folder = resolve(import.meta.dirname, `../../node_modules/.cache/nats-server-${CURRENT}`);
-  const program = join(folder, 'nats-server');
-  if (existsSync(program)) return { program };
+export async function currentNatsServer(): Promise<{ readonly program: string } | { readonly missing: string }> {
   try {
-    const version = execFileSync('go', ['version'], { encoding: 'utf8' });
-    const go = Number.parseFloat(/go(\d+\.\d+)/.exec(version)?.[1] ?? '0');
-    if (go < OLDEST_GO) return { missing: `Go ${go} is too old to build nats-server ${CURRENT}` };
-    mkdirSync(folder, { recursive: true });
-    const scratch = join(folder, 'build');
-    // One file of tests builds it, a minute of processor time; the others wait for it.
-    const build = 'test -x "$1" || { go install "$2" && mv "$GOBIN/nats-server" "$1"; }';
-    const source = `github.com/nats-io/nats-server/v2@${CURRENT}`;
-    execFileSync('flock', [folder, 'sh', '-c', build, 'sh', program, source], {
-      env: { ...process.env, GOBIN: scratch },
-      stdio: 'ignore',
-      timeout: 480_000,
-    });
-    return { program };
+    const folder = await madeOnce(`nats-server-${CURRENT}`, (scratch) =>
+      goRun(['install', `github.com/nats-io/nats-server/v2@${CURRENT}`], { env: { GOBIN: scratch } }),
+    );
+    return { program: join(folder, 'nats-server') };
   } catch (error) {
     return { missing: `nats-server ${CURRENT} could not be built here: ${String(error).split('\n')[0]}` };
   }

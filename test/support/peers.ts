@@ -1,30 +1,26 @@
-import { spawn } from 'node:child_process';
-import { existsSync, mkdirSync, rmdirSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { cpSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { madeOnce } from './made-once.ts';
+import { runProgram } from './run-program.ts';
 
 const FOLDER = resolve(import.meta.dirname, '../peers');
-const WAIT_MS = 150_000;
+const FILES = ['package.json', 'package-lock.json'];
+const AT_MOST_MS = 300_000;
 
 /** A program of `test/peers`, by its path in node_modules; installed first where it is not yet, null when it cannot be. */
 export async function peerProgram(path: string): Promise<string | null> {
-  const program = join(FOLDER, 'node_modules', path);
-  if (existsSync(program)) return program;
-  const lock = join(FOLDER, '.installing');
-  try {
-    mkdirSync(lock);
-  } catch {
-    const end = performance.now() + WAIT_MS;
-    while (existsSync(lock) && performance.now() < end) await new Promise((done) => setTimeout(done, 200));
-    return existsSync(program) ? program : null;
-  }
-  try {
-    const child = spawn('npm', ['ci', '--no-audit', '--no-fund', '--ignore-scripts'], { cwd: FOLDER, stdio: 'ignore' });
-    await new Promise((done) => {
-      child.once('exit', done);
-      child.once('error', done);
-    });
-  } finally {
-    rmdirSync(lock);
-  }
-  return existsSync(program) ? program : null;
+  const digest = createHash('sha256')
+    .update(readFileSync(join(FOLDER, 'package-lock.json')))
+    .digest('hex');
+  const made = madeOnce(`peers-${digest.slice(0, 16)}`, async (scratch) => {
+    for (const file of FILES) cpSync(join(FOLDER, file), join(scratch, file));
+    const install = ['npm', 'ci', '--no-audit', '--no-fund', '--ignore-scripts'] as const;
+    const { code, err } = await runProgram(install, { cwd: scratch, atMostMs: AT_MOST_MS });
+    if (code !== 0) throw new Error(`npm ci ended with ${code}: ${err}`);
+  });
+  return made.then(
+    (folder) => join(folder, 'node_modules', path),
+    () => null,
+  );
 }

@@ -1,15 +1,10 @@
-import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
-import { createHash } from 'node:crypto';
-import { existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
-import { promisify } from 'node:util';
 import { freePort } from './free-port.ts';
+import { goPrograms, pipInstalled } from './made-once.ts';
 
 const SOURCES = resolve(import.meta.dirname, '../servers');
-const CACHE = resolve(import.meta.dirname, '../../node_modules/.cache');
-const OLDEST_GO = 1.25;
-const run = promisify(execFile);
 
 /** A server over stdio, as a definition names it; over HTTP at the address or port that is its last argument. */
 export interface SdkServer {
@@ -23,15 +18,7 @@ export async function goProgram(
   name: 'official' | 'mark3labs' | 'client',
 ): Promise<string | { readonly missing: string }> {
   try {
-    const folder = join(SOURCES, 'go');
-    const built = await made(`go-servers-${digestOf(folder)}`, (scratch) => {
-      const version = execFileSync('go', ['version'], { encoding: 'utf8' });
-      const go = Number.parseFloat(/go(\d+\.\d+)/.exec(version)?.[1] ?? '0');
-      if (go < OLDEST_GO) throw new Error(`Go ${go} is too old`);
-      const args = ['build', '-ldflags', '-s -w', '-o', `${scratch}/`, './...'];
-      return run('go', args, { cwd: folder, env: { ...process.env, CGO_ENABLED: '0' }, timeout: 240_000 });
-    });
-    return join(built, name);
+    return join(await goPrograms('go-servers', join(SOURCES, 'go')), name);
   } catch (error) {
     return { missing: `the servers in test/servers/go could not be built here: ${String(error).slice(0, 300)}` };
   }
@@ -44,38 +31,11 @@ export async function pythonServer(
   args: readonly string[] = [],
 ): Promise<SdkServer | { readonly missing: string }> {
   try {
-    execFileSync('python3', ['--version']);
-    const packages = await made(`python-mcp-${release}`, (scratch) => {
-      const options = ['--quiet', '--no-compile', '--disable-pip-version-check', '--target', scratch];
-      return run('python3', ['-m', 'pip', 'install', ...options, `mcp==${release}`], { timeout: 240_000 });
-    });
-    const env = { PYTHONPATH: packages };
+    const env = { PYTHONPATH: await pipInstalled(`mcp==${release}`) };
     return { command: 'python3', args: [join(SOURCES, 'python', file), ...args], env };
   } catch (error) {
     return { missing: `mcp ${release} could not be installed for Python here: ${String(error).slice(0, 300)}` };
   }
-}
-
-/** The folder of that name, whole or not at all, whoever makes it at the same time. */
-async function made(name: string, make: (scratch: string) => Promise<unknown>): Promise<string> {
-  const folder = join(CACHE, name);
-  if (existsSync(folder)) return folder;
-  mkdirSync(CACHE, { recursive: true });
-  const scratch = mkdtempSync(`${folder}-`);
-  try {
-    await make(scratch);
-    if (!existsSync(folder)) renameSync(scratch, folder);
-  } finally {
-    rmSync(scratch, { recursive: true, force: true });
-  }
-  return folder;
-}
-
-function digestOf(folder: string): string {
-  const hash = createHash('sha256');
-  for (const path of globSync('**/*.{go,mod,sum}', { cwd: folder }).sort())
-    hash.update(readFileSync(join(folder, path)));
-  return hash.digest('hex').slice(0, 16);
 }
 
 /** Such a server over HTTP, as a process of the test's own. */

@@ -12,7 +12,7 @@ import { SignedBus } from '../signed-bus.ts';
 import { KeyRing } from '../trust/key-ring.ts';
 import { loadNats, NatsWire } from './nats-wire.ts';
 
-const current = currentNatsServer();
+const current = await currentNatsServer();
 contractOn('nats-server of the system', 'nats-server');
 if ('program' in current) contractOn('nats-server, current release', current.program);
 else console.warn(`SKIPPED: the bus on the current nats-server: ${current.missing}`);

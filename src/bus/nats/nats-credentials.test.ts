@@ -9,7 +9,7 @@ import { systemClock } from '../../model/clock.ts';
 import { Secret } from '../../model/secret.ts';
 import { loadNats, type NatsOptions, NatsWire } from './nats-wire.ts';
 
-const current = currentNatsServer();
+const current = await currentNatsServer();
 const PROGRAMS = ['nats-server', ...('program' in current ? [current.program] : [])];
 if ('missing' in current) console.warn(`SKIPPED: credentials at the current nats-server: ${current.missing}`);
 

@@ -7,7 +7,7 @@ import { NatsSharedLog } from './nats-shared-log.ts';
 import { NatsSharedState } from './nats-shared-state.ts';
 import { loadNats, NatsWire } from './nats-wire.ts';
 
-const current = currentNatsServer();
+const current = await currentNatsServer();
 contractOn('nats-server of the system', 'nats-server');
 if ('program' in current) contractOn('nats-server, current release', current.program);
 else console.warn(`SKIPPED: shared logs on the current nats-server: ${current.missing}`);

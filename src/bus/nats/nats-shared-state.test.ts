@@ -8,7 +8,7 @@ import { Secret } from '../../model/secret.ts';
 import { NatsSharedState } from './nats-shared-state.ts';
 import { loadNats, type NatsOptions, NatsWire } from './nats-wire.ts';
 
-const current = currentNatsServer();
+const current = await currentNatsServer();
 contractOn('nats-server of the system', 'nats-server');
 if ('program' in current) contractOn('nats-server, current release', current.program);
 else console.warn(`SKIPPED: shared state on the current nats-server: ${current.missing}`);

@@ -13,7 +13,7 @@ import { loadNats, NatsWire } from './nats-wire.ts';
 const SOON_MS = 300;
 const LEASES = 'KV_trunkline_leases';
 
-const current = currentNatsServer();
+const current = await currentNatsServer();
 replicasOn('nats-server of the system', 'nats-server');
 if ('program' in current) replicasOn('nats-server, current release', current.program);
 else console.warn(`SKIPPED: replicas on the current nats-server: ${current.missing}`);

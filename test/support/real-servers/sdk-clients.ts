@@ -1,5 +1,6 @@
 import { join, resolve } from 'node:path';
 import type { AgentCall } from '../agents/agent.ts';
+import { goPrograms } from '../made-once.ts';
 import { runProgram } from '../run-program.ts';
 import { uvFolder } from './uv.ts';
 
@@ -34,11 +35,15 @@ async function succeeds(command: Command, cwd: string): Promise<boolean> {
   return code === 0;
 }
 
-const GO_PROGRAM = resolve(import.meta.dirname, '../../peers/go/client');
+const goClient = () => goPrograms('go-client', join(PROGRAMS, 'go'));
 const GO: SdkClient = {
   name: 'Go SDK',
-  prepare: () => succeeds(['go', 'build', '-o', GO_PROGRAM, '.'], join(PROGRAMS, 'go')),
-  run: (url, calls) => outcome([GO_PROGRAM], url, calls),
+  prepare: () =>
+    goClient().then(
+      () => true,
+      () => false,
+    ),
+  run: async (url, calls) => outcome([join(await goClient(), 'client')], url, calls),
 };
 
 const python = async (...args: string[]): Promise<Command> => [
