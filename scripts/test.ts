@@ -19,6 +19,8 @@ import { run as runProgram } from './run.ts';
 import runRecord, { type Ran } from './run-record.ts';
 import { runVerdict } from './run-verdict.ts';
 
+/** Of test files. The machines this runs on have two cores, and half of the files wait for most of their time. */
+const AT_ONCE = 3;
 const MOST_AGAIN = 6;
 const root = resolve(import.meta.dirname, '..');
 process.chdir(root);
@@ -41,9 +43,8 @@ if (files.length === 0) {
   const began = join(notes, 'began');
   process.env['TRUNKLINE_TEST_NOTES'] = began;
   const watch = new FileWatch({ notes: began, say: (text) => console.error(text) });
-  // Two files at a time: the machines this runs on have two cores, and many tests start processes of their own.
   const ci = process.env['TRUNKLINE_TEST_AGAIN'] === '1';
-  process.exitCode = await tests(2, files, record);
+  process.exitCode = await tests(AT_ONCE, files, record);
   const ran = recorded(record);
   if (process.exitCode !== 0 && ci) {
     const again = [...new Set(ran.filter(({ outcome }) => outcome === 'failed').map(({ file }) => file))];
