@@ -31,7 +31,7 @@ const generated: Readonly<Record<string, string>> = {
   'schema/openapi.json': `${openApiText}\n`,
   'docs/config.md': docsText(JSON.parse(schema)),
   'docs/compatibility.md': compatibilityText(),
-  'src/config/config-input.ts': typesText(JSON.parse(schema)),
+  'schema/config-input.d.ts': typesText(JSON.parse(schema)),
   'src/protocol/escaped-text.ts': withModule(readFileSync(join(root, 'src/protocol/escaped-text.ts'), 'utf8')),
   'test/e2e/covered.json': `${JSON.stringify(covered, null, 2)}\n`,
 };

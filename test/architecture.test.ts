@@ -48,6 +48,9 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'main.ts': ['cli'],
 };
 
+/** Types generated beside the JSON Schema that they repeat; shipped with it. */
+const GENERATED_TYPES = 'schema/config-input.d.ts';
+
 /** Implementations that only the composition root may name. */
 const DRIVERS =
   /\b(Sqlite[A-Z]\w+|StdioTransport|HttpTransport|SseTransport|JsonTransport|MemoryTransport|StateFile|Nats(?:Wire|SharedState|Bucket|Watch))\b/;
@@ -87,6 +90,7 @@ test('every import follows the table', () => {
   const wrong: string[] = [];
   for (const source of product) {
     for (const target of source.imports) {
+      if (target === GENERATED_TYPES) continue;
       if (!target.startsWith('src/')) wrong.push(`${source.path} leaves src: ${target}`);
       else if (room(target) !== room(source.path) && !MAY_IMPORT[room(source.path)]!.includes(room(target))) {
         wrong.push(`${source.path} -> ${target}`);

@@ -8,7 +8,7 @@ const timeMs = z.int().min(1).max(LONGEST_MS);
 
 /**
  * One server. The first part is what clients' files have, in all their spellings; the second is our own.
- * This file is the source of the published JSON Schema, of docs/config.md and of config-input.ts; what runs checks the
+ * This file is the source of the published JSON Schema, of docs/config.md and of config-input.d.ts; what runs checks the
  * generated schema (`shape.ts`), because loading zod takes longer than everything else in this room together.
  */
 export const serverSchema = z

@@ -1,4 +1,4 @@
-import type { ConfigInput, ServerInput } from '../../config/config-input.ts';
+import type { ConfigInput, ServerInput } from '../../../schema/config-input.d.ts';
 import type { StatusView } from '../../control/server-view.ts';
 import type { Tracker } from '../../model/operation.ts';
 import type { TransportKind } from '../../model/server.ts';

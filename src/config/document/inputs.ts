@@ -1,4 +1,4 @@
-import type { ConfigInput } from '../config-input.ts';
+import type { ConfigInput } from '../../../schema/config-input.d.ts';
 import { configJsonSchema } from '../schema-json.ts';
 import { inputVariable } from './expand.ts';
 import { child, type ObjectNode } from './node.ts';

@@ -1,6 +1,6 @@
 import { isAbsolute } from 'node:path';
+import type { ServerInput } from '../../../schema/config-input.d.ts';
 import type { DockerSpec, ImageSpec } from '../../model/server.ts';
-import type { ServerInput } from '../config-input.ts';
 import type { Filled } from '../document/shape.ts';
 import { type FieldReader, type PlaceContext, placed } from './field-reader.ts';
 import { readEnv, type StdioContext } from './read-stdio.ts';

@@ -1,8 +1,8 @@
 import { homedir } from 'node:os';
+import type { ServerInput } from '../../../schema/config-input.d.ts';
 import { isOwnProcess, type Server, type ToolFilter } from '../../model/server.ts';
 import { secretsOf } from '../../model/swept-definition.ts';
 import { CLIENT_KEYS, type ClientFormat } from '../client.ts';
-import type { ServerInput } from '../config-input.ts';
 import { LONGEST_MS } from '../defaults.ts';
 import { Expander, type ExpanderOptions } from '../document/expand.ts';
 import { child, type Member, type Node, type ObjectNode } from '../document/node.ts';

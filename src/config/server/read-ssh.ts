@@ -1,5 +1,5 @@
+import type { ServerInput } from '../../../schema/config-input.d.ts';
 import type { SshSpec } from '../../model/server.ts';
-import type { ServerInput } from '../config-input.ts';
 import type { Filled } from '../document/shape.ts';
 import { type FieldReader, type PlaceContext, placed } from './field-reader.ts';
 

@@ -1,8 +1,8 @@
 import { basename } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
+import type { ServerInput } from '../../../schema/config-input.d.ts';
 import { Secret } from '../../model/secret.ts';
 import type { RunAs, StdioSpec } from '../../model/server.ts';
-import type { ServerInput } from '../config-input.ts';
 import { isString, objectAt } from '../document/node.ts';
 import { isReadFailure, readBytes } from '../document/read-source.ts';
 import type { Filled } from '../document/shape.ts';

@@ -1,8 +1,8 @@
 import { isIP } from 'node:net';
 import { resolve } from 'node:path';
+import type { ConfigInput } from '../../../schema/config-input.d.ts';
 import { type DesiredState, unsafeExposure } from '../../model/desired-state.ts';
 import { bareHost, isLoopbackHost } from '../../model/host-address.ts';
-import type { ConfigInput } from '../config-input.ts';
 import type { Expander } from '../document/expand.ts';
 import { child, isString, type Member, type Node } from '../document/node.ts';
 import { type Filled, filledIn } from '../document/shape.ts';

@@ -3,11 +3,11 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { z } from 'zod';
-import type { configSchema } from '../../scripts/schema/schema.ts';
-import { schemaText } from '../../scripts/schema/schema-files.ts';
-import type { serverSchema } from '../../scripts/schema/schema-server.ts';
-import { typesText } from '../../scripts/schema/types-text.ts';
-import type { ConfigInput, ServerInput } from './config-input.ts';
+import type { ConfigInput, ServerInput } from '../../schema/config-input.d.ts';
+import type { configSchema } from './schema.ts';
+import { schemaText } from './schema-files.ts';
+import type { serverSchema } from './schema-server.ts';
+import { typesText } from './types-text.ts';
 
 /** What zod infers, read-only all the way down as the generated types are. */
 type Frozen<T> = T extends readonly (infer Item)[]
@@ -23,6 +23,6 @@ test('the generated types are those that zod infers, and are up to date', () => 
   const config: Same<Frozen<z.infer<typeof configSchema>>, ConfigInput> = true;
   const server: Same<Frozen<z.infer<typeof serverSchema>>, ServerInput> = true;
   assert.ok(config && server);
-  const published = readFileSync(join(import.meta.dirname, 'config-input.ts'), 'utf8');
+  const published = readFileSync(join(import.meta.dirname, '../../schema/config-input.d.ts'), 'utf8');
   assert.equal(published, typesText(JSON.parse(schemaText())));
 });
