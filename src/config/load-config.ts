@@ -19,7 +19,7 @@ import { hasUrl, readServer, serverContext } from './server/read-server.ts';
 import { nameServers, type TakenName } from './server/server-names.ts';
 import { readAgents } from './settings/agents.ts';
 import { readCluster } from './settings/cluster.ts';
-import { type Overrides, type Setting, SettingsReader } from './settings/settings.ts';
+import { NOWHERE, type Overrides, readSettings, type Setting } from './settings/settings.ts';
 
 export interface LoadOptions {
   /** Files to read, relative to `cwd`. Several are read as one; no server and no setting may be in two. */
@@ -66,12 +66,8 @@ export type ConfigResult =
  * Reads the files into desired state, or says everything that is wrong with them at once. Never throws for what
  * a file holds, never runs anything, and takes bounded time on any content.
  */
-export async function loadConfig(options: LoadOptions): Promise<ConfigResult> {
-  const load = new Load(options);
-  for (const file of options.files ?? []) await load.file(resolve(options.cwd, file));
-  for (const inline of options.inline ?? []) await load.inline(inline);
-  if (options.argvCommand !== undefined) load.command(options.argvCommand);
-  return load.result();
+export function loadConfig(options: LoadOptions): Promise<ConfigResult> {
+  return new Load(options).run();
 }
 
 /** One reading of a configuration: collects over the files, then puts the whole together. */
@@ -82,21 +78,26 @@ class Load {
   readonly #definedNames = new Set<string>();
   readonly #taken = new Map<string, TakenName>();
   readonly #settings = new Map<string, Setting>();
-  readonly #files: string[] = [];
-  /** Files and labels in the order they were read. */
-  readonly #read: string[] = [];
+  /** Absolute. */
+  readonly #files: readonly string[];
   readonly #watched = new Set<string>();
   readonly #secrets = new Set<string>();
-  readonly #expanders: Expander[] = [];
   readonly #misconfigured: ConfigProblem[] = [];
 
   constructor(options: LoadOptions) {
     this.#options = options;
+    this.#files = (options.files ?? []).map((file) => resolve(options.cwd, file));
   }
 
-  async file(file: string): Promise<void> {
-    this.#files.push(file);
-    this.#read.push(file);
+  async run(): Promise<ConfigResult> {
+    const { inline = [], argvCommand, cwd } = this.#options;
+    for (const file of this.#files) await this.#file(file);
+    for (const { label, text } of inline) await this.#source(new Source(label, text), cwd, cwd, true);
+    if (argvCommand !== undefined) this.#command(argvCommand);
+    return this.#result();
+  }
+
+  async #file(file: string): Promise<void> {
     this.#watched.add(file);
     const source = readSource(file);
     if (!(source instanceof Source)) {
@@ -106,16 +107,10 @@ class Load {
     await this.#source(source, dirname(file), folderOf(file), false);
   }
 
-  async inline({ label, text }: InlineSource): Promise<void> {
-    const { cwd } = this.#options;
-    this.#read.push(label);
-    await this.#source(new Source(label, text), cwd, cwd, true);
-  }
-
-  command(words: readonly string[]): void {
+  #command(words: readonly string[]): void {
     const made = argvServer(words, this.#options.cwd);
     if (made === null) {
-      this.#problems.error('TL1406', new Source('<command line>', ''), null, 'there is no command after "--"');
+      this.#problems.error('TL1406', NOWHERE, null, 'there is no command after "--"');
       return;
     }
     this.#servers.set(made.name, made);
@@ -123,7 +118,7 @@ class Load {
     this.#definedNames.add(made.name);
   }
 
-  result(): ConfigResult {
+  #result(): ConfigResult {
     const problems = this.#problems;
     const { agents, keys } = readAgents(this.#settings.get('agents'), this.#definedNames, problems);
     const { overrides = {}, env } = this.#options;
@@ -132,7 +127,7 @@ class Load {
         [timeoutMs, ...toolTimeoutMs.values()].reduce((a, b) => Math.max(a, b), most),
       0,
     );
-    const settings = new SettingsReader(this.#settings, problems).read(overrides, agents.size > 0, longest);
+    const settings = readSettings(this.#settings, overrides, agents.size > 0, longest, problems);
     const { cluster, secrets: clusterSecrets } = readCluster({
       setting: this.#settings.get('cluster'),
       nats: overrides.nats,
@@ -140,10 +135,8 @@ class Load {
       agents,
       problems,
     });
-    const expanded = this.#expanders.flatMap(({ secrets }) => [...secrets]);
-    const forms = [...this.#secrets, ...expanded, ...keys, ...clusterSecrets].flatMap(secretForms);
+    const forms = [...this.#secrets, ...keys, ...clusterSecrets].flatMap(secretForms);
     const secrets = [...new Set(forms)].sort((a, b) => b.length - a.length || (a < b ? -1 : 1));
-    for (const { files } of this.#expanders) for (const file of files) this.#watched.add(file);
     const findings = { warnings: this.#inOrder(problems.warnings), watched: [...this.#watched], secrets };
     const misconfigured = this.#inOrder(this.#misconfigured);
     if (problems.failed || (this.#options.strict === true && misconfigured.length > 0)) {
@@ -159,7 +152,8 @@ class Load {
 
   /** In the order of the files, from the top. */
   #inOrder(problems: readonly ConfigProblem[]): ConfigProblem[] {
-    const rank = (file: string) => this.#read.indexOf(file);
+    const read = [...this.#files, ...(this.#options.inline ?? []).map(({ label }) => label)];
+    const rank = (file: string) => read.indexOf(file);
     return problems.toSorted((a, b) => rank(a.file) - rank(b.file) || a.line - b.line || a.column - b.column);
   }
 
@@ -187,9 +181,7 @@ class Load {
       secrets: this.#secrets,
       files: this.#watched,
     });
-    const { expander } = context;
-    this.#expanders.push(expander);
-    if (!layout.isRootMap) this.#topLevel(root, layout, source, expander, folder);
+    if (!layout.isRootMap) this.#topLevel(root, layout, source, context.expander, folder);
     const names = nameServers(definitions, ours, source, problems, this.#taken);
     for (const [definition, name] of names) {
       this.#definedNames.add(name);

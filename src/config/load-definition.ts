@@ -70,7 +70,6 @@ export async function loadDefinition({
   const definition = { ...named, node, path: named.name };
   const [name = ''] = nameServers([definition], true, source, problems, new Map()).values();
   const server = readServer(definition, name, context);
-  for (const secret of context.expander.secrets) secrets.add(secret);
   if (server === null || problems.failed) {
     for (const secret of secretsIn(node)) secrets.add(secret);
     return failed(problems, secrets);

@@ -44,7 +44,7 @@ async function follow(
   const initial = await loadConfig(options);
   assert.ok(initial.ok);
   registry = new Registry(initial.state);
-  const watching = { debounceMs: 20, pollMs: 50 };
+  const watching = { debounceMs: 20 };
   follower = new ConfigFollower({ registry, options, initial, report: { tell }, watching });
   return follower;
 }

@@ -13,6 +13,7 @@ const ENV = { A: 'alpha', EMPTY: '', REF: '${A} $A {env:A}', HOME: '/home/me', S
 function expand(text: string, client: ClientId = 'unknown', shellNames = false) {
   const written = JSON.stringify(text);
   const problems = new Problems();
+  const secrets = new Set<string>();
   const expander = new Expander({
     source: new Source('<test>', written),
     problems,
@@ -21,13 +22,15 @@ function expand(text: string, client: ClientId = 'unknown', shellNames = false) 
     workspaceFolder: '/srv/shop',
     env: ENV,
     inputs: new Map([['api-key', 'answer-1']]),
+    secrets,
+    files: new Set(),
   });
   const node = { kind: 'string', span: { start: 0, end: written.length }, value: text, text } as const;
   const value = expander.expand(node, 'here', shellNames);
   return {
     value,
     codes: problems.errors.map(({ code, column }) => `${code}:${column}`),
-    secrets: [...expander.secrets],
+    secrets: [...secrets],
   };
 }
 
@@ -68,7 +71,13 @@ test('the result of a reference is not expanded again', () => {
         fileFolder: '/',
         workspaceFolder: '/',
       } as const;
-      const expander = new Expander({ ...options, env: { V: value }, inputs: new Map() });
+      const expander = new Expander({
+        ...options,
+        env: { V: value },
+        inputs: new Map(),
+        secrets: new Set(),
+        files: new Set(),
+      });
       const node = { kind: 'string', span: { start: 0, end: 6 }, value: '${V}', text: '${V}' } as const;
       assert.equal(expander.expand(node, 'here', true), value);
     }),

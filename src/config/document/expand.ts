@@ -15,6 +15,10 @@ export interface ExpanderOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Answers to the inputs that could be had. */
   readonly inputs: ReadonlyMap<string, string>;
+  /** Gets everything that was put in and may be a secret. */
+  readonly secrets: Set<string>;
+  /** Gets the files that were read for `${file:…}`: a change of theirs is a change of the configuration. */
+  readonly files: Set<string>;
 }
 
 const MAX_NAMED_FILE_BYTES = 1024 * 1024;
@@ -41,13 +45,10 @@ const ORDINARY =
 
 /**
  * Replaces the references in the strings of one file, once: what comes out is never looked at again, so a value
- * that contains `${` stays as it is. Everything that was put in and may be a secret is kept in `secrets`.
+ * that contains `${` stays as it is.
  */
 export class Expander {
   readonly #options: ExpanderOptions;
-  readonly secrets = new Set<string>();
-  /** Files that were read for `${file:…}`: a change of theirs is a change of the configuration. */
-  readonly files = new Set<string>();
 
   constructor(options: ExpanderOptions) {
     this.#options = options;
@@ -179,7 +180,7 @@ export class Expander {
     const { fileFolder, env, source, problems } = this.#options;
     const home = path.startsWith('~/') ? (env['HOME'] ?? homedir()) : null;
     const file = home === null ? resolve(fileFolder, path) : resolve(home, path.slice(2));
-    this.files.add(file);
+    this.#options.files.add(file);
     const bytes = readBytes(file, MAX_NAMED_FILE_BYTES);
     if (isReadFailure(bytes)) {
       problems.error('TL1205', source, span, `${file}: ${bytes.message} (used by ${user})`);
@@ -191,7 +192,7 @@ export class Expander {
   }
 
   #keep(name: string, value: string): void {
-    if (!ORDINARY.test(name)) this.secrets.add(value);
+    if (!ORDINARY.test(name)) this.#options.secrets.add(value);
   }
 
   /** The place of the reference in the file. Escapes before it make the value shorter than what is written. */

@@ -23,7 +23,8 @@ export async function dataDirOf(
   if (!isString(node)) return null;
   const folder = folderOf(file);
   const places = { fileFolder: dirname(file), workspaceFolder: folder };
-  const expander = new Expander({ source, problems, client: 'unknown', ...places, env, inputs: new Map() });
+  const unused = { inputs: new Map(), secrets: new Set<string>(), files: new Set<string>() };
+  const expander = new Expander({ source, problems, client: 'unknown', ...places, env, ...unused });
   const path = expander.expand(node, 'data.dir');
   return path === null ? null : resolve(folder, path);
 }

@@ -23,7 +23,6 @@ function start(...files: string[]): void {
   const paths = files.map((file) => join(folder, file));
   watch = new ConfigWatch(paths, (changed) => reported.push(...changed.map((file) => file.slice(folder.length + 1))), {
     debounceMs: 20,
-    pollMs: 50,
   });
 }
 

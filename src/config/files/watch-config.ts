@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { constants, type FSWatcher, lstatSync, realpathSync, statSync, watch } from 'node:fs';
+import { constants, existsSync, type FSWatcher, lstatSync, realpathSync, watch } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
 import { isReadFailure, MAX_FILE_BYTES, readBytes } from '../document/read-source.ts';
@@ -7,14 +7,6 @@ import { isReadFailure, MAX_FILE_BYTES, readBytes } from '../document/read-sourc
 export interface WatchOptions {
   /** Quiet time after an event before the files are looked at: editors write in several steps. Default 200. */
   readonly debounceMs?: number;
-  /** How often the files are looked at where the system cannot tell of changes. Default 500. */
-  readonly pollMs?: number;
-}
-
-interface WatchedFolder {
-  readonly watcher: FSWatcher;
-  /** Names in the folder that matter; null for all of them. */
-  readonly names: ReadonlySet<string> | null;
 }
 
 /** Longest time that a stream of events can put off the look at the files, in quiet times. */
@@ -23,17 +15,15 @@ const MAX_PUT_OFFS = 3;
 /**
  * Watches the folders of files, not the files: a file may be replaced by renaming (editors), deleted and made
  * again, or be a symbolic link whose target is swapped (a mounted ConfigMap). An event is a hint only; what counts
- * is the hash of the content, so saving a file unchanged is no change. Does not keep the process alive.
+ * is the hash of the content, so saving a file unchanged is no change. What the system does not tell of is found when
+ * the files are read again, every 30 s. Does not keep the process alive.
  */
 export class ConfigWatch {
   readonly #onChange: (changed: readonly string[]) => void;
   readonly #debounceMs: number;
-  readonly #pollMs: number;
   #hashes: Map<string, string>;
-  /** By path, device and inode: a folder that was deleted and made again is another one. */
-  #folders = new Map<string, WatchedFolder>();
+  #watchers: readonly FSWatcher[] = [];
   #timer: NodeJS.Timeout | null = null;
-  #poll: NodeJS.Timeout | null = null;
   #firstHint = 0;
   #closed = false;
 
@@ -41,7 +31,6 @@ export class ConfigWatch {
   constructor(files: readonly string[], onChange: (changed: readonly string[]) => void, options: WatchOptions = {}) {
     this.#onChange = onChange;
     this.#debounceMs = options.debounceMs ?? 200;
-    this.#pollMs = options.pollMs ?? 500;
     this.#hashes = hashesOf(files);
     this.#arm();
   }
@@ -52,14 +41,14 @@ export class ConfigWatch {
     const known = this.#hashes;
     this.#hashes = new Map(files.map((file) => [file, known.get(file) ?? hashOf(file)]));
     this.#arm();
+    // Events that waited for the watchers before are lost.
+    this.#hint();
   }
 
   close(): void {
     this.#closed = true;
     if (this.#timer !== null) clearTimeout(this.#timer);
-    if (this.#poll !== null) clearInterval(this.#poll);
-    for (const { watcher } of this.#folders.values()) watcher.close();
-    this.#folders.clear();
+    for (const watcher of this.#watchers) watcher.close();
   }
 
   #hint(): void {
@@ -80,62 +69,35 @@ export class ConfigWatch {
     if (changed.length > 0) this.#onChange(changed);
   }
 
-  /** Makes the watched folders those that the files need now; polls where one of them cannot be watched. */
+  /** Opens watchers for the folders that the files need now: one of the same name may be another folder by now. */
   #arm(): void {
-    const wanted = foldersOf([...this.#hashes.keys()]);
-    const folders = new Map<string, WatchedFolder>();
-    let complete = true;
-    for (const [id, { path, names }] of wanted) {
-      const watcher = this.#folders.get(id)?.watcher ?? this.#open(id, path);
-      if (watcher === null) complete = false;
-      else folders.set(id, { watcher, names });
-    }
-    for (const [id, { watcher }] of this.#folders) if (!folders.has(id)) watcher.close();
-    this.#folders = folders;
-    if (complete && this.#poll !== null) {
-      clearInterval(this.#poll);
-      this.#poll = null;
-    } else if (!complete) this.#poll ??= setInterval(() => this.#look(), this.#pollMs).unref();
+    for (const watcher of this.#watchers) watcher.close();
+    this.#watchers = [...foldersOf([...this.#hashes.keys()])].flatMap(([path, names]) => this.#open(path, names) ?? []);
   }
 
-  #open(id: string, path: string): FSWatcher | null {
+  /** `names`: those in the folder that matter; null for all of them. */
+  #open(path: string, names: ReadonlySet<string> | null): FSWatcher | null {
     try {
       const watcher = watch(path, { persistent: false }, (_event, name) => {
-        const names = this.#folders.get(id)?.names;
-        if (name === null || !names || names.has(name)) this.#hint();
+        if (name === null || names === null || names.has(name)) this.#hint();
       });
-      watcher.on('error', () => {
-        watcher.close();
-        if (this.#folders.delete(id)) this.#hint();
-      });
-      return watcher;
+      return watcher.on('error', () => this.#hint());
     } catch {
       return null;
     }
   }
 }
 
-interface WantedFolder {
-  readonly path: string;
-  readonly names: Set<string> | null;
-}
-
-function foldersOf(files: readonly string[]): Map<string, WantedFolder> {
-  const wanted = new Map<string, WantedFolder>();
+function foldersOf(files: readonly string[]): Map<string, Set<string> | null> {
+  const wanted = new Map<string, Set<string> | null>();
   const want = (folder: string, name: string | null): void => {
-    let path = folder;
-    let stat = statSync(path, { throwIfNoEntry: false });
-    while (stat === undefined && path !== dirname(path)) {
+    if (!existsSync(folder)) {
       // What does not exist appears in the nearest folder above that does.
-      name = null;
-      path = dirname(path);
-      stat = statSync(path, { throwIfNoEntry: false });
+      if (folder !== dirname(folder)) want(dirname(folder), null);
+      return;
     }
-    if (stat === undefined) return;
-    const id = `${path}\u0000${stat.dev}\u0000${stat.ino}`;
-    const names = wanted.get(id)?.names;
-    if (name === null || names === null) wanted.set(id, { path, names: null });
-    else wanted.set(id, { path, names: (names ?? new Set()).add(name) });
+    const names = wanted.get(folder);
+    wanted.set(folder, name === null || names === null ? null : (names ?? new Set()).add(name));
   };
   for (const file of files) {
     try {

@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import type { ClusterSettings, NatsCredentials } from '../../model/desired-state.ts';
 import { Secret } from '../../model/secret.ts';
 import { child, isString, type ObjectNode, objectAt, type ScalarNode } from '../document/node.ts';
-import { type Problems, Source } from '../problem/problem.ts';
+import type { Problems } from '../problem/problem.ts';
 import type { ProblemCode } from '../problem/problem-catalogue.ts';
 import {
   type BadAddress,
@@ -13,14 +13,13 @@ import {
   readStoreAddress,
   shownAddress,
 } from './cluster-addresses.ts';
-import type { Setting } from './settings.ts';
+import { NOWHERE, type Setting } from './settings.ts';
 
 /** Where the secret is if the file does not have it: never on a command line, which other users can read. */
 const SECRET_VARIABLE = 'TRUNKLINE_CLUSTER_SECRET';
 const SECRET_FILE_VARIABLE = 'TRUNKLINE_CLUSTER_SECRET_FILE';
 const SHORTEST_SECRET_BYTES = 32;
 const MAX_FILE_BYTES = 64 * 1024;
-const NOWHERE = new Source('<command line>', '');
 const NO_KEYS: ObjectNode = { kind: 'object', span: { start: 0, end: 0 }, members: [] };
 
 interface ClusterReading {

@@ -6,7 +6,8 @@ import { bareHost, isLoopbackHost } from '../../model/host-address.ts';
 import type { Expander } from '../document/expand.ts';
 import { child, isString, type Member, type Node } from '../document/node.ts';
 import { type Filled, filledIn } from '../document/shape.ts';
-import { type Problems, problemAt, Source, type TextSpan } from '../problem/problem.ts';
+import { type Problems, problemAt, Source } from '../problem/problem.ts';
+import type { ProblemCode } from '../problem/problem-catalogue.ts';
 import { configJsonSchema } from '../schema-json.ts';
 
 /** What the command line or environment says, stronger than any file. */
@@ -31,109 +32,89 @@ export interface Setting {
 
 export type Settings = Omit<DesiredState, 'servers' | 'agents' | 'cluster' | 'files'>;
 
-/** Our own keys, from whichever file has them, with the defaults of the schema, checked beyond their shape. */
-export class SettingsReader {
-  readonly #settings: ReadonlyMap<string, Setting>;
-  readonly #problems: Problems;
-
-  constructor(settings: ReadonlyMap<string, Setting>, problems: Problems) {
-    this.#settings = settings;
-    this.#problems = problems;
-  }
-
-  read(overrides: Overrides, hasAgents: boolean, longestTimeoutMs: number): Settings {
-    const members = [...this.#settings.values()].map(({ member }) => member);
-    const root = { kind: 'object', span: { start: 0, end: 0 }, members } as const;
-    const values = filledIn(root, configJsonSchema()) as Filled<ConfigInput>;
-    const { unknownCallers, listen, control, sessions, firstListWaitMs, maxTimeoutMs, maxProcesses, pool, log } =
-      values;
-    const [certFile, keyFile] = [this.#path('tls', 'cert'), this.#path('tls', 'key')];
-    this.#checkList('trustedProxies', isAddressBlock, 'is not an address or a block like 10.0.0.0/8');
-    this.#checkList('allowedHosts', isHostPattern, 'is not a host name');
-    this.#checkList('allowedOrigins', isOrigin, 'is not an origin like https://app.example.com');
-    const settings: Settings = {
-      unknownCallers,
-      listen: {
-        ...listen,
-        host: overrides.host ?? this.#host('listen', listen.host),
-        port: overrides.port ?? listen.port,
-        tls: certFile === null || keyFile === null ? null : { certFile, keyFile },
-        insecure: overrides.insecure ?? listen.insecure,
-      },
-      control: {
-        host: this.#host('control', control.host),
-        port: overrides.controlPort ?? control.port,
-      },
-      allowedCommands: control.commands,
-      sessions,
-      firstListWaitMs,
-      maxTimeoutMs: Math.max(maxTimeoutMs, longestTimeoutMs),
-      maxProcesses,
-      pool,
-      dataDir: overrides.dataDir ?? this.#path('data', 'dir'),
-      logLevel: overrides.logLevel ?? log.level,
-    };
-    this.#checkPorts(settings);
-    this.#checkExposure(settings, hasAgents);
-    return settings;
-  }
-
-  #checkExposure({ listen, control, unknownCallers }: Settings, hasAgents: boolean): void {
-    const exposed = unsafeExposure(listen, unknownCallers, hasAgents);
-    if (isHost(listen.host) && exposed !== null) {
-      const lacking = exposed.authenticated ? 'TLS' : hasAgents ? 'refusing unknown callers' : 'agents and TLS';
-      this.#error('TL1601', 'listen', 'host', `listening on ${listen.host} without ${lacking} is refused`);
-    }
-    if (!isLoopbackHost(control.host) && !listen.insecure) {
-      const fix = 'leave control.host out, and reach it through a tunnel or proxy on this machine';
-      this.#error('TL1601', 'control', 'host', `the control listener on ${control.host} is refused`, fix);
-    }
-  }
-
-  #checkPorts({ listen, control }: Settings): void {
-    if (listen.port === 0 || listen.port !== control.port) return;
-    this.#error('TL1603', 'control', 'port', `both listeners have port ${listen.port}`);
-  }
-
-  #host(key: 'listen' | 'control', host: string): string {
-    if (!isHost(host))
-      this.#error('TL1602', key, 'host', `${key}.host ${JSON.stringify(host)} is not an address or host name`);
-    return bareHost(host);
-  }
-
-  #checkList(key: string, accepts: (text: string) => boolean, complaint: string): void {
-    const node = this.#node('listen', key);
-    const source = this.#settings.get('listen')?.source ?? NOWHERE;
-    for (const item of node?.kind === 'array' ? node.items : []) {
-      if (!isString(item) || accepts(item.text)) continue;
-      this.#problems.error('TL1602', source, item.span, `listen.${key}: ${JSON.stringify(item.text)} ${complaint}`);
-    }
-  }
-
-  #path(key: string, inner: string): string | null {
-    const setting = this.#settings.get(key);
-    const node = this.#node(key, inner);
-    if (setting === undefined || !isString(node)) return null;
-    const path = setting.expander.expand(node, `${key}.${inner}`);
-    return path === null ? null : resolve(setting.folder, path);
-  }
-
-  #node(key: string, inner?: string): Node | undefined {
-    const node = this.#settings.get(key)?.member.value;
-    if (inner === undefined) return node;
-    return node?.kind === 'object' ? child(node, inner) : undefined;
-  }
-
-  #error(code: 'TL1601' | 'TL1602' | 'TL1603', key: string, inner: string, message: string, fix?: string): void {
-    const node = this.#node(key, inner) ?? this.#node(key);
-    const source = this.#settings.get(key)?.source ?? NOWHERE;
-    const span: TextSpan | null = node?.span ?? null;
-    this.#problems.errors.push(problemAt(code, source, span, message, fix));
-  }
-}
-
 /** Where the command line is to blame, there is no file to point at. */
-const NOWHERE = new Source('<command line>', '');
+export const NOWHERE = new Source('<command line>', '');
+
+/** Our own keys, from whichever file has them, with the defaults of the schema, checked beyond their shape. */
+export function readSettings(
+  written: ReadonlyMap<string, Setting>,
+  overrides: Overrides,
+  hasAgents: boolean,
+  longestTimeoutMs: number,
+  problems: Problems,
+): Settings {
+  const members = [...written.values()].map(({ member }) => member);
+  const root = { kind: 'object', span: { start: 0, end: 0 }, members } as const;
+  const values = filledIn(root, configJsonSchema()) as Filled<ConfigInput>;
+
+  const nodeOf = (key: string, inner: string): Node | undefined => {
+    const node = written.get(key)?.member.value;
+    return node?.kind === 'object' ? child(node, inner) : undefined;
+  };
+  const complain = (code: ProblemCode, key: string, inner: string, message: string, fix?: string): void => {
+    const setting = written.get(key);
+    const span = (nodeOf(key, inner) ?? setting?.member.value)?.span ?? null;
+    problems.errors.push(problemAt(code, setting?.source ?? NOWHERE, span, message, fix));
+  };
+  const pathOf = (key: string, inner: string): string | null => {
+    const setting = written.get(key);
+    const node = nodeOf(key, inner);
+    const path = setting !== undefined && isString(node) ? setting.expander.expand(node, `${key}.${inner}`) : null;
+    return path === null ? null : resolve(setting!.folder, path);
+  };
+  const hostOf = (key: 'listen' | 'control', host: string): string => {
+    if (!isHost(host))
+      complain('TL1602', key, 'host', `${key}.host ${JSON.stringify(host)} is not an address or host name`);
+    return bareHost(host);
+  };
+  const checkList = (key: string, accepts: (text: string) => boolean, complaint: string): void => {
+    const node = nodeOf('listen', key);
+    for (const item of node?.kind === 'array' ? node.items.filter(isString) : []) {
+      if (accepts(item.text)) continue;
+      const message = `listen.${key}: ${JSON.stringify(item.text)} ${complaint}`;
+      problems.error('TL1602', written.get('listen')!.source, item.span, message);
+    }
+  };
+
+  const { unknownCallers, listen, control, sessions, firstListWaitMs, maxTimeoutMs, maxProcesses, pool, log } = values;
+  const [certFile, keyFile] = [pathOf('tls', 'cert'), pathOf('tls', 'key')];
+  checkList('trustedProxies', isAddressBlock, 'is not an address or a block like 10.0.0.0/8');
+  checkList('allowedHosts', isHostPattern, 'is not a host name');
+  checkList('allowedOrigins', isOrigin, 'is not an origin like https://app.example.com');
+  const settings: Settings = {
+    unknownCallers,
+    listen: {
+      ...listen,
+      host: overrides.host ?? hostOf('listen', listen.host),
+      port: overrides.port ?? listen.port,
+      tls: certFile === null || keyFile === null ? null : { certFile, keyFile },
+      insecure: overrides.insecure ?? listen.insecure,
+    },
+    control: { host: hostOf('control', control.host), port: overrides.controlPort ?? control.port },
+    allowedCommands: control.commands,
+    sessions,
+    firstListWaitMs,
+    maxTimeoutMs: Math.max(maxTimeoutMs, longestTimeoutMs),
+    maxProcesses,
+    pool,
+    dataDir: overrides.dataDir ?? pathOf('data', 'dir'),
+    logLevel: overrides.logLevel ?? log.level,
+  };
+  const { host, port, insecure } = settings.listen;
+  if (port !== 0 && port === settings.control.port) {
+    complain('TL1603', 'control', 'port', `both listeners have port ${port}`);
+  }
+  const exposed = unsafeExposure(settings.listen, unknownCallers, hasAgents);
+  if (isHost(host) && exposed !== null) {
+    const lacking = exposed.authenticated ? 'TLS' : hasAgents ? 'refusing unknown callers' : 'agents and TLS';
+    complain('TL1601', 'listen', 'host', `listening on ${host} without ${lacking} is refused`);
+  }
+  if (!isLoopbackHost(settings.control.host) && !insecure) {
+    const fix = 'leave control.host out, and reach it through a tunnel or proxy on this machine';
+    complain('TL1601', 'control', 'host', `the control listener on ${settings.control.host} is refused`, fix);
+  }
+  return settings;
+}
 
 /** An address or name to bind to or accept: no scheme, no port, no path. */
 function isHost(host: string): boolean {
