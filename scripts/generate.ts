@@ -6,12 +6,12 @@
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { openApi } from '../src/control/openapi.ts';
 import { citations } from '../test/e2e/citations.ts';
 import { compatibilityText } from '../test/e2e/matrix/compatibility-text.ts';
 import { REQUIREMENTS } from '../test/e2e/requirements.ts';
 import { withModule } from './escaped-text-module.ts';
 import { docsText } from './schema/docs-text.ts';
+import { openApi } from './schema/openapi.ts';
 import { schemaText } from './schema/schema-files.ts';
 import { typesText } from './schema/types-text.ts';
 

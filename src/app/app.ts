@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { renderProblem } from '../config/problem/problem.ts';
 import type { GatewayFacts, Readiness } from '../control/schemas.ts';
 import type { Listener } from '../http/listener/listener.ts';
@@ -307,8 +308,4 @@ export class App {
     // The new set is in use already; `apply` resolves when what it replaced has ended.
     gateway.desiredChanged(current, updated);
   }
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }

@@ -1,5 +1,5 @@
 import type { Cluster } from '../cluster/cluster.ts';
-import type { ClusterPlane, ControlPlane, Decided, DriftPlane } from '../control/control-plane.ts';
+import type { ClusterPlane, ControlPlane, DriftPlane } from '../control/control-plane.ts';
 import type { DesiredView, SessionView } from '../control/schemas.ts';
 import { OutdatedDecision } from '../gateway/drift/drift.ts';
 import type { Gateway } from '../gateway/gateway.ts';
@@ -7,6 +7,7 @@ import { serverEndpoint } from '../model/exchange.ts';
 import type { Outcome } from '../model/outcome.ts';
 import type { SessionRecord } from '../model/ports.ts';
 import { PinsContended } from '../registry/pin-book.ts';
+import { RunTimeProblem } from '../registry/run-time-problem.ts';
 import { StoreError } from '../store/run-time-store/run-time-store.ts';
 import { sessionLabel } from '../telemetry/session-label.ts';
 import type { Rooms } from './rooms.ts';
@@ -100,8 +101,16 @@ function sessionView(record: SessionRecord): SessionView {
 /** Pins and drift of this gateway, for its operator. `refusal`: why nothing can be decided here; null where it can. */
 function driftPlane(gateway: Gateway, refusal: string | null): DriftPlane {
   const drift = () => gateway.drift;
-  const decided = (decide: () => Promise<void>): Promise<Decided> =>
-    refusal === null ? done(decide()) : Promise.resolve({ ok: false, code: 'no_shared_store', message: refusal });
+  const decided = async (decide: () => Promise<void>): Promise<void> => {
+    if (refusal !== null) throw new RunTimeProblem('no_shared_store', refusal);
+    try {
+      await decide();
+    } catch (error) {
+      if (error instanceof OutdatedDecision) throw new RunTimeProblem('definition_outdated', error.message);
+      if (!(error instanceof StoreError) && !(error instanceof PinsContended)) throw error;
+      throw new RunTimeProblem('decision_not_stored', `nothing was decided: ${error.message}`, { cause: error });
+    }
+  };
   return {
     report: (server) => drift().report(server),
     summary: (server) => drift().summary(server),
@@ -109,17 +118,6 @@ function driftPlane(gateway: Gateway, refusal: string | null): DriftPlane {
     approve: (server, decisions, by) => decided(() => drift().approve(server, decisions, by)),
     block: (server, names, by) => decided(() => drift().block(server, names, by)),
   };
-}
-
-async function done(decision: Promise<void>): Promise<Decided> {
-  try {
-    await decision;
-    return { ok: true };
-  } catch (error) {
-    if (error instanceof OutdatedDecision) return { ok: false, code: 'outdated', message: error.message };
-    if (!(error instanceof StoreError) && !(error instanceof PinsContended)) throw error;
-    return { ok: false, code: 'not_stored', message: `nothing was decided: ${error.message}` };
-  }
 }
 
 /** The cluster as the control API works on it; null for a lone gateway. */

@@ -15,21 +15,17 @@ export interface ToolView {
   readonly definition: string;
 }
 
-/** What became of a decision: it is durable and in force, or nothing of it was taken. */
-export type Decided =
-  | { readonly ok: true }
-  | { readonly ok: false; readonly code: 'outdated' | 'not_stored' | 'no_shared_store'; readonly message: string };
-
 /** Pins and drift, as the control API works on them. Implemented by `app/`. */
 export interface DriftPlane {
   report(server: string): Promise<DriftReport>;
   summary(server: string): DriftSummary;
+  /** Durable and in force when it resolves. Rejects with RunTimeProblem, and so does `block`. */
   approve(
     server: string,
     decisions: readonly (DefinitionName & { readonly digest: string | null })[],
     by: string,
-  ): Promise<Decided>;
-  block(server: string, names: readonly DefinitionName[], by: string): Promise<Decided>;
+  ): Promise<void>;
+  block(server: string, names: readonly DefinitionName[], by: string): Promise<void>;
   history(
     server: string,
     options: { readonly limit: number; readonly after?: string },

@@ -1,6 +1,6 @@
 import { DRIFT_HISTORY, DRIFT_REPORT, type DriftReport, PINNED_LISTS } from '../model/drift.ts';
 import { list, matches, nullable, object, oneOf, type Schema, text } from '../model/schema.ts';
-import type { ControlPlane, Decided } from './control-plane.ts';
+import type { ControlPlane } from './control-plane.ts';
 import { isJsonObject } from './json-object.ts';
 import {
   type ApiOperation,
@@ -11,6 +11,7 @@ import {
   ok,
   operation,
   problem,
+  refusable,
 } from './operation.ts';
 import { DRIFT } from './schemas.ts';
 
@@ -124,17 +125,14 @@ function decide<T>(
   request: ControlRequest,
   plane: ControlPlane,
   schema: Schema<T>,
-  take: (decision: T) => Promise<Decided>,
+  take: (decision: T) => Promise<void>,
 ) {
   return ofServer(request, plane, async () => {
     const value: unknown = isJsonObject(request.body) ? JSON.parse(request.body.toString()) : null;
     if (!matches(schema, value)) return problem(400, 'definitions_malformed', MALFORMED);
-    const decided = await take(value);
-    return decided.ok ? ok(await plane.drift.report(request.name)) : refused(decided);
+    return refusable(async () => {
+      await take(value);
+      return ok(await plane.drift.report(request.name));
+    });
   });
-}
-
-function refused({ code, message }: Exclude<Decided, { readonly ok: true }>): ControlAnswer<never> {
-  if (code === 'not_stored') return problem(503, 'decision_not_stored', message);
-  return problem(409, code === 'outdated' ? 'definition_outdated' : code, message);
 }

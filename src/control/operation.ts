@@ -1,5 +1,5 @@
-import { type Schema, text } from '../model/schema.ts';
-import type { Caller } from '../registry/run-time-problem.ts';
+import type { Schema } from '../model/schema.ts';
+import { type Caller, type RunTimeCode, RunTimeProblem } from '../registry/run-time-problem.ts';
 import type { ControlPlane } from './control-plane.ts';
 import type { JournalReading } from './journal-stream.ts';
 
@@ -92,6 +92,38 @@ export function noSuchServer(name: string): ControlAnswer<never> {
   return problem(404, 'server_unknown', `there is no server named ${JSON.stringify(name.slice(0, 64))}`);
 }
 
+const STATUS: Readonly<Record<RunTimeCode, number>> = {
+  definition_invalid: 422,
+  definition_too_large: 413,
+  name_taken: 409,
+  no_such_server: 404,
+  not_added_here: 409,
+  exec_required: 403,
+  revision_changed: 409,
+  too_many: 429,
+  no_such_session: 404,
+  disabled_by_definition: 409,
+  no_shared_store: 409,
+  definition_outdated: 409,
+  decision_not_stored: 503,
+  store_full: 507,
+  outcome_unknown: 503,
+  store_unavailable: 503,
+};
+
+/** The answer of `run`, or that to the RunTimeProblem that it rejects with. Its problems are as `check` prints them; the file is the body. */
+export async function refusable<T>(run: () => Promise<ControlAnswer<T>>): Promise<ControlAnswer<T>> {
+  try {
+    return await run();
+  } catch (error) {
+    if (!(error instanceof RunTimeProblem)) throw error;
+    const { code, message, problems } = error;
+    if (problems.length === 0) return problem(STATUS[code], code, message);
+    const shown = problems.map(({ file: _, ...rest }) => rest);
+    return { status: STATUS[code], body: JSON.stringify({ error: { code, message, problems: shown } }) };
+  }
+}
+
 /** The number of a parameter that declares `between`; null where it is absent. */
 export function numberIn(query: URLSearchParams, name: string): number | null {
   const value = query.get(name);
@@ -111,10 +143,6 @@ export function refuseParameters({ query = {} }: ApiOperation, given: URLSearchP
     }
   }
   return null;
-}
-
-export function parameterSchema({ schema = text, between }: Parameter): Schema {
-  return between === undefined ? schema : { type: 'integer', minimum: between[0], maximum: between[1] };
 }
 
 function isWholeNumber(value: string, [least, most]: readonly [number, number]): boolean {

@@ -15,20 +15,7 @@ import {
   written,
 } from './operation.ts';
 import { RUN_TIME_OPERATIONS } from './run-time-operations.ts';
-import {
-  DRAINING,
-  EVENT,
-  GATEWAY,
-  LOG_ENTRY,
-  LOGS,
-  NODES,
-  OUTCOME,
-  SERVER,
-  SERVERS,
-  SESSION_ENDED,
-  SESSIONS,
-  TOOLS,
-} from './schemas.ts';
+import * as schemas from './schemas.ts';
 import { serverView } from './server-view.ts';
 
 const OF_SERVER = { server: { description: 'Only of this server.' } };
@@ -53,7 +40,7 @@ const CLUSTER_OPERATIONS: readonly ApiOperation[] = [
     method: 'GET',
     path: '/api/v1/nodes',
     summary: 'The nodes of the cluster, and servers that they define differently. Empty for a lone gateway.',
-    schema: NODES,
+    schema: schemas.NODES,
     run: (_request, { cluster }) => ok({ nodes: cluster?.nodes() ?? [], conflicts: cluster?.conflicts() ?? [] }),
   }),
   operation({
@@ -61,7 +48,7 @@ const CLUSTER_OPERATIONS: readonly ApiOperation[] = [
     method: 'POST',
     path: '/api/v1/nodes/{name}/drain',
     summary: 'Has a node take nothing new, finish what it does, hand over what it owns and end, as SIGTERM does.',
-    schema: DRAINING,
+    schema: schemas.DRAINING,
     errors: { 404: `There is no node of that name. ${ALONE}`, 503: 'The node does not answer.' },
     async run({ name }, { cluster }) {
       if (cluster === null) return problem(404, 'no_cluster', ALONE);
@@ -83,7 +70,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
     method: 'GET',
     path: '/api/v1/gateway',
     summary: 'What runs here: version, addresses, configuration files, readiness.',
-    schema: GATEWAY,
+    schema: schemas.GATEWAY,
     run: (_request, plane) => ok({ ...plane.facts(), ...plane.readiness() }),
   }),
   operation({
@@ -91,7 +78,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
     method: 'GET',
     path: '/api/v1/servers',
     summary: 'All servers with their status.',
-    schema: SERVERS,
+    schema: schemas.SERVERS,
     run: (_request, plane) =>
       ok({
         servers: plane.upstreams.statuses().map((status) => serverView(status, plane)),
@@ -103,7 +90,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
     method: 'GET',
     path: '/api/v1/servers/{name}',
     summary: 'One server with its status.',
-    schema: SERVER,
+    schema: schemas.SERVER,
     errors: NO_SUCH_SERVER,
     run({ name }, plane) {
       const status = plane.upstreams.status(name);
@@ -115,7 +102,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
     method: 'POST',
     path: '/api/v1/servers/{name}/restart',
     summary: 'Stops and starts the server, at every node that runs it; answers when it is up again or has failed.',
-    schema: SERVER,
+    schema: schemas.SERVER,
     errors: {
       ...NO_SUCH_SERVER,
       409: 'The server is suspended, or disabled by its definition.',
@@ -145,7 +132,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
     summary: "Calls a tool of the server as the operator. The body is the tool's arguments, one JSON object.",
     query: { tool: { description: "The tool's own name." } },
     body: anyObject,
-    schema: OUTCOME,
+    schema: schemas.OUTCOME,
     errors: { ...NO_SUCH_SERVER, 400: 'The tool is not named, or the body is not a JSON object.' },
     async run({ name, query, body }, plane) {
       if (plane.upstreams.status(name) === null) return noSuchServer(name);
@@ -161,7 +148,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
     path: '/api/v1/tools',
     summary: 'The tools of all servers, or of one, under their exposed and their own names.',
     query: { server: { description: 'Only the tools of this server.' } },
-    schema: TOOLS,
+    schema: schemas.TOOLS,
     errors: NO_SUCH_SERVER,
     async run({ query }, plane) {
       const server = query.get('server');
@@ -179,7 +166,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
     summary: 'What becomes of servers, as it happens and in order: states with their reasons, health, definitions.',
     query: { ...OF_SERVER, after: AFTER },
     streams: true,
-    schema: EVENT,
+    schema: schemas.EVENT,
     run: (request, { events }) => ({ stream: reading(request, events, events.end) }),
   }),
   operation({
@@ -188,7 +175,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
     path: '/api/v1/logs',
     summary: 'The last of what servers wrote to their standard error and of what the gateway logged of them.',
     query: { ...OF_SERVER, lines: LINES },
-    schema: LOGS,
+    schema: schemas.LOGS,
     errors: LINES_ERROR,
     run({ query }, { logs }) {
       const lines = numberIn(query, 'lines') ?? DEFAULT_LINES;
@@ -203,7 +190,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
     summary: 'The same, and then what follows, as it comes; through restarts of the servers.',
     query: { ...OF_SERVER, lines: LINES, after: AFTER },
     streams: true,
-    schema: LOG_ENTRY,
+    schema: schemas.LOG_ENTRY,
     errors: LINES_ERROR,
     run(request, { logs }) {
       const lines = numberIn(request.query, 'lines') ?? DEFAULT_LINES;
@@ -216,7 +203,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
     method: 'GET',
     path: '/api/v1/sessions',
     summary: 'The open sessions of clients.',
-    schema: SESSIONS,
+    schema: schemas.SESSIONS,
     run: async (_request, plane) => ok({ sessions: await plane.sessions() }),
   }),
   operation({
@@ -224,7 +211,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
     method: 'DELETE',
     path: '/api/v1/sessions/{name}',
     summary: 'Ends the session with this label, with everything that was only its own.',
-    schema: SESSION_ENDED,
+    schema: schemas.SESSION_ENDED,
     errors: { 404: 'There is no session with that label.' },
     async run({ name }, plane) {
       const ended = await plane.endSession(name);

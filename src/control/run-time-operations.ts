@@ -1,8 +1,7 @@
-import type { ConfigProblem } from '../config/problem/problem.ts';
 import { pause } from '../model/clock.ts';
 import { type Schema, text } from '../model/schema.ts';
 import type { ServerStatus } from '../model/server-state.ts';
-import { type RunTimeCode, RunTimeProblem } from '../registry/run-time-problem.ts';
+import { RunTimeProblem } from '../registry/run-time-problem.ts';
 import type { Lifetime } from '../registry/temporary-servers.ts';
 import type { ControlPlane } from './control-plane.ts';
 import { isJsonObject } from './json-object.ts';
@@ -14,6 +13,7 @@ import {
   ok,
   operation,
   problem,
+  refusable,
 } from './operation.ts';
 import { REMOVED, SERVER, type ServerView } from './schemas.ts';
 import { serverView } from './server-view.ts';
@@ -22,23 +22,6 @@ import { serverView } from './server-view.ts';
 const MAX_BODY_BYTES = 256 * 1024;
 const SHORTEST_TTL_MS = 1_000;
 const LONGEST_TTL_MS = 7 * 24 * 60 * 60 * 1000;
-
-const STATUS: Readonly<Record<RunTimeCode, number>> = {
-  definition_invalid: 422,
-  definition_too_large: 413,
-  name_taken: 409,
-  no_such_server: 404,
-  not_added_here: 409,
-  exec_required: 403,
-  revision_changed: 409,
-  too_many: 429,
-  no_such_session: 404,
-  disabled_by_definition: 409,
-  no_shared_store: 409,
-  store_full: 507,
-  outcome_unknown: 503,
-  store_unavailable: 503,
-};
 
 /** Nodes follow what was changed in their store within three seconds. */
 const FOLLOWED_MS = 5_000;
@@ -173,25 +156,6 @@ function pick(...statuses: readonly number[]): Readonly<Record<number, string>> 
 function withDefinition<T>({ body }: ControlRequest, run: () => Promise<ControlAnswer<T>>) {
   if (isJsonObject(body)) return refusable(run);
   return problem(400, 'body_malformed', 'the body has to be one JSON object: the definition');
-}
-
-async function refusable<T>(run: () => Promise<ControlAnswer<T>>): Promise<ControlAnswer<T>> {
-  try {
-    return await run();
-  } catch (error) {
-    if (!(error instanceof RunTimeProblem)) throw error;
-    const { code, message, problems } = error;
-    if (problems.length === 0) return problem(STATUS[code], code, message);
-    return {
-      status: STATUS[code],
-      body: JSON.stringify({ error: { code, message, problems: problems.map(problemJson) } }),
-    };
-  }
-}
-
-/** As `check` prints it; the file is the body. */
-function problemJson({ code, line, column, message, frame, fix }: ConfigProblem) {
-  return { code, line, column, message, frame, fix };
 }
 
 function definitionOf({ body, query }: ControlRequest, name: string | null) {

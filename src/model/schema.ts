@@ -122,16 +122,6 @@ export function matches<T>(schema: Schema<T>, value: unknown): value is T {
 }
 
 function isOfType(type: string, value: unknown): boolean {
-  switch (type) {
-    case 'null':
-      return value === null;
-    case 'array':
-      return Array.isArray(value);
-    case 'object':
-      return typeof value === 'object' && value !== null && !Array.isArray(value);
-    case 'integer':
-      return Number.isInteger(value);
-    default:
-      return typeof value === type;
-  }
+  if (type === 'integer') return Number.isInteger(value);
+  return type === (value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value);
 }

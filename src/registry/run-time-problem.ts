@@ -2,7 +2,7 @@ import type { ConfigProblem } from '../config/problem/problem.ts';
 import type { Need } from '../config/server/definition-needs.ts';
 import { StoreError } from '../store/run-time-store/run-time-store.ts';
 
-/** Why a change of servers at run time was refused. Nothing of it was done. */
+/** Why a change of servers at run time, or a decision about definitions, was refused. Nothing of it was done. */
 export type RunTimeCode =
   /** Not good: `problems` says everything that is wrong, as of a file. */
   | 'definition_invalid'
@@ -20,6 +20,10 @@ export type RunTimeCode =
   | 'disabled_by_definition'
   /** The nodes of this cluster share no store that would keep it. */
   | 'no_shared_store'
+  /** The server offers something else by now. */
+  | 'definition_outdated'
+  /** A decision about definitions cannot be stored. */
+  | 'decision_not_stored'
   /** The disk takes nothing. */
   | 'store_full'
   /** The store broke off in the middle: whether the change was made could not be found out. */

@@ -6,9 +6,9 @@ import type { DesiredState } from '../model/desired-state.ts';
 import { type RunTimeStore, StoreError, type StoreSnapshot } from '../store/run-time-store/run-time-store.ts';
 import { SqliteRunTimeStore } from '../store/run-time-store/sqlite-run-time-store.ts';
 import { Logger } from '../telemetry/logger.ts';
+import type { ServersElsewhere } from './merged-desire.ts';
 import { Registry } from './registry.ts';
 import { RunTimeServers } from './run-time-servers.ts';
-import type { ServersElsewhere } from './run-time-state.ts';
 import { StoredServers } from './stored-definitions.ts';
 
 const EXEC = { exec: true };

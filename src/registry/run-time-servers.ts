@@ -1,15 +1,31 @@
-import type { ConfigProblem } from '../config/problem/problem.ts';
+import { type ConfigProblem, renderProblem } from '../config/problem/problem.ts';
 import type { Need } from '../config/server/definition-needs.ts';
 import { type Clock, pause } from '../model/clock.ts';
+import type { DesiredState } from '../model/desired-state.ts';
+import { foldedName } from '../model/names.ts';
 import type { Server } from '../model/server.ts';
-import type { Applied } from '../store/run-time-store/run-time-store.ts';
+import { type Applied, StoreError } from '../store/run-time-store/run-time-store.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import {
+  mergeDesired,
+  type Provenance,
+  placeOf,
+  type ServersElsewhere,
+  type Shadowed,
+  whose,
+} from './merged-desire.ts';
 import type { Registry } from './registry.ts';
 import { logWarnings } from './reload-report.ts';
-import { type Caller, noServer, RunTimeProblem, refuseBeyondRights, storeProblem } from './run-time-problem.ts';
-import { type Provenance, placeOf, RunTimeState, type ServersElsewhere } from './run-time-state.ts';
-import type { StoredServers } from './stored-definitions.ts';
-import { asTemporary, type Lifetime } from './temporary-servers.ts';
+import {
+  type Caller,
+  noServer,
+  RunTimeProblem,
+  refuseBeyondRights,
+  revisionChanged,
+  storeProblem,
+} from './run-time-problem.ts';
+import { StoredDefinitions, type StoredEntry, type StoredServers } from './stored-definitions.ts';
+import { asTemporary, type Lifetime, type TemporaryServer, TemporaryServers } from './temporary-servers.ts';
 
 interface RunTimeServersDeps {
   readonly stored: StoredServers;
@@ -53,7 +69,13 @@ const LOOK_MS = 100;
  */
 export class RunTimeServers {
   readonly #deps: RunTimeServersDeps;
-  readonly #state: RunTimeState;
+  readonly #definitions: StoredDefinitions;
+  readonly #temporary: TemporaryServers;
+  /** Names that are suspended in the store, whether or not there is a server of that name. */
+  #suspended = new Set<string>();
+  #revision = 0;
+  #shadowed: readonly Shadowed[] = [];
+  #files: DesiredState | null = null;
   #adding = 0;
   /** Sessions that ended while servers are being added. */
   readonly #ended = new Set<string>();
@@ -61,22 +83,14 @@ export class RunTimeServers {
 
   constructor(deps: RunTimeServersDeps) {
     this.#deps = deps;
-    this.#state = new RunTimeState(deps);
-    deps.desired.addLayer((files) => this.#state.over(files));
-  }
-
-  /** What is in the store and does not run, with the reason; empty while all of it does. */
-  get problems(): readonly string[] {
-    return this.#state.problems;
-  }
-
-  provenance(name: string): Provenance | null {
-    return this.#state.provenance(name);
+    this.#definitions = new StoredDefinitions(deps.env, deps.logger);
+    this.#temporary = new TemporaryServers(deps);
+    deps.desired.addLayer((files) => this.#over(files));
   }
 
   /** Reads the store anew. True when something else is desired. Rejects with StoreError, and changes nothing then. */
   refresh(): Promise<boolean> {
-    return this.#exclusively(() => this.#state.follow(this.#deps.stored));
+    return this.#exclusively(() => this.#follow());
   }
 
   /** Rejects with RunTimeProblem; so do all that follow. */
@@ -85,22 +99,22 @@ export class RunTimeServers {
     const added = this.#changing(async () => {
       const { text, folder, rights, result } = await this.#readGood(definition, caller);
       const { server, warnings } = result;
-      this.#state.refuseTaken(server.name);
+      this.#refuseTaken(server.name);
       await this.#refuseMeantOtherwise(server);
       if (lifetime !== null) {
-        this.#refuseMore(this.#state.temporary.size, MAX_TEMPORARY, 'temporary servers');
+        this.#refuseMore(this.#temporary.size, MAX_TEMPORARY, 'temporary servers');
         const { sessionId } = lifetime;
         // It may have ended while the definition was read, and its server would never end then.
         if (sessionId !== null && this.#ended.has(sessionId)) {
           throw new RunTimeProblem('no_such_session', 'the session has ended meanwhile');
         }
-        this.#state.temporary.put(server.name, asTemporary(server, text, lifetime), lifetime);
+        this.#temporary.put(server.name, asTemporary(server, text, lifetime), lifetime);
       } else {
-        this.#refuseMore(this.#state.definitions.entries.size, MAX_STORED, 'servers added at run time');
+        this.#refuseMore(this.#definitions.entries.size, MAX_STORED, 'servers added at run time');
         const at = this.#deps.clock.wall();
         const stored = { name: server.name, text, folder, ...rights, addedAt: at, changedAt: at };
         const revision = await this.#write(server.name, (store) => store.put(stored, null), 'name_taken');
-        this.#state.definitions.put({ ...stored, revision }, result);
+        this.#definitions.put({ ...stored, revision }, result);
       }
       return { server, warnings };
     });
@@ -117,17 +131,17 @@ export class RunTimeServers {
     revision: number | null = null,
   ): Promise<WrittenServer> {
     return this.#changing(async () => {
-      const temporary = this.#state.temporary.get(name);
-      const entry = temporary === undefined ? this.#state.entry(name, revision) : null;
+      const temporary = this.#temporary.get(name);
+      const entry = temporary === undefined ? this.#entry(name, revision) : null;
       const { text, folder, rights, result } = await this.#readGood({ ...definition, name }, caller);
       const { server, warnings } = result;
       if (entry !== null) {
         const { addedAt, revision: found } = entry.stored;
         const stored = { name, text, folder, ...rights, addedAt, changedAt: this.#deps.clock.wall() };
         const now = await this.#write(name, (store) => store.put(stored, found));
-        this.#state.definitions.put({ ...stored, revision: now }, result);
-      } else if (this.#state.temporary.get(name) !== undefined) {
-        this.#state.temporary.put(name, asTemporary(server, text, temporary!), temporary!, temporary!.suspended);
+        this.#definitions.put({ ...stored, revision: now }, result);
+      } else if (this.#temporary.get(name) !== undefined) {
+        this.#temporary.put(name, asTemporary(server, text, temporary!), temporary!, temporary!.suspended);
       } else throw noServer(name);
       return { server, warnings };
     });
@@ -135,13 +149,13 @@ export class RunTimeServers {
 
   remove(name: string, revision: number | null = null): Promise<void> {
     return this.#changing(async () => {
-      if (!this.#state.temporary.delete(name)) {
-        const { stored } = this.#state.entry(name, revision);
+      if (!this.#temporary.delete(name)) {
+        const { stored } = this.#entry(name, revision);
         // The suspension is of the name: a file's server that hid this one goes on being suspended.
-        const keeps = this.#state.isOfFile(name);
+        const keeps = this.#isOfFile(name);
         await this.#write(name, (store) => store.remove(name, stored.revision, keeps));
-        this.#state.definitions.entries.delete(name);
-        if (!keeps) this.#state.suspended.delete(name);
+        this.#definitions.entries.delete(name);
+        if (!keeps) this.#suspended.delete(name);
       }
     });
   }
@@ -149,13 +163,13 @@ export class RunTimeServers {
   /** Until `resume`, over restarts; servers of files too. */
   suspend(name: string): Promise<void> {
     return this.#changing(async () => {
-      const temporary = this.#state.temporaryInForce(name);
-      if (!this.#state.isKnown(name)) throw this.#state.unknown(name);
-      if (temporary !== undefined) this.#state.temporary.put(name, temporary.server, temporary, true);
-      else if (!this.#state.suspended.has(name)) {
-        this.#refuseMore(this.#state.suspended.size, MAX_SUSPENDED, 'suspended servers');
+      const temporary = this.#temporaryInForce(name);
+      if (!this.#isKnown(name)) throw this.#unknown(name);
+      if (temporary !== undefined) this.#temporary.put(name, temporary.server, temporary, true);
+      else if (!this.#suspended.has(name)) {
+        this.#refuseMore(this.#suspended.size, MAX_SUSPENDED, 'suspended servers');
         await this.#write(name, (store) => store.suspend(name, this.#deps.clock.wall()));
-        this.#state.suspended.add(name);
+        this.#suspended.add(name);
       }
     });
   }
@@ -163,12 +177,12 @@ export class RunTimeServers {
   /** Also of a server that is no longer there: it begins anew when it comes back. */
   resume(name: string): Promise<void> {
     return this.#changing(async () => {
-      const temporary = this.#state.temporaryInForce(name);
-      if (!this.#state.isKnown(name) && !this.#state.suspended.has(name)) throw this.#state.unknown(name);
-      if (temporary !== undefined) this.#state.temporary.put(name, temporary.server, temporary, false);
-      else if (this.#state.suspended.has(name)) {
+      const temporary = this.#temporaryInForce(name);
+      if (!this.#isKnown(name) && !this.#suspended.has(name)) throw this.#unknown(name);
+      if (temporary !== undefined) this.#temporary.put(name, temporary.server, temporary, false);
+      else if (this.#suspended.has(name)) {
         await this.#write(name, (store) => store.resume(name));
-        this.#state.suspended.delete(name);
+        this.#suspended.delete(name);
       }
       this.#deps.desired.refresh();
       const server = this.#deps.desired.state.servers.get(name);
@@ -181,11 +195,11 @@ export class RunTimeServers {
   /** The client's session has ended: so have the servers that were added for it. */
   sessionEnded(sessionId: string): void {
     if (this.#adding > 0) this.#ended.add(sessionId);
-    this.#state.temporary.sessionEnded(sessionId);
+    this.#temporary.sessionEnded(sessionId);
   }
 
   close(): void {
-    this.#state.temporary.close();
+    this.#temporary.close();
   }
 
   async #readGood({ text, name, folder: given }: DefinitionInput, caller: Caller) {
@@ -197,7 +211,7 @@ export class RunTimeServers {
       refuseBeyondRights(needs, caller, this.#deps.desired.state.allowedCommands);
     // Before that, what is wrong with the definition would show the contents of files and variables.
     const rights = caller.exec ? {} : { publicOnly: true };
-    const result = await this.#state.definitions.read({ text, folder, ...rights }, name, allowed);
+    const result = await this.#definitions.read({ text, folder, ...rights }, name, allowed);
     if (!result.ok) {
       const message = result.problems.map((problem) => problem.message).join('; ');
       throw new RunTimeProblem('definition_invalid', message, { problems: result.problems });
@@ -232,7 +246,13 @@ export class RunTimeServers {
     const { stored, refusal = null } = this.#deps;
     if (refusal !== null) throw new RunTimeProblem('no_shared_store', refusal);
     try {
-      return this.#state.written(await change(stored), otherwise, name);
+      const applied = await change(stored);
+      if (!applied.ok && otherwise === 'name_taken') {
+        throw new RunTimeProblem(otherwise, `the server ${name} exists already`);
+      }
+      if (!applied.ok) throw revisionChanged(name, applied.found);
+      this.#revision = Math.max(this.#revision, applied.revision);
+      return applied.revision;
     } catch (error) {
       throw storeProblem(error);
     }
@@ -242,7 +262,7 @@ export class RunTimeServers {
   #changing<T>(task: () => Promise<T>): Promise<T> {
     return this.#exclusively(async () => {
       if (this.#deps.shared === true) {
-        const changed = await this.#state.follow(this.#deps.stored).catch((error: unknown) => {
+        const changed = await this.#follow().catch((error: unknown) => {
           throw storeProblem(error);
         });
         if (changed) this.#deps.desired.refresh();
@@ -257,5 +277,118 @@ export class RunTimeServers {
     const result = this.#last.then(task);
     this.#last = result.catch(() => {});
     return result;
+  }
+
+  /** What is in the store and does not run, with the reason; empty while all of it does. */
+  get problems(): readonly string[] {
+    const unread = [...this.#definitions.entries.values()].flatMap(({ stored, problems }) =>
+      problems.map((problem) => `the stored server ${stored.name} cannot be read: ${renderProblem(problem)}`),
+    );
+    const hidden = this.#shadowed.map(({ name, by }) => `the stored server ${name} does not run: ${whose(name, by)}`);
+    return [...unread, ...hidden];
+  }
+
+  /** Puts it over what the files say. */
+  #over(files: DesiredState): DesiredState {
+    this.#files = files;
+    const added = [...this.#definitions.entries.values(), ...this.#temporary.values()].map(({ server }) => server);
+    const { state, shadowed } = mergeDesired(files, added, (name) => this.#isSuspended(name));
+    for (const { name, by } of shadowed) {
+      if (this.#shadowed.some((known) => known.name === name && known.by === by)) continue;
+      this.#deps.logger.warn('server_shadowed', { server: name, reason: whose(name, by) });
+    }
+    this.#shadowed = shadowed;
+    return state;
+  }
+
+  provenance(name: string): Provenance | null {
+    const temporary = this.#temporary.get(name);
+    const none = { suspended: this.#isSuspended(name), revision: null, expiresAt: null, sessionId: null };
+    if (this.#isOfFile(name)) return { source: 'file', ...none };
+    if (temporary !== undefined) {
+      const { expiresAt, sessionId } = temporary;
+      return { source: 'temporary', ...none, expiresAt, sessionId };
+    }
+    const entry = this.#definitions.entries.get(name);
+    if (entry !== undefined) return { source: 'store', ...none, revision: entry.stored.revision };
+    return this.#deps.desired.state.servers.has(name) ? { source: 'program', ...none } : null;
+  }
+
+  #isOfFile(name: string): boolean {
+    return this.#files?.servers.has(name) === true;
+  }
+
+  /** Not one that a file's server of the same name hides: what is decided then is about that. */
+  #temporaryInForce(name: string): TemporaryServer | undefined {
+    return this.#isOfFile(name) ? undefined : this.#temporary.get(name);
+  }
+
+  /** Also where only another node has it: what is suspended there is suspended in the store that they share. */
+  #isKnown(name: string): boolean {
+    if (this.#deps.desired.state.servers.has(name) || this.#definitions.entries.has(name)) return true;
+    const there = this.#elsewhere(name);
+    return there !== null && there.server.temporary !== true;
+  }
+
+  /** Why nothing can be changed here of a server that this node has not. */
+  #unknown(name: string): RunTimeProblem {
+    const there = this.#elsewhere(name);
+    if (there === null) return noServer(name);
+    const text = `${name} is not one of this node's: change it at ${there.nodes.join(' or ')}, which has it`;
+    return new RunTimeProblem('not_added_here', text);
+  }
+
+  /** The stored server of that name, as the caller knows it. Throws RunTimeProblem. */
+  #entry(name: string, revision: number | null): StoredEntry {
+    const entry = this.#definitions.entries.get(name);
+    if (entry === undefined) {
+      const server = this.#deps.desired.state.servers.get(name);
+      if (server === undefined) throw this.#unknown(name);
+      const message = `${name} was not added at run time: it is in ${placeOf(server)}; change it there`;
+      throw new RunTimeProblem('not_added_here', message);
+    }
+    if (revision !== null && revision !== entry.stored.revision) throw revisionChanged(name, entry.stored.revision);
+    return entry;
+  }
+
+  /** Throws RunTimeProblem where clients could take the name for one that is there. */
+  #refuseTaken(name: string): void {
+    const names = [this.#deps.desired.state.servers.keys(), this.#definitions.entries.keys(), this.#temporary.keys()];
+    for (const taken of names.flatMap((some) => [...some])) {
+      if (foldedName(taken) !== foldedName(name)) continue;
+      const how = taken === name ? 'exists already' : `would be confused with ${taken}`;
+      throw new RunTimeProblem('name_taken', `the server ${name} ${how}`);
+    }
+  }
+
+  /** Takes over what the store has. True when something else is desired. Rejects with StoreError, and changes nothing then. */
+  async #follow(): Promise<boolean> {
+    const desire = await this.#deps.stored.read();
+    // Revisions only grow: a lower one is another store, and an empty one is not "no servers".
+    if (desire.revision < this.#revision) {
+      throw new StoreError('damaged', `the store is at revision ${desire.revision}, and was at ${this.#revision}`);
+    }
+    const before = this.#fingerprint();
+    await this.#definitions.follow(desire);
+    this.#suspended = desire.suspended;
+    this.#revision = desire.revision;
+    return this.#fingerprint() !== before;
+  }
+
+  #elsewhere(name: string): ReturnType<ServersElsewhere['server']> {
+    return this.#deps.others?.server(name) ?? null;
+  }
+
+  #isSuspended(name: string): boolean {
+    return this.#temporaryInForce(name)?.suspended ?? this.#suspended.has(name);
+  }
+
+  #fingerprint(): string {
+    const entries = [...this.#definitions.entries].map(([name, { server, problems }]) => [
+      name,
+      server.connectionDigest,
+      problems.length,
+    ]);
+    return JSON.stringify([this.#revision, entries, [...this.#suspended]]);
   }
 }

@@ -1,19 +1,4 @@
-import {
-  accessSync,
-  chmodSync,
-  closeSync,
-  constants,
-  lstatSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  type Stats,
-  statSync,
-  truncateSync,
-  writeFileSync,
-} from 'node:fs';
+import * as fs from 'node:fs';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -84,12 +69,12 @@ export class DataFolder {
   /** Whether there is something in it, or may be: what this process cannot look into may hold anything. */
   get mayHoldState(): boolean {
     try {
-      lstatSync(this.path);
+      fs.lstatSync(this.path);
     } catch {
       return false;
     }
     try {
-      return readdirSync(this.path).length > 0;
+      return fs.readdirSync(this.path).length > 0;
     } catch (error) {
       return (error as NodeJS.ErrnoException).code !== 'ENOTDIR';
     }
@@ -98,27 +83,27 @@ export class DataFolder {
   /** Makes the folder if need be. Throws FolderUnusable where it cannot be written, or others may write to it. */
   prepare(): void {
     try {
-      mkdirSync(this.path, { recursive: true, mode: 0o700 });
-      accessSync(this.path, constants.R_OK | constants.W_OK | constants.X_OK);
+      fs.mkdirSync(this.path, { recursive: true, mode: 0o700 });
+      fs.accessSync(this.path, fs.constants.R_OK | fs.constants.W_OK | fs.constants.X_OK);
     } catch (error) {
       throw this.#failed(error);
     }
-    this.#refuseShared(this.path, statSync(this.path), 'the data folder', 'chmod 700');
+    this.#refuseShared(this.path, fs.statSync(this.path), 'the data folder', 'chmod 700');
     for (const name of DECISIVE) {
       const file = this.file(name);
-      const found = lstatSync(file, { throwIfNoEntry: false });
+      const found = fs.lstatSync(file, { throwIfNoEntry: false });
       if (found !== undefined) this.#refuseShared(file, found, 'the file', 'chmod 600');
     }
   }
 
   /** Another user who can write to it could have planted a token or a server. */
-  #refuseShared(path: string, { mode, uid }: Stats, what: string, chmod: string): void {
+  #refuseShared(path: string, { mode, uid }: fs.Stats, what: string, chmod: string): void {
     const own = process.getuid?.();
     if (own === undefined) return;
     const refuse = (why: string, remedy: string): never => {
       throw new FolderUnusable(`${what} ${path} ${why}`, remedy, { untrusted: true });
     };
-    if ((mode & constants.S_IFMT) === constants.S_IFLNK)
+    if ((mode & fs.constants.S_IFMT) === fs.constants.S_IFLNK)
       refuse('is a symbolic link', 'remove it, or put a file in its place');
     if (uid !== own && uid !== 0) {
       refuse(
@@ -148,7 +133,7 @@ export class DataFolder {
     if (lock === 'damaged') throw this.#unusable(new Error('it is damaged'));
     if (lock === null) return false;
     this.#lock = lock;
-    rmSync(this.file('instance.json'), { force: true });
+    fs.rmSync(this.file('instance.json'), { force: true });
     return true;
   }
 
@@ -156,8 +141,8 @@ export class DataFolder {
   #tryLock(): DatabaseSync | 'damaged' | null {
     let lock: DatabaseSync | null = null;
     try {
-      closeSync(openSync(this.file('lock.db'), 'a', 0o600));
-      chmodSync(this.file('lock.db'), 0o600);
+      fs.closeSync(fs.openSync(this.file('lock.db'), 'a', 0o600));
+      fs.chmodSync(this.file('lock.db'), 0o600);
       lock = new DatabaseSync(this.file('lock.db'));
       lock.exec(`PRAGMA busy_timeout = ${GLANCE_MS}; PRAGMA journal_mode = DELETE; BEGIN EXCLUSIVE`);
       return lock;
@@ -172,8 +157,8 @@ export class DataFolder {
   /** Empties the lock file in place: it holds nothing, and two processes that do so still contend for one file. */
   #mendLock(): void {
     try {
-      truncateSync(this.file('lock.db'));
-      rmSync(this.file('lock.db-journal'), { force: true });
+      fs.truncateSync(this.file('lock.db'));
+      fs.rmSync(this.file('lock.db-journal'), { force: true });
     } catch (error) {
       throw this.#unusable(error);
     }
@@ -191,14 +176,14 @@ export class DataFolder {
   instance(): Instance | null {
     try {
       if (!this.#taken()) return null;
-      return JSON.parse(readFileSync(this.file('instance.json'), 'utf8')) as Instance;
+      return JSON.parse(fs.readFileSync(this.file('instance.json'), 'utf8')) as Instance;
     } catch {
       return null;
     }
   }
 
   publish(instance: Instance): void {
-    writeFileSync(this.file('instance.json'), `${JSON.stringify(instance, null, 2)}\n`, { mode: 0o600 });
+    fs.writeFileSync(this.file('instance.json'), `${JSON.stringify(instance, null, 2)}\n`, { mode: 0o600 });
   }
 
   /**
@@ -208,17 +193,17 @@ export class DataFolder {
   token(name: 'control.token' | 'exec.token', create: () => string): string {
     const path = this.file(name);
     try {
-      const token = readFileSync(path, 'utf8').trim();
+      const token = fs.readFileSync(path, 'utf8').trim();
       if (token.length >= 32) {
-        chmodSync(path, 0o600);
+        fs.chmodSync(path, 0o600);
         return token;
       }
     } catch {}
     const token = create();
     try {
-      writeFileSync(path, `${token}\n`, { mode: 0o600 });
+      fs.writeFileSync(path, `${token}\n`, { mode: 0o600 });
       // The mode above is for a new file only.
-      chmodSync(path, 0o600);
+      fs.chmodSync(path, 0o600);
     } catch (error) {
       throw this.#failed(error);
     }
@@ -242,7 +227,7 @@ export class DataFolder {
 
   release(): void {
     if (this.#lock === null) return;
-    rmSync(this.file('instance.json'), { force: true });
+    fs.rmSync(this.file('instance.json'), { force: true });
     this.#lock.close();
     this.#lock = null;
   }

@@ -23,8 +23,6 @@ interface JournalLimits {
 
 interface Topic {
   readonly entries: JournalEntry[];
-  /** Entries before this one are gone; the array is cut now and then. */
-  first: number;
   bytes: number;
   /** Up to here something may have been lost. */
   lostUpTo: number;
@@ -72,12 +70,12 @@ export class Journal {
   }
 
   push(topic: string, json: string): void {
-    const found = this.#topics.get(topic) ?? { entries: [], first: 0, bytes: 0, lostUpTo: this.#lostUpTo };
+    const found = this.#topics.get(topic) ?? { entries: [], bytes: 0, lostUpTo: this.#lostUpTo };
     this.#topics.delete(topic);
     this.#topics.set(topic, found);
     found.entries.push({ seq: ++this.#end, json });
     this.#grow(found, json.length + ENTRY_BYTES);
-    while (found.entries.length - found.first > this.#limits.maxEntries || found.bytes > this.#limits.maxBytes) {
+    while (found.entries.length > this.#limits.maxEntries || found.bytes > this.#limits.maxBytes) {
       this.#dropFirst(found);
     }
     while (this.#bytes > this.#limits.maxTotalBytes) this.#dropTopic();
@@ -119,13 +117,9 @@ export class Journal {
   }
 
   #dropFirst(topic: Topic): void {
-    const gone = topic.entries[topic.first]!;
-    topic.first++;
+    const gone = topic.entries.shift()!;
     topic.lostUpTo = gone.seq;
     this.#grow(topic, -(gone.json.length + ENTRY_BYTES));
-    if (topic.first < 256 || topic.first * 2 < topic.entries.length) return;
-    topic.entries.splice(0, topic.first);
-    topic.first = 0;
   }
 
   #dropTopic(): void {
@@ -138,8 +132,8 @@ export class Journal {
 }
 
 /** Readers are mostly close to the end, so it is searched from there. */
-function following({ entries, first }: Topic, position: number): JournalEntry[] {
+function following({ entries }: Topic, position: number): JournalEntry[] {
   let from = entries.length;
-  while (from > first && entries[from - 1]!.seq > position) from--;
+  while (from > 0 && entries[from - 1]!.seq > position) from--;
   return entries.slice(from);
 }

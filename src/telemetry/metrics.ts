@@ -1,13 +1,6 @@
 /** Bounds of the operation-duration histograms, in seconds (OpenTelemetry MCP semantic conventions). */
 const DURATION_BUCKETS: readonly number[] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
 
-interface Family {
-  readonly name: string;
-  readonly help: string;
-  readonly type: 'counter' | 'gauge' | 'histogram';
-  lines(): Iterable<string>;
-}
-
 /** One labelled series of a counter or gauge. Hold on to it: looking a series up costs, adding to it does not. */
 export class Series {
   value = 0;
@@ -63,17 +56,17 @@ export class Histogram {
 type ByValues<T> = Map<string, T | ByValues<T>>;
 
 /** A metric with label names; `of` gives the series of one combination of values, made on first use. */
-export class Metric<T extends Series | Histogram> implements Family {
+export class Metric<T extends Series | Histogram> {
   readonly name: string;
   readonly help: string;
-  readonly type: Family['type'];
+  readonly type: 'counter' | 'gauge' | 'histogram';
   readonly #labelNames: readonly string[];
   readonly #make: () => T;
   readonly #series = new Map<string, T>();
   /** The same by the values, one map for each label: to find a series must not cost the making of its text. */
   readonly #byValues: ByValues<T> = new Map();
 
-  constructor(name: string, help: string, type: Family['type'], labelNames: readonly string[], make: () => T) {
+  constructor(name: string, help: string, type: Metric<T>['type'], labelNames: readonly string[], make: () => T) {
     this.name = name;
     this.help = help;
     this.type = type;
@@ -122,7 +115,7 @@ export class Metric<T extends Series | Histogram> implements Family {
  * `onScrape` handlers refresh gauges that mirror state, so that nothing has to be counted twice.
  */
 export class Metrics {
-  readonly #families = new Map<string, Family>();
+  readonly #families = new Map<string, Metric<Series | Histogram>>();
   readonly #scrapers: (() => void)[] = [];
 
   counter(name: string, help: string, labelNames: readonly string[] = []): Metric<Series> {
@@ -146,10 +139,6 @@ export class Metrics {
     this.#scrapers.push(handler);
   }
 
-  names(): string[] {
-    return [...this.#families.keys()].sort();
-  }
-
   exposition(): string {
     for (const scrape of this.#scrapers) scrape();
     const lines: string[] = [];
@@ -161,10 +150,9 @@ export class Metrics {
 
   /** The same name twice is one metric: rooms that count the same thing share it. */
   #register<T extends Series | Histogram>(metric: Metric<T>): Metric<T> {
-    const known = this.#families.get(metric.name);
-    if (known !== undefined) return known as Metric<T>;
-    this.#families.set(metric.name, metric);
-    return metric;
+    const known = this.#families.get(metric.name) ?? metric;
+    this.#families.set(metric.name, known);
+    return known as Metric<T>;
   }
 }
 

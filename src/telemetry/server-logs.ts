@@ -27,11 +27,6 @@ export class ServerLogs {
     this.#stop = logger.keptBy((entry, scrub) => this.#keep(entry, scrub));
   }
 
-  /** What was kept of a server that is gone goes with the next ones that need its room. */
-  forget(server: string): void {
-    this.#failedCalls.delete(server);
-  }
-
   close(): void {
     this.#stop();
   }

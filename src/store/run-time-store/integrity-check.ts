@@ -100,18 +100,13 @@ export function believed(row: StoredRow): StoredRow {
 export function checkWhole(db: DatabaseSync): Whole {
   return atOneInstant(db, () => {
     const steps = checkedWhole(db);
-    let step = steps.next();
-    while (step.done !== true) step = steps.next();
-    return step.value;
+    for (let step = steps.next(); ; step = steps.next()) if (step.done === true) return step.value;
   });
 }
 
 /** The same of a file that only this code has open, a few records at a time: what runs beside it is not held up. */
-export async function checkWholeInSlices(db: DatabaseSync): Promise<Whole> {
-  const steps = checkedWhole(db);
-  let step = steps.next();
-  for (; step.done !== true; step = steps.next()) await new Promise((next) => setImmediate(next));
-  return step.value;
+export async function checkWholeInSlices(db: DatabaseSync): Promise<void> {
+  for (const _ of checkedWhole(db)) await new Promise((next) => setImmediate(next));
 }
 
 /** Another process may change the file meanwhile: what is read in here belongs together all the same. */

@@ -1,14 +1,4 @@
-import {
-  chmodSync,
-  closeSync,
-  existsSync,
-  fsyncSync,
-  openSync,
-  readdirSync,
-  renameSync,
-  rmSync,
-  statSync,
-} from 'node:fs';
+import * as fs from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
 import { setAside } from '../set-aside.ts';
@@ -41,12 +31,12 @@ export function snapshotPath(path: string): string {
 
 /** Opens, checks and migrates the file; null where nothing was ever written. Throws StoreUnusable. */
 export function openStoreFile(path: string): OpenedFile | null {
-  const snapshot = existsSync(snapshotPath(path));
+  const snapshot = fs.existsSync(snapshotPath(path));
   // An empty file is one whose first change did not come about. After that there is a snapshot, or it is damaged.
-  const there = existsSync(path) && (statSync(path).size > 0 || existsSync(`${path}-journal`));
+  const there = fs.existsSync(path) && (fs.statSync(path).size > 0 || fs.existsSync(`${path}-journal`));
   if (!there) {
     if (!snapshot) return null;
-    throw unusable(path, existsSync(path) ? 'it is empty' : 'it is gone, and its snapshot is there');
+    throw unusable(path, fs.existsSync(path) ? 'it is empty' : 'it is gone, and its snapshot is there');
   }
   try {
     return openFile(path);
@@ -67,7 +57,7 @@ export function openStoreFile(path: string): OpenedFile | null {
 
 /** A glance from outside, while a gateway may have it open: whether there is anything of a collection. */
 export function hasRecords(path: string, collection: string): boolean {
-  if (!existsSync(path)) return false;
+  if (!fs.existsSync(path)) return false;
   try {
     const db = new DatabaseSync(path, { readOnly: true });
     try {
@@ -83,12 +73,12 @@ export function hasRecords(path: string, collection: string): boolean {
 
 /** Makes the file. Throws what SQLite or the system says. */
 export function createStoreFile(path: string): OpenedFile {
-  if (path !== ':memory:') closeSync(openSync(path, 'a', 0o600));
+  if (path !== ':memory:') fs.closeSync(fs.openSync(path, 'a', 0o600));
   return openFile(path);
 }
 
 function openFile(path: string): OpenedFile {
-  if (path !== ':memory:') chmodSync(path, 0o600);
+  if (path !== ':memory:') fs.chmodSync(path, 0o600);
   const db = new DatabaseSync(path);
   try {
     // With EXTRA the end of the journal is on disk too: an acknowledged change is not taken back after a power cut.
@@ -98,7 +88,7 @@ function openFile(path: string): OpenedFile {
     // Fails where a damaged header says that this version of SQLite may not write.
     db.exec('BEGIN IMMEDIATE; ROLLBACK');
     checkWhole(db);
-    return { db, inode: path === ':memory:' ? 0 : statSync(path).ino };
+    return { db, inode: path === ':memory:' ? 0 : fs.statSync(path).ino };
   } catch (error) {
     db.close();
     throw error;
@@ -111,8 +101,8 @@ export async function takeSnapshot(db: DatabaseSync, path: string): Promise<void
   // Of this process: another may take one at the same time.
   const fresh = `${target}.${process.pid}.new`;
   removeUnfinished(target);
-  rmSync(fresh, { force: true });
-  closeSync(openSync(fresh, 'wx', 0o600));
+  fs.rmSync(fresh, { force: true });
+  fs.closeSync(fs.openSync(fresh, 'wx', 0o600));
   try {
     await backup(db, fresh);
     const copy = new DatabaseSync(fresh);
@@ -122,10 +112,10 @@ export async function takeSnapshot(db: DatabaseSync, path: string): Promise<void
       copy.close();
     }
     syncPath(fresh);
-    renameSync(fresh, target);
+    fs.renameSync(fresh, target);
     syncPath(dirname(target));
   } catch (error) {
-    rmSync(fresh, { force: true });
+    fs.rmSync(fresh, { force: true });
     throw error;
   }
 }
@@ -134,11 +124,11 @@ export async function takeSnapshot(db: DatabaseSync, path: string): Promise<void
 function removeUnfinished(target: string): void {
   const folder = dirname(target);
   const unfinished = /^(\d+)\.new(?:-journal)?$/;
-  for (const name of readdirSync(folder)) {
+  for (const name of fs.readdirSync(folder)) {
     if (!name.startsWith(`${basename(target)}.`)) continue;
     const [, pid] = unfinished.exec(name.slice(basename(target).length + 1)) ?? [];
     if (pid !== undefined && Number(pid) !== process.pid && !isRunning(Number(pid)))
-      rmSync(join(folder, name), { force: true });
+      fs.rmSync(join(folder, name), { force: true });
   }
 }
 
@@ -168,26 +158,26 @@ export function restoreStore(path: string, how: 'snapshot' | 'empty', wall: numb
   const restored = { takenAt: null as Date | null, records: 0 };
   const fresh = `${path}.restored`;
   if (how === 'snapshot') {
-    if (!existsSync(snapshot)) {
+    if (!fs.existsSync(snapshot)) {
       throw new StoreUnusable(path, 'there is no snapshot of it', 'begin without it: `trunkline restore --empty`');
     }
-    restored.takenAt = statSync(snapshot).mtime;
+    restored.takenAt = fs.statSync(snapshot).mtime;
     restored.records = copySnapshot(path, snapshot, fresh);
   }
-  const keptAs = existsSync(path) ? setAside(path, wall) : null;
-  if (how === 'snapshot') renameSync(fresh, path);
-  else if (existsSync(snapshot)) setAside(snapshot, wall);
+  const keptAs = fs.existsSync(path) ? setAside(path, wall) : null;
+  if (how === 'snapshot') fs.renameSync(fresh, path);
+  else if (fs.existsSync(snapshot)) setAside(snapshot, wall);
   syncPath(dirname(path));
   return { keptAs, ...restored };
 }
 
 function copySnapshot(path: string, snapshot: string, fresh: string): number {
-  rmSync(fresh, { force: true });
+  fs.rmSync(fresh, { force: true });
   try {
     const from = new DatabaseSync(snapshot, { readOnly: true });
     try {
       const { count } = checkWhole(from);
-      closeSync(openSync(fresh, 'wx', 0o600));
+      fs.closeSync(fs.openSync(fresh, 'wx', 0o600));
       from.prepare('VACUUM INTO ?').run(fresh);
       syncPath(fresh);
       return count;
@@ -195,15 +185,15 @@ function copySnapshot(path: string, snapshot: string, fresh: string): number {
       from.close();
     }
   } catch (error) {
-    rmSync(fresh, { force: true });
+    fs.rmSync(fresh, { force: true });
     const detail = `its snapshot is not good either: ${error instanceof Error ? error.message : error}`;
     throw new StoreUnusable(path, detail, 'begin without it: `trunkline restore --empty`');
   }
 }
 
 function unusable(path: string, detail: string): StoreUnusable {
-  const kept = readdirSync(dirname(path)).includes(basename(snapshotPath(path)));
-  const taken = kept ? ` of ${statSync(snapshotPath(path)).mtime.toISOString()}` : '';
+  const kept = fs.readdirSync(dirname(path)).includes(basename(snapshotPath(path)));
+  const taken = kept ? ` of ${fs.statSync(snapshotPath(path)).mtime.toISOString()}` : '';
   const remedy = kept
     ? `the file is left as it is; \`trunkline restore\` puts the last good snapshot${taken} in its place, \`trunkline restore --empty\` begins without it; both keep the file aside`
     : 'the file is left as it is; there is no snapshot; `trunkline restore --empty` begins without it and keeps the file aside';
@@ -231,10 +221,10 @@ export function faultOf(error: unknown): StoreFault {
 }
 
 function syncPath(path: string): void {
-  const file = openSync(path, 'r');
+  const file = fs.openSync(path, 'r');
   try {
-    fsyncSync(file);
+    fs.fsyncSync(file);
   } finally {
-    closeSync(file);
+    fs.closeSync(file);
   }
 }

@@ -1,7 +1,7 @@
-import { componentOf, type Schema } from '../model/schema.ts';
-import { type ApiOperation, parameterSchema } from './operation.ts';
-import { OPERATIONS } from './operations.ts';
-import { ERROR } from './schemas.ts';
+import type { ApiOperation, Parameter } from '../../src/control/operation.ts';
+import { OPERATIONS } from '../../src/control/operations.ts';
+import { ERROR } from '../../src/control/schemas.ts';
+import { componentOf, type Schema, text } from '../../src/model/schema.ts';
 
 /** The OpenAPI document of the control API; `schema/openapi.json` is its text. */
 export function openApi(version: string): object {
@@ -65,6 +65,10 @@ function describe(operation: ApiOperation, schemas: Components): object {
       ),
     },
   };
+}
+
+function parameterSchema({ schema = text, between }: Parameter): Schema {
+  return between === undefined ? schema : { type: 'integer', minimum: between[0], maximum: between[1] };
 }
 
 /** Schemas with a name are written once and referred to. */
