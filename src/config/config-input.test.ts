@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import type { z } from 'zod';
 import type { ConfigInput, ServerInput } from '../../schema/config-input.d.ts';
-import type { configSchema } from './schema.ts';
-import { schemaText } from './schema-files.ts';
-import type { serverSchema } from './schema-server.ts';
-import { typesText } from './types-text.ts';
+import type { configSchema } from '../../scripts/schema/schema.ts';
+import { schemaText } from '../../scripts/schema/schema-files.ts';
+import type { serverSchema } from '../../scripts/schema/schema-server.ts';
+import { typesText } from '../../scripts/schema/types-text.ts';
 
 /** What zod infers, read-only all the way down as the generated types are. */
 type Frozen<T> = T extends readonly (infer Item)[]
