@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { SERVERS } from '../registry/stored-definitions.ts';
 import { DataFolder, defaultDataDir, type Instance } from '../store/data-folder.ts';
 import { hasRecords } from '../store/run-time-store/run-time-store-file.ts';
@@ -20,7 +21,8 @@ export function runningGateway(
 ): RunningGateway | null {
   const folder = new DataFolder(dataDir === undefined ? defaultDataDir(env) : resolve(dataDir));
   const instance = folder.instance();
-  if (instance === null || (files !== null && !sameFiles(instance.files, files))) return null;
+  if (instance === null) return null;
+  if (files !== null && !isDeepStrictEqual(instance.files.toSorted(), files.toSorted())) return null;
   try {
     const exec = folder.file('exec.token');
     const execToken = existsSync(exec) ? readFileSync(exec, 'utf8').trim() : null;
@@ -37,8 +39,4 @@ export function hasStoredServers(
 ): boolean {
   const folder = new DataFolder(dataDir === undefined ? defaultDataDir(env) : resolve(dataDir));
   return hasRecords(folder.file('truth.db'), SERVERS);
-}
-
-function sameFiles(some: readonly string[], others: readonly string[]): boolean {
-  return some.toSorted().join('\n') === others.toSorted().join('\n');
 }

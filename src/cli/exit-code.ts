@@ -37,13 +37,12 @@ export function noSuch(what: string, wanted: string, names: readonly string[], o
   );
 }
 
-/** The gateway cannot start. */
+/** Why the gateway cannot start, in words and with the remedy. */
 export function cannotOpen(problem: OpenProblem, cwd: string): CommandError {
-  return new CommandError(EXIT.usage, openProblemText(problem, cwd));
+  return new CommandError(EXIT.usage, textOf(problem, cwd));
 }
 
-/** Why the gateway cannot start, in words and with the remedy. */
-function openProblemText(problem: OpenProblem, cwd: string): string {
+function textOf(problem: OpenProblem, cwd: string): string {
   switch (problem.kind) {
     case 'config':
       return problem.problems.map((one) => renderProblem(one, cwd)).join('\n\n');

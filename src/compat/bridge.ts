@@ -1,4 +1,4 @@
-import type { AsAgent, Gateway, GatewayTool } from '../app/embedding/gateway-api.ts';
+import type { AsAgent, Gateway } from '../app/embedding/gateway-api.ts';
 import type { Content, OpenObject, ToolArguments, ToolCallResult } from '../app/embedding/mcp-types.ts';
 import type { CallOptions } from '../app/embedding/operator-calls.ts';
 import { bridgePrefixed, withoutBridgePrefix } from '../catalog/exposed-names.ts';
@@ -31,7 +31,10 @@ export interface BridgedTool {
 
 /** The tools of servers that are up, as `mcp__server__tool`, sorted by that name (S4.15). */
 export async function bridgedTools(gateway: Gateway, options?: AsAgent): Promise<readonly BridgedTool[]> {
-  return (await toolsOfRunning(gateway, options)).map(({ name, description = '', inputSchema }) => ({
+  const tools = await gateway.tools(options);
+  const up = new Set(gateway.servers().flatMap(({ name, initialized }) => (initialized ? [name] : [])));
+  const running = tools.filter(({ server }) => up.has(server)).sort((a, b) => (a.name < b.name ? -1 : 1));
+  return running.map(({ name, description = '', inputSchema }) => ({
     name: bridgePrefixed(name),
     description,
     inputSchema,
@@ -84,10 +87,4 @@ export function resultText({ content, isError }: ToolCallResult): ToolText {
 function blockText({ type, text, mimeType }: Content): string {
   if (type === 'text') return text ?? '';
   return type === 'image' ? `[image: ${mimeType ?? 'unknown'}]` : `[${type} content]`;
-}
-
-async function toolsOfRunning(gateway: Gateway, options?: AsAgent): Promise<readonly GatewayTool[]> {
-  const tools = await gateway.tools(options);
-  const up = new Set(gateway.servers().flatMap(({ name, initialized }) => (initialized ? [name] : [])));
-  return tools.filter(({ server }) => up.has(server)).sort((a, b) => (a.name < b.name ? -1 : 1));
 }

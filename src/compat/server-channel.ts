@@ -52,7 +52,7 @@ export async function openChannel(definition: ServerDefinition, options: Channel
   let server: Server;
   if (memory) server = inProcessDefinition(name, name, definition.options);
   else {
-    const read = await readDefinition(name, definition, { label: '<openChannel>', cwd, env });
+    const read = await readDefinition(name, definition, '<openChannel>', { cwd, env });
     for (const secret of read.secrets) logger.addSecret(secret);
     server = read.server;
   }

@@ -54,7 +54,13 @@ export class ControlApi {
       }
       listener.routes.add(path, handlers, { maxBodyBytes: maxBodyBytes || MAX_BODY_BYTES });
     }
-    listener.routes.add('/metrics', { GET: (context) => this.#metrics(context) });
+    listener.routes.add('/metrics', {
+      GET: (context) => {
+        if (!this.#authorized(context)) return;
+        const text = Buffer.from(this.#deps.plane.metrics.exposition());
+        context.answer(200, 'text/plain; version=0.0.4; charset=utf-8', text);
+      },
+    });
     listener.routes.add('/livez', { GET: (context) => context.json(200, '{"status":"live"}') });
   }
 
@@ -62,12 +68,6 @@ export class ControlApi {
   close(): void {
     for (const stream of this.#streams) stream.close();
     this.#streams.clear();
-  }
-
-  #metrics(context: RequestContext): void {
-    if (!this.#authorized(context)) return;
-    const text = Buffer.from(this.#deps.plane.metrics.exposition());
-    context.answer(200, 'text/plain; version=0.0.4; charset=utf-8', text);
   }
 
   #serve(context: RequestContext, operation: ApiOperation): void {

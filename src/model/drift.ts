@@ -209,19 +209,6 @@ export interface PinsChange {
   readonly events: readonly DriftEvent[];
 }
 
-/** Pins and history that outlive the process. Rejects when the database fails: pins are never silently fewer. */
-export interface PinRecords {
-  load(): Promise<readonly ServerPins[]>;
-  /** All or nothing, durable when it resolves; false when these pins have changed since they were read. */
-  save(server: string, change: PinsChange): Promise<boolean>;
-  /** The newest first; bounded per server. */
-  history(
-    server: string,
-    options: { readonly limit: number; readonly after?: string },
-  ): Promise<readonly DriftRecord[]>;
-  forget(server: string): Promise<void>;
-}
-
 /** The pins of all servers as they are now. Implemented by `registry/`. */
 export interface Pins {
   of(server: string): ServerPins;

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../test/support/fake-clock.ts';
-import type { Definition, PinRecords } from '../model/drift.ts';
+import type { Definition } from '../model/drift.ts';
 import { StoreError } from '../store/run-time-store/run-time-store.ts';
 import { SqliteRunTimeStore } from '../store/run-time-store/sqlite-run-time-store.ts';
-import { StoredPins } from '../store/run-time-store/stored-pins.ts';
+import { type PinRecords, StoredPins } from '../store/run-time-store/stored-pins.ts';
 import { Logger } from '../telemetry/logger.ts';
 import { PinBook, PinsContended } from './pin-book.ts';
 

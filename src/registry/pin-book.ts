@@ -8,12 +8,12 @@ import {
   type DriftRecord,
   noPins,
   type Pin,
-  type PinRecords,
   type Pins,
   type PinsChange,
   pinKey,
   type ServerPins,
 } from '../model/drift.ts';
+import type { PinRecords } from '../store/run-time-store/stored-pins.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
 /** Definitions that may be offered under one name; of more, the ones approved first are forgotten. */

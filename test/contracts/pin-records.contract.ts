@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { type DriftEvent, type Pin, type PinRecords, type PinsChange, pinKey } from '../../src/model/drift.ts';
+import { type DriftEvent, type Pin, type PinsChange, pinKey } from '../../src/model/drift.ts';
+import type { PinRecords } from '../../src/store/run-time-store/stored-pins.ts';
 
 export interface PinRecordsSubject {
   /** What is kept under this name, as another process sees it that begins now. */

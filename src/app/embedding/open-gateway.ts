@@ -1,9 +1,7 @@
 import { hostname } from 'node:os';
 import type { LoadOptions } from '../../config/load-config.ts';
 import { logWarnings, tellMisconfigured } from '../../registry/reload-report.ts';
-import type { Logger } from '../../telemetry/logger.ts';
 import type { MemoryServerFactory } from '../../upstream/transport/memory-transport.ts';
-import type { ClusterConnection } from '../cluster/cluster-connection.ts';
 import { joinCluster } from '../cluster/open-cluster.ts';
 import { openApp } from '../open-app.ts';
 import type { Rooms } from '../rooms.ts';
@@ -50,6 +48,14 @@ export async function openGateway(
   const watch = new ServerWatch(options.beforeAuthRequired);
   const memoryServers = new Map<string, MemoryServerFactory>();
   const { defined, inProcess } = sorted(options.servers ?? {});
+  const nodeOptions = node && {
+    cluster: joinCluster(
+      node.messenger,
+      { node: node.node ?? hostname(), publicSubjects: { principal: node.publicPrincipal ?? null } },
+      log.logger,
+    ),
+    tracker: node.tracker ?? null,
+  };
   const opened = await openApp({
     load: loadOptions(options, defined),
     logger: log.logger,
@@ -59,7 +65,7 @@ export async function openGateway(
     memoryServers,
     overlay: overlay.over,
     observer: watch,
-    ...(node === undefined ? {} : { cluster: connectionOf(node, log.logger), tracker: node.tracker ?? null }),
+    ...nodeOptions,
   });
   if (!opened.ok) throw openError(opened.problem);
   const { app } = opened;
@@ -79,11 +85,6 @@ export async function openGateway(
   app.startServers();
   await app.rooms.cluster?.joined(JOIN_MS);
   return { gateway, rooms: app.rooms };
-}
-
-function connectionOf({ messenger, node, publicPrincipal }: NodeParts, logger: Logger): ClusterConnection {
-  const publicSubjects = { principal: publicPrincipal ?? null };
-  return joinCluster(messenger, { node: node ?? hostname(), publicSubjects }, logger);
 }
 
 function sorted(servers: NonNullable<GatewayOptions['servers']>) {

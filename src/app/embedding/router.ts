@@ -62,7 +62,13 @@ export class Router {
    * tool's own name as title where it has none.
    */
   aggregatedTools(): readonly Tool[] {
-    const tools = new Map(this.clients().map((client) => [client.name, byName(client.tools)]));
+    // The first one counts where a name is there twice, as in the table.
+    const tools = new Map(
+      this.clients().map((client) => [
+        client.name,
+        new Map(client.tools.toReversed().map((tool) => [tool.name, tool])),
+      ]),
+    );
     return this.#table().targets.map(({ server, item, exposed }) => {
       const tool = tools.get(server)!.get(item.key)!;
       const description = `[${server}] ${tool.description ?? ''}`;
@@ -105,9 +111,4 @@ function missingIn(client: AgentClient): string | null {
   if (!Array.isArray(client.tools)) return '`tools`, an array';
   const missing = (['refreshTools', 'callTool'] as const).find((member) => typeof client[member] !== 'function');
   return missing === undefined ? null : `the method \`${missing}\``;
-}
-
-/** The first one counts where a name is there twice, as in the table. */
-function byName(tools: readonly Tool[]): ReadonlyMap<string, Tool> {
-  return new Map(tools.toReversed().map((tool) => [tool.name, tool]));
 }

@@ -280,7 +280,7 @@ export class Servers {
     if (definition instanceof InProcessServer) return this.#inProcess(name, definition);
     const { logger, options } = this.#deps.app.rooms;
     const { cwd, env } = options.load;
-    const { server, warnings, secrets } = await readDefinition(name, definition, { label, cwd, env });
+    const { server, warnings, secrets } = await readDefinition(name, definition, label, { cwd, env });
     for (const secret of secrets) logger.addSecret(secret);
     logWarnings(warnings, logger);
     return server;

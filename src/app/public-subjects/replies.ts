@@ -34,11 +34,9 @@ export function serverErrorReply(error: ServerError, isList: boolean): Buffer {
 
 export function failureReply(error: GatewayError, isList: boolean): Buffer {
   const { rpcCode, code, data, forCallers } = error;
-  return reply(forCallers, { outcome: error.outcome, failure: { code: rpcCode, name: code, ...data } }, isList);
-}
-
-function reply(error: string, rest: object, isList: boolean): Buffer {
-  return Buffer.from(JSON.stringify({ ...(isList ? { tools: [] } : {}), error, ...rest }));
+  const failure = { code: rpcCode, name: code, ...data };
+  const list = isList ? { tools: [] } : {};
+  return Buffer.from(JSON.stringify({ ...list, error: forCallers, outcome: error.outcome, failure }));
 }
 
 const CLOSE = Buffer.from('}');

@@ -86,15 +86,12 @@ interface RefusalBody {
 
 type ReportedProblem = Readonly<Record<'code' | 'message' | 'fix', string>>;
 
-/** Without the place: what was sent is not what the person wrote. */
-function problemText({ code, message, fix }: ReportedProblem): string {
-  return `${code}  ${message}\n   fix: ${fix}`;
-}
-
 function messageOf(text: string): string | null {
   try {
     const { message, problems = [] } = (JSON.parse(text) as RefusalBody).error;
-    return problems.length === 0 ? message : problems.map(problemText).join('\n');
+    // Without the place: what was sent is not what the person wrote.
+    const texts = problems.map(({ code, message: what, fix }) => `${code}  ${what}\n   fix: ${fix}`);
+    return texts.length === 0 ? message : texts.join('\n');
   } catch {
     return null;
   }

@@ -64,7 +64,12 @@ class OfRunning implements ServerChanges {
   async add(name: string, definition: object, { ttlMs, session, replace }: AddOptions): Promise<ChangedServer> {
     const query = new URLSearchParams({ folder: this.#cwd });
     if (replace && (await this.server(name)) !== null) {
-      refuseLifetime({ ttlMs, session });
+      // They would be dropped in silence, and the server be there for longer than was said.
+      if (ttlMs !== null || session !== null) {
+        const message =
+          'what is replaced stays for as long as it was to: leave out --ttl and --session, or remove it first';
+        throw new CommandError(EXIT.usage, message);
+      }
       return parsed(await this.#client.send('PUT', `${path(name)}?${query}`, JSON.stringify(definition)));
     }
     if (ttlMs !== null) query.set('ttlMs', String(ttlMs));
@@ -84,13 +89,6 @@ class OfRunning implements ServerChanges {
   }
 
   async close(): Promise<void> {}
-}
-
-/** It would be dropped in silence, and the server be there for longer than was said. */
-function refuseLifetime({ ttlMs, session }: Pick<AddOptions, 'ttlMs' | 'session'>): void {
-  if (ttlMs === null && session === null) return;
-  const message = 'what is replaced stays for as long as it was to: leave out --ttl and --session, or remove it first';
-  throw new CommandError(EXIT.usage, message);
 }
 
 class OfStopped implements ServerChanges {

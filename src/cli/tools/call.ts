@@ -122,14 +122,10 @@ export function argumentsFromWords(words: readonly string[], types: ParameterTyp
     }
     const [, key = '', operator, value = ''] = match;
     if (members.has(key)) throw new CommandError(EXIT.usage, `argument "${key}" is given twice`);
-    members.set(key, operator === ':=' ? jsonOrFail(key, value) : literal(value, types[key]?.type));
+    const isText = types[key]?.type === 'string' || !isJson(value);
+    members.set(key, operator === ':=' ? jsonOrFail(key, value) : isText ? JSON.stringify(value) : value);
   }
   return `{${[...members].map(([key, value]) => `${JSON.stringify(key)}:${value}`).join(',')}}`;
-}
-
-function literal(value: string, type: unknown): string {
-  if (type === 'string') return JSON.stringify(value);
-  return isJson(value) ? value : JSON.stringify(value);
 }
 
 function jsonOrFail(key: string, value: string): string {

@@ -60,9 +60,11 @@ export function findDefinitions(root: ObjectNode, source: Source, problems: Prob
       node = nested;
       path = 'mcp.servers';
     }
-    if (node === undefined || (container === 'extensions' && !holdsServers(node))) continue;
+    if (node === undefined) continue;
+    const values = node.kind === 'object' ? node.members.map(({ value }) => value) : [];
+    if (container === 'extensions' && !values.some(looksLikeServer)) continue;
     // Gemini's settings of the same name.
-    if (container === 'mcp' && node.kind === 'object' && holdsSettings(node)) continue;
+    if (container === 'mcp' && values.length > 0 && values.every(({ kind }) => kind !== 'object')) continue;
     containers.push(path);
     definitions.push(...entries(node, path, source, problems));
   }
@@ -155,17 +157,9 @@ function isExcluded(
   return true;
 }
 
-function holdsSettings(node: ObjectNode): boolean {
-  return node.members.length > 0 && node.members.every(({ value }) => value.kind !== 'object');
-}
-
 function looksLikeServer(node: Node): boolean {
   const keys = ['command', 'cmd', 'url', 'httpUrl', 'serverUrl', 'uri', 'transport'];
   return node.kind === 'object' && node.members.some(({ key, value }) => keys.includes(key) && value.kind !== 'null');
-}
-
-function holdsServers(node: Node): boolean {
-  return node.kind === 'object' && node.members.some(({ value }) => looksLikeServer(value));
 }
 
 function looksLikeRootMap(root: ObjectNode): boolean {

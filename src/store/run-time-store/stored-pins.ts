@@ -6,7 +6,6 @@ import {
   type DriftRecord,
   PINNED_LISTS,
   type Pin,
-  type PinRecords,
   type PinsChange,
   pinKey,
   type ServerPins,
@@ -28,8 +27,8 @@ const BYTES_AT_ONCE = 4 * 1024 * 1024;
 /** Larger definitions are known by their digest only. */
 export const MAX_DEFINITION_BYTES = 32 * 1024;
 
-/** Pins and history in the run-time store (docs/drift.md). */
-export class StoredPins implements PinRecords {
+/** Pins and history in the run-time store (docs/drift.md). Rejects when that fails: pins are never silently fewer. */
+export class StoredPins {
   readonly #runTimeStore: RunTimeStore;
   /** Revisions of the records as they were read or written last, by collection and key. */
   readonly #revisions = new Map<string, number>();
@@ -63,6 +62,7 @@ export class StoredPins implements PinRecords {
     return Array.from(servers, ([server, known]) => ({ server, ...known }));
   }
 
+  /** All or nothing, durable when it resolves; false when these pins have changed since they were read. */
   async save(server: string, change: PinsChange): Promise<boolean> {
     const writes: StoreWrite[] = [];
     for (const pin of change.pins) writes.push(this.#put(PINS, keyOf(server, pin), stored(server, pin)));
@@ -91,6 +91,7 @@ export class StoredPins implements PinRecords {
     return true;
   }
 
+  /** The newest first; bounded per server. */
   async history(server: string, { limit, after }: { readonly limit: number; readonly after?: string }) {
     const prefix = `${part(server)}/`;
     const page = await this.#runTimeStore.list(EVENTS, {
@@ -148,6 +149,9 @@ export class StoredPins implements PinRecords {
     return `${part(server)}/${time}-${String(9_999_999 - this.#count)}-${process.pid}`;
   }
 }
+
+/** As its users need them. */
+export type PinRecords = Pick<StoredPins, 'load' | 'save' | 'history' | 'forget'>;
 
 type StoredPin = DefinitionName & {
   readonly server: string;
