@@ -23,7 +23,6 @@ export interface AppOptions {
   readonly state: 'data' | 'instance' | 'none' | 'look';
   /** Becomes a node of the cluster that the configuration names although it keeps no state. */
   readonly joins?: boolean;
-  /** Reads the configuration again when a file changes. */
   readonly follow: boolean;
   /** In-process servers by key, for definitions of type `memory`. */
   readonly memoryServers?: ReadonlyMap<string, MemoryServerFactory>;
@@ -35,7 +34,6 @@ export interface AppOptions {
   readonly tracker?: Tracker | null;
   /** Takes the spans of requests. Absent or null: none are made, and traces of peers pass through as they are. */
   readonly spans?: SpanExporter | null;
-  /** Also hears what servers tell of themselves. */
   readonly observer?: ServerObserver;
 }
 

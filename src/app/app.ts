@@ -96,7 +96,6 @@ export class App {
     return this.#listeners?.addresses ?? NOWHERE;
   }
 
-  /** Reads the configuration now, as a change of a file would make it. */
   reload(): Promise<Reload> {
     return this.#follower.reload();
   }
@@ -271,7 +270,6 @@ export class App {
     gateway.drift.pinsChanged();
   }
 
-  /** Another node has written. */
   async #readShared(): Promise<void> {
     const { pins, gateway } = this.rooms;
     await this.#readStore();

@@ -17,53 +17,45 @@ export function registerGauges(
   watch: MemoryWatch,
   bodies: BodyBudget,
 ): { close(): void } {
-  const sessions = metrics.gauge('trunkline_sessions_open', 'Open sessions of clients held in memory.');
-  const calls = metrics.gauge('trunkline_calls_in_flight', 'Calls of clients that are not answered yet.');
-  const waitingForInput = metrics.gauge('trunkline_calls_parked', 'Calls that wait for input of their client.');
-  const state = metrics.gauge('trunkline_server_state', 'State of each server: 1 for the one it is in.', [
-    'server',
-    'state',
-  ]);
-  const restarts = metrics.gauge('trunkline_server_restarts', 'Restarts of each server since the gateway started.', [
-    'server',
-  ]);
-  const failures = metrics.gauge('trunkline_server_consecutive_failures', 'Failed starts in a row.', ['server']);
-  const connections = metrics.gauge('trunkline_server_connections', 'Connections to each server.', ['server', 'state']);
-  const queue = metrics.gauge('trunkline_server_calls_in_flight', 'Calls sent to each server and not answered.', [
-    'server',
-  ]);
-  const tools = metrics.gauge('trunkline_server_tools', 'Tools that each server offers.', ['server']);
-  const phases = metrics.gauge(
-    'trunkline_server_phase_seconds',
-    'Where the time of requests to remote servers goes, over the last times of each phase.',
-    ['server', 'phase', 'quantile'],
-  );
-  const memory = metrics.gauge('process_resident_memory_bytes', 'Resident memory of the gateway.');
-  const taken = metrics.gauge(
+  const mirror = (name: string, help: string, read: () => number): void => {
+    const gauge = metrics.gauge(name, help).of();
+    metrics.onScrape(() => gauge.set(read()));
+  };
+  mirror('trunkline_sessions_open', 'Open sessions of clients held in memory.', () => downstream.sessions.size);
+  mirror('trunkline_calls_in_flight', 'Calls of clients that are not answered yet.', () => downstream.inFlight);
+  const parked = 'Calls that wait for input of their client.';
+  mirror('trunkline_calls_parked', parked, () => downstream.waitingForInput);
+  mirror('process_resident_memory_bytes', 'Resident memory of the gateway.', () => process.memoryUsage.rss());
+  mirror(
     'trunkline_memory_used_ratio',
     'Part of the memory that may be taken, of heap or container, in use; above 1 in the reserve of the heap.',
+    () => watch.share,
   );
-  const receiving = metrics.gauge(
+  mirror(
     'trunkline_request_bodies_bytes',
     'Memory that request bodies hold which are not whole yet, of all listeners.',
+    () => bodies.heldBytes,
   );
   const refused = metrics.counter(
     'trunkline_request_bodies_refused_total',
     'Request bodies refused because that memory was all taken.',
   );
-  const delay = metrics.gauge('trunkline_event_loop_delay_seconds', 'Delay of the event loop since the last scrape.', [
-    'quantile',
-  ]);
+  const ofServers = (name: string, help: string, ...labels: readonly string[]) =>
+    metrics.gauge(name, help, ['server', ...labels]);
+  const state = ofServers('trunkline_server_state', 'State of each server: 1 for the one it is in.', 'state');
+  const restarts = ofServers('trunkline_server_restarts', 'Restarts of each server since the gateway started.');
+  const failures = ofServers('trunkline_server_consecutive_failures', 'Failed starts in a row.');
+  const connections = ofServers('trunkline_server_connections', 'Connections to each server.', 'state');
+  const queue = ofServers('trunkline_server_calls_in_flight', 'Calls sent to each server and not answered.');
+  const tools = ofServers('trunkline_server_tools', 'Tools that each server offers.');
+  const spent = 'Where the time of requests to remote servers goes, over the last times of each phase.';
+  const phases = ofServers('trunkline_server_phase_seconds', spent, 'phase', 'quantile');
+  const lateness = 'Delay of the event loop since the last scrape.';
+  const delay = metrics.gauge('trunkline_event_loop_delay_seconds', lateness, ['quantile']);
   const histogram = monitorEventLoopDelay({ resolution: LOOP_SAMPLE_MS });
   histogram.enable();
 
   metrics.onScrape(() => {
-    sessions.of().set(downstream.sessions.size);
-    calls.of().set(downstream.inFlight);
-    waitingForInput.of().set(downstream.waitingForInput);
-    memory.of().set(process.memoryUsage.rss());
-    taken.of().set(watch.share);
-    receiving.of().set(bodies.heldBytes);
     refused.of().set(bodies.refused);
     for (const [label, percent] of [
       ['0.5', 50],

@@ -226,7 +226,6 @@ export async function buildRooms(
     folder,
     controlToken: folder?.token('control.token', newToken) ?? newToken(),
     execToken: folder?.token('exec.token', newToken) ?? newToken(),
-    /** The desired state in force. */
     registry,
     authenticator,
     records,
@@ -247,9 +246,7 @@ export async function buildRooms(
     downstream,
     serverEvents,
     serverLogs,
-    /** For all its listeners. */
     bodies,
-    /** Calls that no client has sent. */
     ownCalls,
     /** For the tracker; null without one. */
     operations,

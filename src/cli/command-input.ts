@@ -14,7 +14,6 @@ export interface Terminal {
   readonly ask: InputPrompt | null;
 }
 
-/** What every command is given. */
 export interface CommandInput {
   /** Configuration file as the user wrote it; undefined for the nearest one. */
   readonly file: string | undefined;

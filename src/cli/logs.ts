@@ -87,7 +87,6 @@ function said(event: string, { before, state, reason, ...rest }: Record<string, 
     .join(' ');
 }
 
-/** On one line. */
 function shown(value: unknown): string {
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '');
   return printable(text).replaceAll('\n', '\\n').replaceAll('\t', '\\t');

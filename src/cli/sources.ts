@@ -35,7 +35,6 @@ export function loadOptions(input: CommandInput, mayLack = false): LoadOptions {
   return { ...base, files: [found] };
 }
 
-/** The source as people want to see it. */
 export function sourceLabel(options: LoadOptions): string {
   if (options.argvCommand !== undefined) return options.argvCommand.join(' ');
   if ((options.files ?? []).length === 0) return 'none; what was added at run time';

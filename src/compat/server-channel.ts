@@ -75,22 +75,19 @@ export async function openChannel(definition: ServerDefinition, options: Channel
 const DEFAULT_TIMEOUT_MS = 60_000;
 
 class ConnectionChannel implements ServerChannel, ConnectionOwner<Connection> {
-  readonly done: Promise<ClosedReason | null>;
+  readonly #ended = Promise.withResolvers<ClosedReason | null>();
+  readonly done = this.#ended.promise;
   readonly #server: Server;
   readonly #options: ChannelOptions;
   readonly #guard: Reaper;
   readonly #logger: Logger;
   readonly #connection: Connection;
-  #resolveDone!: (reason: ClosedReason | null) => void;
 
   constructor(server: Server, options: ChannelOptions, guard: Reaper, logger: Logger, transport: Transport) {
     this.#server = server;
     this.#options = options;
     this.#guard = guard;
     this.#logger = logger;
-    this.done = new Promise((resolve) => {
-      this.#resolveDone = resolve;
-    });
     this.#connection = new Connection(transport, {
       server: server.name,
       profile: placeholderClient(null),
@@ -145,7 +142,7 @@ class ConnectionChannel implements ServerChannel, ConnectionOwner<Connection> {
   async close(): Promise<void> {
     await this.#connection.close('remove');
     await this.#guard.close();
-    this.#resolveDone(null);
+    this.#ended.resolve(null);
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -153,7 +150,7 @@ class ConnectionChannel implements ServerChannel, ConnectionOwner<Connection> {
   }
 
   closed(_connection: Connection, reason: ClosedReason): void {
-    this.#resolveDone(reason);
+    this.#ended.resolve(reason);
   }
 
   notified(_connection: Connection, message: { readonly method: string; readonly body: Buffer }): void {

@@ -33,7 +33,6 @@ const NO_SUCH_SERVER = { 404: 'There is no server of that name.' };
 
 const ALONE = 'This gateway is no node of a cluster.';
 
-/** The nodes of the cluster. */
 const CLUSTER_OPERATIONS: readonly ApiOperation[] = [
   operation({
     id: 'listNodes',

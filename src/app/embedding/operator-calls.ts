@@ -22,7 +22,6 @@ export interface CallOptions {
   readonly onProgress?: (progress: Progress) => void;
 }
 
-/** A request of a program. */
 export interface Question {
   readonly endpoint: Endpoint;
   readonly method: string;
@@ -100,7 +99,6 @@ function progressTo(onProgress: (progress: Progress) => void, profile: ClientPro
 /** More pages than any honest list has. */
 const MAX_PAGES = 1_000;
 
-/** The body of a result, parsed, with its text. */
 export function parsed<T>(body: Buffer): Answer<T> {
   const raw = body.toString();
   return { ...(JSON.parse(raw) as T), raw };
@@ -129,7 +127,6 @@ export async function* pages(
   }
 }
 
-/** The items of all pages, parsed. */
 export async function listAll<T>(
   operator: Operator,
   question: Omit<Question, 'params'>,

@@ -17,13 +17,11 @@ export class Overlay {
   readonly agents = new Map<string, Agent>();
   /** Configured servers that the program has unregistered. */
   readonly hidden = new Set<string>();
-  /** Servers that the program has suspended. */
   readonly suspended = new Set<string>();
   /** Deadlines of calls by server, in milliseconds; also of servers that are not registered yet (S4.14). */
   readonly timeouts = new Map<string, number>();
   address: ListenAddress = {};
 
-  /** Puts it over what the configuration says. */
   readonly over = (state: DesiredState): DesiredState => {
     const servers = new Map([...state.servers].filter(([name]) => !this.hidden.has(name)));
     for (const [name, server] of this.servers) servers.set(name, server);

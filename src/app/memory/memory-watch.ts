@@ -26,11 +26,7 @@ const COLLECT_SHARE = 0.02;
  * believed to be taken rather than too little.
  */
 export class MemoryWatch {
-  readonly #options: MemoryWatchOptions;
-  readonly #heapShare: () => number;
-  readonly #groupShare: (() => number) | null;
-  readonly #collect: () => void;
-  readonly #now: () => number;
+  readonly #options: Required<MemoryWatchOptions>;
   readonly #timer: NodeJS.Timeout;
   #level: MemoryLevel = 'ample';
   #share = 0;
@@ -39,11 +35,13 @@ export class MemoryWatch {
   #mayCollectAt = Number.NEGATIVE_INFINITY;
 
   constructor(options: MemoryWatchOptions) {
-    this.#options = options;
-    this.#heapShare = options.heapShare ?? heapShare;
-    this.#groupShare = options.groupShare === undefined ? groupShareReader() : options.groupShare;
-    this.#collect = options.collect ?? (() => collectGarbage('all'));
-    this.#now = options.now ?? (() => performance.now());
+    this.#options = {
+      heapShare,
+      groupShare: groupShareReader(),
+      collect: () => collectGarbage('all'),
+      now: () => performance.now(),
+      ...options,
+    };
     this.#timer = setInterval(() => this.sample(), SAMPLE_MS);
     this.#timer.unref();
   }
@@ -60,7 +58,7 @@ export class MemoryWatch {
 
   /** As of now. */
   look(): MemoryLevel {
-    if (this.#now() - this.#lookedAt >= FRESH_MS) this.#look();
+    if (this.#options.now() - this.#lookedAt >= FRESH_MS) this.#look();
     return this.#level;
   }
 
@@ -75,15 +73,15 @@ export class MemoryWatch {
   }
 
   #look(): void {
-    let heap = this.#heapShare();
-    const now = this.#now();
+    let heap = this.#options.heapShare();
+    const now = this.#options.now();
     if (memoryLevel(heap) !== 'ample' && now >= this.#mayCollectAt) {
-      this.#collect();
-      const tookMs = this.#now() - now;
+      this.#options.collect();
+      const tookMs = this.#options.now() - now;
       this.#mayCollectAt = now + Math.max(COLLECT_EVERY_MS, tookMs / COLLECT_SHARE);
-      heap = this.#heapShare();
+      heap = this.#options.heapShare();
     }
-    this.#lookedAt = this.#now();
+    this.#lookedAt = this.#options.now();
     this.#share = Math.max(heap, this.#group);
     const level = memoryLevel(this.#share);
     if (level === this.#level) return;
@@ -95,7 +93,7 @@ export class MemoryWatch {
 
   #readGroup(): number {
     try {
-      return this.#groupShare?.() ?? 0;
+      return this.#options.groupShare?.() ?? 0;
     } catch {
       return 0;
     }

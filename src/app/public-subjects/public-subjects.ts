@@ -60,7 +60,6 @@ export class PublicSubjects {
     this.#unsubscribe = rooms.registry.onChange((change) => this.#changed(change));
   }
 
-  /** Calls that are answered at the moment. */
   get inFlight(): number {
     return this.#calls.inHand;
   }

@@ -26,7 +26,6 @@ export function listReply(tools: readonly Buffer[]): Buffer {
   return Buffer.concat(parts);
 }
 
-/** A JSON-RPC error of the server's own. */
 export function serverErrorReply(error: ServerError, isList: boolean): Buffer {
   const head = isList ? '{"tools":[],' : '{';
   return Buffer.from(`${head}"error":${JSON.stringify(error.message)},"outcome":"RESULT","mcp_error":${error.raw}}`);

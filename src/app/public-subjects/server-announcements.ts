@@ -19,11 +19,9 @@ const SETTLED_MS = 1_000;
 interface ServerAnnouncementsDeps {
   readonly clock: Clock;
   readonly wire: Pick<Wire, 'connected' | 'publish' | 'onChange'>;
-  /** The servers of this node. */
   readonly registry: { readonly state: Pick<DesiredState, 'servers'> };
   /** All that the cluster serves, those included whose nodes may be back. */
   readonly everywhere: Pick<Upstreams, 'servers'>;
-  /** What other nodes have. */
   readonly known: Pick<KnownServers, 'instances' | 'against'>;
   readonly logger: Pick<Logger, 'redact'>;
   /** Null: no tracker. */

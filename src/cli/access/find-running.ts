@@ -30,7 +30,6 @@ export async function needRunning(input: CommandInput): Promise<RunningGateway> 
   throw new CommandError(EXIT.unreachable, words);
 }
 
-/** Its control API. */
 export async function runningClient(input: CommandInput): Promise<ControlClient> {
   return new ControlClient(await needRunning(input));
 }

@@ -7,7 +7,6 @@ import type { CommandInput } from '../command-input.ts';
 import { CommandError, cannotOpen, EXIT } from '../exit-code.ts';
 import { loadOptions } from '../sources.ts';
 
-/** What a server looks like after a change. */
 export interface ChangedServer {
   readonly name: string;
   /** Absent where no gateway runs. */

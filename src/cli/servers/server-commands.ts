@@ -18,7 +18,6 @@ const CHANGES = {
   resume: 'start a suspended server again',
 } as const;
 
-/** The commands that change which servers run. */
 export function addServerCommands({ command, input, done }: CommandParts): void {
   command('add', 'add a server: trunkline add <name> <url>, or <name> -- command …')
     .addOption(
