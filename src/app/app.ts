@@ -8,7 +8,7 @@ import { isLoopbackHost } from '../model/host-address.ts';
 import { ConfigFollower } from '../registry/config-follower.ts';
 import { Reconciler } from '../registry/reconciler.ts';
 import type { RegistryChange } from '../registry/registry.ts';
-import { type Reload, ReloadReport } from '../registry/reload-report.ts';
+import { type Reload, reloadReport } from '../registry/reload-report.ts';
 import { StoreFollower } from '../registry/store-follower.ts';
 import type { CloseReason } from '../upstream/transport/transport.ts';
 import { type Addresses, Listeners, listenerSettings, mcpListener } from './listeners.ts';
@@ -64,7 +64,7 @@ export class App {
       registry: rooms.registry,
       options: rooms.options.load,
       initial: rooms.loaded,
-      report: new ReloadReport(rooms.logger, rooms.metrics, rooms.loaded),
+      report: reloadReport(rooms.logger, rooms.metrics, rooms.loaded),
     });
     this.#reconciler = new Reconciler({
       clock: rooms.clock,

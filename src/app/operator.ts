@@ -61,24 +61,17 @@ export function operatorProfile(info: string, principal = OPERATOR, handle: stri
 }
 
 /** The way of calls that no client has sent: of the program around the gateway and of the operator. Counts what is under way. */
-export class OwnCalls implements Exchanges {
-  readonly #exchanges: Exchanges;
-  #inFlight = 0;
-
-  constructor(exchanges: Exchanges) {
-    this.#exchanges = exchanges;
-  }
-
-  get inFlight(): number {
-    return this.#inFlight;
-  }
-
-  async run(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
-    this.#inFlight++;
-    try {
-      return await this.#exchanges.run(exchange, endpoint);
-    } finally {
-      this.#inFlight--;
-    }
-  }
+export function countedCalls(exchanges: Exchanges): Exchanges & { readonly inFlight: number } {
+  const calls = {
+    inFlight: 0,
+    async run(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
+      calls.inFlight++;
+      try {
+        return await exchanges.run(exchange, endpoint);
+      } finally {
+        calls.inFlight--;
+      }
+    },
+  };
+  return calls;
 }

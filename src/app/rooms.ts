@@ -43,7 +43,7 @@ import { registerGauges } from './gauges.ts';
 import { bodyBudgetBytes } from './memory/memory-limit.ts';
 import { MemoryWatch } from './memory/memory-watch.ts';
 import { Operations } from './operations.ts';
-import { Operator, OwnCalls, operatorProfile } from './operator.ts';
+import { countedCalls, Operator, operatorProfile } from './operator.ts';
 import { announcing, openRunTimeStore } from './run-time-store/open-run-time-store.ts';
 import { transports } from './transports.ts';
 import { productVersion } from './version.ts';
@@ -212,7 +212,7 @@ export async function buildRooms(
   const bodies = new BodyBudget(bodyBudgetBytes(loaded.state.listen.maxBodyBytes));
   const gauges = registerGauges(metrics, upstreams, downstream, memory, bodies);
   registerClusterGauges(metrics, cluster, connection);
-  const ownCalls = new OwnCalls(gateway);
+  const ownCalls = countedCalls(gateway);
   const newToken = (): string => random.hex(KEY_BYTES);
   await (cluster ?? upstreams).apply(registry.state.servers);
 

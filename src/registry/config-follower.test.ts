@@ -33,7 +33,7 @@ function write(servers: Record<string, unknown> | string): void {
 async function follow(
   inputs?: () => Promise<string>,
   env: LoadOptions['env'] = {},
-  tell: FollowerDeps['report']['tell'] = (reload) => void reloads.push(reload),
+  report: FollowerDeps['report'] = (reload) => void reloads.push(reload),
 ): Promise<ConfigFollower> {
   const options = {
     files: ['trunkline.json'],
@@ -45,7 +45,7 @@ async function follow(
   assert.ok(initial.ok);
   registry = new Registry(initial.state);
   const watching = { debounceMs: 20 };
-  follower = new ConfigFollower({ registry, options, initial, report: { tell }, watching });
+  follower = new ConfigFollower({ registry, options, initial, report, watching });
   return follower;
 }
 

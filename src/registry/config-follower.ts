@@ -4,7 +4,7 @@ import { type ConfigResult, type LoadOptions, loadConfig } from '../config/load-
 import { type ConfigProblem, problemAt, Source } from '../config/problem/problem.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import type { Registry } from './registry.ts';
-import type { Reload, ReloadReport } from './reload-report.ts';
+import type { Reload } from './reload-report.ts';
 
 export interface FollowerDeps {
   /** Holds the state of `initial`, and is kept equal to the files from now on. */
@@ -14,7 +14,7 @@ export interface FollowerDeps {
   /** The good result that the process started with. */
   readonly initial: Extract<ConfigResult, { ok: true }>;
   /** Hears of each reading before the registry's listeners, and again if one of them failed. */
-  readonly report: Pick<ReloadReport, 'tell'>;
+  readonly report: (reload: Reload) => void;
   readonly watching?: WatchOptions;
 }
 
@@ -97,7 +97,7 @@ export class ConfigFollower {
     if (!result.ok) {
       this.#problems = result.problems;
       const refused: Reload = { kind: 'refused', problems: result.problems, secrets };
-      this.#deps.report.tell(refused);
+      this.#deps.report(refused);
       return refused;
     }
     const { misconfigured } = result;
@@ -107,7 +107,7 @@ export class ConfigFollower {
     const reload: Reload = { kind, misconfigured, warnings, secrets };
     this.#problems = misconfigured;
     // First this: the scrubber must know secrets before they can be logged.
-    this.#deps.report.tell(reload);
+    this.#deps.report(reload);
     try {
       registry.replace(files);
       return reload;
@@ -121,7 +121,7 @@ export class ConfigFollower {
   /** Reports a defect. A failure of the listener must not end the process either; the result has the defect. */
   #reported(reload: Reload): Reload {
     try {
-      this.#deps.report.tell(reload);
+      this.#deps.report(reload);
     } catch {}
     return reload;
   }

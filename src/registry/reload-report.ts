@@ -13,32 +13,26 @@ export type Reload =
   /** The old configuration stays in force. */
   | { readonly kind: 'refused'; readonly problems: readonly ConfigProblem[]; readonly secrets: readonly string[] };
 
-/** Tells of readings of the configuration after the start: each is counted, and logged when something else is wrong than before. */
-export class ReloadReport {
-  readonly #logger: Logger;
-  readonly #metrics: Metrics;
-  /** What was wrong with the files at the last report. */
-  #reported: string;
+type Findings = Pick<Extract<Reload, { kind: 'applied' | 'unchanged' }>, 'misconfigured' | 'warnings'>;
 
-  /** `first`: what was wrong when the gateway started. */
-  constructor(logger: Logger, metrics: Metrics, first: Findings) {
-    this.#logger = logger;
-    this.#metrics = metrics;
-    this.#reported = JSON.stringify(reportOf(first));
-  }
-
-  tell(reload: Reload): void {
-    const logger = this.#logger;
+/**
+ * Tells of readings of the configuration after the start: each is counted, and logged when something else is wrong than before.
+ * `first`: what was wrong when the gateway started.
+ */
+export function reloadReport(logger: Logger, metrics: Metrics, first: Findings): (reload: Reload) => void {
+  let reported = JSON.stringify([first.misconfigured, first.warnings]);
+  return (reload) => {
     for (const secret of reload.secrets) logger.addSecret(secret);
-    this.#metrics
+    metrics
       .counter('trunkline_config_reloads_total', 'Readings of the configuration after start.', ['result'])
       .of(reload.kind)
       .add();
-    const reported = JSON.stringify(reload.kind === 'refused' ? [reload.problems] : reportOf(reload));
+    const refused = reload.kind === 'refused';
+    const wrong = JSON.stringify(refused ? [reload.problems] : [reload.misconfigured, reload.warnings]);
     // They are read every 30 s.
-    if (reported === this.#reported) return;
-    this.#reported = reported;
-    if (reload.kind === 'refused') {
+    if (wrong === reported) return;
+    reported = wrong;
+    if (refused) {
       for (const problem of reload.problems)
         logger.error('config_refused', { code: problem.code, problem: renderProblem(problem) });
       logger.warn('config_kept', { reason: 'the changed configuration has errors; the one before stays in force' });
@@ -46,13 +40,7 @@ export class ReloadReport {
       tellMisconfigured(reload.misconfigured, logger);
       logWarnings(reload.warnings, logger);
     }
-  }
-}
-
-type Findings = Pick<Extract<Reload, { kind: 'applied' | 'unchanged' }>, 'misconfigured' | 'warnings'>;
-
-function reportOf({ misconfigured, warnings }: Findings): readonly unknown[] {
-  return [misconfigured, warnings];
+  };
 }
 
 export function logWarnings(warnings: readonly ConfigProblem[], logger: Logger): void {

@@ -12,18 +12,27 @@ interface LoggerOptions {
 /** Also hears every entry that is `info` or above, whatever is written. What it keeps it has to scrub. Must not throw. */
 type LogKeeper = (entry: LogEntry, scrub: (text: string) => string) => void;
 
+/** What a logger and its children have in common. */
+interface Shared {
+  level: LogLevel;
+  readonly write: (line: string) => void;
+  readonly format: LogFormat;
+  readonly now: () => number;
+  readonly scrubber: Scrubber;
+  readonly keepers: Set<LogKeeper>;
+}
+
 /**
  * Structured log. A child shares its parent's output, level and scrubber and adds fields of its own
  * (`request`, `session`, `server`). What is written went through the scrubber: a registered secret never appears.
  */
 export class Logger {
-  readonly #core: LoggerCore;
+  readonly #shared: Shared;
   readonly #fields: LogFields;
 
-  constructor(options: LoggerOptions);
-  constructor(core: LoggerCore, fields: LogFields);
-  constructor(source: LoggerOptions | LoggerCore, fields: LogFields = {}) {
-    this.#core = source instanceof LoggerCore ? source : new LoggerCore(source);
+  constructor(options: LoggerOptions | Shared, fields: LogFields = {}) {
+    const own = { scrubber: new Scrubber(), keepers: new Set<LogKeeper>() };
+    this.#shared = 'scrubber' in options ? options : { format: formatJson, now: Date.now, ...options, ...own };
     this.#fields = fields;
   }
 
@@ -33,85 +42,74 @@ export class Logger {
   }
 
   child(fields: LogFields): Logger {
-    return new Logger(this.#core, { ...this.#fields, ...fields });
+    return new Logger(this.#shared, { ...this.#fields, ...fields });
   }
 
   get level(): LogLevel {
-    return this.#core.level;
+    return this.#shared.level;
   }
 
   set level(level: LogLevel) {
-    this.#core.level = level;
+    this.#shared.level = level;
   }
 
   addSecret(secret: string): void {
-    this.#core.scrubber.add(secret);
+    this.#shared.scrubber.add(secret);
   }
 
   /** The text with every registered secret masked; for whatever is shown by other ways than the log. */
   redact(text: string): string {
-    return this.#core.scrubber.scrub(text);
+    return this.#shared.scrubber.scrub(text);
   }
 
   /** The same for JSON, which stays valid. */
   redactJson(json: string): string {
-    return this.#core.scrubber.scrubJson(json);
+    return this.#shared.scrubber.scrubJson(json);
   }
 
   /** Has a keeper hear what is logged, by this logger and its whole family. The returned function ends that. */
   keptBy(keeper: LogKeeper): () => void {
-    const { keepers } = this.#core;
+    const { keepers } = this.#shared;
     keepers.add(keeper);
     return () => void keepers.delete(keeper);
   }
 
   /** Tells the keepers and writes nothing. */
   keep(event: string, fields: LogFields = {}): void {
-    this.#core.keep('info', event, this.#fields, fields);
+    if (this.#shared.keepers.size > 0) this.#tellKeepers(this.#entry('info', event, fields));
   }
 
   debug(event: string, fields: LogFields = {}): void {
-    this.#core.log('debug', event, this.#fields, fields);
+    this.#log('debug', event, fields);
   }
 
   info(event: string, fields: LogFields = {}): void {
-    this.#core.log('info', event, this.#fields, fields);
+    this.#log('info', event, fields);
   }
 
   warn(event: string, fields: LogFields = {}): void {
-    this.#core.log('warn', event, this.#fields, fields);
+    this.#log('warn', event, fields);
   }
 
   error(event: string, fields: LogFields = {}): void {
-    this.#core.log('error', event, this.#fields, fields);
-  }
-}
-
-class LoggerCore {
-  level: LogLevel;
-  readonly scrubber = new Scrubber();
-  readonly keepers = new Set<LogKeeper>();
-  readonly #write: (line: string) => void;
-  readonly #format: LogFormat;
-  readonly #now: () => number;
-
-  constructor(options: LoggerOptions) {
-    this.level = options.level;
-    this.#write = options.write;
-    this.#format = options.format ?? formatJson;
-    this.#now = options.now ?? Date.now;
+    this.#log('error', event, fields);
   }
 
-  log(level: LogLevel, event: string, base: LogFields, fields: LogFields): void {
-    if (level !== 'debug') this.keep(level, event, base, fields);
-    if (LOG_LEVELS.indexOf(level) < LOG_LEVELS.indexOf(this.level)) return;
-    const entry: LogEntry = { at: this.#now(), level, event, fields: { ...base, ...fields } };
-    this.#write(`${this.scrubber.scrub(this.#format(entry))}\n`);
+  #log(level: LogLevel, event: string, fields: LogFields): void {
+    const { level: least, keepers, write, format, scrubber } = this.#shared;
+    const isKept = level !== 'debug' && keepers.size > 0;
+    const isWritten = LOG_LEVELS.indexOf(level) >= LOG_LEVELS.indexOf(least);
+    if (!isKept && !isWritten) return;
+    const entry = this.#entry(level, event, fields);
+    if (isKept) this.#tellKeepers(entry);
+    if (isWritten) write(`${scrubber.scrub(format(entry))}\n`);
   }
 
-  keep(level: LogLevel, event: string, base: LogFields, fields: LogFields): void {
-    if (this.keepers.size === 0) return;
-    const entry: LogEntry = { at: this.#now(), level, event, fields: { ...base, ...fields } };
-    for (const keeper of this.keepers) keeper(entry, (text) => this.scrubber.scrub(text));
+  #entry(level: LogLevel, event: string, fields: LogFields): LogEntry {
+    return { at: this.#shared.now(), level, event, fields: { ...this.#fields, ...fields } };
+  }
+
+  #tellKeepers(entry: LogEntry): void {
+    for (const keeper of this.#shared.keepers) keeper(entry, (text) => this.redact(text));
   }
 }

@@ -167,8 +167,8 @@ export const S3: readonly Mutation[] = [
     row: 'S3.19',
     what: 'a child logger has no fields of its own',
     file: 'src/telemetry/logger.ts',
-    find: 'return new Logger(this.#core, { ...this.#fields, ...fields });',
-    replace: 'return new Logger(this.#core, { ...this.#fields });',
+    find: 'return new Logger(this.#shared, { ...this.#fields, ...fields });',
+    replace: 'return new Logger(this.#shared, { ...this.#fields });',
   },
   {
     row: 'S3.19',

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { App } from '../../app/app.ts';
 import { openApp } from '../../app/open-app.ts';
 import { controlPlane, type ToolView } from '../../app/plane.ts';
@@ -34,84 +35,57 @@ const POLL_MS = 25;
 export async function accessGateway(input: CommandInput): Promise<GatewayAccess> {
   const { flags, terminal } = input;
   const running = await findRunning(input);
-  if (running !== null) return new RemoteAccess(new ControlClient(running), running.instance.mcpUrl);
+  if (running !== null) return remoteAccess(new ControlClient(running), running.instance.mcpUrl);
   const logger = processLogger({ level: flags.logLevel ?? 'error', json: flags.json === true, write: terminal.err });
   const opened = await openApp({ load: loadOptions(input), logger, state: 'look', follow: false });
   if (!opened.ok) throw cannotOpen(opened.problem, terminal.cwd);
-  return new OwnAccess(opened.app);
+  opened.app.startServers();
+  return ownAccess(opened.app);
 }
 
-class RemoteAccess implements GatewayAccess {
-  readonly label: string;
-  readonly #client: ControlClient;
-
-  constructor(client: ControlClient, mcpUrl: string) {
-    this.#client = client;
-    this.label = `running at ${mcpUrl}`;
-  }
-
-  async statuses(): Promise<readonly ServerStatus[]> {
-    return (JSON.parse(await this.#client.get('/api/v1/servers')) as { servers: ServerStatus[] }).servers;
-  }
-
-  async facts(): Promise<GatewayFacts> {
-    return JSON.parse(await this.#client.get('/api/v1/gateway')) as GatewayFacts;
-  }
-
-  async tools(): Promise<readonly ToolView[]> {
-    const { tools } = JSON.parse(await this.#client.get('/api/v1/tools')) as {
-      tools: (Omit<ToolView, 'definition'> & { definition: object })[];
-    };
-    return tools.map((tool) => ({ ...tool, definition: JSON.stringify(tool.definition) }));
-  }
-
-  call(server: string, tool: string, argumentsJson: string): Promise<string> {
-    const path = `/api/v1/servers/${encodeURIComponent(server)}/call?tool=${encodeURIComponent(tool)}`;
-    return this.#client.post(path, argumentsJson);
-  }
-
-  async close(): Promise<void> {}
-}
-
-class OwnAccess implements GatewayAccess {
-  readonly label = 'no gateway runs for it; servers were started for this command';
-  readonly #app: App;
-  readonly #plane: ReturnType<typeof controlPlane>;
-
-  constructor(app: App) {
-    this.#app = app;
-    this.#plane = controlPlane(app.rooms, app);
-    app.startServers();
-  }
-
-  /** Waits until every server that starts by itself has come up or failed. */
-  async statuses(): Promise<readonly ServerStatus[]> {
-    const { upstreams } = this.#app.rooms;
-    const end = performance.now() + SETTLE_MS;
-    for (;;) {
-      const statuses = upstreams.statuses();
-      const waiting = statuses.some(
-        (status) => this.#app.state.servers.get(status.name)?.start !== 'lazy' && !isSettled(status),
+function remoteAccess(client: ControlClient, mcpUrl: string): GatewayAccess {
+  const get = async <T>(path: string): Promise<T> => JSON.parse(await client.get(path)) as T;
+  return {
+    label: `running at ${mcpUrl}`,
+    statuses: async () => (await get<{ servers: ServerStatus[] }>('/api/v1/servers')).servers,
+    facts: () => get('/api/v1/gateway'),
+    async tools() {
+      const { tools } = await get<{ tools: (Omit<ToolView, 'definition'> & { definition: object })[] }>(
+        '/api/v1/tools',
       );
-      if (!waiting || performance.now() > end) return statuses;
-      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+      return tools.map((tool) => ({ ...tool, definition: JSON.stringify(tool.definition) }));
+    },
+    call(server, tool, argumentsJson) {
+      const path = `/api/v1/servers/${encodeURIComponent(server)}/call?tool=${encodeURIComponent(tool)}`;
+      return client.post(path, argumentsJson);
+    },
+    close: async () => {},
+  };
+}
+
+function ownAccess(app: App): GatewayAccess {
+  const plane = controlPlane(app.rooms, app);
+  /** Waits until every server that starts by itself has come up or failed. */
+  const statuses = async (): Promise<readonly ServerStatus[]> => {
+    const end = performance.now() + SETTLE_MS;
+    const isWaiting = (status: ServerStatus) =>
+      app.state.servers.get(status.name)?.start !== 'lazy' && !isSettled(status);
+    for (;;) {
+      const all = app.rooms.upstreams.statuses();
+      if (!all.some(isWaiting) || performance.now() > end) return all;
+      await pause(POLL_MS);
     }
-  }
-
-  async facts(): Promise<GatewayFacts> {
-    return this.#app.facts();
-  }
-
-  async tools(): Promise<readonly ToolView[]> {
-    await this.statuses();
-    return this.#plane.tools(null);
-  }
-
-  async call(server: string, tool: string, argumentsJson: string): Promise<string> {
-    return (await this.#plane.callTool(server, tool, Buffer.from(argumentsJson))).toString();
-  }
-
-  close(): Promise<void> {
-    return this.#app.close('shutdown');
-  }
+  };
+  return {
+    label: 'no gateway runs for it; servers were started for this command',
+    statuses,
+    facts: async () => app.facts(),
+    async tools() {
+      await statuses();
+      return plane.tools(null);
+    },
+    call: async (server, tool, argumentsJson) =>
+      (await plane.callTool(server, tool, Buffer.from(argumentsJson))).toString(),
+    close: () => app.close('shutdown'),
+  };
 }
