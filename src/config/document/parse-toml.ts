@@ -8,7 +8,7 @@ const MAX_TOML_PARTS = MAX_PARTS / 4;
 /** Longest dotted key: smol-toml's time grows with its square. */
 const LONG_KEY = new RegExp(`(?:[\\w"' -]+\\.){${MAX_DEPTH}}`);
 
-/** TOML 1.0, as Codex writes it. smol-toml reads the values, `TomlPlaces` finds their places. */
+/** TOML 1.0, as Codex writes it. smol-toml reads the values, `placesIn` finds their places. */
 export function parseToml(source: Source, problems: Problems): Node | null {
   const tooMuch = exceedsBounds(source.text);
   if (tooMuch !== null) {
@@ -23,9 +23,8 @@ export function parseToml(source: Source, problems: Problems): Node | null {
     report(error, source, problems);
     return null;
   }
-  const { places } = new TomlPlaces(source.text);
   const whole = { start: 0, end: Math.min(1, source.text.length) };
-  return build(value, [], whole, source, places);
+  return build(value, [], whole, source, placesIn(source.text));
 }
 
 /** Offset of the first thing that is too much, or null. */
@@ -59,10 +58,10 @@ function report(error: unknown, source: Source, problems: Problems): void {
 
 function build(
   value: unknown,
-  path: readonly (string | number)[],
+  path: Path,
   around: TextSpan,
   source: Source,
-  places: TomlPlaces['places'],
+  places: ReadonlyMap<string, TomlPlace>,
 ): Node {
   const span = places.get(pathId(path))?.value ?? around;
   if (Array.isArray(value)) {
@@ -80,12 +79,12 @@ function build(
 }
 
 interface TomlPlace {
-  key: TextSpan;
-  value: TextSpan;
+  readonly key: TextSpan;
+  readonly value: TextSpan;
 }
 
 /** The path of keys and array indexes as one string; the separator cannot stand in a TOML key unescaped. */
-function pathId(path: readonly (string | number)[]): string {
+function pathId(path: Path): string {
   return path.join('\u0000');
 }
 
@@ -99,126 +98,112 @@ const BARE_KEY = /[\w-]+/y;
 /** A number, date or boolean; a date may have a blank before its time. */
 const BARE_VALUE = /[^\s,\]}#]+(?: \d[^\s,\]}#]*)?/y;
 
+type Path = readonly (string | number)[];
+
 /**
- * Finds the places of the keys and values of a TOML document, which smol-toml does not tell. Only for text that
+ * The places of the keys and values of a TOML document, which smol-toml does not tell. Only for text that
  * smol-toml has accepted: the grammar is walked, not checked, and what is not found is simply not in the map.
  */
-class TomlPlaces {
-  readonly places = new Map<string, TomlPlace>();
-  readonly #text: string;
-  readonly #tableCounts = new Map<string, number>();
-  #at = 0;
+function placesIn(text: string): ReadonlyMap<string, TomlPlace> {
+  const places = new Map<string, TomlPlace>();
+  const tableCounts = new Map<string, number>();
+  let at = 0;
 
-  constructor(text: string) {
-    this.#text = text;
-    this.#document();
+  /** Moves over what the pattern matches here, and returns it. */
+  function take(pattern: RegExp): string {
+    pattern.lastIndex = at;
+    const taken = pattern.exec(text)?.[0] ?? '';
+    at += taken.length;
+    return taken;
   }
 
-  #document(): void {
-    let table: (string | number)[] = [];
-    for (this.#take(VOID); this.#at < this.#text.length; this.#take(VOID)) {
-      const before = this.#at;
-      if (this.#text[this.#at] === '[') table = this.#header();
-      else this.#assignment(table);
-      if (this.#at === before) return;
-    }
+  function note(path: Path, key: TextSpan, value: TextSpan): void {
+    const id = pathId(path);
+    if (!places.has(id)) places.set(id, { key, value });
+  }
+
+  const string = (): string => take(BASIC) || take(LITERAL);
+
+  function keys(): { name: string; span: TextSpan }[] {
+    const parts: { name: string; span: TextSpan }[] = [];
+    do {
+      take(BLANK);
+      const start = at;
+      const quoted = string();
+      const name = quoted === '' ? take(BARE_KEY) : keyText(quoted);
+      parts.push({ name, span: { start, end: at } });
+      take(BLANK);
+    } while (take(/\./y) !== '');
+    return parts;
   }
 
   /** `[a.b]` or `[[a.b]]`. Every part of the name is a place, so that a server's table is found by its name. */
-  #header(): (string | number)[] {
-    const start = this.#at;
-    const isArray = this.#text[start + 1] === '[';
-    this.#at += isArray ? 2 : 1;
-    const parts = this.#key();
-    this.#take(/\]{1,2}/y);
-    let path: (string | number)[] = [];
-    parts.forEach((part, index) => {
-      path = [...path, part.name];
+  function header(): Path {
+    const start = at;
+    const isArray = text[start + 1] === '[';
+    at += isArray ? 2 : 1;
+    const parts = keys();
+    take(/\]{1,2}/y);
+    let path: Path = [];
+    parts.forEach(({ name, span }, index) => {
+      path = [...path, name];
       const last = index === parts.length - 1;
-      this.#note(path, part.span, last && !isArray ? { start, end: this.#at } : part.span);
+      note(path, span, last && !isArray ? { start, end: at } : span);
       const id = pathId(path);
+      const count = tableCounts.get(id);
       if (last && isArray) {
-        const count = this.#tableCounts.get(id) ?? 0;
-        this.#tableCounts.set(id, count + 1);
-        path = [...path, count];
-        this.#note(path, part.span, { start, end: this.#at });
-      } else if (this.#tableCounts.has(id)) {
-        path = [...path, this.#tableCounts.get(id)! - 1];
-      }
+        tableCounts.set(id, (count ?? 0) + 1);
+        path = [...path, count ?? 0];
+        note(path, span, { start, end: at });
+      } else if (count !== undefined) path = [...path, count - 1];
     });
     return path;
   }
 
   /** `a.b = value`, in a table or an inline table. */
-  #assignment(table: readonly (string | number)[]): void {
-    const parts = this.#key();
-    this.#take(/=[ \t]*/y);
-    const path = [...table, ...parts.map((part) => part.name)];
-    const value = this.#value(path);
+  function assignment(table: Path): void {
+    const parts = keys();
+    take(/=[ \t]*/y);
+    const paths = parts.map((_, index) => [...table, ...parts.slice(0, index + 1).map(({ name }) => name)]);
+    const span = value(paths.at(-1)!);
     parts.forEach((part, index) => {
-      const last = index === parts.length - 1;
-      this.#note([...table, ...parts.slice(0, index + 1).map(({ name }) => name)], part.span, last ? value : part.span);
+      note(paths[index]!, part.span, index === parts.length - 1 ? span : part.span);
     });
   }
 
-  #value(path: readonly (string | number)[]): TextSpan {
-    const start = this.#at;
-    const first = this.#text[start];
-    if (first === '[') this.#array(path);
-    else if (first === '{') this.#items('}', () => this.#assignment(path));
-    else if (this.#string() === '') this.#take(BARE_VALUE);
-    return { start, end: this.#at };
+  function value(path: Path): TextSpan {
+    const start = at;
+    if (text[start] === '[') {
+      items(']', (index) => {
+        const item = [...path, index];
+        const span = value(item);
+        note(item, span, span);
+      });
+    } else if (text[start] === '{') items('}', () => assignment(path));
+    else if (string() === '') take(BARE_VALUE);
+    return { start, end: at };
   }
 
-  #array(path: readonly (string | number)[]): void {
-    this.#items(']', (index) => {
-      const item = [...path, index];
-      const span = this.#value(item);
-      this.#note(item, span, span);
-    });
-  }
-
-  #items(close: string, read: (index: number) => void): void {
-    this.#at++;
+  function items(close: string, read: (index: number) => void): void {
+    at++;
     for (let index = 0; ; index++) {
-      this.#take(VOID_OR_COMMA);
-      const before = this.#at;
-      if (before >= this.#text.length || this.#text[before] === close) break;
+      take(VOID_OR_COMMA);
+      const before = at;
+      if (before >= text.length || text[before] === close) break;
       read(index);
-      if (this.#at === before) return;
+      if (at === before) return;
     }
-    this.#at++;
+    at++;
   }
 
-  #key(): { name: string; span: TextSpan }[] {
-    const parts: { name: string; span: TextSpan }[] = [];
-    do {
-      this.#take(BLANK);
-      const start = this.#at;
-      const quoted = this.#string();
-      const name = quoted === '' ? this.#take(BARE_KEY) : keyText(quoted);
-      parts.push({ name, span: { start, end: this.#at } });
-      this.#take(BLANK);
-    } while (this.#take(/\./y) !== '');
-    return parts;
+  let table: Path = [];
+  for (take(VOID); at < text.length; take(VOID)) {
+    const before = at;
+    if (text[at] === '[') table = header();
+    else assignment(table);
+    if (at === before) break;
   }
-
-  #string(): string {
-    return this.#take(BASIC) || this.#take(LITERAL);
-  }
-
-  #note(path: readonly (string | number)[], key: TextSpan, value: TextSpan): void {
-    const id = pathId(path);
-    if (!this.places.has(id)) this.places.set(id, { key, value });
-  }
-
-  /** Moves over what the pattern matches here, and returns it. */
-  #take(pattern: RegExp): string {
-    pattern.lastIndex = this.#at;
-    const taken = pattern.exec(this.#text)?.[0] ?? '';
-    this.#at += taken.length;
-    return taken;
-  }
+  return places;
 }
 
 /** A quoted key; the escapes of TOML's basic strings that JSON does not have are left as they are. */

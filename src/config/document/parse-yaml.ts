@@ -21,9 +21,7 @@ export function parseYaml(source: Source, problems: Problems): Node | null {
     problems.error(code, source, span, message.split('\n', 1)[0]!);
   }
   if (document.errors.length > 0 || document.contents === null) return null;
-  const builder = new Builder(source, problems);
-  const root = builder.build(document.contents, 0);
-  return builder.gaveUp ? null : root;
+  return built(document.contents, source, problems);
 }
 
 /** Lexing first, by itself: it is linear, and what it counts bounds the parser and composer, which are not. */
@@ -55,111 +53,91 @@ function compose(source: Source, problems: Problems): Document.Parsed | null {
   return document ?? null;
 }
 
-class Builder {
+/** The nodes of a document; null once the bounds are exceeded: then it has been given up and reported. */
+function built(contents: YamlNode, source: Source, problems: Problems): Node | null {
   /** The anchors met so far, and the target of each alias: the library's own look-up is quadratic. */
-  readonly #anchors = new Map<string, YamlNode>();
-  readonly #targets = new Map<YamlNode, YamlNode | undefined>();
-  readonly #source: Source;
-  readonly #problems: Problems;
-  readonly #open = new Set<YamlNode>();
-  #parts = 0;
-  #gaveUp = false;
+  const anchors = new Map<string, YamlNode>();
+  const targets = new Map<YamlNode, YamlNode | undefined>();
+  const open = new Set<YamlNode>();
+  let parts = 0;
+  let gaveUp = false;
 
-  get gaveUp(): boolean {
-    return this.#gaveUp;
-  }
+  const giveUp = (code: 'TL1102' | 'TL1105', span: TextSpan, message: string): null => {
+    gaveUp = true;
+    problems.error(code, source, span, message);
+    return null;
+  };
+  const written = (range: YamlNode['range']): string => (range ? source.text.slice(range[0], range[1]) : '');
 
-  constructor(source: Source, problems: Problems) {
-    this.#source = source;
-    this.#problems = problems;
-  }
-
-  /** Null once the bounds are exceeded: then the document has been given up and reported. */
-  build(node: YamlNode | null, depth: number, alias: TextSpan | null = null): Node | null {
+  function build(node: YamlNode | null, depth: number, alias: TextSpan | null = null): Node | null {
     const span = alias ?? spanOf(node);
-    if (this.#gaveUp || !this.#withinBounds(span, depth)) return null;
+    if (gaveUp) return null;
+    if (depth > MAX_DEPTH) return giveUp('TL1102', span, `more than ${MAX_DEPTH} levels in one document`);
+    if (++parts > MAX_PARTS) return giveUp('TL1105', span, 'the aliases of this document expand to too much');
     if (node === null) return { kind: 'null', span, value: null, text: '' };
-    if (node.tag !== undefined && !PLAIN_TAGS.test(node.tag)) this.#refuseTag(node.tag, span);
-    if (alias === null && !isAlias(node) && node.anchor) this.#anchors.set(node.anchor, node);
-    if (isAlias(node)) return this.#follow(node, span, depth);
-    if (isScalar(node)) return scalar(node.value, span, this.#written(node.range));
-    if (this.#open.has(node)) return this.#giveUp('TL1105', span, 'this alias refers to the value it is part of');
-    this.#open.add(node);
-    const built = isSeq(node) ? this.#array(node.items, span, depth, alias) : this.#object(node, span, depth, alias);
-    this.#open.delete(node);
-    return built;
+    if (node.tag !== undefined && !PLAIN_TAGS.test(node.tag)) refuseTag(node.tag, span);
+    if (alias === null && !isAlias(node) && node.anchor) anchors.set(node.anchor, node);
+    if (isAlias(node)) {
+      if (!targets.has(node)) targets.set(node, anchors.get(node.source));
+      const target = targets.get(node);
+      if (target === undefined) return giveUp('TL1105', span, 'there is no anchor of this name above');
+      return build(target, depth, span);
+    }
+    if (isScalar(node)) return scalar(node.value, span, written(node.range));
+    if (open.has(node)) return giveUp('TL1105', span, 'this alias refers to the value it is part of');
+    open.add(node);
+    const made = isSeq(node)
+      ? { kind: 'array' as const, span, items: array(node.items, depth, alias) }
+      : { kind: 'object' as const, span, members: object(node, depth, alias) };
+    open.delete(node);
+    return made;
   }
 
-  #refuseTag(tag: string, { start: valueStart }: TextSpan): void {
-    const text = this.#source.text;
+  function refuseTag(tag: string, { start: valueStart }: TextSpan): void {
+    const { text } = source;
     const mark = Math.max(text.lastIndexOf('!', valueStart), 0);
     const start = text[mark - 1] === '!' ? mark - 1 : mark;
     const end = Math.max(text.slice(0, valueStart).trimEnd().length, start + 1);
-    const written = tag.replace('tag:yaml.org,2002:', '!!');
-    this.#problems.error('TL1104', this.#source, { start, end }, `the tag ${JSON.stringify(written)} is not accepted`);
+    const shown = tag.replace('tag:yaml.org,2002:', '!!');
+    problems.error('TL1104', source, { start, end }, `the tag ${JSON.stringify(shown)} is not accepted`);
   }
 
-  #follow(node: YamlNode, span: TextSpan, depth: number): Node | null {
-    if (isAlias(node) && !this.#targets.has(node)) this.#targets.set(node, this.#anchors.get(node.source));
-    const target = this.#targets.get(node);
-    if (target === undefined) return this.#giveUp('TL1105', span, 'there is no anchor of this name above');
-    return this.build(target, depth, span);
+  function array(items: readonly unknown[], depth: number, alias: TextSpan | null): readonly Node[] {
+    return items.flatMap((item) => build(item as YamlNode | null, depth + 1, alias) ?? []);
   }
 
-  #array(items: readonly unknown[], span: TextSpan, depth: number, alias: TextSpan | null): Node | null {
-    const built: Node[] = [];
-    for (const item of items) {
-      const value = this.build(item as YamlNode | null, depth + 1, alias);
-      if (value !== null) built.push(value);
-    }
-    return { kind: 'array', span, items: built };
-  }
-
-  #object(node: YamlNode, span: TextSpan, depth: number, alias: TextSpan | null): Node | null {
+  function object(node: YamlNode, depth: number, alias: TextSpan | null): readonly Member[] {
     const members = new Map<string, Member>();
     const merged: Member[] = [];
     for (const pair of isMap(node) ? node.items : []) {
       const key = pair.key as YamlNode | null;
       const keySpan = alias ?? spanOf(key);
       if (key !== null && !isScalar(key)) {
-        this.#problems.error('TL1101', this.#source, keySpan, 'a key must be a plain name');
+        problems.error('TL1101', source, keySpan, 'a key must be a plain name');
         continue;
       }
-      const value = this.build(pair.value as YamlNode | null, depth + 1, alias);
+      const value = build(pair.value as YamlNode | null, depth + 1, alias);
       if (value === null) continue;
-      const name = key === null ? '' : typeof key.value === 'string' ? key.value : this.#written(key.range);
-      if (name === '<<' && key?.type === 'PLAIN') merged.push(...this.#mergeable(value, keySpan));
+      const name = key === null ? '' : typeof key.value === 'string' ? key.value : written(key.range);
+      if (name === '<<' && key?.type === 'PLAIN') merged.push(...mergeable(value, keySpan));
       else if (!members.has(name)) members.set(name, { key: name, keySpan, value });
-      else if (alias === null) reportDuplicate(name, keySpan, members.get(name)!.keySpan, this.#source, this.#problems);
+      else if (alias === null) reportDuplicate(name, keySpan, members.get(name)!.keySpan, source, problems);
     }
     for (const member of merged) if (!members.has(member.key)) members.set(member.key, member);
-    return { kind: 'object', span, members: [...members.values()] };
+    return [...members.values()];
   }
 
-  #mergeable(value: Node, span: TextSpan): readonly Member[] {
+  function mergeable(value: Node, span: TextSpan): readonly Member[] {
     if (value.kind === 'object') return value.members;
     if (value.kind === 'array' && value.items.every((item) => item.kind === 'object')) {
       return value.items.flatMap((item) => (item.kind === 'object' ? item.members : []));
     }
-    this.#problems.error('TL1105', this.#source, span, 'a merge key "<<" takes a map or a list of maps');
+    problems.error('TL1105', source, span, 'a merge key "<<" takes a map or a list of maps');
     return [];
   }
 
-  #withinBounds(span: TextSpan, depth: number): boolean {
-    if (depth > MAX_DEPTH) this.#giveUp('TL1102', span, `more than ${MAX_DEPTH} levels in one document`);
-    else if (++this.#parts > MAX_PARTS) this.#giveUp('TL1105', span, 'the aliases of this document expand to too much');
-    return !this.#gaveUp;
-  }
-
-  #giveUp(code: 'TL1102' | 'TL1105', span: TextSpan, message: string): null {
-    this.#gaveUp = true;
-    this.#problems.error(code, this.#source, span, message);
-    return null;
-  }
-
-  #written(range: readonly [number, number, number] | null | undefined): string {
-    return range ? this.#source.text.slice(range[0], range[1]) : '';
-  }
+  const root = build(contents, 0);
+  return gaveUp ? null : root;
 }
 
 function spanOf(node: YamlNode | null): TextSpan {
