@@ -43,10 +43,11 @@ export class Operations {
 
   /** The status of a server of this node has changed. */
   statusChanged(server: string, { state, reason }: ServerStatus): void {
-    const { start, stop } = this.#begun;
-    if (state === 'starting') begin(start, server, this.clock.now());
-    else if (state === 'stopping') begin(stop, server, this.clock.now());
-    else if (UP.has(state)) this.#done('start', server, null);
+    if (state === 'starting' || state === 'stopping') {
+      const begun = this.#begun[state === 'starting' ? 'start' : 'stop'];
+      // A status is sent again with every counter that changes.
+      if (!begun.has(server)) begun.set(server, this.clock.now());
+    } else if (UP.has(state)) this.#done('start', server, null);
     else if (DOWN.has(state)) this.#done('start', server, new Error(reason ?? state));
     else if (state !== 'degraded') this.#done('stop', server, null);
   }
@@ -57,11 +58,6 @@ export class Operations {
     this.#begun[name].delete(server);
     this.ended({ name, subject: server, server, error }, since);
   }
-}
-
-/** A status is sent again with every counter that changes. */
-function begin(begun: Map<string, number>, server: string, at: number): void {
-  if (!begun.has(server)) begun.set(server, at);
 }
 
 function errorOf(outcome: Outcome): Error | null {

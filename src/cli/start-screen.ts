@@ -1,5 +1,5 @@
 import { styleText } from 'node:util';
-import { type ServerStatus, UP } from '../model/server-state.ts';
+import { type ServerState, type ServerStatus, UP } from '../model/server-state.ts';
 
 export interface StartFacts {
   readonly version: string;
@@ -63,36 +63,33 @@ export function isSettled(status: ServerStatus): boolean {
   return status.state !== 'unknown' ? status.state !== 'starting' : status.nextRetryAt !== null;
 }
 
+const LAZY = ['gray', 'lazy    '] as const;
+/** Of servers that are not ready, in the colour of what has to be done; of all other states it is tried again. */
+const WORDS: Readonly<Partial<Record<ServerState, readonly ['gray' | 'cyan' | 'yellow' | 'red', string]>>> = {
+  auth_required: ['yellow', 'login   '],
+  misconfigured: ['red', 'misconfigured'],
+  defect: ['red', 'defect  '],
+  suspended: ['gray', 'off     '],
+  unknown: LAZY,
+  stopped: LAZY,
+  disconnected: LAZY,
+  starting: ['cyan', 'starting'],
+  stopping: ['gray', 'stopping'],
+};
+
 function describe(status: ServerStatus, now: number): { word: string; rest: string } {
+  const { name, state, toolCount, startedInMs, nextRetryAt } = status;
   if (isReady(status)) {
-    const seconds = status.startedInMs === null ? '' : `${(status.startedInMs / 1000).toFixed(2)} s`;
-    return { word: styleText('green', 'ready   '), rest: `${String(status.toolCount).padStart(3)} tools  ${seconds}` };
+    const seconds = startedInMs === null ? '' : `${(startedInMs / 1000).toFixed(2)} s`;
+    return { word: styleText('green', 'ready   '), rest: `${String(toolCount).padStart(3)} tools  ${seconds}` };
   }
   const reason = status.reason ?? '';
-  switch (status.state) {
-    case 'auth_required':
-      return { word: styleText('yellow', 'login   '), rest: reason };
-    case 'misconfigured':
-      return { word: styleText('red', 'misconfigured'), rest: reason };
-    case 'defect':
-      return {
-        word: styleText('red', 'defect  '),
-        rest: `${reason}; trunkline restart ${status.name} starts it again`,
-      };
-    case 'suspended':
-      return { word: styleText('gray', 'off     '), rest: reason };
-    case 'unknown':
-    case 'stopped':
-    case 'disconnected':
-      return { word: styleText('gray', 'lazy    '), rest: reason === '' ? 'starts with the first call' : reason };
-    case 'starting':
-      return { word: styleText('cyan', 'starting'), rest: reason };
-    case 'stopping':
-      return { word: styleText('gray', 'stopping'), rest: reason };
-    default: {
-      const wait =
-        status.nextRetryAt === null ? '' : `in ${Math.max(0, Math.round((status.nextRetryAt - now) / 1000))} s: `;
-      return { word: styleText('red', 'retry   '), rest: `${wait}${reason}` };
-    }
+  const said = WORDS[state];
+  if (said === undefined) {
+    const wait = nextRetryAt === null ? '' : `in ${Math.max(0, Math.round((nextRetryAt - now) / 1000))} s: `;
+    return { word: styleText('red', 'retry   '), rest: `${wait}${reason}` };
   }
+  const word = styleText(...said);
+  if (state === 'defect') return { word, rest: `${reason}; trunkline restart ${name} starts it again` };
+  return { word, rest: said === LAZY && reason === '' ? 'starts with the first call' : reason };
 }
