@@ -17,6 +17,8 @@ interface Stream {
   readonly sessionId: string;
   readonly name: string;
   readonly entries: Entry[];
+  readonly memory: EventMemory;
+  readonly insert: StatementSync;
   bytes: number;
 }
 
@@ -28,8 +30,6 @@ class Entry implements LaterWrite, LoggedMessage {
   readonly seq: number;
   readonly at: number;
   readonly stream: Stream;
-  readonly #memory: EventMemory;
-  readonly #insert: StatementSync;
   segment: LoggedMessage['segment'] = null;
   slot = 0;
   start = 0;
@@ -39,32 +39,22 @@ class Entry implements LaterWrite, LoggedMessage {
   older: Entry | null = null;
   newer: Entry | null = null;
 
-  constructor(
-    stream: Stream,
-    seq: number,
-    at: number,
-    message: Buffer,
-    memory: EventMemory,
-    insert: StatementSync,
-    written: boolean,
-  ) {
+  constructor(stream: Stream, seq: number, at: number, message: Buffer, written: boolean) {
     this.stream = stream;
     this.seq = seq;
     this.at = at;
-    this.#memory = memory;
-    this.#insert = insert;
     this.written = written;
-    memory.put(this, message);
+    stream.memory.put(this, message);
   }
 
   get message(): Buffer {
-    return this.#memory.view(this);
+    return this.stream.memory.view(this);
   }
 
   /** It may go on waiting for the disk: nothing must be kept alive by it. */
   drop(): void {
     this.dropped = true;
-    this.#memory.release(this);
+    this.stream.memory.release(this);
     this.bytes = 0;
     this.older = null;
     this.newer = null;
@@ -73,10 +63,10 @@ class Entry implements LaterWrite, LoggedMessage {
   run(): void {
     if (this.dropped || this.written) return;
     this.written = true;
-    const { sessionId, name } = this.stream;
+    const { sessionId, name, insert } = this.stream;
     const { message } = this;
     const sum = eventSum(sessionId, this.seq, name, this.at, message);
-    this.#insert.run(sessionId, this.seq, name, this.at, message, sum);
+    insert.run(sessionId, this.seq, name, this.at, message, sum);
   }
 }
 
@@ -125,7 +115,7 @@ export class SqliteEventLog implements EventLog {
   append(sessionId: string, streamName: string, message: Buffer): string {
     const seq = ++this.#seq;
     const at = this.#clock.wall();
-    const stream = streamIn(this.#load(sessionId), sessionId, streamName);
+    const stream = this.#stream(this.#load(sessionId), sessionId, streamName);
     this.#state.later(this.#add(stream, seq, at, message, false));
     this.#shorten(stream);
     this.#bound();
@@ -174,15 +164,24 @@ export class SqliteEventLog implements EventLog {
     }[];
     for (const { stream, seq, at, message } of rows) {
       const { buffer, byteOffset, byteLength } = message;
-      this.#add(streamIn(streams, sessionId, stream), seq, at, Buffer.from(buffer, byteOffset, byteLength), true);
+      this.#add(this.#stream(streams, sessionId, stream), seq, at, Buffer.from(buffer, byteOffset, byteLength), true);
       this.#bound();
     }
     return streams;
   }
 
+  #stream(streams: Map<string, Stream>, sessionId: string, name: string): Stream {
+    let stream = streams.get(name);
+    if (stream === undefined) {
+      stream = { sessionId, name, entries: [], memory: this.#memory, insert: this.#insert, bytes: 0 };
+      streams.set(name, stream);
+    }
+    return stream;
+  }
+
   /** In a stream entries come in the order of their ids, so its oldest is also the first of it in the list of all. */
   #add(stream: Stream, seq: number, at: number, message: Buffer, written: boolean): Entry {
-    const entry = new Entry(stream, seq, at, message, this.#memory, this.#insert, written);
+    const entry = new Entry(stream, seq, at, message, written);
     entry.older = this.#newest;
     if (this.#newest === null) this.#oldest = entry;
     else this.#newest.newer = entry;
@@ -254,13 +253,4 @@ export class SqliteEventLog implements EventLog {
     this.#memory.trim();
     this.#cancelSweep = this.#clock.after(SWEEP_MS, () => this.#sweep());
   }
-}
-
-function streamIn(streams: Map<string, Stream>, sessionId: string, name: string): Stream {
-  let stream = streams.get(name);
-  if (stream === undefined) {
-    stream = { sessionId, name, entries: [], bytes: 0 };
-    streams.set(name, stream);
-  }
-  return stream;
 }
