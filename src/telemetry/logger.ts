@@ -13,7 +13,7 @@ interface LoggerOptions {
 type LogKeeper = (entry: LogEntry, scrub: (text: string) => string) => void;
 
 /** What a logger and its children have in common. */
-interface Shared {
+interface LoggerCore {
   level: LogLevel;
   readonly write: (line: string) => void;
   readonly format: LogFormat;
@@ -27,10 +27,10 @@ interface Shared {
  * (`request`, `session`, `server`). What is written went through the scrubber: a registered secret never appears.
  */
 export class Logger {
-  readonly #shared: Shared;
+  readonly #shared: LoggerCore;
   readonly #fields: LogFields;
 
-  constructor(options: LoggerOptions | Shared, fields: LogFields = {}) {
+  constructor(options: LoggerOptions | LoggerCore, fields: LogFields = {}) {
     const own = { scrubber: new Scrubber(), keepers: new Set<LogKeeper>() };
     this.#shared = 'scrubber' in options ? options : { format: formatJson, now: Date.now, ...options, ...own };
     this.#fields = fields;
