@@ -2,12 +2,11 @@ import type { Clock } from '../model/clock.ts';
 import type { ClientStreams } from '../model/ports.ts';
 import type { ListKind } from '../model/server-catalog.ts';
 import { notification } from '../protocol/compose.ts';
-import { LIST_METHODS } from '../protocol/methods.ts';
 import type { KnownServers } from './known-servers.ts';
 import type { Listens } from './listens.ts';
 import type { Catalogs } from './lists/catalogs.ts';
 import { changedMethods, declaredMethods, type ListChange, methodsDue, type Recipient } from './lists/list-changes.ts';
-import type { SeenSessions } from './lists/seen-sessions.ts';
+import type { SeenSession, SeenSessions } from './lists/seen-sessions.ts';
 import { sees } from './policy/access.ts';
 
 /** Changes come in bursts (three lists of one server, servers starting together); clients are notified once. */
@@ -37,13 +36,11 @@ interface AnnouncerDeps {
 export class Announcer {
   readonly #deps: AnnouncerDeps;
   readonly #changes = new Map<string, Omit<ListChange, 'kinds'> & { readonly kinds: Set<ListKind> }>();
-  readonly #notified = new Map<string, number>();
   /** What changed so lately that other nodes may not have it yet, by server. */
   readonly #lately = new Map<string, { readonly kinds: Set<ListKind>; at: number }>();
   /** Servers whose notification is sent once more. */
   readonly #again = new Set<string>();
   #disarm: (() => void) | null = null;
-  #stopForgetting: (() => void) | null = null;
   #everybody = false;
   readonly #filtered = new Set<string>();
   /** By server and connection, the notifications that its clients are to have whatever changed; null for all declared. */
@@ -67,7 +64,6 @@ export class Announcer {
       const lately = this.#lately.get(server);
       const old = lately === undefined || at - lately.at >= SPREAD_MS ? [] : lately.kinds;
       this.#lately.set(server, { kinds: new Set([...old, ...kinds]), at });
-      this.#forgetLater();
     }
     this.#arm();
   }
@@ -77,7 +73,8 @@ export class Announcer {
    * may have asked that node too soon: it gets the changes of a moment ago once more.
    */
   again(server: string): void {
-    if (!this.#lately.has(server)) return;
+    const changed = this.#lately.get(server);
+    if (changed === undefined || this.#deps.clock.now() - changed.at >= SPREAD_MS) return;
     this.#again.add(server);
     this.#arm();
   }
@@ -105,21 +102,18 @@ export class Announcer {
   }
 
   /** The session's own connection notified it. */
-  notified(sessionId: string, method: string): void {
-    this.#notified.set(`${sessionId} ${method}`, this.#deps.clock.now());
-    this.#forgetLater();
+  notified({ heard }: SeenSession, method: string): void {
+    heard.set(method, this.#deps.clock.now());
   }
 
   /** What the session's process announced does not count any more: the process is gone, and the session sees other lists. */
   stateLost(sessionId: string): void {
-    for (const { changed } of LIST_METHODS) this.#notified.delete(`${sessionId} ${changed}`);
+    this.#deps.sessions.get(sessionId)?.heard.clear();
   }
 
   close(): void {
     this.#disarm?.();
     this.#disarm = null;
-    this.#stopForgetting?.();
-    this.#stopForgetting = null;
     this.#changes.clear();
     this.#renewed.clear();
     this.#lately.clear();
@@ -153,8 +147,9 @@ export class Announcer {
     this.#renewed.clear();
     for (const [server, keys] of renewed) {
       for (const sessionId of this.#sessionsOn(server, new Set(keys.keys()))) {
-        for (const method of this.#renewedFor(server, keys, this.#deps.sessions.get(sessionId))) {
-          if (!this.#justAnnounced(sessionId, method)) this.#tell(sessionId, method);
+        const seen = this.#deps.sessions.get(sessionId);
+        for (const method of this.#renewedFor(server, keys, seen)) {
+          if (!this.#isRecent(seen?.notified.get(method))) this.#tell(sessionId, method);
         }
       }
     }
@@ -164,7 +159,7 @@ export class Announcer {
     this.#deps.listens.announce(changes, now, (listen) => {
       const methods = [...renewed]
         .flatMap(([server, keys]) => [...this.#renewedFor(server, keys, listen)])
-        .filter((method) => now - (listen.notified.get(method) ?? Number.NEGATIVE_INFINITY) >= NOTIFIED_MS);
+        .filter((method) => !this.#isRecent(listen.notified.get(method)));
       return new Set([...methods, ...again.flatMap((server) => [...this.#latelyFor(server, listen)])]);
     });
   }
@@ -197,9 +192,8 @@ export class Announcer {
     return Array.from(streams.sessionsFor(server), ({ sessionId }) => sessionId);
   }
 
-  #justAnnounced(sessionId: string, method: string): boolean {
-    const at = this.#notified.get(`by us ${sessionId} ${method}`);
-    return at !== undefined && this.#deps.clock.now() - at < NOTIFIED_MS;
+  #isRecent(at = Number.NEGATIVE_INFINITY): boolean {
+    return this.#deps.clock.now() - at < NOTIFIED_MS;
   }
 
   /** The sessions whose lists may be affected, each with the changes of servers it may use. */
@@ -224,21 +218,9 @@ export class Announcer {
   }
 
   #tell(sessionId: string, method: string, always = false): void {
-    const notified = this.#notified.get(`${sessionId} ${method}`);
-    if (!always && notified !== undefined && this.#deps.clock.now() - notified < NOTIFIED_MS) return;
-    this.#notified.set(`by us ${sessionId} ${method}`, this.#deps.clock.now());
-    this.#forgetLater();
+    const seen = this.#deps.sessions.get(sessionId);
+    if (!always && this.#isRecent(seen?.heard.get(method))) return;
+    seen?.notified.set(method, this.#deps.clock.now());
     this.#deps.streams.deliver(sessionId, notification(method, null, 'stateful'));
-  }
-
-  /** Not only with the next change: there may be none for long, and sessions come and go. */
-  #forgetLater(): void {
-    this.#stopForgetting ??= this.#deps.clock.after(NOTIFIED_MS, () => {
-      this.#stopForgetting = null;
-      const now = this.#deps.clock.now();
-      for (const [key, at] of this.#notified) if (now - at >= NOTIFIED_MS) this.#notified.delete(key);
-      for (const [server, { at }] of this.#lately) if (now - at >= SPREAD_MS) this.#lately.delete(server);
-      if (this.#notified.size + this.#lately.size > 0) this.#forgetLater();
-    });
   }
 }

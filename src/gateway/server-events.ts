@@ -88,7 +88,7 @@ export class ServerEvents {
    */
   #listChanged(sessionId: string, seen: SeenSession | null, message: Message): void {
     if (seen === null || isAggregate(seen)) return;
-    this.#deps.announcer.notified(sessionId, message.method);
+    this.#deps.announcer.notified(seen, message.method);
     this.#deps.streams.deliver(sessionId, message);
   }
 

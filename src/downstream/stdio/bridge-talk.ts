@@ -24,7 +24,7 @@ export class Talk implements ResponseHandler {
   #parser: SseParser | null = null;
 
   /** Messages of an event stream go to `onMessage` as they come; `ended` is called when the answer has ended, however. */
-  constructor(onMessage: (data: Buffer) => void = () => {}, ended: (talk: Talk) => void = () => {}) {
+  constructor(onMessage: (data: Buffer) => void, ended: (talk: Talk) => void) {
     this.#onMessage = onMessage;
     this.#ended = ended;
   }
@@ -61,7 +61,13 @@ export class Talk implements ResponseHandler {
   }
 }
 
-/** Never rejects. `onStart` gets the way to end the request early, after which nothing resolves. */
+/** How a request ends that this side gave up. */
+export const CALLED_OFF = new Talk(
+  () => {},
+  () => {},
+);
+
+/** Never rejects. `onStart` gets the way to end the request early. */
 export function talk(
   client: HttpClientPort,
   request: HttpRequest,
@@ -70,6 +76,9 @@ export function talk(
 ): Promise<Talk> {
   return new Promise((resolve) => {
     const running = client.request({ ...request, maxBodyBytes: MAX_BYTES }, new Talk(onMessage, resolve));
-    onStart(() => running.abort());
+    onStart(() => {
+      running.abort();
+      resolve(CALLED_OFF);
+    });
   });
 }

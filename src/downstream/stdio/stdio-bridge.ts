@@ -11,7 +11,7 @@ import { oneLine, withId } from '../../protocol/splice.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { classifyHeaderless } from '../stateless/classify-headerless.ts';
 import { BridgeHeaders } from './bridge-headers.ts';
-import { Talk, talk } from './bridge-talk.ts';
+import { CALLED_OFF, type Talk, talk } from './bridge-talk.ts';
 import { LineReader } from './line-reader.ts';
 import { LAST_WORDS_MS, MAX_UNREAD, type StdioStreams } from './stdio.ts';
 
@@ -134,17 +134,12 @@ export class StdioBridge {
     let calledOff = false;
     const outcome = await this.#patiently(() => {
       if (calledOff) return Promise.resolve(CALLED_OFF);
-      // An aborted request emits nothing more, so its end is reported here.
-      return new Promise<Talk>((resolve) => {
-        const running = this.#talk('POST', headers, message.bytes, answer.take, (abort) => {
-          if (message.kind !== 'request') return;
-          this.#abort.set(message.id, () => {
-            calledOff = true;
-            abort();
-            resolve(CALLED_OFF);
-          });
+      return this.#talk('POST', headers, message.bytes, answer.take, (abort) => {
+        if (message.kind !== 'request') return;
+        this.#abort.set(message.id, () => {
+          calledOff = true;
+          abort();
         });
-        void running.then(resolve);
       });
     });
     this.#abort.delete(message.id);
@@ -257,7 +252,7 @@ export class StdioBridge {
           this.#stopListening = abort;
         },
       );
-      if (outcome.status === 405) return;
+      if (outcome === CALLED_OFF || outcome.status === 405) return;
       if (outcome.status === 404) {
         await this.#reopen(session);
         return;
@@ -317,8 +312,6 @@ export class StdioBridge {
 }
 
 const NEWLINE = Buffer.from('\n');
-const CALLED_OFF = new Talk();
-
 /** Passes messages on and notices the answer to one request among them. */
 class AnswerWatch {
   message: Message | null = null;

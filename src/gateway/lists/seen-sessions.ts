@@ -7,6 +7,9 @@ import type { Recipient } from './list-changes.ts';
 
 export interface SeenSession extends Recipient {
   readonly taken: Map<ListKind, Catalog>;
+  /** When it was last notified by its own connection, and by the gateway, of each list, by our clock. */
+  readonly heard: Map<string, number>;
+  readonly notified: Map<string, number>;
 }
 
 /**
@@ -26,7 +29,8 @@ export class SeenSessions {
     const known = this.#sessions.get(client.sessionId);
     if (known?.client === client && known.endpoint === endpoint) return;
     const announced = known?.announced ?? (endpoint.kind === 'aggregate' ? this.#catalogs.of(client) : null);
-    this.#sessions.set(client.sessionId, { client, endpoint, announced, taken: known?.taken ?? new Map() });
+    const { taken, heard, notified } = known ?? { taken: new Map(), heard: new Map(), notified: new Map() };
+    this.#sessions.set(client.sessionId, { client, endpoint, announced, taken, heard, notified });
   }
 
   get(sessionId: string): SeenSession | null {

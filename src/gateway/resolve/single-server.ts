@@ -1,4 +1,5 @@
 import { parseObject } from '../../catalog/catalog-member.ts';
+import { type PageItem, pageItems } from '../../catalog/drift/guarded-catalog.ts';
 import type { ClientProfile, Principal } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
@@ -7,14 +8,13 @@ import type { Message } from '../../model/message.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import { isOwnProcess, type Server } from '../../model/server.ts';
 import type { ServerCatalog } from '../../model/server-catalog.ts';
-import { bodyField } from '../../protocol/body.ts';
 import { result } from '../../protocol/compose.ts';
-import { elements, field, stringValue } from '../../protocol/fields.ts';
+import { field, stringValue } from '../../protocol/fields.ts';
 import { scanHeaderParams } from '../../protocol/headers.ts';
 import { cacheHints, handshakeIsStale, handshakeTtlMs } from '../../protocol/list-freshness.ts';
 import { soundPage } from '../../protocol/list-page.ts';
 import type { ListMethod } from '../../protocol/methods.ts';
-import { editMembers, spliceMessage } from '../../protocol/splice.ts';
+import { cuts, editMembers, spliceMessage } from '../../protocol/splice.ts';
 import type { AnswerCache } from '../cache/answer-cache.ts';
 import type { Dispatch } from '../dispatch/dispatch.ts';
 import type { Drift } from '../drift/drift.ts';
@@ -122,7 +122,7 @@ export class SingleServer implements Resolver {
     let page = outcome;
     // The gateway must not use these either, whatever was approved under their names.
     if (list.kind === 'tools' && page.kind === 'answer' && mirrors(server, page.message.era))
-      page = withoutMisdeclared(page);
+      page = onlyTools(page, isSound);
     if (drift.guards.policy(server.name) !== 'off') {
       page = await drift.pages.shown(
         page,
@@ -136,8 +136,8 @@ export class SingleServer implements Resolver {
     const lists = list.kind === 'tools' ? policies.listsOf(server.name) : null;
     if (list.kind === 'tools') {
       if (request.era === 'stateful' && known !== null && offersTasks(known)) page = withTaskSupport(page);
-      if (request.era === 'stateless') page = withoutMisdeclared(page);
-      if (lists !== null) page = filterTools(page, (tool) => lists('tools', tool));
+      if (request.era === 'stateless') page = onlyTools(page, isSound);
+      if (lists !== null) page = onlyTools(page, ({ key }) => key !== '' && lists('tools', key));
     }
     // A page that not all callers may keep is private (C9), on all pages alike (C4).
     const { pages, cacheScope } = known?.lists[list.kind] ?? { pages: [], cacheScope: 'public' };
@@ -203,34 +203,24 @@ function knownPage(catalog: ServerCatalog, list: ListMethod, request: Message): 
   return answer(message);
 }
 
-/** A `tools/list` result with these tools only; anything else as it is. */
-function filterTools(outcome: Outcome, lists: (tool: string) => boolean): Outcome {
-  return onlyTools(outcome, (name) => name !== null && lists(name));
-}
-
 /**
- * A `tools/list` result without the tools whose `x-mcp-header` is invalid: no client of Streamable HTTP may use those, be it
- * the gateway or its client (2026-07-28 streamable-http §Schema Extension, H6).
+ * Whether its `x-mcp-header` is valid: no client of Streamable HTTP may use other tools, be it the gateway or its client
+ * (2026-07-28 streamable-http §Schema Extension, H6).
  */
-function withoutMisdeclared(outcome: Outcome): Outcome {
-  return onlyTools(outcome, (_, tool) => scanHeaderParams(tool).ok);
+function isSound({ bytes }: PageItem): boolean {
+  return scanHeaderParams(bytes).ok;
 }
 
-function onlyTools(outcome: Outcome, keeps: (name: string | null, tool: Buffer) => boolean): Outcome {
+/** A `tools/list` result with these tools only; anything else as it is. */
+function onlyTools(outcome: Outcome, keeps: (tool: PageItem) => boolean): Outcome {
   if (!isResult(outcome)) return outcome;
   const { message } = outcome;
-  const { bytes } = message;
-  const tools = bodyField(message, 'tools');
-  if (tools === null || bytes[tools.start] !== 0x5b) return outcome;
-  const kept: string[] = [];
-  let dropped = false;
-  for (const { start, end } of elements(bytes, tools.start, tools.end)) {
-    const name = stringValue(bytes, field(bytes, start, end, 'name'));
-    if (keeps(name, bytes.subarray(start, end))) kept.push(bytes.toString('utf8', start, end));
-    else dropped = true;
-  }
-  if (!dropped) return outcome;
-  return answer(spliceMessage(message, [{ ...tools, insert: `[${kept.join(',')}]` }]));
+  const tools = pageItems('tools', message.bytes, message.bodyStart, message.bodyEnd);
+  const edits = cuts(
+    tools,
+    tools.map((tool) => !keeps(tool)),
+  );
+  return edits.length === 0 ? outcome : answer(spliceMessage(message, edits));
 }
 
 function cursorAfter(page: Buffer): string | null {
