@@ -14,8 +14,9 @@ import { honouredBy, listsHonouredBy, updatesOf } from './listen-filter.ts';
 import type { Watcher } from './resource-watches.ts';
 import { ListenOwner } from './server-listen.ts';
 
-const MAX_COUNT = 256;
-const MAX_BYTES = 256 * 1024;
+/** Of what comes on a listen before its acknowledgement. */
+const MAX_EARLY = 256;
+const MAX_EARLY_BYTES = 256 * 1024;
 
 /**
  * One open `subscriptions/listen` of a stateless client. Everything sent on it carries the request's id as
@@ -32,7 +33,10 @@ export class Listen extends ListenOwner implements Recipient, Watcher {
   readonly methods: ReadonlySet<string>;
   readonly ended: Promise<Outcome>;
   #end!: (outcome: Outcome) => void;
-  #early: EarlyNotifications | null = new EarlyNotifications();
+  acknowledged = false;
+  /** What came before the acknowledgement; null when it was too much. */
+  #early: Message[] | null = [];
+  #earlyBytes = 0;
   readonly #id: string;
 
   constructor(exchange: Exchange, endpoint: Endpoint, methods: ReadonlySet<string>, announced: Catalog | null) {
@@ -63,23 +67,29 @@ export class Listen extends ListenOwner implements Recipient, Watcher {
     this.acknowledgeWith(notification('notifications/subscriptions/acknowledged', params, 'stateless'));
   }
 
+  /**
+   * Sends it, and what came before. Where that was too much everything that it honours counts as changed once; the states of
+   * tasks are not made up, a client can ask for them.
+   */
   acknowledgeWith(acknowledgement: Message): void {
-    const early = this.#early;
-    if (!this.open || early === null) return;
-    this.#early = null;
+    if (!this.open || this.acknowledged) return;
+    this.acknowledged = true;
     this.#emit(acknowledgement);
-    for (const message of early.after(acknowledgement)) this.#emit(message);
-  }
-
-  get acknowledged(): boolean {
-    return this.#early === null;
+    for (const message of this.#early ?? allOf(acknowledgement)) this.#emit(message);
+    this.#early = null;
   }
 
   /** Sends a notification, whatever its era, under this subscription's id. */
   send(message: Message): void {
     if (!this.open) return;
-    if (this.#early === null) this.#emit(message);
-    else this.#early.add(message);
+    if (this.acknowledged) {
+      this.#emit(message);
+      return;
+    }
+    this.#earlyBytes += message.bytes.length;
+    if (this.#early !== null && this.#early.length < MAX_EARLY && this.#earlyBytes <= MAX_EARLY_BYTES) {
+      this.#early.push(message);
+    } else this.#early = null;
   }
 
   /** An update of a resource that it watches at a stateful server. */
@@ -101,27 +111,6 @@ export class Listen extends ListenOwner implements Recipient, Watcher {
 
   #emit(message: Message): void {
     this.exchange.emit(tagged(message, this.#id));
-  }
-}
-
-/**
- * What came on a listen before its acknowledgement. Beyond the limit everything that the acknowledgement honours counts as
- * changed once; the states of tasks are not made up, a client can ask for them.
- */
-class EarlyNotifications {
-  #held: Message[] | null = [];
-  #bytes = 0;
-
-  add(message: Message): void {
-    if (this.#held === null) return;
-    this.#bytes += message.bytes.length;
-    if (this.#held.length >= MAX_COUNT || this.#bytes > MAX_BYTES) this.#held = null;
-    else this.#held.push(message);
-  }
-
-  /** What is to be sent after this acknowledgement. */
-  after(acknowledgement: Message): readonly Message[] {
-    return this.#held ?? allOf(acknowledgement);
   }
 }
 

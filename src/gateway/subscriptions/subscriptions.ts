@@ -47,18 +47,12 @@ interface SubscriptionsDeps {
 }
 
 /** What one session is subscribed to by way of this node; its part in the subscriptions at stateful servers. */
-class SubscribedSession implements Watcher {
+interface SubscribedSession extends Watcher {
   client: ClientProfile;
-  readonly updated: (server: string, message: Message) => void;
   /** By server and URI, what gives it up again. */
-  readonly leave = new Map<string, () => void>();
+  readonly leave: Map<string, () => void>;
   /** Further ones that a server is being asked for. */
-  asking = 0;
-
-  constructor(client: ClientProfile, updated: (server: string, message: Message) => void) {
-    this.client = client;
-    this.updated = updated;
-  }
+  asking: number;
 }
 
 /**
@@ -224,11 +218,11 @@ export class Subscriptions {
   #session(client: ClientProfile, sessionId: string): SubscribedSession {
     let session = this.#sessions.get(sessionId);
     if (session === undefined) {
-      const made = new SubscribedSession(client, (server, message) => {
-        const { principal } = this.#deps.sessions.get(sessionId)?.client ?? made.client;
+      const updated = (server: string, message: Message) => {
+        const { principal } = this.#deps.sessions.get(sessionId)?.client ?? session!.client;
         if (sees(principal, server)) this.#deps.streams.deliver(sessionId, message);
-      });
-      this.#sessions.set(sessionId, (session = made));
+      };
+      this.#sessions.set(sessionId, (session = { client, leave: new Map(), asking: 0, updated }));
     }
     session.client = client;
     return session;
