@@ -28,6 +28,8 @@ export interface HttpRequest {
   readonly body: readonly Buffer[];
   /** Longest body taken in mode `whole`; above it the request fails with `too_large`. Default 16 MiB. */
   readonly maxBodyBytes?: number;
+  /** Not on a kept connection, where that can be chosen: the last one was dead. */
+  readonly fresh?: boolean;
   /** How long a body that has begun may pause; 0 for no limit. Default 30 s, without limit for `text/event-stream`. */
   readonly bodyPauseMs?: number;
 }

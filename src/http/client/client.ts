@@ -119,7 +119,7 @@ export class HttpClient implements HttpClientPort, ConnectionPool {
   }
 
   #dispatch(request: ActiveRequest): void {
-    const connection = this.#takeIdle();
+    const connection = request.request.fresh === true ? null : this.#takeIdle();
     if (connection !== null) {
       connection.start(request);
       return;

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
+import type { Socket } from 'node:net';
 import { describe, test } from 'node:test';
 import {
+  ask,
   type Bench,
   type BenchOptions,
   callEcho,
@@ -103,6 +105,41 @@ describe('lost replies', LIMIT, () => {
       }
       assert.equal(bench.receiver.losses.length, OFFSETS);
       assert.deepEqual(server.ledger, []);
+    });
+  });
+
+  for (const method of ['initialize', 'server/discover']) {
+    for (const how of ['end', 'reset'] as const) {
+      test(`fault:F24 a kept connection that ends (${how}) as ${method} is sent: it is sent once more, on a new one`, async () => {
+        const kept = new WeakSet<Socket>();
+        const parallel = Promise.withResolvers<void>();
+        const server = await RawServer.start((socket, request) => {
+          // Every connection is good for one request; the first two are opened together.
+          if (kept.has(socket)) how === 'end' ? socket.end() : socket.resetAndDestroy();
+          else if (server.ledger.length > 2) socket.write(response(idOf(request), 'json'));
+          else void parallel.promise.then(() => socket.write(response(idOf(request), 'json')));
+          kept.add(socket);
+          if (server.ledger.length === 2) parallel.resolve();
+        });
+        await withRaw(server, {}, async (bench) => {
+          for (const id of [1, 2]) callEcho(bench, id);
+          for (const id of [1, 2]) await echoed(bench, id);
+          ask(bench, 3, method);
+          await bench.receiver.answer(3);
+          callEcho(bench, 4);
+          assert.equal((await bench.receiver.loss(4)).outcome, 'UNKNOWN');
+          assert.deepEqual(server.ledger.map(idOf), [1, 2, 3, 3, 4]);
+        });
+      });
+    }
+  }
+
+  test('fault:F24 a server that ends every connection gets initialize twice and no more', async () => {
+    const server = await RawServer.start((socket) => void socket.end());
+    await withRaw(server, {}, async (bench) => {
+      ask(bench, 1, 'initialize');
+      assert.equal((await bench.receiver.loss(1)).outcome, 'UNKNOWN');
+      assert.deepEqual(server.ledger.map(idOf), [1, 1]);
     });
   });
 

@@ -1,4 +1,4 @@
-import type { BodyMode, ClientRequest, ResponseHandler } from '../../http/client/client-port.ts';
+import type { BodyMode, ClientRequest, HttpRequest, ResponseHandler } from '../../http/client/client-port.ts';
 import type { HttpFailure } from '../../http/client/http-failure.ts';
 import type { ResponseHeaders } from '../../http/client/response-headers.ts';
 import { ByNumber } from '../../model/by-number.ts';
@@ -40,6 +40,8 @@ export class HttpPost implements ResponseHandler, PostReply {
   status = 0;
   headers: ResponseHeaders | null = null;
   running: ClientRequest | null = null;
+  /** Is sent, once, if the connection ends before the answer; null for what may do harm twice. */
+  repeat: HttpRequest | null = null;
   /** It is still being found out what a refusal means. */
   undecided = false;
   /** Its answered stream was open at the last sweep. */
@@ -121,7 +123,10 @@ export class HttpPost implements ResponseHandler, PostReply {
   }
 
   error(failure: HttpFailure): void {
-    this.#ended(failure);
+    const { repeat } = this;
+    this.repeat = null;
+    if (repeat === null || failure.kind !== 'reset' || this.headers !== null) this.#ended(failure);
+    else this.running = this.#transport.client.request(repeat, this);
   }
 
   #ended(failure: HttpFailure | null): void {
@@ -178,6 +183,8 @@ export class HttpPost implements ResponseHandler, PostReply {
 }
 
 const NONE: readonly string[] = [];
+/** A server that closes a kept connection as one of these is sent would otherwise count as down. */
+const HANDSHAKE: ReadonlySet<string> = new Set(['initialize', 'server/discover']);
 
 /**
  * What is the same for every server that gets each message on a POST of its own: the requests in flight and what becomes
@@ -273,10 +280,9 @@ export abstract class PostTransport extends UrlTransport implements Transport {
     const post = new HttpPost(this, request, method, this.heads.sessionId);
     this.#replies.set(request, post);
     const { maxMessageBytes: maxBodyBytes } = this.options;
-    post.running = this.client.request(
-      { method: 'POST', path: this.path, block, headers: headers ?? NONE, body: parts, maxBodyBytes },
-      post,
-    );
+    const sent = { method: 'POST', path: this.path, block, headers: headers ?? NONE, body: parts, maxBodyBytes };
+    if (HANDSHAKE.has(method)) post.repeat = { ...sent, fresh: true };
+    post.running = this.client.request(sent, post);
   }
 
   /** Takes a refused post out of those in flight; false when it is not among them any more. */
