@@ -144,11 +144,10 @@ test('only dispatch sends requests to servers: the rest of the gateway has no po
     sends.map(({ path }) => path),
     ['src/gateway/dispatch/dispatch.ts'],
   );
-  // `attach` of the gateway gets the port and gives it to dispatch; `known-servers` is the port without `call`.
+  // The gateway is given the two halves of the port: `ServerCalls` of dispatch, and `KnownServers`, which has no `call`.
   const port = gateway.filter(({ text }) => /\bUpstreams\b[^;]*} from '[./]+\/model\/ports\.ts'/.test(text));
   assert.deepEqual(port.map(({ path }) => path).sort(), [
     'src/gateway/dispatch/dispatch.ts',
-    'src/gateway/gateway.ts',
     'src/gateway/known-servers.ts',
   ]);
 });

@@ -125,6 +125,15 @@ export async function buildRooms(
     random,
     taskRecords: sharedTasks ?? ownTasks,
     onSessionEnded: (sessionId) => runTime.sessionEnded(sessionId),
+    get upstreams() {
+      return everywhere;
+    },
+    get streams() {
+      return cluster?.streams ?? downstream;
+    },
+    get elsewhere() {
+      return cluster?.clients ?? null;
+    },
   });
   const run = random.hex(4);
   const serverEvents = new ServerEvents(run, () => clock.wall(), observer);
@@ -208,7 +217,6 @@ export async function buildRooms(
   });
   const everywhere: Upstreams = cluster?.upstreams ?? upstreams;
   if (sharedRecords !== null) followSessions(sharedRecords, downstream, gateway);
-  gateway.attach(everywhere, cluster?.streams ?? downstream, cluster?.clients);
   const bodies = new BodyBudget(bodyBudgetBytes(loaded.state.listen.maxBodyBytes));
   const gauges = registerGauges(metrics, upstreams, downstream, memory, bodies);
   registerClusterGauges(metrics, cluster, connection);

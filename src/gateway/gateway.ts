@@ -4,7 +4,7 @@ import type { Endpoint, Exchange, Exchanges } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { answer, failure, inPlaceOf, isForOneCaller, type Outcome } from '../model/outcome.ts';
-import type { ClientStreams, ConnectionChange, StateLoss, UpstreamEvents, Upstreams } from '../model/ports.ts';
+import type { ConnectionChange, StateLoss, UpstreamEvents } from '../model/ports.ts';
 import type { ListKind, ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
 import { resultToStateless } from '../protocol/stateless/to-stateless.ts';
@@ -16,7 +16,6 @@ import { refuseAccess } from './policy/access.ts';
 import type { HandshakeView } from './resolve/resolver.ts';
 import { updateOf } from './resource-updates.ts';
 import type { Watched } from './subscriptions/resource-watches.ts';
-import type { SubscriptionsElsewhere } from './subscriptions/subscriptions.ts';
 
 export type { GatewayDeps } from './parts.ts';
 
@@ -37,7 +36,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
   readonly #deps: GatewayDeps;
   readonly #serverInfo: string;
   readonly #record: ExchangeRecord;
-  #parts!: Parts;
+  #assembled: Parts | null = null;
 
   constructor(deps: GatewayDeps) {
     this.#deps = deps;
@@ -55,9 +54,10 @@ export class Gateway implements Exchanges, UpstreamEvents {
     await this.#parts.drift.inspect(catalog);
   }
 
-  /** Joins the rooms on both sides, which need the gateway to be built. Once, before the first exchange. */
-  attach(upstreams: Upstreams, streams: ClientStreams, elsewhere: SubscriptionsElsewhere | null = null): void {
-    this.#parts = assemble(this.#deps, this.#serverInfo, upstreams, streams, elsewhere);
+  /** Made at the first use: the rooms on both sides need the gateway to be built, too. */
+  get #parts(): Parts {
+    this.#assembled ??= assemble(this.#deps, this.#serverInfo);
+    return this.#assembled;
   }
 
   run(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {

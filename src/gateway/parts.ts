@@ -44,6 +44,10 @@ export interface GatewayDeps extends ExchangeRecordDeps {
   /** Where tasks outlive the process. */
   readonly taskRecords: TaskRecords;
   readonly random: Random;
+  /** The rooms on both sides and, in a cluster, the other nodes. Read when the first request or event comes. */
+  readonly upstreams: KnownServers & ServerCalls;
+  readonly streams: ClientStreams;
+  readonly elsewhere: SubscriptionsElsewhere | null;
   /** Called once for every session that ended. */
   readonly onSessionEnded?: (sessionId: string) => void;
 }
@@ -51,13 +55,8 @@ export interface GatewayDeps extends ExchangeRecordDeps {
 /** What the gateway is made of, between the rooms on its two sides. */
 export type Parts = ReturnType<typeof assemble>;
 
-export function assemble(
-  deps: GatewayDeps,
-  serverInfo: string,
-  port: KnownServers & ServerCalls,
-  streams: ClientStreams,
-  elsewhere: SubscriptionsElsewhere | null,
-) {
+export function assemble(deps: GatewayDeps, serverInfo: string) {
+  const { upstreams: port, streams, elsewhere } = deps;
   const { clock, random, keys, pins, logger, metrics } = deps;
   const redefined = (server: string, lists: readonly ListKind[]) => {
     catalogs.invalidate();

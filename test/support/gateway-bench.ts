@@ -256,6 +256,9 @@ export class GatewayBench {
       pins: UNPINNED,
       taskRecords: NO_RECORDS,
       random: systemRandom,
+      upstreams: this.upstreams,
+      streams: this.streams,
+      elsewhere,
       ...more,
     });
     for (const [server, advertisement] of Object.entries(advertised)) {
@@ -264,7 +267,6 @@ export class GatewayBench {
     this.upstreams.list = Object.keys(advertised)
       .sort()
       .map((name) => serverNamed(name, servers[name]));
-    this.gateway.attach(this.upstreams, this.streams, elsewhere);
   }
 
   /** Runs one request of a client's. Params as JSON text. */
