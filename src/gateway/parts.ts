@@ -76,7 +76,7 @@ export function assemble(deps: GatewayDeps, serverInfo: string) {
     tracer: deps.tracer ?? null,
   });
   const sealing = sealingOf(keys, (key) => new Sealer(key));
-  const ground = { ...deps, upstreams, dispatch, policies, streams, elsewhere, serverInfo, sealing };
+  const ground = { ...deps, upstreams, dispatch, policies, serverInfo, sealing };
   const cursors = new CursorCodec(keys);
   const catalogs = new Catalogs({ ...ground, cursors });
   const sessions = new SeenSessions(catalogs);

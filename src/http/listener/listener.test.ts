@@ -9,6 +9,7 @@ import { connect as connectTls } from 'node:tls';
 import { TestAuthority } from '../../../test/support/certificates.ts';
 import { until } from '../../../test/support/http-client.ts';
 import { BASE_SETTINGS, LANES, listenerRig, post, talk } from '../../../test/support/http-listener.ts';
+import { nodeHttp } from '../node-http.ts';
 import { ListenError } from './listen-error.ts';
 import { Listener } from './listener.ts';
 import type { RequestContext } from './request-context.ts';
@@ -16,6 +17,13 @@ import type { RequestContext } from './request-context.ts';
 const get = (path: string, lines = ''): string => `GET ${path} HTTP/1.1\r\nHost: localhost\r\n${lines}\r\n`;
 
 describe('listener', () => {
+  test('a request head has 20 s, and a slow sender is cut within 25 s', async (t) => {
+    const made = t.mock.method(nodeHttp, 'createServer');
+    await listenerRig(t);
+    const limits = made.mock.calls[0]!.arguments[0] as Record<string, unknown>;
+    assert.deepEqual([limits['headersTimeout'], limits['connectionsCheckingInterval']], [20_000, 5_000]);
+  });
+
   test('routes by exact path and by one named segment; the query is passed on', async (t) => {
     const { listener, port } = await listenerRig(t);
     const seen: string[] = [];

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { asSecrets } from '../../../test/support/as-secrets.ts';
@@ -91,6 +92,22 @@ test('npx repeats requests to an unreachable registry sooner, unless the operato
   const own = { NPM_CONFIG_FETCH_RETRY_MAXTIMEOUT: '90000' };
   assert.deepEqual(childEnvironment(spec, { ...ours, ...own }), { ...ours, ...own });
   assert.deepEqual(childEnvironment({ ...spec, command: 'node' }, ours), ours);
+});
+
+test('look-ups end after 4 s, and servers inherit nothing that the program sets for itself', async () => {
+  const bin = join(import.meta.dirname, '../../../bin/trunkline.js');
+  const shown = `data:text/javascript,process.on('exit',()=>console.log(JSON.stringify(process.env)))`;
+  const program = async (env: NodeJS.ProcessEnv): Promise<Record<string, string>> => {
+    const { stdout } = await promisify(execFile)(process.execPath, ['--import', shown, bin, '--version'], { env });
+    return JSON.parse(stdout.trim().split('\n').at(-1)!);
+  };
+  const given = { PATH: process.env['PATH']!, HOME: '/nonexistent' };
+  const own = await program(given);
+  assert.equal(own['RES_OPTIONS'], 'timeout:2 attempts:2');
+  assert.deepEqual(childEnvironment({ env: {}, inheritEnv: true }, own), given);
+  assert.deepEqual(childEnvironment({ env: {}, inheritEnv: ['RES_OPTIONS'] }, own), given);
+  const chosen = { ...given, RES_OPTIONS: 'timeout:7', UV_THREADPOOL_SIZE: '4' };
+  assert.deepEqual(childEnvironment({ env: {}, inheritEnv: true }, await program(chosen)), chosen);
 });
 
 test('inheritEnv: true passes everything except what looks like a secret', () => {
