@@ -1,22 +1,37 @@
-import { homedir } from 'node:os';
 import { isAbsolute, resolve } from 'node:path';
+import type { ClientFormat } from '../client.ts';
 import type { Expander } from '../document/expand.ts';
 import { child, isString, type Node, type ObjectNode, objectAt, type ScalarNode } from '../document/node.ts';
 import type { Problems, Source } from '../problem/problem.ts';
+import type { ProblemCode } from '../problem/problem-catalogue.ts';
 
-/** Reading one server (or another map of keys): typed access whose failures were or are reported. */
-export class FieldReader {
+/** What the definitions of one document are read with. */
+export interface ReadingContext {
   readonly source: Source;
   readonly problems: Problems;
   readonly expander: Expander;
+  readonly client: ClientFormat;
+  /** Unknown keys are errors. */
+  readonly strict: boolean;
+  /** Of the document: certificates and `${file:…}` start here. */
+  readonly fileFolder: string;
+  /** Where all other relative paths start. */
+  readonly folder: string;
+  readonly home: string;
+  readonly secrets: Set<string>;
+  /** Gets the files whose change is a change of the configuration. */
+  readonly files: Set<string>;
+}
+
+/** Reading one server (or another map of keys): typed access whose failures were or are reported. */
+export class FieldReader {
+  readonly context: ReadingContext;
   readonly node: ObjectNode;
   /** `mcpServers.git`, for messages. */
   readonly path: string;
 
-  constructor(source: Source, problems: Problems, expander: Expander, node: ObjectNode, path: string) {
-    this.source = source;
-    this.problems = problems;
-    this.expander = expander;
+  constructor(context: ReadingContext, node: ObjectNode, path: string) {
+    this.context = context;
     this.node = node;
     this.path = path;
   }
@@ -33,9 +48,7 @@ export class FieldReader {
   /** A reader of the map under `key`; null where there is none. */
   inner(key: string): FieldReader | null {
     const node = objectAt(this.node, key);
-    return node === undefined
-      ? null
-      : new FieldReader(this.source, this.problems, this.expander, node, `${this.path}.${key}`);
+    return node === undefined ? null : new FieldReader(this.context, node, `${this.path}.${key}`);
   }
 
   has(key: string): boolean {
@@ -51,7 +64,7 @@ export class FieldReader {
   /** The text under `key` with its references replaced; null where it is absent or failed. */
   text(key: string): string | null {
     const node = child(this.node, key);
-    return isString(node) ? this.expander.expand(node, `${this.path}.${key}`) : null;
+    return isString(node) ? this.context.expander.expand(node, `${this.path}.${key}`) : null;
   }
 
   /** As `text`; undefined where it is absent, null after a problem. */
@@ -75,11 +88,11 @@ export class FieldReader {
   writtenWords(key: string): string[] {
     const node = child(this.node, key);
     const words = isString(node) ? [node] : node?.kind === 'array' ? node.items.filter(isWord) : [];
-    return words.map((word) => (isString(word) ? this.expander.written(word) : word.text));
+    return words.map((word) => (isString(word) ? this.context.expander.written(word) : word.text));
   }
 
   word(node: ScalarNode, inner: string, shellNames = false): string | null {
-    return isString(node) ? this.expander.expand(node, `${this.path}.${inner}`, shellNames) : node.text;
+    return isString(node) ? this.context.expander.expand(node, `${this.path}.${inner}`, shellNames) : node.text;
   }
 
   /** Warns of keys that have no effect here; `where` says why, as in "on a stdio server". */
@@ -87,33 +100,31 @@ export class FieldReader {
     for (const key of keys) {
       const useless = this.first(key);
       if (useless === null) continue;
-      const message = `${this.path}.${key} has no effect ${where}`;
-      this.problems.warn('TL1307', this.source, useless.node.span, message);
+      this.warn('TL1307', useless.node, `${this.path}.${key} has no effect ${where}`);
     }
   }
 
-  error(...[code, node, message, fix]: [Parameters<Problems['error']>[0], Node | null, string, string?]): void {
-    this.problems.error(code, this.source, (node ?? this.node).span, message, fix);
+  error(code: ProblemCode, node: Node | null, message: string, fix?: string): void {
+    this.context.problems.error(code, this.context.source, (node ?? this.node).span, message, fix);
+  }
+
+  warn(code: ProblemCode, node: Node, message: string, fix?: string): void {
+    this.context.problems.warn(code, this.context.source, node.span, message, fix);
+  }
+
+  /** A path of a configuration: `~/x` from home, relative ones from the configuration's folder. */
+  placed(path: string): string {
+    const { folder, home } = this.context;
+    if (path === '~' || path.startsWith('~/')) return resolve(home, path.slice(2));
+    return isAbsolute(path) ? path : resolve(folder, path);
+  }
+
+  /** The same for a program: a bare name is left to the PATH. */
+  placedCommand(command: string): string {
+    return /[/\\]/.test(command) || command === '~' ? this.placed(command) : command;
   }
 }
 
 export function isWord(node: Node): node is ScalarNode {
   return node.kind === 'string' || node.kind === 'number' || node.kind === 'boolean';
-}
-
-export interface PlaceContext {
-  /** Folder that relative paths start from. */
-  readonly folder: string;
-  readonly home: string | undefined;
-}
-
-/** A path of a configuration: `~/x` from home, relative ones from the configuration's folder. */
-export function placed(path: string, { folder, home }: PlaceContext): string {
-  if (path === '~' || path.startsWith('~/')) return resolve(home ?? homedir(), path.slice(2));
-  return isAbsolute(path) ? path : resolve(folder, path);
-}
-
-/** The same for a program: a bare name is left to the PATH. */
-export function placedCommand(command: string, context: PlaceContext): string {
-  return /[/\\]/.test(command) || command === '~' ? placed(command, context) : command;
 }

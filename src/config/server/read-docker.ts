@@ -2,8 +2,8 @@ import { isAbsolute } from 'node:path';
 import type { ServerInput } from '../../../schema/config-input.d.ts';
 import type { DockerSpec, ImageSpec } from '../../model/server.ts';
 import type { Filled } from '../document/shape.ts';
-import { type FieldReader, type PlaceContext, placed } from './field-reader.ts';
-import { readEnv, type StdioContext } from './read-stdio.ts';
+import type { FieldReader } from './field-reader.ts';
+import { readEnv } from './read-stdio.ts';
 
 /** A reference as the engine takes it; nothing that could be read as an option or a path of its API. */
 const REFERENCE = /^[A-Za-z0-9][A-Za-z0-9._:@/-]{0,511}$/;
@@ -15,13 +15,13 @@ const UNITS: Readonly<Record<string, number>> = { '': 1, b: 1, k: 1024, m: 1024 
 type Values = Filled<NonNullable<ServerInput['docker']>>;
 
 /** A server in a container (S2.8, S2.22); null after a problem. */
-export function readDocker(fields: FieldReader, values: Values, context: StdioContext): DockerSpec | null {
+export function readDocker(fields: FieldReader, values: Values): DockerSpec | null {
   const inner = fields.inner('docker');
   if (inner === null) return null;
   const container = inner.given('container');
   const image = inner.given('image');
   const engine = inner.given('engine');
-  const env = readEnv(fields, context);
+  const env = readEnv(fields);
   if (container === null || image === null || engine === null || env === null) return null;
   if ((container === undefined) === (image === undefined)) {
     const what = container === undefined ? 'neither "container" nor "image"' : 'both "container" and "image"';
@@ -32,17 +32,11 @@ export function readDocker(fields: FieldReader, values: Values, context: StdioCo
     if (!CONTAINER.test(container)) return complain(inner, `${JSON.stringify(container)} cannot be a container`);
     return { type: 'docker', target: { container }, env: {}, engine: engine ?? null };
   }
-  const spec = readImage(fields, inner, image!, values, context);
+  const spec = readImage(fields, inner, image!, values);
   return spec === null ? null : { type: 'docker', target: { image: spec }, env, engine: engine ?? null };
 }
 
-function readImage(
-  fields: FieldReader,
-  inner: FieldReader,
-  name: string,
-  values: Values,
-  context: PlaceContext,
-): ImageSpec | null {
+function readImage(fields: FieldReader, inner: FieldReader, name: string, values: Values): ImageSpec | null {
   if (!REFERENCE.test(name)) return complain(inner, `${JSON.stringify(name)} cannot be an image`);
   const command = fields.has('args') ? fields.words('args') : [];
   const program = fields.first('command', 'cmd');
@@ -50,7 +44,7 @@ function readImage(
   const cwd = fields.given('cwd');
   const volumes = inner.has('volumes') ? inner.words('volumes') : [];
   if (command === null || entrypoint === null || cwd === null || volumes === null) return null;
-  const mounts = volumes.map((volume) => mountOf(volume, context));
+  const mounts = volumes.map((volume) => mountOf(volume, fields));
   const bad = mounts.indexOf(null);
   if (bad >= 0) return complain(inner, `the volume ${JSON.stringify(volumes[bad])} is not source:/target[:ro]`);
   const memory = bytesOf(values.memory);
@@ -69,10 +63,10 @@ function readImage(
   };
 }
 
-function mountOf(volume: string, context: PlaceContext): string | null {
+function mountOf(volume: string, fields: FieldReader): string | null {
   const [, source, target, options] = VOLUME.exec(volume) ?? [];
   if (source === undefined || target === undefined) return null;
-  const from = VOLUME_NAME.test(source) ? source : placed(source, context);
+  const from = VOLUME_NAME.test(source) ? source : fields.placed(source);
   if (!VOLUME_NAME.test(from) && !isAbsolute(from)) return null;
   return [from, target, ...(options === undefined ? [] : [options])].join(':');
 }

@@ -5,11 +5,6 @@ import { isString, objectAt } from '../document/node.ts';
 import { isReadFailure, readBytes } from '../document/read-source.ts';
 import { type FieldReader, isWord } from './field-reader.ts';
 
-export interface HttpFieldsContext {
-  readonly fileFolder: string;
-  readonly files: Set<string>;
-}
-
 export const URL_KEYS = ['url', 'httpUrl', 'serverUrl', 'uri'] as const;
 const LOCAL_KEYS = [
   'args',
@@ -30,16 +25,11 @@ const RESERVED =
 const MAX_PEM_BYTES = 1024 * 1024;
 
 /** The remote server a definition describes; null after a problem. */
-export function readHttp(
-  fields: FieldReader,
-  type: HttpSpec['type'],
-  sseFallback: boolean,
-  context: HttpFieldsContext,
-): HttpSpec | null {
+export function readHttp(fields: FieldReader, type: HttpSpec['type'], sseFallback: boolean): HttpSpec | null {
   fields.warnUseless(LOCAL_KEYS, 'on a server behind a url');
   const url = readUrl(fields);
   const headers = readHeaders(fields);
-  const tls = readTls(fields, context);
+  const tls = readTls(fields);
   if (url === null || headers === null || tls === null) return null;
   return { type, ...url, ...(sseFallback ? { sseFallback } : {}), headers, tls };
 }
@@ -78,12 +68,12 @@ function readHeaders(fields: FieldReader): Record<string, Secret> | null {
   }
   for (const { key, value } of objectAt(fields.node, 'env_http_headers')?.members ?? []) {
     const path = `${fields.path}.env_http_headers.${key}`;
-    if (isString(value)) set(key, fields.expander.variable(value, path), value, path);
+    if (isString(value)) set(key, fields.context.expander.variable(value, path), value, path);
   }
   const bearer = fields.first('bearer_token_env_var')?.node;
   if (isString(bearer)) {
     const path = `${fields.path}.bearer_token_env_var`;
-    const token = fields.expander.variable(bearer, path);
+    const token = fields.context.expander.variable(bearer, path);
     set('Authorization', token === null ? null : `Bearer ${token}`, bearer, path);
   }
   return good ? headers : null;
@@ -100,13 +90,14 @@ function headerComplaint(name: string, value: string, seen: ReadonlyMap<string, 
     : null;
 }
 
-function readTls(fields: FieldReader, { fileFolder, files }: HttpFieldsContext): TlsSpec | null {
+function readTls(fields: FieldReader): TlsSpec | null {
+  const { expander, fileFolder, files } = fields.context;
   const node = objectAt(fields.node, 'tls');
   if (node === undefined) return {};
   const texts: Record<string, string> = {};
   for (const { key, value } of node.members) {
     if (!isString(value)) continue;
-    const path = fields.expander.expand(value, `${fields.path}.tls.${key}`);
+    const path = expander.expand(value, `${fields.path}.tls.${key}`);
     if (path === null) return null;
     const file = resolve(fileFolder, path);
     files.add(file);

@@ -2,36 +2,25 @@ import { homedir } from 'node:os';
 import type { ServerInput } from '../../../schema/config-input.d.ts';
 import { isOwnProcess, type Server, type ToolFilter } from '../../model/server.ts';
 import { secretsOf } from '../../model/swept-definition.ts';
-import { CLIENT_KEYS, type ClientFormat } from '../client.ts';
+import { CLIENT_KEYS } from '../client.ts';
 import { LONGEST_MS } from '../defaults.ts';
 import { Expander, type ExpanderOptions } from '../document/expand.ts';
 import { child, type Member, type Node, type ObjectNode } from '../document/node.ts';
 import { checkShape, type Filled, filledIn } from '../document/shape.ts';
 import type { WrittenDefinition } from '../files/containers.ts';
-import type { Problems, Source } from '../problem/problem.ts';
 import { serverJsonSchema } from '../schema-json.ts';
-import { FieldReader } from './field-reader.ts';
+import { FieldReader, type ReadingContext } from './field-reader.ts';
 import { connectionDigest } from './plain-server.ts';
 import { readDocker } from './read-docker.ts';
-import { type HttpFieldsContext, readHttp, URL_KEYS } from './read-http.ts';
-import { readStdio, type StdioContext } from './read-stdio.ts';
+import { readHttp, URL_KEYS } from './read-http.ts';
+import { readStdio } from './read-stdio.ts';
 import { serverType } from './server-type.ts';
 
-export interface ServerContext extends StdioContext, HttpFieldsContext {
-  readonly source: Source;
-  readonly problems: Problems;
-  readonly expander: Expander;
-  readonly client: ClientFormat;
-  readonly strict: boolean;
-  readonly secrets: Set<string>;
-}
-
-/** What the definitions of one document are read with; `inputs` are the answers that are known. */
-type DocumentContext = Omit<ServerContext, 'expander' | 'home'> &
-  Pick<ExpanderOptions, 'env' | 'inputs' | 'fileFolder'>;
+/** `inputs` are the answers that are known. */
+type DocumentContext = Omit<ReadingContext, 'expander' | 'home'> & Pick<ExpanderOptions, 'env' | 'inputs'>;
 
 /** The context for every definition of a document, with an expander of its own. */
-export function serverContext({ env, inputs, ...document }: DocumentContext): ServerContext {
+export function serverContext({ env, inputs, ...document }: DocumentContext): ReadingContext {
   const { client, folder: workspaceFolder } = document;
   const expander = new Expander({ ...document, client: client.id, workspaceFolder, env, inputs });
   return { ...document, expander, home: env['HOME'] ?? homedir() };
@@ -41,8 +30,8 @@ export function serverContext({ env, inputs, ...document }: DocumentContext): Se
  * One definition as a Server of the model, under its final name. Null after a problem, and for what is no server
  * (a client's built-in). A disabled server is read as well as it can be: what is wrong with it is a warning.
  */
-export function readServer(definition: WrittenDefinition, name: string, context: ServerContext): Server | null {
-  const { source, problems, expander, client, strict } = context;
+export function readServer(definition: WrittenDefinition, name: string, context: ReadingContext): Server | null {
+  const { source, problems, strict } = context;
   const { path, node } = definition;
   if (strict && name !== definition.name) {
     const message = `${JSON.stringify(definition.name)} cannot be the name of a server`;
@@ -52,7 +41,7 @@ export function readServer(definition: WrittenDefinition, name: string, context:
     problems.error('TL1302', source, node.span, `${path} must be a map of keys`);
     return null;
   }
-  const fields = new FieldReader(source, problems, expander, flattened(node), path);
+  const fields = new FieldReader(context, flattened(node), path);
   const values = filledIn(fields.node, serverJsonSchema()) as Filled<ServerInput>;
   const enabled = readEnabled(fields, values);
   problems.lenient = !enabled;
@@ -63,7 +52,7 @@ export function readServer(definition: WrittenDefinition, name: string, context:
       strict,
       ignored: CLIENT_KEYS,
     });
-    const type = serverType(fields, client, !shaped);
+    const type = serverType(fields, !shaped);
     if (type?.type === 'none') {
       problems.warn('TL1414', source, definition.nameSpan, `${path} ${type.why}, and is left out`);
       return null;
@@ -72,11 +61,11 @@ export function readServer(definition: WrittenDefinition, name: string, context:
       type === null
         ? null
         : type.type === 'stdio'
-          ? readStdio(fields, values, context)
+          ? readStdio(fields, values)
           : type.type === 'docker'
-            ? readDocker(fields, values.docker, context)
-            : readHttp(fields, type.type, type.sseFallback, context);
-    const timeoutMs = readTimeout(fields, values.timeoutMs, client, strict);
+            ? readDocker(fields, values.docker)
+            : readHttp(fields, type.type, type.sseFallback);
+    const timeoutMs = readTimeout(fields, values.timeoutMs);
     const startupTimeoutMs = readStartupTimeout(fields, values);
     checkRetry(fields, values);
     if (transport === null) return null;
@@ -141,7 +130,8 @@ function readEnabled(fields: FieldReader, { enabled, disabled }: Partial<Filled<
   return enabled ?? !(disabled ?? false);
 }
 
-function readTimeout(fields: FieldReader, timeoutMs: number, client: ClientFormat, strict: boolean): number {
+function readTimeout(fields: FieldReader, timeoutMs: number): number {
+  const { client, strict } = fields.context;
   const found = fields.first('timeout', 'tool_timeout_sec');
   if (found === null || found.node.kind !== 'number') return timeoutMs;
   const { key, node } = found;
@@ -162,7 +152,7 @@ function readTimeout(fields: FieldReader, timeoutMs: number, client: ClientForma
   const unit = key === 'tool_timeout_sec' ? 1000 : (client.timeoutUnitMs ?? (value < 1000 ? 1000 : 1));
   if (client.timeoutUnitMs === null && key === 'timeout') {
     const message = `${fields.path}.timeout was read as ${unit === 1 ? 'milliseconds' : 'seconds'}`;
-    fields.problems.warn('TL1308', fields.source, node.span, message, `write "timeoutMs": ${value * unit}`);
+    fields.warn('TL1308', node, message, `write "timeoutMs": ${value * unit}`);
   }
   return inMs(fields, found, unit) ?? timeoutMs;
 }

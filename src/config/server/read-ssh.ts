@@ -1,7 +1,7 @@
 import type { ServerInput } from '../../../schema/config-input.d.ts';
 import type { SshSpec } from '../../model/server.ts';
 import type { Filled } from '../document/shape.ts';
-import { type FieldReader, type PlaceContext, placed } from './field-reader.ts';
+import type { FieldReader } from './field-reader.ts';
 
 const PORT = 22;
 /** What ssh takes as a host and can mistake for nothing else: a name, an alias of its configuration, an address. */
@@ -13,12 +13,12 @@ const SHORT = /^(?:(.+)@)?(?:\[([^\]]+)\]|([^@[\]:]+))(?::(\d{1,5}))?$/;
 type Values = Filled<NonNullable<ServerInput['ssh']>>;
 
 /** Where a server of the user's runs, as `"user@host:port"` or as an object; undefined after a problem (S2.22, S2.23). */
-export function readSsh(fields: FieldReader, values: Values, context: PlaceContext): SshSpec | null | undefined {
+export function readSsh(fields: FieldReader, values: Values): SshSpec | null | undefined {
   const found = fields.first('ssh');
   if (found === null) return null;
   const { node } = found;
   const inner = fields.inner('ssh');
-  const spec = inner === null ? shortForm(fields) : longForm(inner, values, context);
+  const spec = inner === null ? shortForm(fields) : longForm(inner, values);
   if (spec === null) return undefined;
   const fault = faultOf(spec);
   if (fault === null) return spec;
@@ -42,12 +42,12 @@ function shortForm(fields: FieldReader): SshSpec | null {
   };
 }
 
-function longForm(fields: FieldReader, values: Values, context: PlaceContext): SshSpec | null {
+function longForm(fields: FieldReader, values: Values): SshSpec | null {
   const texts = ['host', 'user', 'identityFile', 'knownHostsFile'].map((key) => fields.given(key));
   if (texts.includes(null)) return null;
   const [host = '', user, identityFile, knownHostsFile] = texts as (string | undefined)[];
   const { port = PORT, hostKeys, controlMaster = false } = typeof values === 'object' ? values : {};
-  const file = (path: string | undefined): string | null => (path ? placed(path, context) : null);
+  const file = (path: string | undefined): string | null => (path ? fields.placed(path) : null);
   return {
     host,
     user: user || null,

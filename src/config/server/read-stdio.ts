@@ -7,13 +7,8 @@ import { isString, objectAt } from '../document/node.ts';
 import { isReadFailure, readBytes } from '../document/read-source.ts';
 import type { Filled } from '../document/shape.ts';
 import { type Problems, Source, type TextSpan } from '../problem/problem.ts';
-import { type FieldReader, isWord, type PlaceContext, placed, placedCommand } from './field-reader.ts';
+import { type FieldReader, isWord } from './field-reader.ts';
 import { readSsh } from './read-ssh.ts';
-
-export interface StdioContext extends PlaceContext {
-  /** Gets the files whose change is a change of the configuration. */
-  readonly files: Set<string>;
-}
 
 type RunAsInput = Filled<NonNullable<ServerInput['runAs']>>;
 
@@ -25,7 +20,6 @@ const SHELL_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
 export function readStdio(
   fields: FieldReader,
   { ssh: sshValues, runAs: runAsValues, inheritEnv }: Pick<Filled<ServerInput>, 'ssh' | 'runAs' | 'inheritEnv'>,
-  context: StdioContext,
 ): StdioSpec | null {
   fields.warnUseless(
     ['headers', 'http_headers', 'env_http_headers', 'bearer_token_env_var', 'tls'],
@@ -33,10 +27,10 @@ export function readStdio(
   );
   const program = readProgram(fields);
   const args = fields.has('args') ? fields.words('args') : [];
-  const env = readEnv(fields, context);
-  const ssh = readSsh(fields, sshValues, context);
+  const env = readEnv(fields);
+  const ssh = readSsh(fields, sshValues);
   const runAs = readRunAs(fields, runAsValues);
-  const cwd = fields.has('cwd') ? fields.text('cwd') : ssh === null ? context.folder : '';
+  const cwd = fields.has('cwd') ? fields.text('cwd') : ssh === null ? fields.context.folder : '';
   if (program === null || args === null || env === null || cwd === null || ssh === undefined) return null;
   const all = [...program.words.slice(1), ...args];
   const [named = ''] = program.words;
@@ -47,7 +41,7 @@ export function readStdio(
   }
   warnOfShellWords(fields, named);
   // Paths on another host are that host's.
-  const command = ssh === null ? placedCommand(named, context) : named;
+  const command = ssh === null ? fields.placedCommand(named) : named;
   const [first = '', ...rest] = program.written;
   const written = { command: first === named ? command : first, args: [...rest, ...fields.writtenWords('args')] };
   return {
@@ -57,7 +51,7 @@ export function readStdio(
     ...(isDeepStrictEqual(written, { command, args: all }) ? {} : { written }),
     env,
     inheritEnv: inheritEnv ?? fields.names('env_vars', 'env_keys') ?? false,
-    cwd: ssh === null ? placed(cwd, context) : cwd,
+    cwd: ssh === null ? fields.placed(cwd) : cwd,
     ...(ssh === null ? {} : { ssh }),
     ...(runAs === null ? {} : { runAs }),
   };
@@ -77,7 +71,7 @@ function warnOfShellWords(fields: FieldReader, program: string): void {
     const shown = word.replace(/^[=:]/, '');
     const message = `${fields.path}.args[${index}] has ${JSON.stringify(shown)}, which only a shell would expand`;
     const fix = shown.startsWith('~') ? 'write ${userHome}' : `write \${${shown.replaceAll(/[$%]/g, '')}}`;
-    fields.problems.warn('TL1310', fields.source, item.span, message, fix);
+    fields.warn('TL1310', item, message, fix);
   });
 }
 
@@ -106,12 +100,13 @@ function readProgram(fields: FieldReader): Program | null {
   if (!whole) return { words, written };
   const parts = command.trim().split(/\s+/);
   const message = `${fields.path}.${key} holds arguments: read as ${JSON.stringify(parts[0])} with ${parts.length - 1} of them`;
-  fields.problems.warn('TL1309', fields.source, node.span, message);
+  fields.warn('TL1309', node, message);
   return { words: parts, written: written[0] === command ? parts : written };
 }
 
 /** The variables a definition declares; null after a problem. */
-export function readEnv(fields: FieldReader, context: StdioContext): Record<string, Secret> | null {
+export function readEnv(fields: FieldReader): Record<string, Secret> | null {
+  const { source, problems, files } = fields.context;
   const env: Record<string, Secret> = Object.create(null);
   let good = true;
   const set = (name: string, value: string): void => {
@@ -120,10 +115,10 @@ export function readEnv(fields: FieldReader, context: StdioContext): Record<stri
   const envFile = fields.first('envFile');
   if (envFile !== null) {
     const path = fields.text('envFile');
-    const file = path === null ? null : placed(path, context);
-    if (file !== null) context.files.add(file);
-    const named = { source: fields.source, span: envFile.node.span, user: `${fields.path}.envFile` };
-    const values = file === null ? null : readEnvFile(file, named, fields.problems);
+    const file = path === null ? null : fields.placed(path);
+    if (file !== null) files.add(file);
+    const named = { source, span: envFile.node.span, user: `${fields.path}.envFile` };
+    const values = file === null ? null : readEnvFile(file, named, problems);
     for (const [name, value] of values ?? []) set(name, value);
     good = values !== null;
   }
@@ -134,7 +129,7 @@ export function readEnv(fields: FieldReader, context: StdioContext): Record<stri
     const names = fields.has('ssh') ? SHELL_NAME : ENVIRONMENT_NAME;
     if (!names.test(key)) {
       const message = `${fields.path}.${found!.key}: this cannot name a variable`;
-      fields.problems.error('TL1303', fields.source, keySpan, message);
+      problems.error('TL1303', source, keySpan, message);
       good = false;
     } else if (text?.includes('\u0000')) {
       fields.error('TL1207', value, `${fields.path}.${found!.key}.${key} holds a NUL character`);

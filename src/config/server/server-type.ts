@@ -1,5 +1,4 @@
 import { type HttpSpec, URL_KINDS } from '../../model/server.ts';
-import type { ClientFormat } from '../client.ts';
 import { isString } from '../document/node.ts';
 import { suggest } from '../problem/problem.ts';
 import type { FieldReader } from './field-reader.ts';
@@ -33,8 +32,11 @@ const WANTED = {
 const BUILTIN = new Set(['builtin', 'platform', 'frontend', 'inlinepython']);
 
 /** The type as written in any spelling, or inferred from what there is; null after a problem. */
-export function serverType(fields: FieldReader, client: ClientFormat, quiet: boolean): ServerType | null {
-  const { path } = fields;
+export function serverType(fields: FieldReader, quiet: boolean): ServerType | null {
+  const {
+    path,
+    context: { client },
+  } = fields;
   const command = fields.first('command', 'cmd');
   const urls = URL_KEYS.flatMap((key) => fields.first(key) ?? []);
   const [url, second] = urls;
