@@ -26,7 +26,7 @@ import { StateFile } from '../store/state-file.ts';
 import { SqliteKnownCatalogs, SqliteTaskRecords } from '../store/structured-records.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { Metrics } from '../telemetry/metrics.ts';
-import { ServerEvents } from '../telemetry/server-events.ts';
+import { newServerEvents } from '../telemetry/server-events.ts';
 import { ServerLogs } from '../telemetry/server-logs.ts';
 import { Tracer } from '../telemetry/tracing.ts';
 import { insideContainer } from '../upstream/process/environment.ts';
@@ -136,7 +136,7 @@ export async function buildRooms(
     },
   });
   const run = random.hex(4);
-  const serverEvents = new ServerEvents(run, () => clock.wall(), observer);
+  const serverEvents = newServerEvents(run, () => clock.wall(), observer);
   const serverLogs = new ServerLogs(logger, run);
   const gatewayEvents = observer === undefined ? gateway : observed(gateway, observer, operations, registry);
   const cluster: Cluster | null =

@@ -4,7 +4,7 @@ import type { RequestContext } from '../http/listener/request-context.ts';
 import type { Handler } from '../http/listener/route-table.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { ControlPlane } from './control-plane.ts';
-import { type JournalReading, JournalStream } from './journal-stream.ts';
+import { type JournalReading, streamJournal } from './journal-stream.ts';
 import { type ApiOperation, refuseParameters } from './operation.ts';
 import { OPERATIONS } from './operations.ts';
 
@@ -34,7 +34,8 @@ export class ControlApi {
   readonly #deps: ControlApiDeps;
   readonly #tokenDigest: Buffer;
   readonly #execDigest: Buffer;
-  readonly #streams = new Set<JournalStream>();
+  /** Each ends one of them. */
+  readonly #streams = new Set<() => void>();
 
   constructor(deps: ControlApiDeps) {
     this.#deps = deps;
@@ -66,7 +67,7 @@ export class ControlApi {
 
   /** Ends what is still streaming, so that nothing waits for it. */
   close(): void {
-    for (const stream of this.#streams) stream.close();
+    for (const end of this.#streams) end();
     this.#streams.clear();
   }
 
@@ -105,8 +106,8 @@ export class ControlApi {
       context.refuse({ status: 503, code: 'too_many_streams', message: `no more than ${MAX_STREAMS} streams at once` });
       return;
     }
-    const stream = new JournalStream(context.openSse(), reading, () => this.#streams.delete(stream));
-    this.#streams.add(stream);
+    const end = streamJournal(context.openSse(), reading, () => this.#streams.delete(end));
+    this.#streams.add(end);
   }
 
   /** Whether the exec token was sent too; null when what was sent is not it, and that was answered. */

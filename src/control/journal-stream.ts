@@ -13,74 +13,62 @@ export interface JournalReading {
 
 /**
  * One reader of a journal over an event stream. It is sent what follows its position for as long as it takes it, and has
- * no queue of its own: what was overwritten meanwhile is a `gap` in its stream.
+ * no queue of its own: what was overwritten meanwhile is a `gap` in its stream. `ended` is called once, when nothing
+ * more is sent; the returned function ends it.
  */
-export class JournalStream {
-  readonly #writer: SseWriter;
-  readonly #reading: JournalReading;
-  readonly #stop: () => void;
-  #position: number;
-  #blocked = false;
-  #due = false;
+export function streamJournal(
+  writer: SseWriter,
+  { journal, topic, from }: JournalReading,
+  ended: () => void,
+): () => void {
+  let position = from ?? 0;
+  let blocked = false;
+  let due = false;
 
-  /** `ended` is called once, when nothing more is sent. */
-  constructor(writer: SseWriter, reading: JournalReading, ended: () => void) {
-    this.#writer = writer;
-    this.#reading = reading;
-    this.#position = reading.from ?? 0;
-    this.#stop = reading.journal.onPush(() => this.#later());
-    writer.onDrain = () => {
-      this.#blocked = false;
-      this.#later();
-    };
-    writer.onClose = () => {
-      this.#stop();
-      ended();
-    };
-    if (reading.from === null) this.#gap('another run of the gateway, or no position of this one');
-    this.#later();
-  }
-
-  close(): void {
-    this.#stop();
-    this.#writer.end();
-  }
-
-  /** What comes in a row goes out together. */
-  #later(): void {
-    if (this.#due || this.#blocked) return;
-    this.#due = true;
-    setImmediate(() => {
-      this.#due = false;
-      this.#send();
-    });
-  }
-
-  #send(): void {
-    const { journal, topic } = this.#reading;
-    while (!this.#blocked && !this.#writer.closed) {
+  const event = (at: number, json: string): void => {
+    position = at;
+    if (!writer.event(journal.cursor(at), [Buffer.from(json)])) blocked = true;
+  };
+  /** Its id is the position before what follows, so that a reader that comes back with it misses nothing more. */
+  const gap = (reason: string): void => event(position, JSON.stringify({ type: 'gap', reason }));
+  const send = (): void => {
+    while (!blocked && !writer.closed) {
       const { end } = journal;
-      const { entries, lost } = journal.after(this.#position, topic, AT_ONCE);
-      if (lost) this.#gap('what came in between is not kept any more');
+      const { entries, lost } = journal.after(position, topic, AT_ONCE);
+      if (lost) gap('what came in between is not kept any more');
       for (const { seq, json } of entries) {
-        this.#event(seq, json);
+        event(seq, json);
         // Held back now. What follows stays where it is until the client goes on reading.
-        if (this.#blocked) return;
+        if (blocked) return;
       }
       if (entries.length === AT_ONCE) continue;
-      this.#position = end;
+      position = end;
       return;
     }
-  }
+  };
+  /** What comes in a row goes out together. */
+  const later = (): void => {
+    if (due || blocked) return;
+    due = true;
+    setImmediate(() => {
+      due = false;
+      send();
+    });
+  };
 
-  /** Its id is the position before what follows, so that a reader that comes back with it misses nothing more. */
-  #gap(reason: string): void {
-    this.#event(this.#position, JSON.stringify({ type: 'gap', reason }));
-  }
-
-  #event(position: number, json: string): void {
-    this.#position = position;
-    const { journal } = this.#reading;
-    if (!this.#writer.event(journal.cursor(position), [Buffer.from(json)])) this.#blocked = true;
-  }
+  const stop = journal.onPush(later);
+  writer.onDrain = () => {
+    blocked = false;
+    later();
+  };
+  writer.onClose = () => {
+    stop();
+    ended();
+  };
+  if (from === null) gap('another run of the gateway, or no position of this one');
+  later();
+  return () => {
+    stop();
+    writer.end();
+  };
 }
