@@ -118,7 +118,9 @@ export class WireClient {
   }
 
   /** An acknowledged `subscriptions/listen` of a stateless client. */
-  async listening(notifications: object): Promise<Pick<EventReader, 'message' | 'drop'>> {
+  async listening(
+    notifications: object,
+  ): Promise<Pick<EventReader, 'message' | 'drop'> & { readonly acknowledged: Json }> {
     const params = this.#withMeta({ notifications });
     const stream = await this.post({
       jsonrpc: '2.0',
@@ -128,7 +130,7 @@ export class WireClient {
     });
     const first = await stream.message();
     if (first?.method !== 'notifications/subscriptions/acknowledged') throw new Error(JSON.stringify(first));
-    return stream;
+    return { message: () => stream.message(), drop: () => stream.drop(), acknowledged: first.params.notifications };
   }
 
   async post(message: Json): Promise<Pick<EventReader, 'status' | 'message' | 'drop'>> {
