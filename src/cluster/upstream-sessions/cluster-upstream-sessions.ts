@@ -1,4 +1,3 @@
-import type { StateRecord } from '../../bus/shared-state.ts';
 import { pause } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type {
@@ -10,29 +9,23 @@ import type {
   UpstreamSessionRecord,
 } from '../../model/ports.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
-import { fencingToken, LazyBucket } from '../lazy-bucket.ts';
 import type { OwnNode } from '../lease/own-node.ts';
 import type { KnownServers } from '../nodes/known-servers.ts';
 import type { Nodes } from '../nodes/nodes.ts';
 import type { Claims } from '../ownership/claims.ts';
 import { Resealing } from '../resealing.ts';
 import {
-  openRecord,
-  readWritten,
-  resealed,
-  sealRecord,
+  type HeldSession,
+  MAX_RECORD_BYTES,
+  SESSIONS,
+  SharedSessionStore,
   sessionKeyOf,
+  textOf,
   type WrittenSession,
-  writtenText,
 } from './session-record.ts';
 import { SessionStreams } from './session-streams.ts';
 import { listenAlone, type UsedSession, UsedSessions } from './used-sessions.ts';
 
-const SESSIONS = 'trunkline_server_sessions';
-/** Used ones are written once a day. */
-const KEPT_MS = 8 * 24 * 3_600_000;
-/** Contains the server's handshake result. */
-const MAX_RECORD_BYTES = 512 * 1024;
 const LOOK_MS = 50;
 const MAX_LOOK_MS = 250;
 /** For concurrent writers. */
@@ -54,9 +47,10 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
   readonly #deps: Deps;
   readonly #claims: Claims;
   readonly #known: Pick<KnownServers, 'instances'>;
-  readonly #bucket: LazyBucket;
+  readonly #store: SharedSessionStore;
   readonly #used: UsedSessions;
   readonly #resealing: Resealing | null;
+  /** Keys of the sessions that this node is opening. */
   readonly #turns = new Set<string>();
   /** How members leave whose sessions are this node's alone. */
   readonly #listening = new Map<SessionMember, () => void>();
@@ -70,31 +64,30 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     nodes: Pick<Nodes, 'get'>,
     known: Pick<KnownServers, 'instances'>,
   ) {
+    const store = new SharedSessionStore(deps);
     this.#deps = deps;
     this.#claims = claims;
     this.#known = known;
-    this.#bucket = new LazyBucket(deps.state, SESSIONS, { ttlMs: KEPT_MS, maxValueBytes: MAX_RECORD_BYTES });
-    this.#used = new UsedSessions(deps, this.#bucket);
+    this.#store = store;
+    this.#used = new UsedSessions(deps, store);
     this.streams = new SessionStreams(deps, claims, self, nodes);
-    const { clock, logger, sealing } = deps;
-    const reseal = (found: StateRecord): Buffer | null => resealed(sealing, found);
-    const changing = sealing.outdated !== undefined;
-    this.#resealing = changing ? new Resealing({ bucket: this.#bucket, name: SESSIONS, clock, logger, reseal }) : null;
+    const { bucket } = store;
+    const changing = { ...deps, bucket, name: SESSIONS, reseal: store.resealed.bind(store) };
+    this.#resealing = deps.sealing.outdated === undefined ? null : new Resealing(changing);
   }
 
   async enter(place: SessionPlace, gone: string | null, wanted: () => boolean): Promise<OpenedSession | SessionLock> {
     const { clock } = this.#deps;
     const key = sessionKeyOf(place);
     const own = this.#used.get(key);
-    if (own?.unsharable === true && own.generation !== gone) return this.#goOn(own);
+    if (own?.unsharable === true && own.generation !== gone) return opened(own);
     let failedAt: number | null = null;
     let unsure = false;
-    for (let lookMs = LOOK_MS; wanted(); ) {
+    for (let lookMs = LOOK_MS; wanted(); lookMs = Math.min(2 * lookMs, MAX_LOOK_MS)) {
       try {
         const entered = await this.#tryToEnter(place, key, gone);
         this.#openFailures = false;
         failedAt = null;
-        if (entered === 'again') continue;
         if (entered !== null) return entered;
       } catch (error) {
         if (!(error instanceof GatewayError)) throw error;
@@ -106,7 +99,6 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
         }
       }
       await pause(clock, lookMs);
-      lookMs = Math.min(2 * lookMs, MAX_LOOK_MS);
     }
     if (unsure) void this.#settle(key);
     throw new GatewayError('NOT_SENT', 'no caller waits for the session any more', { server: place.server });
@@ -114,8 +106,8 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
 
   async known(place: SessionPlace): Promise<boolean> {
     const key = sessionKeyOf(place);
-    const found = await this.#get(key).catch(() => null);
-    return found === null ? this.#used.get(key) !== null : readWritten(found)?.sealed !== '';
+    const held = await this.#store.get(key).catch(() => null);
+    return held === null ? this.#used.get(key) !== null : held.sealed !== '';
   }
 
   join(place: SessionPlace, member: SessionMember): void {
@@ -142,22 +134,21 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     if (withServer && this.#known.instances(place.server).length > 0) return null;
     const key = sessionKeyOf(place);
     const own = this.#used.get(key);
+    const isOther = (its: string): boolean => generation !== null && its !== generation;
     try {
       for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-        const found = await this.#get(key);
-        const held = found === null ? null : readWritten(found);
-        if (found === null || held === null) break;
-        if (held.by !== '' || (generation !== null && this.#generation(held, found.revision) !== generation))
-          return null;
-        if (!(await this.#bucket.delete(key, found.revision))) continue;
+        const held = await this.#store.get(key);
+        if (held === null) break;
+        if (held.by !== '' || isOther(this.#store.generation(held))) return null;
+        if (!(await this.#store.bucket.delete(key, held.revision))) continue;
         this.#used.forget(key);
-        return openRecord(this.#deps.sealing, key, held.sealed);
+        return this.#store.open(key, held);
       }
     } catch (error) {
       this.#deps.logger.debug('server_session_not_ended', { server: place.server, error: String(error) });
     }
     // Unpublished: this node's alone.
-    if (own === null || own.published || (generation !== null && own.generation !== generation)) return null;
+    if (own === null || own.published || isOther(own.generation)) return null;
     this.#used.forget(key);
     return own.record;
   }
@@ -174,93 +165,83 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     this.streams.close();
   }
 
-  get #connected(): boolean {
-    return this.#deps.bus.status.state === 'connected';
-  }
-
-  /** Null: another node is opening it. Rejects with GatewayError. */
+  /** Null: another node is opening it, or was faster. Rejects with GatewayError. */
   async #tryToEnter(
     place: SessionPlace,
     key: string,
     gone: string | null,
-  ): Promise<OpenedSession | SessionLock | 'again' | null> {
+  ): Promise<OpenedSession | SessionLock | null> {
+    const held = await this.#store.get(key);
+    const record = held === null ? null : this.#recordOf(key, held, gone);
+    if (held !== null && record !== null) return this.#goOn(key, held, record);
     const { bus } = this.#deps;
-    const found = await this.#get(key);
-    const held = found === null ? null : readWritten(found);
-    const opened = held === null || found === null ? null : await this.#open(key, held, found, gone);
-    if (opened !== null) return opened;
     const free = held === null || held.by === '' || held.by === bus.peer || !(await this.#claims.lives(held.by));
-    return free ? ((await this.#begin(place, key, held, found, gone)) ?? 'again') : null;
+    return free ? this.#begin(place, key, held, gone) : null;
+  }
+
+  /** Null if it is not open, or the one that its server rejected. */
+  #recordOf(key: string, held: HeldSession, gone: string | null): UpstreamSessionRecord | null {
+    return held.by !== '' || this.#store.generation(held) === gone ? null : this.#store.open(key, held);
+  }
+
+  /** Extends the record. */
+  async #goOn(key: string, held: HeldSession, record: UpstreamSessionRecord): Promise<OpenedSession | null> {
+    const generation = this.#store.generation(held);
+    if ((await this.#store.write(key, held, held)) === null) return null;
+    return opened(this.#used.put(key, record, generation, { published: true }));
   }
 
   /** This node does not know the session, and the store may answer in a moment. */
   #mayAnswer(key: string, gone: string | null, failedAt: number): boolean {
     const own = this.#used.get(key);
-    if (!this.#connected || this.#openFailures || (own !== null && own.generation !== gone)) return false;
+    if (!this.#store.connected || this.#openFailures || (own !== null && own.generation !== gone)) return false;
     this.#openFailures = this.#deps.clock.now() - failedAt >= SLOW_MS;
     return !this.#openFailures;
   }
 
-  async #get(key: string): Promise<StateRecord | null> {
-    if (!this.#connected) throw new GatewayError('NOT_SENT', 'the bus is not connected');
-    return this.#bucket.get(key);
-  }
-
-  /** Extends the record; null if there is none. */
-  async #open(
-    key: string,
-    held: WrittenSession,
-    { revision }: StateRecord,
-    gone: string | null,
-  ): Promise<OpenedSession | 'again' | null> {
-    if (held.by !== '' || this.#generation(held, revision) === gone) return null;
-    const record = openRecord(this.#deps.sealing, key, held.sealed);
-    if (record === null) return null;
-    const generation = this.#generation(held, revision);
-    const next: WrittenSession = { ...held, since: held.since ?? revision };
-    if ((await this.#bucket.update(key, writtenText(next), revision)) === null) return 'again';
-    const shared = this.#used.put(key, record, generation, { published: true });
-    return { kind: 'open', record: shared, generation };
-  }
-
-  /** By a write on what was read; null if another node was faster. */
   async #begin(
     place: SessionPlace,
     key: string,
-    held: WrittenSession | null,
-    found: StateRecord | null,
+    held: HeldSession | null,
     gone: string | null,
   ): Promise<SessionLock | null> {
     const replaces = gone !== null || held?.replaces === true || (held !== null && held.sealed !== '');
     const opening: WrittenSession = { by: this.#deps.bus.peer, since: null, replaces, sealed: '' };
-    const revision =
-      found === null
-        ? await this.#bucket.create(key, writtenText(opening))
-        : await this.#bucket.update(key, writtenText(opening), found.revision);
+    const revision = await this.#store.write(key, opening, held);
     if (revision === null) return null;
     this.#turns.add(key);
+    const mine: HeldSession = { ...opening, since: revision, revision };
     return {
       kind: 'lock',
       replaces,
-      opened: (record) => this.#publish(place, key, record, revision),
-      failed: () => this.#free(key, replaces, revision),
+      opened: (record) => this.#publish(place, key, record, mine),
+      failed: () => this.#free(key, mine),
     };
   }
 
-  async #publish(place: SessionPlace, key: string, record: UpstreamSessionRecord, revision: number): Promise<string> {
-    const sealed = sealRecord(this.#deps.sealing, key, record);
-    const written: WrittenSession = { by: '', since: revision, replaces: false, sealed };
-    const text = writtenText(written);
-    if (text.length > MAX_RECORD_BYTES) return this.#keepToItself(place, key, record, revision, text.length);
-    const generation = fencingToken(this.#bucket.incarnation, revision);
+  async #publish(
+    { server }: SessionPlace,
+    key: string,
+    record: UpstreamSessionRecord,
+    mine: HeldSession,
+  ): Promise<string> {
+    const { since } = mine;
+    const written: WrittenSession = { by: '', since, replaces: false, sealed: this.#store.seal(key, record) };
+    const bytes = textOf(written).length;
+    if (bytes > MAX_RECORD_BYTES) {
+      // The store would never accept it: every node opens its own.
+      this.#deps.logger.warn('server_session_not_shared', { server, bytes });
+      void this.#free(key, { ...mine, replaces: false });
+      return this.#keep(key, record, true);
+    }
+    const generation = this.#store.generation(mine);
     let published = false;
     this.#turns.delete(key);
     try {
-      const at = await this.#bucket.update(key, text, revision);
-      if (at === null) throw new GatewayError('NOT_SENT', 'another node has opened the session');
-      published = true;
+      published = (await this.#store.write(key, written, mine)) !== null;
+      if (!published) throw new GatewayError('NOT_SENT', 'another node has opened the session');
     } catch (error) {
-      if (!(error instanceof GatewayError) || this.#connected) {
+      if (!(error instanceof GatewayError) || this.#store.connected) {
         this.#settleLater(key);
         throw error;
       }
@@ -269,63 +250,55 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     return generation;
   }
 
-  /** The store would never accept it: every node opens its own. */
-  #keepToItself(
-    { server }: SessionPlace,
-    key: string,
-    record: UpstreamSessionRecord,
-    revision: number,
-    bytes: number,
-  ): string {
-    this.#deps.logger.warn('server_session_not_shared', { server, bytes });
-    void this.#free(key, false, revision);
+  /** As this node's own session. */
+  #keep(key: string, record: UpstreamSessionRecord, unsharable: boolean): string {
     const generation = this.#used.ownGeneration();
-    this.#used.put(key, record, generation, { published: false, unsharable: true });
+    this.#used.put(key, record, generation, { published: false, unsharable });
     return generation;
   }
 
   /** Retried until done: others wait for this node while it lives. */
-  async #free(key: string, replaces: boolean, revision: number): Promise<void> {
+  async #free(key: string, mine: HeldSession): Promise<void> {
     this.#turns.delete(key);
     try {
       // The node that opens the next session reports the loss.
-      const free: WrittenSession = { by: '', since: null, replaces: true, sealed: '' };
-      if (replaces) await this.#bucket.update(key, writtenText(free), revision);
-      else await this.#bucket.delete(key, revision);
+      if (mine.replaces) await this.#store.write(key, { by: '', since: null, replaces: true, sealed: '' }, mine);
+      else await this.#store.bucket.delete(key, mine.revision);
     } catch {
-      if (!this.#closed) this.#deps.clock.after(AGAIN_MS, () => void this.#free(key, replaces, revision));
+      this.#later(() => this.#free(key, mine));
     }
   }
 
   /** A write may have arrived without an answer: others must not wait for it. */
   async #settle(key: string): Promise<void> {
     try {
-      const found = await this.#get(key);
-      const held = found === null ? null : readWritten(found);
-      if (found === null || held?.by !== this.#deps.bus.peer || this.#turns.has(key)) return;
-      if (this.#used.get(key) === null) await this.#free(key, held.replaces, found.revision);
+      const held = await this.#store.get(key);
+      if (held?.by !== this.#deps.bus.peer || this.#turns.has(key) || this.#used.get(key) !== null) return;
+      await this.#free(key, held);
     } catch {
       this.#settleLater(key);
     }
   }
 
   #settleLater(key: string): void {
-    if (!this.#closed) this.#deps.clock.after(AGAIN_MS, () => void this.#settle(key));
+    this.#later(() => this.#settle(key));
+  }
+
+  #later(task: () => Promise<void>): void {
+    if (!this.#closed) this.#deps.clock.after(AGAIN_MS, () => void task());
   }
 
   /** Without the store: the known session, or one of this node's own, published later. */
   #alone(place: SessionPlace, key: string, gone: string | null): OpenedSession | SessionLock {
     const own = this.#used.get(key);
-    if (own !== null && own.generation !== gone) return this.#goOn(own);
+    if (own !== null && own.generation !== gone) return opened(own);
     this.#deps.logger.warn('server_session_alone', { server: place.server });
     return {
       kind: 'lock',
       replaces: gone !== null,
       opened: async (record) => {
-        const generation = this.#used.ownGeneration();
-        this.#used.put(key, record, generation, { published: false });
         this.#tellSoon(key, MAX_TELLS);
-        return generation;
+        return this.#keep(key, record, false);
       },
       failed: async () => {},
     };
@@ -334,17 +307,13 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
   /** Publishes a session opened without the store. */
   #tellSoon(key: string, times: number): void {
     this.#deps.clock.after(AGAIN_MS, () => {
-      if (this.#closed || !this.#connected || this.#used.get(key)?.published !== false) return;
+      if (this.#closed || !this.#store.connected || this.#used.get(key)?.published !== false) return;
       this.#used.look();
       if (times > 1) this.#tellSoon(key, times - 1);
     });
   }
+}
 
-  #goOn({ record, generation }: UsedSession): OpenedSession {
-    return { kind: 'open', record, generation };
-  }
-
-  #generation({ since }: WrittenSession, revision: number): string {
-    return fencingToken(this.#bucket.incarnation, since ?? revision);
-  }
+function opened({ record, generation }: UsedSession): OpenedSession {
+  return { kind: 'open', record, generation };
 }

@@ -1,10 +1,19 @@
 import { createHash } from 'node:crypto';
 import type { StateRecord } from '../../bus/shared-state.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
 import type { SessionPlace, UpstreamSessionRecord } from '../../model/ports.ts';
 import type { Sealing } from '../../model/sealing.ts';
+import type { ClusterDeps } from '../cluster-deps.ts';
+import { fencingToken, LazyBucket } from '../lazy-bucket.ts';
+
+export const SESSIONS = 'trunkline_server_sessions';
+/** Used ones are written once a day. */
+const KEPT_MS = 8 * 24 * 3_600_000;
+/** Contains the server's handshake result. */
+export const MAX_RECORD_BYTES = 512 * 1024;
 
 export interface WrittenSession {
-  /** Empty when it is open. */
+  /** The node that opens it; empty when it is open. */
   readonly by: string;
   /** Null: the record's own revision. */
   readonly since: number | null;
@@ -16,46 +25,91 @@ export interface WrittenSession {
   readonly sealed: string;
 }
 
+/** As it is in the store. */
+export interface HeldSession extends WrittenSession {
+  readonly since: number;
+  readonly revision: number;
+}
+
 /** Another definition of the server has other sessions. */
 export function sessionKeyOf({ server, identity, key }: SessionPlace): string {
   const digest = createHash('sha256').update(`${server}\n${identity}\n${key}`).digest('hex').slice(0, 40);
   return `session.${digest}`;
 }
 
-export function writtenText(written: WrittenSession): Buffer {
-  return Buffer.from(JSON.stringify({ blocks: 1, ...written }));
-}
+/** What is shared of the sessions of HTTP servers. Operations reject with GatewayError. */
+export class SharedSessionStore {
+  readonly bucket: LazyBucket;
+  readonly #bus: ClusterDeps['bus'];
+  readonly #sealing: Sealing;
 
-/** Null if unreadable: as good as missing. */
-export function readWritten({ value }: StateRecord): WrittenSession | null {
-  try {
-    const { by, since, replaces, blocks = 1, sealed } = JSON.parse(value.toString()) as WrittenSession;
-    if (typeof by !== 'string' || typeof sealed !== 'string') return null;
-    return { by, since: typeof since === 'number' ? since : null, replaces: replaces === true, blocks, sealed };
-  } catch {
-    return null;
+  constructor({ bus, state, sealing }: Pick<ClusterDeps, 'bus' | 'state' | 'sealing'>) {
+    this.#bus = bus;
+    this.#sealing = sealing;
+    this.bucket = new LazyBucket(state, SESSIONS, { ttlMs: KEPT_MS, maxValueBytes: MAX_RECORD_BYTES });
+  }
+
+  get peer(): string {
+    return this.#bus.peer;
+  }
+
+  get connected(): boolean {
+    return this.#bus.status.state === 'connected';
+  }
+
+  async get(key: string): Promise<HeldSession | null> {
+    if (!this.connected) throw new GatewayError('NOT_SENT', 'the bus is not connected');
+    const found = await this.bucket.get(key);
+    return found === null ? null : heldIn(found);
+  }
+
+  /** Over what was read; null if another node was faster. */
+  write(key: string, written: WrittenSession, over: HeldSession | null): Promise<number | null> {
+    const text = textOf(written);
+    return over === null ? this.bucket.create(key, text) : this.bucket.update(key, text, over.revision);
+  }
+
+  generation({ since }: { readonly since: number }): string {
+    return fencingToken(this.bucket.incarnation, since);
+  }
+
+  seal(key: string, record: UpstreamSessionRecord): string {
+    return this.#sealing.seal(contextOf(key), JSON.stringify(record));
+  }
+
+  /** Null if there is none. */
+  open(key: string, { sealed }: WrittenSession): UpstreamSessionRecord | null {
+    const text = sealed === '' ? null : this.#sealing.open(contextOf(key), sealed);
+    if (text === null) return null;
+    const record = JSON.parse(text) as UpstreamSessionRecord;
+    return typeof record.mcpSessionId === 'string' && typeof record.hello === 'string' ? record : null;
+  }
+
+  /** Null if the key in force sealed it. */
+  resealed(found: StateRecord): Buffer | null {
+    const { key } = found;
+    const { revision: _, ...held } = heldIn(found);
+    const outdated = held.sealed !== '' && this.#sealing.outdated?.(contextOf(key), held.sealed) === true;
+    const record = outdated ? this.open(key, held) : null;
+    return record === null ? null : textOf({ ...held, sealed: this.seal(key, record) });
   }
 }
 
-export function sealRecord(sealing: Sealing, key: string, record: UpstreamSessionRecord): string {
-  return sealing.seal(contextOf(key), JSON.stringify(record));
+export function textOf({ by, since, replaces, blocks = 1, sealed }: WrittenSession): Buffer {
+  return Buffer.from(JSON.stringify({ blocks, by, since, replaces, sealed }));
 }
 
-/** Null if the key in force sealed it. */
-export function resealed(sealing: Sealing, found: StateRecord): Buffer | null {
-  const written = readWritten(found);
-  if (written === null || sealing.outdated?.(contextOf(found.key), written.sealed) !== true) return null;
-  const record = openRecord(sealing, found.key, written.sealed);
-  if (record === null) return null;
-  const since = written.since ?? found.revision;
-  return writtenText({ ...written, since, sealed: sealRecord(sealing, found.key, record) });
-}
-
-export function openRecord(sealing: Sealing, key: string, sealed: string): UpstreamSessionRecord | null {
-  const text = sealed === '' ? null : sealing.open(contextOf(key), sealed);
-  if (text === null) return null;
-  const record = JSON.parse(text) as UpstreamSessionRecord;
-  return typeof record.mcpSessionId === 'string' && typeof record.hello === 'string' ? record : null;
+/** An unreadable record is as good as an empty one. */
+function heldIn({ value, revision }: StateRecord): HeldSession {
+  const empty: HeldSession = { by: '', since: revision, replaces: false, sealed: '', revision };
+  try {
+    const { by, since, replaces, blocks = 1, sealed } = JSON.parse(value.toString()) as WrittenSession;
+    if (typeof by !== 'string' || typeof sealed !== 'string') return empty;
+    const began = typeof since === 'number' ? since : revision;
+    return { by, since: began, replaces: replaces === true, blocks, sealed, revision };
+  } catch {
+    return empty;
+  }
 }
 
 function contextOf(key: string): string {
