@@ -20,11 +20,11 @@ export interface Bus {
    * GatewayError TOO_LARGE.
    */
   publish(subject: string, payload: Payload): void;
-  subscribe(subject: string, subscriber: Subscriber, options?: SubscribeOptions): Registration;
-  /** Without a queue group every peer that serves it gets every call: put the peer into the subject. */
-  serve(subject: string, handler: ServingHandler, options?: ServeOptions): Registration;
-  /** One request that streams both ways until its outcome. NOT_SENT at once if no peer serves it. Copies the payload. */
-  call(subject: string, payload: Payload, options: BusCallOptions): BusCall;
+  subscribe(subject: string, subscriber: Subscriber): Registration;
+  /** At the subject of this name and this peer: a recording is worthless to any other process. */
+  serve(name: string, handler: ServingHandler, options?: ServeOptions): Registration;
+  /** One request that streams both ways until its outcome. NOT_SENT at once if the peer does not serve it. Copies the payload. */
+  call(name: string, payload: Payload, options: BusCallOptions): BusCall;
   /**
    * Call it when heartbeats are missed: calls that the peer took, or that are addressed to it, end (UNKNOWN, or NOT_SENT if it
    * cannot have the whole request); what is served for it is cancelled. `left`: it announced that; a call that it had not taken
@@ -43,13 +43,6 @@ export type Payload = Buffer | readonly Buffer[];
 /** A promise delays the next message, in a bounded queue. */
 export type Subscriber = (payload: Buffer, from: string, subject: string) => void | Promise<void>;
 
-export interface SubscribeOptions {
-  /** One subscriber per group gets a message. */
-  readonly queue?: string;
-  /** The subscriber did not keep up: what it knows must be read again. */
-  readonly onDropped?: (count: number) => void;
-}
-
 export interface Registration {
   /** Calls being served continue. Idempotent. */
   close(): void;
@@ -59,15 +52,12 @@ export interface Registration {
 export type ServingHandler = (serving: BusServing) => void | Promise<void>;
 
 export interface ServeOptions {
-  /** One member gets a call, in two steps; see `BusCallOptions.to`. */
-  readonly queue?: string;
   /** Beyond it calls are REFUSED (OVERLOADED). Default 256. */
   readonly concurrency?: number;
 }
 
 export interface BusCallOptions {
-  /** Null: the first of a queue group to answer; the call is handed over after that. Costs a round trip; NOT_SENT until then. */
-  readonly to: string | null;
+  readonly to: string;
   /** Then the call ends with TIMEOUT and is cancelled at the serving side. */
   readonly deadlineMs: number;
   /**
@@ -84,8 +74,8 @@ export interface BusCallOptions {
 export interface BusCall {
   /** Never rejects. */
   readonly outcome: Promise<BusOutcome>;
-  /** Null until known. Short calls end without. */
-  readonly takenBy: string | null;
+  /** The peer has said so. Short calls end without. */
+  readonly taken: boolean;
   /** No-op once it has ended. */
   cancel(reason: string): void;
   /** Accepts no emits; the serving side has to wait. */

@@ -12,7 +12,6 @@ import type {
   Registration,
   ServeOptions,
   ServingHandler,
-  SubscribeOptions,
   Subscriber,
 } from './bus.ts';
 import { type CallGround, TICK_MS } from './calls/call-ground.ts';
@@ -58,7 +57,8 @@ export class SignedBus implements Bus {
   readonly #noResponders: NoResponders;
   readonly #refused: Refused;
   readonly #own: readonly { close(): Promise<void> }[];
-  readonly #startedAt: number;
+  /** By peer and name: each call needs one. */
+  readonly #subjects = new Map<string, Map<string, string>>();
   #stopTick: (() => void) | null = null;
   #stopOutage: (() => void) | null = null;
   #slowConsumers = 0;
@@ -71,7 +71,6 @@ export class SignedBus implements Bus {
     this.#signer = new Signer(this.peer, keys, clock);
     this.#post = new FramePost(wire, this.#signer);
     const post = this.#post;
-    this.#startedAt = clock.now();
     this.#refused = new Refused(clock, (subject, reason) => this.#tell({ type: 'refused', subject, reason }));
     this.#ground = {
       clock,
@@ -119,13 +118,10 @@ export class SignedBus implements Bus {
     this.#post.publish(subject, message);
   }
 
-  subscribe(subject: string, subscriber: Subscriber, options: SubscribeOptions = {}): Registration {
+  subscribe(subject: string, subscriber: Subscriber): Registration {
     const queue = new SubscriptionQueue(
       subscriber,
-      (count) => {
-        this.#slow(subject, count);
-        options.onDropped?.(count);
-      },
+      (count) => this.#slow(subject, count),
       (error) => this.#deps.logger.error('bus_subscriber_failed', { subject, error }),
     );
     const seen = new ReplayWindow(2 * MAX_SKEW_MS);
@@ -134,7 +130,7 @@ export class SignedBus implements Bus {
       if (signed !== null && signed.frame[0] === FRAME.hint)
         queue.push(signed.frame.subarray(1), signed.from, message.subject);
     };
-    const subscription = this.#deps.wire.subscribe(subject, deliver, options.queue);
+    const subscription = this.#deps.wire.subscribe(subject, deliver);
     const close = (): void => {
       void subscription.close();
       queue.close();
@@ -142,21 +138,16 @@ export class SignedBus implements Bus {
     return { close };
   }
 
-  serve(subject: string, handler: ServingHandler, options: ServeOptions = {}): Registration {
-    const { queue } = options;
+  serve(name: string, handler: ServingHandler, options: ServeOptions = {}): Registration {
+    const subject = `${name}.${this.peer}`;
     const served = this.#incoming.serve(subject, handler, options.concurrency);
     const seen = new ReplayWindow(2 * MAX_SKEW_MS);
     const deliver = (message: WireMessage): void => {
       const signed = this.#open(message, seen);
       const request = signed === null ? null : readRequest(framed(signed.frame), signed.frame.length);
-      if (request === null) return;
-      // A recorded request could be replayed to a member that has not seen it, or to a new process: the caller must confirm. A
-      // subject that names this peer was meant for no other.
-      const young = this.#deps.clock.now() - this.#startedAt < 2 * MAX_SKEW_MS;
-      const handshake = request.offered || queue !== undefined || (young && !message.subject.includes(this.peer));
-      this.#incoming.request(message.subject, signed!.from, request, served, handshake);
+      if (request !== null) this.#incoming.request(subject, signed!.from, request, served);
     };
-    const subscription = this.#deps.wire.subscribe(subject, deliver, queue);
+    const subscription = this.#deps.wire.subscribe(subject, deliver);
     const close = (): void => {
       this.#incoming.withdraw(subject, served);
       void subscription.close();
@@ -164,12 +155,13 @@ export class SignedBus implements Bus {
     return { close };
   }
 
-  call(subject: string, payload: Payload, options: BusCallOptions): BusCall {
-    return this.#outgoing.begin(subject, payload, options);
+  call(name: string, payload: Payload, options: BusCallOptions): BusCall {
+    return this.#outgoing.begin(this.#subjectAt(options.to, name), payload, options);
   }
 
   peerLost(peer: string, reason: string, left = false): void {
     this.#post.forget(peer);
+    this.#subjects.delete(peer);
     this.#outgoing.peerLost(peer, reason, left);
     this.#incoming.peerLost(peer, reason);
   }
@@ -193,6 +185,14 @@ export class SignedBus implements Bus {
     await Promise.all(this.#own.map((subscription) => subscription.close()));
     this.#post.flush();
     await this.#deps.wire.close();
+  }
+
+  #subjectAt(peer: string, name: string): string {
+    let subjects = this.#subjects.get(peer);
+    if (subjects === undefined) this.#subjects.set(peer, (subjects = new Map()));
+    let subject = subjects.get(name);
+    if (subject === undefined) subjects.set(name, (subject = `${name}.${peer}`));
+    return subject;
   }
 
   #onBundle(message: WireMessage): void {

@@ -24,7 +24,7 @@ export class ReplicationBarrier {
   constructor(deps: ReplicationBarrierDeps) {
     this.#deps = deps;
     const { bus, name, progress } = deps;
-    this.#serving = bus.serve(`trunkline.heard.${name}.${bus.peer}`, async (serving) => {
+    this.#serving = bus.serve(`trunkline.heard.${name}`, async (serving) => {
       const { revision } = unpackFrame<{ revision: number }>(serving.payload).header;
       await progress.heardUpTo(revision, MOST_MS);
       serving.answer(packFrame({}));
@@ -39,7 +39,7 @@ export class ReplicationBarrier {
     if (revision === null) return;
     const deadlineMs = end - clock.now();
     const asked = others().map(
-      (to) => bus.call(`trunkline.heard.${name}.${to}`, packFrame({ revision }), { to, deadlineMs }).outcome,
+      (to) => bus.call(`trunkline.heard.${name}`, packFrame({ revision }), { to, deadlineMs }).outcome,
     );
     await Promise.all([progress.heardUpTo(revision, deadlineMs), ...asked]);
   }

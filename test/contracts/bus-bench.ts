@@ -35,7 +35,7 @@ export const DEADLINE_MS = 60_000;
 export type Scenario = (title: string, run: (bench: BusBench, a: Bus, b: Bus) => Promise<void>) => void;
 
 export function serveEcho(bus: Bus): string {
-  const subject = `trunkline.echo.${bus.peer}`;
+  const subject = 'trunkline.echo';
   bus.serve(subject, (serving) => serving.answer(serving.payload));
   return subject;
 }
@@ -44,7 +44,7 @@ export const reasons = new WeakMap<BusServing, string[]>();
 
 /** A call from one peer to the other that is being served and not answered; the caller knows that. */
 export async function hanging(bench: BusBench, from: Bus, to: Bus, deadlineMs = DEADLINE_MS) {
-  const subject = `trunkline.hanging.${to.peer}`;
+  const subject = 'trunkline.hanging';
   let serving: BusServing | null = null;
   to.serve(subject, (taken) => {
     serving = taken;
@@ -61,7 +61,7 @@ export async function hanging(bench: BusBench, from: Bus, to: Bus, deadlineMs = 
   });
   await eventually(bench, () => serving !== null);
   await bench.clock.advance(20);
-  await eventually(bench, () => call.takenBy !== null);
+  await eventually(bench, () => call.taken);
   return { serving: serving as unknown as BusServing, call, emitted };
 }
 

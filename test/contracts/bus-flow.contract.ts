@@ -42,19 +42,6 @@ export function flowContract(scenario: Scenario): void {
     },
   );
 
-  scenario('one subscriber of a queue group gets a publication', async (bench, a, b) => {
-    const c = await bench.join();
-    let count = 0;
-    for (const bus of [b, c]) bus.subscribe('trunkline.job', () => void count++, { queue: 'q' });
-    let all = 0;
-    c.subscribe('trunkline.job', () => void all++);
-    await bench.settle();
-    for (let at = 0; at < 20; at++) a.publish('trunkline.job', Buffer.from(`${at}`));
-    await eventually(bench, () => all === 20);
-    await bench.settle();
-    assert.equal(count, 20);
-  });
-
   scenario('a slow subscriber loses waiting messages, is reported, and delays no other', async (bench, a, b) => {
     const events: BusEvent[] = [];
     b.onEvent((event) => events.push(event));
@@ -62,23 +49,17 @@ export function flowContract(scenario: Scenario): void {
     const stuck = new Promise<void>((resolve) => {
       release = resolve;
     });
-    let dropped = 0;
     let slow = 0;
     let quick = 0;
-    b.subscribe(
-      'trunkline.flood',
-      async () => {
-        slow++;
-        await stuck;
-      },
-      { onDropped: (count) => (dropped += count) },
-    );
+    b.subscribe('trunkline.flood', async () => {
+      slow++;
+      await stuck;
+    });
     b.subscribe('trunkline.flood', () => void quick++);
     await bench.settle();
     for (let at = 0; at < 1_500; at++) a.publish('trunkline.flood', Buffer.from(`${at}`));
     await eventually(bench, () => quick === 1_500);
     assert.equal(slow, 1);
-    assert.equal(dropped, 1_025);
     assert.deepEqual(
       events.filter(({ type }) => type === 'slow_consumer'),
       [{ type: 'slow_consumer', subject: 'trunkline.flood', dropped: 1_025 }],

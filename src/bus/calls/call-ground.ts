@@ -18,11 +18,8 @@ export interface CallGround {
   readonly connected: boolean;
   /** In this turn of the loop; dropped without a connection. */
   transmit(peer: string, end: Exclude<End, 'new'>, call: CallId, frame: Buffer): void;
-  /**
-   * With the beginning of its payload; without a peer, to those that serve the subject. Returns the number of its bundle; 0:
-   * none.
-   */
-  request(peer: string | null, subject: string, call: CallId, head: RequestHead, pieces: Pieces, bytes: number): number;
+  /** With the beginning of its payload. Returns the number of its bundle; 0: none. */
+  request(peer: string, subject: string, call: CallId, head: RequestHead, pieces: Pieces, bytes: number): number;
   /** The whole answer of a short call. */
   answer(peer: string, call: CallId, part: Part, pieces: Pieces): void;
   readonly untaken: DueQueue<Untaken>;

@@ -64,16 +64,9 @@ export class FramePost {
   }
 
   /** Returns the number of the bundle; 0 if the request goes alone. */
-  request(
-    peer: string | null,
-    subject: string,
-    call: CallId,
-    head: RequestHead,
-    pieces: Pieces,
-    bytes: number,
-  ): number {
+  request(peer: string, subject: string, call: CallId, head: RequestHead, pieces: Pieces, bytes: number): number {
     const length = requestLength(subject, bytes);
-    const bundled = peer !== null && this.#readers.has(peer) && this.#wire.connected;
+    const bundled = this.#readers.has(peer) && this.#wire.connected;
     const room = bundled ? this.#bundles.room(peer, 'new', call, length) : null;
     if (room !== null) {
       writeRequest(room.bytes, room.at, subject, call, head, pieces, bytes);

@@ -33,8 +33,6 @@ export interface RequestFrame extends CallId {
   readonly deadlineMs: number;
   /** Bytes of the whole payload; the first are here. */
   readonly total: number;
-  /** The call is handed over by an `ack` after `accept`. */
-  readonly offered: boolean;
   readonly first: Buffer;
 }
 
@@ -66,7 +64,7 @@ export function writeRequest(
   at: number,
   subject: string,
   { family, number }: CallId,
-  { deadlineMs, total, offered }: RequestHead,
+  { deadlineMs, total }: RequestHead,
   pieces: Pieces,
   bytes: number,
 ): void {
@@ -76,7 +74,8 @@ export function writeRequest(
   to.writeUInt32BE(number, at + 6);
   to.writeUInt32BE(deadlineMs, at + 10);
   to.writeUInt32BE(total, at + 14);
-  to[at + 18] = offered ? 1 : 0;
+  // Once: whether it was offered to several peers.
+  to[at + 18] = 0;
   const subjectAt = at + REQUEST_HEAD + bytes;
   pieces.copy(to, at + REQUEST_HEAD, bytes);
   to.write(subject, subjectAt, 'latin1');
@@ -101,7 +100,6 @@ export function readRequest({ bytes, from }: Framed, to: number): RequestFrame |
     number: bytes.readUInt32BE(from + 6),
     deadlineMs: bytes.readUInt32BE(from + 10),
     total: bytes.readUInt32BE(from + 14),
-    offered: bytes[from + 18] === 1,
     first: bytes.subarray(from + REQUEST_HEAD, to),
   };
 }

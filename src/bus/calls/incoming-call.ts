@@ -17,8 +17,8 @@ import {
 
 /** An answer within this time costs two messages; later ones are preceded by an acceptance. */
 export const QUIET_MS = 20;
-/** How long a caller may take to hand a call over. */
-const OFFER_MS = 5_000;
+/** How long a caller may take to send the whole request. */
+const REQUEST_MS = 5_000;
 /** How long an answer is kept for a caller that does not acknowledge it. */
 const KEEP_MS = 30_000;
 
@@ -59,21 +59,12 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
   readonly #deadline: Deadline;
   #stopTimer: (() => void) | null = null;
   #acceptedIt = false;
-  #needsWord: boolean;
   #whole: boolean;
   #began = false;
   #answered = false;
   #over = false;
 
-  /** `handshake`: the caller has to confirm before it begins. */
-  constructor(
-    ground: CallGround,
-    subject: string,
-    from: string,
-    request: RequestFrame,
-    handshake: boolean,
-    ends: IncomingEnds,
-  ) {
+  constructor(ground: CallGround, subject: string, from: string, request: RequestFrame, ends: IncomingEnds) {
     this.family = request.family;
     this.number = request.number;
     this.subject = subject;
@@ -84,13 +75,12 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
     this.#ends = ends;
     this.#total = request.total;
     this.#deadline = new Deadline(ground.clock, Math.min(request.deadlineMs, MAX_DEADLINE_MS), this);
-    const whole = request.first.length >= request.total;
-    if (handshake || !whole) {
+    this.#whole = request.first.length >= request.total;
+    if (this.#whole) ground.quiet.add(this);
+    else {
       this.accept();
-      this.#stopTimer = ground.clock.after(OFFER_MS, () => this.#notGiven());
-    } else ground.quiet.add(this);
-    this.#needsWord = handshake;
-    this.#whole = whole;
+      this.#stopTimer = ground.clock.after(REQUEST_MS, () => this.#notGiven());
+    }
   }
 
   /** Once, after it can be found by its id. */
@@ -141,11 +131,8 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
   }
 
   ack(frame: AckFrame): void {
-    // The caller confirms.
-    this.#needsWord = false;
     this.#channel.ack(frame);
     if (this.#answered && this.#channel.settled) this.#end();
-    else this.#tryBegin();
   }
 
   cancel(reason: string, callerLost = false): void {
@@ -190,7 +177,7 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
   }
 
   #tryBegin(): void {
-    if (this.#began || this.#needsWord || !this.#whole || this.#over) return;
+    if (this.#began || !this.#whole || this.#over) return;
     this.#began = true;
     // An accepted call needs no timer.
     if (this.#acceptedIt) this.#stopTimer?.();
@@ -247,7 +234,7 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
   }
 
   #notGiven(): void {
-    if (!this.#began) this.cancel('the caller did not hand it over');
+    if (!this.#began) this.cancel('the caller did not send all of it');
   }
 
   broken(reason: string, slow: boolean): void {

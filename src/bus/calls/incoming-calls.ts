@@ -69,19 +69,18 @@ export class IncomingCalls {
     const subject = subjectOf(entry);
     const request = readRequest(entry, subjectAt(entry));
     const served = this.#subjects.get(subject);
-    if (request !== null && served !== undefined) this.request(subject, from, request, served, request.offered);
+    if (request !== null && served !== undefined) this.request(subject, from, request, served);
     else if (request === null) this.#unserved(entry, from, 'the node speaks another version');
     else this.#unserved(request, from, 'no node serves what was called');
   }
 
-  /** `handshake`: the caller has to confirm before it begins. */
-  request(subject: string, from: string, request: RequestFrame, served: ServedSubject, handshake: boolean): void {
+  request(subject: string, from: string, request: RequestFrame, served: ServedSubject): void {
     if (this.#calls.get(request.family, request.number) !== undefined) return;
     if (this.#leaving) {
       this.#unserved(request, from, 'the node leaves the bus');
       return;
     }
-    const call = new IncomingCall(this.#ground, subject, from, request, handshake, served.ends);
+    const call = new IncomingCall(this.#ground, subject, from, request, served.ends);
     this.#calls.add(call);
     this.#began();
     if (request.total > this.#ground.maxBytes) {

@@ -15,9 +15,8 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
   earlier: Untaken | null = null;
   later: Untaken | null = null;
   readonly outcome: Promise<BusOutcome>;
-  /** Null: the first of the queue group. */
-  readonly to: string | null;
-  takenBy: string | null = null;
+  readonly to: string;
+  taken = false;
   /** 0: alone, or never. */
   bundle = 0;
   readonly #ground: CallGround;
@@ -33,8 +32,6 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
   #paused = false;
   readonly #ended: (call: OutgoingCall) => void;
   #settle: ((outcome: BusOutcome) => void) | null = null;
-  /** Before it is given to a peer, none can have begun. */
-  #given: boolean;
   #rest: Pieces | null = null;
   #restSent = false;
   /** The serving side has sent what only a running call sends. */
@@ -55,7 +52,6 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
     this.#subject = subject;
     this.#options = options;
     this.#ended = ended;
-    this.#given = options.to !== null;
     this.outcome = new Promise((resolve) => {
       this.#settle = resolve;
     });
@@ -75,7 +71,7 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
       else this.notSent(`a request of ${total} bytes is too large for the bus`, false);
       return;
     }
-    const head = { deadlineMs: this.#deadlineMs, total, offered: this.to === null };
+    const head = { deadlineMs: this.#deadlineMs, total };
     this.bundle = this.#ground.request(this.to, this.#subject, this, head, pieces, Math.min(total, chunkBytes));
     this.#rest = pieces.left > 0 ? copied(pieces) : null;
   }
@@ -102,30 +98,24 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
     this.#heard();
   }
 
-  /** A peer offers to serve it, or has begun. */
-  accepted(by: string): void {
-    if (this.takenBy !== null) {
-      // The first one has it; the other is not given it.
-      if (this.takenBy === by) this.#channel.acknowledge(true);
+  accepted(): void {
+    const channel = this.#channel;
+    if (this.taken) {
+      channel.acknowledge(true);
       return;
     }
-    this.takenBy = by;
+    this.taken = true;
     this.#ground.untaken.delete(this);
-    const channel = this.#channel;
-    // An addressed peer with the whole request has begun without an acknowledgement.
-    if (this.bundle === 0 || this.#rest !== null) channel.acknowledge(false);
-    this.#given = true;
     if (this.#rest !== null) channel.send(PART.request, 0, this.#rest);
     this.#rest = null;
     this.#restSent = true;
     channel.open();
   }
 
-  data(frame: DataFrame, from: string): void {
-    if (this.takenBy !== null && this.takenBy !== from) return;
+  data(frame: DataFrame): void {
     // Short answers come without an acceptance.
     const { part, seq, more } = frame;
-    const short = this.takenBy === null && this.#made === null && seq === 1 && !more;
+    const short = !this.taken && this.#made === null && seq === 1 && !more;
     if (short && (part === PART.result || part === PART.failure)) this.received(part, 0, frame.bytes);
     else {
       this.#channel.data(frame);
@@ -133,8 +123,8 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
     }
   }
 
-  ack(frame: AckFrame, from: string): void {
-    if (this.takenBy !== from) return;
+  ack(frame: AckFrame): void {
+    if (!this.taken) return;
     this.#channel.ack(frame);
     // Taking parts of a long request says nothing about the call.
     if (this.#rest !== null || !this.#channel.sent) this.#heard();
@@ -147,7 +137,7 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
 
   /** It cannot have reached a peer. */
   notSent(reason: string, retryable = true): void {
-    if (this.takenBy === null) this.#end(new GatewayError('NOT_SENT', reason, { retryable }));
+    if (!this.taken) this.#end(new GatewayError('NOT_SENT', reason, { retryable }));
   }
 
   /** The serving side does not know it, or gave it up. */
@@ -157,11 +147,11 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
 
   /** A call that was taken may continue after a reconnect. */
   disconnected(): void {
-    if (this.takenBy === null) this.lost('the bus lost its connection before the call was taken');
+    if (!this.taken) this.lost('the bus lost its connection before the call was taken');
   }
 
   resync(): void {
-    if (this.takenBy === null) return;
+    if (!this.taken) return;
     this.#channel.acknowledge(true);
     this.#channel.repeat();
   }
@@ -178,7 +168,7 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
   }
 
   get #word(): 'NOT_SENT' | 'UNKNOWN' {
-    const complete = this.#begun || (this.#given && this.#rest === null && (!this.#restSent || this.#channel.sent));
+    const complete = this.#begun || (this.#rest === null && (!this.#restSent || this.#channel.sent));
     return complete ? 'UNKNOWN' : 'NOT_SENT';
   }
 
@@ -192,13 +182,11 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
   }
 
   transmit(frame: Buffer): void {
-    if (this.takenBy !== null) this.#ground.transmit(this.takenBy, 'serving', this, frame);
+    if (this.taken) this.#ground.transmit(this.to, 'serving', this, frame);
   }
 
   #tell(reason: string): void {
-    const at = this.takenBy ?? this.to;
-    if (at === null) return;
-    this.#ground.transmit(at, 'serving', this, plainFrame(FRAME.cancel, Buffer.from(reason)));
+    this.#ground.transmit(this.to, 'serving', this, plainFrame(FRAME.cancel, Buffer.from(reason)));
   }
 
   received(part: Part, ref: number, payload: Buffer): void {
@@ -206,7 +194,7 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
     if (part === PART.emit) this.#options.onEmit?.(payload);
     else if (part === PART.ask) this.#asked(ref, payload);
     else if (part === PART.result || part === PART.failure) {
-      if (this.takenBy !== null) this.#channel.acknowledge(false);
+      if (this.taken) this.#channel.acknowledge(false);
       if (part === PART.result) this.#finish({ kind: 'result', payload });
       else this.#finish({ kind: 'failure', error: readFailure(payload), fromServer: true });
     }
@@ -240,7 +228,7 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
   }
 
   noResponders(): void {
-    if (this.takenBy === null) this.lost(`no node took the call within ${TAKE_MS} ms`);
+    if (!this.taken) this.lost(`no node took the call within ${TAKE_MS} ms`);
   }
 
   broken(reason: string, slow: boolean): void {

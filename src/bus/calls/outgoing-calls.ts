@@ -44,21 +44,22 @@ export class OutgoingCalls {
     if (call === undefined) {
       if (kind !== FRAME.gone && kind !== FRAME.cancel && kind !== FRAME.unserved)
         this.#ground.transmit(from, 'serving', id, plainFrame(FRAME.cancel, Buffer.from('the caller has left')));
-    } else if (kind === FRAME.data) {
+    } else if (call.to !== from) return;
+    else if (kind === FRAME.data) {
       const data = readData(frame);
-      if (data !== null) call.data(data, from);
+      if (data !== null) call.data(data);
     } else if (kind === FRAME.ack) {
       const ack = readAck(frame);
-      if (ack !== null) call.ack(ack, from);
-    } else if (kind === FRAME.accept) call.accepted(from);
-    else if (kind === FRAME.unserved && call.to === from) call.notSent(wordsOf(frame));
-    else if (kind === FRAME.gone && (call.takenBy ?? from) === from) call.gone(wordsOf(frame));
+      if (ack !== null) call.ack(ack);
+    } else if (kind === FRAME.accept) call.accepted();
+    else if (kind === FRAME.unserved) call.notSent(wordsOf(frame));
+    else if (kind === FRAME.gone) call.gone(wordsOf(frame));
   }
 
   /** `left`: it announced that; calls that it has not taken end as not served. */
   peerLost(peer: string, reason: string, left: boolean): void {
     for (const call of this.table.values()) {
-      if ((left ? call.takenBy : (call.takenBy ?? call.to)) === peer) call.lost(reason);
+      if (call.to === peer && (call.taken || !left)) call.lost(reason);
     }
   }
 

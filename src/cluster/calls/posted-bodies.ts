@@ -4,6 +4,7 @@ import { packFrame, unpackFrame } from '../frames/frame.ts';
 
 type PostHeader = Omit<StreamPost, 'body'>;
 
+const NAME = 'trunkline.posted';
 const MAX_POSTS = 10_000;
 const DEADLINE_MS = 10_000;
 
@@ -16,7 +17,7 @@ export class PostedBodies {
     const { bus } = deps;
     this.#deps = deps;
     this.#serving = bus.serve(
-      subject(bus.peer),
+      NAME,
       (serving) => {
         const { header, pieces } = unpackFrame<PostHeader>(serving.payload);
         const { sessionId, principal, endpoint } = header;
@@ -30,7 +31,7 @@ export class PostedBodies {
   /** Never rejects. */
   async post(peer: string, { body, ...header }: StreamPost): Promise<PostAnswer> {
     const payload = packFrame(header, [body]);
-    const outcome = await this.#deps.bus.call(subject(peer), payload, { to: peer, deadlineMs: DEADLINE_MS }).outcome;
+    const outcome = await this.#deps.bus.call(NAME, payload, { to: peer, deadlineMs: DEADLINE_MS }).outcome;
     if (outcome.kind === 'result') return unpackFrame<PostAnswer>(outcome.payload).header;
     const { error } = outcome;
     const status = error.outcome === 'UNKNOWN' ? 502 : 503;
@@ -40,8 +41,4 @@ export class PostedBodies {
   close(): void {
     this.#serving.close();
   }
-}
-
-function subject(peer: string): string {
-  return `trunkline.posted.${peer}`;
 }

@@ -13,7 +13,6 @@ import {
   SHORT_FORM,
   unpackFrame,
 } from '../frames/frame.ts';
-import { LruMap } from '../lru-map.ts';
 import type { NodeView } from '../nodes/node-state.ts';
 import { OutgoingContexts, type SentContext } from './call-contexts.ts';
 import { hasShortForm, packRequest, unpackAnswer } from './short-form.ts';
@@ -55,11 +54,8 @@ type RemoteOutcome =
 const LONGEST_MS = 7 * 24 * 3_600_000;
 /** The serving node reports the end of the deadline; the caller's node does so this much later. */
 const GRACE_MS = 500;
-const MAX_SUBJECTS = 256;
-
-export function callsSubject(peer: string): string {
-  return `trunkline.calls.${peer}`;
-}
+/** On the bus. */
+export const CALLS = 'trunkline.calls';
 
 export function exchangeHeader(request: Message, exchange: Exchange): ExchangeHeader {
   return {
@@ -77,7 +73,7 @@ export function exchangeHeader(request: Message, exchange: Exchange): ExchangeHe
 /** Runs an exchange over the bus until its outcome, which `ended` converts. */
 export function runElsewhere<Ended>(
   bus: Bus,
-  subject: string,
+  name: string,
   peer: string,
   payload: Payload,
   exchange: Exchange,
@@ -85,7 +81,7 @@ export function runElsewhere<Ended>(
   ended: (outcome: BusOutcome) => Ended | Promise<Ended>,
 ): Promise<Ended> {
   const running = new RunningElsewhere(peer, quietMs, exchange);
-  const call = bus.call(subject, payload, running);
+  const call = bus.call(name, payload, running);
   running.call = call;
   exchange.onCancel = (reason) => call.cancel(reason);
   return call.outcome.then((outcome) => {
@@ -129,7 +125,6 @@ class RunningElsewhere implements BusCallOptions, Flow {
 export class RemoteCalls {
   readonly #bus: Bus;
   readonly #contexts = new OutgoingContexts();
-  readonly #subjects = new LruMap<string>(MAX_SUBJECTS);
 
   constructor(bus: Bus) {
     this.#bus = bus;
@@ -156,7 +151,7 @@ export class RemoteCalls {
       packFrame({ ...exchangeHeader(request, exchange), server, nodeEpoch: node.epoch, epoch, waitedMs }, [
         request.bytes,
       ]);
-    return runElsewhere(this.#bus, this.#subjectOf(node.peer), node.peer, payload, exchange, quietMs, (outcome) => {
+    return runElsewhere(this.#bus, CALLS, node.peer, payload, exchange, quietMs, (outcome) => {
       if (contextText !== null) sent!.text = null;
       if (outcome.kind === 'failure') return this.#failed(outcome, node, server);
       const reply = readReply(outcome.payload, sent, known, node, server);
@@ -174,12 +169,6 @@ export class RemoteCalls {
     const unheard = fromServer !== true && error.code === 'NOT_SENT' && error.data.retryable;
     if (unheard && this.#bus.status.state === 'connected') return { kind: 'elsewhere', reason: error.message };
     return ended(at(error, node, server));
-  }
-
-  #subjectOf(peer: string): string {
-    let subject = this.#subjects.get(peer);
-    if (subject === undefined) this.#subjects.set(peer, (subject = callsSubject(peer)));
-    return subject;
   }
 
   /** Null if the node, or the request, needs the JSON form. */

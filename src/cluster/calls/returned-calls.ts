@@ -14,6 +14,7 @@ interface ReturnedHeader extends ExchangeHeader {
 
 type ReplyHeader = { readonly kind: 'answer'; readonly message: MessageHead } | { readonly kind: 'failure' };
 
+const NAME = 'trunkline.returned';
 const MAX_CALLS = 10_000;
 
 /** Calls that wait for input stay at their node, which the `requestState` names. A retry at another node goes there. */
@@ -24,7 +25,7 @@ export class ReturnedCalls {
   constructor(deps: Pick<ClusterRooms, 'bus' | 'downstream'>) {
     const { bus } = deps;
     this.#deps = deps;
-    this.#serving = bus.serve(subject(bus.peer), (serving) => this.#serve(serving), { concurrency: MAX_CALLS });
+    this.#serving = bus.serve(NAME, (serving) => this.#serve(serving), { concurrency: MAX_CALLS });
   }
 
   /** Never rejects. */
@@ -32,7 +33,7 @@ export class ReturnedCalls {
     const { request } = exchange;
     const header: ReturnedHeader = { ...exchangeHeader(request, exchange), endpoint };
     const payload = packFrame(header, [request.bytes]);
-    return runElsewhere(this.#deps.bus, subject(peer), peer, payload, exchange, 0, (outcome) => {
+    return runElsewhere(this.#deps.bus, NAME, peer, payload, exchange, 0, (outcome) => {
       if (outcome.kind === 'failure') return failure(unreached(outcome.error));
       const { header: reply, pieces } = unpackFrame<ReplyHeader>(outcome.payload);
       if (reply.kind === 'failure') return failure(readFailure(pieces[0]!));
@@ -61,8 +62,4 @@ function unreached(error: GatewayError): GatewayError {
   if (error.outcome !== 'NOT_SENT') return error;
   const text = 'the node where the call waits cannot be reached; it may have run';
   return new GatewayError('UNKNOWN', text, { cause: error });
-}
-
-function subject(peer: string): string {
-  return `trunkline.returned.${peer}`;
 }

@@ -9,7 +9,7 @@ import type { OwnNode } from '../lease/own-node.ts';
 import type { Users } from '../nodes/users.ts';
 import { isListen, type Served } from './attempts.ts';
 import { IncomingContexts } from './call-contexts.ts';
-import { type CallHeader, callsSubject, type ReplyHeader } from './remote-calls.ts';
+import { CALLS, type CallHeader, type ReplyHeader } from './remote-calls.ts';
 import { ServedExchange } from './served-exchange.ts';
 import { packAnswer, packTell, unpackRequest } from './short-form.ts';
 
@@ -67,7 +67,7 @@ export class ServedCalls {
     this.#users = users;
     this.#public = publicCalls;
     const serve = (serving: BusServing) => this.#serve(serving);
-    this.#serving = deps.bus.serve(callsSubject(deps.bus.peer), serve, { concurrency: MAX_CALLS });
+    this.#serving = deps.bus.serve(CALLS, serve, { concurrency: MAX_CALLS });
   }
 
   get load(): number {

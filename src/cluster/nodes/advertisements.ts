@@ -5,6 +5,7 @@ import type { NodeView } from './node-state.ts';
 import type { Nodes } from './nodes.ts';
 import type { AdvertisedServer, Advertisement, OwnAdvertisement } from './own-advertisement.ts';
 
+const NAME = 'trunkline.offer';
 const READ_MS = 5_000;
 const AGAIN_MS = 250;
 const MAX_SERVERS = 10_000;
@@ -29,7 +30,7 @@ export class Advertisements {
     this.#deps = deps;
     this.#nodes = nodes;
     this.#node = node;
-    this.#serving = deps.bus.serve(`trunkline.offer.${deps.bus.peer}`, (serving) => {
+    this.#serving = deps.bus.serve(NAME, (serving) => {
       serving.answer(packFrame(own.text()));
     });
   }
@@ -68,7 +69,7 @@ export class Advertisements {
   async #read({ peer, id }: NodeView): Promise<void> {
     const { bus, logger, clock } = this.#deps;
     try {
-      const call = bus.call(`trunkline.offer.${peer}`, packFrame({}), { to: peer, deadlineMs: READ_MS });
+      const call = bus.call(NAME, packFrame({}), { to: peer, deadlineMs: READ_MS });
       const outcome = await call.outcome;
       if (outcome.kind === 'failure') throw outcome.error;
       const { version, servers } = unpackFrame<Advertisement>(outcome.payload).header;

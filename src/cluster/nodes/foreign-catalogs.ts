@@ -54,6 +54,7 @@ const NO_CLIENT: ClientText = {
   logLevel: null,
   handle: null,
 };
+const NAME = 'trunkline.catalog';
 const MAX_KEPT = 4_096;
 const MAX_CALLERS = 65_536;
 const MAX_SHARED = 4_096;
@@ -91,7 +92,7 @@ export class ForeignCatalogs {
     this.#users = users;
     this.#shown = shown;
     const serve = (serving: BusServing) => this.#serve(serving);
-    this.#serving = deps.bus.serve(subject(deps.bus.peer), serve, { concurrency: MAX_READS });
+    this.#serving = deps.bus.serve(NAME, serve, { concurrency: MAX_READS });
   }
 
   known(server: string, client: ClientProfile): ServerCatalog | null {
@@ -297,9 +298,8 @@ export class ForeignCatalogs {
   }
 
   async #ask({ node }: RemoteInstance, request: CatalogRequest): Promise<Frame<CatalogReply>> {
-    const { peer } = node;
     const deadlineMs = request.waitMs + SLACK_MS;
-    const outcome = await this.#deps.bus.call(subject(peer), packFrame(request), { to: peer, deadlineMs }).outcome;
+    const outcome = await this.#deps.bus.call(NAME, packFrame(request), { to: node.peer, deadlineMs }).outcome;
     if (outcome.kind === 'failure') throw outcome.error;
     return unpackFrame<CatalogReply>(outcome.payload);
   }
@@ -318,8 +318,4 @@ function catalogIn(
 function withoutProcess(client: ClientProfile): ClientProfile {
   const sessionId = client.sessionId === null ? null : '';
   return { ...client, sessionId, handle: null, principal: { ...client.principal, id: '' } };
-}
-
-function subject(peer: string): string {
-  return `trunkline.catalog.${peer}`;
 }

@@ -13,6 +13,7 @@ interface ResumeHeader {
   readonly afterId: string;
 }
 
+const NAME = 'trunkline.resume';
 const LONGEST_MS = 7 * 24 * 3_600_000;
 /** A node that is silent and unreachable is gone after this time, or not at all. */
 const GONE_MS = 5_000;
@@ -38,7 +39,7 @@ export class ResumedStreams implements StreamsElsewhere {
     this.#nodes = nodes;
     this.#leases = leases;
     this.#left = log === undefined ? null : new LeftStreams(log);
-    this.#serving = bus.serve(subject(bus.peer), (serving) => this.#serve(serving), { concurrency: MAX_STREAMS });
+    this.#serving = bus.serve(NAME, (serving) => this.#serve(serving), { concurrency: MAX_STREAMS });
   }
 
   isElsewhere(eventId: string): boolean {
@@ -100,7 +101,7 @@ export class ResumedStreams implements StreamsElsewhere {
   #ask(peer: string, header: ResumeHeader, open: () => EventSink): Promise<'served' | 'none' | 'unreached'> {
     return new Promise((resolve) => {
       let sink: EventSink | null = null;
-      const call = this.#deps.bus.call(subject(peer), packFrame(header), {
+      const call = this.#deps.bus.call(NAME, packFrame(header), {
         to: peer,
         deadlineMs: LONGEST_MS,
         onEmit: (payload) => {
@@ -134,10 +135,6 @@ export class ResumedStreams implements StreamsElsewhere {
     if (found && opened !== null) await opened.over;
     else serving.answer(packFrame({}));
   }
-}
-
-function subject(peer: string): string {
-  return `trunkline.resume.${peer}`;
 }
 
 /** The first one opens the stream; the event is the piece. */

@@ -85,27 +85,27 @@ export class SideMessages {
     const take = (payload: Buffer, from: string): void => this.#receive(payload, from, streams, receiver);
     this.#registrations = [
       bus.subscribe(`trunkline.side.${peer}`, take),
-      bus.serve(`trunkline.large.${peer}`, (serving) => {
+      bus.serve('trunkline.large', (serving) => {
         take(serving.payload, serving.from);
         serving.answer(packFrame({}));
       }),
-      bus.serve(`trunkline.asked.${peer}`, async (serving) => {
+      bus.serve('trunkline.asked', async (serving) => {
         const { header, pieces } = unpackFrame<AskedHeader>(serving.payload);
         const { server, sessionId, key, message } = header;
         const reply = await events.request(server, sessionId, messageOf(message, pieces[0]!), key);
         serving.answer(packFrame({ message: headOf(reply) }, [reply.bytes]));
       }),
-      bus.serve(`trunkline.ask-client.${peer}`, async (serving) => {
+      bus.serve('trunkline.ask-client', async (serving) => {
         const { header, pieces } = unpackFrame<ClientAskHeader>(serving.payload);
         const message = messageOf(header.message, pieces[0]!);
         const reply = await streams.askHere(header.sessionId, message, header.server ?? undefined);
         serving.answer(packFrame({ message: headOf(reply) }, [reply.bytes]));
       }),
-      bus.serve(`trunkline.drain.${peer}`, (serving) => {
+      bus.serve('trunkline.drain', (serving) => {
         receiver.drainAsked();
         serving.answer(packFrame({}));
       }),
-      bus.serve(`trunkline.restart.${peer}`, async (serving) => {
+      bus.serve('trunkline.restart', async (serving) => {
         await this.#deps.local.restart(unpackFrame<{ server: string }>(serving.payload).header.server);
         serving.answer(packFrame({}));
       }),
@@ -128,7 +128,7 @@ export class SideMessages {
       this.#deps.bus.publish(`trunkline.side.${peer}`, frame);
     } catch (error) {
       if (!(error instanceof GatewayError) || error.code !== 'TOO_LARGE') throw error;
-      this.#deps.bus.call(`trunkline.large.${peer}`, frame, { to: peer, deadlineMs: LARGE_MS });
+      this.#deps.bus.call('trunkline.large', frame, { to: peer, deadlineMs: LARGE_MS });
     }
   }
 
@@ -156,15 +156,15 @@ export class SideMessages {
     for (const registration of this.#registrations) registration.close();
   }
 
-  async #answered(peer: string, subject: string, header: object, message: Message): Promise<Message> {
-    const answer = await this.#done(peer, subject, packFrame(header, [message.bytes]), ASK_MS);
+  async #answered(peer: string, name: string, header: object, message: Message): Promise<Message> {
+    const answer = await this.#done(peer, name, packFrame(header, [message.bytes]), ASK_MS);
     const { header: reply, pieces } = unpackFrame<AskHeader>(answer);
     return messageOf(reply.message, pieces[0]!);
   }
 
   /** Rejects with GatewayError. */
-  async #done(peer: string, subject: string, frame: Payload, deadlineMs: number): Promise<Buffer> {
-    const outcome = await this.#deps.bus.call(`trunkline.${subject}.${peer}`, frame, { to: peer, deadlineMs }).outcome;
+  async #done(peer: string, name: string, frame: Payload, deadlineMs: number): Promise<Buffer> {
+    const outcome = await this.#deps.bus.call(`trunkline.${name}`, frame, { to: peer, deadlineMs }).outcome;
     if (outcome.kind === 'failure') throw outcome.error;
     return outcome.payload;
   }

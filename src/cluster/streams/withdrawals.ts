@@ -3,6 +3,7 @@ import { type Clock, pause } from '../../model/clock.ts';
 import type { Outcome } from '../../model/outcome.ts';
 import { packFrame, unpackFrame } from '../frames/frame.ts';
 
+const NAME = 'trunkline.unwatched';
 /** A node that does not answer counts as watching. */
 const ASK_MS = 1_000;
 /** A subscription waits at most this long for a withdrawal that neither continues nor ends. */
@@ -51,7 +52,7 @@ export class Withdrawals {
     const idIn = (payload: Buffer): string => unpackFrame<{ id: string }>(payload).header.id;
     this.#registrations = [
       bus.serve(
-        subject(bus.peer),
+        NAME,
         (serving) => {
           const { resource, node, id } = unpackFrame<Left>(serving.payload).header;
           const watched = leave(resource, node) || (id !== null && !this.#hold(resource, id));
@@ -107,7 +108,7 @@ export class Withdrawals {
 
   /** Null if it does not answer. */
   async #ask(peer: string, left: Left): Promise<boolean | null> {
-    const { outcome } = this.#bus.call(subject(peer), packFrame(left), { to: peer, deadlineMs: ASK_MS });
+    const { outcome } = this.#bus.call(NAME, packFrame(left), { to: peer, deadlineMs: ASK_MS });
     const ended = await outcome;
     return ended.kind === 'failure' ? null : unpackFrame<WatchState>(ended.payload).header.watched;
   }
@@ -143,8 +144,4 @@ export class Withdrawals {
     for (const [id, { until }] of this.#holds) if (this.#clock.now() >= until) this.#holds.delete(id);
     return [...this.#holds.values()];
   }
-}
-
-function subject(peer: string): string {
-  return `trunkline.unwatched.${peer}`;
 }
