@@ -14,14 +14,11 @@ import type {
   ServingHandler,
   Subscriber,
 } from './bus.ts';
-import { type CallGround, TICK_MS } from './calls/call-ground.ts';
-import { DueQueue } from './calls/due-queue.ts';
+import { CallGround, TICK_MS } from './calls/call-ground.ts';
 import { FramePost } from './calls/frame-post.ts';
 import { callOf, Entries, FRAME, FRAME_OVERHEAD, framed, hintMessage, readRequest } from './calls/frames.ts';
-import { QUIET_MS } from './calls/incoming-call.ts';
 import { IncomingCalls } from './calls/incoming-calls.ts';
-import { TAKE_MS } from './calls/outgoing-call.ts';
-import { NoResponders, OutgoingCalls } from './calls/outgoing-calls.ts';
+import { OutgoingCalls } from './calls/outgoing-calls.ts';
 import { bundleSubject, callSubjects } from './subjects.ts';
 import { SubscriptionQueue } from './subscription-queue.ts';
 import type { KeyRing } from './trust/key-ring.ts';
@@ -34,12 +31,8 @@ interface SignedBusDeps {
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: Logger;
-  /** Default 64 MiB. */
-  readonly maxPayloadBytes?: number;
 }
 
-const CHUNK_BYTES = 512 * 1024;
-const MAX_PAYLOAD_BYTES = 64 * 1024 * 1024;
 /** Calls survive an outage this long; their servers count as lost after as long without heartbeats. */
 const OUTAGE_MS = 1_500;
 
@@ -54,7 +47,6 @@ export class SignedBus implements Bus {
   readonly #seen = new ReplayWindow(2 * MAX_SKEW_MS);
   readonly #listeners = new Set<(event: BusEvent) => void>();
   readonly #post: FramePost;
-  readonly #noResponders: NoResponders;
   readonly #refused: Refused;
   readonly #own: readonly { close(): Promise<void> }[];
   /** By peer and name: each call needs one. */
@@ -70,33 +62,16 @@ export class SignedBus implements Bus {
     this.peer = random.hex(8);
     this.#signer = new Signer(this.peer, keys, clock);
     this.#post = new FramePost(wire, this.#signer);
-    const post = this.#post;
     this.#refused = new Refused(clock, (subject, reason) => this.#tell({ type: 'refused', subject, reason }));
-    this.#ground = {
-      clock,
-      get chunkBytes() {
-        return Math.min(CHUNK_BYTES, wire.maxPayload - FRAME_OVERHEAD);
-      },
-      maxBytes: deps.maxPayloadBytes ?? MAX_PAYLOAD_BYTES,
-      get connected() {
-        return wire.connected;
-      },
-      transmit: (peer, end, call, frame) => post.transmit(peer, end, call, frame),
-      request: (peer, subject, call, head, pieces, bytes) => post.request(peer, subject, call, head, pieces, bytes),
-      answer: (peer, call, part, pieces) => post.answer(peer, call, part, pieces),
-      untaken: new DueQueue(clock, TAKE_MS, (call) => call.noResponders()),
-      quiet: new DueQueue(clock, QUIET_MS, (call) => call.accept()),
-      slow: (subject) => this.#slow(subject, 1, { call: true }),
-    };
+    this.#ground = new CallGround(wire, clock, this.#post, (subject) => this.#slow(subject, 1, { call: true }));
     const tickLater = (): void => this.#tickLater();
-    this.#outgoing = new OutgoingCalls(this.#ground, random, tickLater);
+    this.#outgoing = new OutgoingCalls(this.#ground, wire, this.peer, random, tickLater);
     this.#incoming = new IncomingCalls(this.#ground, logger, tickLater);
     wire.onChange((change) => this.#changed(change));
-    this.#noResponders = new NoResponders(wire, this.peer, this.#outgoing.table);
     this.#own = [
       wire.subscribe(bundleSubject(this.peer), (message) => this.#onBundle(message)),
       wire.subscribe(callSubjects(this.peer), (message) => this.#onFrame(message)),
-      this.#noResponders,
+      this.#outgoing,
     ];
   }
 
@@ -234,7 +209,7 @@ export class SignedBus implements Bus {
       return;
     }
     if (change.type === 'disconnected') {
-      this.#noResponders.lost(this.#post.lost());
+      this.#outgoing.disconnected(this.#post.lost());
       this.#stopOutage ??= this.#deps.clock.after(OUTAGE_MS, () => this.#outage());
     } else {
       this.#stopOutage?.();

@@ -27,7 +27,6 @@ export interface LocalUpstreams extends Upstreams {
   relist(server: string): Promise<void>;
   /** At once, over the client's own connection if it has one. */
   relistFor(server: string, client: ClientProfile): Promise<void>;
-  listedFor(server: string): readonly ClientProfile[];
   /** By session key: lists of single clients' processes that differ from a fresh process's. */
   ownLists(server: string): ReadonlyMap<string, ServerCatalog>;
   /** Ends at once what serves this client, the warm connection (`spare`), or everything (null). */

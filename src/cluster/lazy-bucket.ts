@@ -1,7 +1,5 @@
 import type { Bucket, BucketOptions, SharedState, StateRecord, StateWatcher } from '../bus/shared-state.ts';
 
-const PUT_ATTEMPTS = 5;
-
 /**
  * Opens the bucket on first use and again after a failure, so that a node runs without the store. Operations reject as those of
  * `Bucket`.
@@ -50,17 +48,6 @@ export class LazyBucket {
 
   update(key: string, value: Buffer, revision: number): Promise<number | null> {
     return this.#with((bucket) => bucket.update(key, value, revision));
-  }
-
-  /** Overwrites; returns the revision. */
-  async put(key: string, value: Buffer): Promise<number> {
-    let there = 0;
-    for (let attempt = 0; attempt < PUT_ATTEMPTS; attempt++) {
-      const written = there === 0 ? await this.create(key, value) : await this.update(key, value, there);
-      if (written !== null) return written;
-      there = (await this.get(key))?.revision ?? 0;
-    }
-    throw new Error(`${key} is being written by others all the time`);
   }
 
   keys(pattern: string): Promise<readonly string[]> {

@@ -216,11 +216,6 @@ export class UpstreamSet implements Upstreams {
     return this.#upstreams.get(server)?.relistFor(client) ?? Promise.resolve();
   }
 
-  /** The kinds of client for which something is known of the server. */
-  listedFor(server: string): readonly ClientProfile[] {
-    return [...(this.#upstreams.get(server)?.parts.catalogs.kinds() ?? [])];
-  }
-
   /** What its processes list that serve one client each, by session key, where that is not what a fresh one lists. */
   ownLists(server: string): ReadonlyMap<string, ServerCatalog> {
     return new Map(this.#upstreams.get(server)?.parts.catalogs.own.byKey());

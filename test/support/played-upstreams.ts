@@ -95,10 +95,6 @@ export class PlayedUpstreams implements LocalUpstreams {
     this.relisted.push(`${server} anew`);
   }
 
-  listedFor(server: string): readonly ClientProfile[] {
-    return this.catalogs.has(server) ? [clientOf('somebody')] : [];
-  }
-
   ownLists(server: string): ReadonlyMap<string, ServerCatalog> {
     return this.own.get(server) ?? new Map();
   }

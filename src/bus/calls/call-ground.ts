@@ -1,6 +1,16 @@
 import type { Clock } from '../../model/clock.ts';
-import type { DueItem, DueQueue } from './due-queue.ts';
-import type { CallId, End, Part, Pieces, RequestHead } from './frames.ts';
+import type { Wire } from '../wire.ts';
+import { type DueItem, DueQueue } from './due-queue.ts';
+import type { FramePost } from './frame-post.ts';
+import { FRAME_OVERHEAD } from './frames.ts';
+
+const CHUNK_BYTES = 512 * 1024;
+/** Of a request, an answer and everything between them. */
+export const MAX_PAYLOAD_BYTES = 64 * 1024 * 1024;
+/** A call not taken by then has failed: a silent peer counts as gone. */
+export const TAKE_MS = 1_500;
+/** An answer within this time costs two messages; later ones are preceded by an acceptance. */
+const QUIET_MS = 20;
 
 export interface Untaken extends DueItem<Untaken> {
   noResponders(): void;
@@ -11,20 +21,31 @@ export interface Quiet extends DueItem<Quiet> {
 }
 
 /** What both ends of a call need of the bus. */
-export interface CallGround {
+export class CallGround {
   readonly clock: Clock;
-  readonly chunkBytes: number;
-  readonly maxBytes: number;
-  readonly connected: boolean;
-  /** In this turn of the loop; dropped without a connection. */
-  transmit(peer: string, end: Exclude<End, 'new'>, call: CallId, frame: Buffer): void;
-  /** With the beginning of its payload. Returns the number of its bundle; 0: none. */
-  request(peer: string, subject: string, call: CallId, head: RequestHead, pieces: Pieces, bytes: number): number;
-  /** The whole answer of a short call. */
-  answer(peer: string, call: CallId, part: Part, pieces: Pieces): void;
+  readonly post: FramePost;
   readonly untaken: DueQueue<Untaken>;
   readonly quiet: DueQueue<Quiet>;
-  slow(subject: string): void;
+  readonly slow: (subject: string) => void;
+  readonly #wire: Wire;
+
+  /** `slow`: a call was cut because its other end does not keep up. */
+  constructor(wire: Wire, clock: Clock, post: FramePost, slow: (subject: string) => void) {
+    this.clock = clock;
+    this.post = post;
+    this.untaken = new DueQueue(clock, TAKE_MS, (call) => call.noResponders());
+    this.quiet = new DueQueue(clock, QUIET_MS, (call) => call.accept());
+    this.slow = slow;
+    this.#wire = wire;
+  }
+
+  get chunkBytes(): number {
+    return Math.min(CHUNK_BYTES, this.#wire.maxPayload - FRAME_OVERHEAD);
+  }
+
+  get connected(): boolean {
+    return this.#wire.connected;
+  }
 }
 
 /** The longest that frames and timers take: 24 days. */

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { BusServing, Payload } from '../bus.ts';
-import { type CallGround, Deadline, MAX_DEADLINE_MS, type Quiet } from './call-ground.ts';
+import { type CallGround, Deadline, MAX_DEADLINE_MS, MAX_PAYLOAD_BYTES, type Quiet } from './call-ground.ts';
 import { Channel, type ChannelEnds } from './channel.ts';
 import { failureJson, readFailure } from './failure-json.ts';
 import {
@@ -15,8 +15,6 @@ import {
   type RequestFrame,
 } from './frames.ts';
 
-/** An answer within this time costs two messages; later ones are preceded by an acceptance. */
-export const QUIET_MS = 20;
 /** How long a caller may take to send the whole request. */
 const REQUEST_MS = 5_000;
 /** How long an answer is kept for a caller that does not acknowledge it. */
@@ -185,12 +183,12 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
   }
 
   get #channel(): Channel {
-    this.#made ??= new Channel(this, this.#ground.chunkBytes, this.#ground.maxBytes);
+    this.#made ??= new Channel(this, this.#ground.chunkBytes, MAX_PAYLOAD_BYTES);
     return this.#made;
   }
 
   transmit(frame: Buffer): void {
-    this.#ground.transmit(this.from, 'caller', this, frame);
+    this.#ground.post.transmit(this.from, 'caller', this, frame);
   }
 
   drained(): void {
@@ -224,7 +222,7 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
     const { chunkBytes, connected, clock } = this.#ground;
     if (!this.#acceptedIt && this.#made === null && pieces.left <= chunkBytes && connected) {
       // Without an acceptance this message is the whole answer, and never repeated.
-      this.#ground.answer(this.from, this, part, pieces);
+      this.#ground.post.answer(this.from, this, part, pieces);
       this.#end();
       return;
     }

@@ -1,7 +1,7 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { ServingHandler } from '../bus.ts';
-import type { CallGround } from './call-ground.ts';
+import { type CallGround, MAX_PAYLOAD_BYTES } from './call-ground.ts';
 import { CallTable } from './call-table.ts';
 import {
   type CallId,
@@ -83,7 +83,7 @@ export class IncomingCalls {
     const call = new IncomingCall(this.#ground, subject, from, request, served.ends);
     this.#calls.add(call);
     this.#began();
-    if (request.total > this.#ground.maxBytes) {
+    if (request.total > MAX_PAYLOAD_BYTES) {
       call.fail(new GatewayError('TOO_LARGE', `a request of ${request.total} bytes`, { outcome: 'REFUSED' }));
     } else if (served.running >= served.concurrency) {
       call.fail(new GatewayError('OVERLOADED', `${served.concurrency} calls are being served on ${subject}`));
@@ -99,7 +99,7 @@ export class IncomingCalls {
     const kind = frame.bytes[frame.from];
     if (call === undefined || call.from !== from) {
       if (call === undefined && (kind === FRAME.data || kind === FRAME.ack))
-        this.#ground.transmit(from, 'caller', id, plainFrame(FRAME.gone));
+        this.#ground.post.transmit(from, 'caller', id, plainFrame(FRAME.gone));
     } else if (kind === FRAME.data) {
       const data = readData(frame);
       if (data !== null) call.data(data);
@@ -145,6 +145,6 @@ export class IncomingCalls {
   }
 
   #unserved(id: CallId, from: string, reason: string): void {
-    this.#ground.transmit(from, 'caller', id, plainFrame(FRAME.unserved, Buffer.from(reason)));
+    this.#ground.post.transmit(from, 'caller', id, plainFrame(FRAME.unserved, Buffer.from(reason)));
   }
 }

@@ -1,12 +1,9 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { BusCall, BusCallOptions, BusOutcome, Payload } from '../bus.ts';
-import { type CallGround, Deadline, MAX_DEADLINE_MS, type Untaken } from './call-ground.ts';
+import { type CallGround, Deadline, MAX_DEADLINE_MS, MAX_PAYLOAD_BYTES, TAKE_MS, type Untaken } from './call-ground.ts';
 import { Channel, type ChannelEnds } from './channel.ts';
 import { failureJson, readFailure } from './failure-json.ts';
 import { type AckFrame, type CallId, type DataFrame, FRAME, PART, type Part, Pieces, plainFrame } from './frames.ts';
-
-/** A call not taken by then has failed: a silent peer counts as gone. */
-export const TAKE_MS = 1_500;
 
 export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
   readonly family: number;
@@ -64,15 +61,15 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
 
   start(payload: Payload): void {
     const pieces = new Pieces(payload);
-    const { chunkBytes, maxBytes, connected } = this.#ground;
+    const { chunkBytes, connected } = this.#ground;
     const total = pieces.left;
-    if (!connected || total > maxBytes) {
+    if (!connected || total > MAX_PAYLOAD_BYTES) {
       if (!connected) this.notSent('the bus is not connected');
       else this.notSent(`a request of ${total} bytes is too large for the bus`, false);
       return;
     }
     const head = { deadlineMs: this.#deadlineMs, total };
-    this.bundle = this.#ground.request(this.to, this.#subject, this, head, pieces, Math.min(total, chunkBytes));
+    this.bundle = this.#ground.post.request(this.to, this.#subject, this, head, pieces, Math.min(total, chunkBytes));
     this.#rest = pieces.left > 0 ? copied(pieces) : null;
   }
 
@@ -177,16 +174,16 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
   }
 
   get #channel(): Channel {
-    this.#made ??= new Channel(this, this.#ground.chunkBytes, this.#ground.maxBytes);
+    this.#made ??= new Channel(this, this.#ground.chunkBytes, MAX_PAYLOAD_BYTES);
     return this.#made;
   }
 
   transmit(frame: Buffer): void {
-    if (this.taken) this.#ground.transmit(this.to, 'serving', this, frame);
+    if (this.taken) this.#ground.post.transmit(this.to, 'serving', this, frame);
   }
 
   #tell(reason: string): void {
-    this.#ground.transmit(this.to, 'serving', this, plainFrame(FRAME.cancel, Buffer.from(reason)));
+    this.#ground.post.transmit(this.to, 'serving', this, plainFrame(FRAME.cancel, Buffer.from(reason)));
   }
 
   received(part: Part, ref: number, payload: Buffer): void {

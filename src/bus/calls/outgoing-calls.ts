@@ -8,42 +8,45 @@ import { type CallId, callOf, FRAME, type Framed, plainFrame, readAck, readData,
 import { OutgoingCall } from './outgoing-call.ts';
 
 export class OutgoingCalls {
-  readonly table = new CallTable<OutgoingCall>();
+  readonly #calls = new CallTable<OutgoingCall>();
   readonly #ground: CallGround;
   /** Random. */
   readonly #family: number;
   #lastNumber: number;
   readonly #began: () => void;
-  readonly #ended = (call: OutgoingCall): void => this.table.delete(call);
+  readonly #ended = (call: OutgoingCall): void => this.#calls.delete(call);
+
+  readonly #noResponders: { close(): Promise<void> };
 
   /** `began`: calls must be ticked. */
-  constructor(ground: CallGround, random: Random, began: () => void) {
+  constructor(ground: CallGround, wire: Wire, peer: string, random: Random, began: () => void) {
     this.#ground = ground;
+    this.#noResponders = wire.subscribe(noResponderSubjects(peer), (message) => this.#noResponder(message));
     this.#family = Number.parseInt(random.hex(4), 16);
     this.#lastNumber = Number.parseInt(random.hex(4), 16);
     this.#began = began;
   }
 
   get size(): number {
-    return this.table.size;
+    return this.#calls.size;
   }
 
   begin(subject: string, payload: Payload, options: BusCallOptions): OutgoingCall {
     // Four bytes, not 0.
     this.#lastNumber = (this.#lastNumber + 1) >>> 0 || 1;
     const call = new OutgoingCall(this.#ground, this.#family, this.#lastNumber, subject, options, this.#ended);
-    this.table.add(call);
+    this.#calls.add(call);
     this.#began();
     call.start(payload);
     return call;
   }
 
   take(id: CallId, from: string, frame: Framed): void {
-    const call = this.table.get(id.family, id.number);
+    const call = this.#calls.get(id.family, id.number);
     const kind = frame.bytes[frame.from];
     if (call === undefined) {
       if (kind !== FRAME.gone && kind !== FRAME.cancel && kind !== FRAME.unserved)
-        this.#ground.transmit(from, 'serving', id, plainFrame(FRAME.cancel, Buffer.from('the caller has left')));
+        this.#ground.post.transmit(from, 'serving', id, plainFrame(FRAME.cancel, Buffer.from('the caller has left')));
     } else if (call.to !== from) return;
     else if (kind === FRAME.data) {
       const data = readData(frame);
@@ -58,39 +61,25 @@ export class OutgoingCalls {
 
   /** `left`: it announced that; calls that it has not taken end as not served. */
   peerLost(peer: string, reason: string, left: boolean): void {
-    for (const call of this.table.values()) {
+    for (const call of this.#calls.values()) {
       if (call.to === peer && (call.taken || !left)) call.lost(reason);
     }
   }
 
   lost(reason: string): void {
-    for (const call of this.table.values()) call.lost(reason);
+    for (const call of this.#calls.values()) call.lost(reason);
   }
 
   resync(): void {
-    for (const call of this.table.values()) call.resync();
+    for (const call of this.#calls.values()) call.resync();
   }
 
   tick(): void {
-    for (const call of this.table.values()) call.tick();
-  }
-}
-
-/**
- * Requests that certainly reached no peer. The messaging system reports them unsigned, on subjects that no client may publish to
- * (docs/cluster.md); the same elsewhere is not believed.
- */
-export class NoResponders {
-  readonly #calls: CallTable<OutgoingCall>;
-  readonly #subscription: { close(): Promise<void> };
-
-  constructor(wire: Wire, peer: string, calls: CallTable<OutgoingCall>) {
-    this.#calls = calls;
-    this.#subscription = wire.subscribe(noResponderSubjects(peer), (message) => this.#said(message));
+    for (const call of this.#calls.values()) call.tick();
   }
 
   /** The bundles with these numbers never left. */
-  lost(unsent: ReadonlySet<number>): void {
+  disconnected(unsent: ReadonlySet<number>): void {
     for (const call of this.#calls.values()) {
       if (unsent.has(call.bundle)) call.notSent('the bus lost its connection before the call was sent');
       else call.disconnected();
@@ -98,16 +87,19 @@ export class NoResponders {
   }
 
   close(): Promise<void> {
-    return this.#subscription.close();
+    return this.#noResponders.close();
   }
 
-  #said({ subject, noResponders }: WireMessage): void {
+  /**
+   * Requests that certainly reached no peer. The messaging system reports them unsigned, on subjects that no client may publish
+   * to (docs/cluster.md); the same elsewhere is not believed.
+   */
+  #noResponder({ subject, noResponders }: WireMessage): void {
     if (!noResponders) return;
     const reason = 'no node serves what was called';
     const [, , , what, id] = subject.split('.') as [string, string, string, string, string];
-    if (what === 'c') {
-      const call = callOf(id);
-      if (call !== null) this.#calls.get(call.family, call.number)?.notSent(reason);
-    } else for (const call of this.#calls.values()) if (call.bundle === Number(id)) call.notSent(reason);
+    const call = what === 'c' ? callOf(id) : null;
+    if (call !== null) this.#calls.get(call.family, call.number)?.notSent(reason);
+    else for (const one of this.#calls.values()) if (one.bundle === Number(id)) one.notSent(reason);
   }
 }

@@ -41,7 +41,7 @@ class Bench {
   }
 
   async alive(...peers: string[]): Promise<void> {
-    for (const peer of peers) await this.leases.put(leaseKey(peer), Buffer.from('{}'));
+    for (const peer of peers) await this.leases.create(leaseKey(peer), Buffer.from('{}'));
   }
 
   /** Under which revisions it is kept that claims were deleted. */

@@ -20,42 +20,60 @@ export const GIVE_UP_MS = 15_000;
 export const PAUSE_MS = 18_000;
 
 /**
- * The servers of this node's files that run here: all but singletons that run elsewhere. A removed server stays owned until its
+ * The servers of this node's files that run here: all but singletons that run elsewhere. The first instance to claim a singleton
+ * runs it until its lease ends, or until it certainly cannot start it and another may. A removed server stays owned until its
  * processes have ended, so that no other node begins too early.
  */
 export class OwnServers implements ClaimEnd {
   readonly owned: OwnedCalls;
   readonly handingOver: HandingOver;
   readonly #deps: ClusterDeps;
-  readonly #singletons: Singletons;
+  readonly #self: OwnNode;
+  readonly #known: KnownServers;
+  readonly #startFailures: StartFailures;
   #desired: ReadonlyMap<string, Server> = new Map();
+  #singletons: readonly Server[] = [];
+  /** Names of the singletons that run here. */
+  readonly #here = new Set<string>();
   /** Counts removals whose processes have not ended. */
   readonly #leaving = new Map<string, number>();
   /** Lost meanwhile: their records count again with this node's lease unless another node takes them. */
   readonly #lost = new Set<Claim>();
+  /** What a singleton that is begun or ended waits for. */
+  #applied: Promise<void> = Promise.resolve();
+  #looking = false;
+  #stop: () => void = () => {};
+  #closed = false;
 
   constructor(deps: ClusterDeps, self: OwnNode, known: KnownServers, owned: OwnedCalls) {
     this.#deps = deps;
+    this.#self = self;
+    this.#known = known;
     this.owned = owned;
     this.handingOver = new HandingOver(deps, owned, known, this);
-    this.#singletons = new Singletons(deps, self, known, this);
+    this.#startFailures = new StartFailures(deps.clock);
   }
 
-  /** Resolves when what it replaces has ended. */
+  /** Resolves when what it replaces has ended. Claims of removed servers are kept: their processes still run. */
   async replace(servers: ReadonlyMap<string, Server>): Promise<void> {
     const before = this.#desired;
     this.#desired = servers;
+    this.#singletons = [...servers.values()].filter((server) => isSingleton(server) && server.enabled);
     const dropped = [...before.values()].filter((server) => owns(server) && !this.#keeps(server));
     for (const { name } of dropped) this.#leaving.set(name, (this.#leaving.get(name) ?? 0) + 1);
-    this.#singletons.replace(servers.values());
-    const applied = this.apply();
+    const singletons = new Set(this.#singletons.map(({ name }) => name));
+    for (const name of this.#here) if (!singletons.has(name)) this.#here.delete(name);
+    for (const { name, connectionDigest } of before.values()) {
+      if (servers.get(name)?.connectionDigest !== connectionDigest) this.#startFailures.forget(name);
+    }
+    this.look();
     try {
-      await applied;
+      await this.#apply();
     } finally {
       for (const { name } of dropped) this.#left(name);
       for (const { name } of dropped) this.#release(name);
     }
-    if (dropped.length > 0) this.#singletons.look();
+    if (dropped.length > 0) this.look();
   }
 
   /** Servers at their process limit, and those of them without an idle process. */
@@ -84,13 +102,19 @@ export class OwnServers implements ClaimEnd {
       await this.owned.claims.release(server, key, false);
       return false;
     }
-    if (key === SINGLETON) await this.#singletons.begin(server);
+    if (key !== SINGLETON) return true;
+    if (!this.#here.has(server)) {
+      this.#here.add(server);
+      this.#deps.logger.info('singleton_claimed', { server });
+      this.#applied = this.#apply();
+    }
+    await this.#applied;
     return true;
   }
 
   /** A new client is left to other nodes that can start the server. */
   yields(place: Place, key: string, client: ClientProfile | null): boolean {
-    if (key === SINGLETON) return this.#singletons.yields(place.server.name);
+    if (key === SINGLETON) return this.#yieldsSingleton(place.server.name);
     return instancesInstead(place, this.#deps.local, client).length > 0;
   }
 
@@ -99,7 +123,10 @@ export class OwnServers implements ClaimEnd {
     const { local, logger } = this.#deps;
     const { claims } = this.owned;
     const ended = local.surrender(server, key === SINGLETON ? null : (client ?? 'spare'));
-    if (key === SINGLETON) this.#singletons.lost(server);
+    if (key === SINGLETON && this.#here.delete(server)) {
+      logger.warn('singleton_lost', { server });
+      this.#applied = this.#apply();
+    }
     if (this.leaving(server)) this.#lost.add(claim);
     else {
       const failed = (error: unknown): void => logger.error('lost_process_not_ended', { server, error });
@@ -110,16 +137,30 @@ export class OwnServers implements ClaimEnd {
 
   /** Ends its processes after their calls. Resolves when nothing is left. */
   async handOver({ server, key, client }: Claim): Promise<void> {
-    const left = key === SINGLETON ? this.#singletons.leave(server) : null;
-    await Promise.all([left, this.#deps.local.handOver(server, key === SINGLETON ? null : client)]);
+    const { local, logger } = this.#deps;
+    const runs = key === SINGLETON && this.#here.delete(server);
+    if (runs) {
+      logger.info('singleton_handed_over', { server });
+      this.#applied = this.#apply();
+    }
+    await Promise.all([runs ? this.#applied : null, local.handOver(server, key === SINGLETON ? null : client)]);
   }
 
+  /** Takes the singletons that no node runs, and judges those that run here. */
   look(): void {
-    this.#singletons.look();
+    if (this.#closed) return;
+    this.#stop();
+    this.#stop = this.#deps.clock.after(LOOK_MS, () => this.look());
+    if (this.#singletons.length === 0 || this.#looking || !this.#self.able) return;
+    this.#looking = true;
+    void this.#take().finally(() => {
+      this.#looking = false;
+    });
   }
 
   close(): void {
-    this.#singletons.close();
+    this.#closed = true;
+    this.#stop();
   }
 
   #keeps(before: Server): boolean {
@@ -140,7 +181,7 @@ export class OwnServers implements ClaimEnd {
     for (const claim of claims.all()) {
       if (claim.server === name && !this.#placed(claim)) void claims.release(name, claim.key, false);
     }
-    for (const claim of [...this.#lost]) {
+    for (const claim of this.#lost) {
       if (claim.server !== name) continue;
       this.#lost.delete(claim);
       claims.disown(claim);
@@ -154,116 +195,25 @@ export class OwnServers implements ClaimEnd {
     return now !== undefined && owns(now) && isSingleton(now) === (claim.key === SINGLETON);
   }
 
-  apply(): Promise<void> {
-    const here = [...this.#desired].filter(([, server]) => this.#singletons.runsHere(server));
+  #apply(): Promise<void> {
+    const here = [...this.#desired].filter(([name, server]) => !isSingleton(server) || this.#here.has(name));
     return this.#deps.local.apply(new Map(here));
   }
-}
 
-function owns(server: Server): boolean {
-  return server.enabled && isOwnProcess(server);
-}
-
-/** What is behind a URL exists once in any case. */
-export function isSingleton(server: Server): boolean {
-  return server.singleton === true && isOwnProcess(server);
-}
-
-/**
- * Servers that the cluster runs once: the first instance to claim one runs it until its lease ends, or until it certainly cannot
- * start it and another may.
- */
-class Singletons {
-  readonly #deps: ClusterDeps;
-  readonly #self: OwnNode;
-  readonly #known: KnownServers;
-  readonly #own: OwnServers;
-  #servers: readonly Server[] = [];
-  readonly #here = new Set<string>();
-  readonly #startFailures: StartFailures;
-  #looking = false;
-  #stop: () => void = () => {};
-  #closed = false;
-  #applied: Promise<void> = Promise.resolve();
-
-  constructor(deps: ClusterDeps, self: OwnNode, known: KnownServers, own: OwnServers) {
-    this.#deps = deps;
-    this.#self = self;
-    this.#known = known;
-    this.#own = own;
-    this.#startFailures = new StartFailures(deps.clock);
-  }
-
-  runsHere(server: Server): boolean {
-    return !isSingleton(server) || this.#here.has(server.name);
-  }
-
-  /** Claims of removed ones are kept: their processes still run. */
-  replace(servers: Iterable<Server>): void {
-    const before = this.#servers;
-    this.#servers = [...servers].filter((server) => isSingleton(server) && server.enabled);
-    const now = new Map(this.#servers.map((server) => [server.name, server]));
-    for (const name of [...this.#here]) if (!now.has(name)) this.#here.delete(name);
-    for (const { name, connectionDigest } of before) {
-      if (now.get(name)?.connectionDigest !== connectionDigest) this.#startFailures.forget(name);
-    }
-    this.look();
-  }
-
-  look(): void {
-    if (this.#closed) return;
-    this.#stop();
-    this.#stop = this.#deps.clock.after(LOOK_MS, () => this.look());
-    if (this.#servers.length === 0 || this.#looking || !this.#self.able) return;
-    this.#looking = true;
-    void this.#take().finally(() => {
-      this.#looking = false;
-    });
-  }
-
-  yields(server: string): boolean {
+  #yieldsSingleton(server: string): boolean {
     return this.#startFailures.paused(server) && this.#known.readyElsewhere(server);
   }
 
-  /** A call has claimed it. */
-  async begin(server: string): Promise<void> {
-    if (this.#own.leaving(server)) return;
-    if (!this.#here.has(server)) {
-      this.#here.add(server);
-      this.#deps.logger.info('singleton_claimed', { server });
-      this.#applied = this.#own.apply();
-    }
-    await this.#applied;
-  }
-
-  lost(server: string): void {
-    if (!this.#here.delete(server)) return;
-    this.#deps.logger.warn('singleton_lost', { server });
-    this.#applied = this.#own.apply();
-  }
-
-  /** Resolves when its processes have ended. */
-  async leave(server: string): Promise<void> {
-    if (!this.#here.delete(server)) return;
-    this.#deps.logger.info('singleton_handed_over', { server });
-    await (this.#applied = this.#own.apply());
-  }
-
-  close(): void {
-    this.#closed = true;
-    this.#stop();
-  }
-
   async #take(): Promise<void> {
-    const { claims } = this.#own.owned;
-    for (const { name } of this.#servers) {
+    const { claims } = this.owned;
+    for (const { name } of this.#singletons) {
       const mine = claims.mine(name, SINGLETON);
       const runs = mine !== null && this.#here.has(name);
       if (runs) this.#judge(mine);
-      if (runs || this.#own.leaving(name) || this.yields(name)) continue;
+      if (runs || this.leaving(name) || this.#yieldsSingleton(name)) continue;
       try {
         const owner = await claims.claim(name, SINGLETON);
-        if (owner.kind === 'mine' && !this.#closed) await this.#own.claimed(owner.claim);
+        if (owner.kind === 'mine' && !this.#closed) await this.claimed(owner.claim);
       } catch (error) {
         this.#deps.logger.debug('singleton_not_claimed', { server: name, error: String(error) });
       }
@@ -283,9 +233,18 @@ class Singletons {
     ) {
       this.#startFailures.gaveUp(server);
       logger.warn('singleton_given_up', { server, reason: status?.reason ?? 'it could not be started here' });
-      this.#own.handingOver.giveUp(claim);
+      this.handingOver.giveUp(claim);
     }
   }
+}
+
+function owns(server: Server): boolean {
+  return server.enabled && isOwnProcess(server);
+}
+
+/** What is behind a URL exists once in any case. */
+export function isSingleton(server: Server): boolean {
+  return server.singleton === true && isOwnProcess(server);
 }
 
 /** Decides when other nodes may try what this one owns and cannot start. */

@@ -9,35 +9,31 @@ import { isSingleton } from './own-servers.ts';
 import { SINGLETON } from './placement.ts';
 
 /** A shared process needs no owner; its epoch is that of the node. */
-class Unowned implements Owned {
-  readonly epoch: string;
-  readonly stillMine = true;
+function unowned(epoch: string): Owned {
+  return { epoch, stillMine: true, adopted() {}, ready() {}, ending() {}, release() {} };
+}
 
-  constructor(epoch: string) {
-    this.epoch = epoch;
-  }
-
-  adopted(): void {}
-
-  ready(): void {}
-
-  ending(): void {}
-
-  release(): void {}
+/** A process without a client yet, under a claim of its own. */
+interface WarmProcess {
+  taken(): void;
+  claimOf(client: ClientProfile): Claim;
+  ended(): void;
 }
 
 class OfClaim implements Owned {
   readonly epoch: string;
   readonly #claims: Claims;
+  readonly #warm: WarmProcess | null;
   /** Null: shared by all clients. */
   #claim: Claim | null;
   #serving = false;
   #ending = false;
   #gone = false;
 
-  constructor(claims: Claims, claim: Claim) {
+  constructor(claims: Claims, claim: Claim, warm: WarmProcess | null = null) {
     this.#claims = claims;
     this.#claim = claim;
+    this.#warm = warm;
     this.epoch = claim.epoch;
     claim.processes++;
   }
@@ -46,7 +42,18 @@ class OfClaim implements Owned {
     return this.#claim === null || this.#claims.still(this.#claim);
   }
 
-  adopted(_client: ClientProfile | null): void {}
+  adopted(client: ClientProfile | null): void {
+    if (this.#warm === null) return;
+    this.#warm.taken();
+    const claim = client === null ? null : this.#warm.claimOf(client);
+    if (this.#gone) return;
+    const serving = this.#serving;
+    this.#serve(false);
+    if (this.#claim !== null) this.#claim.processes--;
+    if (claim !== null) claim.processes++;
+    this.#claim = claim;
+    this.#serve(serving);
+  }
 
   ready(): void {
     if (!this.#ending) this.#serve(true);
@@ -62,52 +69,12 @@ class OfClaim implements Owned {
     this.ending();
     this.#gone = true;
     if (this.#claim !== null) this.#claim.processes--;
-    this.released();
-  }
-
-  protected released(): void {}
-
-  protected moveTo(claim: Claim | null): void {
-    if (this.#gone) return;
-    const serving = this.#serving;
-    this.#serve(false);
-    if (this.#claim !== null) this.#claim.processes--;
-    if (claim !== null) claim.processes++;
-    this.#claim = claim;
-    this.#serve(serving);
+    this.#warm?.ended();
   }
 
   #serve(serving: boolean): void {
     if (this.#claim !== null) this.#claim.serving += Number(serving) - Number(this.#serving);
     this.#serving = serving;
-  }
-}
-
-interface WarmClaimDeps {
-  readonly claims: Claims;
-  readonly warm: Claim;
-  readonly claimOf: (client: ClientProfile) => Claim;
-  readonly taken: () => void;
-}
-
-/** A process without a client yet, under a claim of its own. */
-class OfWarmClaim extends OfClaim {
-  readonly #deps: WarmClaimDeps;
-
-  constructor(deps: WarmClaimDeps) {
-    super(deps.claims, deps.warm);
-    this.#deps = deps;
-  }
-
-  override adopted(client: ClientProfile | null): void {
-    this.#deps.taken();
-    this.moveTo(client === null ? null : this.#deps.claimOf(client));
-  }
-
-  protected override released(): void {
-    const { claims, warm, taken } = this.#deps;
-    taken();
-    void claims.release(warm.server, warm.key, true);
   }
 }
 
@@ -131,18 +98,24 @@ export class ProcessOwnership implements Ownership {
     whose: 'spare' | 'shared' | 'session' | 'principal',
   ): Promise<Owned> {
     if (isSingleton(server)) return new OfClaim(this.#claims, await this.#claim(server, SINGLETON, null));
-    if (whose === 'shared' || server.isolation === 'shared') return new Unowned(this.#self.epoch);
+    if (whose === 'shared' || server.isolation === 'shared') return unowned(this.#self.epoch);
     if (whose !== 'spare') return new OfClaim(this.#claims, await this.#claim(server, keyOf(server, client), client));
     // Its epoch is older than that of any later owner.
     const warm = await this.#claim(server, `spare ${this.#peer} ${++this.#warmCount}`, null);
+    const taken = (): void => void this.#waiting.delete(warm);
     this.#waiting.add(warm);
-    const claimOf = (its: ClientProfile): Claim => {
-      const claim = this.#claims.mine(server.name, keyOf(server, its));
-      if (claim === null)
+    return new OfClaim(this.#claims, warm, {
+      taken,
+      claimOf: (its) => {
+        const claim = this.#claims.mine(server.name, keyOf(server, its));
+        if (claim !== null) return claim;
         throw new Error(`a process of ${server.name} was given to a client that this node does not own`);
-      return claim;
-    };
-    return new OfWarmClaim({ claims: this.#claims, warm, claimOf, taken: () => this.#waiting.delete(warm) });
+      },
+      ended: () => {
+        taken();
+        void this.#claims.release(server.name, warm.key, true);
+      },
+    });
   }
 
   /** A client whose claim was lost meanwhile may be served by another node. */

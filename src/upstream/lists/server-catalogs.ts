@@ -164,11 +164,6 @@ export class ServerCatalogs {
     await Promise.all(listed.map(again));
   }
 
-  /** The kinds of client that something is known for. */
-  *kinds(): Iterable<ClientProfile> {
-    for (const { profile, catalog } of this.#all()) if (catalog !== null) yield profile;
-  }
-
   /** Lists now, on a connection that fits. Never rejects; later callers join it. */
   refresh(profile: ClientProfile, era: Era): Promise<void> {
     return this.#refresh(this.#shelf(profile, era), null);
