@@ -9,6 +9,7 @@ import type { ListKind, ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerState, ServerStatus } from '../model/server-state.ts';
 import { ClusterCalls } from './cluster-calls.ts';
 import type { ClusterDeps } from './cluster-deps.ts';
+import { clientText, headOf } from './frames/frame.ts';
 import type { OwnNode } from './lease/own-node.ts';
 import type { Advertisements } from './nodes/advertisements.ts';
 import { ForeignCatalogs, type ShownCatalogs } from './nodes/foreign-catalogs.ts';
@@ -27,7 +28,7 @@ import { type Place, type RemoteInstance, runsOnce } from './nodes/routing-table
 import type { Users } from './nodes/users.ts';
 import type { OwnServers } from './ownership/own-servers.ts';
 import { affinity } from './ownership/placement.ts';
-import type { SideMessages } from './streams/side-messages.ts';
+import type { Side, SideMessages } from './streams/side-messages.ts';
 
 /**
  * The upstreams of the whole cluster: catalogs of other nodes' servers come from there; calls go to the node that serves the
@@ -78,7 +79,10 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     const place = this.#place(server);
     const peer = place === undefined ? null : this.calls.peerOf(place, client);
     if (peer === null) this.#deps.local.notify(server, notification, client);
-    else this.#messages.notify(peer, server, notification, client);
+    else {
+      const side: Side = { kind: 'notify', server, client: clientText(client), message: headOf(notification) };
+      this.#messages.tell(peer, side, notification);
+    }
   }
 
   knownCatalog(server: string, client: ClientProfile, orOthers = false): ServerCatalog | null {
@@ -189,7 +193,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
 
   releaseSession(sessionId: string): void {
     this.released(sessionId);
-    for (const peer of this.calls.forgetSession(sessionId)) this.#messages.release(peer, sessionId);
+    for (const peer of this.calls.forgetSession(sessionId)) this.#messages.tell(peer, { kind: 'release', sessionId });
     this.#catalogs.forgetSession(sessionId);
   }
 

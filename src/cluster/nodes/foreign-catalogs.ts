@@ -108,7 +108,7 @@ export class ForeignCatalogs {
     const asked = `${key}\n${instance.node.peer}`;
     if (this.#asked.peek(asked) !== instance.advertised.catalogs) {
       this.#asked.set(asked, instance.advertised.catalogs);
-      void this.#read(instance, client, 0, false);
+      void this.read(instance, client);
     }
     return null;
   }
@@ -150,13 +150,8 @@ export class ForeignCatalogs {
     const kept = this.#kept.get(this.#catalogKeys.of(name, client));
     const current = kept?.peer === instance.node.peer && kept.generation === instance.advertised.catalogs;
     if (kept !== undefined && current) return kept.catalog;
-    const reading = this.#read(instance, client, waitMs, amongOthers);
+    const reading = this.read(instance, client, waitMs, amongOthers);
     return kept === undefined ? reading : kept.catalog;
-  }
-
-  /** Never rejects; null if it cannot be read. */
-  readNow(instance: RemoteInstance, client: ClientProfile): Promise<ServerCatalog | null> {
-    return this.#read(instance, client, 0, false);
   }
 
   /**
@@ -196,7 +191,7 @@ export class ForeignCatalogs {
       if (instance === null) {
         if (!isLost(catalog.server)) this.#kept.delete(key);
       } else if (instance.node.peer !== peer || instance.advertised.catalogs !== generation)
-        void this.#read(instance, client, 0, false);
+        void this.read(instance, client);
     }
   }
 
@@ -209,41 +204,42 @@ export class ForeignCatalogs {
   }
 
   async #serve(serving: BusServing): Promise<void> {
-    const { server, client, known, ...rest } = unpackFrame<CatalogRequest>(serving.payload).header;
-    const { waitMs, amongOthers = false, knownOnly = false, keyOnly = false, ownOf } = rest;
-    const profile = clientOf(client);
+    const { catalog, ...reply } = await this.#replyTo(
+      unpackFrame<CatalogRequest>(serving.payload).header,
+      serving.from,
+    );
+    const { text = null, pieces = [] } = catalog === null ? {} : catalogText(catalog);
+    serving.answer(packFrame({ catalog: text, ...reply } satisfies CatalogReply, pieces));
+  }
+
+  async #replyTo(request: CatalogRequest, from: string) {
     const { local } = this.#deps;
-    const reply = (catalog: ServerCatalog | null, key: string | null): void => {
-      const { text = null, pieces = [] } = catalog === null ? {} : catalogText(catalog);
-      serving.answer(packFrame({ catalog: text, key } satisfies CatalogReply, pieces));
-    };
-    if (ownOf !== undefined) {
-      reply(local.ownLists(server).get(ownOf) ?? null, null);
-      return;
-    }
+    const { server, waitMs, amongOthers = false, knownOnly = false, keyOnly = false, ownOf } = request;
+    const client = clientOf(request.client);
+    if (ownOf !== undefined) return { catalog: local.ownLists(server).get(ownOf) ?? null, key: null };
     if (keyOnly) {
-      const [key, own] = [local.sessionKey(server, profile), local.ownsConnection(server, profile)];
-      serving.answer(packFrame({ catalog: null, key, own } satisfies CatalogReply));
-      return;
+      const own = local.ownsConnection(server, client);
+      return { catalog: null, key: local.sessionKey(server, client), own };
     }
-    if (!knownOnly) this.#users.used(server, profile, serving.from);
+    if (!knownOnly) this.#users.used(server, client, from);
     const catalog = knownOnly
-      ? local.knownCatalog(server, profile)
-      : await local.catalog(server, withoutProcess(profile), waitMs, amongOthers);
-    const key = local.sessionKey(server, profile);
-    if (catalog === null || catalog.digest !== known) reply(catalog, key);
-    else serving.answer(packFrame({ catalog: null, key, same: catalog.listedAt } satisfies CatalogReply));
+      ? local.knownCatalog(server, client)
+      : await local.catalog(server, withoutProcess(client), waitMs, amongOthers);
+    const key = local.sessionKey(server, client);
+    const same = catalog !== null && catalog.digest === request.known;
+    return same ? { catalog: null, key, same: catalog.listedAt } : { catalog, key };
   }
 
   #connectionOf(server: string, client: ClientProfile): KnownConnection | undefined {
     return this.#connections.get(callerKey(client, 'session'))?.get(server);
   }
 
-  #read(
+  /** Also if it is known. Never rejects; null if it cannot be read. */
+  read(
     instance: RemoteInstance,
     client: ClientProfile,
-    waitMs: number,
-    amongOthers: boolean,
+    waitMs = 0,
+    amongOthers = false,
   ): Promise<ServerCatalog | null> {
     const key = `${this.#catalogKeys.of(instance.advertised.definition.name, client)}\n${amongOthers}`;
     const running = this.#reading.get(key);

@@ -29,11 +29,10 @@ export class ListsElsewhere {
   readonly #advertisements: Advertisements;
   readonly #catalogs: ForeignCatalogs;
   readonly #shown: ShownCatalogs;
-  /** Counts of announced changes, by node and server. */
-  #heard: ReadonlyMap<string, number> = new Map();
-  /** Counts of changed catalogs, likewise. */
-  #seen: ReadonlyMap<string, number> = new Map();
-  readonly #under = new Map<string, Set<Promise<unknown>>>();
+  /** Counts of announced changes and of changed catalogs, by node and server. */
+  #heard: ReadonlyMap<string, { readonly changes: number; readonly catalogs: number }> = new Map();
+  /** By server. */
+  readonly #relisting = new Map<string, Promise<unknown>>();
   readonly #asking = new CoalescedReads<readonly ServerCatalog[]>();
   readonly #reading = new CoalescedReads<ServerCatalog | null>();
   readonly #later = new Map<string, Promise<ServerCatalog | null>>();
@@ -49,20 +48,17 @@ export class ListsElsewhere {
 
   look(places: ReadonlyMap<string, Place>): void {
     const before = this.#heard;
-    const seenBefore = this.#seen;
-    const heard = new Map<string, number>();
-    const seen = new Map<string, number>();
+    const heard = new Map<string, { readonly changes: number; readonly catalogs: number }>();
     this.#heard = heard;
-    this.#seen = seen;
     for (const place of places.values()) {
-      if (!place.here) continue;
-      for (const instance of place.otherInstances) {
-        const { changes = 0, catalogs } = instance.advertised;
-        const key = `${instance.node.peer} ${place.server.name}`;
-        if (changes > 0) heard.set(key, changes);
-        if (changes !== (before.get(key) ?? 0)) this.#listsChanged(place);
-        seen.set(key, catalogs);
-        if (catalogs !== (seenBefore.get(key) ?? catalogs)) this.#deps.events.listedElsewhere?.(place.server.name);
+      const { here, server, otherInstances } = place;
+      for (const { node, advertised } of here ? otherInstances : []) {
+        const { changes = 0, catalogs } = advertised;
+        const key = `${node.peer} ${server.name}`;
+        const was = before.get(key);
+        heard.set(key, { changes, catalogs });
+        if (changes !== (was?.changes ?? 0)) this.#listsChanged(place);
+        if (catalogs !== (was?.catalogs ?? catalogs)) this.#deps.events.listedElsewhere?.(server.name);
       }
     }
     this.own.look(places.values());
@@ -102,10 +98,10 @@ export class ListsElsewhere {
 
   async #readShown({ server: { name }, otherInstances }: Place, client: ClientProfile): Promise<ServerCatalog | null> {
     await this.#advertisements.readNow(otherInstances.map(({ node }) => node.peer));
-    await Promise.all(this.#under.get(name) ?? []);
+    await this.#relisting.get(name);
     await this.own.settled();
     const instance = this.#shown.instanceOf(name);
-    if (instance !== null) await this.#catalogs.readNow(instance, client);
+    if (instance !== null) await this.#catalogs.read(instance, client);
     return this.#shown.knownCatalog(name, client);
   }
 
@@ -136,18 +132,12 @@ export class ListsElsewhere {
 
   /** A process of another instance announces through `OwnListsElsewhere`. */
   #listsChanged({ server: { name }, process }: Place): void {
-    if (!process) this.#underWay(name, this.#deps.local.relist(name));
-  }
-
-  #underWay(server: string, work: Promise<unknown>): void {
-    const under = this.#under.get(server) ?? new Set<Promise<unknown>>();
-    this.#under.set(server, under.add(work));
-    void work
-      .catch(() => {})
-      .then(() => {
-        under.delete(work);
-        if (under.size === 0 && this.#under.get(server) === under) this.#under.delete(server);
-      });
+    if (process) return;
+    const all = Promise.allSettled([this.#relisting.get(name), this.#deps.local.relist(name)]);
+    this.#relisting.set(name, all);
+    void all.then(() => {
+      if (this.#relisting.get(name) === all) this.#relisting.delete(name);
+    });
   }
 }
 
@@ -157,11 +147,6 @@ function has(catalog: ServerCatalog | null, list: ListKind, name: string): boole
 
 /** Equal ones are kept once. */
 const MAX_KEPT = 1_024;
-
-/** Never rejects; null if unavailable. */
-interface OwnListsReader {
-  ownLists(instance: RemoteInstance, key: string): Promise<ServerCatalog | null>;
-}
 
 interface AnnouncedLists {
   readonly server: string;
@@ -175,12 +160,12 @@ interface AnnouncedLists {
  */
 class OwnListsElsewhere {
   readonly #events: UpstreamEvents;
-  readonly #catalogs: OwnListsReader;
+  readonly #catalogs: Pick<ForeignCatalogs, 'ownLists'>;
   readonly #kept = new LruMap<ServerCatalog>(MAX_KEPT);
   #heard = new Map<string, AnnouncedLists>();
   readonly #reading = new Map<string, Promise<ServerCatalog | null>>();
 
-  constructor(events: UpstreamEvents, catalogs: OwnListsReader) {
+  constructor(events: UpstreamEvents, catalogs: Pick<ForeignCatalogs, 'ownLists'>) {
     this.#events = events;
     this.#catalogs = catalogs;
   }

@@ -1,5 +1,4 @@
 import type { Payload } from '../../bus/bus.ts';
-import type { ClientProfile } from '../../model/client-profile.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import type { ConnectionChange, StateLoss } from '../../model/ports.ts';
@@ -8,7 +7,6 @@ import type { ClusterDeps } from '../cluster-deps.ts';
 import {
   type ClientText,
   clientOf,
-  clientText,
   headOf,
   type MessageHead,
   messageOf,
@@ -110,15 +108,6 @@ export class SideMessages {
         serving.answer(packFrame({}));
       }),
     ];
-  }
-
-  notify(peer: string, server: string, notification: Message, client: ClientProfile): void {
-    const side: Side = { kind: 'notify', server, client: clientText(client), message: headOf(notification) };
-    this.tell(peer, side, notification);
-  }
-
-  release(peer: string, sessionId: string): void {
-    this.tell(peer, { kind: 'release', sessionId });
   }
 
   /** Never throws; lost with the node or the bus. */
