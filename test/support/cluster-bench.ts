@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import type { Bus } from '../../src/bus/bus.ts';
 import { MemorySharedState } from '../../src/bus/memory/memory-shared-state.ts';
 import { MemoryHub, type MemoryWire } from '../../src/bus/memory/memory-wire.ts';
@@ -138,6 +139,13 @@ export class ClusterBench {
     const keys = new KeyRing([SECRET]);
     const bus = new SignedBus({ wire, clock, keys, random: systemRandom, logger: Logger.silent() });
     const local = new PlayedUpstreams(id);
+    /** What needs the cluster to be constructed is not there while that is. */
+    let made = false;
+    const once = <T>(room: T): T => {
+      assert.ok(made, 'a room is read while the cluster is constructed');
+      return room;
+    };
+    const { downstream = NO_CLIENTS, gateway = NO_SUBSCRIPTIONS, ...rest } = more;
     const events = new RecordedEvents();
     const cluster = new Cluster({
       bus,
@@ -150,12 +158,19 @@ export class ClusterBench {
       key: KEY,
       sealing: new Sealer(KEY),
       events,
-      local,
-      downstream: NO_CLIENTS,
-      gateway: NO_SUBSCRIPTIONS,
+      get local() {
+        return once(local);
+      },
+      get downstream() {
+        return once(downstream);
+      },
+      get gateway() {
+        return once(gateway);
+      },
       watchLoop: false,
-      ...more,
+      ...rest,
     });
+    made = true;
     const node: PlayedNode = {
       id,
       cluster,

@@ -59,9 +59,10 @@ export class SharedSessionRecords implements SessionRecords, TableOwner {
 
   constructor(deps: SharedSessionRecordsDeps) {
     this.#deps = deps;
+    const { bus, clock, others } = deps;
     const settings = { bucket: SESSIONS, ttlMs: KEPT_MS, maxValueBytes: MAX_RECORD_BYTES, maxWaiting: MAX_WAITING };
     this.#table = new SharedTable(deps, settings, this);
-    this.#everywhere = new ReplicationBarrier({ ...deps, name: 'sessions', progress: this.#table.progress });
+    this.#everywhere = new ReplicationBarrier({ bus, clock, others, name: 'sessions', progress: this.#table.progress });
   }
 
   /** Joins it with the sessions of this node. */

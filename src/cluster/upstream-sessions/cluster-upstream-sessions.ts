@@ -71,9 +71,10 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     this.#store = store;
     this.#used = new UsedSessions(deps, store);
     this.streams = new SessionStreams(deps, claims, self, nodes);
+    const { clock, logger, sealing } = deps;
     const { bucket } = store;
-    const changing = { ...deps, bucket, name: SESSIONS, reseal: store.resealed.bind(store) };
-    this.#resealing = deps.sealing.outdated === undefined ? null : new Resealing(changing);
+    const changing = { bucket, name: SESSIONS, clock, logger, reseal: store.resealed.bind(store) };
+    this.#resealing = sealing.outdated === undefined ? null : new Resealing(changing);
   }
 
   async enter(place: SessionPlace, gone: string | null, wanted: () => boolean): Promise<OpenedSession | SessionLock> {
