@@ -16,7 +16,7 @@ import type {
 } from './bus.ts';
 import { CallGround, TICK_MS } from './calls/call-ground.ts';
 import { FramePost } from './calls/frame-post.ts';
-import { callOf, Entries, FRAME, FRAME_OVERHEAD, framed, hintMessage, readRequest } from './calls/frames.ts';
+import { callOf, Entries, FRAME, FRAME_OVERHEAD, framed, hintMessage } from './calls/frames.ts';
 import { IncomingCalls } from './calls/incoming-calls.ts';
 import { OutgoingCalls } from './calls/outgoing-calls.ts';
 import { bundleSubject, callSubjects } from './subjects.ts';
@@ -114,20 +114,7 @@ export class SignedBus implements Bus {
   }
 
   serve(name: string, handler: ServingHandler, options: ServeOptions = {}): Registration {
-    const subject = `${name}.${this.peer}`;
-    const served = this.#incoming.serve(subject, handler, options.concurrency);
-    const seen = new ReplayWindow(2 * MAX_SKEW_MS);
-    const deliver = (message: WireMessage): void => {
-      const signed = this.#open(message, seen);
-      const request = signed === null ? null : readRequest(framed(signed.frame), signed.frame.length);
-      if (request !== null) this.#incoming.request(subject, signed!.from, request, served);
-    };
-    const subscription = this.#deps.wire.subscribe(subject, deliver);
-    const close = (): void => {
-      this.#incoming.withdraw(subject, served);
-      void subscription.close();
-    };
-    return { close };
+    return this.#incoming.serve(`${name}.${this.peer}`, handler, options.concurrency);
   }
 
   call(name: string, payload: Payload, options: BusCallOptions): BusCall {
@@ -135,7 +122,6 @@ export class SignedBus implements Bus {
   }
 
   peerLost(peer: string, reason: string, left = false): void {
-    this.#post.forget(peer);
     this.#subjects.delete(peer);
     this.#outgoing.peerLost(peer, reason, left);
     this.#incoming.peerLost(peer, reason);
@@ -196,7 +182,6 @@ export class SignedBus implements Bus {
   #open(message: WireMessage, seen: ReplayWindow): { readonly from: string; readonly frame: Buffer } | null {
     const signed = this.#signer.open(message.payload, message.subject, seen);
     if (typeof signed === 'object') {
-      if (signed.readsBundles) this.#post.reads(signed.from);
       return signed.frame.length > 0 ? signed : null;
     }
     this.#refused.add(message.subject, signed);

@@ -4,25 +4,18 @@ export function bundleSubject(peer: string): string {
   return `${INTERNAL}.call.${peer}`;
 }
 
-/** `c`: the caller's end; `s`: the serving end. */
-export function callSubject(peer: string, end: 'c' | 's', call: string): string {
-  return `${INTERNAL}.call.${peer}.${end}.${call}`;
+/** Single frames, which nodes of the version before send to a peer that they considered gone: `c` to the caller's end, `s`. */
+export function callSubjects(peer: string): string {
+  return `${INTERNAL}.call.${peer}.*.*`;
 }
 
-/**
- * Where the messaging system reports that a request has no subscriber: a single one (`c`) by its call, a bundle (`b`) by its
- * number. Clients need not publish there.
- */
-export function noResponderSubject(peer: string, what: 'c' | 'b', id: string): string {
-  return `${INTERNAL}.unheard.${peer}.${what}.${id}`;
+/** Where the messaging system reports that a bundle has no subscriber. Clients need not publish there. */
+export function noResponderSubject(peer: string, bundle: number): string {
+  return `${INTERNAL}.unheard.${peer}.b.${bundle}`;
 }
 
 export function noResponderSubjects(peer: string): string {
-  return `${INTERNAL}.unheard.${peer}.*.*`;
-}
-
-export function callSubjects(peer: string): string {
-  return `${INTERNAL}.call.${peer}.*.*`;
+  return `${INTERNAL}.unheard.${peer}.b.*`;
 }
 
 /** Bytes outside `[A-Za-z0-9_-]` as `=XX` of UTF-8. Reversible. */

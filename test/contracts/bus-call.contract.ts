@@ -177,7 +177,6 @@ export function callContract(scenario: Scenario): void {
     const subject = serveEcho(b);
     const messages = await bench.overhear('trunkline.call.*');
     await bench.settle();
-    // Who reads such messages is known from the first one; those of before get one for each frame.
     result(await a.call(subject, Buffer.alloc(0), { to: b.peer, deadlineMs: DEADLINE_MS }).outcome);
     const before = messages.length;
     const payloads = Array.from({ length: 100 }, (_, at) => patterned(at * 20));
@@ -190,7 +189,7 @@ export function callContract(scenario: Scenario): void {
 
   scenario('a call that its peer does not take in time is UNKNOWN: it may have it', async (bench, a) => {
     const to = '0123456789abcdef';
-    await bench.overhear(`trunkline.deaf.${to}`);
+    await bench.overhear(`trunkline.call.${to}`);
     await bench.settle();
     const call = a.call('trunkline.deaf', Buffer.alloc(0), { to, deadlineMs: DEADLINE_MS });
     await bench.settle();

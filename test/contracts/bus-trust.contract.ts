@@ -17,7 +17,6 @@ export function trustContract(scenario: Scenario): void {
     const stranger = await bench.join([OTHER_SECRET]);
     const events: BusEvent[] = [];
     b.onEvent((event) => events.push(event));
-    const subject = `trunkline.guarded.${b.peer}`;
     let served = 0;
     b.serve('trunkline.guarded', (serving) => {
       served++;
@@ -28,11 +27,10 @@ export function trustContract(scenario: Scenario): void {
     const call = stranger.call('trunkline.guarded', Buffer.from('x'), { to: b.peer, deadlineMs: DEADLINE_MS });
     stranger.publish('trunkline.news', Buffer.from('x'));
     for (const junk of [Buffer.alloc(0), Buffer.from('{"tool":"x"}'), patterned(57), patterned(600)]) {
-      bench.intrude(subject, junk);
       bench.intrude('trunkline.news', junk);
       bench.intrude(`trunkline.call.${b.peer}`, junk);
     }
-    await eventually(bench, () => b.status.refused >= 14);
+    await eventually(bench, () => b.status.refused >= 10);
     assert.equal(events.filter(({ type }) => type === 'refused').length, 1, 'told of at most once a second');
     await bench.clock.advance(1_500);
     assert.equal(failure(await call.outcome).outcome, 'UNKNOWN');

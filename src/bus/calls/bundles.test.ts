@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SIGNATURE_BYTES } from '../trust/signer.ts';
 import { Bundles } from './frame-post.ts';
-import { callOf, callText, Entries, FRAME, plainFrame, wordsOf } from './frames.ts';
+import { callOf, Entries, FRAME, plainFrame, wordsOf } from './frames.ts';
 
 const CALL = '00112233445566aa';
 const ID = callOf(CALL)!;
@@ -22,7 +22,11 @@ function sending(maxPayload = 1_000_000): { readonly bundles: Bundles; readonly 
     send(peer, message, begins) {
       const entries: string[] = [];
       const read = new Entries(message.subarray(SIGNATURE_BYTES));
-      while (read.next()) entries.push(`${read.end} ${callText(read)} ${wordsOf(read)}`);
+      while (read.next()) {
+        const { family, number } = read;
+        assert.deepEqual({ family, number }, ID);
+        entries.push(`${read.end} ${CALL} ${wordsOf(read)}`);
+      }
       assert.ok(read.whole);
       sent.push({ peer, begins, entries });
     },

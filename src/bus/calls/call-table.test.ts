@@ -1,17 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CallTable } from './call-table.ts';
-import { type CallId, callOf, callText } from './frames.ts';
+import { type CallId, callOf } from './frames.ts';
 
 test('an id is the same as text and as numbers; an invalid id is none', () => {
-  for (const id of [
-    { family: 0, number: 1 },
-    { family: 0xffffffff, number: 0xfffffffe },
-    { family: 0x0a0b0c0d, number: 0x10 },
-  ]) {
-    assert.match(callText(id), /^[0-9a-f]{16}$/);
-    assert.deepEqual(callOf(callText(id)), id);
-  }
+  assert.deepEqual(callOf('0a0b0c0dfffffffe'), { family: 0x0a0b0c0d, number: 0xfffffffe });
   for (const text of ['', 'x', '0'.repeat(15), `${'0'.repeat(16)}1`, 'z'.repeat(16), 'A'.repeat(16)])
     assert.equal(callOf(text), null, text);
 });

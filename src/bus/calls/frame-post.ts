@@ -1,10 +1,8 @@
-import { bundleSubject, callSubject, noResponderSubject } from '../subjects.ts';
+import { bundleSubject, noResponderSubject } from '../subjects.ts';
 import type { Signer } from '../trust/signer.ts';
 import type { Wire } from '../wire.ts';
 import {
-  aloneMessage,
   type CallId,
-  callText,
   dataFrame,
   dataLength,
   ENTRY_AT,
@@ -20,15 +18,11 @@ import {
   writeRequest,
 } from './frames.ts';
 
-/** A forgotten peer shows it again. */
-const MAX_READERS = 4096;
-
-/** Everything that leaves a bus, signed; frames for one peer in bundles if it reads them. */
+/** Everything that leaves a bus, signed; frames for one peer in bundles. */
 export class FramePost {
   readonly #wire: Wire;
   readonly #signer: Signer;
   readonly #bundles: Bundles;
-  readonly #readers = new Set<string>();
 
   constructor(wire: Wire, signer: Signer) {
     this.#wire = wire;
@@ -39,52 +33,39 @@ export class FramePost {
     });
   }
 
-  reads(peer: string): void {
-    if (this.#readers.has(peer)) return;
-    if (this.#readers.size >= MAX_READERS) this.#readers.clear();
-    this.#readers.add(peer);
-  }
-
-  forget(peer: string): void {
-    this.#readers.delete(peer);
-  }
-
+  /** In this turn of the loop; dropped without a connection. */
   transmit(peer: string, end: Exclude<End, 'new'>, call: CallId, frame: Buffer): void {
-    if (!this.#wire.connected) return;
-    if (this.#readers.has(peer)) this.#bundles.add(peer, end, call, frame);
-    else this.publish(callSubject(peer, end === 'caller' ? 'c' : 's', callText(call)), aloneMessage(frame));
+    if (this.#wire.connected) this.#bundles.add(peer, end, call, frame);
   }
 
+  /** The whole answer of a short call. */
   answer(peer: string, call: CallId, part: Part, pieces: Pieces): void {
     if (!this.#wire.connected) return;
-    const length = dataLength(pieces.left);
-    const room = this.#readers.has(peer) ? this.#bundles.room(peer, 'caller', call, length) : null;
+    const room = this.#bundles.room(peer, 'caller', call, dataLength(pieces.left));
     if (room === null) this.transmit(peer, 'caller', call, dataFrame(1, part, 0, pieces, pieces.left));
     else writeData(room.bytes, room.at, 1, part, 0, pieces, pieces.left);
   }
 
-  /** Returns the number of the bundle; 0 if the request goes alone. */
+  /** With the beginning of its payload. Returns the number of the bundle; 0 without a connection. */
   request(peer: string, subject: string, call: CallId, head: RequestHead, pieces: Pieces, bytes: number): number {
+    if (!this.#wire.connected) return 0;
     const length = requestLength(subject, bytes);
-    const bundled = this.#readers.has(peer) && this.#wire.connected;
-    const room = bundled ? this.#bundles.room(peer, 'new', call, length) : null;
+    const room = this.#bundles.room(peer, 'new', call, length);
     if (room !== null) {
       writeRequest(room.bytes, room.at, subject, call, head, pieces, bytes);
       return room.number;
     }
     const frame = Buffer.allocUnsafe(FRAME_AT + length);
     writeRequest(frame, FRAME_AT, subject, call, head, pieces, bytes);
-    if (bundled) return this.#bundles.add(peer, 'new', call, frame);
-    this.publish(subject, aloneMessage(frame), noResponderSubject(this.#signer.peer, 'c', callText(call)));
-    return 0;
+    return this.#bundles.add(peer, 'new', call, frame);
   }
 
   /** After everything queued before it. */
-  publish(subject: string, message: Buffer, reply?: string): void {
+  publish(subject: string, message: Buffer): void {
     if (!this.#wire.connected) return;
     this.#bundles.flush();
     this.#signer.sign(message, subject);
-    this.#wire.publish(subject, message, reply === undefined ? {} : { reply });
+    this.#wire.publish(subject, message);
   }
 
   flush(): void {
@@ -98,7 +79,7 @@ export class FramePost {
   #send(peer: string, message: Buffer, begins: number | null): void {
     const subject = bundleSubject(peer);
     this.#signer.sign(message, subject);
-    const options = begins === null ? {} : { reply: noResponderSubject(this.#signer.peer, 'b', String(begins)) };
+    const options = begins === null ? {} : { reply: noResponderSubject(this.#signer.peer, begins) };
     this.#wire.publish(subject, message, options);
   }
 }

@@ -117,12 +117,6 @@ export function wordsOf({ bytes, from, to }: Framed): string {
   return bytes.toString('utf8', from + 1, to);
 }
 
-/** For a peer that reads no bundles, or a subject. */
-export function aloneMessage(frame: Buffer): Buffer {
-  const end = frame[FRAME_AT] === FRAME.request ? subjectAt(framed(frame)) : frame.length;
-  return frame.subarray(FRAME_AT - SIGNATURE_BYTES, end);
-}
-
 export function dataFrame(seq: number, part: Part, ref: number, pieces: Pieces, bytes: number): Buffer {
   const frame = Buffer.allocUnsafe(FRAME_AT + dataLength(bytes));
   writeData(frame, FRAME_AT, seq, part, ref, pieces, bytes);
@@ -208,21 +202,13 @@ export interface CallId {
   readonly number: number;
 }
 
-/** Sixteen hexadecimal digits. */
-export function callText({ family, number }: CallId): string {
-  return hex(family) + hex(number);
-}
-
+/** Of sixteen hexadecimal digits. */
 export function callOf(text: string): CallId | null {
   if (!CALL.test(text)) return null;
   return { family: Number.parseInt(text.slice(0, 8), 16), number: Number.parseInt(text.slice(8), 16) };
 }
 
 const CALL = /^[0-9a-f]{16}$/;
-
-function hex(number: number): string {
-  return number.toString(16).padStart(8, '0');
-}
 
 export class Pieces {
   readonly #buffers: readonly Buffer[];

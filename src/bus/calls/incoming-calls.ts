@@ -1,6 +1,6 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import type { ServingHandler } from '../bus.ts';
+import type { Registration, ServingHandler } from '../bus.ts';
 import { type CallGround, MAX_PAYLOAD_BYTES } from './call-ground.ts';
 import { CallTable } from './call-table.ts';
 import {
@@ -46,8 +46,8 @@ export class IncomingCalls {
     return this.#calls.size;
   }
 
-  /** A bundled request goes to the first that serves its subject. */
-  serve(subject: string, handler: ServingHandler, concurrency = CONCURRENCY): ServedSubject {
+  /** A call goes to the first that serves its subject. When that is closed, running calls continue. */
+  serve(subject: string, handler: ServingHandler, concurrency = CONCURRENCY): Registration {
     const ends: IncomingEnds = {
       begin: (call) => this.#begin(call, handler),
       ended: (call) => {
@@ -57,24 +57,22 @@ export class IncomingCalls {
     };
     const served: ServedSubject = { ends, concurrency, running: 0 };
     if (!this.#subjects.has(subject)) this.#subjects.set(subject, served);
-    return served;
-  }
-
-  /** Running calls continue. */
-  withdraw(subject: string, served: ServedSubject): void {
-    if (this.#subjects.get(subject) === served) this.#subjects.delete(subject);
+    const close = (): void => {
+      if (this.#subjects.get(subject) === served) this.#subjects.delete(subject);
+    };
+    return { close };
   }
 
   addressed(entry: Framed & CallId, from: string): void {
     const subject = subjectOf(entry);
     const request = readRequest(entry, subjectAt(entry));
     const served = this.#subjects.get(subject);
-    if (request !== null && served !== undefined) this.request(subject, from, request, served);
+    if (request !== null && served !== undefined) this.#request(subject, from, request, served);
     else if (request === null) this.#unserved(entry, from, 'the node speaks another version');
     else this.#unserved(request, from, 'no node serves what was called');
   }
 
-  request(subject: string, from: string, request: RequestFrame, served: ServedSubject): void {
+  #request(subject: string, from: string, request: RequestFrame, served: ServedSubject): void {
     if (this.#calls.get(request.family, request.number) !== undefined) return;
     if (this.#leaving) {
       this.#unserved(request, from, 'the node leaves the bus');

@@ -14,7 +14,7 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
   readonly outcome: Promise<BusOutcome>;
   readonly to: string;
   taken = false;
-  /** 0: alone, or never. */
+  /** 0: it has not left. */
   bundle = 0;
   readonly #ground: CallGround;
   readonly #subject: string;

@@ -4,7 +4,7 @@ import { noResponderSubjects } from '../subjects.ts';
 import type { Wire, WireMessage } from '../wire.ts';
 import type { CallGround } from './call-ground.ts';
 import { CallTable } from './call-table.ts';
-import { type CallId, callOf, FRAME, type Framed, plainFrame, readAck, readData, wordsOf } from './frames.ts';
+import { type CallId, FRAME, type Framed, plainFrame, readAck, readData, wordsOf } from './frames.ts';
 import { OutgoingCall } from './outgoing-call.ts';
 
 export class OutgoingCalls {
@@ -96,10 +96,7 @@ export class OutgoingCalls {
    */
   #noResponder({ subject, noResponders }: WireMessage): void {
     if (!noResponders) return;
-    const reason = 'no node serves what was called';
-    const [, , , what, id] = subject.split('.') as [string, string, string, string, string];
-    const call = what === 'c' ? callOf(id) : null;
-    if (call !== null) this.#calls.get(call.family, call.number)?.notSent(reason);
-    else for (const one of this.#calls.values()) if (one.bundle === Number(id)) one.notSent(reason);
+    const bundle = Number(subject.split('.').at(-1));
+    for (const call of this.#calls.values()) if (call.bundle === bundle) call.notSent('no node serves what was called');
   }
 }

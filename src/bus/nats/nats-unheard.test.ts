@@ -32,7 +32,7 @@ test('check:H3 only NATS can report that a call has no receiver where no client 
     const nowhere = await outcome;
     assert.equal(nowhere.kind === 'failure' && nowhere.error.outcome, 'NOT_SENT');
     // Somebody with the node's own credentials.
-    const refusal = await said(server.port, `trunkline.unheard.${bus.peer}.c.0011223344556677`);
+    const refusal = await said(server.port, `trunkline.unheard.${bus.peer}.b.1`);
     assert.match(refusal, /Permissions Violation for Publish/);
   } finally {
     await bus.close();

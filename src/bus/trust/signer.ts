@@ -71,7 +71,7 @@ const COUNTER_AT = 13;
 const TIME_AT = 19;
 const MAC_AT = 25;
 const VERSION = 1;
-/** Counters of peers that read bundles begin here: the one field that older peers ignore. */
+/** Nodes of the version before send bundles to peers whose counters begin here. */
 const READS_BUNDLES = 2 ** 47;
 
 export const SIGNATURE_BYTES = MAC_AT + MAC_BYTES;
@@ -80,7 +80,6 @@ export const MAX_SKEW_MS = 60_000;
 
 interface Signed {
   readonly from: string;
-  readonly readsBundles: boolean;
   readonly frame: Buffer;
 }
 
@@ -127,7 +126,7 @@ export class Signer {
     const from = bytes.toString('hex', PEER_AT, COUNTER_AT);
     const counter = bytes.readUIntBE(COUNTER_AT, 6);
     if (!seen.take(from, counter, this.#clock.now())) return 'it came before';
-    return { from, readsBundles: counter >= READS_BUNDLES, frame: bytes.subarray(SIGNATURE_BYTES) };
+    return { from, frame: bytes.subarray(SIGNATURE_BYTES) };
   }
 }
 
