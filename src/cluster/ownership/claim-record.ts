@@ -1,9 +1,23 @@
 import { createHash } from 'node:crypto';
 import type { StateRecord } from '../../bus/shared-state.ts';
+import type { ClusterDeps } from '../cluster-deps.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
+import type { NodeLease } from '../lease/node-lease.ts';
+import type { Nodes } from '../nodes/nodes.ts';
 
 const FLOOR = 'forgotten';
 const ATTEMPTS = 5;
+
+/** What claims stand on. */
+export interface ClaimGround {
+  readonly deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger' | 'node'>;
+  /** The claims of all nodes, without TTL. */
+  readonly store: LazyBucket;
+  /** Those of all nodes. */
+  readonly leases: LazyBucket;
+  readonly lease: Pick<NodeLease, 'held' | 'since' | 'returning'>;
+  readonly nodes: Pick<Nodes, 'first'>;
+}
 
 /** Without a peer it is free and only records used epochs. */
 export interface Claimed {

@@ -18,7 +18,13 @@ async function claimed() {
   const since = await store.create(recordKey(OF_S), claimText({ node: 'a', peer: 'a', since: null }));
   assert.ok(since !== null);
   const lease = { held: true } as NodeLease;
-  const releases = new ClaimReleases({ bus: { peer: 'a' } as Bus, clock, logger: Logger.silent() }, store, lease);
+  const releases = new ClaimReleases({
+    deps: { bus: { peer: 'a' } as Bus, clock, logger: Logger.silent(), node: 'a' },
+    store,
+    leases: store,
+    lease,
+    nodes: { first: () => false },
+  });
   const claim = { ...OF_S, epoch: `${store.incarnation}.${since}`, since, revision: since };
   const ownerIs = async (): Promise<string> => readClaim((await store.get(recordKey(OF_S)))!).peer;
   return { clock, claim, releases, ownerIs };

@@ -1,7 +1,5 @@
-import type { ClusterDeps } from '../cluster-deps.ts';
-import { fencingToken, type LazyBucket } from '../lazy-bucket.ts';
-import type { NodeLease } from '../lease/node-lease.ts';
-import { claimText, readClaim, recordKey } from './claim-record.ts';
+import { fencingToken } from '../lazy-bucket.ts';
+import { type ClaimGround, claimText, readClaim, recordKey } from './claim-record.ts';
 import type { Claim } from './own-claims.ts';
 
 const AGAIN_MS = 1_000;
@@ -9,25 +7,19 @@ const MAX_OWED = 50_000;
 
 type Released = Pick<Claim, 'server' | 'key' | 'epoch' | 'since' | 'revision'>;
 
-type Deps = Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>;
-
 /**
  * Claims that this node has given up. Their records name it until the store accepts the release, and stay valid with its lease: a
  * release is retried until it is written or another node has the claim.
  */
 export class ClaimReleases {
-  readonly #deps: Deps;
-  readonly #store: LazyBucket;
-  readonly #lease: NodeLease;
+  readonly #ground: ClaimGround;
   /** Value: whether to delete the record. */
   readonly #owed = new Map<Released, boolean>();
   #stop: (() => void) | null = null;
   #closed = false;
 
-  constructor(deps: Deps, store: LazyBucket, lease: NodeLease) {
-    this.#deps = deps;
-    this.#store = store;
-    this.#lease = lease;
+  constructor(ground: ClaimGround) {
+    this.#ground = ground;
   }
 
   /** Resolves after the first attempt. */
@@ -43,7 +35,7 @@ export class ClaimReleases {
     const [oldest] = this.#owed.keys();
     if (this.#owed.size > MAX_OWED && oldest !== undefined) {
       this.#owed.delete(oldest);
-      this.#deps.logger.warn('claim_not_released', { server: oldest.server, epoch: oldest.epoch });
+      this.#ground.deps.logger.warn('claim_not_released', { server: oldest.server, epoch: oldest.epoch });
     }
     this.#arm();
   }
@@ -60,7 +52,7 @@ export class ClaimReleases {
 
   #arm(): void {
     if (this.#closed || this.#stop !== null || this.#owed.size === 0) return;
-    this.#stop = this.#deps.clock.after(AGAIN_MS, () => {
+    this.#stop = this.#ground.deps.clock.after(AGAIN_MS, () => {
       void this.#again().finally(() => {
         this.#stop = null;
         this.#arm();
@@ -69,10 +61,10 @@ export class ClaimReleases {
   }
 
   async #again(): Promise<void> {
-    const { logger } = this.#deps;
+    const { logger } = this.#ground.deps;
     for (const [claim, forget] of [...this.#owed]) {
       // Without a lease any node may take it.
-      if (!this.#lease.held) return;
+      if (!this.#ground.lease.held) return;
       try {
         if (await this.#free(claim, forget)) this.#owed.delete(claim);
       } catch (error) {
@@ -85,17 +77,19 @@ export class ClaimReleases {
   /** An earlier attempt may have arrived, or the claim been written again. */
   async #free(claim: Released, forget: boolean): Promise<boolean> {
     // In another incarnation the revision may be of a later claim.
-    if (claim.epoch !== fencingToken(this.#store.incarnation, claim.since)) return true;
-    const present = await this.#store.get(recordKey(claim));
+    if (claim.epoch !== fencingToken(this.#ground.store.incarnation, claim.since)) return true;
+    const present = await this.#ground.store.get(recordKey(claim));
     if (present === null) return true;
     const { peer, since } = readClaim(present);
-    if (peer !== this.#deps.bus.peer || (since ?? present.revision) !== claim.since) return true;
+    if (peer !== this.#ground.deps.bus.peer || (since ?? present.revision) !== claim.since) return true;
     return this.#write(claim, forget, present.revision);
   }
 
   async #write(claim: Released, forget: boolean, revision: number): Promise<boolean> {
     const name = recordKey(claim);
-    if (forget) return this.#store.delete(name, revision);
-    return (await this.#store.update(name, claimText({ node: '', peer: '', since: claim.since }), revision)) !== null;
+    if (forget) return this.#ground.store.delete(name, revision);
+    return (
+      (await this.#ground.store.update(name, claimText({ node: '', peer: '', since: claim.since }), revision)) !== null
+    );
   }
 }

@@ -25,19 +25,19 @@ class Bench {
   readonly claims = new LazyBucket({ bucket: (...asked) => this.state.bucket(...asked) }, 'claims', { ttlMs: 0 });
   readonly leases = new LazyBucket(new MemorySharedState(this.clock), 'leases', { ttlMs: LEASE_MS });
   due = true;
-  readonly sweep = new ClaimSweep(
-    { clock: this.clock, logger },
-    this.claims,
-    this.leases,
-    { held: true },
-    { first: () => this.due },
-  );
+  readonly sweep = new ClaimSweep({
+    deps: { bus: {} as Bus, clock: this.clock, logger, node: 'a' },
+    store: this.claims,
+    leases: this.leases,
+    lease: { held: true, since: 1, returning: false },
+    nodes: { first: () => this.due },
+  });
 
   node(peer: string): Claims {
     const lease = { held: true, since: 1 } as NodeLease;
     const { claims: store, leases, clock } = this;
     const deps = { bus: { peer } as Bus, clock, logger, node: peer };
-    return new Claims(deps, store, leases, lease, { first: () => false }, { claimLost: () => {} });
+    return new Claims({ deps, store, leases, lease, nodes: { first: () => false } }, { claimLost: () => {} });
   }
 
   async alive(...peers: string[]): Promise<void> {

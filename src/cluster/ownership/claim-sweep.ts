@@ -1,9 +1,6 @@
-import type { ClusterDeps } from '../cluster-deps.ts';
 import { FORGETS } from '../frames/frame.ts';
-import type { LazyBucket } from '../lazy-bucket.ts';
-import { leaseKey, type NodeLease } from '../lease/node-lease.ts';
-import type { Nodes } from '../nodes/nodes.ts';
-import { raiseFloor, readClaim } from './claim-record.ts';
+import { leaseKey } from '../lease/node-lease.ts';
+import { type ClaimGround, raiseFloor, readClaim } from './claim-record.ts';
 
 const EVERY_MS = 10 * 60_000;
 const KEEP_MS = 60 * 60_000;
@@ -33,11 +30,7 @@ interface Look {
  * is an hour old is not needed, and is forgotten too.
  */
 export class ClaimSweep {
-  readonly #deps: Pick<ClusterDeps, 'clock' | 'logger'>;
-  readonly #claims: LazyBucket;
-  readonly #leases: LazyBucket;
-  readonly #lease: Pick<NodeLease, 'held'>;
-  readonly #nodes: Pick<Nodes, 'first'>;
+  readonly #ground: ClaimGround;
   readonly #idle = new Map<string, { readonly revision: number; readonly since: number }>();
   /** Highest revisions and when they were seen, oldest first: dates older records. */
   #seen: { readonly revision: number; readonly at: number }[] = [];
@@ -47,25 +40,15 @@ export class ClaimSweep {
   #stop: (() => void) | null = null;
   #closed = false;
 
-  constructor(
-    deps: Pick<ClusterDeps, 'clock' | 'logger'>,
-    claims: LazyBucket,
-    leases: LazyBucket,
-    lease: Pick<NodeLease, 'held'>,
-    nodes: Pick<Nodes, 'first'>,
-  ) {
-    this.#deps = deps;
-    this.#claims = claims;
-    this.#leases = leases;
-    this.#lease = lease;
-    this.#nodes = nodes;
+  constructor(ground: ClaimGround) {
+    this.#ground = ground;
   }
 
   start(): void {
     if (this.#closed) return;
     this.#stop?.();
-    this.#stop = this.#deps.clock.after(EVERY_MS, () => {
-      const { logger } = this.#deps;
+    this.#stop = this.#ground.deps.clock.after(EVERY_MS, () => {
+      const { logger } = this.#ground.deps;
       const failed = (error: unknown): void => logger.debug('claims_not_swept', { error: String(error) });
       void this.run()
         .catch(failed)
@@ -80,7 +63,7 @@ export class ClaimSweep {
       this.#seen = [];
       return 0;
     }
-    const alive = new Set(await this.#leases.keys('lease.*'));
+    const alive = new Set(await this.#ground.leases.keys('lease.*'));
     const { keys, marks } = await this.#look();
     const forgotten = await this.#forgetClaims(this.#next(keys), alive);
     await this.#forgetMarks(marks);
@@ -95,11 +78,11 @@ export class ClaimSweep {
 
   /** One node sweeps, and only if all respect the floor. */
   get #due(): boolean {
-    return this.#lease.held && this.#nodes.first(FORGETS);
+    return this.#ground.lease.held && this.#ground.nodes.first(FORGETS);
   }
 
   async #forgetClaims(keys: readonly string[], alive: ReadonlySet<string>): Promise<number> {
-    const claims = this.#claims;
+    const claims = this.#ground.store;
     const old: Revised[] = [];
     for (const key of keys) {
       const record = await claims.get(key);
@@ -114,7 +97,7 @@ export class ClaimSweep {
       this.#idle.delete(key);
       if (await claims.delete(key, revision)) forgotten++;
     }
-    this.#deps.logger.info('claims_forgotten', { claims: forgotten });
+    this.#ground.deps.logger.info('claims_forgotten', { claims: forgotten });
     return forgotten;
   }
 
@@ -122,10 +105,10 @@ export class ClaimSweep {
     let forgotten = 0;
     for (let at = 0; at < marks.length && this.#due && !this.#closed; at += MARKS_AT_ONCE) {
       const some = marks.slice(at, at + MARKS_AT_ONCE);
-      const deleted = await Promise.all(some.map(({ key, revision }) => this.#claims.delete(key, revision)));
+      const deleted = await Promise.all(some.map(({ key, revision }) => this.#ground.store.delete(key, revision)));
       forgotten += deleted.filter((was) => was).length;
     }
-    const { logger } = this.#deps;
+    const { logger } = this.#ground.deps;
     if (marks.length > 0) logger.debug('claim_marks_forgotten', { marks: forgotten, more: marks.length === MAX_MARKS });
   }
 
@@ -139,7 +122,7 @@ export class ClaimSweep {
     };
     const { promise, resolve } = Promise.withResolvers<string>();
     this.#endLook = () => resolve('');
-    const watch = await this.#claims.watch('own.*', {
+    const watch = await this.#ground.store.watch('own.*', {
       onBegin: () => {
         look = nothing();
       },
@@ -153,13 +136,13 @@ export class ClaimSweep {
     this.#incarnation = incarnation;
     // Revisions of another incarnation do not date these.
     if (other) this.#seen = [];
-    this.#seen.push({ revision: look.highest, at: this.#deps.clock.now() });
+    this.#seen.push({ revision: look.highest, at: this.#ground.deps.clock.now() });
     // The last mark is kept: its revision is the one that later records follow.
     return { ...look, marks: other ? [] : look.marks.filter(({ revision }) => revision < look.highest) };
   }
 
   #oldUpTo(): number {
-    const old = ({ at }: { readonly at: number }): boolean => this.#deps.clock.now() - at >= KEEP_MS;
+    const old = ({ at }: { readonly at: number }): boolean => this.#ground.deps.clock.now() - at >= KEEP_MS;
     const upTo = this.#seen.findLast(old);
     this.#seen = this.#seen.filter((seen) => seen === upTo || !old(seen));
     return upTo?.revision ?? 0;
@@ -176,7 +159,7 @@ export class ClaimSweep {
   }
 
   #idleForLong(key: string, revision: number): boolean {
-    const now = this.#deps.clock.now();
+    const now = this.#ground.deps.clock.now();
     const known = this.#idle.get(key);
     if (known?.revision === revision) return now - known.since >= KEEP_MS;
     if (known !== undefined || this.#idle.size < MAX_REMEMBERED) this.#idle.set(key, { revision, since: now });

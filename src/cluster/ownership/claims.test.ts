@@ -6,7 +6,7 @@ import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
 import type { Bucket, SharedState } from '../../bus/shared-state.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { LazyBucket } from '../lazy-bucket.ts';
-import { LEASE_MS, leaseKey, type NodeLease } from '../lease/node-lease.ts';
+import { LEASE_MS, leaseKey } from '../lease/node-lease.ts';
 import { Claims } from './claims.ts';
 
 /** Nodes on a store that can lose everything. Their leases are held, whatever the store says. */
@@ -45,11 +45,13 @@ class Bench {
     };
     const lost: string[] = [];
     const claims = new Claims(
-      { bus: { peer } as Bus, clock: this.clock, logger: Logger.silent(), node: peer },
-      new LazyBucket(state, 'claims', { ttlMs: 0 }),
-      new LazyBucket(state, 'leases', { ttlMs: 0 }),
-      { held: true, since: 1 } as NodeLease,
-      { first: () => false },
+      {
+        deps: { bus: { peer } as Bus, clock: this.clock, logger: Logger.silent(), node: peer },
+        store: new LazyBucket(state, 'claims', { ttlMs: 0 }),
+        leases: new LazyBucket(state, 'leases', { ttlMs: 0 }),
+        lease: { held: true, since: 1, returning: false },
+        nodes: { first: () => false },
+      },
       { claimLost: ({ key }) => lost.push(key) },
     );
     return { claims, lost };
