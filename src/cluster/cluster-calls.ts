@@ -28,12 +28,19 @@ const PLACE_MS = 5_000;
 const PAUSE_MS = 100;
 const ENDING = 'its process at this node has not ended yet';
 
+/** What calls need of this node. */
+export interface CallParts {
+  readonly deps: ClusterDeps;
+  /** Reaches the clients of all nodes. */
+  readonly events: UpstreamEvents;
+  readonly self: OwnNode;
+  readonly known: KnownServers;
+  readonly servers: OwnServers;
+}
+
 /** Sends each call to the node that serves it. A call that has not begun is tried elsewhere; one that may have run is UNKNOWN. */
 export class ClusterCalls {
-  readonly #deps: ClusterDeps;
-  readonly #self: OwnNode;
-  readonly #known: KnownServers;
-  readonly #servers: OwnServers;
+  readonly #parts: CallParts;
   readonly #catalogs: Pick<ForeignCatalogs, 'learn'>;
   readonly #lists: Pick<Upstreams, 'knownCatalog'>;
   readonly #watches: SharedWatches;
@@ -44,22 +51,12 @@ export class ClusterCalls {
   /** What did not begin at a leaving node may begin elsewhere. */
   readonly #unlessLeaving = (served: Served): Served => {
     const unbegun = served.kind === 'failure' && served.error.outcome === 'NOT_SENT';
-    return unbegun && this.#self.draining ? elsewhere(served.error.message) : served;
+    return unbegun && this.#parts.self.draining ? elsewhere(served.error.message) : served;
   };
 
-  constructor(
-    deps: ClusterDeps,
-    events: UpstreamEvents,
-    self: OwnNode,
-    known: KnownServers,
-    servers: OwnServers,
-    catalogs: Pick<ForeignCatalogs, 'learn'>,
-    lists: Pick<Upstreams, 'knownCatalog'>,
-  ) {
-    this.#deps = deps;
-    this.#self = self;
-    this.#known = known;
-    this.#servers = servers;
+  constructor(parts: CallParts, catalogs: Pick<ForeignCatalogs, 'learn'>, lists: Pick<Upstreams, 'knownCatalog'>) {
+    const { deps, events, self, known, servers } = parts;
+    this.#parts = parts;
     this.#catalogs = catalogs;
     this.#lists = lists;
     this.#remote = new RemoteCalls(deps.bus);
@@ -72,13 +69,13 @@ export class ClusterCalls {
   }
 
   get reached(): boolean {
-    return this.#deps.bus.status.state === 'connected';
+    return this.#parts.deps.bus.status.state === 'connected';
   }
 
   call(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
     if (exchange.begunAt !== undefined) exchange.begunAt = exchange.triedMs = undefined;
     const place = this.#place(server);
-    if (place === undefined) return this.#deps.local.call(server, request, exchange);
+    if (place === undefined) return this.#parts.deps.local.call(server, request, exchange);
     const engaged = this.#owners.engaged(place, exchange.client);
     if (engaged !== null) return this.#callOwned(engaged, request, exchange);
     const key = claimKey(place, exchange.client, this.#lists);
@@ -105,7 +102,7 @@ export class ClusterCalls {
       if (epoch !== null && epoch !== claim.epoch) return notHere('the owner is another one since');
       return this.#serveMine(claim, request, exchange);
     }
-    if (this.#self.draining) return notHere('this node takes nothing new');
+    if (this.#parts.self.draining) return notHere('this node takes nothing new');
     if (key === null) return this.#serveUnowned(place, request, exchange, by);
     if (this.#owners.ending(place, key)) return notHere(ENDING);
     return this.#serveClaimed(place, key, request, exchange);
@@ -125,7 +122,7 @@ export class ClusterCalls {
   #serveUnowned(place: Place, request: Message, exchange: Exchange, by: string): Promise<Served> {
     const here = this.#callHere(place, request, exchange, by);
     // Only the process that issued the state can continue it.
-    if (place.process && nodeOfState(request) === this.#deps.bus.peer) return here;
+    if (place.process && nodeOfState(request) === this.#parts.deps.bus.peer) return here;
     const { name } = place.server;
     return here.then((outcome) =>
       this.#goesInstead(name, outcome, exchange) ? elsewhere(notStarted(name).message) : outcome,
@@ -164,23 +161,23 @@ export class ClusterCalls {
   }
 
   #place(server: string): Place | undefined {
-    return this.#known.routingTable.places.get(server);
+    return this.#parts.known.routingTable.places.get(server);
   }
 
   #servesHere(place: Place, request: Message): boolean {
     if (!place.here || this.#instanceOfState(place, request) !== null) return false;
-    return instancesInstead(place, this.#deps.local).length === 0;
+    return instancesInstead(place, this.#parts.deps.local).length === 0;
   }
 
   /** Without instances that do not run, while this node cannot start the server. */
   #instead(place: Place): Place {
-    const instead = instancesInstead(place, this.#deps.local);
+    const instead = instancesInstead(place, this.#parts.deps.local);
     return instead.length > 0 ? { ...place, otherInstances: instead } : place;
   }
 
   /** A call that did not begin because the server does not start here goes where it runs. */
   #orInstead(server: string, tried: Promise<Outcome>, request: Message, exchange: Exchange): Promise<Outcome> {
-    const since = this.#deps.clock.now();
+    const since = this.#parts.deps.clock.now();
     return tried.then((outcome) => {
       if (!this.#goesInstead(server, outcome, exchange)) return outcome;
       this.#wasTried(exchange, since);
@@ -192,13 +189,13 @@ export class ClusterCalls {
   #goesInstead(server: string, outcome: Outcome, exchange: Exchange, triedFor: ClientProfile | null = null): boolean {
     if (exchange.cancelled !== null || !isUnbegun(outcome)) return false;
     const place = this.#place(server);
-    return place !== undefined && instancesInstead(place, this.#deps.local, triedFor).length > 0;
+    return place !== undefined && instancesInstead(place, this.#parts.deps.local, triedFor).length > 0;
   }
 
   #callMine(claim: Claim, request: Message, exchange: Exchange): Promise<Outcome> {
     const called = this.#callOwned(claim, request, exchange);
     if (claim.serving > 0) return called;
-    const since = this.#deps.clock.now();
+    const since = this.#parts.deps.clock.now();
     return called.then(async (outcome) => {
       if ((await this.#letGo(claim, outcome, exchange, claim.client)) === null) return outcome;
       this.#wasTried(exchange, since);
@@ -227,8 +224,8 @@ export class ClusterCalls {
     triedFor: ClientProfile | null,
   ): Promise<string | null> {
     if (exchange.cancelled !== null || !isUnbegun(outcome)) return null;
-    const { local } = this.#deps;
-    const { owned, handingOver } = this.#servers;
+    const { local } = this.#parts.deps;
+    const { owned, handingOver } = this.#parts.servers;
     const { claims } = owned;
     const { server, client, processes } = claim;
     if (!claims.still(claim) || handingOver.isBarred(claim))
@@ -245,11 +242,11 @@ export class ClusterCalls {
   /** The deadline counts on while a node tried it. */
   #wasTried(exchange: Exchange, since: number): void {
     exchange.begunAt ??= since;
-    exchange.triedMs = (exchange.triedMs ?? 0) + this.#deps.clock.now() - since;
+    exchange.triedMs = (exchange.triedMs ?? 0) + this.#parts.deps.clock.now() - since;
   }
 
-  #callHere(place: Place, request: Message, exchange: Exchange, by = this.#deps.bus.peer): Promise<Outcome> {
-    const { local, bus } = this.#deps;
+  #callHere(place: Place, request: Message, exchange: Exchange, by = this.#parts.deps.bus.peer): Promise<Outcome> {
+    const { local, bus } = this.#parts.deps;
     const server = place.server.name;
     if (place.process && mayGiveState(request)) {
       return local.call(server, withoutNode(request), exchange).then((outcome) => withNode(outcome, bus.peer));
@@ -261,12 +258,12 @@ export class ClusterCalls {
   }
 
   #callOwned(claim: Claim, request: Message, exchange: Exchange): Promise<Outcome> {
-    const { local } = this.#deps;
-    return this.#servers.owned.run(claim, local.call(claim.server, request, exchange), isListen(request));
+    const { local } = this.#parts.deps;
+    return this.#parts.servers.owned.run(claim, local.call(claim.server, request, exchange), isListen(request));
   }
 
   #callSomewhere(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
-    exchange.begunAt ??= this.#deps.clock.now();
+    exchange.begunAt ??= this.#parts.deps.clock.now();
     return this.#try(server, request, exchange);
   }
 
@@ -280,7 +277,7 @@ export class ClusterCalls {
 
   #passOn(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
     const place = this.#place(server);
-    if (place === undefined) return this.#deps.local.call(server, request, exchange);
+    if (place === undefined) return this.#parts.deps.local.call(server, request, exchange);
     const { client, cancelled } = exchange;
     if (cancelled !== null) return Promise.resolve(failure(calledOff(server, cancelled)));
     if (place.lost !== null) return this.#tryAgain(server, request, exchange, whyLost(place.lost, this.reached));
@@ -297,7 +294,7 @@ export class ClusterCalls {
   }
 
   async #tryAgain(server: string, request: Message, exchange: Exchange, why: string): Promise<Outcome> {
-    const { clock } = this.#deps;
+    const { clock } = this.#parts.deps;
     const place = this.#place(server);
     const timeoutMs = deadlineOf(place, request, exchange);
     const now = clock.now();
@@ -337,7 +334,7 @@ export class ClusterCalls {
     request: Message,
     exchange: Exchange,
   ): Promise<Outcome> {
-    const { clock, random } = this.#deps;
+    const { clock, random } = this.#parts.deps;
     const { name } = place.server;
     let instance: RemoteInstance | null;
     let epoch: string | null = null;
@@ -346,7 +343,7 @@ export class ClusterCalls {
     if (owning !== undefined) {
       instance = owning;
       epoch = theirs!.epoch;
-    } else if (theirs !== null && place.here && !this.#servers.yields(place, key!, exchange.client)) {
+    } else if (theirs !== null && place.here && !this.#parts.servers.yields(place, key!, exchange.client)) {
       return this.#tryAgain(name, request, exchange, `its owner ${theirs.node} is gone, and its lease not over yet`);
     } else {
       const known = key === null ? null : this.#instances.known(place, key);

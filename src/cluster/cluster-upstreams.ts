@@ -3,14 +3,13 @@ import type { Exchange } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
-import type { UpstreamEvents, Upstreams } from '../model/ports.ts';
+import type { Upstreams } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
 import type { ListKind, ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerState, ServerStatus } from '../model/server-state.ts';
-import { ClusterCalls } from './cluster-calls.ts';
-import type { ClusterDeps } from './cluster-deps.ts';
+import { type CallParts, ClusterCalls } from './cluster-calls.ts';
+import type { LocalUpstreams } from './cluster-deps.ts';
 import { clientText, headOf } from './frames/frame.ts';
-import type { OwnNode } from './lease/own-node.ts';
 import type { Advertisements } from './nodes/advertisements.ts';
 import { ForeignCatalogs, type ShownCatalogs } from './nodes/foreign-catalogs.ts';
 import {
@@ -21,14 +20,18 @@ import {
   runningElsewhere,
   statusElsewhere,
 } from './nodes/instances.ts';
-import type { KnownServers } from './nodes/known-servers.ts';
 import { ListsElsewhere } from './nodes/lists-elsewhere.ts';
 import { whyLost } from './nodes/lost-instances.ts';
 import { type Place, type RemoteInstance, runsOnce } from './nodes/routing-table.ts';
 import type { Users } from './nodes/users.ts';
-import type { OwnServers } from './ownership/own-servers.ts';
 import { affinity } from './ownership/placement.ts';
 import type { Side, SideMessages } from './streams/side-messages.ts';
+
+interface UpstreamParts extends CallParts {
+  readonly advertisements: Advertisements;
+  readonly messages: SideMessages;
+  readonly users: Users;
+}
 
 /**
  * The upstreams of the whole cluster: catalogs of other nodes' servers come from there; calls go to the node that serves the
@@ -36,39 +39,20 @@ import type { Side, SideMessages } from './streams/side-messages.ts';
  */
 export class ClusterUpstreams implements Upstreams, ShownCatalogs {
   readonly calls: ClusterCalls;
-  readonly #deps: ClusterDeps;
-  readonly #events: UpstreamEvents;
-  readonly #known: KnownServers;
-  readonly #servers: OwnServers;
-  readonly #advertisements: Advertisements;
-  readonly #messages: SideMessages;
+  readonly #parts: UpstreamParts;
   readonly #catalogs: ForeignCatalogs;
   readonly #lists: ListsElsewhere;
 
-  /** `events` reaches the clients of all nodes. */
-  constructor(
-    deps: ClusterDeps,
-    events: UpstreamEvents,
-    self: OwnNode,
-    known: KnownServers,
-    servers: OwnServers,
-    advertisements: Advertisements,
-    messages: SideMessages,
-    users: Users,
-  ) {
-    this.#deps = deps;
-    this.#events = events;
-    this.#known = known;
-    this.#servers = servers;
-    this.#advertisements = advertisements;
-    this.#messages = messages;
+  constructor(parts: UpstreamParts) {
+    const { deps, advertisements, users } = parts;
+    this.#parts = parts;
     this.#catalogs = new ForeignCatalogs(deps, users, this);
     this.#lists = new ListsElsewhere(deps, advertisements, this.#catalogs, this);
-    this.calls = new ClusterCalls(deps, events, self, known, servers, this.#catalogs, this);
+    this.calls = new ClusterCalls(parts, this.#catalogs, this);
   }
 
   servers(): readonly Server[] {
-    return this.#known.routingTable.servers;
+    return this.#parts.known.routingTable.servers;
   }
 
   call(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
@@ -76,22 +60,19 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
   }
 
   notify(server: string, notification: Message, client: ClientProfile): void {
-    const place = this.#place(server);
-    const peer = place === undefined ? null : this.calls.peerOf(place, client);
-    if (peer === null) this.#deps.local.notify(server, notification, client);
-    else {
-      const side: Side = { kind: 'notify', server, client: clientText(client), message: headOf(notification) };
-      this.#messages.tell(peer, side, notification);
-    }
+    const peer = this.#peer(server, client);
+    const side: Side = { kind: 'notify', server, client: clientText(client), message: headOf(notification) };
+    if (peer === null) this.#local.notify(server, notification, client);
+    else this.#parts.messages.tell(peer, side, notification);
   }
 
   knownCatalog(server: string, client: ClientProfile, orOthers = false): ServerCatalog | null {
     const place = this.#place(server);
-    if (place === undefined) return this.#deps.local.knownCatalog(server, client, orOthers);
+    if (place === undefined) return this.#local.knownCatalog(server, client, orOthers);
     if (!this.#listedHere(place)) return this.#lists.own.known(place, client) ?? this.#catalogs.known(server, client);
-    const here = this.#deps.local.knownCatalog(server, client, orOthers);
+    const here = this.#local.knownCatalog(server, client, orOthers);
     const known = here?.own === true ? here : (this.#lists.own.known(place, client) ?? here);
-    const [instead] = known === null ? instancesInstead(place, this.#deps.local) : [];
+    const [instead] = known === null ? instancesInstead(place, this.#local) : [];
     return instead === undefined ? known : this.#catalogs.knownAt(instead, client);
   }
 
@@ -101,7 +82,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     waitMs: number,
     amongOthers = false,
   ): Promise<ServerCatalog | null> {
-    const { local } = this.#deps;
+    const local = this.#local;
     const catalogs = this.#catalogs;
     const place = this.#place(server);
     const elsewhere = place === undefined ? null : this.#lists.own.known(place, client);
@@ -118,17 +99,15 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
 
   sessionKey(server: string, client: ClientProfile): string | null {
     const place = this.#place(server);
-    const peer = place === undefined ? null : this.calls.peerOf(place, client);
-    if (place === undefined || (peer === null && place.here)) return this.#deps.local.sessionKey(server, client);
+    if (place === undefined || (place.here && this.#peer(server, client) === null))
+      return this.#local.sessionKey(server, client);
     const catalogs = this.#catalogs;
     const shared = affinity(place, client, this) === null ? catalogs.sharedKey(server, client) : null;
-    return catalogs.key(server, client) ?? shared ?? this.#lists.own.keyOf(place!, client);
+    return catalogs.key(server, client) ?? shared ?? this.#lists.own.keyOf(place, client);
   }
 
   ownsConnection(server: string, client: ClientProfile): boolean {
-    const place = this.#place(server);
-    const peer = place === undefined ? null : this.calls.peerOf(place, client);
-    if (peer === null) return this.#deps.local.ownsConnection(server, client);
+    if (this.#peer(server, client) === null) return this.#local.ownsConnection(server, client);
     return this.#catalogs.owns(server, client);
   }
 
@@ -140,7 +119,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
   }
 
   async foundMeanwhile(server: string, exchange: Exchange, list: ListKind, name: string): Promise<boolean> {
-    const { local } = this.#deps;
+    const local = this.#local;
     const place = this.#place(server);
     if (place === undefined) return false;
     const listed = place.here && (await local.foundMeanwhile?.(server, exchange, list, name)) === true;
@@ -151,20 +130,20 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
 
   status(server: string): ServerStatus | null {
     const place = this.#place(server);
-    if (place === undefined || this.#listedHere(place)) return this.#deps.local.status(server);
-    return statusElsewhere(place, this.calls.reached) ?? this.#deps.local.status(server);
+    if (place === undefined || this.#listedHere(place)) return this.#local.status(server);
+    return statusElsewhere(place, this.calls.reached) ?? this.#local.status(server);
   }
 
   state(server: string): ServerState | null {
     const place = this.#place(server);
     const elsewhere =
       place === undefined || this.#listedHere(place) ? null : statusElsewhere(place, this.calls.reached);
-    return elsewhere === null ? this.#deps.local.state(server) : elsewhere.state;
+    return elsewhere === null ? this.#local.state(server) : elsewhere.state;
   }
 
   statuses(): readonly ServerStatus[] {
-    const all = new Map(this.#deps.local.statuses().map((status) => [status.name, status]));
-    for (const [name, place] of this.#known.routingTable.places) {
+    const all = new Map(this.#local.statuses().map((status) => [status.name, status]));
+    for (const [name, place] of this.#parts.known.routingTable.places) {
       const status = this.#listedHere(place) ? null : statusElsewhere(place, this.calls.reached);
       if (status !== null) all.set(name, status);
     }
@@ -173,7 +152,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
 
   /** Restarts every instance, also if one fails; afterwards the status here is the one that the nodes report. */
   async restart(server: string): Promise<void> {
-    const { local } = this.#deps;
+    const local = this.#local;
     const place = this.#place(server);
     if (place === undefined) return local.restart(server);
     if (place.lost !== null) {
@@ -182,24 +161,25 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     const others = runningElsewhere(place);
     const restarts: Restart[] = others.map(({ node }) => ({
       at: `node ${node.id}`,
-      done: this.#messages.restart(node.peer, server),
+      done: this.#parts.messages.restart(node.peer, server),
     }));
     if (this.#listedHere(place) || restarts.length === 0) {
       restarts.push({ at: 'this node', done: local.restart(server) });
     }
     await allRestarted(server, restarts);
-    await this.#advertisements.readNow(others.map(({ node }) => node.peer));
+    await this.#parts.advertisements.readNow(others.map(({ node }) => node.peer));
   }
 
   releaseSession(sessionId: string): void {
     this.released(sessionId);
-    for (const peer of this.calls.forgetSession(sessionId)) this.#messages.tell(peer, { kind: 'release', sessionId });
+    for (const peer of this.calls.forgetSession(sessionId))
+      this.#parts.messages.tell(peer, { kind: 'release', sessionId });
     this.#catalogs.forgetSession(sessionId);
   }
 
   released(sessionId: string): void {
-    this.#deps.local.releaseSession(sessionId);
-    this.#servers.owned.claims.releaseSession(sessionId);
+    this.#local.releaseSession(sessionId);
+    this.#parts.servers.owned.claims.releaseSession(sessionId);
   }
 
   /** The instance whose catalog clients see. */
@@ -211,10 +191,10 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
 
   /** Clients that the node served lose what was set up there. */
   nodeSilent(peer: string): void {
-    const { places } = this.#known.routingTable;
+    const { places } = this.#parts.known.routingTable;
     const had = ({ otherInstances }: Place): boolean => otherInstances.some(({ node }) => node.peer === peer);
     if (!places.values().some(had)) return;
-    this.#events.nodeSilent?.((server, client) => {
+    this.#parts.events.nodeSilent?.((server, client) => {
       const place = places.get(server);
       if (place === undefined || !had(place)) return false;
       const at = this.calls.peerOf(place, client);
@@ -223,8 +203,8 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
   }
 
   refresh(): void {
-    this.#lists.look(this.#known.routingTable.places);
-    this.#catalogs.refresh((server) => this.#known.isLost(server));
+    this.#lists.look(this.#parts.known.routingTable.places);
+    this.#catalogs.refresh((server) => this.#parts.known.isLost(server));
   }
 
   close(): void {
@@ -232,14 +212,24 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     this.calls.close();
   }
 
+  get #local(): LocalUpstreams {
+    return this.#parts.deps.local;
+  }
+
   #place(server: string): Place | undefined {
-    return this.#known.routingTable.places.get(server);
+    return this.#parts.known.routingTable.places.get(server);
+  }
+
+  /** The node that serves the client; null if that is this one, or unknown. */
+  #peer(server: string, client: ClientProfile): string | null {
+    const place = this.#place(server);
+    return place === undefined ? null : this.calls.peerOf(place, client);
   }
 
   /** A singleton is listed where it runs. */
   #listedHere(place: Place): boolean {
     if (!place.here) return false;
-    return !runsOnce(place) || this.#deps.local.state(place.server.name) !== null;
+    return !runsOnce(place) || this.#local.state(place.server.name) !== null;
   }
 
   #instanceFor(place: Place, client: ClientProfile): RemoteInstance | null {

@@ -107,16 +107,16 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.streams = new SpreadStreams(this.#messages, this.peers, deps);
     this.clients = new ClientsElsewhere(deps, this.peers, leases);
     this.events = new RelayedEvents(deps.events, this.#users, this.#messages, this.#known, this.#own);
-    this.#router = new ClusterUpstreams(
+    this.#router = new ClusterUpstreams({
       deps,
-      this.events,
-      this.#self,
-      this.#known,
-      this.#servers,
-      this.#advertisements,
-      this.#messages,
-      this.#users,
-    );
+      events: this.events,
+      self: this.#self,
+      known: this.#known,
+      servers: this.#servers,
+      advertisements: this.#advertisements,
+      messages: this.#messages,
+      users: this.#users,
+    });
     this.upstreams = this.#router;
     this.#served = new ServedCalls(deps, this.#self, this.#router.calls, this.#users, this);
     this.ownership = new ProcessOwnership(claims, this.#self, bus.peer);
