@@ -4,16 +4,29 @@ import { type ClientText, clientOf, clientText } from '../frames/frame.ts';
 import { LruMap } from '../lru-map.ts';
 import type { NodeView } from '../nodes/node-state.ts';
 
-/** What stays the same between calls of a client to one server instance. */
-interface CallContext {
-  readonly server: string;
-  readonly nodeEpoch: string;
-  /** Epoch of the claim that the call needs; null if it needs none. */
-  readonly epoch: string | null;
+/** As `Exchange` has it. */
+export interface Manner {
   readonly takesInputRequired: boolean;
   readonly sealsInput: boolean;
   readonly beginsTask: boolean;
   readonly waitsForTask: boolean;
+}
+
+export function mannerOf({ takesInputRequired, sealsInput, beginsTask, waitsForTask }: Exchange): Manner {
+  return {
+    takesInputRequired,
+    sealsInput: sealsInput === true,
+    beginsTask: beginsTask === true,
+    waitsForTask: waitsForTask === true,
+  };
+}
+
+/** What stays the same between calls of a client to one server instance. */
+interface CallContext extends Manner {
+  readonly server: string;
+  readonly nodeEpoch: string;
+  /** Epoch of the claim that the call needs; null if it needs none. */
+  readonly epoch: string | null;
 }
 
 export interface SentContext {
@@ -66,7 +79,7 @@ export class OutgoingContexts {
         sent.context.waitsForTask === (exchange.waitsForTask === true),
     );
     if (found !== undefined) return found;
-    const sent = this.#make(peer, { server, nodeEpoch, epoch, ...flagsOf(exchange) }, client);
+    const sent = this.#make(peer, { server, nodeEpoch, epoch, ...mannerOf(exchange) }, client);
     if (sent === null) return null;
     if (all === undefined) this.#sent.set(client, (all = []));
     if (all.length >= MAX_OF_CLIENT) all.shift();
@@ -115,13 +128,4 @@ export class IncomingContexts {
 
 function textOf(context: CallContext, client: ClientProfile): Buffer {
   return Buffer.from(JSON.stringify({ ...context, client: clientText(client) } satisfies ContextText));
-}
-
-function flagsOf({ takesInputRequired, sealsInput, beginsTask, waitsForTask }: Exchange) {
-  return {
-    takesInputRequired,
-    sealsInput: sealsInput === true,
-    beginsTask: beginsTask === true,
-    waitsForTask: waitsForTask === true,
-  };
 }

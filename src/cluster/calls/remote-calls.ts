@@ -14,18 +14,14 @@ import {
   unpackFrame,
 } from '../frames/frame.ts';
 import type { NodeView } from '../nodes/node-state.ts';
-import { OutgoingContexts, type SentContext } from './call-contexts.ts';
+import { type Manner, mannerOf, OutgoingContexts, type SentContext } from './call-contexts.ts';
 import { hasShortForm, packRequest, unpackAnswer } from './short-form.ts';
 
-export interface ExchangeHeader {
+export interface ExchangeHeader extends Manner {
   readonly request: MessageHead;
   readonly exchange: string;
   readonly client: ClientText;
-  readonly takesInputRequired: boolean;
-  readonly sealsInput: boolean;
   readonly paramHeaders: Readonly<Record<string, string>> | null;
-  readonly beginsTask: boolean;
-  readonly waitsForTask: boolean;
 }
 
 export interface CallHeader extends ExchangeHeader {
@@ -62,11 +58,8 @@ export function exchangeHeader(request: Message, exchange: Exchange): ExchangeHe
     request: headOf(request),
     exchange: exchange.id,
     client: clientText(exchange.client),
-    takesInputRequired: exchange.takesInputRequired,
-    sealsInput: exchange.sealsInput === true,
+    ...mannerOf(exchange),
     paramHeaders: exchange.paramHeaders ?? null,
-    beginsTask: exchange.beginsTask === true,
-    waitsForTask: exchange.waitsForTask === true,
   };
 }
 

@@ -3,11 +3,10 @@ import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Exchange, Flow } from '../../model/exchange.ts';
 import type { Message } from '../../model/message.ts';
 import { headOf, messageOf, packFrame, unpackFrame } from '../frames/frame.ts';
+import type { Manner } from './call-contexts.ts';
 import type { AskHeader, ExchangeHeader } from './remote-calls.ts';
 
-type ExchangeManner = Pick<ExchangeHeader, 'takesInputRequired' | 'sealsInput' | 'beginsTask' | 'waitsForTask'> & {
-  readonly paramHeaders?: ExchangeHeader['paramHeaders'];
-};
+type HeaderManner = Manner & Partial<Pick<ExchangeHeader, 'paramHeaders'>>;
 
 /** A request that a client made at another node; emits and asks go there. */
 export class ServedExchange implements Exchange {
@@ -27,7 +26,7 @@ export class ServedExchange implements Exchange {
   #waiting: Set<Flow> | null = null;
   #full = false;
 
-  constructor(serving: BusServing, id: string, request: Message, client: ClientProfile, manner: ExchangeManner) {
+  constructor(serving: BusServing, id: string, request: Message, client: ClientProfile, manner: HeaderManner) {
     this.id = id;
     this.request = request;
     this.client = client;

@@ -13,8 +13,8 @@ const MAX_PER_MESSAGE = 1_000;
 export class SpreadStreams implements ClientStreams, OpenStreams {
   readonly #messages: SideMessages;
   readonly #nodes: Nodes;
+  /** Empty: at a node that is gone. */
   readonly #at = new LruMap<string>(MAX_SESSIONS);
-  readonly #lost = new LruMap<true>(MAX_SESSIONS);
   readonly #informed = new Set<string>();
   readonly #own: Pick<ClusterRooms, 'downstream'>;
 
@@ -27,9 +27,8 @@ export class SpreadStreams implements ClientStreams, OpenStreams {
 
   /** Returns whether another node had it, as far as known. */
   opened(sessionId: string): boolean {
-    const moved = this.#at.peek(sessionId) !== undefined || this.#lost.peek(sessionId) !== undefined;
+    const moved = this.#at.peek(sessionId) !== undefined;
     this.#at.delete(sessionId);
-    this.#lost.delete(sessionId);
     for (const { peer } of this.#nodes.others())
       this.#messages.tell(peer, { kind: 'streams', sessionIds: [sessionId] });
     return moved;
@@ -53,12 +52,10 @@ export class SpreadStreams implements ClientStreams, OpenStreams {
 
   openedAt(sessionId: string, peer: string): void {
     this.#at.set(sessionId, peer);
-    this.#lost.delete(sessionId);
   }
 
   gone(peer: string): void {
-    for (const [sessionId, at] of this.#at.entries()) if (at === peer) this.#lost.set(sessionId, true);
-    this.#at.deleteWhere((at) => at === peer);
+    for (const [sessionId, at] of [...this.#at.entries()]) if (at === peer) this.#at.set(sessionId, '');
   }
 
   deliver(sessionId: string, notification: Message, server?: string): void {
@@ -97,6 +94,6 @@ export class SpreadStreams implements ClientStreams, OpenStreams {
   }
 
   #peer(sessionId: string): string | null {
-    return this.#own.downstream.listening(sessionId) ? null : (this.#at.peek(sessionId) ?? null);
+    return this.#own.downstream.listening(sessionId) ? null : this.#at.peek(sessionId) || null;
   }
 }
