@@ -247,7 +247,7 @@ export class SharedTable {
     if (value === null) {
       if (reusesKeys && late !== undefined) this.#take(key, late);
     } else if (written === 'deleted') this.#forget(key);
-    else if (late !== undefined && late.revision >= revision) this.#take(key, late);
+    else if (late !== undefined && (!comparable || late.revision >= revision)) this.#take(key, late);
     else if (comparable) {
       this.#received.add(key);
       this.#unconfirmed.delete(key);
