@@ -57,7 +57,6 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
   readonly #deadline: Deadline;
   #stopTimer: (() => void) | null = null;
   #acceptedIt = false;
-  #whole: boolean;
   #began = false;
   #answered = false;
   #over = false;
@@ -73,21 +72,22 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
     this.#ends = ends;
     this.#total = request.total;
     this.#deadline = new Deadline(ground.clock, Math.min(request.deadlineMs, MAX_DEADLINE_MS), this);
-    this.#whole = request.first.length >= request.total;
-    if (this.#whole) ground.quiet.add(this);
+    if (this.#isWhole) ground.quiet.add(this);
     else {
       this.accept();
-      this.#stopTimer = ground.clock.after(REQUEST_MS, () => this.#notGiven());
+      this.#stopTimer = ground.clock.after(REQUEST_MS, () => {
+        if (!this.#began) this.cancel('the caller did not send all of it');
+      });
     }
   }
 
-  /** Once, after it can be found by its id. */
+  /** Once the whole request has arrived; the first time after it can be found by its id. */
   start(): void {
-    this.#tryBegin();
-  }
-
-  get over(): boolean {
-    return this.#over;
+    if (this.#began || !this.#isWhole || this.#over) return;
+    this.#began = true;
+    // An accepted call needs no timer.
+    if (this.#acceptedIt) this.#stopTimer?.();
+    this.#ends.begin(this);
   }
 
   /** Sent, or not wanted. */
@@ -174,12 +174,8 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
     this.#channel.open();
   }
 
-  #tryBegin(): void {
-    if (this.#began || !this.#whole || this.#over) return;
-    this.#began = true;
-    // An accepted call needs no timer.
-    if (this.#acceptedIt) this.#stopTimer?.();
-    this.#ends.begin(this);
+  get #isWhole(): boolean {
+    return this.payload.length >= this.#total;
   }
 
   get #channel(): Channel {
@@ -202,8 +198,7 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
   received(part: Part, ref: number, payload: Buffer): void {
     if (part === PART.request) {
       this.payload = Buffer.concat([this.payload, payload]);
-      this.#whole = this.payload.length === this.#total;
-      if (this.#whole) this.#tryBegin();
+      if (this.payload.length === this.#total) this.start();
       else this.fail(new GatewayError('INVALID_REQUEST', 'the request is not as long as it said'));
     } else if (part === PART.answer || part === PART.askFailure) {
       const asked = this.#asks?.get(ref);
@@ -229,10 +224,6 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
     this.#channel.send(part, 0, pieces);
     this.accept();
     this.#stopTimer = clock.after(KEEP_MS, () => this.#end());
-  }
-
-  #notGiven(): void {
-    if (!this.#began) this.cancel('the caller did not send all of it');
   }
 
   broken(reason: string, slow: boolean): void {
