@@ -21,7 +21,7 @@ import { Users } from './nodes/users.ts';
 import { Claims } from './ownership/claims.ts';
 import type { Claim } from './ownership/own-claims.ts';
 import { OwnServers } from './ownership/own-servers.ts';
-import { IdleClaims, OwnedCalls } from './ownership/owned-calls.ts';
+import { OwnedCalls } from './ownership/owned-calls.ts';
 import { ProcessOwnership } from './ownership/process-ownership.ts';
 import { ClientsElsewhere } from './streams/clients-elsewhere.ts';
 import { RelayedEvents } from './streams/relayed-events.ts';
@@ -77,7 +77,6 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   readonly #lost: LostInstances;
   readonly #known: KnownServers;
   readonly #owned: OwnedCalls;
-  readonly #idleClaims: IdleClaims;
   readonly #servers: OwnServers;
   readonly #messages: SideMessages;
   readonly #users = new Users();
@@ -101,7 +100,6 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     const ground = { deps, store: claimed, leases, lease: this.#lease, nodes: this.peers };
     const claims = new Claims(ground, this);
     this.#owned = new OwnedCalls(claims, clock);
-    this.#idleClaims = new IdleClaims(this.#owned, clock);
     this.#servers = new OwnServers(deps, this.#self, this.#known, this.#owned);
     this.#messages = new SideMessages(deps);
     this.streams = new SpreadStreams(this.#messages, this.peers, deps);
@@ -148,7 +146,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.loop.start(this.#deps.watchLoop ?? true);
     this.peers.start();
     this.#lease.start();
-    this.#idleClaims.start();
+    this.#owned.start();
   }
 
   /** Waits at most `waitMs` for the lease. */
@@ -331,7 +329,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#self.close();
     this.#servers.close();
     this.#owned.claims.close();
-    this.#idleClaims.close();
+    this.#owned.close();
     this.upstreamSessions.close();
     await this.#servers.handingOver.close();
     await this.#lease.close();

@@ -27,16 +27,33 @@ class Running {
   }
 }
 
-/** Calls to what only one node may own. An answer counts only if the claim still holds; if it is lost, the call ends at once. */
+/**
+ * Calls to what only one node may own. An answer counts only if the claim still holds; if it is lost, the call ends at once.
+ * Claims of principals and named callers have no end of their own: they are released when their processes ended for lack of use.
+ * Sessions release theirs.
+ */
 export class OwnedCalls {
   readonly claims: Claims;
   readonly #clock: Clock;
   #oldest: Running | null = null;
   #youngest: Running | null = null;
+  #idle = new Set<Claim>();
+  #stop: () => void = () => {};
 
   constructor(claims: Claims, clock: Clock) {
     this.claims = claims;
     this.#clock = clock;
+  }
+
+  start(): void {
+    this.#stop = this.#clock.after(LOOK_MS, () => {
+      this.#releaseIdle();
+      this.start();
+    });
+  }
+
+  close(): void {
+    this.#stop();
   }
 
   /** `stays`: a stream. */
@@ -75,6 +92,16 @@ export class OwnedCalls {
     }
   }
 
+  #releaseIdle(): void {
+    const used = this.used();
+    const idle = this.claims.all().filter((claim) => endsUnsaid(claim) && claim.processes === 0 && !used.has(claim));
+    for (const claim of idle) {
+      // Not deleted: the next owner reports the loss.
+      if (this.#idle.has(claim)) void this.claims.release(claim.server, claim.key, false);
+    }
+    this.#idle = new Set(idle);
+  }
+
   *#running(): Generator<Running, void> {
     for (let at = this.#oldest; at !== null; at = at.after) yield at;
   }
@@ -101,44 +128,6 @@ export class OwnedCalls {
 
 function unsure({ server }: Claim): GatewayError {
   return new GatewayError('UNKNOWN', `this node ceased to own ${server} while that worked on the call`, { server });
-}
-
-/**
- * Claims of principals and named callers have no end of their own: they are released when their processes ended for lack of use.
- * Sessions release theirs.
- */
-export class IdleClaims {
-  readonly #owned: OwnedCalls;
-  readonly #clock: Clock;
-  #idle = new Set<Claim>();
-  #stop: () => void = () => {};
-
-  constructor(owned: OwnedCalls, clock: Clock) {
-    this.#owned = owned;
-    this.#clock = clock;
-  }
-
-  start(): void {
-    this.#stop = this.#clock.after(LOOK_MS, () => {
-      this.#look();
-      this.start();
-    });
-  }
-
-  close(): void {
-    this.#stop();
-  }
-
-  #look(): void {
-    const { claims } = this.#owned;
-    const used = this.#owned.used();
-    const idle = claims.all().filter((claim) => endsUnsaid(claim) && claim.processes === 0 && !used.has(claim));
-    for (const claim of idle) {
-      // Not deleted: the next owner reports the loss.
-      if (this.#idle.has(claim)) void claims.release(claim.server, claim.key, false);
-    }
-    this.#idle = new Set(idle);
-  }
 }
 
 function endsUnsaid({ key, client }: Claim): boolean {
