@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Bus } from '../../src/bus/bus.ts';
 import { MemorySharedState } from '../../src/bus/memory/memory-shared-state.ts';
-import { MemoryHub, type MemoryWire } from '../../src/bus/memory/memory-wire.ts';
+import type { MemoryHub } from '../../src/bus/memory/memory-wire.ts';
 import type { Bucket, SharedState } from '../../src/bus/shared-state.ts';
 import { SignedBus } from '../../src/bus/signed-bus.ts';
 import { KeyRing } from '../../src/bus/trust/key-ring.ts';
@@ -17,6 +17,7 @@ import { systemRandom } from '../../src/model/random.ts';
 import type { Server } from '../../src/model/server.ts';
 import { request, result } from '../../src/protocol/compose.ts';
 import { Logger } from '../../src/telemetry/logger.ts';
+import { CuttableHub, type CuttableWire } from './cuttable-wire.ts';
 import { FakeClock, settled } from './fake-clock.ts';
 import { clientOf, PlayedUpstreams, RecordedEvents } from './played-upstreams.ts';
 
@@ -129,7 +130,7 @@ const NO_SUBSCRIPTIONS: ClusterRooms['gateway'] = {
 /** Nodes of one cluster in this process, on a clock that stands still until told. */
 export class ClusterBench {
   readonly clock = new FakeClock();
-  readonly hub = new MemoryHub();
+  readonly hub = new CuttableHub();
   readonly state = new MemorySharedState(this.clock);
   readonly nodes: PlayedNode[] = [];
 
@@ -240,9 +241,9 @@ export function losing({ state: first, clock }: ClusterBench): { readonly state:
 /** The store of the cluster as a node sees it whose connection may be cut: then nothing is answered. */
 class CuttableState implements SharedState {
   readonly #state: SharedState;
-  readonly #wire: MemoryWire;
+  readonly #wire: CuttableWire;
 
-  constructor(state: SharedState, wire: MemoryWire) {
+  constructor(state: SharedState, wire: CuttableWire) {
     this.#state = state;
     this.#wire = wire;
   }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { CuttableHub, type CuttableWire } from '../../../test/support/cuttable-wire.ts';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
-import { MemoryHub, type MemoryWire } from '../../bus/memory/memory-wire.ts';
 import { SignedBus } from '../../bus/signed-bus.ts';
 import { KeyRing } from '../../bus/trust/key-ring.ts';
 import type { NodeView } from '../../cluster/nodes/node-state.ts';
@@ -12,7 +12,7 @@ import { OpenCalls } from './open-calls.ts';
 const LOST = Buffer.from('UNKNOWN');
 
 interface Witness {
-  readonly wire: MemoryWire;
+  readonly wire: CuttableWire;
   readonly peer: string;
   readonly calls: OpenCalls;
 }
@@ -20,7 +20,7 @@ interface Witness {
 /** Nodes on one hub, the first witness in front. Who is not in `here` is not seen by the others any more. */
 class Stage {
   readonly clock = new FakeClock();
-  readonly hub = new MemoryHub();
+  readonly hub = new CuttableHub();
   readonly nodes: Witness[];
   readonly here: Set<Witness>;
   /** What came to each reply subject. */

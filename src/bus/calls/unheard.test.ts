@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { CuttableHub, type CuttableWire } from '../../../test/support/cuttable-wire.ts';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import { systemRandom } from '../../model/random.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import type { Bus, BusOutcome } from '../bus.ts';
-import { MemoryHub, type MemoryWire } from '../memory/memory-wire.ts';
 import { SignedBus } from '../signed-bus.ts';
 import { subjectMatches } from '../subjects.ts';
 import { KeyRing } from '../trust/key-ring.ts';
@@ -18,7 +18,7 @@ function wordOf(outcome: BusOutcome): string {
 
 class Bench {
   readonly clock = new FakeClock();
-  readonly hub = new MemoryHub();
+  readonly hub = new CuttableHub();
   readonly #open: Bus[] = [];
 
   bus(wire: Wire = this.hub.open()): Bus {
@@ -33,7 +33,7 @@ class Bench {
 }
 
 /** What came by a wire, and by which subject what came that was wanted there, so that anything can be said by it. */
-function overheard(wire: MemoryWire): { readonly wire: Wire; say(subject: string): void; replies: string[] } {
+function overheard(wire: CuttableWire): { readonly wire: Wire; say(subject: string): void; replies: string[] } {
   const subscribed: { readonly pattern: string; readonly deliver: (message: WireMessage) => void }[] = [];
   const replies: string[] = [];
   const own: Wire = Object.create(wire, {

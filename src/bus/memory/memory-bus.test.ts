@@ -1,19 +1,19 @@
 import { type BusBench, busContract, SECRET } from '../../../test/contracts/bus.contract.ts';
+import { CuttableHub, type CuttableWire } from '../../../test/support/cuttable-wire.ts';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import { systemRandom } from '../../model/random.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import type { Bus } from '../bus.ts';
 import { SignedBus } from '../signed-bus.ts';
 import { KeyRing } from '../trust/key-ring.ts';
-import { MemoryHub, type MemoryWire } from './memory-wire.ts';
 
 busContract({
   name: 'memory',
   async start(): Promise<BusBench> {
-    const hub = new MemoryHub();
+    const hub = new CuttableHub();
     const clock = new FakeClock();
     const outsider = hub.open();
-    const wires = new Map<Bus, MemoryWire>();
+    const wires = new Map<Bus, CuttableWire>();
     return {
       clock,
       async join(secrets = [SECRET]) {

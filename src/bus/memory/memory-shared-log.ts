@@ -1,4 +1,3 @@
-import { GatewayError } from '../../model/gateway-error.ts';
 import type { LogReading, SharedLog } from '../shared-log.ts';
 
 const MAX_ENTRY_BYTES = 1024 * 1024 - 1024;
@@ -7,13 +6,11 @@ const MAX_ENTRIES = 1_024;
 /** Nothing expires. */
 export class MemorySharedLog implements SharedLog {
   readonly maxEntryBytes = MAX_ENTRY_BYTES;
-  /** Simulates an outage. */
-  away = false;
   readonly #lists = new Map<string, { readonly entries: Buffer[]; position: number }>();
   #position = 0;
 
   append(name: string, entry: Buffer): boolean {
-    if (this.away || entry.length > MAX_ENTRY_BYTES) return false;
+    if (entry.length > MAX_ENTRY_BYTES) return false;
     let list = this.#lists.get(name);
     if (list === undefined) this.#lists.set(name, (list = { entries: [], position: 0 }));
     list.entries.push(Buffer.from(entry));
@@ -23,13 +20,11 @@ export class MemorySharedLog implements SharedLog {
   }
 
   async appendAfter(name: string, entry: Buffer, position: number): Promise<boolean> {
-    if (this.away) throw new GatewayError('NOT_SENT', 'the log is away');
     if ((this.#lists.get(name)?.position ?? 0) !== position) return false;
     return this.append(name, entry);
   }
 
   async read(name: string): Promise<LogReading> {
-    if (this.away) throw new GatewayError('NOT_SENT', 'the log is away');
     const list = this.#lists.get(name);
     return { entries: [...(list?.entries ?? [])], position: list?.position ?? 0 };
   }

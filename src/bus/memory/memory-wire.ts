@@ -63,25 +63,22 @@ export class MemoryHub {
   }
 }
 
-/** Can be cut and restored. */
 export class MemoryWire implements Wire {
   readonly #hub: MemoryHub;
   readonly #own = new Set<MemorySubscription>();
-  readonly #listeners = new Set<(change: WireChange) => void>();
-  #state: WireStatus['state'] = 'connected';
-  #dead = false;
-  #reconnects = 0;
+  #closed = false;
 
   constructor(hub: MemoryHub) {
     this.#hub = hub;
   }
 
   get connected(): boolean {
-    return this.#state === 'connected';
+    return !this.#closed;
   }
 
+  /** Messages pass. */
   get reaches(): boolean {
-    return this.connected && !this.#dead;
+    return this.connected;
   }
 
   get maxPayload(): number {
@@ -89,8 +86,8 @@ export class MemoryWire implements Wire {
   }
 
   get status(): WireStatus {
-    const lastError = this.#state === 'disconnected' ? 'cut' : '';
-    return { state: this.#state, server: '', version: '', lacks: [], lastError, reconnects: this.#reconnects };
+    const state = this.#closed ? 'closed' : 'connected';
+    return { state, server: '', version: '', lacks: [], lastError: '', reconnects: 0 };
   }
 
   publish(subject: string, payload: Buffer, options: WirePublishOptions = {}): void {
@@ -115,39 +112,15 @@ export class MemoryWire implements Wire {
     };
   }
 
-  onChange(listener: (change: WireChange) => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
-  }
-
-  /** What is on its way is lost. */
-  cut(): void {
-    if (this.#state !== 'connected') return;
-    this.#state = 'disconnected';
-    this.#tell({ type: 'disconnected', reason: 'cut' });
-  }
-
-  /** As `cut`, but this end does not notice. */
-  die(): void {
-    this.#dead = true;
-  }
-
-  restore(): void {
-    if (this.#state !== 'disconnected') return;
-    this.#dead = false;
-    this.#state = 'connected';
-    this.#reconnects++;
-    this.#tell({ type: 'connected', resync: true });
+  /** A connection within the process is never lost. */
+  onChange(_listener: (change: WireChange) => void): () => void {
+    return () => {};
   }
 
   async close(): Promise<void> {
-    this.#state = 'closed';
+    this.#closed = true;
     for (const subscription of this.#own) this.#hub.remove(subscription);
     this.#own.clear();
-  }
-
-  #tell(change: WireChange): void {
-    for (const listener of this.#listeners) listener(change);
   }
 }
 

@@ -10,9 +10,22 @@ const NAME = 'p0123abcd.0123456789abcdef1';
 const OWED: OwedAnswer = { id: '7', method: 'tools/call' };
 const idOf = (seq: number): string => `${NAME}~${seq.toString(36)}`;
 
+class OutageLog extends MemorySharedLog {
+  away = false;
+
+  override append(name: string, entry: Buffer): boolean {
+    return !this.away && super.append(name, entry);
+  }
+
+  override async read(name: string): ReturnType<MemorySharedLog['read']> {
+    if (this.away) throw new Error('the log is away');
+    return super.read(name);
+  }
+}
+
 class Bench {
   readonly clock = new FakeClock();
-  readonly log = new MemorySharedLog();
+  readonly log = new OutageLog();
   readonly copies = new CopiesOfStreams(this.log, this.clock);
   readonly reader = new LeftStreams(this.log);
   owed: OwedAnswer[] = [];
