@@ -1,12 +1,9 @@
-import type { Clock } from '../model/clock.ts';
-import type { ClientStreams } from '../model/ports.ts';
 import type { ListKind } from '../model/server-catalog.ts';
 import { notification } from '../protocol/compose.ts';
-import type { KnownServers } from './known-servers.ts';
+import type { ListParts } from './list-parts.ts';
 import type { Listens } from './listens.ts';
-import type { Catalogs } from './lists/catalogs.ts';
 import { changedMethods, declaredMethods, type ListChange, methodsDue, type Recipient } from './lists/list-changes.ts';
-import type { SeenSession, SeenSessions } from './lists/seen-sessions.ts';
+import type { SeenSession } from './lists/seen-sessions.ts';
 import { sees } from './policy/access.ts';
 
 /** Changes come in bursts (three lists of one server, servers starting together); clients are notified once. */
@@ -20,12 +17,7 @@ const TOOLS: ReadonlySet<ListKind> = new Set(['tools']);
 
 const NONE: ReadonlySet<string> = new Set();
 
-interface AnnouncerDeps {
-  readonly upstreams: KnownServers;
-  readonly clock: Clock;
-  readonly streams: ClientStreams;
-  readonly catalogs: Catalogs;
-  readonly sessions: SeenSessions;
+interface AnnouncerDeps extends ListParts {
   readonly listens: Listens;
 }
 

@@ -1,6 +1,5 @@
 import { declaredBy } from '../catalog/catalog-member.ts';
 import type { Principal } from '../model/client-profile.ts';
-import type { Clock } from '../model/clock.ts';
 import { Counts } from '../model/counts.ts';
 import type { Endpoint, Exchange } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
@@ -8,10 +7,8 @@ import type { Message } from '../model/message.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
 import { notification } from '../protocol/compose.ts';
 import { declaresTasksExtension } from '../protocol/tasks.ts';
-import type { AnswerCache } from './cache/answer-cache.ts';
-import type { Dispatch } from './dispatch/dispatch.ts';
-import { type KnownServers, knownSoon } from './known-servers.ts';
-import type { Catalogs } from './lists/catalogs.ts';
+import { knownSoon } from './known-servers.ts';
+import type { ListParts } from './list-parts.ts';
 import { declaredMethods, type ListChange, methodsDue } from './lists/list-changes.ts';
 import { isResult } from './own-results.ts';
 import { sameRights } from './policy/access.ts';
@@ -28,9 +25,8 @@ import {
   taskOf,
   uriOf,
 } from './subscriptions/listen-filter.ts';
-import type { ResourceWatches } from './subscriptions/resource-watches.ts';
 import { openListen } from './subscriptions/server-listen.ts';
-import type { SharedListens, Subscriber } from './subscriptions/shared-listens.ts';
+import type { Subscriber } from './subscriptions/shared-listens.ts';
 import { Target } from './target.ts';
 import { missingExtension } from './tasks/task-views.ts';
 import type { ListenedTasks, Tasks } from './tasks/tasks.ts';
@@ -41,14 +37,7 @@ const MAX_NAMES_OF_ALL = 65_536;
 /** How long a server gets to acknowledge before the gateway acknowledges what the client asked for. */
 const ACK_WAIT_MS = 2_000;
 
-interface ListensDeps {
-  readonly upstreams: KnownServers;
-  readonly dispatch: Dispatch;
-  readonly clock: Clock;
-  readonly catalogs: Catalogs;
-  readonly cache: AnswerCache;
-  readonly watches: ResourceWatches;
-  readonly sharedListens: SharedListens;
+interface ListensDeps extends ListParts {
   readonly tasks: Tasks;
 }
 

@@ -7,12 +7,14 @@ import { sealingOf } from '../model/sealing.ts';
 import type { ListKind } from '../model/server-catalog.ts';
 import { Announcer } from './announcer.ts';
 import { AnswerCache } from './cache/answer-cache.ts';
+import type { CommonParts } from './common-parts.ts';
 import { Dispatch, type ServerCalls } from './dispatch/dispatch.ts';
 import { InputStates } from './dispatch/input-states.ts';
 import { Drift } from './drift/drift.ts';
 import { guardedUpstreams } from './drift/guarded-upstreams.ts';
 import type { ExchangeRecordDeps } from './exchange-record.ts';
 import type { KnownServers } from './known-servers.ts';
+import type { ListParts } from './list-parts.ts';
 import { Listens } from './listens.ts';
 import { Catalogs } from './lists/catalogs.ts';
 import { SeenSessions } from './lists/seen-sessions.ts';
@@ -57,7 +59,7 @@ export type Parts = ReturnType<typeof assemble>;
 
 export function assemble(deps: GatewayDeps, serverInfo: string) {
   const { upstreams: port, streams, elsewhere } = deps;
-  const { clock, random, keys, pins, logger, metrics } = deps;
+  const { clock, random, keys, pins, logger, metrics, desired } = deps;
   const redefined = (server: string, lists: readonly ListKind[]) => {
     catalogs.invalidate();
     announcer.changed(server, null, lists);
@@ -76,21 +78,21 @@ export function assemble(deps: GatewayDeps, serverInfo: string) {
     tracer: deps.tracer ?? null,
   });
   const sealing = sealingOf(keys, (key) => new Sealer(key));
-  const ground = { ...deps, upstreams, dispatch, policies, serverInfo, sealing };
+  const common: CommonParts = { upstreams, dispatch, policies, streams, clock, desired, serverInfo };
   const cursors = new CursorCodec(keys);
-  const catalogs = new Catalogs({ ...ground, cursors });
+  const catalogs = new Catalogs({ ...common, cursors });
   const sessions = new SeenSessions(catalogs);
-  const cache = new AnswerCache(ground);
-  const watches = new ResourceWatches(upstreams, dispatch, clock);
-  const sharedListens = new SharedListens({ ...ground, cache });
-  const lists = { ...ground, cursors, catalogs, sessions, cache, watches, sharedListens };
-  const subscriptions = new Subscriptions(lists);
-  const tasks = new Tasks({ ...lists, records: deps.taskRecords });
+  const cache = new AnswerCache({ ...common, metrics });
+  const watches = new ResourceWatches(common);
+  const sharedListens = new SharedListens({ ...common, cache });
+  const lists: ListParts = { ...common, cursors, catalogs, sessions, cache, watches, sharedListens };
+  const subscriptions = new Subscriptions({ ...lists, elsewhere });
+  const tasks = new Tasks({ ...lists, random, sealing, records: deps.taskRecords });
   const listens = new Listens({ ...lists, tasks });
   const announcer = new Announcer({ ...lists, listens });
-  const logLevels = new LogLevels(upstreams, dispatch, catalogs);
+  const logLevels = new LogLevels(lists);
   const aggregate = new Aggregate({ ...lists, logLevels, extensions: new AggregateExtensions(lists) });
-  const single = new SingleServer({ ...ground, cache, logLevels, drift });
+  const single = new SingleServer({ ...lists, logLevels, drift });
   return {
     upstreams,
     streams,
@@ -106,7 +108,7 @@ export function assemble(deps: GatewayDeps, serverInfo: string) {
     announcer,
     tasks,
     events: new ServerEvents({ ...lists, announcer, tasks }),
-    requests: new Requests({ ...ground, aggregate, single, cache, subscriptions, listens, tasks }),
+    requests: new Requests({ ...lists, aggregate, single, subscriptions, listens, tasks }),
     drift,
   };
 }

@@ -10,9 +10,8 @@ import { bodyField, errorCode } from '../protocol/body.ts';
 import { field, stringValue } from '../protocol/fields.ts';
 import { LISTEN, listMethod } from '../protocol/methods.ts';
 import { resultToStateful } from '../protocol/stateful/to-stateful.ts';
-import type { AnswerCache } from './cache/answer-cache.ts';
-import type { Dispatch } from './dispatch/dispatch.ts';
-import { isDown, type KnownServers } from './known-servers.ts';
+import { isDown } from './known-servers.ts';
+import type { ListParts } from './list-parts.ts';
 import type { Listens } from './listens.ts';
 import { isResult, noCompletion, ownAnswer } from './own-results.ts';
 import { namedParam } from './params.ts';
@@ -23,12 +22,9 @@ import type { Target } from './target.ts';
 import { mayBeTask, mayMissTask, missedTask, offersTasks } from './tasks/offers-tasks.ts';
 import type { Tasks } from './tasks/tasks.ts';
 
-interface RequestsDeps {
-  readonly upstreams: KnownServers;
-  readonly dispatch: Dispatch;
+interface RequestsDeps extends ListParts {
   readonly aggregate: Resolver;
   readonly single: Resolver;
-  readonly cache: AnswerCache;
   readonly subscriptions: Subscriptions;
   readonly listens: Listens;
   readonly tasks: Tasks;

@@ -1,22 +1,17 @@
 import { CATALOGUE } from '../model/error-catalogue.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
-import type { ClientStreams, StateLoss } from '../model/ports.ts';
+import type { StateLoss } from '../model/ports.ts';
 import { errorAnswer, failureAnswer, notification } from '../protocol/compose.ts';
 import { listsChangedBy } from '../protocol/methods.ts';
 import type { Announcer } from './announcer.ts';
-import type { Catalogs } from './lists/catalogs.ts';
-import type { SeenSession, SeenSessions } from './lists/seen-sessions.ts';
+import type { ListParts } from './list-parts.ts';
+import type { SeenSession } from './lists/seen-sessions.ts';
 import { sees } from './policy/access.ts';
 import { exposedUpdate, isUpdate, updatedUri } from './resource-updates.ts';
-import type { ResourceWatches } from './subscriptions/resource-watches.ts';
 import type { Tasks } from './tasks/tasks.ts';
 
-interface ServerEventsDeps {
-  readonly streams: ClientStreams;
-  readonly catalogs: Catalogs;
-  readonly sessions: SeenSessions;
-  readonly watches: ResourceWatches;
+interface ServerEventsDeps extends ListParts {
   readonly announcer: Announcer;
   readonly tasks: Tasks;
 }

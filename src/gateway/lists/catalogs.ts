@@ -2,22 +2,16 @@ import { Catalog, versionOf } from '../../catalog/catalog.ts';
 import type { CatalogMember } from '../../catalog/catalog-member.ts';
 import type { CursorCodec, CursorWriter } from '../../catalog/cursor.ts';
 import { type ClientProfile, callerKey, type Principal } from '../../model/client-profile.ts';
-import type { Clock } from '../../model/clock.ts';
 import type { Server } from '../../model/server.ts';
 import type { ListKind } from '../../model/server-catalog.ts';
 import { listIsStale } from '../../protocol/list-freshness.ts';
-import { isStarted, type KnownServers } from '../known-servers.ts';
+import type { CommonParts } from '../common-parts.ts';
+import { isStarted } from '../known-servers.ts';
 import { sees } from '../policy/access.ts';
 import { seesLikeAll } from '../policy/cache-scope.ts';
-import type { Policies } from '../policy/policies.ts';
 
-interface CatalogsDeps {
-  readonly upstreams: KnownServers;
-  readonly policies: Policies;
-  readonly clock: Clock;
+interface CatalogsDeps extends CommonParts {
   readonly cursors: CursorCodec;
-  /** `Implementation` object of the gateway, as JSON text. */
-  readonly serverInfo: string;
 }
 
 /** How long a catalogue that was replaced can still be paged through, and how many are kept for that at most. */

@@ -1,30 +1,19 @@
 import type { Catalog } from '../../catalog/catalog.ts';
 import { isOfSkills } from '../../catalog/catalog-member.ts';
 import { isWrapped, skillEdits, unwrapUri, wrapUri } from '../../catalog/exposed-uris.ts';
-import { type Clock, within } from '../../model/clock.ts';
-import type { DesiredState } from '../../model/desired-state.ts';
+import { within } from '../../model/clock.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import { bodyString } from '../../protocol/body.ts';
 import { editBody, spliceMessage } from '../../protocol/splice.ts';
-import type { Dispatch } from '../dispatch/dispatch.ts';
-import { isDown, type KnownServers } from '../known-servers.ts';
-import type { Catalogs } from '../lists/catalogs.ts';
+import { isDown } from '../known-servers.ts';
+import type { ListParts } from '../list-parts.ts';
 import { isResult, ownAnswer } from '../own-results.ts';
 import { cursorParam, foreignCursor, namedParam, withParam } from '../params.ts';
 import { refuseAccess } from '../policy/access.ts';
 import { keptPrivate, seesLikeAll } from '../policy/cache-scope.ts';
-
-interface AggregateExtensionsDeps {
-  readonly upstreams: KnownServers;
-  readonly dispatch: Dispatch;
-  readonly catalogs: Catalogs;
-  readonly clock: Clock;
-  /** Has how long a list waits for servers that were never listed. */
-  readonly desired: { readonly state: Pick<DesiredState, 'firstListWaitMs'> };
-}
 
 /** How long a list of several members waits for a page of one of them. */
 const PAGE_WAIT_MS = 5_000;
@@ -34,9 +23,9 @@ const PAGE_WAIT_MS = 5_000;
  * one; lists have the pages of one member after those of another; any other method has to have one member only.
  */
 export class AggregateExtensions {
-  readonly #deps: AggregateExtensionsDeps;
+  readonly #deps: ListParts;
 
-  constructor(deps: AggregateExtensionsDeps) {
+  constructor(deps: ListParts) {
     this.#deps = deps;
   }
 

@@ -1,22 +1,17 @@
 import { aggregateCapabilities, aggregateInstructions } from '../../catalog/aggregate-handshake.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
-import type { CursorCodec } from '../../catalog/cursor.ts';
 import type { ExposedItem } from '../../catalog/exposed-items.ts';
 import { type PrefixedTool, parsePrefixedTool, withoutBridgePrefix } from '../../catalog/exposed-names.ts';
 import { isWrapped, unwrapUri } from '../../catalog/exposed-uris.ts';
 import type { ResourceTarget } from '../../catalog/resource-table.ts';
 import type { ClientProfile, Principal } from '../../model/client-profile.ts';
-import type { Clock } from '../../model/clock.ts';
-import type { DesiredState } from '../../model/desired-state.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { calledOff, GatewayError } from '../../model/gateway-error.ts';
 import { eraOf } from '../../model/message.ts';
 import { TOOL_NAME_DELIMITER } from '../../model/names.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import type { ListMethod } from '../../protocol/methods.ts';
-import type { KnownServers } from '../known-servers.ts';
-import type { Catalogs } from '../lists/catalogs.ts';
-import type { SeenSessions } from '../lists/seen-sessions.ts';
+import type { ListParts } from '../list-parts.ts';
 import { cursorParam, foreignCursor, type NamedParam, namedParam, withParam } from '../params.ts';
 import { refuseAccess } from '../policy/access.ts';
 import { whyWithheldName } from '../policy/approved.ts';
@@ -27,19 +22,9 @@ import { exposedContents, exposedResult } from './exposed-result.ts';
 import type { LogLevels } from './log-levels.ts';
 import type { Found, HandshakeView, Resolver } from './resolver.ts';
 
-interface AggregateDeps {
-  readonly upstreams: KnownServers;
-  readonly policies: Policies;
-  readonly catalogs: Catalogs;
-  readonly sessions: SeenSessions;
-  readonly cursors: CursorCodec;
-  readonly clock: Clock;
+interface AggregateDeps extends ListParts {
   readonly extensions: AggregateExtensions;
   readonly logLevels: LogLevels;
-  /** `Implementation` object of the gateway, as JSON text. */
-  readonly serverInfo: string;
-  /** Has how long a list waits for servers that were never listed. */
-  readonly desired: { readonly state: Pick<DesiredState, 'firstListWaitMs'> };
 }
 
 /**

@@ -6,9 +6,7 @@ import { failure, type Outcome } from '../../model/outcome.ts';
 import type { Server } from '../../model/server.ts';
 import { request as composeRequest } from '../../protocol/compose.ts';
 import { isLogLevel, LOG_LEVELS } from '../../protocol/meta-keys.ts';
-import type { Dispatch } from '../dispatch/dispatch.ts';
-import type { KnownServers } from '../known-servers.ts';
-import type { Catalogs } from '../lists/catalogs.ts';
+import type { ListParts } from '../list-parts.ts';
 import { OwnExchange } from '../own-exchange.ts';
 import { ownAnswer } from '../own-results.ts';
 import { namedParam } from '../params.ts';
@@ -19,14 +17,10 @@ import { namedParam } from '../params.ts';
  * once: asking for a level starts no process and changes nothing for other clients.
  */
 export class LogLevels {
-  readonly #upstreams: KnownServers;
-  readonly #dispatch: Dispatch;
-  readonly #catalogs: Catalogs;
+  readonly #parts: ListParts;
 
-  constructor(upstreams: KnownServers, dispatch: Dispatch, catalogs: Catalogs) {
-    this.#upstreams = upstreams;
-    this.#dispatch = dispatch;
-    this.#catalogs = catalogs;
+  constructor(parts: ListParts) {
+    this.#parts = parts;
   }
 
   /** On the aggregate. */
@@ -34,7 +28,7 @@ export class LogLevels {
     const level = levelIn(exchange);
     if (level instanceof GatewayError) return failure(level);
     const { client } = exchange;
-    const catalog = this.#catalogs.of(client);
+    const catalog = this.#parts.catalogs.of(client);
     const connected = catalog.members.filter(
       ({ server }) => catalog.declared.get(server)?.logging === true && this.#ownsOpen(server, client),
     );
@@ -43,7 +37,7 @@ export class LogLevels {
       connected.map(({ server }) => {
         const request = composeRequest('logging/setLevel', '0', params, 'stateful');
         const own = new OwnExchange(`level:${exchange.id}`, request, client);
-        return this.#dispatch.callServer(server, request, own);
+        return this.#parts.dispatch.callServer(server, request, own);
       }),
     );
     return ownAnswer(exchange.request.era, '');
@@ -55,21 +49,22 @@ export class LogLevels {
    */
   async setOn({ name: server, timeoutMs }: Server, exchange: Exchange): Promise<Outcome> {
     const { client, request } = exchange;
-    const listed = this.#upstreams.knownCatalog(server, client);
-    const known = listed ?? (await this.#upstreams.catalog(server, client, timeoutMs));
+    const listed = this.#parts.upstreams.knownCatalog(server, client);
+    const known = listed ?? (await this.#parts.upstreams.catalog(server, client, timeoutMs));
     const takesIt = known !== null && parseObject(known.handshake.capabilities)?.['logging'] !== undefined;
     const apart = this.#isOwn(server, client) || !takesIt;
-    if (known?.handshake.era !== 'stateless' && apart) return this.#dispatch.callServer(server, request, exchange);
+    if (known?.handshake.era !== 'stateless' && apart)
+      return this.#parts.dispatch.callServer(server, request, exchange);
     const level = levelIn(exchange);
     return level instanceof GatewayError ? failure(level) : ownAnswer(request.era, '');
   }
 
   #ownsOpen(server: string, client: ClientProfile): boolean {
-    return this.#isOwn(server, client) && this.#upstreams.ownsConnection(server, client);
+    return this.#isOwn(server, client) && this.#parts.upstreams.ownsConnection(server, client);
   }
 
   #isOwn(server: string, client: ClientProfile): boolean {
-    return client.sessionId !== null && this.#upstreams.sessionKey(server, client) === client.sessionId;
+    return client.sessionId !== null && this.#parts.upstreams.sessionKey(server, client) === client.sessionId;
   }
 }
 

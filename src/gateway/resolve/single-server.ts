@@ -1,7 +1,6 @@
 import { parseObject } from '../../catalog/catalog-member.ts';
 import { type PageItem, pageItems } from '../../catalog/drift/guarded-catalog.ts';
 import type { ClientProfile, Principal } from '../../model/client-profile.ts';
-import type { Clock } from '../../model/clock.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
@@ -15,27 +14,20 @@ import { cacheHints, handshakeIsStale, handshakeTtlMs } from '../../protocol/lis
 import { soundPage } from '../../protocol/list-page.ts';
 import type { ListMethod } from '../../protocol/methods.ts';
 import { cuts, editMembers, spliceMessage } from '../../protocol/splice.ts';
-import type { AnswerCache } from '../cache/answer-cache.ts';
-import type { Dispatch } from '../dispatch/dispatch.ts';
 import type { Drift } from '../drift/drift.ts';
-import { isDown, isStarted, type KnownServers, mirrors, noServer, unavailable } from '../known-servers.ts';
+import { isDown, isStarted, mirrors, noServer, unavailable } from '../known-servers.ts';
+import type { ListParts } from '../list-parts.ts';
 import { isResult } from '../own-results.ts';
 import { cursorParam, foreignCursor } from '../params.ts';
 import { refuseAccess } from '../policy/access.ts';
 import { keptPrivate, seesLikeAll } from '../policy/cache-scope.ts';
-import type { Policies } from '../policy/policies.ts';
 import { Target } from '../target.ts';
 import { offersTasks, withTaskSupport } from '../tasks/offers-tasks.ts';
 import type { LogLevels } from './log-levels.ts';
 import type { HandshakeView, Resolver } from './resolver.ts';
 
-interface SingleServerDeps {
-  readonly upstreams: KnownServers;
-  readonly dispatch: Dispatch;
-  readonly policies: Policies;
-  readonly cache: AnswerCache;
+interface SingleServerDeps extends ListParts {
   readonly logLevels: LogLevels;
-  readonly clock: Clock;
   readonly drift: Drift;
 }
 

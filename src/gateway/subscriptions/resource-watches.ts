@@ -1,11 +1,9 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
-import type { Clock } from '../../model/clock.ts';
 import type { Message } from '../../model/message.ts';
 import type { Outcome } from '../../model/outcome.ts';
 import type { ConnectionChange } from '../../model/ports.ts';
 import { request } from '../../protocol/compose.ts';
-import type { Dispatch } from '../dispatch/dispatch.ts';
-import type { KnownServers } from '../known-servers.ts';
+import type { CommonParts } from '../common-parts.ts';
 import { OwnExchange } from '../own-exchange.ts';
 import { isResult, ownAnswer } from '../own-results.ts';
 import { exposedUpdate, isWithin, updateOf } from '../resource-updates.ts';
@@ -55,15 +53,11 @@ interface Group {
  * connection that replaces another subscribes again; then the clients get an update, as it is not known what they missed.
  */
 export class ResourceWatches {
-  readonly #upstreams: KnownServers;
-  readonly #dispatch: Dispatch;
-  readonly #clock: Clock;
+  readonly #parts: CommonParts;
   readonly #groups = new Map<string, Group>();
 
-  constructor(upstreams: KnownServers, dispatch: Dispatch, clock: Clock) {
-    this.#upstreams = upstreams;
-    this.#dispatch = dispatch;
-    this.#clock = clock;
+  constructor(parts: CommonParts) {
+    this.#parts = parts;
   }
 
   /** Resolves with the server's answer to `ask`, or with ours where the server has agreed before. */
@@ -191,7 +185,7 @@ export class ResourceWatches {
   }
 
   #renewLater(group: Group): void {
-    group.disarm ??= this.#clock.after(group.pauseMs, () => {
+    group.disarm ??= this.#parts.clock.after(group.pauseMs, () => {
       group.disarm = null;
       void this.#renew(group);
     });
@@ -263,11 +257,11 @@ export class ResourceWatches {
   #call(method: string, server: string, uri: string, client: ClientProfile): Promise<Outcome> {
     const message = request(method, '0', JSON.stringify({ uri }), 'stateful');
     const target = new Target(client.principal, server, 'resource', message, null, uri);
-    return this.#dispatch.call(target, message, new OwnExchange(`watch:${server}`, message, client));
+    return this.#parts.dispatch.call(target, message, new OwnExchange(`watch:${server}`, message, client));
   }
 
   #keyOf(server: string, client: ClientProfile): string {
-    return this.#upstreams.sessionKey(server, client) ?? '';
+    return this.#parts.upstreams.sessionKey(server, client) ?? '';
   }
 
   /** Where the watcher is in; not by its present key alone, which is another one when the server has become another. */

@@ -1,5 +1,4 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
-import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
@@ -8,8 +7,7 @@ import { request } from '../../protocol/compose.ts';
 import { LISTEN } from '../../protocol/methods.ts';
 import { withTasksExtension } from '../../protocol/tasks.ts';
 import type { AnswerCache } from '../cache/answer-cache.ts';
-import type { Dispatch } from '../dispatch/dispatch.ts';
-import type { KnownServers } from '../known-servers.ts';
+import type { CommonParts } from '../common-parts.ts';
 import { isUpdate, isWithin, updatedUri } from '../resource-updates.ts';
 import { honouredBy, membersOf, resourceOf, taskOf, updatesOf, type Wanted } from './listen-filter.ts';
 import { ListenOwner, openListen } from './server-listen.ts';
@@ -35,10 +33,7 @@ export interface Subscriber {
   received(message: Message): void;
 }
 
-interface SharedListenDeps {
-  readonly upstreams: KnownServers;
-  readonly dispatch: Dispatch;
-  readonly clock: Clock;
+interface SharedListenDeps extends CommonParts {
   readonly cache: AnswerCache;
 }
 

@@ -4,20 +4,18 @@ import type { Exchange } from '../../model/exchange.ts';
 import { calledOff, GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
-import type { ClientStreams } from '../../model/ports.ts';
 import { request } from '../../protocol/compose.ts';
 import { notificationToStateful } from '../../protocol/stateful/to-stateful.ts';
-import type { Dispatch } from '../dispatch/dispatch.ts';
-import { type KnownServers, knownSoon } from '../known-servers.ts';
-import type { SeenSessions } from '../lists/seen-sessions.ts';
+import { knownSoon } from '../known-servers.ts';
+import type { ListParts } from '../list-parts.ts';
 import { OwnExchange } from '../own-exchange.ts';
 import { isResult, ownAnswer } from '../own-results.ts';
 import { sees } from '../policy/access.ts';
 import { exposedUpdate, updateOf } from '../resource-updates.ts';
 import { Target } from '../target.ts';
 import { resourceOf } from './listen-filter.ts';
-import type { ResourceWatches, Watched, Watcher } from './resource-watches.ts';
-import type { SharedListens, Subscriber } from './shared-listens.ts';
+import type { Watched, Watcher } from './resource-watches.ts';
+import type { Subscriber } from './shared-listens.ts';
 
 /** Resources one session may be subscribed to, and all sessions of one principal: half of what nodes share of all principals. */
 const MAX_RESOURCES = 1_000;
@@ -35,13 +33,7 @@ export interface SubscriptionsElsewhere {
   sessionEnded(sessionId: string): void;
 }
 
-interface SubscriptionsDeps {
-  readonly upstreams: KnownServers;
-  readonly dispatch: Dispatch;
-  readonly streams: ClientStreams;
-  readonly sessions: SeenSessions;
-  readonly watches: ResourceWatches;
-  readonly sharedListens: SharedListens;
+interface SubscriptionsDeps extends ListParts {
   /** Null for a lone gateway. */
   readonly elsewhere: SubscriptionsElsewhere | null;
 }

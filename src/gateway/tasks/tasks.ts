@@ -1,12 +1,10 @@
 import { toolFacts } from '../../catalog/exposed-items.ts';
 import type { Principal } from '../../model/client-profile.ts';
-import type { Clock } from '../../model/clock.ts';
-import type { DesiredState } from '../../model/desired-state.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
-import type { ClientStreams, TaskRecord, TaskRecords } from '../../model/ports.ts';
+import type { TaskRecord, TaskRecords } from '../../model/ports.ts';
 import type { Random } from '../../model/random.ts';
 import type { Sealing } from '../../model/sealing.ts';
 import { isOwnProcess } from '../../model/server.ts';
@@ -14,13 +12,10 @@ import { isTerminal } from '../../model/task-status.ts';
 import { relatedTask } from '../../protocol/body.ts';
 import { notification, result } from '../../protocol/compose.ts';
 import { declaresTasksExtension, missesTasks, taskSupport } from '../../protocol/tasks.ts';
-import type { Dispatch } from '../dispatch/dispatch.ts';
-import type { KnownServers } from '../known-servers.ts';
-import type { SeenSessions } from '../lists/seen-sessions.ts';
+import type { ListParts } from '../list-parts.ts';
 import { cursorParam, foreignCursor, type NamedParam, namedParam } from '../params.ts';
 import { sees } from '../policy/access.ts';
 import type { Listen } from '../subscriptions/listen.ts';
-import type { SharedListens } from '../subscriptions/shared-listens.ts';
 import type { Target } from '../target.ts';
 import { offersTasks } from './offers-tasks.ts';
 import { ResultStreams } from './result-streams.ts';
@@ -35,18 +30,10 @@ import { TaskWaits } from './task-waits.ts';
 
 const PAGE = 50;
 
-interface TasksDeps {
-  readonly upstreams: KnownServers;
-  readonly dispatch: Dispatch;
-  readonly streams: ClientStreams;
-  readonly sharedListens: SharedListens;
-  readonly clock: Clock;
+interface TasksDeps extends ListParts {
   readonly random: Random;
   readonly records: TaskRecords;
   readonly sealing: Sealing;
-  readonly sessions: SeenSessions;
-  /** Has the upper bound of any call. */
-  readonly desired: { readonly state: Pick<DesiredState, 'maxTimeoutMs'> };
 }
 
 /** Which tasks of a listen the gateway reports, and which their servers report. */
