@@ -14,6 +14,7 @@ import type { Random } from '../model/random.ts';
 import { sealingOf } from '../model/sealing.ts';
 import type { EventSink, PostAnswer, StreamCopies, StreamPost } from '../model/stream-copies.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import type { EdgeParts } from './edge-parts.ts';
 import { Endpoints } from './endpoints/endpoints.ts';
 import { Fingerprints } from './endpoints/fingerprints.ts';
 import { renderRpc } from './endpoints/send.ts';
@@ -24,11 +25,11 @@ import type { ClientExchange } from './session/client-exchange.ts';
 import type { OtherNodes } from './session/other-nodes.ts';
 import { SessionIntake, type SessionRelay } from './session/session-intake.ts';
 import { SessionTable } from './session/session-table.ts';
-import { type StandaloneDeps, StandaloneStreams } from './session/standalone-streams.ts';
+import { StandaloneStreams } from './session/standalone-streams.ts';
 import { LegacySse } from './stateful/legacy-sse.ts';
 import { StatefulHandler } from './stateful/stateful-handler.ts';
 import { StatelessHandler } from './stateless/stateless-handler.ts';
-import { StdioHandler, type StdioHandlerDeps, type StdioStreams } from './stdio/stdio.ts';
+import { StdioHandler, type StdioStreams } from './stdio/stdio.ts';
 import { StreamableHttp } from './streamable-http.ts';
 
 export interface DownstreamDeps {
@@ -71,10 +72,7 @@ export class Downstream implements ClientStreams {
   readonly sessions: SessionTable;
   readonly endpoints: Endpoints;
   readonly #deps: DownstreamDeps;
-  /** What clients of one wire, and streams of sessions, are made with. */
-  readonly #ground: Omit<StdioHandlerDeps, 'maxMessageBytes'> & StandaloneDeps;
-  readonly #intake: SessionIntake;
-  readonly #pendingInput: PendingInputRequests;
+  readonly #parts: EdgeParts;
   readonly #stateful: StatefulHandler;
   readonly #stateless: StatelessHandler;
   readonly #http: StreamableHttp;
@@ -91,36 +89,38 @@ export class Downstream implements ClientStreams {
     const onEnded = (sessionId: string) => core.sessionEnded(sessionId);
     this.endpoints = new Endpoints(state);
     this.sessions = new SessionTable({ ...deps, fingerprints, settings, onEnded });
-    this.#intake = new SessionIntake(core, this.sessions, deps.relay);
     const sealing = sealingOf(keys, (key) => new StateSealer({ key, clock, random }));
-    this.#pendingInput = new PendingInputRequests({ clock, random, sealing, others });
-    const gate = new Gate(deps.authenticator, this.endpoints);
-    const ground = {
+    const parts: EdgeParts = {
       ...deps,
-      gate,
+      gate: new Gate(deps.authenticator, this.endpoints),
       draining,
       settings,
       sessions: this.sessions,
       endpoints: this.endpoints,
-      intake: this.#intake,
+      intake: new SessionIntake(core, this.sessions, deps.relay),
       fingerprints,
-      pendingInput: this.#pendingInput,
+      pendingInput: new PendingInputRequests({ clock, random, sealing, others }),
       prefix: others?.self ?? random.hex(3),
     };
-    this.#ground = ground;
+    this.#parts = parts;
     const statelessPatience = new AgeQueue(clock, deps.statelessPatienceMs ?? STATELESS_PATIENCE_MS);
-    this.#stateless = new StatelessHandler({ ...ground, patience: statelessPatience });
-    this.#stateful = new StatefulHandler({ ...ground, patience: new AgeQueue(clock, deps.patienceMs ?? PATIENCE_MS) });
-    this.#http = new StreamableHttp({ ...ground, stateful: this.#stateful, stateless: this.#stateless });
-    this.sse = new LegacySse(ground);
+    this.#stateless = new StatelessHandler({ ...parts, patience: statelessPatience });
+    this.#stateful = new StatefulHandler({ ...parts, patience: new AgeQueue(clock, deps.patienceMs ?? PATIENCE_MS) });
+    this.#http = new StreamableHttp({
+      ...parts,
+      logger: deps.logger,
+      stateful: this.#stateful,
+      stateless: this.#stateless,
+    });
+    this.sse = new LegacySse(parts);
   }
 
   /** A client sent this to another node, for a call or a question of this one, perhaps. */
   fromElsewhere(sessionId: string, message: Message): void {
     const session = this.sessions.get(sessionId);
     if (session === undefined) return;
-    if (message.kind === 'notification') this.#intake.cancelled(session, message);
-    else this.#intake.answered(session, message);
+    if (message.kind === 'notification') this.#parts.intake.cancelled(session, message);
+    else this.#parts.intake.answered(session, message);
   }
 
   /** A stateless client came to another node with a state of this one. Never rejects. */
@@ -148,7 +148,7 @@ export class Downstream implements ClientStreams {
 
   /** Calls of stateless clients that wait for their clients to come back with answers. */
   get waitingForInput(): number {
-    return this.#pendingInput.waitingForInput;
+    return this.#parts.pendingInput.waitingForInput;
   }
 
   /** Adds the client-facing paths to a listener. */
@@ -171,7 +171,7 @@ export class Downstream implements ClientStreams {
   /** Serves a client on a pair of streams, as the local server it started. */
   stdio(streams: StdioStreams): StdioHandler {
     const { maxBodyBytes: maxMessageBytes } = this.#deps.state().listen;
-    const handler = new StdioHandler(streams, { ...this.#ground, maxMessageBytes });
+    const handler = new StdioHandler(streams, this.#parts, maxMessageBytes);
     this.#pipes.add(handler);
     void handler.closed.then(() => this.#pipes.delete(handler));
     return handler;
@@ -201,7 +201,7 @@ export class Downstream implements ClientStreams {
   deliver(sessionId: string, notification: Message, server?: string): void {
     const session = this.sessions.get(sessionId);
     if (session === undefined) return;
-    session.channel ??= new StandaloneStreams(session, this.#ground);
+    session.channel ??= new StandaloneStreams(session, this.#parts);
     session.channel.deliver(notification, server);
   }
 
@@ -233,7 +233,7 @@ export class Downstream implements ClientStreams {
       } else this.sessions.end(session, 'the caller may not use this any more');
     }
     this.#stateless.reauthorize(current);
-    this.#pendingInput.reauthorize(current);
+    this.#parts.pendingInput.reauthorize(current);
   }
 
   /**
@@ -258,7 +258,7 @@ export class Downstream implements ClientStreams {
     this.drain();
     for (const exchange of this.#stateless.intake.exchanges.all()) cutShort(exchange);
     for (const handler of this.#pipes) handler.cutShort(cutShort);
-    this.#pendingInput.close();
+    this.#parts.pendingInput.close();
     for (const session of [...this.sessions.values()]) {
       for (const exchange of session.exchanges.all()) cutShort(exchange);
       if (!session.lasting) this.sessions.end(session, 'the gateway is stopping');

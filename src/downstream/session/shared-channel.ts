@@ -1,19 +1,18 @@
-import type { Core } from '../../gateway/gateway.ts';
 import type { Flow } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import { errorAnswer } from '../../protocol/compose.ts';
 import { oneLine } from '../../protocol/splice.ts';
-import type { Fingerprints } from '../endpoints/fingerprints.ts';
+import type { EdgeParts } from '../edge-parts.ts';
 import { initializeAnswer } from '../endpoints/handshake-answer.ts';
 import { answerParts } from './answer-parts.ts';
-import { type AskDeps, abandonAsks, askClient, notificationTo } from './asking.ts';
+import { abandonAsks, askClient, notificationTo } from './asking.ts';
 import { ClientExchange, type Reply } from './client-exchange.ts';
 import type { ClientSession, SessionChannel } from './client-session.ts';
 import { readInitialize } from './initialize.ts';
 import type { AskOwner } from './pending-asks.ts';
-import { type SessionIntake, settle } from './session-intake.ts';
+import { settle } from './session-intake.ts';
 
 /** One ordered wire to a client that carries everything: the SSE stream of 2024-11-05, or a pipe. */
 export interface SharedWire {
@@ -26,12 +25,6 @@ export interface SharedWire {
   end(): void;
 }
 
-export interface SharedChannelDeps extends AskDeps {
-  readonly core: Core;
-  readonly intake: SessionIntake;
-  readonly fingerprints: Fingerprints;
-}
-
 /**
  * Both the session's channel and the reply of all its exchanges, for clients that have one wire for everything. Their sessions
  * begin when the wire does, and learn who the client is from its `initialize`.
@@ -39,11 +32,11 @@ export interface SharedChannelDeps extends AskDeps {
 export class SharedChannel implements SessionChannel, Reply {
   readonly #session: ClientSession;
   readonly #wire: SharedWire;
-  readonly #deps: SharedChannelDeps;
+  readonly #deps: EdgeParts;
   /** The client has its answer to `initialize`. */
   #introduced = false;
 
-  constructor(session: ClientSession, wire: SharedWire, deps: SharedChannelDeps) {
+  constructor(session: ClientSession, wire: SharedWire, deps: EdgeParts) {
     this.#session = session;
     this.#wire = wire;
     this.#deps = deps;

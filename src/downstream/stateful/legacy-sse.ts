@@ -7,33 +7,23 @@ import type { Message } from '../../model/message.ts';
 import type { PostAnswer, StreamPost } from '../../model/stream-copies.ts';
 import { scanWords } from '../../protocol/classify.ts';
 import { isBatch, isScanFailure, scanMessage } from '../../protocol/scan.ts';
+import type { EdgeParts } from '../edge-parts.ts';
 import { readBatch } from '../endpoints/batch.ts';
 import { sendError } from '../endpoints/send.ts';
-import type { Gate } from '../identity/gate.ts';
 import type { ClientSession } from '../session/client-session.ts';
-import type { OtherNodes } from '../session/other-nodes.ts';
 import { MAX_IN_FLIGHT } from '../session/session-intake.ts';
-import type { SessionTable } from '../session/session-table.ts';
-import { SharedChannel, type SharedChannelDeps, type SharedWire } from '../session/shared-channel.ts';
+import { SharedChannel, type SharedWire } from '../session/shared-channel.ts';
 import { WaitingFlows } from '../session/waiting-flows.ts';
-
-interface LegacySseDeps extends SharedChannelDeps {
-  readonly gate: Gate;
-  readonly sessions: SessionTable;
-  readonly draining: () => boolean;
-  /** The other nodes, where there are some. */
-  readonly others?: OtherNodes | undefined;
-}
 
 /**
  * HTTP+SSE of 2024-11-05: a GET opens the one stream and names the URL to post to; every answer comes on the stream.
  * The session begins and ends with it, and cannot be resumed. Caller and rights are those of every other way in.
  */
 export class LegacySse {
-  readonly #deps: LegacySseDeps;
+  readonly #deps: EdgeParts;
   readonly #open = new Set<ClientSession>();
 
-  constructor(deps: LegacySseDeps) {
+  constructor(deps: EdgeParts) {
     this.#deps = deps;
   }
 

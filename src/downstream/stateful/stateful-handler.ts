@@ -1,6 +1,4 @@
-import type { Core } from '../../gateway/gateway.ts';
 import type { RequestContext } from '../../http/listener/request-context.ts';
-import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message, Revision } from '../../model/message.ts';
 import type { EventSink } from '../../model/stream-copies.ts';
@@ -12,24 +10,10 @@ import { sendError, sendMessage } from '../endpoints/send.ts';
 import type { Admitted } from '../identity/gate.ts';
 import type { ClientSession } from '../session/client-session.ts';
 import { readInitialize } from '../session/initialize.ts';
-import type { OtherNodes } from '../session/other-nodes.ts';
-import { MAX_IN_FLIGHT, type SessionIntake } from '../session/session-intake.ts';
-import type { SessionTable } from '../session/session-table.ts';
+import { MAX_IN_FLIGHT } from '../session/session-intake.ts';
 import { StandaloneStreams } from '../session/standalone-streams.ts';
 import { StreamResumption } from '../session/stream-resumption.ts';
-import { StatefulReply, type StatefulReplyDeps } from './stateful-reply.ts';
-
-interface StatefulHandlerDeps extends StatefulReplyDeps {
-  readonly core: Core;
-  readonly clock: Clock;
-  readonly sessions: SessionTable;
-  readonly intake: SessionIntake;
-  /** True from the moment the gateway stops: what exists goes on, nothing new begins. */
-  readonly draining: () => boolean;
-  /** A client opens a stream of this session. */
-  readonly streaming?: ((sessionId: string) => void) | undefined;
-  readonly others?: OtherNodes | undefined;
-}
+import { type StatefulParts, StatefulReply } from './stateful-reply.ts';
 
 /** What names a session in the head of a request. */
 type SessionClaim = Pick<StatefulInbound, 'sessionId' | 'revision'>;
@@ -40,10 +24,10 @@ const RETRY_SOON = ['retry-after', '10'];
 
 /** Streamable HTTP with sessions: 2025-03-26, 2025-06-18 and 2025-11-25. */
 export class StatefulHandler {
-  readonly #deps: StatefulHandlerDeps;
+  readonly #deps: StatefulParts;
   readonly #resumption: StreamResumption;
 
-  constructor(deps: StatefulHandlerDeps) {
+  constructor(deps: StatefulParts) {
     this.#deps = deps;
     this.#resumption = new StreamResumption({ ...deps, standalone: (session) => this.#standalone(session) });
   }

@@ -3,22 +3,19 @@ import type { Flow } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { isPassedOn, type Outcome } from '../../model/outcome.ts';
-import type { EventLog } from '../../model/ports.ts';
-import type { OwedAnswer, StreamCopies } from '../../model/stream-copies.ts';
+import type { OwedAnswer } from '../../model/stream-copies.ts';
+import type { EdgeParts } from '../edge-parts.ts';
 import { retryAfter, sendLastParts, sendParts } from '../endpoints/send.ts';
 import type { Ageing, AgeQueue } from '../session/age-queue.ts';
 import { answerParts } from '../session/answer-parts.ts';
-import { type AskDeps, abandonAsks, askClient, notificationTo } from '../session/asking.ts';
+import { abandonAsks, askClient, notificationTo } from '../session/asking.ts';
 import type { ClientExchange, Reply } from '../session/client-exchange.ts';
 import type { ClientSession, ResumableReply } from '../session/client-session.ts';
 import { LoggedStream } from '../session/logged-stream.ts';
 
-export interface StatefulReplyDeps extends AskDeps {
-  readonly events: EventLog;
+export interface StatefulParts extends EdgeParts {
   /** Opens SSE for answers that take longer than clients and proxies like to wait for a head. */
   readonly patience: AgeQueue;
-  /** Where there are other nodes. */
-  readonly copies?: StreamCopies | undefined;
 }
 
 /**
@@ -33,7 +30,7 @@ export class StatefulReply implements Reply, ResumableReply, Ageing {
   dueAt = 0;
   earlier: Ageing | null = null;
   later: Ageing | null = null;
-  readonly #deps: StatefulReplyDeps;
+  readonly #deps: StatefulParts;
   readonly #session: ClientSession;
   readonly #takesStream: boolean;
   /** Null once the head was written as SSE, the answer was sent, or the client has gone. */
@@ -45,7 +42,7 @@ export class StatefulReply implements Reply, ResumableReply, Ageing {
 
   /** `outstanding` is the number of requests in a batch; 0 for a POST that is one request and no batch. */
   constructor(
-    deps: StatefulReplyDeps,
+    deps: StatefulParts,
     session: ClientSession,
     context: RequestContext,
     takesStream: boolean,

@@ -2,7 +2,6 @@ import { sameRights } from '../../gateway/policy/access.ts';
 import type { RequestContext } from '../../http/listener/request-context.ts';
 import type { Principal } from '../../model/client-profile.ts';
 import { Counts } from '../../model/counts.ts';
-import type { SessionSettings } from '../../model/desired-state.ts';
 import { CATALOGUE } from '../../model/error-catalogue.ts';
 import type { Endpoint, Exchange, Flow } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
@@ -13,7 +12,7 @@ import { errorCode } from '../../protocol/body.ts';
 import type { StatelessInbound } from '../../protocol/classify.ts';
 import { LISTEN } from '../../protocol/methods.ts';
 import { oneLine, withId } from '../../protocol/splice.ts';
-import type { Endpoints } from '../endpoints/endpoints.ts';
+import type { EdgeParts } from '../edge-parts.ts';
 import { retryAfter, sendError, sendLastParts, sendParts } from '../endpoints/send.ts';
 import type { Admitted } from '../identity/gate.ts';
 import { withPages } from '../pending-input/page-required.ts';
@@ -22,14 +21,11 @@ import type { Ageing, AgeQueue } from '../session/age-queue.ts';
 import { answerMessage, notificationFor } from '../session/answer-parts.ts';
 import { ClientExchange, type ExchangeList, type Reply } from '../session/client-exchange.ts';
 import { WaitingFlows } from '../session/waiting-flows.ts';
-import { StatelessIntake, type StatelessIntakeDeps } from './stateless-intake.ts';
+import { StatelessIntake } from './stateless-intake.ts';
 
-interface StatelessHandlerDeps extends StatelessIntakeDeps {
+interface StatelessHandlerDeps extends EdgeParts {
   /** Opens SSE, and with it keep-alive comments, before a proxy gives up on a silent response. */
   readonly patience: AgeQueue;
-  readonly endpoints: Endpoints;
-  /** A listening stream costs what a session with its stream does, so as many are allowed: in all, and of one caller. */
-  readonly settings: () => Pick<SessionSettings, 'max' | 'maxPerPrincipal'>;
 }
 
 /** Requests of all stateless clients in flight, but for listens; what comes beyond is refused at once, not queued. */

@@ -1,29 +1,21 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Core } from '../../gateway/gateway.ts';
 import { ANONYMOUS, type ClientProfile, type Principal } from '../../model/client-profile.ts';
 import type { Endpoint } from '../../model/exchange.ts';
 import { answer, failure } from '../../model/outcome.ts';
 import type { StatelessInbound } from '../../protocol/classify.ts';
 import { LISTEN } from '../../protocol/methods.ts';
-import type { Fingerprints } from '../endpoints/fingerprints.ts';
+import type { EdgeParts } from '../edge-parts.ts';
 import { discoverAnswer, listenCompletion } from '../endpoints/handshake-answer.ts';
-import type { PendingInputRequests, Returning } from '../pending-input/pending-input-requests.ts';
+import type { Returning } from '../pending-input/pending-input-requests.ts';
 import { type ClientExchange, ExchangeList } from '../session/client-exchange.ts';
 import { settle } from '../session/session-intake.ts';
-
-export interface StatelessIntakeDeps {
-  readonly core: Core;
-  readonly fingerprints: Fingerprints;
-  /** Calls whose servers ask, from round to round. */
-  readonly pendingInput: PendingInputRequests;
-}
 
 /** Takes the requests of stateless clients, whatever wire brought them. */
 export class StatelessIntake {
   readonly exchanges = new ExchangeList();
-  readonly #deps: StatelessIntakeDeps;
+  readonly #deps: EdgeParts;
 
-  constructor(deps: StatelessIntakeDeps) {
+  constructor(deps: EdgeParts) {
     this.#deps = deps;
   }
 

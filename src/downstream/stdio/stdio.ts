@@ -11,17 +11,16 @@ import { isRejection, rejectScan } from '../../protocol/classify.ts';
 import { errorAnswer } from '../../protocol/compose.ts';
 import { isScanFailure, scanMessage } from '../../protocol/scan.ts';
 import { oneLine } from '../../protocol/splice.ts';
+import type { EdgeParts } from '../edge-parts.ts';
 import { withPages } from '../pending-input/page-required.ts';
-import type { PendingInputRequests } from '../pending-input/pending-input-requests.ts';
 import { answerParts, notificationFor } from '../session/answer-parts.ts';
 import { ClientExchange, type Reply } from '../session/client-exchange.ts';
 import type { ClientSession } from '../session/client-session.ts';
 import { MAX_IN_FLIGHT } from '../session/session-intake.ts';
-import type { SessionTable } from '../session/session-table.ts';
-import { SharedChannel, type SharedChannelDeps, type SharedWire } from '../session/shared-channel.ts';
+import { SharedChannel, type SharedWire } from '../session/shared-channel.ts';
 import { WaitingFlows } from '../session/waiting-flows.ts';
 import { classifyHeaderless } from '../stateless/classify-headerless.ts';
-import { StatelessIntake, type StatelessIntakeDeps } from '../stateless/stateless-intake.ts';
+import { StatelessIntake } from '../stateless/stateless-intake.ts';
 import { LineReader } from './line-reader.ts';
 
 /** The two ends of a client that started us. */
@@ -32,12 +31,6 @@ export interface StdioStreams {
   readonly principal?: Principal;
   /** What the client talks to; all servers together where it is left out. */
   readonly endpoint?: Endpoint;
-}
-
-export interface StdioHandlerDeps extends SharedChannelDeps {
-  readonly sessions: SessionTable;
-  readonly pendingInput: PendingInputRequests;
-  readonly maxMessageBytes: number;
 }
 
 /** How long calls in flight may go on after the client has closed its end. */
@@ -52,7 +45,7 @@ export const MAX_UNREAD = 64 * 1024 * 1024;
 export class StdioHandler implements SharedWire {
   readonly closed: Promise<void>;
   readonly #streams: StdioStreams;
-  readonly #deps: StdioHandlerDeps;
+  readonly #deps: EdgeParts;
   readonly #session: ClientSession;
   readonly #channel: SharedChannel;
   readonly #stateless: StatelessWire;
@@ -65,7 +58,7 @@ export class StdioHandler implements SharedWire {
   #draining = false;
   #inputEnded = false;
 
-  constructor(streams: StdioStreams, deps: StdioHandlerDeps) {
+  constructor(streams: StdioStreams, deps: EdgeParts, maxMessageBytes: number) {
     this.#streams = streams;
     this.#deps = deps;
     const { input, output, principal = ANONYMOUS, endpoint = AGGREGATE } = streams;
@@ -84,10 +77,9 @@ export class StdioHandler implements SharedWire {
     this.#session.channel = this.#channel;
     this.#stateless = new StatelessWire(deps, this, principal, endpoint);
     this.#lines = new LineReader(
-      deps.maxMessageBytes,
+      maxMessageBytes,
       (line) => this.#take(line),
-      () =>
-        this.#refuse(CATALOGUE.PARSE_ERROR.rpc, `Invalid JSON: a message of more than ${deps.maxMessageBytes} bytes`),
+      () => this.#refuse(CATALOGUE.PARSE_ERROR.rpc, `Invalid JSON: a message of more than ${maxMessageBytes} bytes`),
     );
     output.on('error', () => this.close());
     output.on('drain', () => {
@@ -199,12 +191,12 @@ const NEWLINE = Buffer.from('\n');
 class StatelessWire implements Reply {
   readonly intake: StatelessIntake;
   readonly canAsk = true;
-  readonly #deps: StatelessIntakeDeps;
+  readonly #deps: EdgeParts;
   readonly #wire: SharedWire;
   readonly #principal: Principal;
   readonly #endpoint: Endpoint;
 
-  constructor(deps: StatelessIntakeDeps, wire: SharedWire, principal: Principal, endpoint: Endpoint) {
+  constructor(deps: EdgeParts, wire: SharedWire, principal: Principal, endpoint: Endpoint) {
     this.#deps = deps;
     this.intake = new StatelessIntake(deps);
     this.#wire = wire;
