@@ -125,12 +125,7 @@ export class DataFolder {
   acquire(): boolean {
     if (this.#lock !== null) return true;
     this.prepare();
-    let lock = this.#tryLock();
-    if (lock === 'damaged') {
-      this.#mendLock();
-      lock = this.#tryLock();
-    }
-    if (lock === 'damaged') throw this.#unusable(new Error('it is damaged'));
+    const lock = this.#tryLock();
     if (lock === null) return false;
     this.#lock = lock;
     fs.rmSync(this.file('instance.json'), { force: true });
@@ -138,30 +133,28 @@ export class DataFolder {
   }
 
   /** null when another process has it. Throws where no file of this name can be had. */
-  #tryLock(): DatabaseSync | 'damaged' | null {
+  #tryLock(mends = true): DatabaseSync | null {
+    const file = this.file('lock.db');
     let lock: DatabaseSync | null = null;
     try {
-      fs.closeSync(fs.openSync(this.file('lock.db'), 'a', 0o600));
-      fs.chmodSync(this.file('lock.db'), 0o600);
-      lock = new DatabaseSync(this.file('lock.db'));
+      fs.closeSync(fs.openSync(file, 'a', 0o600));
+      fs.chmodSync(file, 0o600);
+      lock = new DatabaseSync(file);
       lock.exec(`PRAGMA busy_timeout = ${GLANCE_MS}; PRAGMA journal_mode = DELETE; BEGIN EXCLUSIVE`);
       return lock;
     } catch (error) {
       lock?.close();
       if (isBusy(error)) return null;
-      if (isDamaged(error)) return 'damaged';
-      throw this.#unusable(error);
+      if (!mends || !isDamaged(error)) throw this.#unusable(error);
     }
-  }
-
-  /** Empties the lock file in place: it holds nothing, and two processes that do so still contend for one file. */
-  #mendLock(): void {
+    // Emptied in place: it holds nothing, and two processes that do so still contend for one file.
     try {
-      fs.truncateSync(this.file('lock.db'));
-      fs.rmSync(this.file('lock.db-journal'), { force: true });
+      fs.truncateSync(file);
+      fs.rmSync(`${file}-journal`, { force: true });
     } catch (error) {
       throw this.#unusable(error);
     }
+    return this.#tryLock(false);
   }
 
   #unusable(cause: unknown): FolderUnusable {
