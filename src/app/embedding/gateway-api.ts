@@ -7,26 +7,7 @@ import type { ConnectionKey } from '../../upstream/connection/session-key.ts';
 import type { AgentClient } from './gateway-client.ts';
 import type { ServerDefinition } from './gateway-options.ts';
 import type { LogSink } from './log-outlet.ts';
-import type {
-  Answer,
-  Capabilities,
-  CompleteResult,
-  CompletionReference,
-  GetPromptResult,
-  InitializeParams,
-  InitializeResult,
-  OpenObject,
-  Prompt,
-  ReadResourceResult,
-  Resource,
-  ResourceTemplate,
-  ServerInfo,
-  Tool,
-  ToolArguments,
-  ToolCallParams,
-  ToolCallResult,
-  ToolsListResult,
-} from './mcp-types.ts';
+import type * as mcp from './mcp-types.ts';
 import type { SdkTransport } from './object-transport.ts';
 import type { CallOptions } from './operator-calls.ts';
 import type { ListenAddress } from './overlay.ts';
@@ -52,9 +33,9 @@ export interface GatewayTool {
   readonly tool: string;
   readonly title?: string;
   readonly description?: string;
-  readonly inputSchema: OpenObject;
+  readonly inputSchema: mcp.OpenObject;
   /** Everything its server says of it. */
-  readonly definition: Tool;
+  readonly definition: mcp.Tool;
   /** The same as text, byte for byte. */
   readonly raw: string;
 }
@@ -94,7 +75,7 @@ export interface Listening {
  */
 export interface Gateway extends AsyncDisposable {
   /** The gateway's own name and version (S2.13). */
-  readonly serverInfo: ServerInfo;
+  readonly serverInfo: mcp.ServerInfo;
   /** Sessions of clients (S2.38). */
   readonly sessions: SessionManager;
   /** The servers of this gateway as clients by name, kept up to date (S2.35). */
@@ -114,7 +95,7 @@ export interface Gateway extends AsyncDisposable {
   /** null where there is none of that name, and of a singleton while no node runs it. */
   server(name: string): GatewayServerStatus | null;
   /** What the server said it can do when it was met last; null before that. A copy. */
-  capabilities(name: string): Capabilities | null;
+  capabilities(name: string): mcp.Capabilities | null;
   /** One server as a client; null where there is none of that name (S2.5). */
   client(name: string): AgentClient | null;
   /**
@@ -134,23 +115,23 @@ export interface Gateway extends AsyncDisposable {
    */
   callTool(
     tool: string | { readonly server: string; readonly tool: string },
-    args?: ToolArguments,
+    args?: mcp.ToolArguments,
     options?: CallOptions & AsAgent,
-  ): Promise<Answer<ToolCallResult>>;
-  listResources(options?: CallOptions & AsAgent): Promise<readonly Resource[]>;
-  listResourceTemplates(options?: CallOptions & AsAgent): Promise<readonly ResourceTemplate[]>;
-  readResource(uri: string, options?: CallOptions & AsAgent): Promise<Answer<ReadResourceResult>>;
-  listPrompts(options?: CallOptions & AsAgent): Promise<readonly Prompt[]>;
+  ): Promise<mcp.Answer<mcp.ToolCallResult>>;
+  listResources(options?: CallOptions & AsAgent): Promise<readonly mcp.Resource[]>;
+  listResourceTemplates(options?: CallOptions & AsAgent): Promise<readonly mcp.ResourceTemplate[]>;
+  readResource(uri: string, options?: CallOptions & AsAgent): Promise<mcp.Answer<mcp.ReadResourceResult>>;
+  listPrompts(options?: CallOptions & AsAgent): Promise<readonly mcp.Prompt[]>;
   getPrompt(
     name: string,
     args?: Readonly<Record<string, string>>,
     options?: CallOptions & AsAgent,
-  ): Promise<Answer<GetPromptResult>>;
+  ): Promise<mcp.Answer<mcp.GetPromptResult>>;
   complete(
-    ref: CompletionReference,
+    ref: mcp.CompletionReference,
     argument: { readonly name: string; readonly value: string },
     options?: CallOptions & AsAgent,
-  ): Promise<Answer<CompleteResult>>;
+  ): Promise<mcp.Answer<mcp.CompleteResult>>;
 
   /**
    * Adds a server (S2.26). Resolves with its status when it is up and listed, or its first start has failed: it then
@@ -213,24 +194,27 @@ export interface Gateway extends AsyncDisposable {
 
   /** Opens a session as `initialize` over HTTP does, and returns its id with the answer (S2.29). */
   handleInitialize(
-    params: InitializeParams,
-  ): Promise<{ readonly sessionId: string; readonly result: Answer<InitializeResult> }>;
+    params: mcp.InitializeParams,
+  ): Promise<{ readonly sessionId: string; readonly result: mcp.Answer<mcp.InitializeResult> }>;
   /** One page of the aggregated list (S2.30). */
-  handleToolsList(params?: { readonly cursor?: string }): Promise<Answer<ToolsListResult>>;
-  handleToolsListForAgent(agent: string, params?: { readonly cursor?: string }): Promise<Answer<ToolsListResult>>;
+  handleToolsList(params?: { readonly cursor?: string }): Promise<mcp.Answer<mcp.ToolsListResult>>;
+  handleToolsListForAgent(
+    agent: string,
+    params?: { readonly cursor?: string },
+  ): Promise<mcp.Answer<mcp.ToolsListResult>>;
   /**
    * As clients of the stateful revisions get it over HTTP (S2.31): a failure of the gateway is an `isError` result in
    * words; a JSON-RPC error of the server itself rejects with ServerError.
    */
   handleToolsCall(
-    params: ToolCallParams,
+    params: mcp.ToolCallParams,
     options?: CallOptions & Pick<AsAgent, 'session'>,
-  ): Promise<Answer<ToolCallResult>>;
+  ): Promise<mcp.Answer<mcp.ToolCallResult>>;
   handleToolsCallForAgent(
     agent: string,
-    params: ToolCallParams,
+    params: mcp.ToolCallParams,
     options?: CallOptions & Pick<AsAgent, 'session'>,
-  ): Promise<Answer<ToolCallResult>>;
+  ): Promise<mcp.Answer<mcp.ToolCallResult>>;
 
   /**
    * The client's end of a new connection to the gateway in this process, for an MCP SDK `Client`: to all servers, or to
@@ -253,7 +237,7 @@ export interface Gateway extends AsyncDisposable {
   readonly sse: {
     readonly sessionCount: number;
     /** Sends a notification to each of them; returns to how many. */
-    broadcast(method: string, params?: OpenObject): number;
+    broadcast(method: string, params?: mcp.OpenObject): number;
   };
 
   /** Reads the configuration's files again. True when they were good; otherwise the old ones stay in force. */
