@@ -24,30 +24,28 @@ import { DEFINITION, OBSERVED, PROCESSES, RECOVERY_STEP, STATE_STEP, TRANSPORT }
 /** The keys that programs written for the seeds read (S2.24, S3.15, S3.16), where ours are others. */
 const COMPAT = named(
   'CompatKeys',
-  described(
-    object({
-      type: TRANSPORT,
-      serviceType: constant('mcpserver'),
-      external: described(flag, 'Reached by URL.'),
-      localProcess: described(flag, 'A process of this machine.'),
-      ssh: described(flag, 'Reached through a remote shell.'),
-      autoStart: flag,
-      url: nullable(text),
-      timeout: described({ type: 'number' } as typeof integer, 'Seconds.'),
-      error: nullable(text),
-      clientReady: flag,
-      client: nullable(object({ transport: TRANSPORT, revision: nullable(text) })),
-      toolPrefix: described(text, 'Its tools are exposed under this prefix.'),
-      family: described(constant(null), 'This gateway has no families of equivalent servers.'),
-      auth: described(
-        nullable(object({ type: constant('static') })),
-        'A header or variable of its definition is named like a credential.',
-      ),
-      lastAttempt: nullable(isoTime),
-      nextRetryAfter: nullable(isoTime),
-    }),
-    'The same facts under the keys that programs written for other gateways read.',
-  ),
+  object({
+    type: TRANSPORT,
+    serviceType: constant('mcpserver'),
+    external: described(flag, 'Reached by URL.'),
+    localProcess: described(flag, 'A process of this machine.'),
+    ssh: described(flag, 'Reached through a remote shell.'),
+    autoStart: flag,
+    url: nullable(text),
+    timeout: described({ type: 'number' } as typeof integer, 'Seconds.'),
+    error: nullable(text),
+    clientReady: flag,
+    client: nullable(object({ transport: TRANSPORT, revision: nullable(text) })),
+    toolPrefix: described(text, 'Its tools are exposed under this prefix.'),
+    family: described(constant(null), 'This gateway has no families of equivalent servers.'),
+    auth: described(
+      nullable(object({ type: constant('static') })),
+      'A header or variable of its definition is named like a credential.',
+    ),
+    lastAttempt: nullable(isoTime),
+    nextRetryAfter: nullable(isoTime),
+  }),
+  'The same facts under the keys that programs written for other gateways read.',
 );
 export type CompatKeys = Infer<typeof COMPAT>;
 
@@ -66,16 +64,14 @@ export type DesiredView = Infer<typeof DESIRED>;
 
 export const SERVER = named(
   'Server',
-  described(
-    object({
-      ...OBSERVED,
-      ...DEFINITION,
-      desired: described(nullable(DESIRED), 'null for a server that is no longer desired.'),
-      drift: described(DRIFT_SUMMARY, 'How it differs from what was approved of it; see `getDrift`.'),
-      compat: COMPAT,
-    }),
-    'A server as this node observes it.',
-  ),
+  object({
+    ...OBSERVED,
+    ...DEFINITION,
+    desired: described(nullable(DESIRED), 'null for a server that is no longer desired.'),
+    drift: described(DRIFT_SUMMARY, 'How it differs from what was approved of it; see `getDrift`.'),
+    compat: COMPAT,
+  }),
+  'A server as this node observes it.',
 );
 export type ServerView = Infer<typeof SERVER>;
 
@@ -84,7 +80,7 @@ export const SERVERS = object({
   cursor: described(text, 'Position in the event stream: later events are not in this list.'),
 });
 
-const GAP = named('Gap', described(object({ type: constant('gap'), reason: text }), 'Entries are missing here.'));
+const GAP = named('Gap', object({ type: constant('gap'), reason: text }), 'Entries are missing here.');
 
 export const EVENT = named(
   'Event',
@@ -115,10 +111,8 @@ export const EVENT = named(
 
 const LOG_LINE = named(
   'LogLine',
-  described(
-    object({ time: isoTime, level: oneOf(['info', 'warn', 'error']), event: text, server: text }),
-    'As in the log of the gateway; further fields belong to the event. `line` of `server_stderr` is what the server wrote.',
-  ),
+  object({ time: isoTime, level: oneOf(['info', 'warn', 'error']), event: text, server: text }),
+  'As in the log of the gateway; further fields belong to the event. `line` of `server_stderr` is what the server wrote.',
 );
 export const LOG_ENTRY = union(LOG_LINE, GAP);
 export const LOGS = object({ entries: list(LOG_LINE), cursor: text });
@@ -220,10 +214,8 @@ export const REMOVED = object({ removed: flag });
 
 const PROBLEM = named(
   'DefinitionProblem',
-  described(
-    object({ code: text, line: count, column: count, message: text, frame: text, fix: text }),
-    'A fault of a definition, as `trunkline check` prints it; the file is the body.',
-  ),
+  object({ code: text, line: count, column: count, message: text, frame: text, fix: text }),
+  'A fault of a definition, as `trunkline check` prints it; the file is the body.',
 );
 export const ERROR = named(
   'Error',

@@ -20,10 +20,8 @@ export type PinnedList = Infer<typeof PINNED_LIST>;
 
 const POLICY = named(
   'DriftPolicy',
-  described(
-    oneOf(['off', 'warn', 'hold', 'block']),
-    'What happens to a definition that is not approved: nothing, a warning, the approved one is offered, or none.',
-  ),
+  oneOf(['off', 'warn', 'hold', 'block']),
+  'What happens to a definition that is not approved: nothing, a warning, the approved one is offered, or none.',
 );
 export type DriftPolicy = Infer<typeof POLICY>;
 
@@ -36,10 +34,8 @@ export type DefinitionName = Infer<typeof NAME>;
 
 const SEVERITY = named(
   'Severity',
-  described(
-    oneOf(['breaking', 'behaviour', 'wording']),
-    'Whether valid calls can fail now, or more than words changed, or words alone.',
-  ),
+  oneOf(['breaking', 'behaviour', 'wording']),
+  'Whether valid calls can fail now, or more than words changed, or words alone.',
 );
 export type Severity = Infer<typeof SEVERITY>;
 

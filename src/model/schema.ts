@@ -78,9 +78,10 @@ export function described<S extends Schema>(schema: S, description: string): S {
 }
 
 /** A schema that documents put among their components and refer to by this name. */
-export function named<S extends Schema>(name: string, schema: S): S {
-  COMPONENTS.set(schema, { name, schema });
-  return schema;
+export function named<S extends Schema>(name: string, schema: S, description?: string): S {
+  const whole = description === undefined ? schema : described(schema, description);
+  COMPONENTS.set(whole, { name, schema: whole });
+  return whole;
 }
 
 export function componentOf(schema: Schema): Component | null {

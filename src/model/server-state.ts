@@ -177,7 +177,8 @@ export type ConnectionStatus = Infer<typeof CONNECTION>;
 
 export const PROCESSES = named(
   'Processes',
-  described(object({ running: count, limit: count }), 'Processes on this node, and the limit.'),
+  object({ running: count, limit: count }),
+  'Processes on this node, and the limit.',
 );
 
 const NAMES = described(record(text), 'Names; the values are redacted.');
