@@ -72,7 +72,7 @@ class Scan {
     if (frame !== null) this.add('markup', frame.frame !== '<!--', source, visible, frame.at);
     const words = wordsOf(lower);
     if (words.length > 1) {
-      for (const { kind, grave, at } of suspiciousPhrases(words.map(({ word }) => word))) {
+      for (const [{ kind, grave }, at] of suspiciousPhrases(words.map(({ word }) => word))) {
         this.add(kind, grave, source, visible, words[at]!.at);
       }
     }
@@ -178,13 +178,6 @@ interface Phrase {
   readonly words: readonly ReadonlySet<string>[];
 }
 
-/** A match, by the number of its first word. */
-interface PhraseMatch {
-  readonly kind: FindingKind;
-  readonly grave: boolean;
-  readonly at: number;
-}
-
 const MAX_GAP = 3;
 
 const phrase = (grave: boolean, text: string, kind: FindingKind = 'instruction'): Phrase => ({
@@ -221,27 +214,20 @@ const PHRASES: readonly Phrase[] = [
   phrase(false, 'cursor|claude|windsurf mcp json', 'secret_place'),
 ];
 
-const BY_FIRST: ReadonlyMap<string, readonly Phrase[]> = index();
+const BY_FIRST: ReadonlyMap<string, readonly Phrase[]> = new Map(
+  [...new Set(PHRASES.flatMap(({ words }) => [...words[0]!]))].map((word) => [
+    word,
+    PHRASES.filter(({ words }) => words[0]!.has(word)),
+  ]),
+);
 
-function index(): Map<string, Phrase[]> {
-  const byFirst = new Map<string, Phrase[]>();
-  for (const one of PHRASES) {
-    for (const word of one.words[0]!) byFirst.set(word, [...(byFirst.get(word) ?? []), one]);
+/** Every phrase once, with the number of the first word of its first match. Each word is looked at a bounded number of times. */
+function suspiciousPhrases(words: readonly string[]): ReadonlyMap<Phrase, number> {
+  const found = new Map<Phrase, number>();
+  for (const [at, word] of words.entries()) {
+    for (const one of BY_FIRST.get(word) ?? []) if (!found.has(one) && follows(one, words, at)) found.set(one, at);
   }
-  return byFirst;
-}
-
-/** Every phrase once, where it occurs first. Each word is looked at a bounded number of times. */
-function suspiciousPhrases(words: readonly string[]): readonly PhraseMatch[] {
-  const found = new Map<Phrase, PhraseMatch>();
-  for (let at = 0; at < words.length; at++) {
-    const phrases = BY_FIRST.get(words[at]!);
-    if (phrases === undefined) continue;
-    for (const one of phrases) {
-      if (!found.has(one) && follows(one, words, at)) found.set(one, { kind: one.kind, grave: one.grave, at });
-    }
-  }
-  return [...found.values()];
+  return found;
 }
 
 /** The nearest occurrence of each further word is taken: no way back, so no more than a few steps a word. */

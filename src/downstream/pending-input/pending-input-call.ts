@@ -48,6 +48,10 @@ export class PendingInputCall implements Reply {
   /** The wire it came on, where calls end with that; null for HTTP. */
   readonly wire: object | null;
   readonly endpoint: Endpoint;
+  /** Of the state that leads back to it, what its requests have to ask for, and the bytes it holds. */
+  handle = '';
+  digest = '';
+  held = 0;
   readonly #calls: PendingInputCalls;
   readonly #clock: Clock;
   readonly #questions = new OpenQuestions('ask');

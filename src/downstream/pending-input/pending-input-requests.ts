@@ -63,7 +63,7 @@ export class PendingInputRequests implements PendingInputCalls {
   readonly #deps: PendingInputRequestsDeps;
   readonly #incarnation: string;
   readonly #tickets = new Map<string, Ticket>();
-  readonly #calls = new Map<PendingInputCall, { bytes: number; handle: string; digest: string }>();
+  readonly #calls = new Set<PendingInputCall>();
   readonly #perPrincipal = new Counts();
   /** States for calls to be made again, by principal. */
   readonly #again = new Counts();
@@ -78,7 +78,7 @@ export class PendingInputRequests implements PendingInputCalls {
   /** Calls that no client waits for at this moment, but that live. */
   get waitingForInput(): number {
     let count = 0;
-    for (const call of this.#calls.keys()) if (call.waitingForInput) count++;
+    for (const call of this.#calls) if (call.waitingForInput) count++;
     return count;
   }
 
@@ -94,7 +94,7 @@ export class PendingInputRequests implements PendingInputCalls {
     }
     const attached = call.attachedRequest();
     const opened = new PendingInputCall(call, attached, endpoint, wire, this, this.#deps.clock);
-    this.#calls.set(opened, { bytes: 0, handle: '', digest: '' });
+    this.#calls.add(opened);
     this.hold(opened, length);
     this.#perPrincipal.add(id, 1);
     inFlight.remove(call);
@@ -116,19 +116,17 @@ export class PendingInputRequests implements PendingInputCalls {
   asking(call: PendingInputCall, questions: Buffer): Message {
     const { request, client } = call.call;
     const handle = this.#deps.random.hex(HANDLE_BYTES);
-    const held = this.#calls.get(call)!;
-    held.handle = handle;
-    held.digest ||= requestDigest(request);
+    call.handle = handle;
+    call.digest ||= requestDigest(request);
     this.#tickets.set(handle, { call, end: () => this.#tickets.delete(handle) });
-    return inputRequired(questions, this.#sealed(client.principal, call.endpoint, handle, held.digest));
+    return inputRequired(questions, this.#sealed(client.principal, call.endpoint, handle, call.digest));
   }
 
   over(call: PendingInputCall): void {
-    const held = this.#calls.get(call);
-    if (held === undefined) return;
-    this.#count(call, -held.bytes);
+    if (!this.#calls.has(call)) return;
+    this.#count(call, -call.held);
     this.#calls.delete(call);
-    this.#tickets.delete(held.handle);
+    this.#tickets.delete(call.handle);
     this.#perPrincipal.add(call.call.client.principal.id, -1);
   }
 
@@ -197,12 +195,12 @@ export class PendingInputRequests implements PendingInputCalls {
 
   /** A wire has ended, and with it the calls whose clients it led to. */
   left(wire: object, reason: string): void {
-    for (const call of [...this.#calls.keys()]) if (call.wire === wire && call.waitingForInput) call.forget(reason);
+    for (const call of [...this.#calls]) if (call.wire === wire && call.waitingForInput) call.forget(reason);
   }
 
   /** Parked calls whose caller has other rights than when they began end. */
   reauthorize(current: (principalId: string) => Principal | null): void {
-    for (const waitingForInput of [...this.#calls.keys()]) {
+    for (const waitingForInput of [...this.#calls]) {
       const { principal } = waitingForInput.call.client;
       if (waitingForInput.waitingForInput && !sameRights(principal, current(principal.id))) {
         this.#end(waitingForInput, 'ACCESS_DENIED', 'the rights of the caller have changed');
@@ -212,7 +210,7 @@ export class PendingInputRequests implements PendingInputCalls {
 
   /** The gateway stops. A client that comes back to the next process learns that the call may have run. */
   close(): void {
-    for (const call of [...this.#calls.keys()]) {
+    for (const call of [...this.#calls]) {
       if (call.waitingForInput) this.#end(call, 'UNKNOWN', 'the gateway stopped before the answer came');
     }
   }
@@ -227,9 +225,8 @@ export class PendingInputRequests implements PendingInputCalls {
 
   /** What an ended call held was given up with it. */
   #count(call: PendingInputCall, bytes: number): void {
-    const held = this.#calls.get(call);
-    if (held === undefined) return;
-    held.bytes += bytes;
+    if (!this.#calls.has(call)) return;
+    call.held += bytes;
     this.#bytes.add(call.call.client.principal.id, bytes);
   }
 
