@@ -130,48 +130,26 @@ const MAX_REASONS = 20;
 /** Values compared for one pair of schemas, together: those at the bottom are compared once for each level above them. */
 const MAX_COMPARED = 50_000;
 
-/** Keywords that only describe. */
-const SILENT: ReadonlySet<string> = new Set([
-  'title',
-  'description',
-  'default',
-  'examples',
-  'deprecated',
-  'readOnly',
-  'writeOnly',
-  '$comment',
-  '$schema',
-  '$id',
-]);
-const JUDGED: ReadonlySet<string> = new Set([
-  'type',
-  'enum',
-  'const',
-  'required',
-  'properties',
-  'additionalProperties',
-]);
-const FLOORS: ReadonlySet<string> = new Set(['minimum', 'exclusiveMinimum', 'minLength', 'minItems', 'minProperties']);
-const CEILINGS: ReadonlySet<string> = new Set([
-  'maximum',
-  'exclusiveMaximum',
-  'maxLength',
-  'maxItems',
-  'maxProperties',
-]);
-/** Schemas in the place of which a wider one accepts more. */
-const SUBSCHEMAS: ReadonlySet<string> = new Set(['items', 'contains', 'propertyNames', 'unevaluatedProperties']);
-/** Schemas by name. */
-const DEFINITIONS: ReadonlySet<string> = new Set(['$defs', 'definitions']);
-/** Without them more is accepted, and nothing else is known of them. */
-const LIMITING: ReadonlySet<string> = new Set([
-  'pattern',
-  'format',
-  'multipleOf',
-  'uniqueItems',
-  'not',
-  'dependentRequired',
-]);
+/**
+ * What is known of a keyword: it only describes (`silent`), has a comparison of its own (`own`), sets a bound, holds a schema in
+ * the place of which a wider one accepts more, holds schemas by name, or limits in another way, so that without it more is
+ * accepted.
+ */
+type Role = 'silent' | 'own' | 'floor' | 'ceiling' | 'schema' | 'definitions' | 'limit';
+const ROLES: ReadonlyMap<string, Role> = rolesOf({
+  silent: 'title description default examples deprecated readOnly writeOnly $comment $schema $id',
+  own: 'type enum const required properties additionalProperties',
+  floor: 'minimum exclusiveMinimum minLength minItems minProperties',
+  ceiling: 'maximum exclusiveMaximum maxLength maxItems maxProperties',
+  schema: 'items contains propertyNames unevaluatedProperties',
+  definitions: '$defs definitions',
+  limit: 'pattern format multipleOf uniqueItems not dependentRequired',
+});
+
+function rolesOf(keywords: Readonly<Record<Role, string>>): ReadonlyMap<string, Role> {
+  const roles = Object.keys(keywords) as Role[];
+  return new Map(roles.flatMap((role) => keywords[role].split(' ').map((keyword) => [keyword, role] as const)));
+}
 
 /**
  * Why `after` may refuse what `before` accepts; empty if it cannot. What it does not understand counts as narrower.
@@ -205,7 +183,8 @@ class Comparison {
     this.#values(had, now, at);
     this.#members(had, now, at, depth);
     for (const key of new Set([...Object.keys(had), ...Object.keys(now)])) {
-      if (!SILENT.has(key) && !JUDGED.has(key)) this.#keyword(key, had[key], now[key], at, depth);
+      const role = ROLES.get(key) ?? null;
+      if (role !== 'silent' && role !== 'own') this.#keyword(key, role, had[key], now[key], at, depth);
     }
   }
 
@@ -247,13 +226,13 @@ class Comparison {
       this.compare(old['additionalProperties'] ?? true, now['additionalProperties'] ?? true, join(at, '*'), depth + 1);
   }
 
-  #keyword(key: string, old: unknown, now: unknown, at: string, depth: number): void {
+  #keyword(key: string, role: Role | null, old: unknown, now: unknown, at: string, depth: number): void {
     if (sameValue(old, now, 0, this.#budget)) return;
-    if (now === undefined && (LIMITING.has(key) || FLOORS.has(key) || CEILINGS.has(key) || SUBSCHEMAS.has(key))) return;
-    if (FLOORS.has(key) && typeof old === 'number' && typeof now === 'number' && now <= old) return;
-    if (CEILINGS.has(key) && typeof old === 'number' && typeof now === 'number' && now >= old) return;
-    if (SUBSCHEMAS.has(key)) this.compare(old ?? true, now, join(at, key === 'items' ? '[]' : key), depth + 1);
-    else if (DEFINITIONS.has(key)) this.#definitions(mapOf(old), mapOf(now), at, depth);
+    if (now === undefined && role !== null && role !== 'definitions') return;
+    const numbers = typeof old === 'number' && typeof now === 'number';
+    if (numbers && ((role === 'floor' && now <= old) || (role === 'ceiling' && now >= old))) return;
+    if (role === 'schema') this.compare(old ?? true, now, join(at, key === 'items' ? '[]' : key), depth + 1);
+    else if (role === 'definitions') this.#definitions(mapOf(old), mapOf(now), at, depth);
     else if ((key !== 'anyOf' && key !== 'oneOf') || !this.#branches(old, now)) this.#say(at, `has another ${key}`);
   }
 
