@@ -1,10 +1,8 @@
 import type { HttpClientPort } from '../http/client/client-port.ts';
 import { openHttpClient } from '../http/client/open-http-client.ts';
-import type { PhaseTimes } from '../http/client/phase-times.ts';
 import { Resolver } from '../http/client/resolver.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Random } from '../model/random.ts';
-import type { HttpSpec, Server } from '../model/server.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { ContainerHost } from '../upstream/docker/container.ts';
 import type { ProcessGuard } from '../upstream/process/reaper.ts';
@@ -31,71 +29,44 @@ export interface TransportsDeps {
 
 /** Makes the transport a definition asks for: the one place that knows which class serves which type. */
 export function transports(deps: TransportsDeps): OpenTransport {
+  const { clock, random, env } = deps;
   const clients = new HttpClientShare();
   const containers = new ContainerHost({
     owner: deps.owner,
-    run: deps.random.hex(8),
-    environment: deps.env,
+    run: random.hex(8),
+    environment: env,
     swept: (count) => deps.logger.warn('containers_swept', { count }),
   });
-  const resolver = new Resolver({ clock: deps.clock });
+  const resolver = new Resolver({ clock });
   return (server, { kind, label, phases = null }): Transport => {
-    const logger = deps.logger.child({ server: server.name, connection: label });
     const spec = server.transport;
+    const { maxMessageBytes } = server.limits;
+    const common = { server: server.name, maxMessageBytes, clock };
+    const ofProcess = {
+      ...common,
+      logger: deps.logger.child({ server: server.name, connection: label }),
+      redact: (text: string) => deps.logger.redact(text),
+    };
     switch (spec.type) {
       case 'stdio':
-        return new StdioTransport({
-          server: server.name,
-          spec,
-          maxMessageBytes: server.limits.maxMessageBytes,
-          guard: deps.guard,
-          logger,
-          redact: (text) => deps.logger.redact(text),
-          clock: deps.clock,
-          environment: deps.env,
-        });
+        return new StdioTransport({ ...ofProcess, spec, guard: deps.guard, environment: env });
       case 'docker':
-        return new DockerTransport({
-          server: server.name,
-          spec,
-          maxMessageBytes: server.limits.maxMessageBytes,
-          host: containers,
-          logger,
-          redact: (text) => deps.logger.redact(text),
-          clock: deps.clock,
-        });
+        return new DockerTransport({ ...ofProcess, spec, host: containers });
       case 'memory': {
         const factory = deps.memoryServers.get(spec.key);
         if (factory === undefined) throw new Error(`no in-process server under the key ${JSON.stringify(spec.key)}`);
         return new MemoryTransport(server.name, factory);
       }
-      default:
-        return overHttp(server, spec, kind, deps, clients, resolver, phases);
+      default: {
+        // All connections of a server share one pool of sockets: thousands of sessions, as many sockets as calls at once.
+        const openClient = (url: URL): HttpClientPort =>
+          clients.lease(`${server.name} ${server.connectionDigest} ${url.origin}`, () =>
+            openHttpClient(url, { tls: spec.tls, env, resolver, phases, publicOnly: spec.publicOnly === true }),
+          );
+        const options = { ...common, spec, random, openClient };
+        if (kind === 'sse') return new SseTransport(options);
+        return kind === 'json' ? new JsonTransport(options) : new HttpTransport(options);
+      }
     }
   };
-}
-
-/** All connections of a server share one pool of sockets: thousands of sessions, as many sockets as calls at once. */
-function overHttp(
-  server: Server,
-  spec: HttpSpec,
-  kind: Transport['kind'],
-  deps: TransportsDeps,
-  clients: HttpClientShare,
-  resolver: Resolver,
-  phases: PhaseTimes | null,
-): Transport {
-  const options = {
-    server: server.name,
-    spec,
-    maxMessageBytes: server.limits.maxMessageBytes,
-    clock: deps.clock,
-    random: deps.random,
-    openClient: (url: URL): HttpClientPort =>
-      clients.lease(`${server.name} ${server.connectionDigest} ${url.origin}`, () =>
-        openHttpClient(url, { tls: spec.tls, env: deps.env, resolver, phases, publicOnly: spec.publicOnly === true }),
-      ),
-  };
-  if (kind === 'sse') return new SseTransport(options);
-  return kind === 'json' ? new JsonTransport(options) : new HttpTransport(options);
 }

@@ -26,37 +26,30 @@ export function readSsh(fields: FieldReader, values: Values): SshSpec | null | u
   return undefined;
 }
 
+const DEFAULTS = {
+  user: null,
+  port: PORT,
+  identityFile: null,
+  knownHostsFile: null,
+  hostKeys: 'accept-new',
+  controlMaster: false,
+} as const;
+
 function shortForm(fields: FieldReader): SshSpec | null {
   const text = fields.text('ssh');
   if (text === null) return null;
-  const parts = SHORT.exec(text);
-  const [, user = null, address, name = text, port] = parts ?? [];
-  return {
-    host: address ?? name,
-    user,
-    port: port === undefined ? PORT : Number(port),
-    identityFile: null,
-    knownHostsFile: null,
-    hostKeys: 'accept-new',
-    controlMaster: false,
-  };
+  const [, user = null, address, name = text, port] = SHORT.exec(text) ?? [];
+  return { ...DEFAULTS, host: address ?? name, user, port: port === undefined ? PORT : Number(port) };
 }
 
 function longForm(fields: FieldReader, values: Values): SshSpec | null {
   const texts = ['host', 'user', 'identityFile', 'knownHostsFile'].map((key) => fields.given(key));
   if (texts.includes(null)) return null;
-  const [host = '', user, identityFile, knownHostsFile] = texts as (string | undefined)[];
+  const [host = '', user, ...files] = texts as (string | undefined)[];
+  const [identityFile = null, knownHostsFile = null] = files.map((path) => (path ? fields.placed(path) : null));
   const { port = PORT, hostKeys, controlMaster = false } = typeof values === 'object' ? values : {};
-  const file = (path: string | undefined): string | null => (path ? fields.placed(path) : null);
-  return {
-    host,
-    user: user || null,
-    port,
-    identityFile: file(identityFile),
-    knownHostsFile: file(knownHostsFile),
-    hostKeys: hostKeys === 'yes' ? 'yes' : 'accept-new',
-    controlMaster,
-  };
+  const keys = hostKeys === 'yes' ? hostKeys : 'accept-new';
+  return { host, user: user || null, port, identityFile, knownHostsFile, hostKeys: keys, controlMaster };
 }
 
 function faultOf({ host, user, port, identityFile, knownHostsFile }: SshSpec): string | null {

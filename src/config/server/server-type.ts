@@ -64,7 +64,15 @@ export function serverType(fields: FieldReader, quiet: boolean): ServerType | nu
     return { type: 'none', why: 'is an extension of Zed, which knows its command' };
   }
   const docker = fields.first('docker');
-  if (docker !== null || type === 'docker') return dockerType(fields, quiet, docker !== null, type, url !== undefined);
+  if (docker !== null || type === 'docker') {
+    if (docker === null) return complain(fields, quiet, 'TL1413', 'a server in a container needs "docker"');
+    const otherType =
+      type === null || type === 'docker' || type === 'stdio' ? null : `the type ${JSON.stringify(type)}`;
+    const other = url !== undefined ? 'a url' : fields.has('ssh') ? 'ssh' : otherType;
+    if (other === null) return { type: 'docker' };
+    fields.error('TL1306', null, `${path} has docker and ${other} both`);
+    return null;
+  }
   if (type === 'stdio' && command === null) return complain(fields, quiet, 'TL1406', 'a stdio server needs a command');
   if (type !== null && type !== 'stdio' && url === undefined) {
     return complain(fields, quiet, 'TL1407', `a server of type ${JSON.stringify(wanted)} needs a url`);
@@ -76,22 +84,6 @@ export function serverType(fields: FieldReader, quiet: boolean): ServerType | nu
   if (type === null && url.key === 'url' && client.urlType !== null)
     return { type: client.urlType, sseFallback: false };
   return { type: 'http', sseFallback: true };
-}
-
-function dockerType(
-  fields: FieldReader,
-  quiet: boolean,
-  written: boolean,
-  type: string | null,
-  hasUrl: boolean,
-): ServerType | null {
-  if (!written) return complain(fields, quiet, 'TL1413', 'a server in a container needs "docker"');
-  if (hasUrl || fields.has('ssh') || (type !== null && type !== 'docker' && type !== 'stdio')) {
-    const other = hasUrl ? 'a url' : fields.has('ssh') ? 'ssh' : `the type ${JSON.stringify(type)}`;
-    fields.error('TL1306', null, `${fields.path} has docker and ${other} both`);
-    return null;
-  }
-  return { type: 'docker' };
 }
 
 /** Not said when a misspelt key was reported already: that is the cause. */

@@ -51,7 +51,12 @@ export class PostgresRunTimeStore implements RunTimeStore {
       const { revision } = await readWhole(connection, '');
       const records = new Map(collections.map((collection) => [collection, new Map<string, StoreRecord>()]));
       for (let after: readonly [string, string] | null = ['', '']; after !== null; ) {
-        const rows: readonly Row[] = await readPage(connection, collections, after);
+        // Pages are of one instant, as the transaction sees it.
+        const found = await connection.query<Row>(
+          `SELECT ${COLUMNS} FROM records WHERE collection = ANY($1::text[]) AND (collection, key) > ($2, $3) ORDER BY collection, key LIMIT $4`,
+          [[...collections], ...after, LIST_LIMIT],
+        );
+        const rows: readonly Row[] = found.rows;
         for (const row of rows) records.get(row['collection']!)!.set(row['key']!, record(row));
         const last = rows.length < LIST_LIMIT ? undefined : rows.at(-1);
         after = last === undefined ? null : [last['collection']!, last['key']!];
@@ -164,19 +169,6 @@ async function change(
   committing(`${rows[0]!['id']} ${whole.revision}`);
   await connection.query('COMMIT');
   return { ok: true, revision: whole.revision };
-}
-
-/** By collection and key, as the transaction sees them: pages are of one instant. */
-async function readPage(
-  connection: ClientBase,
-  collections: readonly string[],
-  [collection, key]: readonly [string, string],
-): Promise<readonly Row[]> {
-  const { rows } = await connection.query<Row>(
-    `SELECT ${COLUMNS} FROM records WHERE collection = ANY($1::text[]) AND (collection, key) > ($2, $3) ORDER BY collection, key LIMIT $4`,
-    [[...collections], collection, key, LIST_LIMIT],
-  );
-  return rows;
 }
 
 async function readWhole(connection: ClientBase, lock: '' | 'FOR UPDATE'): Promise<Whole> {
