@@ -33,6 +33,7 @@ interface SignedBusDeps {
   readonly logger: Logger;
 }
 
+const REFUSALS_APART_MS = 1_000;
 /** Calls survive an outage this long; their servers count as lost after as long without heartbeats. */
 const OUTAGE_MS = 1_500;
 
@@ -47,13 +48,15 @@ export class SignedBus implements Bus {
   readonly #seen = new ReplayWindow(2 * MAX_SKEW_MS);
   readonly #listeners = new Set<(event: BusEvent) => void>();
   readonly #post: FramePost;
-  readonly #refused: Refused;
   readonly #own: readonly { close(): Promise<void> }[];
   /** By peer and name: each call needs one. */
   readonly #subjects = new Map<string, Map<string, string>>();
   #stopTick: (() => void) | null = null;
   #stopOutage: (() => void) | null = null;
   #slowConsumers = 0;
+  /** Messages that were not accepted. */
+  #refused = 0;
+  #refusalToldAt = Number.NEGATIVE_INFINITY;
   #closed: Promise<void> | null = null;
 
   constructor(deps: SignedBusDeps) {
@@ -62,7 +65,6 @@ export class SignedBus implements Bus {
     this.peer = random.hex(8);
     this.#signer = new Signer(this.peer, keys, clock);
     this.#post = new FramePost(wire, this.#signer);
-    this.#refused = new Refused(clock, (subject, reason) => this.#tell({ type: 'refused', subject, reason }));
     this.#ground = new CallGround(wire, clock, this.#post, (subject) => this.#slow(subject, 1, { call: true }));
     const tickLater = (): void => this.#tickLater();
     this.#outgoing = new OutgoingCalls(this.#ground, wire, this.peer, random, tickLater);
@@ -80,7 +82,7 @@ export class SignedBus implements Bus {
       ...this.#deps.wire.status,
       calls: this.#outgoing.size,
       serving: this.#incoming.size,
-      refused: this.#refused.count,
+      refused: this.#refused,
       slowConsumers: this.#slowConsumers,
     };
   }
@@ -166,7 +168,7 @@ export class SignedBus implements Bus {
       else if (entries.end === 'serving') this.#incoming.take(entries, from, entries);
       else this.#incoming.addressed(entries, from);
     }
-    if (!entries.whole) this.#refused.add(message.subject, 'it is cut otherwise than it says');
+    if (!entries.whole) this.#refuse(message.subject, 'it is cut otherwise than it says');
   }
 
   #onFrame(message: WireMessage): void {
@@ -174,7 +176,7 @@ export class SignedBus implements Bus {
     const signed = this.#open(message, this.#seen);
     if (signed === null) return;
     const call = callOf(id);
-    if (call === null) this.#refused.add(message.subject, 'no call has such an id');
+    if (call === null) this.#refuse(message.subject, 'no call has such an id');
     else if (end === 'c') this.#outgoing.take(call, signed.from, framed(signed.frame));
     else this.#incoming.take(call, signed.from, framed(signed.frame));
   }
@@ -184,7 +186,7 @@ export class SignedBus implements Bus {
     if (typeof signed === 'object') {
       return signed.frame.length > 0 ? signed : null;
     }
-    this.#refused.add(message.subject, signed);
+    this.#refuse(message.subject, signed);
     return null;
   }
 
@@ -215,6 +217,14 @@ export class SignedBus implements Bus {
     this.#tell({ type: 'slow_consumer', subject, dropped, ...whose });
   }
 
+  #refuse(subject: string, reason: string): void {
+    this.#refused++;
+    const now = this.#deps.clock.now();
+    if (now - this.#refusalToldAt < REFUSALS_APART_MS) return;
+    this.#refusalToldAt = now;
+    this.#tell({ type: 'refused', subject, reason });
+  }
+
   #tell(event: BusEvent): void {
     for (const listener of this.#listeners) listener(event);
   }
@@ -226,28 +236,5 @@ export class SignedBus implements Bus {
       this.#incoming.tick();
       if (this.#outgoing.size + this.#incoming.size > 0) this.#tickLater();
     });
-  }
-}
-
-const EVERY_MS = 1_000;
-
-/** Messages that were not accepted. */
-export class Refused {
-  readonly #clock: Clock;
-  readonly #tell: (subject: string, reason: string) => void;
-  #warnedAt = Number.NEGATIVE_INFINITY;
-  count = 0;
-
-  constructor(clock: Clock, tell: (subject: string, reason: string) => void) {
-    this.#clock = clock;
-    this.#tell = tell;
-  }
-
-  add(subject: string, reason: string): void {
-    this.count++;
-    const now = this.#clock.now();
-    if (now - this.#warnedAt < EVERY_MS) return;
-    this.#warnedAt = now;
-    this.#tell(subject, reason);
   }
 }

@@ -1,8 +1,8 @@
+import type { BusServing } from '../../bus/bus.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import type { Outcome } from '../../model/outcome.ts';
 import type { PostAnswer, StreamPost } from '../../model/stream-copies.ts';
-import { PostedBodies } from '../calls/posted-bodies.ts';
 import { ReturnedCalls } from '../calls/returned-calls.ts';
 import type { ClusterRooms, SubscribedResource } from '../cluster-deps.ts';
 import { packFrame, unpackFrame } from '../frames/frame.ts';
@@ -18,6 +18,9 @@ interface GivenUp {
   readonly uri: string;
 }
 
+const POSTED = 'trunkline.posted';
+const MAX_POSTS = 10_000;
+const POST_MS = 10_000;
 const GIVEN_UP = 'trunkline.given-up';
 /** A longer URI does not fit a hint and stays known at its node alone. */
 const MAX_URI = 32 * 1024;
@@ -31,8 +34,7 @@ export class ClientsElsewhere extends ResumedStreams {
   readonly #bus: ClusterRooms['bus'];
   readonly #nodes: Nodes;
   readonly #calls: ReturnedCalls;
-  readonly #posts: PostedBodies;
-  readonly #givenUpHints: { close(): void };
+  readonly #registrations: readonly { close(): void }[];
 
   constructor(deps: ClusterRooms, nodes: Nodes, leases: LazyBucket) {
     super(deps, nodes, leases);
@@ -43,12 +45,19 @@ export class ClientsElsewhere extends ResumedStreams {
     this.#bus = bus;
     this.#nodes = nodes;
     this.#calls = new ReturnedCalls(deps);
-    this.#posts = new PostedBodies(deps);
-    this.#givenUpHints = bus.subscribe(GIVEN_UP, (payload, from) => {
-      if (from === bus.peer) return;
-      const { sessionId, server, uri } = unpackFrame<GivenUp>(payload).header;
-      deps.gateway.givenUp(sessionId, server, uri);
-    });
+    const posted = (serving: BusServing): void => {
+      const { header, pieces } = unpackFrame<Omit<StreamPost, 'body'>>(serving.payload);
+      const { sessionId, principal, endpoint } = header;
+      serving.answer(packFrame(deps.downstream.posted({ sessionId, principal, endpoint, body: pieces[0]! })));
+    };
+    this.#registrations = [
+      bus.serve(POSTED, posted, { concurrency: MAX_POSTS }),
+      bus.subscribe(GIVEN_UP, (payload, from) => {
+        if (from === bus.peer) return;
+        const { sessionId, server, uri } = unpackFrame<GivenUp>(payload).header;
+        deps.gateway.givenUp(sessionId, server, uri);
+      }),
+    ];
   }
 
   /** To all other nodes. A hint; lost in an outage. */
@@ -79,8 +88,14 @@ export class ClientsElsewhere extends ResumedStreams {
     return this.#calls.run(peer, exchange, endpoint);
   }
 
-  posted(peer: string, post: StreamPost): Promise<PostAnswer> {
-    return this.#posts.post(peer, post);
+  /** A body that an HTTP+SSE client posts here; the URL names the node with its stream. Never rejects. */
+  async posted(peer: string, { body, ...header }: StreamPost): Promise<PostAnswer> {
+    const call = this.#bus.call(POSTED, packFrame(header, [body]), { to: peer, deadlineMs: POST_MS });
+    const outcome = await call.outcome;
+    if (outcome.kind === 'result') return unpackFrame<PostAnswer>(outcome.payload).header;
+    const { error } = outcome;
+    const status = error.outcome === 'UNKNOWN' ? 502 : 503;
+    return { status, code: error.rpcCode, text: `the node with the stream does not answer: ${error.message}`, id: '' };
   }
 
   override close(): void {
@@ -88,7 +103,6 @@ export class ClientsElsewhere extends ResumedStreams {
     this.copies?.flush();
     this.subscriptions.close();
     this.#calls.close();
-    this.#posts.close();
-    this.#givenUpHints.close();
+    for (const registration of this.#registrations) registration.close();
   }
 }
