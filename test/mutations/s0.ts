@@ -146,8 +146,8 @@ export const S0: readonly Mutation[] = [
     row: 'S0.19',
     what: 'a node does not go on with a session that another one opened',
     file: 'src/cluster/upstream-sessions/cluster-upstream-sessions.ts',
-    find: 'if (held !== null && record !== null) return',
-    replace: 'if (held !== null && record !== null && this.#used.get(key) !== null) return',
+    find: 'if (held !== null && record !== null) {',
+    replace: 'if (held !== null && record !== null && this.#used.get(key) !== null) {',
   },
   {
     row: 'S0.20',

@@ -172,24 +172,20 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     key: string,
     gone: string | null,
   ): Promise<OpenedSession | SessionLock | null> {
-    const held = await this.#store.get(key);
-    const record = held === null ? null : this.#recordOf(key, held, gone);
-    if (held !== null && record !== null) return this.#goOn(key, held, record);
+    const store = this.#store;
+    const held = await store.get(key);
+    // Not the one that its server rejected.
+    const isOpen = held !== null && held.by === '' && store.generation(held) !== gone;
+    const record = isOpen ? store.open(key, held) : null;
+    if (held !== null && record !== null) {
+      const generation = store.generation(held);
+      // Extends the record.
+      if ((await store.write(key, held, held)) === null) return null;
+      return opened(this.#used.put(key, record, generation, { published: true }));
+    }
     const { bus } = this.#deps;
     const free = held === null || held.by === '' || held.by === bus.peer || !(await this.#claims.lives(held.by));
     return free ? this.#begin(place, key, held, gone) : null;
-  }
-
-  /** Null if it is not open, or the one that its server rejected. */
-  #recordOf(key: string, held: HeldSession, gone: string | null): UpstreamSessionRecord | null {
-    return held.by !== '' || this.#store.generation(held) === gone ? null : this.#store.open(key, held);
-  }
-
-  /** Extends the record. */
-  async #goOn(key: string, held: HeldSession, record: UpstreamSessionRecord): Promise<OpenedSession | null> {
-    const generation = this.#store.generation(held);
-    if ((await this.#store.write(key, held, held)) === null) return null;
-    return opened(this.#used.put(key, record, generation, { published: true }));
   }
 
   /** This node does not know the session, and the store may answer in a moment. */
