@@ -31,8 +31,6 @@ export class ClientsElsewhere extends ResumedStreams {
   /** Undefined without a shared log. */
   readonly copies: CopiesOfStreams | undefined;
   readonly subscriptions: SharedSubscriptions;
-  readonly #bus: ClusterRooms['bus'];
-  readonly #nodes: Nodes;
   readonly #calls: ReturnedCalls;
   readonly #registrations: readonly { close(): void }[];
 
@@ -42,8 +40,6 @@ export class ClientsElsewhere extends ResumedStreams {
     this.self = bus.peer;
     this.copies = log === undefined ? undefined : new CopiesOfStreams(log, clock);
     this.subscriptions = new SharedSubscriptions(deps, nodes);
-    this.#bus = bus;
-    this.#nodes = nodes;
     this.#calls = new ReturnedCalls(deps);
     const posted = (serving: BusServing): void => {
       const { header, pieces } = unpackFrame<Omit<StreamPost, 'body'>>(serving.payload);
@@ -65,7 +61,7 @@ export class ClientsElsewhere extends ResumedStreams {
     if (uri.length > MAX_URI) return;
     const givenUp: GivenUp = { sessionId, server, uri };
     this.subscriptions.givenUp(givenUp);
-    this.#bus.publish(GIVEN_UP, packFrame(givenUp));
+    this.deps.bus.publish(GIVEN_UP, packFrame(givenUp));
   }
 
   subscribed({ sessionId, principal }: ClientProfile, { server, uri, exposed }: SubscribedResource): void {
@@ -81,7 +77,7 @@ export class ClientsElsewhere extends ResumedStreams {
   }
 
   has(peer: string): boolean {
-    return this.#nodes.get(peer) !== null;
+    return this.nodes.get(peer) !== null;
   }
 
   returned(peer: string, exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
@@ -90,7 +86,7 @@ export class ClientsElsewhere extends ResumedStreams {
 
   /** A body that an HTTP+SSE client posts here; the URL names the node with its stream. Never rejects. */
   async posted(peer: string, { body, ...header }: StreamPost): Promise<PostAnswer> {
-    const call = this.#bus.call(POSTED, packFrame(header, [body]), { to: peer, deadlineMs: POST_MS });
+    const call = this.deps.bus.call(POSTED, packFrame(header, [body]), { to: peer, deadlineMs: POST_MS });
     const outcome = await call.outcome;
     if (outcome.kind === 'result') return unpackFrame<PostAnswer>(outcome.payload).header;
     const { error } = outcome;

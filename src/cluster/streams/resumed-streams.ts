@@ -26,8 +26,8 @@ type Deps = Pick<ClusterRooms, 'bus' | 'clock' | 'log' | 'downstream'>;
 
 /** A stream stays at the node where it began; a client that returns to another node is connected to it. */
 export class ResumedStreams implements StreamsElsewhere {
-  readonly #deps: Deps;
-  readonly #nodes: Nodes;
+  protected readonly deps: Deps;
+  protected readonly nodes: Nodes;
   readonly #leases: LazyBucket;
   readonly #left: LeftStreams | null;
   readonly #serving: { close(): void };
@@ -35,8 +35,8 @@ export class ResumedStreams implements StreamsElsewhere {
   /** `leases`: of all nodes. */
   constructor(deps: Deps, nodes: Nodes, leases: LazyBucket) {
     const { bus, log } = deps;
-    this.#deps = deps;
-    this.#nodes = nodes;
+    this.deps = deps;
+    this.nodes = nodes;
     this.#leases = leases;
     this.#left = log === undefined ? null : new LeftStreams(log);
     this.#serving = bus.serve(NAME, (serving) => this.#serve(serving), { concurrency: MAX_STREAMS });
@@ -44,15 +44,15 @@ export class ResumedStreams implements StreamsElsewhere {
 
   isElsewhere(eventId: string): boolean {
     const named = NODE_IN_NAME.exec(eventId)?.[2];
-    return named !== undefined && named !== this.#deps.bus.peer;
+    return named !== undefined && named !== this.deps.bus.peer;
   }
 
   /** Through the node that the event id names. */
   async resume(sessionId: string, afterId: string, open: () => EventSink): Promise<Resumed> {
-    const { clock } = this.#deps;
+    const { clock } = this.deps;
     const [, kind, named] = NODE_IN_NAME.exec(afterId) ?? [];
     if (kind === undefined || named === undefined) return 'none';
-    if (this.#nodes.get(named) !== null && !(await this.#isOver(named, kind))) {
+    if (this.nodes.get(named) !== null && !(await this.#isOver(named, kind))) {
       const asked = await this.#ask(named, { sessionId, afterId }, open);
       if (asked !== 'unreached') return asked;
     }
@@ -64,7 +64,7 @@ export class ResumedStreams implements StreamsElsewhere {
 
   /** A restarted node has another name and still its log. */
   async resumeAnywhere(sessionId: string, afterId: string, open: () => EventSink): Promise<boolean> {
-    for (const { peer } of [...this.#nodes.others()]) {
+    for (const { peer } of [...this.nodes.others()]) {
       if ((await this.#ask(peer, { sessionId, afterId }, open)) === 'served') return true;
     }
     return false;
@@ -87,7 +87,7 @@ export class ResumedStreams implements StreamsElsewhere {
    * stream a session's own. Never rejects.
    */
   async #isOver(peer: string, kind: string): Promise<boolean> {
-    const node = this.#nodes.get(peer);
+    const node = this.nodes.get(peer);
     if (node !== null) return kind === 'g' && node.state === 'draining';
     try {
       return (await this.#leases.get(leaseKey(peer))) === null;
@@ -101,7 +101,7 @@ export class ResumedStreams implements StreamsElsewhere {
   #ask(peer: string, header: ResumeHeader, open: () => EventSink): Promise<'served' | 'none' | 'unreached'> {
     return new Promise((resolve) => {
       let sink: EventSink | null = null;
-      const call = this.#deps.bus.call(NAME, packFrame(header), {
+      const call = this.deps.bus.call(NAME, packFrame(header), {
         to: peer,
         deadlineMs: LONGEST_MS,
         onEmit: (payload) => {
@@ -127,7 +127,7 @@ export class ResumedStreams implements StreamsElsewhere {
   async #serve(serving: BusServing): Promise<void> {
     const { sessionId, afterId } = unpackFrame<ResumeHeader>(serving.payload).header;
     let sink: SinkElsewhere | null = null;
-    const found = await this.#deps.downstream.resumeFor(sessionId, afterId, () => {
+    const found = await this.deps.downstream.resumeFor(sessionId, afterId, () => {
       sink = new SinkElsewhere(serving);
       return sink;
     });
