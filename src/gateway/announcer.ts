@@ -13,8 +13,6 @@ const NOTIFIED_MS = 2_000;
 /** Within this all nodes have the lists that one of them had first. */
 const SPREAD_MS = 10_000;
 
-const TOOLS: ReadonlySet<ListKind> = new Set(['tools']);
-
 const NONE: ReadonlySet<string> = new Set();
 
 interface AnnouncerDeps extends ListParts {
@@ -34,7 +32,6 @@ export class Announcer {
   readonly #again = new Set<string>();
   #disarm: (() => void) | null = null;
   #everybody = false;
-  readonly #filtered = new Set<string>();
   /** By server and connection, the notifications that its clients are to have whatever changed; null for all declared. */
   readonly #renewed = new Map<string, Map<string, Set<string> | null>>();
 
@@ -77,7 +74,7 @@ export class Announcer {
    */
   everything(filtered: Iterable<string>): void {
     this.#everybody = true;
-    for (const server of filtered) this.#filtered.add(server);
+    for (const server of filtered) this.changed(server, null, ['tools']);
     this.#arm();
   }
 
@@ -106,10 +103,6 @@ export class Announcer {
   close(): void {
     this.#disarm?.();
     this.#disarm = null;
-    this.#changes.clear();
-    this.#renewed.clear();
-    this.#lately.clear();
-    this.#again.clear();
   }
 
   #arm(): void {
@@ -119,9 +112,7 @@ export class Announcer {
   #flush(): void {
     this.#disarm = null;
     const changes: ListChange[] = [...this.#changes.values()];
-    for (const server of this.#filtered) changes.push({ server, fingerprint: null, key: null, kinds: TOOLS });
     this.#changes.clear();
-    this.#filtered.clear();
     for (const [sessionId, concerning] of this.#concerned(changes)) {
       const seen = this.#deps.sessions.get(sessionId);
       // This session has made no request since the gateway started: the last notification it got is not known.

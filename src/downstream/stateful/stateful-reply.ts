@@ -166,11 +166,7 @@ export class StatefulReply implements Reply, ResumableReply, Ageing {
   }
 
   #sendGathered(gathered: readonly Buffer[]): void {
-    const parts: Buffer[] = [];
-    gathered.forEach((answer, i) => {
-      parts.push(i === 0 ? OPEN : COMMA, answer);
-    });
-    parts.push(CLOSE);
+    const parts = [OPEN, ...gathered.flatMap((answer, i) => (i === 0 ? [answer] : [COMMA, answer])), CLOSE];
     this.#sendJson(parts, false);
   }
 

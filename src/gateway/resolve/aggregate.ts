@@ -66,11 +66,10 @@ export class Aggregate implements Resolver {
     if (param instanceof GatewayError) return param;
     if (kind === 'template') return this.#template(exchange, param);
     const catalog = this.#deps.catalogs.of(client);
-    const item = kind === 'tool' ? catalog.tool(param.value) : catalog.prompt(param.value);
-    if (item !== null) return itemTarget(kind, exchange, param, item, catalog);
-    return kind === 'tool'
-      ? this.#unlistedTool(exchange, param, catalog)
-      : this.#unlistedPrompt(exchange, param, catalog);
+    const item = itemOf(kind, param.value, catalog);
+    return item === null
+      ? this.#unlisted(kind, exchange, param, catalog)
+      : itemTarget(kind, exchange, param, item, catalog);
   }
 
   /** Found by table, by the wrapped form, by the templates; what no server lists is asked of all that have resources. */
@@ -150,40 +149,32 @@ export class Aggregate implements Resolver {
   }
 
   /** A name that no table knows: it may be of a server that was not listed yet, else the caller gets the reason. */
-  async #unlistedTool(exchange: Exchange, param: NamedParam, before: Catalog): Promise<Target | GatewayError> {
+  async #unlisted(
+    kind: 'tool' | 'prompt',
+    exchange: Exchange,
+    param: NamedParam,
+    before: Catalog,
+  ): Promise<Target | GatewayError> {
     const { client, request } = exchange;
     const { policies } = this.#deps;
     const { value } = param;
-    const named = unlistedTool(value, before, client.principal, policies);
+    const spelled = (catalog: Catalog) =>
+      kind === 'tool' ? unlistedTool(value, catalog, client.principal, policies) : null;
+    const named = spelled(before);
     if (named instanceof GatewayError) return named;
-    if (before.complete || (named === null && value.includes('__'))) {
-      return this.#heardMeanwhile('tool', exchange, param, unknownTool(value, before, policies));
-    }
-    const catalog = await this.#ready(client);
-    const item = catalog.tool(value);
-    if (item !== null) return itemTarget('tool', exchange, param, item, catalog);
-    const still = unlistedTool(value, catalog, client.principal, policies);
+    const hopeless = before.complete || (kind === 'tool' && named === null && value.includes(TOOL_NAME_DELIMITER));
+    const catalog = hopeless ? before : await this.#ready(client);
+    const item = itemOf(kind, value, catalog);
+    if (item !== null) return itemTarget(kind, exchange, param, item, catalog);
+    const still = hopeless ? null : spelled(catalog);
     if (still === null || still instanceof GatewayError) {
-      return this.#heardMeanwhile('tool', exchange, param, unknownTool(value, catalog, policies));
+      return this.#heardMeanwhile(kind, exchange, param, unknownName(kind, value, catalog, policies));
     }
     // Still nothing is known of the server: the call itself finds out, and says why if it cannot be made.
     const own = withParam(request, param, still.tool);
     const target = new Target(client.principal, still.server, 'tool', own, null, still.tool);
     target.asked = true;
     return target;
-  }
-
-  async #unlistedPrompt(exchange: Exchange, param: NamedParam, before: Catalog): Promise<Target | GatewayError> {
-    const { value } = param;
-    const catalog = before.complete ? before : await this.#ready(exchange.client);
-    const item = catalog.prompt(value);
-    if (item !== null) return itemTarget('prompt', exchange, param, item, catalog);
-    const withheld = withheldName('prompt', value, catalog, this.#deps.policies);
-    if (withheld !== null) return withheld;
-    const choices = catalog.choices('prompts', value);
-    const hint = choices.length > 1 ? ` (it could be ${choices.join(', ')})` : '';
-    const unknown = new GatewayError('INVALID_PARAMS', `Unknown prompt: ${value}${hint}`);
-    return this.#heardMeanwhile('prompt', exchange, param, unknown);
   }
 
   /** The client may have the name from the server itself, or from another node, before this one knows it. */
@@ -195,23 +186,27 @@ export class Aggregate implements Resolver {
   ): Promise<Target | GatewayError> {
     const { upstreams, catalogs, policies } = this.#deps;
     const { client } = exchange;
-    if (kind === 'tool' && unknown.data.server === undefined) return unknown;
+    const certain = kind === 'tool' ? unknown.data.server === undefined : unknown.code === 'QUARANTINED';
+    if (certain) return unknown;
     const before = catalogs.of(client);
     const own = spelledName(param.value, before);
     if (own === null || !before.members.some(({ server }) => server === own.server)) return unknown;
-    const list = kind === 'tool' ? 'tools' : 'prompts';
-    const found = await upstreams.foundMeanwhile?.(own.server, exchange, list, own.tool);
+    const found = await upstreams.foundMeanwhile?.(own.server, exchange, `${kind}s`, own.tool);
     if (exchange.cancelled !== null) return calledOff(own.server, exchange.cancelled);
     if (found !== true) return unknown;
     const catalog = catalogs.of(client);
-    const item = kind === 'tool' ? catalog.tool(param.value) : catalog.prompt(param.value);
+    const item = itemOf(kind, param.value, catalog);
     if (item !== null) return itemTarget(kind, exchange, param, item, catalog);
-    return kind === 'tool' ? unknownTool(param.value, catalog, policies) : unknown;
+    return unknownName(kind, param.value, catalog, policies);
   }
 
   #ready(client: ClientProfile): Promise<Catalog> {
     return this.#deps.catalogs.ready(client, this.#deps.desired.state.firstListWaitMs);
   }
+}
+
+function itemOf(kind: 'tool' | 'prompt', name: string, catalog: Catalog): ExposedItem | null {
+  return kind === 'tool' ? catalog.tool(name) : catalog.prompt(name);
 }
 
 function itemTarget(
@@ -270,13 +265,14 @@ function unlistedTool(
 }
 
 /** What is wrong with a name that leads nowhere, in the seeds' words where they have some (S2.4, S2.31). */
-function unknownTool(name: string, catalog: Catalog, policies: Policies): GatewayError {
-  const withheld = withheldName('tool', name, catalog, policies);
+function unknownName(kind: 'tool' | 'prompt', name: string, catalog: Catalog, policies: Policies): GatewayError {
+  const withheld = withheldName(kind, name, catalog, policies);
   if (withheld !== null) return withheld;
-  const choices = catalog.choices('tools', name);
+  const choices = catalog.choices(`${kind}s`, name);
   if (choices.length > 1) {
-    return new GatewayError('INVALID_PARAMS', `Unknown tool: ${name} (it could be ${choices.join(', ')})`);
+    return new GatewayError('INVALID_PARAMS', `Unknown ${kind}: ${name} (it could be ${choices.join(', ')})`);
   }
+  if (kind === 'prompt') return new GatewayError('INVALID_PARAMS', `Unknown prompt: ${name}`);
   const spelled = spelledName(name, catalog);
   if (spelled === null) {
     const message = `Invalid tool name: invalid tool name format: ${name} (expected agent__tool)`;
@@ -299,7 +295,7 @@ function withheldName(
   const own = spelled === null ? name : spelled.tool;
   for (const { server, catalog: known } of catalog.members) {
     if (known === null || (spelled !== null && spelled.server !== server)) continue;
-    if (policies.listsOf(server)?.(kind === 'tool' ? 'tools' : 'prompts', own) === false) continue;
+    if (policies.listsOf(server)?.(`${kind}s`, own) === false) continue;
     const refused = whyWithheldName(known, kind, own);
     if (refused !== null) return refused;
   }
