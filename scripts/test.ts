@@ -25,7 +25,13 @@ const MOST_AGAIN = 6;
 const root = resolve(import.meta.dirname, '..');
 process.chdir(root);
 const words = process.argv.slice(2);
-const files = ['src/**/*.test.ts', 'test/**/*.test.ts', 'examples/**/*.test.ts', 'bench/**/*.test.ts']
+const files = [
+  'src/**/*.test.ts',
+  'test/**/*.test.ts',
+  'scripts/**/*.test.ts',
+  'examples/**/*.test.ts',
+  'bench/**/*.test.ts',
+]
   .flatMap((pattern) => globSync(pattern, { cwd: root, exclude: (path) => path.endsWith('node_modules') }))
   .filter((file) => words.length === 0 || words.some((word) => file.includes(word)))
   // The long files are under test/: begun last, one would run alone in the end.
