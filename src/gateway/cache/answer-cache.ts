@@ -88,11 +88,10 @@ export class AnswerCache {
 
   /** The server says that something it has answered is out of date; null: it may have said so, and was not heard. */
   outdated(server: string, notification: Message | null): void {
-    let count = 0;
-    for (const { method, of } of concernedBy(notification)) {
-      count += this.#store.deleteAll(server, method, of);
-      this.#outdate((subject) => subject.server === server && subject.method === method && of(subject));
-    }
+    const concerned = concernedBy(notification);
+    const concerns = (subject: Subject) => subject.server === server && concerned(subject);
+    const count = this.#store.deleteAll(concerns);
+    this.#outdate(concerns);
     if (count > 0) this.#invalidated.of(server).add(count);
   }
 
@@ -182,7 +181,8 @@ export class AnswerCache {
     this.#forget(key);
     // A cursor that is not taken any more: the pages belong to a list that is gone.
     if (message.kind === 'error' && key.subject.continued) {
-      this.#store.deleteAll(key.subject.server, key.subject.method, () => true);
+      const { server, method } = key.subject;
+      this.#store.deleteAll((subject) => subject.server === server && subject.method === method);
     }
     if (!complete) return null;
     const { ttlMs, cacheScope, ttl } = cacheHints(message.bytes, message.bodyStart, message.bodyEnd);

@@ -18,8 +18,6 @@ export class AnswerStore {
   readonly #limits: StoreLimits;
   /** In the order of their last use. */
   readonly #answers = new Map<string, CachedAnswer>();
-  /** Keys by server and method, so that a notification looks only at what it may concern. */
-  readonly #keys = new Map<string, Set<string>>();
   #bytes = 0;
 
   constructor(limits: StoreLimits = STORE_LIMITS) {
@@ -47,10 +45,6 @@ export class AnswerStore {
     if (answer.size > this.#limits.bytesOfOne) return;
     this.#answers.set(key, answer);
     this.#bytes += answer.size;
-    const group = groupOf(answer.subject.server, answer.subject.method);
-    const keys = this.#keys.get(group);
-    if (keys === undefined) this.#keys.set(group, new Set([key]));
-    else keys.add(key);
     while (this.#answers.size > this.#limits.entries || this.#bytes > this.#limits.bytes) {
       this.delete(this.#answers.keys().next().value!);
     }
@@ -61,32 +55,19 @@ export class AnswerStore {
     if (answer === undefined) return;
     this.#answers.delete(key);
     this.#bytes -= answer.size;
-    const group = groupOf(answer.subject.server, answer.subject.method);
-    const keys = this.#keys.get(group);
-    keys?.delete(key);
-    if (keys?.size === 0) this.#keys.delete(group);
   }
 
-  /** Deletes what the server's method answered about a subject like that; how many there were. */
-  deleteAll(server: string, method: string, concerns: (subject: Subject) => boolean): number {
-    let count = 0;
-    for (const key of [...(this.#keys.get(groupOf(server, method)) ?? [])]) {
-      if (!concerns(this.#answers.get(key)!.subject)) continue;
-      this.delete(key);
-      count++;
-    }
-    return count;
+  /** Deletes what was answered about such a subject; how many there were. */
+  deleteAll(concerns: (subject: Subject) => boolean): number {
+    const before = this.#answers.size;
+    for (const [key, { subject }] of this.#answers) if (concerns(subject)) this.delete(key);
+    return before - this.#answers.size;
   }
 
   clear(): void {
     this.#answers.clear();
-    this.#keys.clear();
     this.#bytes = 0;
   }
-}
-
-function groupOf(server: string, method: string): string {
-  return `${server} ${method}`;
 }
 
 /**

@@ -12,7 +12,7 @@ import {
   PROTOCOL_VERSION_KEY,
 } from '../../protocol/meta-keys.ts';
 import { LIST_METHODS } from '../../protocol/methods.ts';
-import { isWithin } from '../resource-updates.ts';
+import { isUpdate, isWithin } from '../resource-updates.ts';
 
 /** What a request asks for, as far as notifications can say that its answer is out of date. */
 export interface Subject {
@@ -102,31 +102,20 @@ function callerGroup({ isolation }: Server, { principal, handle, sessionId }: Cl
   return JSON.stringify([principal.id, handle, isolation === 'session' ? sessionId : null]);
 }
 
-/** Answers of one method, and which of them. */
-interface Concern {
-  readonly method: string;
-  readonly of: (subject: Subject) => boolean;
-}
-
 const READ = 'resources/read';
-const ALL = (): boolean => true;
-const EVERYTHING: readonly Concern[] = [...LIST_METHODS.map(({ method }) => method), READ].map((method) => ({
-  method,
-  of: ALL,
-}));
 
 /**
- * The answers that a notification makes invalid (C6): the lists it names; the resource, and what it is a part of. With the
- * list of resources go all reads, because a resource may be gone. Null: a notification may have been lost.
+ * Whether an answer is one that a notification makes invalid (C6): of the lists it names; of the resource, and what it is a part
+ * of. With the list of resources go all reads, because a resource may be gone. Null: a notification may have been lost.
  */
-export function concernedBy(notification: Message | null): readonly Concern[] {
-  if (notification === null) return EVERYTHING;
-  if (notification.method !== 'notifications/resources/updated') {
-    const lists = LIST_METHODS.filter(({ changed }) => changed === notification.method);
-    const reads = lists.some(({ capability }) => capability === 'resources') ? [READ] : [];
-    return [...lists.map(({ method }) => method), ...reads].map((method) => ({ method, of: ALL }));
+export function concernedBy(notification: Message | null): (subject: Subject) => boolean {
+  if (notification === null) return () => true;
+  if (isUpdate(notification)) {
+    const updated = bodyString(notification, 'uri');
+    return ({ method, uri }) => method === READ && (updated === null || (uri !== null && isWithin(updated, uri)));
   }
-  const updated = bodyString(notification, 'uri');
-  if (updated === null) return [{ method: READ, of: ALL }];
-  return [{ method: READ, of: ({ uri }) => uri !== null && isWithin(updated, uri) }];
+  const lists = LIST_METHODS.filter(({ changed }) => changed === notification.method);
+  const methods = new Set<string>(lists.map(({ method }) => method));
+  if (lists.some(({ capability }) => capability === 'resources')) methods.add(READ);
+  return ({ method }) => methods.has(method);
 }
