@@ -23,24 +23,15 @@ export class Gate {
 
   /** `server` is null for the aggregate. null when the request has been answered with 401 or 404. */
   admit(context: RequestContext, server: string | null): Admitted | null {
-    const principal = this.#principal(context);
-    const endpoint = principal === null ? null : this.#endpoint(server, principal, context);
-    return principal === null || endpoint === null ? null : { principal, endpoint };
-  }
-
-  #principal(context: RequestContext): Principal | null {
     const principal = this.#authenticator.authenticate(context.headers.authorization);
     if (principal === null) {
       sendError(context, 401, 'Unauthorized: a known key is needed as a Bearer token', '', CHALLENGE);
+      return null;
     }
-    return principal;
-  }
-
-  #endpoint(server: string | null, principal: Principal, context: RequestContext): Endpoint | null {
-    if (server === null) return AGGREGATE;
-    const endpoint = this.#endpoints.server(server, principal);
-    if (endpoint === null) sendError(context, 404, 'Not found: no server of this name for this caller');
-    return endpoint;
+    const endpoint = server === null ? AGGREGATE : this.#endpoints.server(server, principal);
+    if (endpoint !== null) return { principal, endpoint };
+    sendError(context, 404, 'Not found: no server of this name for this caller');
+    return null;
   }
 }
 

@@ -7,7 +7,8 @@ import type { EventSink } from '../../model/stream-copies.ts';
  */
 export class WaitingFlows {
   readonly #flows = new Set<Flow>();
-  readonly #release = (): void => {
+  /** Lets all of them go on. To be called, too, when the sink goes away in any other way, where the calls go on without it. */
+  readonly release = (): void => {
     const flows = [...this.#flows];
     this.#flows.clear();
     for (const flow of flows) flow.resume();
@@ -18,11 +19,6 @@ export class WaitingFlows {
     if (this.#flows.has(flow)) return;
     this.#flows.add(flow);
     flow.pause();
-    sink.onDrain = this.#release;
-  }
-
-  /** To be called when the sink goes away in any other way, where the calls go on without it. */
-  release(): void {
-    this.#release();
+    sink.onDrain = this.release;
   }
 }
