@@ -30,7 +30,7 @@ export interface TransportsDeps {
 /** Makes the transport a definition asks for: the one place that knows which class serves which type. */
 export function transports(deps: TransportsDeps): OpenTransport {
   const { clock, random, env } = deps;
-  const clients = new HttpClientShare();
+  const clients = new HttpClientShare(clock);
   const containers = new ContainerHost({
     owner: deps.owner,
     run: random.hex(8),

@@ -52,7 +52,10 @@ test('at most 256 notifications wait for an answer of the server, and the end of
   assert.deepEqual([client.asked.length, statuses.length], [256, 0]);
   void side.finish(true, 1_000);
   assert.equal(client.asked.at(-1)?.request.method, 'DELETE');
-  for (const { handler } of client.asked) handler.head(202, new ResponseHeaders([]));
+  for (const { handler } of client.asked) {
+    handler.head(202, new ResponseHeaders([]));
+    await null;
+  }
   assert.equal(client.asked.length, 301);
   assert.deepEqual(statuses, new Array(300).fill(202));
   post();

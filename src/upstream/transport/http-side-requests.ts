@@ -20,26 +20,31 @@ const VERDICT_MS = 30_000;
 type Done = (status: number, challenge: string | null) => void;
 
 /**
- * A request of which only the verdict counts: `done` is called once, at the head, or with status 0 at the failure or the
+ * A request of which only the verdict counts: `done` is called once, after the head, or with status 0 at the failure or the
  * deadline. The body is read off and dropped so that the socket can be used again, unless the server opens an event stream,
  * which nothing would listen to.
  */
 class HttpStatusOnly implements ResponseHandler {
   running: ClientRequest | null = null;
   #done: Done | null;
+  #status = 0;
+  #challenge: string | null = null;
   #bytes = 0;
   readonly #disarm: () => void;
 
   constructor(clock: Clock, done: Done) {
     this.#done = done;
     this.#disarm = clock.after(VERDICT_MS, () => {
-      this.#settle(0, null);
+      this.#settle();
       this.abort();
     });
   }
 
   head(status: number, headers: ResponseHeaders): BodyMode {
-    this.#settle(status, challengeIn(headers));
+    this.#status = status;
+    this.#challenge = challengeIn(headers);
+    // After all that was read with the head: most answers are whole then, and what `done` sends finds the socket free.
+    queueMicrotask(() => this.#settle());
     if (headers.mediaType === 'text/event-stream') this.running?.abort();
     return 'stream';
   }
@@ -52,14 +57,14 @@ class HttpStatusOnly implements ResponseHandler {
   end(): void {}
 
   error(): void {
-    this.#settle(0, null);
+    this.#settle();
   }
 
-  #settle(status: number, challenge: string | null): void {
+  #settle(): void {
     const done = this.#done;
     this.#done = null;
     this.#disarm();
-    done?.(status, challenge);
+    done?.(this.#status, this.#challenge);
   }
 
   /** `done` is not called. */

@@ -3,8 +3,10 @@ import { test } from 'node:test';
 import { callEcho, echoed, initialize, notify, openBench } from '../../../test/fixtures/http/bench.ts';
 import { LegacySseServer } from '../../../test/fixtures/http/legacy-sse.ts';
 import { StatefulServer } from '../../../test/fixtures/http/stateful.ts';
+import { FakeClock } from '../../../test/support/fake-clock.ts';
 import type { HttpClientPort } from '../../http/client/client-port.ts';
 import { openHttpClient } from '../../http/client/open-http-client.ts';
+import { systemClock } from '../../model/clock.ts';
 import { HttpClientShare } from './http-wire.ts';
 
 const LIMIT = { timeout: 20_000 };
@@ -12,7 +14,8 @@ const LIMIT = { timeout: 20_000 };
 test('transports of one server share connections, and one that ends leaves them to the others', LIMIT, async (t) => {
   const server = await StatefulServer.start({ listen: 405 });
   t.after(() => server.stop());
-  const share = new HttpClientShare();
+  const clock = new FakeClock();
+  const share = new HttpClientShare(clock);
   let opened = 0;
   let closed = 0;
   const openClient = (url: URL): HttpClientPort =>
@@ -44,6 +47,12 @@ test('transports of one server share connections, and one that ends leaves them 
   callEcho(first!, 3);
   assert.equal(await echoed(first!, 3), 'hello');
   await first!.transport.close('interrupt');
+  await clock.advance(199);
+  const next = await openBench('http', server.url, { openClient });
+  await clock.advance(1_000);
+  assert.deepEqual([opened, closed], [1, 0], 'a session that follows within a moment uses the same connections');
+  await next.transport.close('interrupt');
+  await clock.advance(200);
   assert.equal(closed, 1);
 });
 
@@ -51,7 +60,7 @@ test('a transport that ends cancels its own requests, although it shares connect
   const silent = await StatefulServer.start({ intercept: (message) => message.method !== 'initialize' });
   const legacy = await LegacySseServer.start({ post: () => true });
   t.after(() => Promise.all([silent.stop(), legacy.stop()]));
-  const share = new HttpClientShare();
+  const share = new HttpClientShare(systemClock);
   const openClient = (url: URL): HttpClientPort => share.lease(url.origin, () => openHttpClient(url));
   for (const [type, url] of [
     ['http', silent.url],

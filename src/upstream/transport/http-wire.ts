@@ -269,24 +269,36 @@ export abstract class UrlTransport {
 interface Shared {
   readonly client: HttpClientPort;
   leases: number;
+  stopClosing: (() => void) | null;
 }
+
+/** Connections are kept for so long after the last session: shorter than any server or device waits for an idle one. */
+const BETWEEN_SESSIONS_MS = 200;
 
 /**
  * One pool of kept connections for all transports of a server, however many sessions it has. A lease's `close` gives
- * it back, nothing more: its holder has ended its own requests. The pool is closed with its last lease.
+ * it back, nothing more: its holder has ended its own requests. The pool is closed a moment after its last lease, so
+ * that short sessions that follow on each other do not connect anew.
  */
 export class HttpClientShare {
+  readonly #clock: Clock;
   readonly #shared = new Map<string, Shared>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
 
   /** `key` names what the client is made of (a server's connection digest); `open` makes it where there is none. */
   lease(key: string, open: () => HttpClientPort): HttpClientPort {
     let shared = this.#shared.get(key);
     if (shared === undefined) {
-      shared = { client: open(), leases: 0 };
+      shared = { client: open(), leases: 0, stopClosing: null };
       this.#shared.set(key, shared);
     }
     const held = shared;
     held.leases++;
+    held.stopClosing?.();
+    held.stopClosing = null;
     let given = false;
     return {
       request: (request, handler) => held.client.request(request, handler),
@@ -294,8 +306,10 @@ export class HttpClientShare {
         if (given) return;
         given = true;
         if (--held.leases > 0) return;
-        this.#shared.delete(key);
-        held.client.close();
+        held.stopClosing = this.#clock.after(BETWEEN_SESSIONS_MS, () => {
+          this.#shared.delete(key);
+          held.client.close();
+        });
       },
     };
   }
