@@ -4,7 +4,7 @@ import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
 import { bodyLexeme } from '../protocol/body.ts';
 import { isClientRequest, LISTEN } from '../protocol/methods.ts';
-import { ended, spanOf, traceOf } from '../protocol/trace-context.ts';
+import { spanOf, traceOf } from '../protocol/trace-context.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Histogram, Metric, Metrics } from '../telemetry/metrics.ts';
 import { sessionLabel } from '../telemetry/session-label.ts';
@@ -41,24 +41,22 @@ export class ExchangeRecord {
   }
 
   /**
-   * Runs the exchange. The parent of its span is `_meta.traceparent`, and the header `traceparent` a link then; without the
-   * former the header is the parent.
+   * The span of an exchange that begins; null where none is recorded. Its parent is `_meta.traceparent`, and the header
+   * `traceparent` a link then; without the former the header is the parent.
    */
-  run(exchange: Exchange, endpoint: Endpoint, run: () => Promise<Outcome>): Promise<Outcome> {
+  span(exchange: Exchange, endpoint: Endpoint): ReturnType<Tracer['begin']> {
     const { tracer } = this.#deps;
-    const { request, client, traceHeader = null } = exchange;
-    if (request.method === LISTEN) return run();
-    const measured = () => this.#measured(exchange, endpoint, run());
-    if (tracer == null) return measured();
+    const { request, client } = exchange;
+    if (tracer == null || request.method === LISTEN) return null;
+    const { traceHeader = null } = exchange;
     const { name, attributes } = spanOf(request);
     attributes['mcp.protocol.version'] = client.revision;
     attributes['url.path'] = endpoint.path;
     const inMeta = traceOf(request);
     const links = inMeta === null || traceHeader === null || traceHeader === inMeta ? [] : [traceHeader];
     const span = tracer.begin(name, 'server', attributes, inMeta ?? traceHeader, links);
-    if (span === null) return measured();
-    exchange.trace = span.traceparent;
-    return ended(span, measured());
+    if (span !== null) exchange.trace = span.traceparent;
+    return span;
   }
 
   /**
@@ -83,14 +81,12 @@ export class ExchangeRecord {
     return outcome;
   }
 
-  #measured(exchange: Exchange, endpoint: Endpoint, running: Promise<Outcome>): Promise<Outcome> {
-    const { clock } = this.#deps;
-    const from = clock.now();
-    return running.then((outcome) => {
-      this.#seriesOf(exchange.request, errorType(outcome)).observe((clock.now() - from) / 1000);
-      this.#deps.ended?.(exchange, endpoint, outcome, from);
-      return outcome;
-    });
+  /** Takes down how long the exchange took that began at `from`, a time of the clock. Hands the outcome back. */
+  measured(exchange: Exchange, endpoint: Endpoint, outcome: Outcome, from: number): Outcome {
+    if (exchange.request.method === LISTEN) return outcome;
+    this.#seriesOf(exchange.request, errorType(outcome)).observe((this.#deps.clock.turnNow() - from) / 1000);
+    this.#deps.ended?.(exchange, endpoint, outcome, from);
+    return outcome;
   }
 
   #seriesOf({ method, era }: Message, error: string): Histogram {

@@ -8,6 +8,7 @@ import type { ConnectionChange, StateLoss, UpstreamEvents } from '../model/ports
 import type { ListKind, ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
 import { resultToStateless } from '../protocol/stateless/to-stateless.ts';
+import { ended } from '../protocol/trace-context.ts';
 import { sessionLabel } from '../telemetry/session-label.ts';
 import type { Drift } from './drift/drift.ts';
 import { ExchangeRecord } from './exchange-record.ts';
@@ -61,18 +62,24 @@ export class Gateway implements Exchanges, UpstreamEvents {
   }
 
   run(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
-    return this.#record.run(exchange, endpoint, () => this.#run(exchange, endpoint));
+    const span = this.#record.span(exchange, endpoint);
+    const running = this.#run(exchange, endpoint, this.#deps.clock.turnNow());
+    return span === null ? running : ended(span, running);
   }
 
-  #run(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
+  /** One `then` for all that follows on the outcome: each makes a promise, for every call. */
+  #run(exchange: Exchange, endpoint: Endpoint, from: number): Promise<Outcome> {
+    const record = this.#record;
+    const failed = (cause: unknown): Outcome =>
+      record.measured(exchange, endpoint, this.#defect(exchange, cause), from);
     try {
       this.#parts.sessions.see(exchange.client, endpoint);
-      return this.#parts.requests.run(exchange, endpoint).then(
-        (outcome) => this.#record.logged(exchange, endpoint, this.#named(exchange, endpoint, outcome)),
-        (cause) => this.#defect(exchange, cause),
-      );
+      return this.#parts.requests.run(exchange, endpoint).then((outcome) => {
+        const named = record.logged(exchange, endpoint, this.#named(exchange, endpoint, outcome));
+        return record.measured(exchange, endpoint, named, from);
+      }, failed);
     } catch (cause) {
-      return Promise.resolve(this.#defect(exchange, cause));
+      return Promise.resolve(failed(cause));
     }
   }
 

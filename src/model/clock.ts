@@ -54,6 +54,11 @@ export class SteadyWall {
 /** Time as a dependency. `now` is monotonic; `wall` is for people and records and cannot be set. */
 export interface Clock {
   now(): number;
+  /**
+   * As `now`, read once in a turn of the event loop: up to that much behind. For what is noted with every call, since
+   * reading the clock takes 0.03 to 0.15 us, a dozen times per call.
+   */
+  turnNow(): number;
   wall(): number;
   /** Runs `task` once after `delayMs`; the returned function calls it off. Timers do not keep the process alive. */
   after(delayMs: number, task: () => void): () => void;
@@ -64,8 +69,22 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 const wall = new SteadyWall();
 
+let turnBeganAt = 0;
+let turnIsKnown = false;
+const turnEnded = (): void => {
+  turnIsKnown = false;
+};
+
 export const systemClock: Clock = {
   now: () => performance.now(),
+  turnNow() {
+    if (!turnIsKnown) {
+      turnIsKnown = true;
+      turnBeganAt = performance.now();
+      setImmediate(turnEnded);
+    }
+    return turnBeganAt;
+  },
   wall: () => wall.now(),
   after(delayMs, task) {
     const timer = setTimeout(task, Math.min(delayMs, LONGEST_TIMER_MS));

@@ -180,7 +180,7 @@ export class Dispatcher implements CallOwner {
       series = this.#durations.of(method, this.#context.name);
       this.#durationsOf.set(method, series);
     }
-    series.observe((this.#clock.now() - call.startedAt) / 1000);
+    series.observe((this.#clock.turnNow() - call.startedAt) / 1000);
   }
 
   /** Streams have no deadline. The common case makes no object of its own. */

@@ -20,6 +20,10 @@ export class FakeClock implements Clock {
     return this.#now;
   }
 
+  turnNow(): number {
+    return this.#now;
+  }
+
   wall(): number {
     return this.#now;
   }

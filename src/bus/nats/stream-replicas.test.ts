@@ -89,6 +89,7 @@ async function node(server: NatsServer) {
   const logger = new Logger({ level: 'info', write: (line) => void said.push(line) });
   const clock: Clock = {
     now: () => systemClock.now(),
+    turnNow: () => systemClock.turnNow(),
     wall: () => systemClock.wall(),
     after: (ms, task) => systemClock.after(Math.min(ms, SOON_MS), task),
   };

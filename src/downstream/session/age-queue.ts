@@ -29,7 +29,7 @@ export class AgeQueue {
   }
 
   join(member: Ageing): void {
-    member.dueAt = this.#clock.now() + this.#delayMs;
+    member.dueAt = this.#clock.turnNow() + this.#delayMs;
     member.earlier = this.#last;
     member.later = null;
     if (this.#last === null) this.#first = member;

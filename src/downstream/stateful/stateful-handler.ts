@@ -178,7 +178,7 @@ export class StatefulHandler {
       sendError(context, 400, words, requestId);
       return null;
     }
-    session.useAs(principal, this.#deps.clock.now());
+    session.useAs(principal, this.#deps.clock.turnNow());
     return session;
   }
 

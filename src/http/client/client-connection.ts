@@ -166,14 +166,14 @@ export class ClientConnection implements ResponseSink, RequestChannel {
     const { body } = request.request;
     writeWhole(socket, request.headText, body, request.bodyBytes);
     // Requests without a body may open a stream that begins when there is something to tell.
-    if (this.#options.phases !== null && body.length > 0) this.#askedAt = this.#options.clock.now();
+    if (this.#options.phases !== null && body.length > 0) this.#askedAt = this.#options.clock.turnNow();
     // The first try to write is synchronous: an error by now means that the kernel took nothing at all.
     this.#written = socket.errored === null && !socket.destroyed;
   }
 
   /** The first byte of the answer is here; or no caller waits for it any longer, and it took this time at least. */
   #begun(leastMs: number): void {
-    const tookMs = this.#options.clock.now() - this.#askedAt;
+    const tookMs = this.#options.clock.turnNow() - this.#askedAt;
     this.#askedAt = 0;
     if (tookMs >= leastMs) this.#options.phases?.add('firstByte', tookMs);
   }
@@ -236,7 +236,7 @@ export class ClientConnection implements ResponseSink, RequestChannel {
     if (reusable) {
       // Paused by the last of its own bytes: the next request needs the socket to be read.
       if (request?.paused === true && !this.#slice.resting) this.#socket.resume();
-      this.#idleSince = this.#options.clock.now();
+      this.#idleSince = this.#options.clock.turnNow();
       this.#pool.released(this);
     } else {
       this.#destroy(null);

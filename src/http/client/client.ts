@@ -114,7 +114,7 @@ export class HttpClient implements HttpClientPort, ConnectionPool {
   }
 
   released(connection: ClientConnection): void {
-    connection.idleUntil = this.#clock.now() + Math.min(this.#idleMs, connection.keepAliveHintMs - HINT_MARGIN_MS);
+    connection.idleUntil = this.#clock.turnNow() + Math.min(this.#idleMs, connection.keepAliveHintMs - HINT_MARGIN_MS);
     this.#free(connection);
   }
 

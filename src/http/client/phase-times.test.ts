@@ -22,6 +22,10 @@ class HandTurned implements Clock {
     return this.#now;
   }
 
+  turnNow(): number {
+    return this.#now;
+  }
+
   wall(): number {
     return this.#now;
   }

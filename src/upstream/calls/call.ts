@@ -78,7 +78,7 @@ export class Call implements PendingRequest {
     this.method = request.method;
     this.#timing = timing;
     this.#clock = clock;
-    const now = clock.now();
+    const now = clock.turnNow();
     this.startedAt = exchange.begunAt ?? now;
     this.#heardAt = this.startedAt;
     this.outcome = new Promise((resolve) => {

@@ -54,7 +54,7 @@ export class ConnectionUse {
 
   sent(): void {
     this.requests++;
-    this.lastUsedAt = this.#clock.now();
+    this.lastUsedAt = this.#clock.turnNow();
   }
 
   answered({ exchange, method, request }: PendingRequest, answer: Message): void {
@@ -62,7 +62,7 @@ export class ConnectionUse {
     if (exchange === null) return;
     const ok = answer.kind === 'result';
     this.consecutiveErrors = 0;
-    this.lastUsedAt = this.#clock.now();
+    this.lastUsedAt = this.#clock.turnNow();
     if (ok && exchange.beginsTask === true) this.#taskBegun(answer);
     if (request === null) return;
     if (this.#tasks !== null && method.startsWith('tasks/')) {
@@ -84,7 +84,7 @@ export class ConnectionUse {
   notified(notification: Message): void {
     if (this.#tasks === null || !notification.method.startsWith('notifications/tasks')) return;
     this.#taskStatus(notification);
-    this.lastUsedAt = this.#clock.now();
+    this.lastUsedAt = this.#clock.turnNow();
   }
 
   failed({ exchange }: PendingRequest, message: string): void {
@@ -92,7 +92,7 @@ export class ConnectionUse {
     this.errors++;
     this.consecutiveErrors++;
     this.lastError = message;
-    this.lastUsedAt = this.#clock.now();
+    this.lastUsedAt = this.#clock.turnNow();
   }
 
   timedOut(pending: PendingRequest): void {
