@@ -3,6 +3,27 @@ import { STATEFUL_TASKS, TASKS_EXTENSION } from '../protocol/tasks.ts';
 import type { Catalog } from './catalog.ts';
 import { type Declared, isObject } from './catalog-member.ts';
 
+/** What the aggregate says of itself at the handshake. */
+interface AggregateHandshake {
+  readonly capabilities: string;
+  readonly instructions: string | null;
+}
+
+const WRITTEN = {
+  stateful: new WeakMap<Catalog, AggregateHandshake>(),
+  stateless: new WeakMap<Catalog, AggregateHandshake>(),
+};
+
+/** Written once for a catalogue, which does not change, and not for each session. */
+export function aggregateHandshake(catalog: Catalog, era: Era): AggregateHandshake {
+  let written = WRITTEN[era].get(catalog);
+  if (written === undefined) {
+    written = { capabilities: aggregateCapabilities(catalog, era), instructions: aggregateInstructions(catalog) };
+    WRITTEN[era].set(catalog, written);
+  }
+  return written;
+}
+
 /**
  * What some member declares and the gateway delivers; `listChanged` always (S2.6). While a member is unknown, all that
  * it may have: a session keeps the capabilities that it was opened with.

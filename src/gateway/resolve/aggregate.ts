@@ -1,4 +1,4 @@
-import { aggregateCapabilities, aggregateInstructions } from '../../catalog/aggregate-handshake.ts';
+import { aggregateHandshake } from '../../catalog/aggregate-handshake.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { ExposedItem } from '../../catalog/exposed-items.ts';
 import { type PrefixedTool, parsePrefixedTool, withoutBridgePrefix } from '../../catalog/exposed-names.ts';
@@ -51,8 +51,7 @@ export class Aggregate implements Resolver {
     if (seen !== null) seen.announced = catalog;
     return {
       serverInfo,
-      capabilities: aggregateCapabilities(catalog, eraOf(client.revision)),
-      instructions: aggregateInstructions(catalog),
+      ...aggregateHandshake(catalog, eraOf(client.revision)),
       handshake: null,
       ttlMs: 0,
       cacheScope: 'private',
