@@ -33,6 +33,8 @@ interface SignedBusDeps {
   readonly logger: Logger;
 }
 
+/** Whose subjects are kept; each is made again when needed. */
+const MAX_PEERS = 256;
 const REFUSALS_APART_MS = 1_000;
 /** Calls survive an outage this long; their servers count as lost after as long without heartbeats. */
 const OUTAGE_MS = 1_500;
@@ -152,7 +154,10 @@ export class SignedBus implements Bus {
 
   #subjectAt(peer: string, name: string): string {
     let subjects = this.#subjects.get(peer);
-    if (subjects === undefined) this.#subjects.set(peer, (subjects = new Map()));
+    if (subjects === undefined) {
+      if (this.#subjects.size === MAX_PEERS) this.#subjects.clear();
+      this.#subjects.set(peer, (subjects = new Map()));
+    }
     let subject = subjects.get(name);
     if (subject === undefined) subjects.set(name, (subject = `${name}.${peer}`));
     return subject;

@@ -128,11 +128,11 @@ test('fault:F28 existing records are received, deleted ones are gone, and lost o
   await close();
 });
 
-test('fault:F28 a record that cannot be written delays the others by a second, and none is read again because of it', async () => {
+test('fault:F28 a record that cannot be written delays no other, and none is read again because of it', async () => {
   const { clock, bucket, damaged, keys, recalled, listNothing, close } = await known(100, (at) => at % 2 === 0);
   damaged.add('k0');
   await listNothing();
-  await clock.advance(2_000);
+  await settled();
   assert.equal(new Set(recalled).size, 100);
   damaged.clear();
   recalled.length = 0;

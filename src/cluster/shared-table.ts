@@ -68,6 +68,8 @@ export class SharedTable {
   readonly #unconfirmed = new Set<string>();
   /** Those of them that the complete listing lacked, and that nothing was done about yet. */
   readonly #missing = new Set<string>();
+  /** Those that the store did not take; tried again after a pause, which delays no other record. */
+  readonly #failing = new Set<string>();
   readonly #late = new Map<string, LateChange>();
   /** Revisions that this node wrote in this listing and has not received. */
   readonly #unheard = new Map<string, number>();
@@ -78,6 +80,7 @@ export class SharedTable {
   #watch: { close(): void } | null = null;
   #stopWatch: (() => void) | null = null;
   #stopRetry: (() => void) | null = null;
+  #stopRestore: (() => void) | null = null;
   #againMs = AGAIN_MS;
   #closed = false;
 
@@ -95,7 +98,11 @@ export class SharedTable {
     const { maxWaiting = MAX_WAITING } = this.#settings;
     this.#waiting.delete(key);
     this.#waiting.set(key, value);
-    if (this.#waiting.size > maxWaiting) this.#waiting.delete(this.#waiting.keys().next().value!);
+    if (this.#waiting.size > maxWaiting) {
+      const oldest = this.#waiting.keys().next().value!;
+      this.#waiting.delete(oldest);
+      this.#notWritten(oldest);
+    }
     this.#work();
   }
 
@@ -114,14 +121,16 @@ export class SharedTable {
     const { clock } = this.#deps;
     this.#againMs = LAST_AGAIN_MS;
     this.#retry();
+    this.#restoreAgain();
     for (const waitMs of LAST_LOOKS_MS) {
-      if (this.unwritten + this.#missing.size + this.#restoring === 0) break;
+      if (this.unwritten + this.#missing.size + this.#failing.size + this.#restoring === 0) break;
       await pause(clock, waitMs);
     }
     this.#closed = true;
     this.#watch?.close();
     this.#stopWatch?.();
     this.#stopRetry?.();
+    this.#stopRestore?.();
   }
 
   async #follow(): Promise<void> {
@@ -157,6 +166,7 @@ export class SharedTable {
     for (const key of this.#received) this.#unconfirmed.add(key);
     this.#received = new Set();
     this.#missing.clear();
+    this.#failing.clear();
     this.#late.clear();
     this.#unheard.clear();
     this.progress.restart();
@@ -201,7 +211,7 @@ export class SharedTable {
     this.#owner.gone(key);
   }
 
-  /** What was put comes first. A failure pauses everything. */
+  /** What was put comes first. A failed write pauses everything. */
   #work(): void {
     for (const [key, value] of this.#waiting) {
       if (this.#isBusy) return;
@@ -211,7 +221,7 @@ export class SharedTable {
       void this.#write(key, value);
     }
     for (const key of this.#missing) {
-      if (this.#isBusy) return;
+      if (this.#isBusy || this.#restoring + this.#failing.size >= MAX_AT_ONCE) return;
       this.#missing.delete(key);
       const value = this.#isMissing(key) ? this.#owner.recall(key) : null;
       if (value !== null) void this.#restore(key, value);
@@ -233,7 +243,8 @@ export class SharedTable {
       this.#failed(error);
     }
     this.#writing.delete(key);
-    if (written !== null && !this.#waiting.has(key)) this.#wrote(key, written, value, listing === this.#listing);
+    if (written === null) this.#notWritten(key);
+    else if (!this.#waiting.has(key)) this.#wrote(key, written, value, listing === this.#listing);
     this.#work();
   }
 
@@ -253,6 +264,14 @@ export class SharedTable {
       this.#unconfirmed.delete(key);
       this.#unheard.set(key, revision);
     }
+  }
+
+  /** Unless it waits again, what was received meanwhile counts. */
+  #notWritten(key: string): void {
+    const late = this.#late.get(key);
+    if (late === undefined || this.#writes(key)) return;
+    this.#late.delete(key);
+    this.#take(key, late);
   }
 
   #take(key: string, { record }: LateChange): void {
@@ -300,9 +319,11 @@ export class SharedTable {
         }
       }
     } catch (error) {
-      // Last, so that it delays no other for long.
-      if (concerns() && !this.#isTooLarge(error)) this.#missing.add(key);
-      this.#failed(error);
+      if (this.#isTooLarge(error)) this.#failed(error);
+      else if (concerns()) {
+        this.#failing.add(key);
+        this.#stopRestore ??= this.#deps.clock.after(this.#againMs, () => this.#restoreAgain());
+      }
     }
     this.#restoring--;
     this.#work();
@@ -332,6 +353,14 @@ export class SharedTable {
   /** The store would never accept it. */
   #isTooLarge(error: unknown): error is GatewayError {
     return error instanceof GatewayError && error.code === 'TOO_LARGE';
+  }
+
+  #restoreAgain(): void {
+    this.#stopRestore?.();
+    this.#stopRestore = null;
+    for (const key of this.#failing) this.#missing.add(key);
+    this.#failing.clear();
+    this.#work();
   }
 
   #retry(): void {

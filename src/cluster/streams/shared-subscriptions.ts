@@ -125,12 +125,13 @@ export class SharedSubscriptions implements TableOwner {
 
   heard({ key, value, revision }: StateRecord): void {
     const written = writtenIn(value);
-    if (written === null || keyOf(written) !== key) return;
+    if (this.#closed || written === null || keyOf(written) !== key) return;
     this.#know(key, written, revision);
     if (written.peer !== this.#self) this.#superseded(key);
   }
 
   gone(key: string): void {
+    if (this.#closed) return;
     this.#superseded(key);
     this.#forget(key);
   }
