@@ -45,7 +45,6 @@ export function transports(deps: TransportsDeps): OpenTransport {
     const ofProcess = {
       ...common,
       logger: deps.logger.child({ server: server.name, connection: label }),
-      redact: (text: string) => deps.logger.redact(text),
     };
     switch (spec.type) {
       case 'stdio':

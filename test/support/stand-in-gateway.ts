@@ -10,7 +10,7 @@ import { MARK } from './processes.ts';
 import { shellSpec } from './stdio-bench.ts';
 
 const [count, mark, recordFile] = process.argv.slice(2);
-const logger = { info: () => {}, warn: () => {}, keep: () => {} };
+const logger = { info: () => {}, warn: () => {}, keep: () => {}, redact: (text: string) => text };
 const record = recordFile === undefined ? null : new ProcessRecord(recordFile);
 const reaper = new Reaper({ logger, record });
 
@@ -25,7 +25,6 @@ for (let i = 0; i < Number(count); i++) {
     environment: process.env,
     clock: systemClock,
     logger,
-    redact: (text) => text,
   });
   await transport.open({ received: () => {}, lost: () => {}, closed: () => {} });
 }

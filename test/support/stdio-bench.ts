@@ -41,9 +41,18 @@ export function shellSpec(script: string, more: SpecChange = {}): StdioSpec {
   return stdioSpec('sh', ['-c', script], more);
 }
 
-/** Keeps what was logged. */
+/** Keeps what was logged, and masks one secret. */
 export class RecordingLog implements ProcessLog {
   readonly entries: { readonly event: string; readonly fields: Record<string, unknown> }[] = [];
+  readonly #secret: string | null;
+
+  constructor(secret: string | null = null) {
+    this.#secret = secret;
+  }
+
+  redact(text: string): string {
+    return this.#secret === null ? text : text.replaceAll(this.#secret, '[redacted]');
+  }
 
   info(event: string, fields: Record<string, unknown> = {}): void {
     this.entries.push({ event, fields });
@@ -90,9 +99,12 @@ export interface StdioBench {
   text(id: number, params: Record<string, unknown>): Promise<string>;
 }
 
-export function stdioBench(spec: StdioSpec, more: Partial<StdioTransportOptions> = {}): StdioBench {
+export function stdioBench(
+  spec: StdioSpec,
+  { secret, ...more }: Partial<StdioTransportOptions> & { readonly secret?: string } = {},
+): StdioBench {
   const receiver = new RecordingReceiver();
-  const log = new RecordingLog();
+  const log = new RecordingLog(secret);
   const guard = new RecordingGuard();
   const transport = new StdioTransport({
     server: 'fake',
@@ -102,7 +114,6 @@ export function stdioBench(spec: StdioSpec, more: Partial<StdioTransportOptions>
     environment: process.env,
     clock: systemClock,
     logger: log,
-    redact: (text) => text,
     times: { ladder: FAST_LADDER },
     ...more,
   });

@@ -12,6 +12,7 @@ const RUN_LABEL = 'trunkline.run';
 const UNDER_WAY = 409;
 
 export interface AttachedContainer {
+  readonly engine: Engine;
   readonly id: string;
   readonly stream: Duplex;
   /** One raw stream instead of frames. */
@@ -20,8 +21,8 @@ export interface AttachedContainer {
   readonly exited: Promise<number | null>;
 }
 
-/** Attaches to a running container of the user's own (S2.8). Rejects with EngineError or Error, in words for people. */
-export async function attachContainer(engine: Engine, container: string): Promise<AttachedContainer> {
+/** Attaches to a running container of the user's own (S2.8). */
+async function attachContainer(engine: Engine, container: string): Promise<AttachedContainer> {
   const path = `/containers/${encodeURIComponent(container)}`;
   const found = (await engine.call('GET', `${path}/json`)) as {
     readonly Id?: string;
@@ -36,41 +37,40 @@ export async function attachContainer(engine: Engine, container: string): Promis
     throw new Error(`the container ${container} takes no input; start it with "docker run -i"`);
   }
   const id = found.Id ?? container;
-  const stream = await engine.hijack(attachPath(id));
-  return { id, stream, tty: found.Config.Tty === true, exited: exitOf(engine, id, 'not-running') };
+  const stream = await attach(engine, id);
+  return { engine, id, stream, tty: found.Config.Tty === true, exited: exitOf(engine, id, 'not-running') };
 }
 
 /** Runs an image as `docker run -i --rm --init` does, its streams attached before its first byte. Leaves nothing behind. */
-export async function runImage(
+async function runImage(
   engine: Engine,
   spec: DockerSpec,
   image: ImageSpec,
   labels: Readonly<Record<string, string>>,
 ): Promise<AttachedContainer> {
   const id = await create(engine, spec, image, labels);
+  let stream: Duplex | null = null;
   try {
-    const stream = await engine.hijack(attachPath(id));
-    try {
-      const exited = exitOf(engine, id, 'next-exit');
-      await engine.call('POST', `/containers/${id}/start`);
-      return { id, stream, tty: false, exited };
-    } catch (error) {
-      stream.destroy();
-      throw error;
-    }
+    stream = await attach(engine, id);
+    const exited = exitOf(engine, id, 'next-exit');
+    await engine.call('POST', `/containers/${id}/start`);
+    return { engine, id, stream, tty: false, exited };
   } catch (error) {
-    await removeContainer(engine, id);
+    stream?.destroy();
+    await removeContainer({ engine, id });
     throw error;
   }
 }
 
+type ContainerId = Pick<AttachedContainer, 'engine' | 'id'>;
+
 /** SIGTERM, and SIGKILL after so long; resolves when the container has ended, or the engine is gone. */
-export async function stopContainer(engine: Engine, id: string, terminateMs: number): Promise<void> {
+export async function stopContainer({ engine, id }: ContainerId, terminateMs: number): Promise<void> {
   await engine.call('POST', `/containers/${id}/stop?t=${Math.ceil(terminateMs / 1000)}`, undefined, true).catch(gone);
 }
 
 /** Whatever is left of it. Resolves when it is gone, also where the engine is removing it already. */
-export async function removeContainer(engine: Engine, id: string): Promise<void> {
+export async function removeContainer({ engine, id }: ContainerId): Promise<void> {
   try {
     await engine.call('DELETE', `/containers/${id}?force=true&v=true`);
   } catch (error) {
@@ -78,19 +78,6 @@ export async function removeContainer(engine: Engine, id: string): Promise<void>
     if (!(error instanceof EngineError) || error.status !== UNDER_WAY) return;
     await engine.call('POST', `/containers/${id}/wait?condition=removed`).catch(gone);
   }
-}
-
-/** Removes containers of the same owner that another process started: it was killed before it could do so itself. */
-async function sweepContainers(engine: Engine, owner: string, run: string): Promise<number> {
-  const filters = encodeURIComponent(JSON.stringify({ label: [`${OWNER_LABEL}=${owner}`] }));
-  const body = await engine.call('GET', `/containers/json?all=true&filters=${filters}`);
-  const found = (Array.isArray(body) ? body : []) as {
-    readonly Id?: string;
-    readonly Labels?: Record<string, string>;
-  }[];
-  const left = found.flatMap(({ Id, Labels }) => (Id !== undefined && Labels?.[RUN_LABEL] !== run ? [Id] : []));
-  await Promise.all(left.map((id) => removeContainer(engine, id)));
-  return left.length;
 }
 
 async function create(
@@ -135,14 +122,13 @@ async function create(
     return Id;
   } catch (error) {
     if (!(error instanceof EngineError) || error.status !== 404) throw error;
-    throw new Error(`the image ${image.name} is not on this machine; run "docker pull ${image.name}"`, {
-      cause: error,
-    });
+    const words = `the image ${image.name} is not on this machine; run "docker pull ${image.name}"`;
+    throw new Error(words, { cause: error });
   }
 }
 
-function attachPath(id: string): string {
-  return `/containers/${encodeURIComponent(id)}/attach?stream=true&stdin=true&stdout=true&stderr=true`;
+function attach(engine: Engine, id: string): Promise<Duplex> {
+  return engine.hijack(`/containers/${encodeURIComponent(id)}/attach?stream=true&stdin=true&stdout=true&stderr=true`);
 }
 
 async function exitOf(engine: Engine, id: string, condition: 'next-exit' | 'not-running'): Promise<number | null> {
@@ -186,29 +172,36 @@ export class ContainerHost {
     this.#deps = deps;
   }
 
-  /** `written` is the address of a definition, null for the usual one. Rejects in words for people; the next call tries anew. */
-  engine(written: string | null): Promise<Engine> {
-    const key = written ?? '';
-    let engine = this.#engines.get(key);
-    if (engine === undefined) {
-      engine = this.#begin(written);
-      this.#engines.set(key, engine);
-      engine.catch(() => this.#engines.delete(key));
+  /** Runs or attaches to what the definition names. Rejects with Error, in words for people; the next call tries anew. */
+  async open(server: string, spec: DockerSpec): Promise<AttachedContainer> {
+    const { target } = spec;
+    const key = spec.engine ?? '';
+    let begun = this.#engines.get(key);
+    if (begun === undefined) {
+      begun = this.#begin(spec.engine);
+      this.#engines.set(key, begun);
+      begun.catch(() => this.#engines.delete(key));
     }
-    return engine;
-  }
-
-  /** What a container of this server is marked with. */
-  labels(server: string): Readonly<Record<string, string>> {
+    const engine = await begun;
+    if ('container' in target) return attachContainer(engine, target.container);
     const { owner, run } = this.#deps;
-    return { [SERVER_LABEL]: server, [OWNER_LABEL]: owner, [RUN_LABEL]: run };
+    return runImage(engine, spec, target.image, {
+      [SERVER_LABEL]: server,
+      [OWNER_LABEL]: owner,
+      [RUN_LABEL]: run,
+    });
   }
 
+  /** Removes containers of the same owner that another process started: it was killed before it could do so itself. */
   async #begin(written: string | null): Promise<Engine> {
     const { owner, run, environment, swept } = this.#deps;
     const engine = new Engine(written, environment, ENGINE_TIMEOUT_MS);
-    const count = await sweepContainers(engine, owner, run);
-    if (count > 0) swept(count);
+    const filters = encodeURIComponent(JSON.stringify({ label: [`${OWNER_LABEL}=${owner}`] }));
+    const body = await engine.call('GET', `/containers/json?all=true&filters=${filters}`);
+    const found: { readonly Id?: string; readonly Labels?: Record<string, string> }[] = Array.isArray(body) ? body : [];
+    const left = found.flatMap(({ Id, Labels }) => (Id !== undefined && Labels?.[RUN_LABEL] !== run ? [Id] : []));
+    await Promise.all(left.map((id) => removeContainer({ engine, id })));
+    if (left.length > 0) swept(left.length);
     return engine;
   }
 }

@@ -1,5 +1,5 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
-import { type Backoff, backoffMs, type Clock, within } from '../../model/clock.ts';
+import { type Backoff, backoffMs, within } from '../../model/clock.ts';
 import type { Message } from '../../model/message.ts';
 import { request } from '../../protocol/compose.ts';
 import { fieldAt } from '../../protocol/fields.ts';
@@ -10,58 +10,6 @@ import type { Connection } from '../connection/connection.ts';
 import { sessionOf } from '../connection/session-key.ts';
 import type { ServerContext } from '../server-context.ts';
 import type { ServerCatalogs } from './server-catalogs.ts';
-
-/** F12: a server is listed again at most once a second, whatever it announces. */
-const REFRESH_EVERY_MS = 1_000;
-/** Changes come in groups (tools, prompts and resources of one event); they are waited for so long. */
-const GROUPING_MS = 20;
-
-/** Hands on the `list_changed` of one server at most once a second, per connection one of each kind. */
-class ChangeGatherer {
-  readonly #clock: Clock;
-  readonly #act: (connection: Connection, messages: readonly Message[]) => void;
-  readonly #noted = new Map<Connection, Map<string, Message>>();
-  #last = Number.NEGATIVE_INFINITY;
-  #disarm: (() => void) | null = null;
-  #forwarded = Promise.withResolvers<void>();
-
-  constructor(clock: Clock, act: (connection: Connection, messages: readonly Message[]) => void) {
-    this.#clock = clock;
-    this.#act = act;
-  }
-
-  note(connection: Connection, message: Message): void {
-    let messages = this.#noted.get(connection);
-    if (messages === undefined) this.#noted.set(connection, (messages = new Map()));
-    messages.set(message.method, message);
-    if (this.#disarm !== null) return;
-    const delayMs = Math.max(GROUPING_MS, this.#last + REFRESH_EVERY_MS - this.#clock.now());
-    this.#disarm = this.#clock.after(delayMs, () => this.#flush());
-  }
-
-  /** Resolves when the changes of this connection are handed on; null where there are none. Any stateless one tells of all. */
-  due(connection: Connection): Promise<void> | null {
-    const noted = this.#noted.has(connection) || (connection.era === 'stateless' && this.#noted.size > 0);
-    return noted ? this.#forwarded.promise : null;
-  }
-
-  close(): void {
-    this.#disarm?.();
-    this.#disarm = null;
-    this.#noted.clear();
-    this.#forwarded.resolve();
-  }
-
-  #flush(): void {
-    this.#disarm = null;
-    this.#last = this.#clock.now();
-    const noted = [...this.#noted];
-    this.#noted.clear();
-    for (const [connection, messages] of noted) this.#act(connection, [...messages.values()]);
-    this.#forwarded.resolve();
-    this.#forwarded = Promise.withResolvers<void>();
-  }
-}
 
 /** The capabilities of a server that may make its `list_changed` worth listening for. */
 const LISTS = ['tools', 'prompts', 'resources'];
@@ -160,8 +108,10 @@ function filterOf(connection: Connection): string | null {
   return changing.length === 0 ? null : `{${changing.map((list) => `"${list}ListChanged":true`).join(',')}}`;
 }
 
-/** What other nodes hear of the server's lists is heeded at most once in so long (F12). */
-const RELAYED_EVERY_MS = 1_000;
+/** F12: a server is listed again at most once in so long, whatever it announces and whatever other nodes hear of it. */
+const REFRESH_EVERY_MS = 1_000;
+/** Changes come in groups (tools, prompts and resources of one event); they are waited for so long. */
+const GROUPING_MS = 20;
 /** A call waits no longer for lists that are due or being read. */
 const SETTLE_MS = 2_000;
 
@@ -169,8 +119,13 @@ const SETTLE_MS = 2_000;
 export class ListUpkeep {
   readonly #context: ServerContext;
   readonly #catalogs: ServerCatalogs;
-  readonly #changes: ChangeGatherer;
   readonly #listener: ChangeListener;
+  /** Announced and not acted on yet: of each connection one `list_changed` of each kind. */
+  readonly #noted = new Map<Connection, Map<string, Message>>();
+  #actedAt = Number.NEGATIVE_INFINITY;
+  #disarm: (() => void) | null = null;
+  /** Resolves when what is noted is acted on. */
+  #acting = Promise.withResolvers<void>();
   #relayedAt = Number.NEGATIVE_INFINITY;
   #relaying: Promise<void> | null = null;
   /** Ends the wait for the next time that others are heeded. */
@@ -179,8 +134,6 @@ export class ListUpkeep {
   constructor(context: ServerContext, catalogs: ServerCatalogs) {
     this.#context = context;
     this.#catalogs = catalogs;
-    const { clock } = context.deps;
-    this.#changes = new ChangeGatherer(clock, (connection, messages) => this.#changed(connection, messages));
     this.#listener = new ChangeListener(context);
   }
 
@@ -192,7 +145,22 @@ export class ListUpkeep {
 
   /** The server says that a list of its has changed. */
   noted(connection: Connection, message: Message): void {
-    this.#changes.note(connection, message);
+    let messages = this.#noted.get(connection);
+    if (messages === undefined) this.#noted.set(connection, (messages = new Map()));
+    messages.set(message.method, message);
+    const { clock } = this.#context.deps;
+    const delayMs = Math.max(GROUPING_MS, this.#actedAt + REFRESH_EVERY_MS - clock.now());
+    this.#disarm ??= clock.after(delayMs, () => this.#act());
+  }
+
+  #act(): void {
+    this.#disarm = null;
+    this.#actedAt = this.#context.deps.clock.now();
+    const noted = [...this.#noted];
+    this.#noted.clear();
+    for (const [connection, messages] of noted) this.#changed(connection, [...messages.values()]);
+    this.#acting.resolve();
+    this.#acting = Promise.withResolvers<void>();
   }
 
   /** Lists again what this connection serves; resolves when that is done, or has failed. */
@@ -203,7 +171,9 @@ export class ListUpkeep {
   /** Waits for the lists of such a client over its connection, at most for a moment. False: none are due or being read. */
   async settled(connection: Connection, client: ClientProfile): Promise<boolean> {
     const catalogs = this.#catalogs;
-    const due = this.#changes.due(connection);
+    // Any stateless connection tells of all.
+    const isDue = this.#noted.has(connection) || (connection.era === 'stateless' && this.#noted.size > 0);
+    const due = isDue ? this.#acting.promise : null;
     if (due === null && catalogs.listing(client, connection) === null) return false;
     const listed = async (): Promise<void> => {
       await due;
@@ -219,7 +189,7 @@ export class ListUpkeep {
   heardElsewhere(): Promise<void> {
     const { clock } = this.#context.deps;
     this.#relaying ??= new Promise((resolve) => {
-      const disarm = clock.after(Math.max(0, this.#relayedAt + RELAYED_EVERY_MS - clock.now()), () => {
+      const disarm = clock.after(Math.max(0, this.#relayedAt + REFRESH_EVERY_MS - clock.now()), () => {
         this.#relaying = null;
         this.#relayedAt = clock.now();
         resolve(this.#relistAll());
@@ -236,7 +206,10 @@ export class ListUpkeep {
   close(): void {
     this.#giveUp();
     this.#catalogs.close();
-    this.#changes.close();
+    this.#disarm?.();
+    this.#disarm = null;
+    this.#noted.clear();
+    this.#acting.resolve();
     this.#listener.close();
   }
 

@@ -1,19 +1,13 @@
 import type { Clock } from '../../model/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
 
 /** The part of the logger that is needed here. */
-export interface ProcessLog {
-  info(event: string, fields?: Record<string, unknown>): void;
-  warn(event: string, fields?: Record<string, unknown>): void;
-  /** Only for readers of this server's log. */
-  keep(event: string, fields?: Record<string, unknown>): void;
-}
+export type ProcessLog = Pick<Logger, 'info' | 'warn' | 'keep' | 'redact'>;
 
 /** What readers of a process's output need beside the output. */
 export interface OutputOptions {
   readonly logger: ProcessLog;
   readonly clock: Clock;
-  /** Masks every secret known to this process. */
-  readonly redact: (text: string) => string;
 }
 
 /** Lets at most so many through per second. */

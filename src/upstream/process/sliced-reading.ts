@@ -7,12 +7,8 @@ import { FLOOD_REST_MS, FLOOD_SLICE_MS, LARGE_READ_BYTES } from '../../model/pac
  */
 function readOut(stream: Readable, heard: (chunk: Buffer) => void, take: (chunk: Buffer) => void): void {
   stream.off('data', heard);
-  for (let chunk = next(stream); chunk !== null; chunk = next(stream)) take(chunk);
+  for (let chunk: Buffer | null = stream.read(); chunk !== null; chunk = stream.read()) take(chunk);
   stream.on('data', heard).resume();
-}
-
-function next(stream: Readable): Buffer | null {
-  return stream.read() as Buffer | null;
 }
 
 /**
@@ -28,11 +24,6 @@ const LONG_REST_MS = 4;
 
 /** Takes a chunk from `at` on, and returns up to where: not to its end where `full` said, when asked, that it is enough. */
 export type Take = (chunk: Buffer, at: number, full: () => boolean) => number;
-
-interface PendingChunk {
-  readonly chunk: Buffer;
-  readonly at: number;
-}
 
 /**
  * Reads a stream in slices. The system hands over two megabytes of a flood in one turn of the event loop, which may be
@@ -63,7 +54,7 @@ export class SlicedReading {
   #ended = false;
   /** Until the next slice; null while nothing is held. */
   #endRest: (() => void) | null = null;
-  #held: PendingChunk | null = null;
+  #held: { readonly chunk: Buffer; readonly at: number } | null = null;
 
   constructor(stream: Readable, take: Take, now: () => number) {
     this.#stream = stream;
@@ -84,10 +75,10 @@ export class SlicedReading {
 
   #takeHeld(): void {
     const held = this.#release();
-    if (held !== null) this.#take(held.chunk, held.at, notYet);
+    if (held !== null) this.#take(held.chunk, held.at, () => false);
   }
 
-  #release(): PendingChunk | null {
+  #release(): { readonly chunk: Buffer; readonly at: number } | null {
     const held = this.#held;
     this.#held = null;
     this.#endRest?.();
@@ -107,23 +98,16 @@ export class SlicedReading {
     setImmediate(() => {
       this.#since = null;
       this.#longSlices = this.#hadLines ? 0 : this.#longSlices + 1;
-      if (this.#held === null) return;
-      if (this.#endRest !== null) return;
-      if (this.#hadLines) this.#restFor(FLOOD_REST_MS);
-      else if (this.#longSlices > LONG_SLICES) this.#restFor(LONG_REST_MS);
-      else this.#untilNextTurn();
+      if (this.#held === null || this.#endRest !== null) return;
+      if (this.#hadLines || this.#longSlices > LONG_SLICES) {
+        const timer = setTimeout(() => this.#goOn(), this.#hadLines ? FLOOD_REST_MS : LONG_REST_MS);
+        this.#endRest = () => clearTimeout(timer);
+      } else {
+        // A message that is only long is no flood: others have their turn in between, and it waits no longer than that.
+        const immediate = setImmediate(() => this.#goOn());
+        this.#endRest = () => clearImmediate(immediate);
+      }
     });
-  }
-
-  #restFor(ms: number): void {
-    const timer = setTimeout(() => this.#goOn(), ms);
-    this.#endRest = () => clearTimeout(timer);
-  }
-
-  /** A message that is only long is no flood: others have their turn in between, and it waits no longer than that. */
-  #untilNextTurn(): void {
-    const immediate = setImmediate(() => this.#goOn());
-    this.#endRest = () => clearImmediate(immediate);
   }
 
   #goOn(): void {
@@ -143,10 +127,6 @@ export class SlicedReading {
   }
 }
 
-function notYet(): boolean {
-  return false;
-}
-
 /**
  * Reads output that no request waits for, and rests after each piece: what is written line by line, each of which would wake us, comes
  * in few large pieces then, and a flood finds its pipe full.
@@ -158,7 +138,10 @@ export class RestedReading {
     this.#take(chunk);
     if (this.#ended) return;
     this.#stream.pause();
-    this.#rest ??= setTimeout(() => this.#goOn(), FLOOD_REST_MS);
+    this.#rest ??= setTimeout(() => {
+      this.#rest = null;
+      this.#stream.resume();
+    }, FLOOD_REST_MS);
   };
   #rest: NodeJS.Timeout | null = null;
   #ended = false;
@@ -172,17 +155,7 @@ export class RestedReading {
   /** What was read is taken at once, and what is left, which is little, as it comes. */
   flush(): void {
     this.#ended = true;
-    this.#endRest();
-    readOut(this.#stream, this.#heard, this.#take);
-  }
-
-  #goOn(): void {
-    this.#endRest();
-    this.#stream.resume();
-  }
-
-  #endRest(): void {
     if (this.#rest !== null) clearTimeout(this.#rest);
-    this.#rest = null;
+    readOut(this.#stream, this.#heard, this.#take);
   }
 }

@@ -20,9 +20,9 @@ test('the ring holds the last bytes, in order, whatever the chunks', () => {
 const SECRET = 'top-secret-value';
 
 function tail(): { readonly stderr: StderrTail; readonly log: RecordingLog; readonly clock: FakeClock } {
-  const log = new RecordingLog();
+  const log = new RecordingLog(SECRET);
   const clock = new FakeClock();
-  const stderr = new StderrTail({ logger: log, clock, redact: (text) => text.replaceAll(SECRET, '[redacted]') });
+  const stderr = new StderrTail({ logger: log, clock });
   return { stderr, log, clock };
 }
 

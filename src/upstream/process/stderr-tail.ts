@@ -93,7 +93,7 @@ export class StderrTail {
     const raw = this.#ring.contents().toString();
     // The oldest line may have lost its beginning, and with it the beginning of a secret.
     const whole = this.#ring.wrapped ? raw.slice(raw.indexOf('\n') + 1) : raw;
-    return printable(this.#options.redact(whole)).slice(-maxCharacters);
+    return printable(this.#options.logger.redact(whole)).slice(-maxCharacters);
   }
 
   #splitter(): LineSplitter {
@@ -103,8 +103,9 @@ export class StderrTail {
 
   #log(line: Buffer): void {
     if (!this.#keptLimit.take()) return;
-    const text = printable(this.#options.redact(line.toString())).slice(0, LOGGED_CHARACTERS);
-    if (this.#limit.take()) this.#options.logger.info('server_stderr', { line: text });
-    else this.#options.logger.keep('server_stderr', { line: text });
+    const { logger } = this.#options;
+    const text = printable(logger.redact(line.toString())).slice(0, LOGGED_CHARACTERS);
+    if (this.#limit.take()) logger.info('server_stderr', { line: text });
+    else logger.keep('server_stderr', { line: text });
   }
 }

@@ -15,17 +15,7 @@ interface StartEntry {
 }
 
 /** What the supervisor of one server knows and tells of its starts. */
-export interface StartMark {
-  /** Why it must not be started; null where it may. */
-  readonly held: string | null;
-  /**
-   * Resolves when a start may take its place, with what to call when it has ended: after a crash the servers that may
-   * be its cause start one after the other. It counts from when it has `begun`, for ten seconds.
-   */
-  begin(begun: Promise<void>): Promise<() => void>;
-  /** An operator wants it started again. */
-  release(): void;
-}
+export type StartMark = ReturnType<StartMarks['of']>;
 
 /**
  * The starts in progress, in a file, so that the next process knows which start this one did not survive (out of
@@ -48,18 +38,23 @@ export class StartMarks {
     if (this.#entries.size > 0) this.#write();
   }
 
-  of(server: string, digest: string): StartMark {
+  of(server: string, digest: string) {
     const entries = this.#entries;
     const mine = (): StartEntry | null => {
       const entry = entries.get(server);
       return entry?.digest === digest ? entry : null;
     };
     return {
-      get held() {
+      /** Why it must not be started; null where it may. */
+      get held(): string | null {
         if ((mine()?.crashes ?? 0) < CRASHES) return null;
         return `its process ended twice in a row while it was starting this server, which is therefore not started; 'trunkline restart ${server}' tries again, and so does a changed definition`;
       },
-      begin: async (begun) => {
+      /**
+       * Resolves when a start may take its place, with what to call when it has ended: after a crash the servers that may
+       * be its cause start one after the other. It counts from when it has `begun`, for ten seconds.
+       */
+      begin: async (begun: Promise<void>): Promise<() => void> => {
         const { promise, resolve } = Promise.withResolvers<void>();
         if (mine() !== null) {
           const before = this.#lock;
@@ -86,7 +81,8 @@ export class StartMarks {
         });
         return end;
       },
-      release: () => {
+      /** An operator wants it started again. */
+      release: (): void => {
         if (mine() !== null && entries.delete(server)) this.#write();
       },
     };

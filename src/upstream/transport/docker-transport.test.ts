@@ -78,7 +78,6 @@ for (const { name, skip, start } of ENGINES)
         maxMessageBytes: 16 * 1024 * 1024,
         host: containers,
         logger: new RecordingLog(),
-        redact: (text) => text,
         clock: systemClock,
         ladder,
       });

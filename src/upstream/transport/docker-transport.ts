@@ -1,14 +1,7 @@
 import { within } from '../../model/clock.ts';
 import type { DockerSpec } from '../../model/server.ts';
 import { sweptDefinition } from '../../model/swept-definition.ts';
-import {
-  type AttachedContainer,
-  attachContainer,
-  type ContainerHost,
-  removeContainer,
-  runImage,
-  stopContainer,
-} from '../docker/container.ts';
+import { type AttachedContainer, type ContainerHost, removeContainer, stopContainer } from '../docker/container.ts';
 import { startFailure } from '../process/command.ts';
 import { SlicedReading, type Take } from '../process/sliced-reading.ts';
 import { LADDER_TIMES, type LadderTimes } from '../process/stop-ladder.ts';
@@ -96,19 +89,14 @@ export class DockerTransport extends LineTransport {
 
   protected async start(): Promise<void> {
     const { server, spec, host, logger } = this.#options;
-    const { target } = spec;
     try {
-      const engine = await host.engine(spec.engine);
-      this.#container =
-        'image' in target
-          ? await runImage(engine, spec, target.image, host.labels(server))
-          : await attachContainer(engine, target.container);
+      this.#container = await host.open(server, spec);
     } catch (cause) {
       const words = cause instanceof Error ? cause.message : String(cause);
       throw startFailure(server, words.replace(/\.$/, ''), cause);
     }
     const { id } = this.#container;
-    const what = 'image' in target ? { image: sweptDefinition(spec).container } : {};
+    const what = 'image' in spec.target ? { image: sweptDefinition(spec).container } : {};
     logger.info('container_started', { server, container: id.slice(0, 12), ...what });
     this.#attach(this.#container);
   }
@@ -155,7 +143,7 @@ export class DockerTransport extends LineTransport {
   async #end(how: CloseReason): Promise<void> {
     const container = this.#container;
     if (container === null) return;
-    const { spec, host, server, logger, clock, ladder = LADDER_TIMES.reasons } = this.#options;
+    const { spec, server, logger, clock, ladder = LADDER_TIMES.reasons } = this.#options;
     const { id, stream, exited } = container;
     if (!stream.destroyed && !stream.writableEnded) stream.end();
     if ('container' in spec.target) {
@@ -164,16 +152,15 @@ export class DockerTransport extends LineTransport {
     }
     const { closeMs, terminateMs } = ladder[how];
     try {
-      const engine = await host.engine(spec.engine);
       const ended = exited.then(() => true);
       const interrupted = this.#interrupted.promise.then(() => false);
       if (!(await Promise.race([within(clock, closeMs, ended, () => false), interrupted]))) {
-        const stopped = stopContainer(engine, id, terminateMs);
+        const stopped = stopContainer(container, terminateMs);
         // One that is being stopped already is stopped once more, with less patience.
-        const sooner = interrupted.then(() => stopContainer(engine, id, ladder.interrupt.terminateMs));
+        const sooner = interrupted.then(() => stopContainer(container, ladder.interrupt.terminateMs));
         await (how === 'interrupt' ? stopped : Promise.race([stopped, sooner]));
       }
-      await removeContainer(engine, id);
+      await removeContainer(container);
     } catch (cause) {
       logger.warn('container_left', { server, container: id.slice(0, 12), reason: String(cause) });
     }

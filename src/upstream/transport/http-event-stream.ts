@@ -54,18 +54,18 @@ const EMPTY = Buffer.alloc(0);
 const JITTER = 0.5;
 
 /** GET of `text/event-stream`, one response after the other as the subclass opens them; each presents the cursor. */
-export abstract class HttpEventStream implements ResponseHandler, Flow {
+export abstract class HttpEventStream<T extends UrlTransport> implements ResponseHandler, Flow {
+  protected readonly transport: T;
   protected readonly cursor: StreamCursor;
-  readonly #transport: UrlTransport;
   #events: HttpEvents | null = null;
   #running: ClientRequest | null = null;
   #wake: (() => void) | null = null;
   /** What a response that is no stream ends with. */
   #verdict: StreamEnd | null = null;
-  #aborted = false;
+  protected aborted = false;
 
-  constructor(transport: UrlTransport, cursor: StreamCursor = newCursor()) {
-    this.#transport = transport;
+  constructor(transport: T, cursor: StreamCursor = newCursor()) {
+    this.transport = transport;
     this.cursor = cursor;
   }
 
@@ -85,12 +85,8 @@ export abstract class HttpEventStream implements ResponseHandler, Flow {
     return this.#events?.count ?? 0;
   }
 
-  protected get aborted(): boolean {
-    return this.#aborted;
-  }
-
   open(): void {
-    const { client, path, heads } = this.#transport;
+    const { client, path, heads } = this.transport;
     const { lastEventId } = this.cursor;
     // Event ids are UTF-8 text; a header takes their bytes (as browsers send `Last-Event-ID`).
     const id = lastEventId === null ? null : Buffer.from(lastEventId, 'utf8').toString('latin1');
@@ -102,19 +98,19 @@ export abstract class HttpEventStream implements ResponseHandler, Flow {
   }
 
   protected openIn(delayMs: number): void {
-    this.#wake = this.#transport.options.clock.after(delayMs, () => this.open());
+    this.#wake = this.transport.options.clock.after(delayMs, () => this.open());
   }
 
   /** Our own patience after so many attempts in vain, 0 for the first. */
   protected backoffMs(attempt: number): number {
-    const { options, limits } = this.#transport;
+    const { options, limits } = this.transport;
     const { reconnectMs: initialMs, reconnectMaxMs: maxMs } = limits;
     return backoffMs({ initialMs, maxMs, jitter: JITTER }, attempt, options.random.unit());
   }
 
   /** For good: nothing is called after this. */
   abort(): void {
-    this.#aborted = true;
+    this.aborted = true;
     this.#wake?.();
     this.#running?.abort();
   }
@@ -136,15 +132,15 @@ export abstract class HttpEventStream implements ResponseHandler, Flow {
       this.#verdict = { kind: 'wrong', words: `the stream has content-type ${headers.mediaType || '(none)'}` };
       return 'whole';
     }
-    this.#events = new HttpEvents(this.cursor, this.#transport.options.maxMessageBytes, (data, name) => {
-      if (!this.#aborted) this.event(data, name);
+    this.#events = new HttpEvents(this.cursor, this.transport.options.maxMessageBytes, (data, name) => {
+      if (!this.aborted) this.event(data, name);
     });
     this.opened();
     return 'stream';
   }
 
   data(chunk: Buffer): void {
-    if (this.#aborted) return;
+    if (this.aborted) return;
     if (this.#events === null) {
       if (this.#verdict?.kind === 'refused') this.#verdict = { ...this.#verdict, body: chunk };
     } else if (!this.#events.push(chunk) && !this.aborted) {
@@ -153,10 +149,10 @@ export abstract class HttpEventStream implements ResponseHandler, Flow {
   }
 
   end(): void {
-    if (!this.#aborted) this.ended(this.#verdict ?? { kind: 'ended' });
+    if (!this.aborted) this.ended(this.#verdict ?? { kind: 'ended' });
   }
 
   error(failure: HttpFailure): void {
-    if (!this.#aborted) this.ended(this.#verdict ?? { kind: 'failed', failure });
+    if (!this.aborted) this.ended(this.#verdict ?? { kind: 'failed', failure });
   }
 }

@@ -28,8 +28,8 @@ class SilentClient implements HttpClientPort {
 function bench() {
   const client = new SilentClient();
   const clock = new FakeClock();
-  const heads = new HttpHeads([], 'application/json');
-  const side = new HttpSideRequests(client, '/mcp', heads, clock);
+  const heads = new HttpHeads({ post: '', get: '' });
+  const side = new HttpSideRequests({ client, path: '/mcp', heads, options: { clock } });
   const statuses: number[] = [];
   const post = () => side.post([Buffer.from('{}')], heads.post(null), [], (status) => statuses.push(status));
   return { client, clock, side, statuses, post };

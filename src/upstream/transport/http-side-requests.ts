@@ -1,15 +1,9 @@
-import type {
-  BodyMode,
-  ClientRequest,
-  HttpClientPort,
-  HttpRequest,
-  ResponseHandler,
-} from '../../http/client/client-port.ts';
+import type { BodyMode, ClientRequest, HttpRequest, ResponseHandler } from '../../http/client/client-port.ts';
 import type { HeaderBlock } from '../../http/client/header-block.ts';
 import type { ResponseHeaders } from '../../http/client/response-headers.ts';
 import type { Clock } from '../../model/clock.ts';
 import { challengeIn } from './http-refusal.ts';
-import type { HttpHeads } from './http-wire.ts';
+import type { UrlTransport } from './http-wire.ts';
 
 /** A longer body is not worth the socket that it would save. */
 const MAX_BODY_BYTES = 64 * 1024;
@@ -83,15 +77,14 @@ const MAX_RUNNING = 256;
 const MAX_WAITING = 4_096;
 const MAX_WAITING_BYTES = 16 * 1024 * 1024;
 
+type SideTransport = Pick<UrlTransport, 'client' | 'path' | 'heads'> & { readonly options: { readonly clock: Clock } };
+
 /**
  * What a transport posts beside its requests: notifications, answers, the session's check and its end. No call has a
  * deadline for these, so they have one here.
  */
 export class HttpSideRequests {
-  readonly #client: HttpClientPort;
-  readonly #path: string;
-  readonly #heads: HttpHeads;
-  readonly #clock: Clock;
+  readonly #transport: SideTransport;
   readonly #running = new Set<HttpStatusOnly>();
   #waiting: { readonly request: HttpRequest; readonly done: Done }[] = [];
   #waitingBytes = 0;
@@ -99,16 +92,13 @@ export class HttpSideRequests {
   #whenIdle: (() => void) | null = null;
   #checks: ((alive: boolean) => void)[] | null = null;
 
-  constructor(client: HttpClientPort, path: string, heads: HttpHeads, clock: Clock) {
-    this.#client = client;
-    this.#path = path;
-    this.#heads = heads;
-    this.#clock = clock;
+  constructor(transport: SideTransport) {
+    this.#transport = transport;
   }
 
   /** `done` gets the status, 0 when there was none. */
   post(body: readonly Buffer[], block: HeaderBlock, headers: readonly string[], done: Done): void {
-    const request: HttpRequest = { method: 'POST', path: this.#path, block, headers, body };
+    const request: HttpRequest = { method: 'POST', path: this.#transport.path, block, headers, body };
     if (this.#running.size < MAX_RUNNING) {
       this.#run(request, done);
       return;
@@ -132,7 +122,7 @@ export class HttpSideRequests {
       return;
     }
     this.#checks = [done];
-    this.post([PING], this.#heads.post(null), [], (status) => {
+    this.post([PING], this.#transport.heads.post(null), [], (status) => {
       const checks = this.#checks ?? [];
       this.#checks = null;
       for (const check of checks) check(status !== 400 && status !== 404);
@@ -142,14 +132,14 @@ export class HttpSideRequests {
   /** Waits for what is being posted and ends the session if asked to, within `limitMs`. */
   async finish(endSession: boolean, limitMs: number): Promise<void> {
     if (!endSession && this.#running.size === 0) return;
+    const { options, path, heads } = this.#transport;
     await new Promise<void>((resolve) => {
-      const stop = this.#clock.after(limitMs, resolve);
+      const stop = options.clock.after(limitMs, resolve);
       this.#whenIdle = () => {
         stop();
         resolve();
       };
-      const block = this.#heads.stream;
-      if (endSession) this.#run({ method: 'DELETE', path: this.#path, block, headers: [], body: [] }, () => {});
+      if (endSession) this.#run({ method: 'DELETE', path, block: heads.stream, headers: [], body: [] }, () => {});
     });
     this.stop();
   }
@@ -164,14 +154,14 @@ export class HttpSideRequests {
   }
 
   #run(request: HttpRequest, done: Done): void {
-    const side = new HttpStatusOnly(this.#clock, (status, challenge) => {
+    const side = new HttpStatusOnly(this.#transport.options.clock, (status, challenge) => {
       this.#running.delete(side);
       done(status, challenge);
       this.#next();
       if (this.#running.size === 0) this.#whenIdle?.();
     });
     this.#running.add(side);
-    side.running = this.#client.request(request, side);
+    side.running = this.#transport.client.request(request, side);
   }
 
   /** Not by recursion: where nothing can be sent, each of thousands fails at once. */

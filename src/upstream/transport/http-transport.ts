@@ -26,8 +26,7 @@ const IMPATIENT_ATTEMPTS = 3;
  * last event id after the server's `retry`, or with back-off; for as long as the connection lives, for there is no
  * harm in waiting and nothing else would bring it back.
  */
-class HttpListening extends HttpEventStream {
-  readonly #transport: HttpTransport;
+class HttpListening extends HttpEventStream<HttpTransport> {
   #attempt = 0;
   /** Null while it never was. */
   #openedAt: number | null = null;
@@ -36,7 +35,6 @@ class HttpListening extends HttpEventStream {
   /** `after`: the last event that another listener has heard; `gap`: what came since the other one is not known. */
   constructor(transport: HttpTransport, after: string | null, gap: boolean) {
     super(transport, newCursor(after));
-    this.#transport = transport;
     this.#gap = gap;
   }
 
@@ -47,27 +45,27 @@ class HttpListening extends HttpEventStream {
   protected override opened(): void {
     const replayed = this.lastEventId !== null;
     if ((this.#openedAt !== null || this.#gap) && !replayed) this.tooLarge();
-    this.#openedAt = this.#transport.options.clock.now();
+    this.#openedAt = this.transport.options.clock.now();
   }
 
   protected event(data: Buffer, name: string): void {
     if (name !== 'message') return;
     this.#attempt = 0;
-    this.#transport.receiver.received(data, 0);
+    this.transport.receiver.received(data, 0);
   }
 
   /** Whatever it was, it is gone. */
   protected tooLarge(): void {
-    this.#transport.receiver.missed?.();
+    this.transport.receiver.missed?.();
   }
 
   protected ended(end: StreamEnd): void {
     if (end.kind === 'refused' && !isTransient(end.status)) {
-      this.#transport.notListening(end.status, challengeIn(end.headers));
+      this.transport.notListening(end.status, challengeIn(end.headers));
       return;
     }
     if (end.kind === 'wrong' && this.#openedAt === null) return;
-    const openMs = this.#transport.options.clock.now() - (this.#openedAt ?? 0);
+    const openMs = this.transport.options.clock.now() - (this.#openedAt ?? 0);
     if (end.kind !== 'refused' && openMs >= SETTLED_MS) this.#attempt = 0;
     const ownMs = this.backoffMs(this.#attempt);
     const leastMs = this.#attempt < IMPATIENT_ATTEMPTS ? MIN_RETRY_MS : Math.min(ownMs, BARREN_RETRY_MS);
@@ -91,9 +89,8 @@ const MIN_POLL_MS = 20;
  * The server's `retry` is respected. It is given up when several reconnects in a row do not lead to a stream; how
  * long all of it may take is the caller's deadline, by `abort`.
  */
-class HttpResumption extends HttpEventStream {
+class HttpResumption extends HttpEventStream<HttpTransport> {
   readonly waiting = false;
-  readonly #transport: HttpTransport;
   readonly #request: number;
   /** Reconnects in a row without a stream, and without an event. */
   #failures = 0;
@@ -101,7 +98,6 @@ class HttpResumption extends HttpEventStream {
 
   constructor(transport: HttpTransport, request: number, cursor: StreamCursor) {
     super(transport, cursor);
-    this.#transport = transport;
     this.#request = request;
     this.#poll(0);
   }
@@ -113,21 +109,21 @@ class HttpResumption extends HttpEventStream {
   protected event(data: Buffer, name: string): void {
     if (name !== 'message') return;
     const last = isAnswer(data);
-    this.#transport.receiver.received(data, this.#request);
+    this.transport.receiver.received(data, this.#request);
     if (!last || this.aborted) return;
     this.abort();
-    this.#transport.forget(this.#request);
+    this.transport.forget(this.#request);
   }
 
   protected tooLarge(): void {
     this.abort();
-    this.#transport.loseTooLarge(this.#request);
+    this.transport.loseTooLarge(this.#request);
   }
 
   protected ended(end: StreamEnd): void {
-    const { limits } = this.#transport;
+    const { limits } = this.transport;
     if (end.kind === 'refused' && end.status < 500 && end.status !== 429) {
-      this.#transport.notResumed(end.status);
+      this.transport.notResumed(end.status);
       // The transport may have ended just now, and this request with it.
       if (!this.aborted) this.#lose(`could not be resumed (mcp http status ${end.status})`);
       return;
@@ -148,7 +144,7 @@ class HttpResumption extends HttpEventStream {
 
   #lose(words: string, cause?: unknown): void {
     const whole = `the reply stream broke off and ${words}; ${MAY_HAVE_RUN}`;
-    this.#transport.lose(this.#request, this.#transport.error('UNKNOWN', whole, cause));
+    this.transport.lose(this.#request, this.transport.error('UNKNOWN', whole, cause));
   }
 }
 

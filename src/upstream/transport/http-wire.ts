@@ -47,9 +47,8 @@ export class HttpHeads {
   #postWithoutRevision: HeaderBlock | null = null;
   #get: HeaderBlock | null = null;
 
-  /** Throws TypeError when a declared header is not one (see `HeaderBlock`). */
-  constructor(declared: readonly string[], accept: string) {
-    this.#common = commonHeaders(declared, accept);
+  constructor(common: CommonHeaders) {
+    this.#common = common;
   }
 
   get sessionId(): string | null {
@@ -107,19 +106,6 @@ interface CommonHeaders {
   readonly get: string;
 }
 
-const COMMON = new WeakMap<readonly string[], CommonHeaders>();
-
-/** A definition has one transport, and with it one `accept`. */
-function commonHeaders(declared: readonly string[], accept: string): CommonHeaders {
-  let common = COMMON.get(declared);
-  if (common === undefined) {
-    const post = encodeHeaders([...declared, 'Content-Type', 'application/json', 'Accept', accept]);
-    common = { post, get: encodeHeaders([...declared, 'Accept', 'text/event-stream']) };
-    COMMON.set(declared, common);
-  }
-  return common;
-}
-
 /** What the transports over HTTP are built from. */
 export interface HttpTransportOptions {
   /** Name of the server, for the words of errors. */
@@ -152,17 +138,16 @@ const OWN_HEADERS = new Set([
   'transfer-encoding',
 ]);
 
-/** Definitions do not change: what is read of one is read once, however many sessions it is connected for. */
-const DECLARED = new WeakMap<HttpSpec, readonly string[]>();
+/**
+ * Definitions do not change: what is read of one is read once, however many sessions it is connected for. It has one
+ * transport, and with it one `accept`.
+ */
+const COMMON = new WeakMap<HttpSpec, CommonHeaders>();
 
-/** Declared headers, name and value alternating: what the operator wrote, less what is the wire's own. */
-function declaredHeaders(server: string, spec: HttpSpec): readonly string[] {
-  let declared = DECLARED.get(spec);
-  if (declared === undefined) DECLARED.set(spec, (declared = headersOf(server, spec)));
-  return declared;
-}
-
-function headersOf(server: string, spec: HttpSpec): string[] {
+/** What the operator wrote, less what is the wire's own. */
+function commonHeaders(server: string, spec: HttpSpec, accept: string): CommonHeaders {
+  const known = COMMON.get(spec);
+  if (known !== undefined) return known;
   const pairs: string[] = [];
   let agent = false;
   for (const [name, value] of Object.entries(revealed(spec.headers))) {
@@ -173,11 +158,15 @@ function headersOf(server: string, spec: HttpSpec): string[] {
   }
   if (!agent) pairs.push('User-Agent', 'trunkline');
   try {
-    encodeHeaders(pairs);
+    const common = {
+      post: encodeHeaders([...pairs, 'Content-Type', 'application/json', 'Accept', accept]),
+      get: encodeHeaders([...pairs, 'Accept', 'text/event-stream']),
+    };
+    COMMON.set(spec, common);
+    return common;
   } catch (cause) {
     throw unusable(server, (cause as TypeError).message, cause);
   }
-  return pairs;
 }
 
 /** The server's URL, or the error that says what is wrong with it (never with its query or user part). */
@@ -224,7 +213,7 @@ export abstract class UrlTransport {
     if (this.state !== 'new') throw this.error('NOT_SENT', 'the connection was opened before');
     this.url = parseServerUrl(server, spec.url);
     this.path = this.url.pathname + this.url.search;
-    this.heads = new HttpHeads(declaredHeaders(server, spec), accept);
+    this.heads = new HttpHeads(commonHeaders(server, spec, accept));
     this.receiver = receiver;
     try {
       this.client = openClient(this.url);

@@ -49,7 +49,8 @@ export class MessageReader implements LineSink {
   readonly #options: MessageReaderOptions;
   readonly #lines: LineSplitter;
   readonly #limit: LogLimit;
-  #skippedLines = 0;
+  /** Lines that were no messages, overlong ones included. */
+  skippedLines = 0;
   /** Bytes of junk, as a leaking bucket: what is tolerated in a minute fills it, and leaves it evenly within one. */
   #junk = 0;
   #junkAt: number;
@@ -64,11 +65,6 @@ export class MessageReader implements LineSink {
     this.#junkAt = options.clock.now();
     this.#limit = new LogLimit(options.clock, 1);
     this.#lines = new LineSplitter(options.maxMessageBytes, this);
-  }
-
-  /** Lines that were no messages, overlong ones included. */
-  get skippedLines(): number {
-    return this.#skippedLines;
   }
 
   /** As `LineSplitter.push`. */
@@ -97,11 +93,8 @@ export class MessageReader implements LineSink {
   }
 
   overflow(head: Buffer): void {
-    this.#report(
-      'message_too_large',
-      head,
-      `A line is longer than the limit of ${this.#options.maxMessageBytes} bytes.`,
-    );
+    const { maxMessageBytes } = this.#options;
+    this.#report('message_too_large', head, `A line is longer than the limit of ${maxMessageBytes} bytes.`);
     this.#plausible = firstByte(head) === 0x7b;
     this.#pending = 0;
     this.#answers = answeredRequest(head, NOTHING);
@@ -134,10 +127,11 @@ export class MessageReader implements LineSink {
   }
 
   #report(event: string, bytes: Buffer, hint: string): void {
-    this.#skippedLines++;
+    this.skippedLines++;
     if (!this.#limit.take()) return;
-    const begins = printable(this.#options.redact(bytes.toString('utf8', 0, 4 * SHOWN_BYTES))).slice(0, SHOWN_BYTES);
-    this.#options.logger.warn(event, { begins, hint, skippedLines: this.#skippedLines });
+    const { logger } = this.#options;
+    const begins = printable(logger.redact(bytes.toString('utf8', 0, 4 * SHOWN_BYTES))).slice(0, SHOWN_BYTES);
+    logger.warn(event, { begins, hint, skippedLines: this.skippedLines });
   }
 }
 

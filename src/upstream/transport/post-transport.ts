@@ -206,7 +206,7 @@ export abstract class PostTransport extends UrlTransport implements Transport {
 
   async open(receiver: TransportReceiver): Promise<void> {
     this.connect(receiver, this.takesStreams ? 'application/json, text/event-stream' : 'application/json');
-    this.side = new HttpSideRequests(this.client, this.path, this.heads, this.options.clock);
+    this.side = new HttpSideRequests(this);
     this.state = 'open';
   }
 

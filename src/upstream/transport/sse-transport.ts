@@ -74,24 +74,17 @@ class SsePost implements ResponseHandler {
   }
 }
 
-class SessionStream extends HttpEventStream {
-  readonly #transport: SseTransport;
-
-  constructor(transport: SseTransport) {
-    super(transport);
-    this.#transport = transport;
-  }
-
+class SessionStream extends HttpEventStream<SseTransport> {
   protected event(data: Buffer, name: string): void {
-    this.#transport.heard(data, name);
+    this.transport.heard(data, name);
   }
 
   protected tooLarge(): void {
-    this.#transport.tooLarge();
+    this.transport.tooLarge();
   }
 
   protected ended(end: StreamEnd): void {
-    this.#transport.streamEnded(end);
+    this.transport.streamEnded(end);
   }
 }
 

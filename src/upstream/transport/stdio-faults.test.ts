@@ -6,14 +6,13 @@ import { after, test } from 'node:test';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
 import { nodeSpec, type StdioBench, shellSpec, stdioBench, stdioSpec } from '../../../test/support/stdio-bench.ts';
 import { systemClock } from '../../model/clock.ts';
-import type { StdioTransportOptions } from './stdio-transport.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'trunkline-stdio-'));
 after(() => rmSync(folder, { recursive: true, force: true }));
 const LIMIT = { timeout: 30_000 };
 
 /** An open bench on `server.mjs`, closed when the test is over. */
-async function withServer(run: (bench: StdioBench) => Promise<void>, more: Partial<StdioTransportOptions> = {}) {
+async function withServer(run: (bench: StdioBench) => Promise<void>, more: Parameters<typeof stdioBench>[1] = {}) {
   const bench = stdioBench(nodeSpec('server.mjs'), more);
   await bench.transport.open(bench.receiver);
   try {
@@ -199,7 +198,7 @@ test('fault:F07 the gateway skips and counts garbage between messages, and logs 
       assert.equal(shown.length, 1);
       assert.equal(shown[0]!['begins'], 'Server ready, token [redacted] \\x1b[31m');
     },
-    { clock: new FakeClock(), redact: (line) => line.replaceAll('hunter2hunter2', '[redacted]') },
+    { clock: new FakeClock(), secret: 'hunter2hunter2' },
   ),
 );
 
@@ -323,7 +322,7 @@ test(
         // 10 a second, and no time passes here; 20 001 lines came.
         assert.equal(log.of('server_stderr').length, 10);
       },
-      { clock: new FakeClock(), redact: (line) => line.replaceAll('sk-very-secret-value', '[redacted]') },
+      { clock: new FakeClock(), secret: 'sk-very-secret-value' },
     ),
 );
 

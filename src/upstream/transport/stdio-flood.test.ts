@@ -51,7 +51,7 @@ test('fault:F06 counted junk expires with time', () => {
   let flooded = false;
   const reader = new MessageReader(
     { message: () => {}, tooLarge: () => {}, flooded: () => (flooded = true) },
-    { logger: new RecordingLog(), clock, redact: (text) => text, maxMessageBytes: 1000, maxJunkBytesPerMinute: 1000 },
+    { logger: new RecordingLog(), clock, maxMessageBytes: 1000, maxJunkBytesPerMinute: 1000 },
   );
   const minute = async (bytes: number): Promise<boolean> => {
     reader.push(Buffer.from(`${'j'.repeat(bytes)}\n`));
@@ -76,7 +76,6 @@ test('fault:F06 CPU grows with the bytes, not with their square', () => {
         {
           logger: new RecordingLog(),
           clock: new FakeClock(),
-          redact: (text) => text,
           maxMessageBytes,
           maxJunkBytesPerMinute: 1024 * MIB,
         },
