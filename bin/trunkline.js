@@ -33,14 +33,17 @@ if (!useSource) {
   );
 }
 
-// Large bodies live outside the heap. Without this V8 marks the whole heap anew for every 25 MB of them that come by,
-// which costs more than twice what passing them on does.
-setFlagsFromString('--external-memory-accounted-in-global-limit');
-// Few objects outlive a call: to rouse other threads for those costs more than it saves (decision 022).
-setFlagsFromString('--no-parallel-scavenge');
 // From 80 % of its heap V8 ends a process that it thinks collects too much and does too little, as one looks whose turn the
 // machine keeps from it. From there on the gateway refuses what is new, and recovers (decision 026).
 setFlagsFromString('--no-detect-ineffective-gcs-near-heap-limit');
-boundYoungGeneration(8);
+// Measured with Node 24 (decision 009). V8 changes its flags without notice: another version keeps its defaults.
+if (major === 24) {
+  // Large bodies live outside the heap. Without this V8 marks the whole heap anew for every 25 MB of them that come by,
+  // which costs more than twice what passing them on does.
+  setFlagsFromString('--external-memory-accounted-in-global-limit');
+  // Few objects outlive a call: to rouse other threads for those costs more than it saves (decision 022).
+  setFlagsFromString('--no-parallel-scavenge');
+  boundYoungGeneration(8);
+}
 const { main } = await import(useSource ? source.href : built.href);
 await main(process.argv.slice(2));

@@ -114,7 +114,7 @@ async function factorsAfter(what: string): Promise<string[]> {
     const comesBy = () => letGo(takeBuffer(1024 * 1024));
     ${what}
     setFlagsFromString('--trace-gc-verbose');
-    for (let i = 0; i < 5; i++) collectGarbage('all');`;
+    for (let i = 0; i < 5; i++) collectGarbage();`;
   const flags = ['--external-memory-accounted-in-global-limit', '--input-type=module', '--eval'];
   const { stdout } = await promisify(execFile)(process.execPath, [...flags, program]);
   const factors = Array.from(stdout.matchAll(FACTOR), ([, factor]) => factor!);

@@ -38,7 +38,7 @@ export class MemoryWatch {
     this.#options = {
       heapShare,
       groupShare: groupShareReader(),
-      collect: () => collectGarbage('all'),
+      collect: collectGarbage,
       now: () => performance.now(),
       ...options,
     };

@@ -148,7 +148,6 @@ export class SseWriter implements WheelStream {
 
   #send(frame: SseFrame, droppable: boolean): boolean {
     if (this.#closed || this.#ending) return true;
-    if (frame.length > COPY_BYTES) this.#wheel.garbage.add(frame.length);
     if (!this.#blocked && frame.length <= SLICE_BYTES) {
       this.#write(frame);
       if (this.#full) this.#stuck();

@@ -1,5 +1,4 @@
 import { type Clock, systemClock } from '../../model/clock.ts';
-import { collectGarbage } from '../../model/pooled-buffers.ts';
 import { StreamMemory } from './stream-memory.ts';
 
 /** An open event stream, as the wheel sees it. */
@@ -37,8 +36,6 @@ const MIN_SHARE_BYTES = 16 * 1024;
 export class StreamWheel {
   /** Where what the streams hold back lies. */
   readonly memory = new StreamMemory();
-  /** Called for large messages that the streams have passed on, or dropped. */
-  readonly garbage = new YoungGarbage(() => collectGarbage('young'));
   readonly #clock: Clock;
   readonly #tickMs: number;
   readonly #slots: Set<WheelStream>[];
@@ -145,37 +142,5 @@ export class StreamWheel {
       this.#stop?.();
       this.#stop = null;
     }
-  }
-}
-
-/** So much passed on in large messages has left about three times as much behind: what came, joined, spliced. */
-const COLLECT_BYTES = 16 * 1024 * 1024;
-/** A collection is followed by so many times what it took, in which there is none. */
-const REST = 30;
-
-/**
- * Collects young memory after every so many bytes of large messages (F16). V8 collects it by the number of objects, and
- * lets 100 MiB of buffers lie; a young collection takes a millisecond.
- */
-export class YoungGarbage {
-  readonly #collect: () => void;
-  readonly #now: () => number;
-  #bytes = 0;
-  #notBeforeMs = 0;
-
-  constructor(collect: () => void, now: () => number = () => performance.now()) {
-    this.#collect = collect;
-    this.#now = now;
-  }
-
-  add(bytes: number): void {
-    this.#bytes += bytes;
-    if (this.#bytes < COLLECT_BYTES) return;
-    const begunMs = this.#now();
-    if (begunMs < this.#notBeforeMs) return;
-    this.#bytes = 0;
-    this.#collect();
-    const endedMs = this.#now();
-    this.#notBeforeMs = endedMs + REST * (endedMs - begunMs);
   }
 }
