@@ -61,7 +61,7 @@ export interface PostgresOptions {
   readonly clock: Clock;
 }
 
-/** Connections to a migrated database, made when needed; one that failed is not used again. Callers try again themselves. */
+/** Connections to a migrated database, made when needed and anew after a failure: each caller tries again. */
 export class PostgresPool {
   readonly #options: PostgresOptions;
   #opening: Promise<Pool> | null = null;
@@ -74,12 +74,9 @@ export class PostgresPool {
   /** Runs with a connection of its own, and ends after 15 s at the latest. Rejects with what went wrong. */
   async with<T>(work: (connection: PoolClient) => Promise<T>): Promise<T> {
     if (this.#closed) throw new StoreError('unavailable', 'the store of run-time changes is closed');
-    this.#opening ??= this.#open().catch((error: unknown) => {
-      this.#opening = null;
-      throw error;
-    });
-    const done = this.#opening.then((pool) => lent(pool, work));
-    return within(this.#options.clock, WORK_MS, done, () => {
+    const opening = (this.#opening ??= this.#open());
+    return within(this.#options.clock, WORK_MS, this.#work(opening, work), () => {
+      this.#forget(opening);
       throw new StoreError('unavailable', `the database did not answer within ${WORK_MS / 1_000} s`);
     });
   }
@@ -90,6 +87,26 @@ export class PostgresPool {
     this.#opening = null;
     await opening?.then(
       (pool) => pool.end(),
+      () => {},
+    );
+  }
+
+  async #work<T>(opening: Promise<Pool>, work: (connection: PoolClient) => Promise<T>): Promise<T> {
+    let pool: Pool;
+    try {
+      pool = await opening;
+    } catch (error) {
+      this.#forget(opening);
+      throw error;
+    }
+    return lent(pool, work);
+  }
+
+  /** Its connections are of no use: the next who asks gets others. */
+  #forget(opening: Promise<Pool>): void {
+    if (this.#opening === opening) this.#opening = null;
+    opening.then(
+      (pool) => void pool.end().catch(() => {}),
       () => {},
     );
   }
