@@ -1,4 +1,5 @@
 import { uptime } from 'node:os';
+import { setImmediate } from 'node:timers';
 
 interface TimeSources {
   /** The system's clock, which can be set to anything at any moment. */

@@ -17,7 +17,7 @@ import { childrenOf, commandOf, idOf, killAll } from './processes.ts';
  */
 const GRACE_MS = Number(process.env['TRUNKLINE_TEST_GRACE_MS'] ?? 60_000);
 
-// Threads that a test starts load this as well, and so does the runner.
+// Threads that a test starts load this as well.
 if (isMainThread && process.env['NODE_TEST_CONTEXT'] !== undefined) {
   leaveNote(process.env['TRUNKLINE_TEST_NOTES']);
   after(() => {
