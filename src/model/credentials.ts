@@ -1,4 +1,5 @@
 /** Credentials of the gateway towards servers: what a definition says of them, and the ports between those that get and those that use them. */
+import { described, flag, type Infer, list, named, nullable, object, oneOf, text, wallTime } from './schema.ts';
 import type { Secret } from './secret.ts';
 import type { Server } from './server.ts';
 
@@ -85,35 +86,40 @@ export interface Credentials {
   lacking(server: Server, principal: string): boolean;
 }
 
-export const CONNECTION_STATES = ['connected', 'expired', 'login_required', 'revoked', 'failed'] as const;
+const CREDENTIAL_STATE = oneOf(['connected', 'expired', 'login_required', 'failed']);
 
+export const CREDENTIAL = named(
+  'Credential',
+  object({
+    server: text,
+    owner: described(text, '`shared`, or the id of a principal.'),
+    state: CREDENTIAL_STATE,
+    reason: described(nullable(text), 'In words; null where all is well.'),
+    issuer: nullable(text),
+    clientId: nullable(text),
+    scopes: list(text),
+    expiresAt: described(nullable(wallTime), 'null where the token does not end.'),
+    refreshable: described(flag, 'The gateway renews it without its user.'),
+    changedAt: wallTime,
+  }),
+);
 /** One credential, for people. No secrets. */
-export interface CredentialView {
-  readonly server: string;
-  /** `shared`, or the id of a principal. */
-  readonly owner: string;
-  readonly state: (typeof CONNECTION_STATES)[number];
-  /** In words; null where all is well. */
-  readonly reason: string | null;
-  readonly issuer: string | null;
-  readonly clientId: string | null;
-  readonly scopes: readonly string[];
-  /** Wall clock; null where it does not end. */
-  readonly expiresAt: number | null;
-  readonly refreshable: boolean;
-  readonly changedAt: number;
-}
+export type CredentialView = Infer<typeof CREDENTIAL>;
+export const CREDENTIALS = object({ credentials: list(CREDENTIAL) });
 
-/** A login that was begun: whoever opens `url` and consents ends it, within ten minutes. */
-export interface StartedLogin {
-  readonly id: string;
-  readonly server: string;
-  readonly owner: string;
-  readonly url: string;
-  /** Of the device grant (RFC 8628): what the user types at `url`; else null. */
-  readonly userCode: string | null;
-  readonly expiresAt: number;
-}
+export const LOGIN = named(
+  'StartedLogin',
+  object({
+    id: text,
+    server: text,
+    owner: text,
+    url: described(text, 'What a browser has to open, within ten minutes.'),
+    userCode: described(nullable(text), 'Of the device grant (RFC 8628): what the user types there; else null.'),
+    expiresAt: wallTime,
+  }),
+);
+/** A login that was begun. It ends when its user has opened the URL and has consented. */
+export type StartedLogin = Infer<typeof LOGIN>;
 
 /** Logins at servers, for the command line, the control API, embedding programs and questions to callers. */
 export interface Logins {
