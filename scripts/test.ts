@@ -89,5 +89,5 @@ async function tests(atOnce: number, which: readonly string[], record: string): 
   });
   events.compose(new spec()).pipe(process.stdout, { end: false });
   await pipeline(events.compose(runRecord), createWriteStream(record));
-  return code;
+  return recorded(record).some(({ outcome }) => outcome === 'failed') ? 1 : code;
 }

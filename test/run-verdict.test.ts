@@ -51,3 +51,11 @@ test('a row that no test proved fails the run; other ids do so where everything 
   assert.equal(runVerdict(ran, ['fault:F01'], true).fails, true);
   assert.equal(runVerdict(ran, ['S1.1'], false).fails, true);
 });
+
+test('a file that exits before its tests end has failed, though the runner reports it as passed', () => {
+  const [ran] = recordOf(
+    `test('a', () => {}); test('b', async () => process.exit(0)); test('c', () => { throw new Error(); });`,
+  );
+  assert.equal(ran?.outcome, 'failed');
+  assert.match(ran?.reason ?? '', /no test of the file has ended/);
+});

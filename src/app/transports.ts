@@ -59,7 +59,7 @@ export function transports(deps: TransportsDeps): OpenTransport {
       default: {
         // All connections of a server share one pool of sockets: thousands of sessions, as many sockets as calls at once.
         const openClient = (url: URL): HttpClientPort =>
-          clients.lease(`${server.name} ${server.connectionDigest} ${url.origin}`, () =>
+          clients.lease(`${server.name} ${server.connectionDigest} ${url.origin}`, phases, () =>
             openHttpClient(url, { tls: spec.tls, env, resolver, phases, publicOnly: spec.publicOnly === true }),
           );
         const options = { ...common, spec, random, openClient };

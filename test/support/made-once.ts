@@ -11,6 +11,7 @@ import { promisify } from 'node:util';
 const CACHE = join(process.env['XDG_CACHE_HOME'] || join(homedir(), '.cache'), 'trunkline-tests');
 const WAIT_MS = 480_000;
 const MAKE_MS = 240_000;
+const SQLITE_BUSY = 5;
 const OLDEST_GO = 1.25;
 const run = promisify(execFile);
 
@@ -26,11 +27,13 @@ export async function madeOnce(name: string, make: (scratch: string) => Promise<
   for (const end = performance.now() + WAIT_MS; !existsSync(folder); await setTimeout(200)) {
     try {
       lock.exec('BEGIN EXCLUSIVE');
-    } catch (busy) {
-      if (performance.now() > end) throw busy;
+    } catch (error) {
+      if ((error as { errcode?: number }).errcode !== SQLITE_BUSY || performance.now() > end) throw error;
       continue;
     }
     if (existsSync(folder)) break;
+    // Left by a process that was killed.
+    for (const left of globSync(`${folder}-??????`)) rmSync(left, { recursive: true, force: true });
     const scratch = mkdtempSync(`${folder}-`);
     try {
       await make(scratch);
@@ -63,7 +66,10 @@ export function goPrograms(name: string, folder: string): Promise<string> {
 
 export function pipInstalled(spec: string): Promise<string> {
   const options = ['--quiet', '--no-compile', '--disable-pip-version-check', '--target'];
-  return madeOnce(`pip-${spec.replace('==', '-')}`, (scratch) =>
+  const version = execFileSync('python3', ['-c', 'import sys; print(*sys.version_info[:2], sep=".")'], {
+    encoding: 'utf8',
+  });
+  return madeOnce(`pip-${spec.replace('==', '-')}-py${version.trim()}`, (scratch) =>
     run('python3', ['-m', 'pip', 'install', ...options, scratch, spec], { timeout: MAKE_MS }),
   );
 }

@@ -6,6 +6,7 @@ import { StatefulServer } from '../../../test/fixtures/http/stateful.ts';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
 import type { HttpClientPort } from '../../http/client/client-port.ts';
 import { openHttpClient } from '../../http/client/open-http-client.ts';
+import { PhaseTimes } from '../../http/client/phase-times.ts';
 import { systemClock } from '../../model/clock.ts';
 import { HttpClientShare } from './http-wire.ts';
 
@@ -16,10 +17,11 @@ test('transports of one server share connections, and one that ends leaves them 
   t.after(() => server.stop());
   const clock = new FakeClock();
   const share = new HttpClientShare(clock);
+  let phases = new PhaseTimes();
   let opened = 0;
   let closed = 0;
   const openClient = (url: URL): HttpClientPort =>
-    share.lease('digest', () => {
+    share.lease('digest', phases, () => {
       opened++;
       const client = openHttpClient(url);
       const close = (): void => {
@@ -52,8 +54,12 @@ test('transports of one server share connections, and one that ends leaves them 
   await clock.advance(1_000);
   assert.deepEqual([opened, closed], [1, 0], 'a session that follows within a moment uses the same connections');
   await next.transport.close('interrupt');
+  phases = new PhaseTimes();
+  const again = await openBench('http', server.url, { openClient });
+  assert.equal(opened, 2, 'a server that was removed and added again has its own connections and their times');
+  await again.transport.close('interrupt');
   await clock.advance(200);
-  assert.equal(closed, 1);
+  assert.equal(closed, 2);
 });
 
 test('a transport that ends cancels its own requests, although it shares connections', LIMIT, async (t) => {
@@ -61,14 +67,14 @@ test('a transport that ends cancels its own requests, although it shares connect
   const legacy = await LegacySseServer.start({ post: () => true });
   t.after(() => Promise.all([silent.stop(), legacy.stop()]));
   const share = new HttpClientShare(systemClock);
-  const openClient = (url: URL): HttpClientPort => share.lease(url.origin, () => openHttpClient(url));
+  const openClient = (url: URL): HttpClientPort => share.lease(url.origin, null, () => openHttpClient(url));
   for (const [type, url] of [
     ['http', silent.url],
     ['json', silent.url],
     ['sse', legacy.url],
   ] as const) {
     const { stage } = type === 'sse' ? legacy : silent;
-    const keeper = share.lease(new URL(url).origin, () => openHttpClient(url));
+    const keeper = share.lease(new URL(url).origin, null, () => openHttpClient(url));
     const before = stage.requests.length;
     const bench = await openBench(type, url, { openClient, limits: { closeMs: 20 } });
     if (type !== 'sse') bench.transport.negotiated({ era: 'stateful', revision: '2025-11-25' });

@@ -1,6 +1,7 @@
 import type { HttpClientPort } from '../../http/client/client-port.ts';
 import { encodeHeaders, HeaderBlock } from '../../http/client/header-block.ts';
 import type { HttpFailure } from '../../http/client/http-failure.ts';
+import type { PhaseTimes } from '../../http/client/phase-times.ts';
 import type { ResponseHeaders } from '../../http/client/response-headers.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
@@ -256,6 +257,7 @@ export abstract class UrlTransport {
 }
 
 interface Shared {
+  readonly phases: PhaseTimes | null;
   readonly client: HttpClientPort;
   leases: number;
   stopClosing: (() => void) | null;
@@ -277,11 +279,14 @@ export class HttpClientShare {
     this.#clock = clock;
   }
 
-  /** `key` names what the client is made of (a server's connection digest); `open` makes it where there is none. */
-  lease(key: string, open: () => HttpClientPort): HttpClientPort {
+  /**
+   * `key` names what the client is made of (a server's connection digest), `phases` whose times it takes; `open` makes it
+   * where there is none. A server that was removed and added again has phases of its own.
+   */
+  lease(key: string, phases: PhaseTimes | null, open: () => HttpClientPort): HttpClientPort {
     let shared = this.#shared.get(key);
-    if (shared === undefined) {
-      shared = { client: open(), leases: 0, stopClosing: null };
+    if (shared === undefined || shared.phases !== phases) {
+      shared = { client: open(), phases, leases: 0, stopClosing: null };
       this.#shared.set(key, shared);
     }
     const held = shared;
@@ -296,7 +301,7 @@ export class HttpClientShare {
         given = true;
         if (--held.leases > 0) return;
         held.stopClosing = this.#clock.after(BETWEEN_SESSIONS_MS, () => {
-          this.#shared.delete(key);
+          if (this.#shared.get(key) === held) this.#shared.delete(key);
           held.client.close();
         });
       },

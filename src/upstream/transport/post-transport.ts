@@ -183,7 +183,7 @@ export class HttpPost implements ResponseHandler, PostReply {
 }
 
 const NONE: readonly string[] = [];
-/** A server that closes a kept connection as one of these is sent would otherwise count as down. */
+/** A server that closes a kept connection as one of these is sent would otherwise count as down. Both do no harm twice. */
 const HANDSHAKE: ReadonlySet<string> = new Set(['initialize', 'server/discover']);
 
 /**
