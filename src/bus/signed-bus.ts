@@ -14,7 +14,7 @@ import type {
   ServingHandler,
   Subscriber,
 } from './bus.ts';
-import { CallGround, TICK_MS } from './calls/call-ground.ts';
+import { CallTransport, TICK_MS } from './calls/call-transport.ts';
 import { FramePost } from './calls/frame-post.ts';
 import { callOf, Entries, FRAME, FRAME_OVERHEAD, framed, hintMessage } from './calls/frames.ts';
 import { IncomingCalls } from './calls/incoming-calls.ts';
@@ -44,7 +44,7 @@ export class SignedBus implements Bus {
   readonly peer: string;
   readonly #deps: SignedBusDeps;
   readonly #signer: Signer;
-  readonly #ground: CallGround;
+  readonly #transport: CallTransport;
   readonly #outgoing: OutgoingCalls;
   readonly #incoming: IncomingCalls;
   readonly #seen = new ReplayWindow(2 * MAX_SKEW_MS);
@@ -67,10 +67,10 @@ export class SignedBus implements Bus {
     this.peer = random.hex(8);
     this.#signer = new Signer(this.peer, keys, clock);
     this.#post = new FramePost(wire, this.#signer);
-    this.#ground = new CallGround(wire, clock, this.#post, (subject) => this.#slow(subject, 1, { call: true }));
+    this.#transport = new CallTransport(wire, clock, this.#post, (subject) => this.#slow(subject, 1, { call: true }));
     const tickLater = (): void => this.#tickLater();
-    this.#outgoing = new OutgoingCalls(this.#ground, wire, this.peer, random, tickLater);
-    this.#incoming = new IncomingCalls(this.#ground, logger, tickLater);
+    this.#outgoing = new OutgoingCalls(this.#transport, wire, this.peer, random, tickLater);
+    this.#incoming = new IncomingCalls(this.#transport, logger, tickLater);
     wire.onChange((change) => this.#changed(change));
     this.#own = [
       wire.subscribe(bundleSubject(this.peer), (message) => this.#onBundle(message)),
@@ -91,7 +91,7 @@ export class SignedBus implements Bus {
 
   publish(subject: string, payload: Payload): void {
     const message = hintMessage(payload);
-    if (message.length > this.#ground.chunkBytes + FRAME_OVERHEAD) {
+    if (message.length > this.#transport.chunkBytes + FRAME_OVERHEAD) {
       throw new GatewayError('TOO_LARGE', `a hint on ${subject} has ${message.length} bytes`, { outcome: 'NOT_SENT' });
     }
     this.#post.publish(subject, message);

@@ -92,7 +92,7 @@ export interface OwnSubscriptions {
 }
 
 /** The rooms that the cluster leads others to need it to be constructed; they are read when the first call or event comes. */
-export interface ClusterRooms extends ClusterDeps {
+export interface ClusterParts extends ClusterDeps {
   readonly downstream: OwnClients;
   readonly gateway: OwnSubscriptions;
 }

@@ -3,7 +3,7 @@ import type { Ownership, UpstreamEvents, Upstreams } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
 import type { Served } from './calls/attempts.ts';
 import { type PublicCalls, ServedCalls } from './calls/served-calls.ts';
-import type { ClusterRooms, Regained, ThisNode } from './cluster-deps.ts';
+import type { ClusterParts, Regained, ThisNode } from './cluster-deps.ts';
 import { ClusterUpstreams } from './cluster-upstreams.ts';
 import { headOf } from './frames/frame.ts';
 import { LazyBucket } from './lazy-bucket.ts';
@@ -67,7 +67,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   readonly clients: ClientsElsewhere;
   readonly peers: Nodes;
   readonly loop: LoopWatch;
-  readonly #deps: ClusterRooms;
+  readonly #deps: ClusterParts;
   readonly #startedAt: number;
   readonly #listeners: ClusterListener[] = [];
   readonly #lease: NodeLease;
@@ -83,7 +83,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   readonly #router: ClusterUpstreams;
   readonly #served: ServedCalls;
 
-  constructor(deps: ClusterRooms) {
+  constructor(deps: ClusterParts) {
     const { bus, clock, logger, state } = deps;
     const leases = new LazyBucket(state, LEASES, { ttlMs: LEASE_MS });
     const claimed = new LazyBucket(state, CLAIMS, { ttlMs: 0 });

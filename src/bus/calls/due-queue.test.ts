@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
-import { Deadline } from './call-ground.ts';
+import { Deadline } from './call-transport.ts';
 import { type DueItem, DueQueue } from './due-queue.ts';
 
 /** Something that may wait, by name. */

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { BusServing, Payload } from '../bus.ts';
-import { type CallGround, Deadline, MAX_DEADLINE_MS, MAX_PAYLOAD_BYTES, type Quiet } from './call-ground.ts';
+import { type CallTransport, Deadline, MAX_DEADLINE_MS, MAX_PAYLOAD_BYTES, type Quiet } from './call-transport.ts';
 import { Channel, type ChannelEnds } from './channel.ts';
 import { failureJson, readFailure } from './failure-json.ts';
 import {
@@ -47,7 +47,7 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
   cancelled: string | null = null;
   onCancel: ((reason: string, callerLost: boolean) => void) | null = null;
   onDrain: (() => void) | null = null;
-  readonly #ground: CallGround;
+  readonly #transport: CallTransport;
   readonly #ends: IncomingEnds;
   /** Only for more than one request and one short answer. */
   #made: Channel | null = null;
@@ -61,21 +61,21 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
   #answered = false;
   #over = false;
 
-  constructor(ground: CallGround, subject: string, from: string, request: RequestFrame, ends: IncomingEnds) {
+  constructor(transport: CallTransport, subject: string, from: string, request: RequestFrame, ends: IncomingEnds) {
     this.family = request.family;
     this.number = request.number;
     this.subject = subject;
     this.from = from;
     this.deadlineMs = request.deadlineMs;
     this.payload = request.first;
-    this.#ground = ground;
+    this.#transport = transport;
     this.#ends = ends;
     this.#total = request.total;
-    this.#deadline = new Deadline(ground.clock, Math.min(request.deadlineMs, MAX_DEADLINE_MS), this);
-    if (this.#isWhole) ground.quiet.add(this);
+    this.#deadline = new Deadline(transport.clock, Math.min(request.deadlineMs, MAX_DEADLINE_MS), this);
+    if (this.#isWhole) transport.quiet.add(this);
     else {
       this.accept();
-      this.#stopTimer = ground.clock.after(REQUEST_MS, () => {
+      this.#stopTimer = transport.clock.after(REQUEST_MS, () => {
         if (!this.#began) this.cancel('the caller did not send all of it');
       });
     }
@@ -157,7 +157,7 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
       this.#channel.repeat();
     }
     this.#acceptedIt = true;
-    this.#ground.quiet.delete(this);
+    this.#transport.quiet.delete(this);
     this.#channel.open();
   }
 
@@ -169,7 +169,7 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
   accept(): void {
     if (this.#acceptedIt || this.#over) return;
     this.#acceptedIt = true;
-    this.#ground.quiet.delete(this);
+    this.#transport.quiet.delete(this);
     this.transmit(plainFrame(FRAME.accept));
     this.#channel.open();
   }
@@ -179,12 +179,12 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
   }
 
   get #channel(): Channel {
-    this.#made ??= new Channel(this, this.#ground.chunkBytes, MAX_PAYLOAD_BYTES);
+    this.#made ??= new Channel(this, this.#transport.chunkBytes, MAX_PAYLOAD_BYTES);
     return this.#made;
   }
 
   transmit(frame: Buffer): void {
-    this.#ground.post.transmit(this.from, 'caller', this, frame);
+    this.#transport.post.transmit(this.from, 'caller', this, frame);
   }
 
   drained(): void {
@@ -214,10 +214,10 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
     this.#answered = true;
     this.#stopTimer?.();
     const pieces = new Pieces(payload);
-    const { chunkBytes, connected, clock } = this.#ground;
+    const { chunkBytes, connected, clock } = this.#transport;
     if (!this.#acceptedIt && this.#made === null && pieces.left <= chunkBytes && connected) {
       // Without an acceptance this message is the whole answer, and never repeated.
-      this.#ground.post.answer(this.from, this, part, pieces);
+      this.#transport.post.answer(this.from, this, part, pieces);
       this.#end();
       return;
     }
@@ -227,7 +227,7 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
   }
 
   broken(reason: string, slow: boolean): void {
-    if (slow) this.#ground.slow(this.subject);
+    if (slow) this.#transport.slow(this.subject);
     this.leave(reason);
   }
 
@@ -241,7 +241,7 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
     if (this.#over) return;
     this.#over = true;
     this.#stopTimer?.();
-    this.#ground.quiet.delete(this);
+    this.#transport.quiet.delete(this);
     this.#deadline.stop();
     this.#ends.ended(this);
   }

@@ -1,8 +1,8 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Registration, ServingHandler } from '../bus.ts';
-import { type CallGround, MAX_PAYLOAD_BYTES } from './call-ground.ts';
 import { CallTable } from './call-table.ts';
+import { type CallTransport, MAX_PAYLOAD_BYTES } from './call-transport.ts';
 import {
   type CallId,
   FRAME,
@@ -28,7 +28,7 @@ interface ServedSubject {
 
 /** The serving ends of all calls to this peer. */
 export class IncomingCalls {
-  readonly #ground: CallGround;
+  readonly #transport: CallTransport;
   readonly #logger: Logger;
   readonly #began: () => void;
   readonly #calls = new CallTable<IncomingCall>();
@@ -36,8 +36,8 @@ export class IncomingCalls {
   #leaving = false;
 
   /** `began`: calls must be ticked. */
-  constructor(ground: CallGround, logger: Logger, began: () => void) {
-    this.#ground = ground;
+  constructor(transport: CallTransport, logger: Logger, began: () => void) {
+    this.#transport = transport;
     this.#logger = logger;
     this.#began = began;
   }
@@ -78,7 +78,7 @@ export class IncomingCalls {
       this.#unserved(request, from, 'the node leaves the bus');
       return;
     }
-    const call = new IncomingCall(this.#ground, subject, from, request, served.ends);
+    const call = new IncomingCall(this.#transport, subject, from, request, served.ends);
     this.#calls.add(call);
     this.#began();
     if (request.total > MAX_PAYLOAD_BYTES) {
@@ -97,7 +97,7 @@ export class IncomingCalls {
     const kind = frame.bytes[frame.from];
     if (call === undefined || call.from !== from) {
       if (call === undefined && (kind === FRAME.data || kind === FRAME.ack))
-        this.#ground.post.transmit(from, 'caller', id, plainFrame(FRAME.gone));
+        this.#transport.post.transmit(from, 'caller', id, plainFrame(FRAME.gone));
     } else if (kind === FRAME.data) {
       const data = readData(frame);
       if (data !== null) call.data(data);
@@ -143,6 +143,6 @@ export class IncomingCalls {
   }
 
   #unserved(id: CallId, from: string, reason: string): void {
-    this.#ground.post.transmit(from, 'caller', id, plainFrame(FRAME.unserved, Buffer.from(reason)));
+    this.#transport.post.transmit(from, 'caller', id, plainFrame(FRAME.unserved, Buffer.from(reason)));
   }
 }

@@ -1,6 +1,13 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { BusCall, BusCallOptions, BusOutcome, Payload } from '../bus.ts';
-import { type CallGround, Deadline, MAX_DEADLINE_MS, MAX_PAYLOAD_BYTES, TAKE_MS, type Untaken } from './call-ground.ts';
+import {
+  type CallTransport,
+  Deadline,
+  MAX_DEADLINE_MS,
+  MAX_PAYLOAD_BYTES,
+  TAKE_MS,
+  type Untaken,
+} from './call-transport.ts';
 import { Channel, type ChannelEnds } from './channel.ts';
 import { failureJson, readFailure } from './failure-json.ts';
 import { type AckFrame, type CallId, type DataFrame, FRAME, PART, type Part, Pieces, plainFrame } from './frames.ts';
@@ -16,7 +23,7 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
   taken = false;
   /** 0: it has not left. */
   bundle = 0;
-  readonly #ground: CallGround;
+  readonly #transport: CallTransport;
   readonly #subject: string;
   readonly #options: BusCallOptions;
   /** Only for more than one request and one short answer. */
@@ -35,7 +42,7 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
   #begun = false;
 
   constructor(
-    ground: CallGround,
+    transport: CallTransport,
     family: number,
     number: number,
     subject: string,
@@ -45,7 +52,7 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
     this.family = family;
     this.number = number;
     this.to = options.to;
-    this.#ground = ground;
+    this.#transport = transport;
     this.#subject = subject;
     this.#options = options;
     this.#ended = ended;
@@ -55,13 +62,13 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
     this.#deadlineMs = Math.max(0, Math.min(Math.ceil(options.deadlineMs), MAX_DEADLINE_MS));
     const { quietMs = 0 } = options;
     this.#quietMs = quietMs < this.#deadlineMs ? quietMs : 0;
-    this.#deadline = new Deadline(ground.clock, this.#quietMs > 0 ? this.#quietMs : this.#deadlineMs, this);
-    ground.untaken.add(this);
+    this.#deadline = new Deadline(transport.clock, this.#quietMs > 0 ? this.#quietMs : this.#deadlineMs, this);
+    transport.untaken.add(this);
   }
 
   start(payload: Payload): void {
     const pieces = new Pieces(payload);
-    const { chunkBytes, connected } = this.#ground;
+    const { chunkBytes, connected } = this.#transport;
     const total = pieces.left;
     if (!connected || total > MAX_PAYLOAD_BYTES) {
       if (!connected) this.notSent('the bus is not connected');
@@ -69,7 +76,7 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
       return;
     }
     const head = { deadlineMs: this.#deadlineMs, total };
-    this.bundle = this.#ground.post.request(this.to, this.#subject, this, head, pieces, Math.min(total, chunkBytes));
+    this.bundle = this.#transport.post.request(this.to, this.#subject, this, head, pieces, Math.min(total, chunkBytes));
     this.#rest = pieces.left > 0 ? copied(pieces) : null;
   }
 
@@ -102,7 +109,7 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
       return;
     }
     this.taken = true;
-    this.#ground.untaken.delete(this);
+    this.#transport.untaken.delete(this);
     if (this.#rest !== null) channel.send(PART.request, 0, this.#rest);
     this.#rest = null;
     this.#restSent = true;
@@ -174,16 +181,16 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
   }
 
   get #channel(): Channel {
-    this.#made ??= new Channel(this, this.#ground.chunkBytes, MAX_PAYLOAD_BYTES);
+    this.#made ??= new Channel(this, this.#transport.chunkBytes, MAX_PAYLOAD_BYTES);
     return this.#made;
   }
 
   transmit(frame: Buffer): void {
-    if (this.taken) this.#ground.post.transmit(this.to, 'serving', this, frame);
+    if (this.taken) this.#transport.post.transmit(this.to, 'serving', this, frame);
   }
 
   #tell(reason: string): void {
-    this.#ground.post.transmit(this.to, 'serving', this, plainFrame(FRAME.cancel, Buffer.from(reason)));
+    this.#transport.post.transmit(this.to, 'serving', this, plainFrame(FRAME.cancel, Buffer.from(reason)));
   }
 
   received(part: Part, ref: number, payload: Buffer): void {
@@ -229,7 +236,7 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
   }
 
   broken(reason: string, slow: boolean): void {
-    if (slow) this.#ground.slow(this.#subject);
+    if (slow) this.#transport.slow(this.#subject);
     this.lost(reason);
   }
 
@@ -242,7 +249,7 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
     if (settle === null) return;
     this.#settle = null;
     this.#deadline.stop();
-    this.#ground.untaken.delete(this);
+    this.#transport.untaken.delete(this);
     this.#ended(this);
     settle(outcome);
   }

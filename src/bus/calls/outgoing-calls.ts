@@ -2,14 +2,14 @@ import type { Random } from '../../model/random.ts';
 import type { BusCallOptions, Payload } from '../bus.ts';
 import { noResponderSubjects } from '../subjects.ts';
 import type { Wire, WireMessage } from '../wire.ts';
-import type { CallGround } from './call-ground.ts';
 import { CallTable } from './call-table.ts';
+import type { CallTransport } from './call-transport.ts';
 import { type CallId, FRAME, type Framed, plainFrame, readAck, readData, wordsOf } from './frames.ts';
 import { OutgoingCall } from './outgoing-call.ts';
 
 export class OutgoingCalls {
   readonly #calls = new CallTable<OutgoingCall>();
-  readonly #ground: CallGround;
+  readonly #transport: CallTransport;
   /** Random. */
   readonly #family: number;
   #lastNumber: number;
@@ -19,8 +19,8 @@ export class OutgoingCalls {
   readonly #noResponders: { close(): Promise<void> };
 
   /** `began`: calls must be ticked. */
-  constructor(ground: CallGround, wire: Wire, peer: string, random: Random, began: () => void) {
-    this.#ground = ground;
+  constructor(transport: CallTransport, wire: Wire, peer: string, random: Random, began: () => void) {
+    this.#transport = transport;
     this.#noResponders = wire.subscribe(noResponderSubjects(peer), (message) => this.#noResponder(message));
     this.#family = Number.parseInt(random.hex(4), 16);
     this.#lastNumber = Number.parseInt(random.hex(4), 16);
@@ -34,7 +34,7 @@ export class OutgoingCalls {
   begin(subject: string, payload: Payload, options: BusCallOptions): OutgoingCall {
     // Four bytes, not 0.
     this.#lastNumber = (this.#lastNumber + 1) >>> 0 || 1;
-    const call = new OutgoingCall(this.#ground, this.#family, this.#lastNumber, subject, options, this.#ended);
+    const call = new OutgoingCall(this.#transport, this.#family, this.#lastNumber, subject, options, this.#ended);
     this.#calls.add(call);
     this.#began();
     call.start(payload);
@@ -46,7 +46,12 @@ export class OutgoingCalls {
     const kind = frame.bytes[frame.from];
     if (call === undefined) {
       if (kind !== FRAME.gone && kind !== FRAME.cancel && kind !== FRAME.unserved)
-        this.#ground.post.transmit(from, 'serving', id, plainFrame(FRAME.cancel, Buffer.from('the caller has left')));
+        this.#transport.post.transmit(
+          from,
+          'serving',
+          id,
+          plainFrame(FRAME.cancel, Buffer.from('the caller has left')),
+        );
     } else if (call.to !== from) return;
     else if (kind === FRAME.data) {
       const data = readData(frame);

@@ -4,15 +4,20 @@ import { type ClientText, clientOf, clientText } from '../frames/frame.ts';
 import { LruMap } from '../lru-map.ts';
 import type { NodeView } from '../nodes/node-state.ts';
 
-/** As `Exchange` has it. */
-export interface Manner {
+/** Of `Exchange`: what the other node has to do in the same way. */
+export interface ForwardedOptions {
   readonly takesInputRequired: boolean;
   readonly sealsInput: boolean;
   readonly beginsTask: boolean;
   readonly waitsForTask: boolean;
 }
 
-export function mannerOf({ takesInputRequired, sealsInput, beginsTask, waitsForTask }: Exchange): Manner {
+export function forwardedOptionsOf({
+  takesInputRequired,
+  sealsInput,
+  beginsTask,
+  waitsForTask,
+}: Exchange): ForwardedOptions {
   return {
     takesInputRequired,
     sealsInput: sealsInput === true,
@@ -22,7 +27,7 @@ export function mannerOf({ takesInputRequired, sealsInput, beginsTask, waitsForT
 }
 
 /** What stays the same between calls of a client to one server instance. */
-interface CallContext extends Manner {
+interface CallContext extends ForwardedOptions {
   readonly server: string;
   readonly nodeEpoch: string;
   /** Epoch of the claim that the call needs; null if it needs none. */
@@ -79,7 +84,7 @@ export class OutgoingContexts {
         sent.context.waitsForTask === (exchange.waitsForTask === true),
     );
     if (found !== undefined) return found;
-    const sent = this.#make(peer, { server, nodeEpoch, epoch, ...mannerOf(exchange) }, client);
+    const sent = this.#make(peer, { server, nodeEpoch, epoch, ...forwardedOptionsOf(exchange) }, client);
     if (sent === null) return null;
     if (all === undefined) this.#sent.set(client, (all = []));
     if (all.length >= MAX_OF_CLIENT) all.shift();

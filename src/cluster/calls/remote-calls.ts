@@ -14,10 +14,10 @@ import {
   unpackFrame,
 } from '../frames/frame.ts';
 import type { NodeView } from '../nodes/node-state.ts';
-import { type Manner, mannerOf, OutgoingContexts, type SentContext } from './call-contexts.ts';
+import { type ForwardedOptions, forwardedOptionsOf, OutgoingContexts, type SentContext } from './call-contexts.ts';
 import { hasShortForm, packRequest, unpackAnswer } from './short-form.ts';
 
-export interface ExchangeHeader extends Manner {
+export interface ExchangeHeader extends ForwardedOptions {
   readonly request: MessageHead;
   readonly exchange: string;
   readonly client: ClientText;
@@ -58,7 +58,7 @@ export function exchangeHeader(request: Message, exchange: Exchange): ExchangeHe
     request: headOf(request),
     exchange: exchange.id,
     client: clientText(exchange.client),
-    ...mannerOf(exchange),
+    ...forwardedOptionsOf(exchange),
     paramHeaders: exchange.paramHeaders ?? null,
   };
 }

@@ -3,10 +3,10 @@ import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Exchange, Flow } from '../../model/exchange.ts';
 import type { Message } from '../../model/message.ts';
 import { headOf, messageOf, packFrame, unpackFrame } from '../frames/frame.ts';
-import type { Manner } from './call-contexts.ts';
+import type { ForwardedOptions } from './call-contexts.ts';
 import type { AskHeader, ExchangeHeader } from './remote-calls.ts';
 
-type HeaderManner = Manner & Partial<Pick<ExchangeHeader, 'paramHeaders'>>;
+type HeaderOptions = ForwardedOptions & Partial<Pick<ExchangeHeader, 'paramHeaders'>>;
 
 /** A request that a client made at another node; emits and asks go there. */
 export class ServedExchange implements Exchange {
@@ -26,15 +26,15 @@ export class ServedExchange implements Exchange {
   #waiting: Set<Flow> | null = null;
   #full = false;
 
-  constructor(serving: BusServing, id: string, request: Message, client: ClientProfile, manner: HeaderManner) {
+  constructor(serving: BusServing, id: string, request: Message, client: ClientProfile, options: HeaderOptions) {
     this.id = id;
     this.request = request;
     this.client = client;
-    this.takesInputRequired = manner.takesInputRequired;
-    this.sealsInput = manner.sealsInput;
-    this.paramHeaders = manner.paramHeaders ?? null;
-    this.beginsTask = manner.beginsTask;
-    this.waitsForTask = manner.waitsForTask;
+    this.takesInputRequired = options.takesInputRequired;
+    this.sealsInput = options.sealsInput;
+    this.paramHeaders = options.paramHeaders ?? null;
+    this.beginsTask = options.beginsTask;
+    this.waitsForTask = options.waitsForTask;
     this.#serving = serving;
     this.cancelled = serving.cancelled;
     serving.onCancel = (reason, callerLost) => {

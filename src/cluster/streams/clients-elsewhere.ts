@@ -7,7 +7,7 @@ import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import type { PostAnswer, StreamPost } from '../../model/stream-copies.ts';
 import { type ExchangeHeader, exchangeHeader, runElsewhere } from '../calls/remote-calls.ts';
 import { ServedExchange } from '../calls/served-exchange.ts';
-import type { ClusterRooms, SubscribedResource } from '../cluster-deps.ts';
+import type { ClusterParts, SubscribedResource } from '../cluster-deps.ts';
 import { clientOf, headOf, type MessageHead, messageOf, packFrame, unpackFrame } from '../frames/frame.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
 import type { Nodes } from '../nodes/nodes.ts';
@@ -44,7 +44,7 @@ export class ClientsElsewhere extends ResumedStreams {
   readonly subscriptions: SharedSubscriptions;
   readonly #registrations: readonly { close(): void }[];
 
-  constructor(deps: ClusterRooms, nodes: Nodes, leases: LazyBucket) {
+  constructor(deps: ClusterParts, nodes: Nodes, leases: LazyBucket) {
     super(deps, nodes, leases);
     const { bus, clock, log } = deps;
     this.self = bus.peer;

@@ -1,7 +1,7 @@
 import type { BusServing } from '../../bus/bus.ts';
 import { pause } from '../../model/clock.ts';
 import type { EventSink, LeftStream, Resumed, StreamsElsewhere } from '../../model/stream-copies.ts';
-import type { ClusterRooms } from '../cluster-deps.ts';
+import type { ClusterParts } from '../cluster-deps.ts';
 import { packFrame, unpackFrame } from '../frames/frame.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
 import { leaseKey } from '../lease/node-lease.ts';
@@ -22,7 +22,7 @@ const MAX_STREAMS = 10_000;
 /** Kind, digest of the session, node, number. */
 const NODE_IN_NAME = /^([a-z])[0-9a-f]+\.([0-9a-f]{16})/;
 
-type Deps = Pick<ClusterRooms, 'bus' | 'clock' | 'log' | 'downstream'>;
+type Deps = Pick<ClusterParts, 'bus' | 'clock' | 'log' | 'downstream'>;
 
 /** A stream stays at the node where it began; a client that returns to another node is connected to it. */
 export class ResumedStreams implements StreamsElsewhere {

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import type { StateRecord } from '../../bus/shared-state.ts';
 import { pause } from '../../model/clock.ts';
-import type { ClusterRooms, SubscribedResource } from '../cluster-deps.ts';
+import type { ClusterParts, SubscribedResource } from '../cluster-deps.ts';
 import type { Nodes } from '../nodes/nodes.ts';
 import { SharedTable, type TableOwner, type TableSettings } from '../shared-table.ts';
 
@@ -11,7 +11,7 @@ export interface SharedSubscription extends SubscribedResource {
   readonly of?: string;
 }
 
-type Deps = Pick<ClusterRooms, 'bus' | 'state' | 'clock' | 'logger' | 'downstream' | 'gateway'>;
+type Deps = Pick<ClusterParts, 'bus' | 'state' | 'clock' | 'logger' | 'downstream' | 'gateway'>;
 
 interface WrittenSubscription extends SharedSubscription {
   /** The node whose registry has it. */

@@ -1,6 +1,6 @@
 import type { Message } from '../../model/message.ts';
 import type { ClientStreams } from '../../model/ports.ts';
-import type { ClusterRooms } from '../cluster-deps.ts';
+import type { ClusterParts } from '../cluster-deps.ts';
 import { headOf } from '../frames/frame.ts';
 import { LruMap } from '../lru-map.ts';
 import type { Nodes } from '../nodes/nodes.ts';
@@ -16,10 +16,10 @@ export class SpreadStreams implements ClientStreams, OpenStreams {
   /** Empty: at a node that is gone. */
   readonly #at = new LruMap<string>(MAX_SESSIONS);
   readonly #informed = new Set<string>();
-  readonly #own: Pick<ClusterRooms, 'downstream'>;
+  readonly #own: Pick<ClusterParts, 'downstream'>;
 
   /** `own` needs this object to be constructed, and is read later. */
-  constructor(messages: SideMessages, nodes: Nodes, own: Pick<ClusterRooms, 'downstream'>) {
+  constructor(messages: SideMessages, nodes: Nodes, own: Pick<ClusterParts, 'downstream'>) {
     this.#messages = messages;
     this.#nodes = nodes;
     this.#own = own;

@@ -64,6 +64,8 @@ export class Handshake {
   /** Whether both ways have been tried in this handshake, so that it ends. */
   readonly #tried = new Set<First>();
   #refusedInitialize = false;
+  /** It has answered `server/discover` before: it may take the whole start for that, and gets nothing else on its pipe. */
+  #discovers = false;
 
   /** `make`: a connection over a new transport that is not open yet. */
   constructor(
@@ -86,6 +88,7 @@ export class Handshake {
     const { server, deps } = this.#context;
     const { eraVerdicts } = deps;
     let remembered = eraVerdicts.get(server.connectionDigest);
+    this.#discovers = remembered?.era === 'stateless';
     const stateful = remembered?.era === 'stateful' || WITHOUT_DISCOVERY.has(wire);
     let next: { first: First; wire: Transport['kind'] } = { first: stateful ? 'initialize' : 'discover', wire };
     for (let i = 0; ; i++) {
@@ -197,15 +200,19 @@ export class Handshake {
     const probe = this.#probe(connection);
     const eras = this.#eras;
     const { startupMs, probeSilenceMs } = this.#context.times;
-    const alone = eras.ignoresInitialize;
+    const { ignoresInitialize } = eras;
+    const alone = ignoresInitialize || (this.#discovers && !connection.transport.streamPerRequest);
     // Another program may have replaced it: if a whole start passes without an answer, the next start sends both requests.
     if (alone && first) eras.ignoresInitialize = false;
     const answer = await this.#within(probe, alone ? startupMs : probeSilenceMs, connection);
     if (answer === 'silence') {
-      if (alone) throw this.#failed('it did not answer server/discover');
+      if (alone) {
+        this.#context.deps.eraVerdicts.forget(this.#server.connectionDigest);
+        throw this.#failed('it did not answer server/discover');
+      }
       return this.#initialize(connection, probe);
     }
-    if (isMessage(answer) && speaksStateless(answer)) eras.ignoresInitialize = alone;
+    if (isMessage(answer) && speaksStateless(answer)) eras.ignoresInitialize = ignoresInitialize;
     if (answer instanceof GatewayError) return this.#probeLost(connection, answer);
     return this.#discovered(connection, answer);
   }
@@ -279,7 +286,10 @@ export class Handshake {
     return this.#done(connection, handshake);
   }
 
-  /** A slow server of 2026-07-28 has `initialize` in its pipe as well, and may end because of it, at once or later. */
+  /**
+   * A slow server of 2026-07-28 has `initialize` in its pipe as well. It may end because of it, at once or later; one that
+   * takes it may answer in the other era from then on, as SDK 2 for TypeScript does: it is started once more without it.
+   */
   async #discoveredLate(connection: Connection, discovered: Message, initialized: Promise<Message>): Promise<Step> {
     const { transport } = connection;
     if (!transport.streamPerRequest) {
@@ -287,6 +297,11 @@ export class Handshake {
       this.#eras.ignoresInitialize = !isMessage(answer);
       if (answer instanceof GatewayError && connection.ended?.kind === 'exited')
         return { first: 'discover', wire: transport.kind, why: this.#endedOr(connection, answer) };
+      if (isMessage(answer) && answer.kind === 'result') {
+        this.#discovers = true;
+        const why = this.#failed('it answered server/discover only after initialize was sent, too');
+        return { first: 'discover', wire: transport.kind, why };
+      }
     }
     return this.#done(connection, handshakeFromDiscover(discovered));
   }

@@ -20,8 +20,8 @@ export interface Quiet extends DueItem<Quiet> {
   accept(): void;
 }
 
-/** What both ends of a call need of the bus. */
-export class CallGround {
+/** What incoming and outgoing calls use of the bus: frames, acceptance and time limits. */
+export class CallTransport {
   readonly clock: Clock;
   readonly post: FramePost;
   readonly untaken: DueQueue<Untaken>;
