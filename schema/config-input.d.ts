@@ -1,5 +1,36 @@
 // Generated from scripts/schema/schema.ts by `npm run generate`. Do not edit.
 
+interface ServerInputAuth {
+  /** `authorization_code`, the default, is a login of a user: `trunkline login`. The others need no user. */
+  readonly grant?: 'authorization_code' | 'client_credentials' | 'token_exchange' | 'enterprise_managed' | 'workload_identity' | undefined;
+  /** Client registered with the authorization server beforehand. */
+  readonly clientId?: string | undefined;
+  /** Its secret. */
+  readonly clientSecret?: string | undefined;
+  /** Its key for `private_key_jwt`: PKCS 8 PEM, as in `${file:key.pem}`. */
+  readonly privateKey?: string | undefined;
+  /** The same as `clientId` (Cursor). */
+  readonly CLIENT_ID?: string | undefined;
+  /** The same as `clientSecret` (Cursor). */
+  readonly CLIENT_SECRET?: string | undefined;
+  /** Replaces the scopes that the server asks for. */
+  readonly scopes?: readonly string[] | string | undefined;
+  /** The only authorization server that is accepted. */
+  readonly issuer?: string | undefined;
+  /** Token that is exchanged, or assertion of the workload. */
+  readonly subjectToken?: string | undefined;
+  /** File with that token, read for each exchange. */
+  readonly subjectTokenFile?: string | undefined;
+  /** Of `enterprise_managed`: token endpoint of the identity provider. */
+  readonly idpTokenEndpoint?: string | undefined;
+  /** Client that the identity provider knows. */
+  readonly idpClientId?: string | undefined;
+  /** Its secret. */
+  readonly idpClientSecret?: string | undefined;
+  /** Bind tokens to a key of the gateway (RFC 9449). */
+  readonly dpop?: boolean | undefined;
+}
+
 interface ServerInputTools {
   /** Deadline of this tool. */
   readonly timeoutMs?: number | undefined;
@@ -112,6 +143,18 @@ export interface ServerInput {
   readonly env_http_headers?: Readonly<Record<string, string>> | undefined;
   /** Name of the variable that holds the bearer token (Codex). */
   readonly bearer_token_env_var?: string | undefined;
+  /** How the gateway gets credentials for a server behind a `url`. Without it everything is discovered when the server asks for a login. Text and `false` of client files have no effect. */
+  readonly auth?: ServerInputAuth | string | boolean | undefined;
+  /** Of clients: `clientId`, `clientSecret` and `scopes` are taken as in `auth`. */
+  readonly oauth?: Readonly<Record<string, unknown>> | boolean | undefined;
+  /** Of Codex; has no effect: the server says for what its tokens are. */
+  readonly oauth_resource?: string | undefined;
+  /** Of LibreChat; has no effect: the server says whether it asks for a login. */
+  readonly requiresOAuth?: boolean | undefined;
+  /** Of Gemini; has no effect. */
+  readonly authProviderType?: string | undefined;
+  /** The same as `auth.scopes` (Codex). */
+  readonly scopes?: readonly string[] | undefined;
   /** The type, or an object with `type`, `url`, `command` and so on (Continue). */
   readonly transport?: string | Readonly<Record<string, unknown>> | undefined;
   /** false: the server is neither started nor listed. */
@@ -210,6 +253,8 @@ interface ConfigInputListen {
   readonly host?: string | undefined;
   /** Port to listen on; 0 selects a free one. */
   readonly port?: number | undefined;
+  /** Address under which browsers and other machines reach the MCP listener, such as `https://mcp.example.com`; for logins at servers. Its host is accepted. */
+  readonly publicUrl?: string | undefined;
   /** Addresses or CIDR blocks whose X-Forwarded-* headers are trusted. */
   readonly trustedProxies?: readonly string[] | undefined;
   /** Host names accepted in addition to loopback and the bound address. */

@@ -6,6 +6,31 @@ const words = z.record(z.string(), word);
 const names = z.array(z.string());
 const timeMs = z.int().min(1).max(LONGEST_MS);
 
+const secretText = z.string().min(1);
+const authSchema = z.strictObject({
+  grant: z
+    .enum(['authorization_code', 'client_credentials', 'token_exchange', 'enterprise_managed', 'workload_identity'])
+    .optional()
+    .describe('`authorization_code`, the default, is a login of a user: `trunkline login`. The others need no user.'),
+  clientId: z.string().min(1).optional().describe('Client registered with the authorization server beforehand.'),
+  clientSecret: secretText.optional().describe('Its secret.'),
+  privateKey: secretText.optional().describe('Its key for `private_key_jwt`: PKCS 8 PEM, as in `${file:key.pem}`.'),
+  CLIENT_ID: z.string().min(1).optional().describe('The same as `clientId` (Cursor).'),
+  CLIENT_SECRET: secretText.optional().describe('The same as `clientSecret` (Cursor).'),
+  scopes: z.union([names, z.string()]).optional().describe('Replaces the scopes that the server asks for.'),
+  issuer: z.string().min(1).optional().describe('The only authorization server that is accepted.'),
+  subjectToken: secretText.optional().describe('Token that is exchanged, or assertion of the workload.'),
+  subjectTokenFile: z.string().min(1).optional().describe('File with that token, read for each exchange.'),
+  idpTokenEndpoint: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('Of `enterprise_managed`: token endpoint of the identity provider.'),
+  idpClientId: z.string().min(1).optional().describe('Client that the identity provider knows.'),
+  idpClientSecret: secretText.optional().describe('Its secret.'),
+  dpop: z.boolean().optional().describe('Bind tokens to a key of the gateway (RFC 9449).'),
+});
+
 /**
  * One server. The first part is what clients' files have, in all their spellings; the second is our own.
  * This file is the source of the published JSON Schema, of docs/config.md and of config-input.d.ts; what runs checks the
@@ -53,6 +78,23 @@ export const serverSchema = z
       .min(1)
       .optional()
       .describe('Name of the variable that holds the bearer token (Codex).'),
+    auth: z
+      .union([authSchema, z.string(), z.boolean()])
+      .optional()
+      .describe(
+        'How the gateway gets credentials for a server behind a `url`. Without it everything is discovered when the server asks for a login. Text and `false` of client files have no effect.',
+      ),
+    oauth: z
+      .union([z.record(z.string(), z.unknown()), z.boolean()])
+      .optional()
+      .describe('Of clients: `clientId`, `clientSecret` and `scopes` are taken as in `auth`.'),
+    oauth_resource: z.string().optional().describe('Of Codex; has no effect: the server says for what its tokens are.'),
+    requiresOAuth: z
+      .boolean()
+      .optional()
+      .describe('Of LibreChat; has no effect: the server says whether it asks for a login.'),
+    authProviderType: z.string().optional().describe('Of Gemini; has no effect.'),
+    scopes: names.optional().describe('The same as `auth.scopes` (Codex).'),
     transport: z
       .union([z.string(), z.record(z.string(), z.unknown())])
       .optional()

@@ -30,6 +30,14 @@ const settingsShape = {
     .strictObject({
       host: z.string().min(1).default(DEFAULTS.host).optional().describe('Address to listen on for MCP.'),
       port: port.default(DEFAULTS.port).optional().describe('Port to listen on; 0 selects a free one.'),
+      publicUrl: z
+        .string()
+        .min(1)
+        .max(2_048)
+        .optional()
+        .describe(
+          'Address under which browsers and other machines reach the MCP listener, such as `https://mcp.example.com`; for logins at servers. Its host is accepted.',
+        ),
       trustedProxies: hosts.optional().describe('Addresses or CIDR blocks whose X-Forwarded-* headers are trusted.'),
       allowedHosts: hosts.optional().describe('Host names accepted in addition to loopback and the bound address.'),
       allowedOrigins: hosts

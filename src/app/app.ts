@@ -271,8 +271,9 @@ export class App {
   }
 
   async #readShared(): Promise<void> {
-    const { pins, gateway } = this.rooms;
+    const { credentials, pins, gateway } = this.rooms;
     await this.#readStore();
+    await credentials.refresh();
     await pins.reload();
     gateway.drift.pinsChanged();
   }

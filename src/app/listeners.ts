@@ -1,5 +1,6 @@
 import { ControlApi } from '../control/control-api.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
+import { registerLoginCallback } from '../downstream/login-callback.ts';
 import { Listener, type ListenerSettings } from '../http/listener/listener.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import type { Upstreams } from '../model/ports.ts';
@@ -78,8 +79,9 @@ export function listenerSettings(
   { listen }: DesiredState,
   address?: { readonly host: string; readonly port: number },
 ): ListenerSettings {
-  const { insecure: _, ...settings } = listen;
-  if (address === undefined) return settings;
+  const { insecure: _, publicUrl, ...settings } = listen;
+  const allowedHosts = publicUrl === null ? listen.allowedHosts : [...listen.allowedHosts, new URL(publicUrl).host];
+  if (address === undefined) return { ...settings, allowedHosts };
   // Names and origins that may reach the tools may not for that reason reach the controls.
   return { ...settings, ...address, tls: null, trustedProxies: [], allowedHosts: [], allowedOrigins: [] };
 }
@@ -96,6 +98,7 @@ export function mcpListener(rooms: Rooms, state: DesiredState, app: Ready): List
     onRefused: (code) => refused.of(code).add(),
   });
   downstream.register(listener.routes);
+  registerLoginCallback(listener.routes, rooms.logins, () => rooms.registry.state.listen.publicUrl);
   registerProbes(listener, everywhere, app);
   return listener;
 }

@@ -1,6 +1,7 @@
 import type { Cluster } from '../cluster/cluster.ts';
 import type { ClusterPlane, ControlPlane, DriftPlane } from '../control/control-plane.ts';
 import type { DesiredView, SessionView } from '../control/schemas.ts';
+import { callbackUrl } from '../downstream/login-callback.ts';
 import { OutdatedDecision } from '../gateway/drift/drift.ts';
 import type { Gateway } from '../gateway/gateway.ts';
 import { serverEndpoint } from '../model/exchange.ts';
@@ -38,6 +39,9 @@ export function controlPlane(rooms: Rooms, app: Pick<ControlPlane, 'facts' | 're
     events: serverEvents.journal,
     logs: serverLogs.journal,
     runTime: rooms.runTime,
+    logins: rooms.logins,
+    loginCallback: () => callbackUrl(rooms.registry.state.listen.publicUrl),
+    server: (name) => rooms.registry.state.servers.get(name) ?? null,
     desired: (server) => desiredView(rooms, server),
     sessionId: async (label) => (await records.all()).find(({ id }) => sessionLabel(id) === label)?.id ?? null,
     facts: () => app.facts(),

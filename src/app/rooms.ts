@@ -1,15 +1,23 @@
 import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { Cluster } from '../cluster/cluster.ts';
 import { SharedSessionRecords } from '../cluster/sessions/shared-session-records.ts';
 import { SharedTaskRecords } from '../cluster/sessions/shared-task-records.ts';
 import type { ConfigResult } from '../config/load-config.ts';
+import { ServerCredentials } from '../credentials/credentials.ts';
+import { Leases } from '../credentials/lease.ts';
+import { OAuthLogins } from '../credentials/logins.ts';
 import { Downstream } from '../downstream/downstream.ts';
 import { KeyAuthenticator } from '../downstream/identity/auth.ts';
+import { clientMetadataUrl } from '../downstream/login-callback.ts';
 import { Gateway } from '../gateway/gateway.ts';
 import { Sealer } from '../gateway/sealer.ts';
+import { guardedFetch } from '../http/client/guarded-fetch.ts';
+import { Resolver } from '../http/client/resolver.ts';
 import { BodyBudget } from '../http/context/body-budget.ts';
 import { isListening } from '../http/listener/listen-error.ts';
 import { systemClock } from '../model/clock.ts';
+import type { DesiredState } from '../model/desired-state.ts';
 import { dropKept } from '../model/pooled-buffers.ts';
 import type { SessionRecords, UpstreamEvents, Upstreams } from '../model/ports.ts';
 import { type Random, systemRandom } from '../model/random.ts';
@@ -18,7 +26,7 @@ import { PinBook, type TrustMarks } from '../registry/pin-book.ts';
 import { Registry } from '../registry/registry.ts';
 import { RunTimeServers } from '../registry/run-time-servers.ts';
 import { StoredServers } from '../registry/stored-definitions.ts';
-import type { DataFolder } from '../store/data-folder.ts';
+import { DataFolder, defaultDataDir } from '../store/data-folder.ts';
 import { SqliteEventLog } from '../store/event-log.ts';
 import { SqliteEraVerdicts, SqliteSessionRecords, SqliteUpstreamSessions } from '../store/remembered.ts';
 import { StoredPins } from '../store/run-time-store/stored-pins.ts';
@@ -101,6 +109,23 @@ export async function buildRooms(
   const keys = connection === null ? [installation] : [connection.key, ...(connection.previousKeys ?? [])];
   const sealing = sealingOf(keys, (key) => new Sealer(key));
   const builtAt = clock.now();
+  const credentialKeys = connection === null ? [credentialKey(options, loaded.state, random)] : keys;
+  const resolver = new Resolver({ clock });
+  const credentials = new ServerCredentials({
+    clock,
+    random,
+    logger,
+    records: shared && connection !== null ? runTimeStore : opened.credentialStore,
+    sealing: sealingOf(credentialKeys, (key) => new Sealer(key)),
+    fetch: (inside) => guardedFetch(resolver, inside),
+    clientMetadataUrl: () => clientMetadataUrl(registry.state.listen.publicUrl),
+    changed: (server, gone) => {
+      const state = upstreams.state(server);
+      if (state === null || (!gone && state !== 'auth_required')) return;
+      upstreams.restart(server).catch((error: unknown) => logger.warn('server_not_restarted', { server, error }));
+    },
+  });
+  await credentials.refresh();
   const pins = await PinBook.open({
     records: new StoredPins(runTimeStore),
     shared,
@@ -206,7 +231,17 @@ export async function buildRooms(
     eraVerdicts: new SqliteEraVerdicts(stateFile),
     upstreamSessions: new SqliteUpstreamSessions(stateFile, sealing),
     startMarks,
-    openTransport: transports({ clock, random, logger, guard: reaper, env, owner, memoryServers }),
+    openTransport: transports({
+      clock,
+      random,
+      logger,
+      credentials: new Leases(credentials),
+      resolver,
+      guard: reaper,
+      env,
+      owner,
+      memoryServers,
+    }),
     maxProcesses: loaded.state.maxProcesses,
     maxTimeoutMs: loaded.state.maxTimeoutMs,
     pool: loaded.state.pool,
@@ -243,6 +278,8 @@ export async function buildRooms(
     undecidable,
     pins,
     runTime,
+    credentials,
+    logins: new OAuthLogins(credentials),
     /** The servers of this node. */
     upstreams,
     /** This node's part in its cluster, and how it is joined to that; null for a lone one. */
@@ -323,6 +360,15 @@ function trustMarks(state: StateFile): TrustMarks {
     add: (server) => state.put('trusted', server, Buffer.from('1')),
     delete: (server) => state.delete('trusted', server),
   };
+}
+
+/** Seals credentials at rest: a file of its own, beside the database. Where nothing is kept, in memory only. */
+function credentialKey({ state, load }: AppOptions, { dataDir }: DesiredState, random: Random): Buffer {
+  const make = (): string => random.hex(KEY_BYTES);
+  const folder = new DataFolder(dataDir ?? defaultDataDir(load.env));
+  // A command that only looks makes no folder; without one there is nothing to open either.
+  const kept = state !== 'none' && (state !== 'look' || existsSync(folder.file('credentials.key')));
+  return Buffer.from(kept ? folder.token('credentials.key', make) : make(), 'hex');
 }
 
 /** Seals cursors and task ids; kept, so that they stay good over a restart. Lost with the state file, and no harm done. */

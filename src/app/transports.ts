@@ -2,6 +2,7 @@ import type { HttpClientPort } from '../http/client/client-port.ts';
 import { openHttpClient } from '../http/client/open-http-client.ts';
 import { Resolver } from '../http/client/resolver.ts';
 import type { Clock } from '../model/clock.ts';
+import type { Credentials } from '../model/credential-ports.ts';
 import type { Random } from '../model/random.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { ContainerHost } from '../upstream/docker/container.ts';
@@ -19,6 +20,8 @@ export interface TransportsDeps {
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: Logger;
+  readonly credentials?: Credentials;
+  readonly resolver?: Resolver;
   readonly guard: ProcessGuard;
   readonly env: Readonly<Record<string, string | undefined>>;
   /** What containers that are run from here are known by, over restarts. */
@@ -37,7 +40,7 @@ export function transports(deps: TransportsDeps): OpenTransport {
     environment: env,
     swept: (count) => deps.logger.warn('containers_swept', { count }),
   });
-  const resolver = new Resolver({ clock });
+  const resolver = deps.resolver ?? new Resolver({ clock });
   return (server, { kind, label, phases = null }): Transport => {
     const spec = server.transport;
     const { maxMessageBytes } = server.limits;
@@ -62,7 +65,8 @@ export function transports(deps: TransportsDeps): OpenTransport {
           clients.lease(`${server.name} ${server.connectionDigest} ${url.origin}`, phases, () =>
             openHttpClient(url, { tls: spec.tls, env, resolver, phases, publicOnly: spec.publicOnly === true }),
           );
-        const options = { ...common, spec, random, openClient };
+        const lease = deps.credentials?.lease(server) ?? null;
+        const options = { ...common, spec, random, openClient, lease };
         if (kind === 'sse') return new SseTransport(options);
         return kind === 'json' ? new JsonTransport(options) : new HttpTransport(options);
       }

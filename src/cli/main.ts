@@ -18,7 +18,7 @@ export async function main(argv: readonly string[]): Promise<void> {
 }
 
 /** Asks on the terminal; what is typed for a password is not shown. */
-const askPerson: InputPrompt = async ({ id, description, password }) => {
+const askPerson: InputPrompt = async ({ id, description, password, signal }) => {
   const { createInterface } = await import('node:readline/promises');
   const { Writable } = await import('node:stream');
   let hidden = false;
@@ -30,7 +30,7 @@ const askPerson: InputPrompt = async ({ id, description, password }) => {
   });
   const terminal = createInterface({ input: process.stdin, output, terminal: true });
   try {
-    const answer = terminal.question(`${description} (${id}): `);
+    const answer = terminal.question(`${description} (${id}): `, signal === undefined ? {} : { signal });
     hidden = password;
     return await answer;
   } finally {

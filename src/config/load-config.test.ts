@@ -44,6 +44,7 @@ test('a file with nothing but a server gets the documented defaults', async () =
       host: '127.0.0.1',
       port: 4270,
       tls: null,
+      publicUrl: null,
       trustedProxies: [],
       allowedHosts: [],
       allowedOrigins: [],

@@ -1,6 +1,8 @@
 import type { Clock } from '../model/clock.ts';
+import type { Logins } from '../model/credential-ports.ts';
 import type { DefinitionName, DriftRecord, DriftReport, DriftSummary } from '../model/drift.ts';
 import type { Upstreams } from '../model/ports.ts';
+import type { Server } from '../model/server.ts';
 import type { RunTimeServers } from '../registry/run-time-servers.ts';
 import type { Journal } from '../telemetry/journal.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
@@ -53,6 +55,11 @@ export interface ControlPlane {
   /** The log of each server. Topics are their names. */
   readonly logs: Journal;
   readonly runTime: RunTimeServers;
+  readonly logins: Logins;
+  /** Redirect URI of logins that end at this gateway; null where browsers cannot reach it. */
+  loginCallback(): string | null;
+  /** null for a name that is not desired. */
+  server(name: string): Server | null;
   /** null for a server that is no longer desired. */
   desired(server: string): DesiredView | null;
   /** The id of the open session with this label. */

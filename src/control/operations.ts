@@ -1,6 +1,7 @@
 import { GatewayError } from '../model/gateway-error.ts';
 import { anyObject } from '../model/schema.ts';
 import type { Journal } from '../telemetry/journal.ts';
+import { CREDENTIAL_OPERATIONS } from './credential-operations.ts';
 import { DRIFT_OPERATIONS } from './drift-operations.ts';
 import type { JournalReading } from './journal-stream.ts';
 import { isJsonObject } from './json-object.ts';
@@ -218,6 +219,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
     },
   }),
   ...CLUSTER_OPERATIONS,
+  ...CREDENTIAL_OPERATIONS,
   ...DRIFT_OPERATIONS,
   ...RUN_TIME_OPERATIONS,
 ];

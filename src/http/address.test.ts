@@ -52,7 +52,15 @@ describe('bind problem', () => {
     unknownCallers: 'refuse' | 'allow' = 'refuse',
   ): string | null {
     const settings: ListenSettings = {
-      ...{ host: '0.0.0.0', port: 0, tls: null, trustedProxies: [], allowedHosts: [], allowedOrigins: [] },
+      ...{
+        host: '0.0.0.0',
+        port: 0,
+        tls: null,
+        publicUrl: null,
+        trustedProxies: [],
+        allowedHosts: [],
+        allowedOrigins: [],
+      },
       ...{ insecure: false, maxBodyBytes: 1, maxConnections: 1 },
       ...listen,
     };

@@ -1,57 +1,53 @@
-/** Credentials of the gateway towards servers: what a definition says of them, and the ports between those that get and those that use them. */
+/** Credentials of the gateway towards servers: what definitions say of them, what requests carry, and what people see. */
 import { described, flag, type Infer, list, named, nullable, object, oneOf, text, wallTime } from './schema.ts';
 import type { Secret } from './secret.ts';
-import type { Server } from './server.ts';
 
-/** Of all callers of the server. Other owners are ids of principals. */
-export const SHARED = 'shared';
+/** How the gateway gets a token where no user has to consent. */
+export const GRANTS = [
+  'authorization_code',
+  'client_credentials',
+  'token_exchange',
+  'enterprise_managed',
+  'workload_identity',
+] as const;
 
-/** How a client of an authorization server proves who it is. */
-export interface OAuthClient {
-  readonly id: string;
-  readonly secret: Secret | null;
-  /** PEM or JWK, for `private_key_jwt`. */
-  readonly privateKey: Secret | null;
-}
-
-/** What a definition says of its OAuth (`auth` of a server); without any of it everything is discovered. */
-export interface OAuthSpec {
-  readonly type: 'oauth';
-  /** `principal`: each caller has credentials, connections and cached answers of its own. */
-  readonly per: typeof SHARED | 'principal';
-  readonly grant:
-    | 'authorization_code'
-    | 'client_credentials'
-    | 'token_exchange'
-    | 'enterprise_managed'
-    | 'workload_identity';
+/** What a definition says of its OAuth (`auth` of a server behind a URL); without any of it everything is discovered. */
+export interface AuthSpec {
+  readonly grant: (typeof GRANTS)[number];
   /** Registered with the authorization server beforehand; null: a client id metadata document, else dynamic registration. */
-  readonly client: OAuthClient | null;
+  readonly clientId: string | null;
+  readonly clientSecret: Secret | null;
+  /** PKCS 8 PEM, for `private_key_jwt`. */
+  readonly privateKey: Secret | null;
   /** Replaces the scopes that the server asks for. */
   readonly scopes: readonly string[] | null;
-  /** Issuer that is taken, and no other; null: as the server says. */
+  /** The only issuer that is taken; null: as the server says. */
   readonly issuer: string | null;
-  /** URL of the client id metadata document; null: the gateway's own where it has a public URL. */
-  readonly clientMetadataUrl: string | null;
-  /** Where the token to exchange comes from: a file that is read for each exchange, or a value. */
-  readonly subjectToken: { readonly file: string } | { readonly value: Secret } | null;
-  /** Of `enterprise_managed`: the identity provider's issuer, whose client `idpClient` is. */
-  readonly idpIssuer: string | null;
-  readonly idpClient: OAuthClient | null;
-  /** Tokens are bound to a key of the gateway (RFC 9449) where the authorization server offers that. */
+  /** The token to exchange, or the assertion of a workload; read for each exchange. */
+  readonly subjectToken: Secret | null;
+  readonly subjectTokenFile: string | null;
+  /** Of `enterprise_managed`: where the identity provider exchanges its id token, and the client it knows. */
+  readonly idpTokenEndpoint: string | null;
+  readonly idpClientId: string | null;
+  readonly idpClientSecret: Secret | null;
+  /** Tokens are bound to a key of the gateway (RFC 9449). */
   readonly dpop: boolean;
 }
 
-/** A program that prints a credential, as `git credential` and `docker-credential-*` do. */
-export interface ExecSpec {
-  readonly type: 'exec';
-  readonly per: typeof SHARED | 'principal';
-  readonly command: string;
-  readonly args: readonly string[];
-  readonly env: Readonly<Record<string, Secret>>;
-}
-
-export type AuthSpec = OAuthSpec | ExecSpec;
+export const PLAIN_AUTH: AuthSpec = {
+  grant: 'authorization_code',
+  clientId: null,
+  clientSecret: null,
+  privateKey: null,
+  scopes: null,
+  issuer: null,
+  subjectToken: null,
+  subjectTokenFile: null,
+  idpTokenEndpoint: null,
+  idpClientId: null,
+  idpClientSecret: null,
+  dpop: false,
+};
 
 /** The credential that requests of one connection carry. */
 export interface CredentialLease {
@@ -68,6 +64,8 @@ export interface CredentialLease {
   refused(refusal: CredentialRefusal): Promise<boolean>;
   /** Of the server's answers: its next `DPoP-Nonce` (RFC 9449 §8.2). */
   nonce(value: string): void;
+  /** What must not show in texts about its requests. */
+  readonly secrets: readonly string[];
 }
 
 export interface CredentialRefusal {
@@ -78,21 +76,12 @@ export interface CredentialRefusal {
   readonly headers: readonly string[] | null;
 }
 
-/** Credentials, seen by those that send requests. Implemented by `credentials/`. */
-export interface Credentials {
-  /** `principal`: id of the caller whose connection it is. null for servers whose definition has its own `Authorization`. */
-  lease(server: Server, principal: string): CredentialLease | null;
-  /** Whether a call of this caller can only end in AUTH_REQUIRED. Memory only. */
-  lacking(server: Server, principal: string): boolean;
-}
-
 const CREDENTIAL_STATE = oneOf(['connected', 'expired', 'login_required', 'failed']);
 
 export const CREDENTIAL = named(
   'Credential',
   object({
     server: text,
-    owner: described(text, '`shared`, or the id of a principal.'),
     state: CREDENTIAL_STATE,
     reason: described(nullable(text), 'In words; null where all is well.'),
     issuer: nullable(text),
@@ -112,7 +101,6 @@ export const LOGIN = named(
   object({
     id: text,
     server: text,
-    owner: text,
     url: described(text, 'What a browser has to open, within ten minutes.'),
     userCode: described(nullable(text), 'Of the device grant (RFC 8628): what the user types there; else null.'),
     expiresAt: wallTime,
@@ -120,16 +108,3 @@ export const LOGIN = named(
 );
 /** A login that was begun. It ends when its user has opened the URL and has consented. */
 export type StartedLogin = Infer<typeof LOGIN>;
-
-/** Logins at servers, for the command line, the control API, embedding programs and questions to callers. */
-export interface Logins {
-  /** `redirectUri`: where the browser is to bring the code; null for the device grant. Rejects with GatewayError. */
-  begin(server: Server, owner: string, redirectUri: string | null): Promise<StartedLogin>;
-  /** `url`: the redirect URI as the browser came to it, with its query. Rejects with GatewayError; nothing has changed then. */
-  finish(url: string): Promise<CredentialView>;
-  /** Resolves when the login has ended well, by whichever node. Rejects with GatewayError: refused, or out of time. */
-  ended(id: string): Promise<CredentialView>;
-  list(): Promise<readonly CredentialView[]>;
-  /** Forgets the credential on all nodes, and revokes it at the authorization server where that can (RFC 7009). */
-  revoke(server: string, owner: string): Promise<boolean>;
-}

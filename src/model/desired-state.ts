@@ -12,6 +12,8 @@ export interface ListenSettings {
   readonly host: string;
   readonly port: number;
   readonly tls: { readonly certFile: string; readonly keyFile: string } | null;
+  /** Where browsers and other machines reach the MCP listener, without a slash at the end; null where that was not said. */
+  readonly publicUrl: string | null;
   /** Addresses or CIDR blocks whose X-Forwarded-* are believed. */
   readonly trustedProxies: readonly string[];
   /** Host names accepted beside loopback and the bound address. */

@@ -57,7 +57,10 @@ export const DOWN: ReadonlySet<ServerState> = new Set([
 /** Up, or about to be brought back up: nothing is started by asking such a server. */
 export const STARTED: ReadonlySet<ServerState> = new Set(['running', 'connected', 'degraded']);
 
-export const LOGIN_ADVICE = 'OAuth is not supported yet; use a static token: headers.Authorization';
+/** Of a server that asks for credentials. */
+export function loginAdvice(server: string): string {
+  return `sign in: trunkline login ${server}`;
+}
 
 /** What a server that asks for credentials says of how to get them (RFC 9110 §11.6.1, RFC 9728 §5.1). */
 const AUTH_CHALLENGE = named(

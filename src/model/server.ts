@@ -1,5 +1,6 @@
+import type { AuthSpec } from './credentials.ts';
 import type { DriftPolicy } from './drift.ts';
-import { revealed, type Secret } from './secret.ts';
+import { revealed, Secret } from './secret.ts';
 
 /** The place of a definition, for errors and status: `file:line:column`, 1-based. */
 export interface Origin {
@@ -106,6 +107,8 @@ export interface HttpSpec {
   readonly sseFallback?: boolean;
   readonly headers: Readonly<Record<string, Secret>>;
   readonly tls: TlsSpec;
+  /** How to get credentials for it, where its definition says so. */
+  readonly auth?: AuthSpec | undefined;
   /** Added at run time without the right `servers:exec`: connects to public addresses only. */
   readonly publicOnly?: boolean;
 }
@@ -197,9 +200,14 @@ export function transportFacts(transport: TransportSpec): unknown {
       const { type, url, sseFallback = false, headers, tls } = transport;
       const lowered = Object.entries(revealed(headers)).map(([name, value]) => [name.toLowerCase(), value]);
       const named = sorted(Object.fromEntries(lowered));
-      return [type, url, sseFallback, named, tls.ca ?? null, tls.cert ?? null, tls.key?.reveal() ?? null];
+      const auth = transport.auth === undefined ? [] : [authFacts(transport.auth)];
+      return [type, url, sseFallback, named, tls.ca ?? null, tls.cert ?? null, tls.key?.reveal() ?? null, ...auth];
     }
   }
+}
+
+function authFacts(auth: AuthSpec): unknown {
+  return Object.entries(auth).map(([key, value]) => [key, value instanceof Secret ? value.reveal() : value]);
 }
 
 function sorted(map: Readonly<Record<string, string>>): readonly (readonly [string, string])[] {

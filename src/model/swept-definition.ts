@@ -1,4 +1,4 @@
-import { isSecretHeader, isSecretVariable, MASK, revealed, secretForms } from './secret.ts';
+import { isSecretHeader, isSecretVariable, MASK, revealed, Secret, secretForms } from './secret.ts';
 import type { Server, TransportSpec } from './server.ts';
 import { SweptText } from './swept-text.ts';
 
@@ -64,6 +64,8 @@ function sweep(transport: TransportSpec): SweptDefinition {
   };
   for (const [name, value] of Object.entries(env)) if (isSecretVariable(name, value)) keep(value);
   for (const [name, value] of Object.entries(headers)) if (isSecretHeader(name)) keep(value);
+  const auth = 'auth' in transport ? (transport.auth ?? {}) : {};
+  for (const value of Object.values(auth)) if (value instanceof Secret) keep(value.reveal());
   const look = (text: string): unknown => new SweptText(text, given, keep, false).words(false);
   const lookAt = (args: readonly string[]): void => {
     for (const [i, arg] of args.entries()) new SweptText(arg, given, keep, false).argument(args[i - 1] ?? '');

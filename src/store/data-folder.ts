@@ -180,10 +180,10 @@ export class DataFolder {
   }
 
   /**
-   * The key of the control API, or what proves the right to run programs by it: readable by the user only; the same over
-   * restarts unless the file is removed.
+   * The key of the control API, what proves the right to run programs by it, or what credentials are sealed with: readable
+   * by the user only; the same over restarts unless the file is removed.
    */
-  token(name: 'control.token' | 'exec.token', create: () => string): string {
+  token(name: 'control.token' | 'exec.token' | 'credentials.key', create: () => string): string {
     const path = this.file(name);
     try {
       const token = fs.readFileSync(path, 'utf8').trim();

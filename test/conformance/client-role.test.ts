@@ -5,7 +5,7 @@ import { clientScenarios, runClientScenario } from '../support/conformance-suite
 
 const CLIENT = resolve(import.meta.dirname, 'client-role.ts');
 
-/** What each revision asks of clients beside OAuth. The scenarios of OAuth are the gateway's own affair, later. */
+/** What each revision asks of clients beside OAuth. */
 const SCENARIOS = {
   '2025-11-25': ['initialize', 'tools_call', 'elicitation-sep1034-client-defaults', 'sse-retry'],
   '2026-07-28': [
@@ -55,4 +55,45 @@ for (const revision of ['2025-11-25', '2026-07-28'] as const) {
       }
     });
   }
+}
+
+/** Of extensions: ways to a token without a user, and tokens bound to a key. */
+const OAUTH_EXTENSIONS = [
+  'auth/client-credentials-jwt',
+  'auth/client-credentials-basic',
+  'auth/enterprise-managed-authorization',
+  'auth/dpop',
+  'auth/dpop-nonce',
+  'auth/wif-jwt-bearer',
+];
+
+for (const [revision, count] of [
+  ['2025-11-25', 14],
+  ['2026-07-28', 25],
+] as const) {
+  test(`check:I1 check:I3 proto:T6 proto:T7 proto:T8 proto:T9 all ${count} scenarios of OAuth at ${revision}: the gateway as client`, {
+    timeout: 180_000,
+  }, async () => {
+    const scenarios = (await clientScenarios(revision)).filter((name) => name.startsWith('auth/'));
+    assert.equal(scenarios.length, count);
+    await pass(scenarios, revision);
+  });
+}
+
+test('check:I3 check:I4 the scenarios of OAuth extensions that concern a client', { timeout: 120_000 }, () =>
+  pass(OAUTH_EXTENSIONS, null),
+);
+
+/** Three at a time: each waits for processes most of the time. */
+async function pass(scenarios: readonly string[], revision: '2025-11-25' | '2026-07-28' | null): Promise<void> {
+  const left = [...scenarios];
+  const failed: string[] = [];
+  const worker = async (): Promise<void> => {
+    for (let name = left.shift(); name !== undefined; name = left.shift()) {
+      const { passed, output } = await runClientScenario(name, revision, `${process.execPath} ${CLIENT} stateful`);
+      if (!passed) failed.push(`${name}\n${output.slice(-3000)}`);
+    }
+  };
+  await Promise.all([worker(), worker(), worker()]);
+  assert.deepEqual(failed, []);
 }

@@ -9,11 +9,15 @@ import { RunningGateway } from '../support/running-gateway.ts';
 
 const [era = '', url = ''] = process.argv.slice(2);
 const context: Json = JSON.parse(process.env['MCP_CONFORMANCE_CONTEXT'] ?? '{}');
+const SCENARIO = process.env['MCP_CONFORMANCE_SCENARIO'] ?? '';
 /** Any JSON passes: what the gateway hands over is to be looked at as it is. */
 const ANYTHING = { '~standard': { version: 1, vendor: 'suite', validate: (value: unknown) => ({ value }) } } as never;
 
-const gateway = await RunningGateway.start({ config: { mcpServers: { suite: { type: 'http', url } } } });
+const gateway = await RunningGateway.start({
+  config: { mcpServers: { suite: { type: 'http', url, ...authOf(context) } } },
+});
 try {
+  if (SCENARIO.startsWith('auth/')) await signIn();
   const client = new Client(
     { name: 'thin-client', version: '1.0.0' },
     {
@@ -29,14 +33,75 @@ try {
   await gateway.dispose();
 }
 
+/** A user signs in again where a call asks for that, as it does where it needs more scopes; twice at most. */
+async function signingIn(call: () => Promise<Json>): Promise<Json> {
+  for (let logins = 0; ; logins++) {
+    const answer = await call().catch((error: Json) => ({ error }));
+    const code = answer.error?.code ?? answer._meta?.['trunkline/error']?.code;
+    if (code !== 53006 || logins === 2) {
+      if (answer.error instanceof Error) throw answer.error;
+      return answer;
+    }
+    await signIn();
+  }
+}
+
+/** What the operator would write for a scenario that gives credentials away. */
+function authOf(given: Json): Json {
+  const own = {
+    // The suite wants this one document, which no server has; the gateway's own is at its public URL.
+    clientId:
+      given.client_id ??
+      (SCENARIO === 'auth/basic-cimd' ? 'https://conformance-test.local/client-metadata.json' : undefined),
+    clientSecret: given.client_secret,
+    privateKey: given.private_key_pem,
+    subjectToken: given.idp_id_token ?? given.valid_jwt,
+    idpTokenEndpoint: given.idp_token_endpoint,
+    idpClientId: given.idp_client_id,
+  };
+  const grants: Record<string, string> = {
+    'auth/client-credentials-jwt': 'client_credentials',
+    'auth/client-credentials-basic': 'client_credentials',
+    'auth/enterprise-managed-authorization': 'enterprise_managed',
+    'auth/wif-jwt-bearer': 'workload_identity',
+  };
+  const dpop = SCENARIO.startsWith('auth/dpop') ? { dpop: true } : {};
+  const auth = { ...own, ...dpop, ...(grants[SCENARIO] === undefined ? {} : { grant: grants[SCENARIO] }) };
+  const keys = Object.entries(auth).filter(([, value]) => value !== undefined);
+  return keys.length === 0 ? {} : { auth: Object.fromEntries(keys) };
+}
+
+/** A user at a browser, who consents to everything: what the authorization server answers is where the browser goes. */
+async function signIn(again = true): Promise<void> {
+  if (authOf(context).auth?.grant !== undefined) return gateway.ready('suite');
+  const begin = JSON.stringify({ redirectUri: 'http://127.0.0.1:1/callback' });
+  const login = await gateway.control<Json>('/api/v1/servers/suite/login', 'POST', begin);
+  const answer = await fetch(login.url, { redirect: 'manual' });
+  const location = answer.headers.get('location');
+  if (location === null) throw new Error(`the authorization server answers ${answer.status}`);
+  const url = new URL(location, login.url).href;
+  await gateway.control('/api/v1/login-redirects', 'POST', JSON.stringify({ url }));
+  for (const end = performance.now() + 10_000; performance.now() < end; ) {
+    const { state } = await gateway.control<Json>('/api/v1/servers/suite');
+    if (state === 'running' || state === 'connected') return;
+    // The authorization server has changed: the user signs in at the other one.
+    if (state === 'auth_required' && again) return signIn(false);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
 /** Uses everything that is offered, tools with the arguments that the suite wants or with whatever their schema takes. */
 async function useAll(client: Client): Promise<void> {
-  const request = (method: string, params = {}): Promise<Json> => client.request({ method, params }, ANYTHING);
+  const request = (method: string, params = {}): Promise<Json> =>
+    signingIn(() => client.request({ method, params }, ANYTHING));
   const { tools }: Json = await request('tools/list');
   const wanted: readonly Json[] | undefined = context.toolCalls;
   for (const call of wanted ?? tools.map((tool: Json) => ({ name: tool.name, arguments: argumentsFor(tool, tools) }))) {
     const toolDefinition = tools.find(({ name }: Json) => name === call.name);
-    await said(call.name, client.callTool(call, { toolDefinition }));
+    await said(
+      call.name,
+      signingIn(() => client.callTool(call, { toolDefinition })),
+    );
   }
   for (const { uri } of (await said('resources', request('resources/list')))?.resources ?? []) {
     await said(uri, request('resources/read', { uri }));

@@ -175,6 +175,7 @@ function desiredState(options: RigOptions): DesiredState {
       host: '127.0.0.1',
       port: 0,
       tls: null,
+      publicUrl: null,
       trustedProxies: [],
       allowedHosts: [],
       allowedOrigins: [],

@@ -13,6 +13,8 @@ const SCHEMA = 'trunkline';
 
 export interface OpenedStore {
   readonly runTimeStore: RunTimeStore;
+  /** The same, for tokens: what a command that only looks renews is kept, for the authorization server takes it only once. */
+  readonly credentialStore: RunTimeStore;
   /** Other nodes write to it too. */
   readonly shared: boolean;
   /** Why servers cannot be added or changed at run time for good; null where they can. */
@@ -37,19 +39,19 @@ export function openRunTimeStore(
   const decidable = { refusal: null, undecidable: null };
   if (!alone && cluster.store !== null) {
     const runTimeStore = new PostgresRunTimeStore({ url: cluster.store.reveal(), schema: SCHEMA, clock });
-    return looks ? looking(runTimeStore) : { runTimeStore, shared: true, ...decidable };
+    return looks ? looking(runTimeStore) : { runTimeStore, credentialStore: runTimeStore, shared: true, ...decidable };
   }
   const runTimeStore = new SqliteRunTimeStore({ path: runTimeStorePath(options, state), clock, logger });
   if (looks) return looking(runTimeStore);
   if (options.state === 'none') warnOfForgotten(state, logger);
   const reasons = alone ? decidable : { refusal: NO_STORE, undecidable: UNDECIDABLE };
-  return { runTimeStore, shared: false, ...reasons };
+  return { runTimeStore, credentialStore: runTimeStore, shared: false, ...reasons };
 }
 
 /** A command that only looks offers what a gateway would; what it writes counts for its process, which holds it in memory. */
 function looking(store: RunTimeStore): OpenedStore {
   const runTimeStore = writingBy(store, async () => ({ ok: true, revision: 0 }));
-  return { runTimeStore, shared: false, refusal: ONLY_LOOKS, undecidable: ONLY_LOOKS };
+  return { runTimeStore, credentialStore: store, shared: false, refusal: ONLY_LOOKS, undecidable: ONLY_LOOKS };
 }
 
 /** The same store, with another way to write. */

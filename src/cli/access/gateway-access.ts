@@ -3,6 +3,7 @@ import type { App } from '../../app/app.ts';
 import { openApp } from '../../app/open-app.ts';
 import { controlPlane, type ToolView } from '../../app/plane.ts';
 import { processLogger } from '../../app/process-logger.ts';
+import { hasStoredServers } from '../../app/running.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
 import type { CommandInput } from '../command-input.ts';
 import { cannotOpen } from '../exit-code.ts';
@@ -37,7 +38,8 @@ export async function accessGateway(input: CommandInput): Promise<GatewayAccess>
   const running = await findRunning(input);
   if (running !== null) return remoteAccess(new ControlClient(running), running.instance.mcpUrl);
   const logger = processLogger({ level: flags.logLevel ?? 'error', json: flags.json === true, write: terminal.err });
-  const opened = await openApp({ load: loadOptions(input), logger, state: 'look', follow: false });
+  const load = loadOptions(input, hasStoredServers(flags.dataDir, terminal.env));
+  const opened = await openApp({ load, logger, state: 'look', follow: false });
   if (!opened.ok) throw cannotOpen(opened.problem, terminal.cwd);
   opened.app.startServers();
   return ownAccess(opened.app);

@@ -16,16 +16,6 @@ export const NOT_YET: Readonly<Record<string, string>> = {
   endpoints: 'virtual servers',
 };
 
-/** Keys of clients about a login by OAuth, which comes later. */
-const OAUTH_KEYS: ReadonlySet<string> = new Set([
-  'auth',
-  'oauth',
-  'requiresOAuth',
-  'authProviderType',
-  'oauth_resource',
-  'scopes',
-]);
-
 /**
  * Whether a node has the shape the generated schema demands; what is wrong is reported where it stands. Says
  * yes and no exactly as the zod schema does (property-tested), unknown keys of clients aside.
@@ -84,9 +74,7 @@ function checkObject(node: ObjectNode, schema: JsonSchema, path: string, context
     const inner = path === '' ? key : `${path}.${key}`;
     const property = Object.hasOwn(schema.properties ?? {}, key) ? schema.properties![key] : undefined;
     if (property !== undefined) good = checkShape(value, property, inner, context) && good;
-    else if (schema.additionalProperties === false && OAUTH_KEYS.has(key) && path !== '') {
-      good = oauthKey(keySpan, value, inner, context) && good;
-    } else if (schema.additionalProperties === false) good = unknownKey(key, keySpan, inner, schema, context) && good;
+    else if (schema.additionalProperties === false) good = unknownKey(key, keySpan, inner, schema, context) && good;
     else if (schema.additionalProperties) good = checkShape(value, schema.additionalProperties, inner, context) && good;
   }
   for (const key of schema.required ?? []) {
@@ -115,15 +103,6 @@ function unknownKey(
   const fix = didYouMean(key, Object.keys(schema.properties ?? {}), otherwise);
   if (strict) problems.error('TL1301', source, span, `${path} is not a known key`, fix);
   else problems.warn('TL1301', source, span, `${path} is not a known key and is ignored`, fix);
-  return !strict;
-}
-
-/** `false` says that the server is used without. */
-function oauthKey(span: TextSpan, value: Node, path: string, { source, problems, strict }: ShapeContext): boolean {
-  if (value.kind === 'null' || (value.kind === 'boolean' && value.value === false)) return true;
-  const message = `${path} has no effect: OAuth is not supported yet`;
-  if (strict) problems.error('TL1311', source, span, message);
-  else problems.warn('TL1311', source, span, message);
   return !strict;
 }
 

@@ -100,7 +100,7 @@ const CASES: readonly Case[] = [
   { code: 'TL1308', file: 'servers.json', text: '{\n  "mcpServers": { "one": { "command": "x", "timeout": 30 } }\n}' },
   server('TL1309', '{ "command": "npx -y pkg" }'),
   server('TL1310', '{ "command": "x", "args": ["--root=~/notes"] }'),
-  server('TL1311', '{ "url": "https://example.com/mcp", "oauth": { "clientId": "x" } }'),
+  server('TL1311', '{ "url": "https://example.com/mcp", "auth": { "grant": "client_credentials", "clientId": "x" } }'),
   { code: 'TL1401', file: '.mcp.json', text: '{\n  "mcpServer": { "one": { "command": "x" } }\n}' },
   json('TL1402', '{\n  "mcpServers": { "my server": { "command": "x" } }\n}'),
   { code: 'TL1403', file: '.mcp.json', text: '{\n  "mcpServers": { "my server": { "command": "x" } }\n}' },

@@ -51,8 +51,8 @@ export const PROBLEMS = {
     'write ${userHome} or ${NAME}',
   ),
   TL1311: entry(
-    'OAuth is not supported yet: an error in files of Trunkline, a warning in those of clients.',
-    'use a static token: "headers": { "Authorization": "Bearer ${TOKEN}" }',
+    'A key of `auth` is missing for its grant, or contradicts another.',
+    'see the keys of `auth` in docs/config.md',
   ),
   TL1401: entry('The file defines no servers.', 'add "mcpServers": { "name": { "command": "…" } }'),
   TL1402: entry('The name of a server cannot be used.', 'use letters, digits, ".", "-" and single "_", 64 at most'),

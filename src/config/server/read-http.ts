@@ -1,4 +1,5 @@
 import { resolve } from 'node:path';
+import { type AuthSpec, PLAIN_AUTH } from '../../model/credentials.ts';
 import { Secret } from '../../model/secret.ts';
 import type { HttpSpec, TlsSpec } from '../../model/server.ts';
 import { isString, objectAt } from '../document/node.ts';
@@ -30,8 +31,17 @@ export function readHttp(fields: FieldReader, type: HttpSpec['type'], sseFallbac
   const url = readUrl(fields);
   const headers = readHeaders(fields);
   const tls = readTls(fields);
-  if (url === null || headers === null || tls === null) return null;
-  return { type, ...url, ...(sseFallback ? { sseFallback } : {}), headers, tls };
+  const auth = readAuth(fields);
+  if (url === null || headers === null || tls === null || auth === null) return null;
+  const { spec } = auth;
+  return {
+    type,
+    ...url,
+    ...(sseFallback ? { sseFallback } : {}),
+    headers,
+    tls,
+    ...(spec === null ? {} : { auth: spec }),
+  };
 }
 
 function readUrl(fields: FieldReader): Pick<HttpSpec, 'url' | 'writtenUrl'> | null {
@@ -88,6 +98,79 @@ function headerComplaint(name: string, value: string, seen: ReadonlyMap<string, 
   return /[^\t\u0020-\u007e\u0080-\u00ff]/.test(value.trim())
     ? 'has a value with characters a header cannot carry'
     : null;
+}
+
+/** Keys of `auth`, ours and those of clients, by what they mean. */
+const AUTH_KEYS = {
+  clientId: ['clientId', 'client_id', 'CLIENT_ID'],
+  clientSecret: ['clientSecret', 'client_secret', 'CLIENT_SECRET'],
+} as const;
+
+/** null after a problem; a `spec` of null where nothing is said. */
+function readAuth(fields: FieldReader): { readonly spec: AuthSpec | null } | null {
+  const maps = [fields.inner('auth'), fields.inner('oauth')].filter((map) => map !== null);
+  const codexScopes = fields.names('scopes');
+  if (maps.length === 0 && codexScopes === null) return { spec: null };
+  let good = true;
+  const text = (...keys: readonly string[]): string | null => {
+    for (const map of maps) {
+      const found = map.first(...keys);
+      if (found === null || !isString(found.node)) continue;
+      const value = map.text(found.key);
+      if (value === null) good = false;
+      return value;
+    }
+    return null;
+  };
+  const secret = (...keys: readonly string[]): Secret | null => {
+    const value = text(...keys);
+    return value === null ? null : new Secret(value);
+  };
+  const listed = maps.map((map) => map.names('scopes', 'scope')).find((names) => names !== null) ?? codexScopes;
+  const scopes = listed ?? text('scopes', 'scope')?.split(/[ ,]+/).filter(Boolean) ?? null;
+  const [native] = maps;
+  const dpop = native?.first('dpop')?.node;
+  const file = text('subjectTokenFile');
+  const spec: AuthSpec = {
+    grant: (text('grant') as AuthSpec['grant'] | null) ?? 'authorization_code',
+    clientId: text(...AUTH_KEYS.clientId),
+    clientSecret: secret(...AUTH_KEYS.clientSecret),
+    privateKey: secret('privateKey'),
+    scopes,
+    issuer: text('issuer'),
+    subjectToken: secret('subjectToken'),
+    subjectTokenFile: file === null ? null : fields.placed(file),
+    idpTokenEndpoint: text('idpTokenEndpoint'),
+    idpClientId: text('idpClientId'),
+    idpClientSecret: secret('idpClientSecret'),
+    dpop: dpop?.kind === 'boolean' && dpop.value === true,
+  };
+  const complaint = good ? authComplaint(spec) : null;
+  if (complaint !== null) fields.error('TL1311', native?.node ?? null, `${native?.path ?? fields.path} ${complaint}`);
+  if (!good || complaint !== null) return null;
+  const said = Object.values({
+    ...spec,
+    grant: spec.grant === PLAIN_AUTH.grant ? null : spec.grant,
+    dpop: spec.dpop || null,
+  });
+  return { spec: said.some((value) => value !== null) ? spec : null };
+}
+
+function authComplaint(spec: AuthSpec): string | null {
+  const { grant, clientId, clientSecret, privateKey, subjectToken, subjectTokenFile } = spec;
+  if (grant !== 'authorization_code' && clientId === null) return `needs the key "clientId" for the grant ${grant}`;
+  if (grant === 'client_credentials' && clientSecret === null && privateKey === null) {
+    return 'needs "clientSecret" or "privateKey" for the grant client_credentials';
+  }
+  const exchanges = grant !== 'authorization_code' && grant !== 'client_credentials';
+  if (exchanges && subjectToken === null && subjectTokenFile === null) {
+    return `needs "subjectToken" or "subjectTokenFile" for the grant ${grant}`;
+  }
+  if (subjectToken !== null && subjectTokenFile !== null) return 'has both "subjectToken" and "subjectTokenFile"';
+  if (grant === 'enterprise_managed' && (spec.idpTokenEndpoint === null || spec.idpClientId === null)) {
+    return 'needs "idpTokenEndpoint" and "idpClientId" for the grant enterprise_managed';
+  }
+  return clientSecret !== null && privateKey !== null ? 'has both "clientSecret" and "privateKey"' : null;
 }
 
 function readTls(fields: FieldReader): TlsSpec | null {

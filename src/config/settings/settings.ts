@@ -81,10 +81,16 @@ export function readSettings(
   checkList('trustedProxies', isAddressBlock, 'is not an address or a block like 10.0.0.0/8');
   checkList('allowedHosts', isHostPattern, 'is not a host name');
   checkList('allowedOrigins', isOrigin, 'is not an origin like https://app.example.com');
+  const publicUrl = listen.publicUrl === undefined ? null : publicUrlOf(listen.publicUrl);
+  if (listen.publicUrl !== undefined && publicUrl === null) {
+    const message = `listen.publicUrl ${JSON.stringify(listen.publicUrl)} is not an http or https URL without a query`;
+    complain('TL1602', 'listen', 'publicUrl', message);
+  }
   const settings: Settings = {
     unknownCallers,
     listen: {
       ...listen,
+      publicUrl,
       host: overrides.host ?? hostOf('listen', listen.host),
       port: overrides.port ?? listen.port,
       tls: certFile === null || keyFile === null ? null : { certFile, keyFile },
@@ -114,6 +120,14 @@ export function readSettings(
     complain('TL1601', 'control', 'host', `the control listener on ${settings.control.host} is refused`, fix);
   }
   return settings;
+}
+
+/** Without the slash at the end; null for what is no such URL. */
+function publicUrlOf(text: string): string | null {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  if (url === null || !/^https?:$/.test(url.protocol)) return null;
+  if (url.search !== '' || url.hash !== '' || url.username !== '' || url.password !== '') return null;
+  return url.href.replace(/\/$/, '');
 }
 
 /** An address or name to bind to or accept: no scheme, no port, no path. */

@@ -5,7 +5,7 @@ import { client, ended, endpointOf, GatewayBench } from '../../../test/support/g
 import { serverCatalog, tool } from '../../../test/support/server-catalogs.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
-import { LOGIN_ADVICE } from '../../model/server-state.ts';
+import { loginAdvice } from '../../model/server-state.ts';
 import { errorOf, result } from '../../protocol/compose.ts';
 
 const endpoint = endpointOf('s');
@@ -124,7 +124,7 @@ test('the handshake result is the server’s own; for an unreachable server the 
   assert.ok(down instanceof GatewayError && down.code === 'NOT_SENT' && /unreachable: because/.test(down.message));
   bench.upstreams.states.set('t', 'auth_required');
   const asks = await bench.gateway.handshake(endpointOf('t'), client('stateful'), 0);
-  assert.ok(asks instanceof GatewayError && asks.code === 'AUTH_REQUIRED' && asks.message.includes(LOGIN_ADVICE));
+  assert.ok(asks instanceof GatewayError && asks.code === 'AUTH_REQUIRED' && asks.message.includes(loginAdvice('t')));
   const starting = new GatewayBench({ t: null });
   const late = starting.gateway.handshake(endpointOf('t'), client('stateful'), 2_000);
   await starting.clock.advance(20_000);

@@ -54,6 +54,7 @@ const remote = (url: string): TransportSpec => ({ type: 'http', url, headers: {}
 
 function cause(changes: Partial<FailedStart>): string | null {
   return likelyCause({
+    server: 'a',
     transport: LOCAL,
     failure: 'transient',
     error: UNREACHED,

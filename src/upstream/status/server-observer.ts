@@ -9,7 +9,7 @@ import {
   DOWN,
   type Health,
   type LaunchFailure,
-  LOGIN_ADVICE,
+  loginAdvice,
   type ServerState,
   type ServerStatus,
   UP,
@@ -29,6 +29,7 @@ import type { ServerStory } from './server-story.ts';
 
 /** What is known of a start that failed. */
 export interface FailedStart {
+  readonly server: string;
   readonly transport: TransportSpec;
   readonly failure: FailureClass | null;
   readonly error: GatewayError | null;
@@ -48,7 +49,7 @@ export function likelyCause(start: FailedStart): string | null {
   if (missing.length > 0) {
     return `${missing.join(', ')} is to be handed on to it, and is not set in the gateway's own environment`;
   }
-  if (failure === 'auth') return `it asks for credentials; ${LOGIN_ADVICE}`;
+  if (failure === 'auth') return `it asks for credentials; ${loginAdvice(start.server)}`;
   if ('url' in transport) return ofRemote(error, inContainer && isHere(transport.url));
   if (failure === 'configuration') return 'its definition names something that is not there; see the error';
   if (exit?.code === NOT_FOUND) return 'a program that its command starts is not installed where it runs';
@@ -152,7 +153,16 @@ export class ServerObserver {
     const failed = {
       at,
       error: logger.redact(reason ?? ''),
-      likelyCause: likelyCause({ transport, failure, error, missing, inContainer, exit, timedOut }),
+      likelyCause: likelyCause({
+        server: context.server.name,
+        transport,
+        failure,
+        error,
+        missing,
+        inContainer,
+        exit,
+        timedOut,
+      }),
       command: command === null ? null : logger.redact(command),
       arguments: args.map((arg) => logger.redact(arg)),
       environment: Object.keys(env).sort(),
@@ -224,7 +234,7 @@ export class ServerObserver {
   #reason(): string | null {
     const { context, supervisor, health } = this.#parts;
     const { state, reason } = supervisor;
-    if (state === 'auth_required') return `${reason}; ${LOGIN_ADVICE}`;
+    if (state === 'auth_required') return `${reason}; ${loginAdvice(context.server.name)}`;
     if (reason !== null) return reason;
     if (UP.has(state)) return health.reason;
     if (supervisor.waits) return 'waiting to start';

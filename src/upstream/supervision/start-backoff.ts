@@ -1,7 +1,7 @@
 import { type Backoff, backoffMs, type Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Random } from '../../model/random.ts';
-import { LOGIN_ADVICE, type ServerState } from '../../model/server-state.ts';
+import { loginAdvice, type ServerState } from '../../model/server-state.ts';
 import { failureClass } from '../health/failure-class.ts';
 
 const SECOND = 1_000;
@@ -37,7 +37,7 @@ export function refusalOf(
     new GatewayError('NOT_SENT', `${server} is ${text}`, { server, ...more, cause: error ?? undefined });
   switch (state) {
     case 'auth_required':
-      return new GatewayError('AUTH_REQUIRED', `${server} asks for credentials; ${LOGIN_ADVICE}`, { server });
+      return new GatewayError('AUTH_REQUIRED', `${server} asks for credentials; ${loginAdvice(server)}`, { server });
     case 'misconfigured':
       return notSent(`misconfigured: ${error?.message}`, { retryable: false });
     case 'defect':

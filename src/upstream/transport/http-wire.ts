@@ -1,9 +1,11 @@
+import { AuthorizedClient } from '../../http/client/authorized-client.ts';
 import type { HttpClientPort } from '../../http/client/client-port.ts';
 import { encodeHeaders, HeaderBlock } from '../../http/client/header-block.ts';
 import type { HttpFailure } from '../../http/client/http-failure.ts';
 import type { PhaseTimes } from '../../http/client/phase-times.ts';
 import type { ResponseHeaders } from '../../http/client/response-headers.ts';
 import type { Clock } from '../../model/clock.ts';
+import type { CredentialLease } from '../../model/credentials.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Random } from '../../model/random.ts';
 import { revealed } from '../../model/secret.ts';
@@ -120,6 +122,8 @@ export interface HttpTransportOptions {
    * Sharing one is the opener's affair (`HttpClientShare`).
    */
   readonly openClient: (url: URL) => HttpClientPort;
+  /** Of the credential that its requests carry; null or absent without one. */
+  readonly lease?: CredentialLease | null;
   readonly limits?: Partial<HttpLimits>;
 }
 
@@ -210,14 +214,15 @@ export abstract class UrlTransport {
 
   /** The first step of `open`. Throws GatewayError. */
   protected connect(receiver: TransportReceiver, accept: string): void {
-    const { server, spec, openClient } = this.options;
+    const { server, spec, openClient, lease = null } = this.options;
     if (this.state !== 'new') throw this.error('NOT_SENT', 'the connection was opened before');
     this.url = parseServerUrl(server, spec.url);
     this.path = this.url.pathname + this.url.search;
     this.heads = new HttpHeads(commonHeaders(server, spec, accept));
     this.receiver = receiver;
     try {
-      this.client = openClient(this.url);
+      const client = openClient(this.url);
+      this.client = lease === null ? client : new AuthorizedClient(client, lease, this.url.origin);
     } catch (cause) {
       throw unusable(server, cause instanceof Error ? cause.message : String(cause), cause);
     }
@@ -241,7 +246,8 @@ export abstract class UrlTransport {
     secret: string | null = null,
   ): GatewayError {
     const { server, clock } = this.options;
-    const secrets = secret === null ? this.secrets : [secret, ...this.secrets];
+    const more = [...(this.options.lease?.secrets ?? []), ...(secret === null ? [] : [secret])];
+    const secrets = more.length === 0 ? this.secrets : [...more, ...this.secrets];
     return refusalError({ server, secrets, wallMs: clock.wall() }, status, headers, body);
   }
 

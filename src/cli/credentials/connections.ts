@@ -1,0 +1,58 @@
+import type { CredentialView } from '../../model/credentials.ts';
+import { printable } from '../../model/printable.ts';
+import { type CommandInput, print } from '../command-input.ts';
+import { CommandError, EXIT, type ExitCode } from '../exit-code.ts';
+import { credentialAccess } from './credential-access.ts';
+
+/** `trunkline connections`: the credentials for servers, and what they need. */
+export async function connections(input: CommandInput): Promise<ExitCode> {
+  const access = await credentialAccess(input);
+  try {
+    const credentials = await access.list();
+    print(input, { credentials }, () => connectionsText(credentials, Date.now()));
+    return EXIT.ok;
+  } finally {
+    await access.close();
+  }
+}
+
+function connectionsText(credentials: readonly CredentialView[], now: number): string {
+  if (credentials.length === 0) return 'no credentials for servers; sign in with: trunkline login <server>\n';
+  const width = Math.max(...credentials.map(({ server }) => server.length));
+  return credentials.map((one) => `${connectionLine(one, width, now)}\n`).join('');
+}
+
+/** One line: server, state, until when, and what to do where something is to be done. */
+export function connectionLine(credential: CredentialView, width: number, now: number): string {
+  const { server, state, reason, issuer, expiresAt, refreshable } = credential;
+  const until = refreshable
+    ? 'renewed by the gateway'
+    : expiresAt === null
+      ? ''
+      : `ends in ${duration(expiresAt - now)}`;
+  const again = `sign in again: trunkline login ${server}`;
+  const facts = state === 'connected' ? [until, issuer ?? ''] : [reason ?? '', again];
+  const words = [server.padEnd(width), state.replace('_', ' '), ...facts.filter((fact) => fact !== '')];
+  return printable(words.join('  '));
+}
+
+function duration(ms: number): string {
+  const minutes = Math.max(0, Math.round(ms / 60_000));
+  if (minutes < 120) return `${minutes} min`;
+  return minutes < 48 * 60 ? `${Math.round(minutes / 60)} h` : `${Math.round(minutes / 1440)} days`;
+}
+
+/** `trunkline logout <server>`. */
+export async function logout(input: CommandInput & { readonly server: string }): Promise<ExitCode> {
+  const { server } = input;
+  const access = await credentialAccess(input);
+  try {
+    if (!(await access.revoke(server))) {
+      throw new CommandError(EXIT.usage, `there is no credential for ${server}; trunkline connections lists them`);
+    }
+    print(input, { removed: server }, () => `signed out of ${server}\n`);
+    return EXIT.ok;
+  } finally {
+    await access.close();
+  }
+}

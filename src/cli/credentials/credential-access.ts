@@ -1,0 +1,81 @@
+import { openApp } from '../../app/open-app.ts';
+import { processLogger } from '../../app/process-logger.ts';
+import { findConfig } from '../../config/files/find-config.ts';
+import type { CredentialView, StartedLogin } from '../../model/credentials.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { ControlClient } from '../access/control-client.ts';
+import { findRunning } from '../access/find-running.ts';
+import type { CommandInput } from '../command-input.ts';
+import { CommandError, cannotOpen, EXIT, noSuch } from '../exit-code.ts';
+import { loadOptions } from '../sources.ts';
+
+/** Logins by a command: at the gateway that runs, or with the data folder of the one that does not. */
+export interface CredentialAccess {
+  /** `redirectUri`: null for a login with a user code, undefined for the gateway itself. */
+  begin(server: string, redirectUri: string | null | undefined): Promise<StartedLogin>;
+  finish(url: string): Promise<CredentialView>;
+  /** Resolves when the login has ended. */
+  ended(id: string): Promise<CredentialView>;
+  list(): Promise<readonly CredentialView[]>;
+  /** false where there was none. */
+  revoke(server: string): Promise<boolean>;
+  close(): Promise<void>;
+}
+
+export async function credentialAccess(input: CommandInput): Promise<CredentialAccess> {
+  const running = await findRunning({ ...input, serverCommand: [] });
+  return running === null ? ofStopped(input) : ofRunning(new ControlClient(running));
+}
+
+function ofRunning(client: ControlClient): CredentialAccess {
+  const post = async <T>(path: string, body: object): Promise<T> =>
+    JSON.parse(await client.post(path, JSON.stringify(body))) as T;
+  const path = (server: string) => `/api/v1/servers/${encodeURIComponent(server)}/login`;
+  const list = async (): Promise<readonly CredentialView[]> =>
+    (JSON.parse(await client.get('/api/v1/credentials')) as { credentials: CredentialView[] }).credentials;
+  return {
+    list,
+    begin: (server, redirectUri) => post(path(server), redirectUri === undefined ? {} : { redirectUri }),
+    finish: (url) => post('/api/v1/login-redirects', { url }),
+    ended: async (id) => JSON.parse(await client.get(`/api/v1/logins/${encodeURIComponent(id)}`)) as CredentialView,
+    async revoke(server) {
+      const there = (await list()).some((one) => one.server === server);
+      if (there) await client.send('DELETE', path(server), null);
+      return there;
+    },
+    close: async () => {},
+  };
+}
+
+async function ofStopped(input: CommandInput): Promise<CredentialAccess> {
+  const { flags, terminal } = input;
+  const file = input.file ?? findConfig(terminal.cwd) ?? undefined;
+  const load = loadOptions({ ...input, serverCommand: [], file }, true);
+  const logger = processLogger({ level: flags.logLevel ?? 'error', json: flags.json === true, write: terminal.err });
+  const opened = await openApp({ load, logger, state: 'data', follow: false });
+  if (!opened.ok) throw cannotOpen(opened.problem, terminal.cwd);
+  const { app } = opened;
+  const { logins } = app.rooms;
+  const plainly = async <T>(work: Promise<T>): Promise<T> => {
+    try {
+      return await work;
+    } catch (error) {
+      if (!(error instanceof GatewayError)) throw error;
+      throw new CommandError(error.code === 'NOT_SENT' ? EXIT.unreachable : EXIT.authRequired, error.message);
+    }
+  };
+  return {
+    begin(name, redirectUri) {
+      const { servers } = app.state;
+      const server = servers.get(name);
+      if (server === undefined) throw noSuch(`server "${name}"`, name, [...servers.keys()]);
+      if (redirectUri === undefined) throw new CommandError(EXIT.unreachable, 'no gateway runs here to come back to');
+      return plainly(logins.begin(server, redirectUri));
+    },
+    finish: (url) => plainly(logins.finish(url)),
+    ended: (id) => plainly(logins.ended(id)),
+    list: () => logins.list(),
+    revoke: (server) => plainly(logins.revoke(server)),
+    close: () => app.close('shutdown'),
+  };
+}

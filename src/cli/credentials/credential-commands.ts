@@ -1,0 +1,47 @@
+import { InvalidArgumentError, Option } from 'commander';
+import type { CommandParts } from '../command-input.ts';
+import type { GatewayFlags } from '../flags.ts';
+
+interface LoginFlags extends GatewayFlags {
+  readonly device?: boolean;
+  readonly browser: boolean;
+  readonly callbackPort?: number;
+  readonly finish?: string;
+  readonly viaGateway?: boolean;
+  readonly wait: boolean;
+}
+
+/** `trunkline login`, `logout` and `connections`. */
+export function addCredentialCommands({ command, input, done }: CommandParts): void {
+  command('login', 'sign in to a server in a browser')
+    .addOption(new Option('--no-browser', 'print the address and open no browser'))
+    .addOption(new Option('--device', 'sign in with a code, on any machine with a browser'))
+    .addOption(
+      new Option('--callback-port <number>', 'port that the browser returns to (default: a free one)').argParser(port),
+    )
+    .addOption(new Option('--via-gateway', 'have the browser return to the gateway (listen.publicUrl)'))
+    .addOption(new Option('--no-wait', 'print the address and exit; --finish ends the login'))
+    .addOption(new Option('--finish <address>', 'end a login with the address that the browser was sent back to'))
+    .argument('[server]', 'name of the server')
+    .action(async (server: string | undefined, flags: LoginFlags) => {
+      const { login } = await import('./login.ts');
+      const { device = false, viaGateway = false, browser, callbackPort = 0, finish, wait } = flags;
+      done(await login({ ...input(flags), server, device, viaGateway, browser, callbackPort, finish, wait }));
+    });
+  command('logout', 'revoke and forget the credential for a server')
+    .argument('<server>', 'name of the server')
+    .action(async (server: string, flags: GatewayFlags) => {
+      const { logout } = await import('./connections.ts');
+      done(await logout({ ...input(flags), server }));
+    });
+  command('connections', 'list the credentials for servers, and what they need').action(async (flags: GatewayFlags) => {
+    const { connections } = await import('./connections.ts');
+    done(await connections(input(flags)));
+  });
+}
+
+function port(text: string): number {
+  const value = Number(text);
+  if (!/^\d+$/.test(text) || value > 65535) throw new InvalidArgumentError('A port is a whole number from 0 to 65535.');
+  return value;
+}

@@ -1,0 +1,177 @@
+import { spawn } from 'node:child_process';
+import type { Server as HttpServer, ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { nodeHttp } from '../../http/node-http.ts';
+import type { CredentialView, StartedLogin } from '../../model/credentials.ts';
+import { type CommandInput, print, type Terminal } from '../command-input.ts';
+import { CommandError, EXIT, type ExitCode } from '../exit-code.ts';
+import { connectionLine } from './connections.ts';
+import { type CredentialAccess, credentialAccess } from './credential-access.ts';
+
+export interface LoginInput extends CommandInput {
+  /** undefined with `finish`. */
+  readonly server: string | undefined;
+  readonly device: boolean;
+  readonly viaGateway: boolean;
+  readonly browser: boolean;
+  readonly callbackPort: number;
+  readonly finish: string | undefined;
+  readonly wait: boolean;
+}
+
+/**
+ * `trunkline login <server>`. The browser comes back to a listener of this command, on this machine's loopback address. From
+ * a browser on another machine the user pastes the address it was sent to; the authorization server sees no difference.
+ */
+export async function login(input: LoginInput): Promise<ExitCode> {
+  const { server, finish } = input;
+  if ((server === undefined) === (finish === undefined)) {
+    throw new CommandError(EXIT.usage, 'name the server: trunkline login <server>; trunkline status lists them');
+  }
+  const access = await credentialAccess(input);
+  try {
+    const credential = finish === undefined ? await signIn(input, server!, access) : await access.finish(finish);
+    if (credential === null) return EXIT.ok;
+    const text = () => `signed in\n  ${connectionLine(credential, 0, Date.now())}\n`;
+    print(input, { credential }, text);
+    return credential.state === 'connected' ? EXIT.ok : EXIT.authRequired;
+  } finally {
+    await access.close();
+  }
+}
+
+/** null where the command does not wait for the end. */
+async function signIn(input: LoginInput, server: string, access: CredentialAccess): Promise<CredentialView | null> {
+  const { terminal, wait } = input;
+  if (input.device) {
+    const started = await access.begin(server, null);
+    show(input, started, `Open ${started.url} in any browser and enter the code ${started.userCode}\n`);
+    return wait ? access.ended(started.id) : null;
+  }
+  if (input.viaGateway) {
+    const started = await access.begin(server, undefined);
+    show(input, started, `Open this address in a browser to sign in to ${server}:\n\n  ${started.url}\n\n`);
+    return wait ? access.ended(started.id) : null;
+  }
+  const listener = await listen(input.callbackPort);
+  try {
+    const redirectUri = `http://127.0.0.1:${(listener.address() as AddressInfo).port}${PATH}`;
+    const started = await access.begin(server, redirectUri);
+    const opened = wait && input.browser && openBrowser(started.url, terminal.env);
+    const what = opened ? 'A browser opens' : 'Open this address in a browser';
+    show(input, started, `${what} to sign in to ${server}:\n\n  ${started.url}\n\n`);
+    if (!wait) return null;
+    const { url, say } = await redirected(input, listener, started);
+    try {
+      const credential = await access.finish(url);
+      await say(200, `You are signed in to ${server}. You can close this page.`);
+      return credential;
+    } catch (error) {
+      await say(400, (error as Error).message);
+      throw error;
+    }
+  } finally {
+    listener.closeAllConnections();
+    listener.close();
+  }
+}
+
+function show(input: LoginInput, started: StartedLogin, text: string): void {
+  const { terminal, flags, wait } = input;
+  if (!wait) print(input, started, () => text);
+  // The result is what goes to standard output.
+  else terminal.err(flags.json === true ? `${JSON.stringify(started)}\n` : text);
+}
+
+const PATH = '/callback';
+
+async function listen(port: number): Promise<HttpServer> {
+  const listener = nodeHttp.createServer();
+  await new Promise<void>((resolve, reject) => {
+    listener.once('error', (cause) => {
+      reject(new CommandError(EXIT.usage, `port ${port} of 127.0.0.1 cannot be used (${cause.message})`, { cause }));
+    });
+    listener.listen(port, '127.0.0.1', resolve);
+  });
+  return listener;
+}
+
+/** The address that the browser came back to, or that the user pasted; `say` tells the browser how it ended. */
+interface Redirected {
+  readonly url: string;
+  say(status: number, text: string): Promise<void>;
+}
+
+function redirected({ terminal }: LoginInput, listener: HttpServer, started: StartedLogin): Promise<Redirected> {
+  const over = new AbortController();
+  const state = new URL(started.url).searchParams.get('state');
+  const browser = new Promise<Redirected>((resolve) => {
+    listener.on('request', ({ method, url: target = '/' }, response) => {
+      const url = new URL(target, `http://127.0.0.1:${(listener.address() as AddressInfo).port}`);
+      const say = (status: number, text: string) => answer(response, status, text);
+      if (method !== 'GET' || url.pathname !== PATH) void say(404, 'There is nothing here.');
+      // Another page of the browser may send anything here: it must not end the login.
+      else if (url.searchParams.get('state') !== state)
+        void say(400, 'This is not the login that trunkline waits for.');
+      else resolve({ url: url.href, say });
+    });
+  });
+  const pasted = new Promise<Redirected>((resolve, reject) => {
+    const question = {
+      id: 'pasted',
+      description: 'If the browser cannot come back to this machine, paste the address that it shows then',
+      password: true,
+      signal: over.signal,
+    };
+    terminal.ask?.(question).then(
+      (text) => {
+        const url = text?.trim() ?? '';
+        if (URL.canParse(url)) resolve({ url, say: async () => {} });
+        else if (url !== '') reject(new CommandError(EXIT.usage, 'what was pasted is not an address'));
+      },
+      () => {},
+    );
+  });
+  const late = new Promise<never>((_resolve, reject) => {
+    const words = 'the login was not finished within ten minutes; begin it again: trunkline login <server>';
+    const timer = setTimeout(() => reject(new CommandError(EXIT.authRequired, words)), started.expiresAt - Date.now());
+    over.signal.addEventListener('abort', () => clearTimeout(timer));
+  });
+  return Promise.race([browser, pasted, late]).finally(() => over.abort());
+}
+
+function answer(response: ServerResponse, status: number, text: string): Promise<void> {
+  const headers = {
+    'content-type': 'text/html; charset=utf-8',
+    'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+    'referrer-policy': 'no-referrer',
+    connection: 'close',
+  };
+  const page = `<!doctype html><meta charset="utf-8"><title>Trunkline</title><p>${escaped(text)}</p>`;
+  response.writeHead(status, headers);
+  // The browser may be gone; the login has ended all the same.
+  return new Promise((resolve) => response.once('close', resolve).end(page));
+}
+
+function escaped(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+}
+
+const OPENERS: Readonly<Record<string, readonly string[]>> = {
+  darwin: ['open'],
+  win32: ['rundll32', 'url.dll,FileProtocolHandler'],
+};
+
+/** Without a shell: the address came from a server. False where there is no browser to open. */
+function openBrowser(url: string, env: Terminal['env']): boolean {
+  if (!/^https?:\/\//.test(url)) return false;
+  const named = env['BROWSER'];
+  const remote = env['SSH_CONNECTION'] !== undefined;
+  const display = env['DISPLAY'] ?? env['WAYLAND_DISPLAY'];
+  if (named === undefined && (remote || (process.platform === 'linux' && display === undefined))) return false;
+  const [command = '', ...words] = named === undefined ? (OPENERS[process.platform] ?? ['xdg-open']) : [named];
+  const child = spawn(command, [...words, url], { stdio: 'ignore', detached: true });
+  child.on('error', () => {});
+  child.unref();
+  return true;
+}

@@ -1,0 +1,116 @@
+import { CREDENTIAL, CREDENTIALS, LOGIN } from '../model/credentials.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import { nullable, object, optional, text } from '../model/schema.ts';
+import {
+  type ApiOperation,
+  type ControlAnswer,
+  type ControlRequest,
+  noSuchServer,
+  ok,
+  operation,
+  problem,
+} from './operation.ts';
+import { REMOVED } from './schemas.ts';
+
+const NO_SUCH_SERVER = { 404: 'There is no server of that name.' };
+const REFUSED = {
+  409: 'The server takes no login: its definition has its own credentials, or it is none behind a URL.',
+  422: 'The login cannot go on; the message says why and what to do.',
+  503: 'The server or its authorization server does not answer.',
+};
+
+/** Logins at servers, and the credentials they leave. No operation gives out a token. */
+export const CREDENTIAL_OPERATIONS: readonly ApiOperation[] = [
+  operation({
+    id: 'listCredentials',
+    method: 'GET',
+    path: '/api/v1/credentials',
+    summary: 'The credentials that the gateway holds for servers, and what state they are in.',
+    schema: CREDENTIALS,
+    run: async (_request, { logins }) => ok({ credentials: await logins.list() }),
+  }),
+  operation({
+    id: 'beginLogin',
+    method: 'POST',
+    path: '/api/v1/servers/{name}/login',
+    summary:
+      'Begins a login at the server; a browser has to open the URL of the answer within ten minutes. It comes back to `redirectUri`: without one to the gateway itself (`listen.publicUrl`), with null to none, for a login with a user code.',
+    body: object({ redirectUri: optional(nullable(text)) }),
+    status: 201,
+    schema: LOGIN,
+    errors: { 400: 'The redirect URI is not a URL.', ...NO_SUCH_SERVER, ...REFUSED },
+    async run(request, plane) {
+      const server = plane.server(request.name);
+      if (server === null) return noSuchServer(request.name);
+      const wanted = member(request, 'redirectUri');
+      const redirectUri = wanted === undefined ? plane.loginCallback() : wanted;
+      if (redirectUri === null && wanted === undefined) {
+        const message = 'the gateway cannot be the redirect URI: set listen.publicUrl, or send a redirectUri';
+        return problem(400, 'public_url_missing', message);
+      }
+      if (redirectUri !== null && !URL.canParse(redirectUri)) {
+        return problem(400, 'redirect_uri_malformed', 'redirectUri has to be an absolute URL, or null for a user code');
+      }
+      return refusable(async () => ok(await plane.logins.begin(server, redirectUri)));
+    },
+  }),
+  operation({
+    id: 'finishLogin',
+    method: 'POST',
+    path: '/api/v1/login-redirects',
+    summary: 'Ends a login with the address that the browser was sent back to.',
+    body: object({ url: text }),
+    schema: CREDENTIAL,
+    errors: { 400: 'The body has no `url`.', ...REFUSED },
+    async run(request, { logins }) {
+      const url = member(request, 'url');
+      if (url == null || !URL.canParse(url))
+        return problem(400, 'url_missing', 'the body needs "url", an absolute URL');
+      return refusable(async () => ok(await logins.finish(url)));
+    },
+  }),
+  operation({
+    id: 'awaitLogin',
+    method: 'GET',
+    path: '/api/v1/logins/{name}',
+    summary: 'Waits until the login of this id has ended, at most ten minutes from its begin.',
+    schema: CREDENTIAL,
+    errors: REFUSED,
+    run: ({ name }, { logins }) => refusable(async () => ok(await logins.ended(name))),
+  }),
+  operation({
+    id: 'revokeCredential',
+    method: 'DELETE',
+    path: '/api/v1/servers/{name}/login',
+    summary: 'Forgets the credential on all nodes, and revokes it at the authorization server where that is possible.',
+    schema: REMOVED,
+    errors: { 404: 'There is no such credential.' },
+    async run({ name }, { logins }) {
+      if (await logins.revoke(name)) return ok({ removed: true });
+      return problem(404, 'credential_unknown', `there is no credential for ${JSON.stringify(name.slice(0, 64))}`);
+    },
+  }),
+];
+
+/** A text of the body; null where it is none, undefined where it is absent. */
+function member({ body }: ControlRequest, key: string): string | null | undefined {
+  try {
+    const value = (JSON.parse(body.toString()) as Readonly<Record<string, unknown>> | null)?.[key];
+    return value === undefined || typeof value === 'string' ? value : null;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The answer of `run`, or that to the GatewayError that it rejects with. */
+async function refusable<T>(run: () => Promise<ControlAnswer<T>>): Promise<ControlAnswer<T>> {
+  try {
+    return await run();
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error;
+    const { code, message } = error;
+    if (code === 'NOT_SENT') return problem(503, 'authorization_server_unreachable', message);
+    if (code === 'INVALID_REQUEST') return problem(409, 'login_not_possible', message);
+    return problem(422, 'login_refused', message);
+  }
+}

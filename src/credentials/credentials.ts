@@ -1,0 +1,315 @@
+import { readFile } from 'node:fs/promises';
+import { type GuardedFetch, isInside } from '../http/client/guarded-fetch.ts';
+import { type Clock, pause } from '../model/clock.ts';
+import { type AuthSpec, type CredentialView, PLAIN_AUTH } from '../model/credentials.ts';
+import type { Random } from '../model/random.ts';
+import type { Sealing } from '../model/sealing.ts';
+import type { Server } from '../model/server.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { type BearerChallenge, bearerChallenge, scopesOf } from './challenge.ts';
+import { type Kept, type Records, SealedRecords } from './credential-store.ts';
+import { type Authority, discover } from './discovery.ts';
+import { isInvalidGrant, loginRefused, plainly } from './login-errors.ts';
+import { type OAuthClient, requestTokens, type Tokens } from './token-endpoint.ts';
+import { idJag, noUserGrant } from './user-less-grants.ts';
+
+/** What is kept of a server. */
+export interface Credential {
+  /** URL of the server that the tokens are for: with another one they are void. */
+  readonly url: string;
+  readonly authority: Authority;
+  readonly client: OAuthClient;
+  /** All that were ever asked for: a step-up adds to them. */
+  readonly scopes: readonly string[];
+  readonly tokens: Tokens | null;
+  readonly reason: string | null;
+  /** The node that exchanges right now, and until when others wait for it. */
+  readonly exchange: { readonly by: string; readonly until: number } | null;
+  readonly changedAt: number;
+}
+
+export interface CredentialsDeps {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+  readonly records: Records;
+  readonly sealing: Sealing;
+  /** For what a server names; `inside`: the server is on this machine or its network. */
+  readonly fetch: (inside: boolean) => GuardedFetch;
+  /** URL of the gateway's client id metadata document; null where it has none. */
+  readonly clientMetadataUrl: () => string | null;
+  /** A server got other tokens, or has none any more. */
+  readonly changed: (server: string, gone: boolean) => void;
+}
+
+/** After a failed renewal, while the token is still good. */
+const RETRY_MS = 10_000;
+/** An exchange takes 5 s at most, and nodes look at what the store has every 100 ms. */
+const EXCHANGE_MS = 8_000;
+const LOOK_MS = 100;
+
+/**
+ * The credentials of the gateway for servers. Requests take them from memory; whatever gets or changes one writes it to
+ * the store first, by compare and swap, so that one node of a cluster exchanges a token and the others take what it got.
+ */
+export class ServerCredentials {
+  readonly deps: CredentialsDeps;
+  readonly #records: SealedRecords<Credential>;
+  readonly #known = new Map<string, Kept<Credential>>();
+  /** What servers asked for last. */
+  readonly #challenges = new Map<string, BearerChallenge>();
+  readonly #renewals = new Map<string, Promise<boolean>>();
+  readonly #self: string;
+  readonly #failedAt = new Map<string, number>();
+  #read = false;
+
+  constructor(deps: CredentialsDeps) {
+    this.deps = deps;
+    this.#self = deps.random.hex(8);
+    this.#records = new SealedRecords(deps.records, deps.sealing, 'credentials');
+  }
+
+  /** Reads all that is stored: at the start, and when another node has changed something. */
+  async refresh(): Promise<void> {
+    const all = await this.#records.all();
+    const there = new Set(all.map(({ key }) => key));
+    for (const server of [...this.#known.keys()]) if (!there.has(server)) this.#take(server, null);
+    for (const kept of all) if (this.#known.get(kept.key)?.revision !== kept.revision) this.#take(kept.key, kept);
+    this.#read = true;
+  }
+
+  /** The tokens for requests to the server; null without. */
+  tokens({ name, transport }: Server): Tokens | null {
+    const value = this.#known.get(name)?.value;
+    return value !== undefined && 'url' in transport && value.url === transport.url ? value.tokens : null;
+  }
+
+  /** Whether tokens have to be got before a request is sent. */
+  due(server: Server): boolean {
+    const tokens = this.tokens(server);
+    if (tokens === null) return authOf(server).grant !== 'authorization_code';
+    const { clock } = this.deps;
+    if (tokens.expiresAt === null || tokens.expiresAt - tokens.aheadMs > clock.wall()) return false;
+    // A token that is still good is used while the authorization server is away.
+    return tokens.expiresAt <= clock.wall() || clock.now() - (this.#failedAt.get(server.name) ?? -RETRY_MS) >= RETRY_MS;
+  }
+
+  /** Whether the server has said what it wants since the last login. */
+  isChallenged({ name }: Server): boolean {
+    return this.#challenges.has(name);
+  }
+
+  /** Remembers what a refused request was told. */
+  challenged({ name }: Server, header: string | null): BearerChallenge {
+    const challenge = bearerChallenge(header);
+    this.#challenges.set(name, challenge);
+    return challenge;
+  }
+
+  /** What a login asks for: what was granted before and what the server asks for now (proto:T9). */
+  wantedScopes(server: Server, authority: Authority): readonly string[] {
+    const before = this.#known.get(server.name)?.value;
+    const asked = this.#challenges.get(server.name)?.scope;
+    const own = authOf(server).scopes;
+    const now = own ?? (asked == null ? (authority.scopes ?? []) : scopesOf(asked));
+    const sameServer = own === null && before?.authority.metadata.issuer === authority.metadata.issuer;
+    const offline = authority.metadata.scopes_supported?.includes('offline_access') === true && now.length > 0;
+    return [...new Set([...(sameServer ? before.scopes : []), ...now, ...(offline ? ['offline_access'] : [])])];
+  }
+
+  async discover(server: Server, fetch: GuardedFetch): Promise<Authority> {
+    const { transport } = server;
+    if (!('url' in transport)) throw loginRefused('it is not behind a URL, so there is nothing to sign in to');
+    const { resourceMetadata } = this.#challenges.get(server.name) ?? { resourceMetadata: null };
+    const auth = authOf(server);
+    const authority = await discover(fetch, transport.url, resourceMetadata, auth.issuer);
+    const { issuer } = authority.metadata;
+    const before = this.#known.get(server.name)?.value.authority.metadata.issuer ?? issuer;
+    // A server that names another issuer must not get there what the operator has given for the first.
+    if (issuer !== before && auth.issuer === null && auth.clientId !== null) {
+      throw loginRefused(
+        `its authorization server is ${issuer} now, and was ${before}; if that is right, set auth.issuer`,
+      );
+    }
+    return authority;
+  }
+
+  /** Stores what a login got. */
+  async keep(name: string, credential: Omit<Credential, 'exchange' | 'changedAt' | 'reason'>): Promise<CredentialView> {
+    const value = { ...credential, exchange: null, reason: null, changedAt: this.deps.clock.wall() };
+    this.#challenges.delete(name);
+    await this.#records.put(name, value);
+    return viewOf(name, (await this.#reread(name))!.value);
+  }
+
+  async forget(name: string): Promise<Credential | null> {
+    const { value } = (await this.#records.get(name)) ?? { value: null };
+    if (value !== null) await this.#records.delete(name);
+    this.#take(name, null);
+    return value;
+  }
+
+  list(): readonly CredentialView[] {
+    return [...this.#known.values()]
+      .map(({ key, value }) => viewOf(key, value))
+      .sort((a, b) => (a.server < b.server ? -1 : 1));
+  }
+
+  /** Gets new tokens without the user. Resolves with whether there are others than `used` now. */
+  renew(server: Server, used: Tokens | null): Promise<boolean> {
+    const { name } = server;
+    let renewal = this.#renewals.get(name);
+    if (renewal === undefined) {
+      renewal = this.#renew(server, used).finally(() => this.#renewals.delete(name));
+      this.#renewals.set(name, renewal);
+    }
+    return renewal;
+  }
+
+  async #renew(server: Server, used: Tokens | null): Promise<boolean> {
+    const { name } = server;
+    const { clock, logger } = this.deps;
+    try {
+      for (const end = clock.now() + 2 * EXCHANGE_MS; clock.now() < end; await pause(clock, LOOK_MS)) {
+        const kept = await this.#reread(name);
+        const value =
+          kept !== null && 'url' in server.transport && kept.value.url === server.transport.url ? kept.value : null;
+        if (value?.tokens != null && value.tokens.access !== used?.access) return true;
+        if (value?.exchange != null && value.exchange.until > clock.wall()) continue;
+        const mine = value ?? (await this.#first(server));
+        if (mine === null || !this.#renewable(server, mine)) return false;
+        const claim = { by: this.#self, until: clock.wall() + EXCHANGE_MS };
+        const claimed = await this.#records.put(name, { ...mine, exchange: claim }, kept?.revision ?? null);
+        if (claimed !== null) return await this.#exchange(server, mine, claimed);
+      }
+    } catch (error) {
+      logger.warn('token_not_renewed', { server: name, reason: plainly(name, error).message });
+    }
+    return false;
+  }
+
+  #renewable(server: Server, { tokens }: Credential): boolean {
+    return authOf(server).grant !== 'authorization_code' || tokens?.refresh != null;
+  }
+
+  /** The one node that has the claim. */
+  async #exchange(server: Server, before: Credential, claimed: number): Promise<boolean> {
+    const { name } = server;
+    try {
+      const got = await this.#granted(server, before);
+      const refresh = got.refresh ?? before.tokens?.refresh ?? null;
+      const scopes = got.scopes.length > 0 ? got.scopes : before.scopes;
+      const tokens = { ...got, refresh, scopes };
+      const now = this.deps.clock.wall();
+      await this.#records.put(name, { ...before, tokens, exchange: null, reason: null, changedAt: now }, claimed);
+      await this.#reread(name);
+      return this.#known.get(name)?.value.tokens?.access === got.access;
+    } catch (error) {
+      const { message } = plainly(name, error);
+      const tokens = isInvalidGrant(error) ? null : before.tokens;
+      const value = { ...before, tokens, exchange: null, reason: message, changedAt: this.deps.clock.wall() };
+      // Only over the claim: another generation is never taken back (fault:F21).
+      await this.#records.put(name, value, claimed);
+      await this.#reread(name);
+      this.#failedAt.set(name, this.deps.clock.now());
+      this.deps.logger.warn('token_not_renewed', { server: name, reason: message });
+      return false;
+    }
+  }
+
+  async #granted(server: Server, { authority, client, scopes, tokens, url }: Credential): Promise<Tokens> {
+    const { clock } = this.deps;
+    const auth = authOf(server);
+    const fetch = this.deps.fetch(insideOf(url));
+    const scope = scopes.join(' ');
+    const common = {
+      fetch,
+      authority,
+      client,
+      now: clock.wall(),
+      key: tokens?.key ?? (auth.dpop ? ('new' as const) : null),
+    };
+    if (auth.grant === 'authorization_code') {
+      const parameters = { refresh_token: tokens!.refresh };
+      return requestTokens({ ...common, grant: 'refresh_token', parameters });
+    }
+    const subject = await subjectToken(auth);
+    const assertion = auth.grant === 'enterprise_managed' ? await idJag(fetch, auth, authority, subject) : subject;
+    const { grant, parameters } = noUserGrant(auth.grant, assertion);
+    return requestTokens({ ...common, grant, parameters: { ...parameters, scope } });
+  }
+
+  /** Of a server that needs no user, before its first token. */
+  async #first(server: Server): Promise<Credential | null> {
+    const auth = authOf(server);
+    const { transport } = server;
+    if (auth.grant === 'authorization_code' || !('url' in transport)) return null;
+    if (auth.clientId === null) throw loginRefused('auth.clientId is missing in its definition');
+    const authority = await this.discover(server, this.deps.fetch(insideOf(transport.url)));
+    const scopes = this.wantedScopes(server, authority);
+    const value = { url: transport.url, authority, client: definedClient(auth)!, scopes, tokens: null, reason: null };
+    return { ...value, exchange: null, changedAt: this.deps.clock.wall() };
+  }
+
+  async #reread(name: string): Promise<Kept<Credential> | null> {
+    const kept = await this.#records.get(name);
+    if (kept?.revision !== this.#known.get(name)?.revision) this.#take(name, kept);
+    return kept;
+  }
+
+  #take(name: string, kept: Kept<Credential> | null): void {
+    const before = this.#known.get(name)?.value.tokens ?? null;
+    if (kept === null) this.#known.delete(name);
+    else this.#known.set(name, kept);
+    const now = kept?.value.tokens ?? null;
+    for (const secret of [now?.access, now?.refresh, kept?.value.client.secret]) {
+      if (secret != null) this.deps.logger.addSecret(secret);
+    }
+    if (this.#read && before?.access !== now?.access) this.deps.changed(name, now === null);
+  }
+}
+
+/** Whether the gateway gets credentials for it: it is behind a URL, and its definition has none of its own. */
+export function takesTokens({ transport }: Server): boolean {
+  if (!('url' in transport)) return false;
+  return !Object.keys(transport.headers).some((name) => name.toLowerCase() === 'authorization');
+}
+
+export function authOf({ transport }: Server): AuthSpec {
+  return ('auth' in transport ? transport.auth : undefined) ?? PLAIN_AUTH;
+}
+
+/** As the definition has it; null where it names none. */
+export function definedClient({ clientId, clientSecret, privateKey }: AuthSpec): OAuthClient | null {
+  if (clientId === null) return null;
+  return {
+    id: clientId,
+    secret: clientSecret?.reveal() ?? null,
+    privateKey: privateKey?.reveal() ?? null,
+    authMethod: null,
+  };
+}
+
+async function subjectToken({ subjectToken: given, subjectTokenFile: file }: AuthSpec): Promise<string> {
+  if (file !== null) return (await readFile(file, 'utf8')).trim();
+  return given?.reveal() ?? '';
+}
+
+export function insideOf(url: string): boolean {
+  return isInside(new URL(url));
+}
+
+function viewOf(server: string, { authority, client, scopes, tokens, reason, changedAt }: Credential): CredentialView {
+  const state = tokens === null ? 'login_required' : reason === null ? 'connected' : 'failed';
+  return {
+    server,
+    state,
+    reason: reason ?? (tokens === null ? 'there is no token' : null),
+    issuer: authority.metadata.issuer,
+    clientId: client.id,
+    scopes: tokens?.scopes ?? scopes,
+    expiresAt: tokens?.expiresAt ?? null,
+    refreshable: tokens?.refresh != null,
+    changedAt,
+  };
+}

@@ -1,0 +1,106 @@
+import type { AuthorizationServer, ResourceServer } from 'oauth4webapi';
+import type { GuardedFetch } from '../http/client/guarded-fetch.ts';
+import { loginRefused } from './login-errors.ts';
+
+/** Where and for what tokens for a server are to be had. */
+export interface Authority {
+  readonly metadata: AuthorizationServer;
+  /** As published, for the `resource` parameter (RFC 8707); null where the server publishes nothing. */
+  readonly resource: string | null;
+  /** What the server publishes as its scopes; null for nothing. */
+  readonly scopes: readonly string[] | null;
+}
+
+/**
+ * Finds the authorization server of a server: protected resource metadata at the URL of its challenge or at the
+ * well-known places (RFC 9728), then the metadata of the first authorization server (RFC 8414 and OpenID, in the order of the
+ * specification). A server without the former is its own authorization server, as in 2025-03-26 (proto:T6).
+ */
+export async function discover(
+  fetch: GuardedFetch,
+  serverUrl: string,
+  metadataUrl: string | null,
+  onlyIssuer: string | null,
+): Promise<Authority> {
+  const url = new URL(serverUrl);
+  const resource = await resourceMetadata(fetch, url, metadataUrl);
+  if (resource === null) {
+    const issuer = onlyIssuer ?? url.origin;
+    const metadata = (await issuerMetadata(fetch, issuer)) ?? withoutMetadata(url.origin);
+    return { metadata, resource: null, scopes: null };
+  }
+  if (!covers(resource.resource, url)) {
+    throw loginRefused(
+      `its metadata is for another resource (${short(resource.resource)}), not for ${short(url.href)}`,
+    );
+  }
+  const issuers = resource.authorization_servers ?? [];
+  const issuer = onlyIssuer === null ? issuers[0] : issuers.find((one) => one === onlyIssuer);
+  if (issuer === undefined) {
+    const named = issuers.map(short).join(', ') || 'none';
+    throw loginRefused(`it names the authorization servers ${named}, and not ${onlyIssuer ?? 'one'}`);
+  }
+  const metadata = await issuerMetadata(fetch, issuer);
+  if (metadata === null) throw loginRefused(`its authorization server ${short(issuer)} publishes no metadata`);
+  return { metadata, resource: resource.resource, scopes: resource.scopes_supported ?? null };
+}
+
+async function resourceMetadata(fetch: GuardedFetch, url: URL, named: string | null): Promise<ResourceServer | null> {
+  const path = url.pathname === '/' ? '' : url.pathname;
+  const known = `${url.origin}/.well-known/oauth-protected-resource`;
+  const places = named === null ? [...new Set([`${known}${path}`, known])] : [named];
+  for (const place of places) {
+    const found = (await document(fetch, place)) as ResourceServer | null;
+    if (typeof found?.resource === 'string') return found;
+  }
+  if (named === null) return null;
+  throw loginRefused(`there is no protected resource metadata at ${short(named)}, which its challenge names`);
+}
+
+/** Whether the resource is the server's URL or a folder above it (RFC 8707 §2, MCP authorization §canonical URI). */
+function covers(resource: string, url: URL): boolean {
+  if (!URL.canParse(resource)) return false;
+  const { origin, pathname } = new URL(resource);
+  const folder = pathname.endsWith('/') ? pathname : `${pathname}/`;
+  return origin === url.origin && `${url.pathname}/`.startsWith(folder);
+}
+
+/** The metadata of the issuer; null where it publishes none. Rejects where what it publishes is another's. */
+async function issuerMetadata(fetch: GuardedFetch, issuer: string): Promise<AuthorizationServer | null> {
+  if (!URL.canParse(issuer)) throw loginRefused('it names an authorization server that is not a URL');
+  const { origin, pathname } = new URL(issuer);
+  const path = pathname === '/' ? '' : pathname.replace(/\/$/, '');
+  const [oauth, openid] = ['oauth-authorization-server', 'openid-configuration'];
+  const places = [`${origin}/.well-known/${oauth}${path}`, `${origin}/.well-known/${openid}${path}`];
+  if (path !== '') places.push(`${origin}${path}/.well-known/${openid}`);
+  for (const place of places) {
+    const found = (await document(fetch, place)) as AuthorizationServer | null;
+    if (found === null) continue;
+    if (found.issuer === issuer) return found;
+    throw loginRefused(`the metadata of ${short(issuer)} is that of another issuer (${short(String(found.issuer))})`);
+  }
+  return null;
+}
+
+/** A JSON object; null where the place has none. */
+async function document(fetch: GuardedFetch, place: string): Promise<object | null> {
+  const response = await fetch(place, { headers: { accept: 'application/json' } });
+  if (!response.ok) return null;
+  const value: unknown = await response.json().catch(() => null);
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : null;
+}
+
+/** The endpoints that 2025-03-26 prescribes for a server without metadata. */
+function withoutMetadata(origin: string): AuthorizationServer {
+  return {
+    issuer: origin,
+    authorization_endpoint: `${origin}/authorize`,
+    token_endpoint: `${origin}/token`,
+    registration_endpoint: `${origin}/register`,
+    code_challenge_methods_supported: ['S256'],
+  };
+}
+
+function short(text: string): string {
+  return text.replaceAll(/[^\x21-\x7e]/g, '?').slice(0, 200);
+}

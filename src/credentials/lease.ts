@@ -1,0 +1,93 @@
+import { createHash } from 'node:crypto';
+import { importJWK, SignJWT } from 'jose';
+import type { Credentials } from '../model/credential-ports.ts';
+import type { CredentialLease, CredentialRefusal } from '../model/credentials.ts';
+import type { Server } from '../model/server.ts';
+import { type ServerCredentials, takesTokens } from './credentials.ts';
+import { publicPart, type Tokens } from './token-endpoint.ts';
+
+type Headers = readonly string[] | null;
+
+/** Gives each connection its lease. */
+export class Leases implements Credentials {
+  readonly #credentials: ServerCredentials;
+
+  constructor(credentials: ServerCredentials) {
+    this.#credentials = credentials;
+  }
+
+  lease(server: Server): CredentialLease | null {
+    return takesTokens(server) ? new Lease(this.#credentials, server) : null;
+  }
+}
+
+/** What requests of one connection carry: the tokens of their server, as they are at the moment. */
+class Lease implements CredentialLease {
+  readonly #credentials: ServerCredentials;
+  readonly #server: Server;
+  /** Encoded once for each token. */
+  #tokens: Tokens | null = null;
+  #headers: Headers = null;
+  #nonce: string | null = null;
+
+  constructor(credentials: ServerCredentials, server: Server) {
+    this.#credentials = credentials;
+    this.#server = server;
+  }
+
+  get secrets(): readonly string[] {
+    const access = this.#credentials.tokens(this.#server)?.access;
+    return access === undefined ? [] : [access];
+  }
+
+  headers(method: string, url: string): Headers | Promise<Headers> {
+    if (this.#credentials.due(this.#server)) return this.#renewed(method, url);
+    return this.#current(method, url);
+  }
+
+  async refused({ status, challenge, headers }: CredentialRefusal): Promise<boolean> {
+    const said = this.#credentials.challenged(this.#server, challenge);
+    const used = this.#credentials.tokens(this.#server);
+    if (said.error === 'use_dpop_nonce') return this.#nonce !== null;
+    // Another request has had it renewed meanwhile.
+    if (used !== null && headers?.[1] !== undefined && headers[1] !== `${used.scheme} ${used.access}`) return true;
+    // More scopes need the user's consent, or a grant that asks for all of them.
+    return status === 401 && this.#credentials.renew(this.#server, used);
+  }
+
+  nonce(value: string): void {
+    this.#nonce = value;
+  }
+
+  async #renewed(method: string, url: string): Promise<Headers> {
+    await this.#credentials.renew(this.#server, this.#credentials.tokens(this.#server));
+    return this.#current(method, url);
+  }
+
+  #current(method: string, url: string): Headers | Promise<Headers> {
+    const tokens = this.#credentials.tokens(this.#server);
+    if (tokens?.key != null) return this.#proven(tokens, method, url);
+    if (tokens !== this.#tokens) {
+      this.#tokens = tokens;
+      this.#headers = tokens === null ? null : ['Authorization', `${tokens.scheme} ${tokens.access}`];
+    }
+    return this.#headers;
+  }
+
+  /** A proof of possession for this one request (RFC 9449 §4.2). */
+  async #proven({ access, scheme, key }: Tokens, method: string, url: string): Promise<Headers> {
+    const { origin, pathname } = new URL(url);
+    const claims = {
+      htm: method,
+      htu: `${origin}${pathname}`,
+      ath: createHash('sha256').update(access).digest('base64url'),
+      jti: this.#credentials.deps.random.hex(16),
+      ...(this.#nonce === null ? {} : { nonce: this.#nonce }),
+    };
+    const proof = await new SignJWT(claims)
+      .setProtectedHeader({ typ: 'dpop+jwt', alg: 'ES256', jwk: publicPart(key!) })
+      .setIssuedAt()
+      .sign(await importJWK(key!, 'ES256'));
+    return ['Authorization', `${scheme} ${access}`, 'DPoP', proof];
+  }
+}

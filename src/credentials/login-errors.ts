@@ -1,0 +1,39 @@
+import { AuthorizationResponseError, ResponseBodyError } from 'oauth4webapi';
+import { EgressRefused } from '../http/client/guarded-fetch.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+
+/** The login cannot go on: what the server or its authorization server says does not allow it. */
+export function loginRefused(words: string, cause?: unknown): GatewayError {
+  return new GatewayError('AUTH_REQUIRED', words, cause === undefined ? {} : { cause });
+}
+
+/** An error of a login or of a token request in words that hold no secret, with the name of the server before them. */
+export function plainly(server: string, error: unknown): GatewayError {
+  const say = (code: 'AUTH_REQUIRED' | 'NOT_SENT', words: string): GatewayError =>
+    new GatewayError(code, `${server}: ${words}`, { server, cause: error });
+  if (error instanceof GatewayError)
+    return say(error.code === 'NOT_SENT' ? 'NOT_SENT' : 'AUTH_REQUIRED', error.message);
+  if (error instanceof AuthorizationResponseError || error instanceof ResponseBodyError) {
+    const { error: code, error_description: description } = error;
+    return say(
+      'AUTH_REQUIRED',
+      `the authorization server answers ${clean(code)}${description ? `: ${clean(description)}` : ''}`,
+    );
+  }
+  if (error instanceof EgressRefused) return say('AUTH_REQUIRED', error.message);
+  const { name, code } = error as { name?: string; code?: string };
+  if (code?.startsWith('OAUTH_') === true)
+    return say('AUTH_REQUIRED', `the authorization server is not right: ${clean((error as Error).message)}`);
+  if (name === 'TimeoutError') return say('NOT_SENT', 'the authorization server does not answer within 5 s');
+  const reason = (error as { cause?: { code?: string } }).cause?.code ?? code ?? 'no connection';
+  return say('NOT_SENT', `the authorization server cannot be reached (${clean(reason)})`);
+}
+
+/** Whether the grant is void: no further try with the same refresh token can succeed. */
+export function isInvalidGrant(error: unknown): boolean {
+  return error instanceof ResponseBodyError && error.error === 'invalid_grant';
+}
+
+function clean(text: string): string {
+  return text.replaceAll(/[^\x20-\x7e]/g, '?').slice(0, 200);
+}

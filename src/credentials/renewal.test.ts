@@ -1,0 +1,140 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { GuardedFetch } from '../http/client/guarded-fetch.ts';
+import { systemClock } from '../model/clock.ts';
+import { systemRandom } from '../model/random.ts';
+import type { Sealing } from '../model/sealing.ts';
+import type { Server } from '../model/server.ts';
+import { Logger } from '../telemetry/logger.ts';
+import type { Records, RecordWrite } from './credential-store.ts';
+import { type Credential, ServerCredentials } from './credentials.ts';
+import { Leases } from './lease.ts';
+
+const URL_OF_SERVER = 'https://mcp.example/mcp';
+const SERVER = {
+  name: 'a',
+  transport: { type: 'http', url: URL_OF_SERVER, headers: {}, tls: {} },
+} as unknown as Server;
+const OPEN: Sealing = { seal: (_context, text) => text, open: (_context, text) => text };
+
+/** What nodes share: compare and swap, as both databases have it. */
+class SharedRecords implements Records {
+  readonly #records = new Map<string, { readonly value: string; readonly revision: number }>();
+  #revision = 0;
+
+  async list(collection: string, { after = '' }: { readonly after?: string }) {
+    await new Promise((resolve) => setImmediate(resolve));
+    const own = [...this.#records].filter(([key]) => key.startsWith(`${collection} `));
+    return own
+      .map(([key, record]) => ({ key: key.slice(collection.length + 1), ...record }))
+      .filter(({ key }) => key > after);
+  }
+
+  async apply([write]: readonly RecordWrite[]) {
+    await new Promise((resolve) => setImmediate(resolve));
+    const { collection, key, expected } = write!;
+    const place = `${collection} ${key}`;
+    const found = this.#records.get(place)?.revision ?? null;
+    if (expected !== undefined && expected !== found) return { ok: false } as const;
+    if (write!.kind === 'delete') this.#records.delete(place);
+    else this.#records.set(place, { value: write!.value, revision: ++this.#revision });
+    return { ok: true, revision: this.#revision };
+  }
+}
+
+/** A token endpoint that rotates: a refresh token that was used before is worth nothing. */
+function rotating() {
+  let generation = 0;
+  const counts = { exchanges: 0, refused: 0 };
+  const fetch: GuardedFetch = async (_url, init) => {
+    await new Promise((resolve) => setTimeout(resolve, 2));
+    const sent = new URLSearchParams(String(init?.body)).get('refresh_token');
+    const headers = { 'content-type': 'application/json' };
+    if (sent !== `refresh-${generation}`) {
+      counts.refused++;
+      return new Response('{"error":"invalid_grant"}', { status: 400, headers });
+    }
+    counts.exchanges++;
+    generation++;
+    const tokens = {
+      access_token: `access-${generation}`,
+      refresh_token: `refresh-${generation}`,
+      token_type: 'bearer',
+      expires_in: 3600,
+    };
+    return new Response(JSON.stringify(tokens), { status: 200, headers });
+  };
+  return { counts, fetch };
+}
+
+function node(records: Records, fetch: GuardedFetch): ServerCredentials {
+  return new ServerCredentials({
+    clock: systemClock,
+    random: systemRandom,
+    logger: new Logger({ level: 'error', write: () => {} }),
+    records,
+    sealing: OPEN,
+    fetch: () => fetch,
+    clientMetadataUrl: () => null,
+    changed: () => {},
+  });
+}
+
+const CREDENTIAL: Omit<Credential, 'exchange' | 'changedAt' | 'reason'> = {
+  url: URL_OF_SERVER,
+  authority: {
+    metadata: { issuer: 'https://as.example', token_endpoint: 'https://as.example/token' },
+    resource: URL_OF_SERVER,
+    scopes: null,
+  },
+  client: { id: 'c', secret: null, privateKey: null, authMethod: 'none' },
+  scopes: [],
+  tokens: {
+    access: 'access-0',
+    scheme: 'Bearer',
+    refresh: 'refresh-0',
+    expiresAt: null,
+    aheadMs: 0,
+    scopes: [],
+    key: null,
+  },
+};
+
+test('fault:F21 goal:G15 two nodes with 32 refused requests each, 50 times: one exchange each time, and no login is lost', async () => {
+  const records = new SharedRecords();
+  const { counts, fetch } = rotating();
+  const nodes = [node(records, fetch), node(records, fetch)];
+  await nodes[0]!.keep('a', CREDENTIAL);
+  await nodes[1]!.refresh();
+  for (let round = 1; round <= 50; round++) {
+    const before = ['Authorization', `Bearer access-${round - 1}`];
+    const refusals = nodes.flatMap((credentials) =>
+      Array.from({ length: 32 }, () =>
+        new Leases(credentials).lease(SERVER)!.refused({ status: 401, challenge: 'Bearer', headers: before }),
+      ),
+    );
+    assert.ok((await Promise.all(refusals)).every((again) => again));
+    for (const credentials of nodes) {
+      assert.deepEqual(new Leases(credentials).lease(SERVER)!.headers('POST', URL_OF_SERVER), [
+        'Authorization',
+        `Bearer access-${round}`,
+      ]);
+    }
+  }
+  assert.deepEqual(counts, { exchanges: 50, refused: 0 });
+});
+
+test('fault:F20 a refresh token that is void leaves a server that asks for a login, and is not tried again', async () => {
+  const { counts, fetch } = rotating();
+  const credentials = node(new SharedRecords(), fetch);
+  const tokens = { ...CREDENTIAL.tokens!, refresh: 'void' };
+  await credentials.keep('a', { ...CREDENTIAL, tokens });
+  const lease = new Leases(credentials).lease(SERVER)!;
+  const refusal = { status: 401, challenge: 'Bearer', headers: ['Authorization', 'Bearer access-0'] };
+  assert.equal(await lease.refused(refusal), false);
+  assert.equal(lease.headers('POST', URL_OF_SERVER), null);
+  assert.equal(await lease.refused({ ...refusal, headers: null }), false);
+  assert.deepEqual(counts, { exchanges: 0, refused: 1 });
+  assert.equal(credentials.list()[0]?.state, 'login_required');
+  assert.doesNotMatch(JSON.stringify(credentials.list()), /access-0|void/);
+});

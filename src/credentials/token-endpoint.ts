@@ -1,0 +1,133 @@
+import { createPrivateKey, type JsonWebKey, type webcrypto } from 'node:crypto';
+import { exportJWK, generateKeyPair, importJWK, importPKCS8, type JWK } from 'jose';
+import * as oauth from 'oauth4webapi';
+import type { GuardedFetch } from '../http/client/guarded-fetch.ts';
+import type { Authority } from './discovery.ts';
+import { loginRefused } from './login-errors.ts';
+
+/** The gateway as the authorization server knows it. */
+export interface OAuthClient {
+  readonly id: string;
+  readonly secret: string | null;
+  /** PKCS 8 PEM. */
+  readonly privateKey: string | null;
+  /** Registered for it; null: what the authorization server supports. */
+  readonly authMethod: string | null;
+}
+
+/** What a token endpoint has given. */
+export interface Tokens {
+  readonly access: string;
+  /** `Bearer` or `DPoP`. */
+  readonly scheme: string;
+  readonly refresh: string | null;
+  /** Wall clock; null where it does not end. */
+  readonly expiresAt: number | null;
+  /** Renewed so long before that; of many tokens not all at once. */
+  readonly aheadMs: number;
+  readonly scopes: readonly string[];
+  /** Private key that the token is bound to (RFC 9449); null for bearer tokens. */
+  readonly key: JWK | null;
+}
+
+/** What a request to a token endpoint is made with. */
+export interface TokenRequest {
+  readonly fetch: GuardedFetch;
+  readonly authority: Authority;
+  readonly client: OAuthClient;
+  /** Of an earlier token, `new` for a key of its own, or null for a bearer token. */
+  readonly key: JWK | 'new' | null;
+  readonly grant: string;
+  readonly parameters: Readonly<Record<string, string | null>>;
+  /** Wall clock. */
+  readonly now: number;
+}
+
+const AHEAD_MS = 60_000;
+
+/** One request to the token endpoint, for any grant; a nonce that it asks for is sent once. Rejects as oauth4webapi does. */
+export async function requestTokens(request: TokenRequest): Promise<Tokens> {
+  const { fetch, authority, client, grant, now } = request;
+  const { metadata, resource } = authority;
+  const jwk = request.key === 'new' ? await newKey() : request.key;
+  const self: oauth.Client = { client_id: client.id };
+  const parameters = new URLSearchParams();
+  const given = { ...request.parameters, ...(resource === null ? {} : { resource }) };
+  for (const [name, value] of Object.entries(given)) if (value !== null && value !== '') parameters.set(name, value);
+  const options = {
+    [oauth.customFetch]: fetch as never,
+    // The guard judges the address, with or without TLS.
+    [oauth.allowInsecureRequests]: true,
+    ...(jwk === null ? {} : { DPoP: oauth.DPoP(self, await keyPair(jwk)) }),
+  };
+  const ask = async (): Promise<oauth.TokenEndpointResponse> => {
+    const authentication = await authenticationOf(client, metadata);
+    const response = await oauth.genericTokenEndpointRequest(
+      metadata,
+      self,
+      authentication,
+      grant,
+      parameters,
+      options,
+    );
+    return oauth.processGenericTokenEndpointResponse(metadata, self, response);
+  };
+  const answer = await ask().catch((error: unknown) => {
+    if (!oauth.isDPoPNonceError(error)) throw error;
+    return ask();
+  });
+  const scope = answer.scope ?? request.parameters['scope'] ?? '';
+  return {
+    access: answer.access_token,
+    scheme: answer.token_type === 'dpop' ? 'DPoP' : 'Bearer',
+    refresh: answer.refresh_token ?? null,
+    expiresAt: answer.expires_in === undefined ? null : now + answer.expires_in * 1000,
+    aheadMs: Math.min(AHEAD_MS, (answer.expires_in ?? 0) * 250) * (0.5 + Math.random() / 2),
+    scopes: scope.split(' ').filter((one) => one !== ''),
+    key: answer.token_type === 'dpop' ? jwk : null,
+  };
+}
+
+async function authenticationOf(client: OAuthClient, metadata: oauth.AuthorizationServer): Promise<oauth.ClientAuth> {
+  const { secret, privateKey, authMethod } = client;
+  if (privateKey !== null) return oauth.PrivateKeyJwt(await signingKey(privateKey));
+  if (secret === null) return oauth.None();
+  const supported = metadata.token_endpoint_auth_methods_supported ?? ['client_secret_basic'];
+  const method = authMethod ?? (supported.includes('client_secret_basic') ? 'client_secret_basic' : supported[0]);
+  if (method === 'client_secret_basic') return basic(secret);
+  return method === 'none' ? oauth.None() : oauth.ClientSecretPost(secret);
+}
+
+/** That of oauth4webapi encodes `-`, which servers compare without decoding it (RFC 6749 §2.3.1 leaves it as it is). */
+export function basic(secret: string): oauth.ClientAuth {
+  return (_as, { client_id: id }, _body, headers) => {
+    const [user, password] = [id, secret].map((text) => new URLSearchParams([['', text]]).toString().slice(1));
+    headers.set('authorization', `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`);
+  };
+}
+
+async function signingKey(pem: string): Promise<webcrypto.CryptoKey> {
+  try {
+    const { asymmetricKeyType: type, asymmetricKeyDetails: details } = createPrivateKey(pem);
+    const curves: Record<string, string> = { prime256v1: 'ES256', secp384r1: 'ES384', secp521r1: 'ES512' };
+    const algorithm = type === 'ec' ? curves[details?.namedCurve ?? ''] : type === 'rsa' ? 'RS256' : 'Ed25519';
+    return await importPKCS8(pem, algorithm ?? 'ES256');
+  } catch (cause) {
+    throw loginRefused('auth.privateKey is not a private key in PKCS 8 PEM', cause);
+  }
+}
+
+async function newKey(): Promise<JWK> {
+  const { privateKey } = await generateKeyPair('ES256', { extractable: true });
+  return { ...(await exportJWK(privateKey)), alg: 'ES256' };
+}
+
+async function keyPair(jwk: JWK): Promise<webcrypto.CryptoKeyPair> {
+  const [privateKey, publicKey] = await Promise.all([importJWK(jwk, 'ES256'), importJWK(publicPart(jwk), 'ES256')]);
+  return { privateKey: privateKey as webcrypto.CryptoKey, publicKey: publicKey as webcrypto.CryptoKey };
+}
+
+/** Of a key on a curve. */
+export function publicPart({ d: _, ...rest }: JWK): JWK & JsonWebKey {
+  return rest as JWK & JsonWebKey;
+}

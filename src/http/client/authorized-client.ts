@@ -1,0 +1,132 @@
+import type { CredentialLease } from '../../model/credentials.ts';
+import type { BodyMode, ClientRequest, HttpClientPort, HttpRequest, ResponseHandler } from './client-port.ts';
+import type { HttpFailure } from './http-failure.ts';
+import type { ResponseHeaders } from './response-headers.ts';
+
+/**
+ * A client whose requests carry a credential. One that is refused for it is sent once more where that makes sense; else the
+ * refusal reaches the handler as it came.
+ */
+export class AuthorizedClient implements HttpClientPort {
+  readonly lease: CredentialLease;
+  readonly inner: HttpClientPort;
+  readonly #origin: string;
+
+  constructor(inner: HttpClientPort, lease: CredentialLease, origin: string) {
+    this.inner = inner;
+    this.lease = lease;
+    this.#origin = origin;
+  }
+
+  request(request: HttpRequest, handler: ResponseHandler): ClientRequest {
+    return new AuthorizedRequest(this, this.#origin + request.path, request, handler);
+  }
+
+  close(): void {
+    this.inner.close();
+  }
+}
+
+class AuthorizedRequest implements ClientRequest, ResponseHandler {
+  readonly #client: AuthorizedClient;
+  readonly #url: string;
+  readonly #request: HttpRequest;
+  readonly #handler: ResponseHandler;
+  #running: ClientRequest | null = null;
+  #carried: readonly string[] | null = null;
+  #refusal: { readonly status: number; readonly headers: ResponseHeaders; body: Buffer | null } | null = null;
+  #repeated = false;
+  #paused = false;
+  #aborted = false;
+
+  constructor(client: AuthorizedClient, url: string, request: HttpRequest, handler: ResponseHandler) {
+    this.#client = client;
+    this.#url = url;
+    this.#request = request;
+    this.#handler = handler;
+    this.#send();
+  }
+
+  #send(): void {
+    const headers = this.#client.lease.headers(this.#request.method, this.#url);
+    if (headers instanceof Promise) void headers.then((got) => this.#sendWith(got));
+    else this.#sendWith(headers);
+  }
+
+  #sendWith(carried: readonly string[] | null): void {
+    if (this.#aborted) return;
+    this.#carried = carried;
+    const request = this.#request;
+    const whole = carried === null ? request : { ...request, headers: request.headers.concat(carried) };
+    this.#running = this.#client.inner.request(whole, this);
+    if (this.#paused) this.#running.pause();
+  }
+
+  head(status: number, headers: ResponseHeaders): BodyMode {
+    if (this.#carried?.length === 4) {
+      const nonce = headers.get('dpop-nonce');
+      if (nonce !== undefined) this.#client.lease.nonce(nonce);
+    }
+    if (this.#repeated || (status !== 401 && !(status === 403 && lacksScope(headers)))) {
+      return this.#handler.head(status, headers);
+    }
+    this.#refusal = { status, headers, body: null };
+    return 'whole';
+  }
+
+  data(chunk: Buffer): void {
+    if (this.#refusal === null) this.#handler.data(chunk);
+    else this.#refusal.body = chunk;
+  }
+
+  end(): void {
+    if (this.#refusal === null) this.#handler.end();
+    else void this.#refused();
+  }
+
+  error(failure: HttpFailure): void {
+    if (this.#refusal !== null) this.#handOn();
+    this.#handler.error(failure);
+  }
+
+  async #refused(): Promise<void> {
+    const { status, headers } = this.#refusal!;
+    const challenge = headers.get('www-authenticate') ?? null;
+    const again = await this.#client.lease.refused({ status, challenge, headers: this.#carried });
+    if (this.#aborted) return;
+    if (again) {
+      this.#refusal = null;
+      this.#repeated = true;
+      this.#send();
+      return;
+    }
+    this.#handOn();
+    this.#handler.end();
+  }
+
+  #handOn(): void {
+    const { status, headers, body } = this.#refusal!;
+    this.#refusal = null;
+    this.#handler.head(status, headers);
+    if (body !== null) this.#handler.data(body);
+  }
+
+  abort(): void {
+    this.#aborted = true;
+    this.#running?.abort();
+  }
+
+  pause(): void {
+    this.#paused = true;
+    this.#running?.pause();
+  }
+
+  resume(): void {
+    this.#paused = false;
+    this.#running?.resume();
+  }
+}
+
+function lacksScope(headers: ResponseHeaders): boolean {
+  return headers.get('www-authenticate')?.includes('insufficient_scope') === true;
+}

@@ -1,0 +1,108 @@
+import assert from 'node:assert/strict';
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type TestContext, test } from 'node:test';
+import { EgressRefused, guardedFetch } from './guarded-fetch.ts';
+import { Resolver } from './resolver.ts';
+
+/** Spellings of this machine and its network. */
+const INSIDE = [
+  ...[
+    '127.0.0.1',
+    '127.1',
+    '127.0.1',
+    '2130706433',
+    '0x7f000001',
+    '0x7f.1',
+    '0177.0.0.1',
+    '017700000001',
+    '127.255.255.254',
+  ],
+  ...['0', '0.0.0.0', '00.0.0.0', '0x0', '10.0.0.1', '10.1', '0xa.0.0.1', '012.0.0.1', '167772161', '100.64.0.1'],
+  ...[
+    '169.254.169.254',
+    '169.254.43518',
+    '0xa9fea9fe',
+    '2852039166',
+    '0251.0376.0251.0376',
+    '172.16.0.1',
+    '172.31.255.255',
+  ],
+  ...['192.168.0.1', '192.168.1', '3232235521', '192.0.0.8', '192.0.2.1', '198.18.0.1', '198.51.100.1', '203.0.113.1'],
+  ...['224.0.0.1', '240.0.0.1', '255.255.255.255', 'localhost', 'LOCALHOST'],
+  ...[
+    '[::1]',
+    '[0:0:0:0:0:0:0:1]',
+    '[::]',
+    '[::ffff:127.0.0.1]',
+    '[::ffff:7f00:1]',
+    '[::ffff:10.0.0.1]',
+    '[::ffff:a9fe:a9fe]',
+  ],
+  ...[
+    '[::127.0.0.1]',
+    '[64:ff9b::7f00:1]',
+    '[64:ff9b::10.0.0.1]',
+    '[64:ff9b:1::1]',
+    '[2002:7f00:1::]',
+    '[2002:a00:1::]',
+  ],
+  ...['[fc00::1]', '[fd12:3456::1]', '[fe80::1]', '[fec0::1]', '[ff02::1]', '[2001:db8::1]', '[2001::1]', '[100::1]'],
+  ...['[3fff::1]', '[5f00::1]', '１２７.0.0.1', '127。0。0。1', '%31%32%37.0.0.1', '①②⑦.0.0.1'],
+];
+
+async function tripwire(t: TestContext, listener: RequestListener): Promise<{ readonly port: number; hits: number }> {
+  const wire = { port: 0, hits: 0 };
+  const server = createServer((request, response) => {
+    wire.hits++;
+    listener(request, response);
+  });
+  await new Promise<void>((open) => server.listen(0, '0.0.0.0', open));
+  t.after(() => server.close());
+  wire.port = (server.address() as AddressInfo).port;
+  return wire;
+}
+
+test('goal:G19 proto:T10 no spelling of an address of this machine or its network is reached', async (t) => {
+  assert.ok(INSIDE.length >= 60, String(INSIDE.length));
+  const wire = await tripwire(t, (_request, response) => response.end('{}'));
+  const fetch = guardedFetch(new Resolver(), false);
+  for (const host of INSIDE) {
+    for (const scheme of ['https', 'http']) {
+      await assert.rejects(fetch(`${scheme}://${host}:${wire.port}/`), EgressRefused, `${scheme}://${host}`);
+    }
+  }
+  assert.equal(wire.hits, 0);
+});
+
+test('goal:G19 a name that leads inside, at first or later, among public addresses or not, is not reached', async (t) => {
+  const wire = await tripwire(t, (_request, response) => response.end('{}'));
+  const answers = [
+    [{ address: '127.0.0.1', family: 4 }],
+    [
+      { address: '93.184.216.34', family: 4 },
+      { address: '10.0.0.1', family: 4 },
+    ],
+    [{ address: '::ffff:127.0.0.1', family: 6 }],
+  ];
+  for (const addresses of answers) {
+    const resolver = new Resolver({ lookup: (_name, answer) => answer(null, addresses) });
+    await assert.rejects(guardedFetch(resolver, false)(`https://rebind.example:${wire.port}/`));
+  }
+  assert.equal(wire.hits, 0);
+});
+
+test('proto:T10 redirects are not followed, large bodies are not read, and http is for loopback alone', async (t) => {
+  const target = await tripwire(t, (_request, response) => response.end('{}'));
+  const wire = await tripwire(t, (request, response) => {
+    if (request.url === '/large') response.end('x'.repeat(300 * 1024));
+    else response.writeHead(302, { location: `http://127.0.0.1:${target.port}/secret` }).end('the body');
+  });
+  const fetch = guardedFetch(new Resolver(), true);
+  const refusal = await fetch(`http://127.0.0.1:${wire.port}/`).catch((error: Error) => error);
+  assert.ok(refusal instanceof EgressRefused && !/secret|the body/.test(refusal.message), String(refusal));
+  await assert.rejects(fetch(`http://127.0.0.1:${wire.port}/large`), /more than 256 KiB/);
+  await assert.rejects(fetch('http://192.168.0.1/'), EgressRefused);
+  await assert.rejects(fetch('http://user:secret@127.0.0.1/'), (error: Error) => !error.message.includes('secret'));
+  assert.equal(target.hits, 0);
+});

@@ -1,0 +1,23 @@
+import type { CredentialLease, CredentialView, StartedLogin } from './credentials.ts';
+import type { Server } from './server.ts';
+
+/** Credentials, seen by those that send requests. Implemented by `credentials/`. */
+export interface Credentials {
+  /** null for servers whose definition has credentials of its own, and for those that are not behind a URL. */
+  lease(server: Server): CredentialLease | null;
+}
+
+/** Logins at servers, for the command line, the control API, embedding programs and questions to callers. */
+export interface Logins {
+  /** `redirectUri`: where the browser is to bring the code; null for the device grant. Rejects with GatewayError. */
+  begin(server: Server, redirectUri: string | null): Promise<StartedLogin>;
+  /** `url`: the redirect URI as the browser came to it, with its query. Rejects with GatewayError; nothing has changed then. */
+  finish(url: string): Promise<CredentialView>;
+  /** A login that was begun and has not ended; null for any other id. */
+  find(id: string): Promise<StartedLogin | null>;
+  /** Resolves when the login has ended well, by whichever node. Rejects with GatewayError: refused, or out of time. */
+  ended(id: string): Promise<CredentialView>;
+  list(): Promise<readonly CredentialView[]>;
+  /** Forgets the credential on all nodes, and revokes it at the authorization server where that can (RFC 7009). */
+  revoke(server: string): Promise<boolean>;
+}

@@ -1,0 +1,111 @@
+import assert from 'node:assert/strict';
+import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { chromium } from 'playwright-core';
+import { ProtectedServer } from '../fixtures/oauth/protected-server.ts';
+import type { Json } from '../support/raw-http.ts';
+import { startTrunkline, trunkline } from '../support/run-trunkline.ts';
+import { RunningGateway } from '../support/running-gateway.ts';
+import { WireClient } from '../support/wire-client.ts';
+
+const ARGS = ['--no-sandbox', '--disable-gpu', '--disable-background-networking'];
+
+describe('a user signs in to a server with a real browser and a real authorization server', {
+  timeout: 120_000,
+}, () => {
+  let server: ProtectedServer;
+  before(async () => {
+    server = await ProtectedServer.start();
+  });
+  after(() => server.stop());
+
+  test('check:I1 check:I3 goal:G18 trunkline add, trunkline login, trunkline call: nothing else; then logout', async (t) => {
+    const folder = mkdtempSync(join(tmpdir(), 'trunkline-sign-in-'));
+    t.after(() => rmSync(folder, { recursive: true, force: true }));
+    const data = ['--data-dir', join(folder, 'data')];
+    const run = (...args: string[]) => trunkline([...args, ...data], { cwd: folder });
+    assert.equal((await run('add', 'web', server.url)).code, 0);
+    const before = await run('call', 'web.echo', 'text=hello');
+    assert.equal(before.code, 3, before.err);
+    assert.match(before.err, /trunkline login web/);
+
+    const login = startTrunkline(['login', 'web', '--no-browser', ...data], { cwd: folder });
+    await signIn(await addressIn(login));
+    assert.equal(await login.exited, 0, login.err);
+    assert.match(login.out, /signed in\n {2}web {2}connected/);
+
+    const { code, out, err } = await run('call', 'web.echo', 'text=hello');
+    assert.equal(code, 0, err);
+    assert.match(out, /hello/);
+    assert.match((await run('connections')).out, /^web {2}connected {2}renewed by the gateway {2}http/);
+
+    assert.ok(server.issued.length >= 2);
+    for (const file of globSync('**/*', { cwd: folder, withFileTypes: true })) {
+      if (!file.isFile()) continue;
+      const bytes = readFileSync(join(file.parentPath, file.name));
+      for (const token of server.issued) assert.ok(!bytes.includes(token), `${file.name} holds a token`);
+    }
+
+    assert.equal((await run('logout', 'web')).code, 0);
+    assert.equal((await run('call', 'web.echo', 'text=hello')).code, 3);
+    assert.equal((await run('logout', 'web')).code, 1);
+  });
+
+  test('fault:F20 proto:T2 a running gateway: 32 calls with an expired token are one renewal, and no token shows', async (t) => {
+    const gateway = await RunningGateway.start({ config: { mcpServers: { web: { type: 'http', url: server.url } } } });
+    t.after(() => gateway.dispose());
+    const login = startTrunkline(['login', 'web', '--no-browser', '--data-dir', join(gateway.folder, 'data')], {
+      cwd: gateway.folder,
+    });
+    await signIn(await addressIn(login));
+    assert.equal(await login.exited, 0, login.err);
+    await gateway.ready('web');
+    const client = await WireClient.open(gateway.mcpUrl);
+    const echo = (text: string) => client.request('tools/call', { name: 'web__echo', arguments: { text } });
+    assert.equal((await echo('first')).message.result?.content[0].text, 'first');
+
+    await server.expire();
+    const before = server.grants.filter((grant) => grant === 'refresh_token').length;
+    const answers = await Promise.all(Array.from({ length: 32 }, (_, at) => echo(`call ${at}`)));
+    assert.deepEqual(
+      answers.map(({ message }) => message.result?.content[0].text ?? JSON.stringify(message)),
+      Array.from({ length: 32 }, (_, at) => `call ${at}`),
+    );
+    assert.equal(server.grants.filter((grant) => grant === 'refresh_token').length - before, 1);
+
+    const shown = [
+      JSON.stringify(await gateway.control<Json>('/api/v1/servers')),
+      JSON.stringify(await gateway.control<Json>('/api/v1/credentials')),
+      await gateway.metrics(),
+      gateway.stderr,
+    ].join('\n');
+    for (const token of server.issued) assert.ok(!shown.includes(token), 'a token shows');
+  });
+});
+
+/** What a person does who follows the address: signs in and consents. */
+async function signIn(address: string): Promise<void> {
+  const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ARGS });
+  try {
+    const page = await browser.newPage();
+    await page.goto(address);
+    await page.fill('input[name=login]', 'ada');
+    await page.fill('input[name=password]', 'x');
+    await page.click('button[type=submit]');
+    await page.click('button[type=submit]');
+    await page.getByText('You are signed in to web').waitFor();
+  } finally {
+    await browser.close();
+  }
+}
+
+async function addressIn(login: { readonly err: string; readonly out: string }): Promise<string> {
+  for (let waited = 0; waited < 20_000; waited += 50) {
+    const address = /^ {2}(http:\S+)$/m.exec(login.err)?.[1];
+    if (address !== undefined) return address;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  throw new Error(`no address: ${login.err}${login.out}`);
+}
