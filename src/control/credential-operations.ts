@@ -1,3 +1,4 @@
+import { pause } from '../model/clock.ts';
 import { CREDENTIAL, CREDENTIALS, LOGIN } from '../model/credentials.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { nullable, object, optional, text } from '../model/schema.ts';
@@ -12,6 +13,7 @@ import {
 } from './operation.ts';
 import { REMOVED } from './schemas.ts';
 
+const WAIT_MS = 60_000;
 const NO_SUCH_SERVER = { 404: 'There is no server of that name.' };
 const REFUSED = {
   409: 'The server takes no login: its definition has its own credentials, or it is none behind a URL.',
@@ -73,10 +75,12 @@ export const CREDENTIAL_OPERATIONS: readonly ApiOperation[] = [
     id: 'awaitLogin',
     method: 'GET',
     path: '/api/v1/logins/{name}',
-    summary: 'Waits until the login of this id has ended, at most ten minutes from its begin.',
-    schema: CREDENTIAL,
+    summary:
+      'Waits for the end of the login of this id: its credential, or null after a minute in which it has not ended.',
+    schema: nullable(CREDENTIAL),
     errors: REFUSED,
-    run: ({ name }, { logins }) => refusable(async () => ok(await logins.ended(name))),
+    run: ({ name }, { logins, clock }) =>
+      refusable(async () => ok(await Promise.race([logins.ended(name), pause(clock, WAIT_MS).then(() => null)]))),
   }),
   operation({
     id: 'revokeCredential',

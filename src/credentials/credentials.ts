@@ -221,7 +221,7 @@ export class ServerCredentials {
     const { clock } = this.deps;
     const auth = authOf(server);
     const fetch = this.deps.fetch(insideOf(url));
-    const scope = scopes.join(' ');
+    const scope = [...new Set([...scopes, ...scopesOf(this.#challenges.get(server.name)?.scope)])].join(' ');
     const common = {
       fetch,
       authority,

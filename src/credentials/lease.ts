@@ -3,7 +3,7 @@ import { importJWK, SignJWT } from 'jose';
 import type { Credentials } from '../model/credential-ports.ts';
 import type { CredentialLease, CredentialRefusal } from '../model/credentials.ts';
 import type { Server } from '../model/server.ts';
-import { type ServerCredentials, takesTokens } from './credentials.ts';
+import { authOf, type ServerCredentials, takesTokens } from './credentials.ts';
 import { publicPart, type Tokens } from './token-endpoint.ts';
 
 type Headers = readonly string[] | null;
@@ -51,8 +51,9 @@ class Lease implements CredentialLease {
     if (said.error === 'use_dpop_nonce') return this.#nonce !== null;
     // Another request has had it renewed meanwhile.
     if (used !== null && headers?.[1] !== undefined && headers[1] !== `${used.scheme} ${used.access}`) return true;
-    // More scopes need the user's consent, or a grant that asks for all of them.
-    return status === 401 && this.#credentials.renew(this.#server, used);
+    // More scopes need the consent of a user, where the grant has one.
+    if (status !== 401 && authOf(this.#server).grant === 'authorization_code') return false;
+    return this.#credentials.renew(this.#server, used);
   }
 
   nonce(value: string): void {

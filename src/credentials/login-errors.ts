@@ -7,12 +7,16 @@ export function loginRefused(words: string, cause?: unknown): GatewayError {
   return new GatewayError('AUTH_REQUIRED', words, cause === undefined ? {} : { cause });
 }
 
+/** There is nothing to sign in to: the definition says otherwise. */
+export function noLogin(words: string): GatewayError {
+  return new GatewayError('INVALID_REQUEST', words);
+}
+
 /** An error of a login or of a token request in words that hold no secret, with the name of the server before them. */
 export function plainly(server: string, error: unknown): GatewayError {
-  const say = (code: 'AUTH_REQUIRED' | 'NOT_SENT', words: string): GatewayError =>
+  const say = (code: GatewayError['code'], words: string): GatewayError =>
     new GatewayError(code, `${server}: ${words}`, { server, cause: error });
-  if (error instanceof GatewayError)
-    return say(error.code === 'NOT_SENT' ? 'NOT_SENT' : 'AUTH_REQUIRED', error.message);
+  if (error instanceof GatewayError) return say(error.code, error.message);
   if (error instanceof AuthorizationResponseError || error instanceof ResponseBodyError) {
     const { error: code, error_description: description } = error;
     return say(

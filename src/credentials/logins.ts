@@ -7,8 +7,8 @@ import type { Server } from '../model/server.ts';
 import { SealedRecords } from './credential-store.ts';
 import { authOf, definedClient, insideOf, type ServerCredentials, takesTokens } from './credentials.ts';
 import type { Authority } from './discovery.ts';
-import { loginRefused, plainly } from './login-errors.ts';
-import { basic, type OAuthClient, requestTokens } from './token-endpoint.ts';
+import { loginRefused, noLogin, plainly } from './login-errors.ts';
+import { authenticationOf, type OAuthClient, requestTokens } from './token-endpoint.ts';
 
 /** A login between its begin and its end; every node can end it. */
 interface PendingLogin {
@@ -40,6 +40,8 @@ export class OAuthLogins implements Logins {
   readonly #pending: SealedRecords<PendingLogin>;
   /** By issuer and redirect URI: registered dynamically (RFC 7591). */
   readonly #clients: SealedRecords<OAuthClient>;
+  /** By login, so that its authorization server is asked once at a time. */
+  readonly #waiting = new Map<string, Promise<CredentialView>>();
 
   constructor(credentials: ServerCredentials) {
     const { records, sealing } = credentials.deps;
@@ -55,11 +57,11 @@ export class OAuthLogins implements Logins {
   async #begin(server: Server, redirectUri: string | null): Promise<StartedLogin> {
     const { name, transport } = server;
     const { clock, random, fetch: fetchFor } = this.#credentials.deps;
-    if (!('url' in transport) || !takesTokens(server)) {
-      throw loginRefused('it takes no login: it is not behind a URL, or its definition has an Authorization header');
-    }
+    if (!('url' in transport)) throw noLogin('it is not behind a URL, so there is nothing to sign in to');
+    if (!takesTokens(server))
+      throw noLogin('its definition has an Authorization header, so it takes no login; remove that first');
     const auth = authOf(server);
-    if (auth.grant !== 'authorization_code') throw loginRefused(`it needs no login: its grant is ${auth.grant}`);
+    if (auth.grant !== 'authorization_code') throw noLogin(`it needs no login: its grant is ${auth.grant}`);
     const fetch = fetchFor(insideOf(transport.url));
     if (!this.#credentials.isChallenged(server)) await this.#provoke(server, fetch);
     const authority = await this.#credentials.discover(server, fetch);
@@ -106,12 +108,21 @@ export class OAuthLogins implements Logins {
     });
   }
 
-  async ended(id: string): Promise<CredentialView> {
+  ended(id: string): Promise<CredentialView> {
+    let waiting = this.#waiting.get(id);
+    if (waiting === undefined) {
+      waiting = this.#ended(id).finally(() => this.#waiting.delete(id));
+      this.#waiting.set(id, waiting);
+    }
+    return waiting;
+  }
+
+  async #ended(id: string): Promise<CredentialView> {
     const { clock } = this.#credentials.deps;
     const begun = await this.#open(id);
     if (begun === null) throw loginRefused('there is no such login, or it has ended');
     const { server, changedAt } = { server: begun.server, changedAt: this.#of(begun.server)?.changedAt ?? 0 };
-    for (;;) {
+    for (let waitMs = begun.intervalMs; ; ) {
       const done = this.#of(server);
       if (done !== undefined && done.changedAt !== changedAt && done.state === 'connected') return done;
       const pending = await this.#open(id);
@@ -120,8 +131,9 @@ export class OAuthLogins implements Logins {
         if (last?.state === 'connected' && last.changedAt !== changedAt) return last;
         throw loginRefused(`${server}: the login was refused, or ten minutes are over`);
       }
-      await pause(clock, pending.intervalMs);
-      if (pending.deviceCode !== null) await this.#poll(id, pending);
+      await pause(clock, waitMs);
+      // Asked to slow down, it does so for good (RFC 8628 §3.5).
+      if (pending.deviceCode !== null && (await this.#poll(id, pending))) waitMs += 5_000;
     }
   }
 
@@ -139,10 +151,17 @@ export class OAuthLogins implements Logins {
       [oauth.customFetch]: this.#credentials.deps.fetch(insideOf(url)) as never,
       [oauth.allowInsecureRequests]: true,
     };
-    const authentication = client.secret === null ? oauth.None() : basic(client.secret);
     const self = { client_id: client.id };
     const token = tokens.refresh ?? tokens.access;
-    await oauth.revocationRequest(metadata, self, authentication, token, options).catch(() => {});
+    try {
+      const authentication = await authenticationOf(client, metadata);
+      await oauth.processRevocationResponse(
+        await oauth.revocationRequest(metadata, self, authentication, token, options),
+      );
+    } catch (error) {
+      // The gateway has forgotten it; until it ends, only its authorization server knows better.
+      this.#credentials.deps.logger.warn('token_not_revoked', { server, reason: plainly(server, error).message });
+    }
     return true;
   }
 
@@ -180,8 +199,8 @@ export class OAuthLogins implements Logins {
     const wanted = {
       client_name: 'Trunkline',
       redirect_uris: redirectUri === null ? [] : [redirectUri],
-      grant_types: ['authorization_code', 'refresh_token', ...(redirectUri === null ? [DEVICE_GRANT] : [])],
-      response_types: ['code'],
+      grant_types: [redirectUri === null ? DEVICE_GRANT : 'authorization_code', 'refresh_token'],
+      response_types: redirectUri === null ? [] : ['code'],
       token_endpoint_auth_method: methods.includes('none') ? 'none' : methods[0]!,
       application_type: native ? 'native' : 'web',
     };
@@ -205,7 +224,7 @@ export class OAuthLogins implements Logins {
     };
     const options = { [oauth.customFetch]: fetch as never, [oauth.allowInsecureRequests]: true };
     const self = { client_id: client.id };
-    const authentication = client.secret === null ? oauth.None() : basic(client.secret);
+    const authentication = await authenticationOf(client, metadata);
     const response = await oauth.deviceAuthorizationRequest(metadata, self, authentication, parameters, options);
     const answer = await oauth.processDeviceAuthorizationResponse(metadata, self, response);
     return {
@@ -216,14 +235,15 @@ export class OAuthLogins implements Logins {
     };
   }
 
-  async #poll(id: string, pending: PendingLogin): Promise<void> {
+  /** Whether the authorization server wants to be asked less often. */
+  async #poll(id: string, pending: PendingLogin): Promise<boolean> {
     try {
       await this.#granted(pending, DEVICE_GRANT, { device_code: pending.deviceCode });
       await this.#pending.delete(id);
+      return false;
     } catch (error) {
-      if (error instanceof oauth.ResponseBodyError && error.error === 'authorization_pending') return;
-      if (error instanceof oauth.ResponseBodyError && error.error === 'slow_down')
-        return pause(this.#credentials.deps.clock, 5_000);
+      if (error instanceof oauth.ResponseBodyError && error.error === 'authorization_pending') return false;
+      if (error instanceof oauth.ResponseBodyError && error.error === 'slow_down') return true;
       await this.#pending.delete(id);
       throw plainly(pending.server, error);
     }

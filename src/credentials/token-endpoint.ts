@@ -88,7 +88,10 @@ export async function requestTokens(request: TokenRequest): Promise<Tokens> {
   };
 }
 
-async function authenticationOf(client: OAuthClient, metadata: oauth.AuthorizationServer): Promise<oauth.ClientAuth> {
+export async function authenticationOf(
+  client: OAuthClient,
+  metadata: oauth.AuthorizationServer,
+): Promise<oauth.ClientAuth> {
   const { secret, privateKey, authMethod } = client;
   if (privateKey !== null) return oauth.PrivateKeyJwt(await signingKey(privateKey));
   if (secret === null) return oauth.None();

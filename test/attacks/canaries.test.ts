@@ -117,6 +117,35 @@ const FIELDS: Readonly<Record<string, (() => object | readonly object[]) | null>
   http_headers: () => remote(NOWHERE, { http_headers: { 'X-Any': canary('http headers') } }),
   env_http_headers: () => remote(NOWHERE, { env_http_headers: { 'X-Any': 'CANARY_VARIABLE' } }),
   bearer_token_env_var: () => remote(NOWHERE, { bearer_token_env_var: 'CANARY_VARIABLE' }),
+  auth: null,
+  'auth.grant': null,
+  'auth.clientId': null,
+  'auth.clientSecret': () =>
+    remote(NOWHERE, {
+      auth: { grant: 'client_credentials', clientId: 'c', clientSecret: canary('client secret') },
+    }),
+  'auth.privateKey': () =>
+    remote(NOWHERE, { auth: { grant: 'client_credentials', clientId: 'c', privateKey: canary('private key') } }),
+  'auth.CLIENT_ID': null,
+  'auth.CLIENT_SECRET': () => remote(NOWHERE, { auth: { CLIENT_ID: 'c', CLIENT_SECRET: canary('cursor secret') } }),
+  'auth.scopes': null,
+  'auth.issuer': null,
+  'auth.subjectToken': () =>
+    remote(NOWHERE, { auth: { grant: 'workload_identity', clientId: 'c', subjectToken: canary('subject token') } }),
+  'auth.subjectTokenFile': null,
+  'auth.idpTokenEndpoint': null,
+  'auth.idpClientId': null,
+  'auth.idpClientSecret': () =>
+    remote(NOWHERE, {
+      auth: {
+        ...{ grant: 'enterprise_managed', clientId: 'c', subjectToken: canary('id token'), idpClientId: 'i' },
+        ...{ idpTokenEndpoint: 'http://127.0.0.1:9/token', idpClientSecret: canary('idp secret') },
+      },
+    }),
+  oauth: () => remote(NOWHERE, { oauth: { clientId: 'c', clientSecret: canary('oauth secret') } }),
+  oauth_resource: null,
+  authProviderType: null,
+  scopes: null,
   transport: null,
   includeTools: null,
   enabled_tools: null,

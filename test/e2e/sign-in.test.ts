@@ -83,7 +83,41 @@ describe('a user signs in to a server with a real browser and a real authorizati
     ].join('\n');
     for (const token of server.issued) assert.ok(!shown.includes(token), 'a token shows');
   });
+
+  test('check:I3 a login with a code, for a machine without a browser', async (t) => {
+    const gateway = await RunningGateway.start({ config: { mcpServers: { web: { type: 'http', url: server.url } } } });
+    t.after(() => gateway.dispose());
+    const login = startTrunkline(['login', 'web', '--device', '--data-dir', join(gateway.folder, 'data')], {
+      cwd: gateway.folder,
+    });
+    const [, address = '', code = ''] = await said(login, /^Open (\S+) in any browser and enter the code (\S+)$/m);
+    await enter(address, code);
+    assert.equal(await login.exited, 0, login.err);
+    await gateway.ready('web');
+    const client = await WireClient.open(gateway.mcpUrl);
+    const { message } = await client.request('tools/call', { name: 'web__echo', arguments: { text: 'hi' } });
+    assert.equal(message.result?.content[0].text, 'hi');
+  });
 });
+
+/** What a person does with the address and the code, on any machine. */
+async function enter(address: string, code: string): Promise<void> {
+  const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ARGS });
+  try {
+    const page = await browser.newPage();
+    await page.goto(address);
+    await page.fill('input[name=user_code]', code);
+    await page.click('button[type=submit]');
+    await page.click('button[type=submit]');
+    await page.fill('input[name=login]', 'ada');
+    await page.fill('input[name=password]', 'x');
+    await page.click('button[type=submit]');
+    await page.click('button[type=submit]');
+    await page.getByText('Sign-in Success').waitFor();
+  } finally {
+    await browser.close();
+  }
+}
 
 /** What a person does who follows the address: signs in and consents. */
 async function signIn(address: string): Promise<void> {
@@ -102,10 +136,15 @@ async function signIn(address: string): Promise<void> {
 }
 
 async function addressIn(login: { readonly err: string; readonly out: string }): Promise<string> {
+  const [, address = ''] = await said(login, /^ {2}(http:\S+)$/m);
+  return address;
+}
+
+async function said(login: { readonly err: string; readonly out: string }, what: RegExp): Promise<RegExpExecArray> {
   for (let waited = 0; waited < 20_000; waited += 50) {
-    const address = /^ {2}(http:\S+)$/m.exec(login.err)?.[1];
-    if (address !== undefined) return address;
+    const found = what.exec(login.err);
+    if (found !== null) return found;
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
-  throw new Error(`no address: ${login.err}${login.out}`);
+  throw new Error(`it does not say ${what}: ${login.err}${login.out}`);
 }

@@ -6,7 +6,7 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import { ControlClient } from '../access/control-client.ts';
 import { findRunning } from '../access/find-running.ts';
 import type { CommandInput } from '../command-input.ts';
-import { CommandError, cannotOpen, EXIT, noSuch } from '../exit-code.ts';
+import { CommandError, cannotOpen, EXIT, type ExitCode, noSuch } from '../exit-code.ts';
 import { loadOptions } from '../sources.ts';
 
 /** Logins by a command: at the gateway that runs, or with the data folder of the one that does not. */
@@ -37,7 +37,14 @@ function ofRunning(client: ControlClient): CredentialAccess {
     list,
     begin: (server, redirectUri) => post(path(server), redirectUri === undefined ? {} : { redirectUri }),
     finish: (url) => post('/api/v1/login-redirects', { url }),
-    ended: async (id) => JSON.parse(await client.get(`/api/v1/logins/${encodeURIComponent(id)}`)) as CredentialView,
+    async ended(id) {
+      for (;;) {
+        const credential = JSON.parse(
+          await client.get(`/api/v1/logins/${encodeURIComponent(id)}`),
+        ) as CredentialView | null;
+        if (credential !== null) return credential;
+      }
+    },
     async revoke(server) {
       const there = (await list()).some((one) => one.server === server);
       if (there) await client.send('DELETE', path(server), null);
@@ -61,7 +68,8 @@ async function ofStopped(input: CommandInput): Promise<CredentialAccess> {
       return await work;
     } catch (error) {
       if (!(error instanceof GatewayError)) throw error;
-      throw new CommandError(error.code === 'NOT_SENT' ? EXIT.unreachable : EXIT.authRequired, error.message);
+      const codes: Partial<Record<string, ExitCode>> = { NOT_SENT: EXIT.unreachable, INVALID_REQUEST: EXIT.usage };
+      throw new CommandError(codes[error.code] ?? EXIT.authRequired, error.message);
     }
   };
   return {
