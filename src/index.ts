@@ -11,6 +11,7 @@ export type {
   AsAgent,
   Gateway,
   GatewayEvents,
+  GatewayLogins,
   GatewayServerStatus,
   GatewayTool,
   Listening,
@@ -71,6 +72,7 @@ export type { SharedState } from './bus/shared-state.ts';
 export type { Wire } from './bus/wire.ts';
 export type { ConfigProblem } from './config/problem/problem.ts';
 export type { Session, SessionManager } from './downstream/session/session-manager.ts';
+export type { CredentialView, StartedLogin } from './model/credentials.ts';
 export { CATALOGUE as ERROR_CATALOGUE, type ErrorCode, type FailureOutcome } from './model/error-catalogue.ts';
 export { GatewayError, type GatewayErrorData } from './model/gateway-error.ts';
 export { LATEST_STATEFUL, LATEST_STATELESS, REVISIONS, type Revision } from './model/message.ts';

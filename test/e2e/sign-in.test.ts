@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
 import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { chromium } from 'playwright-core';
+import { createGateway } from '../../src/index.ts';
 import { ProtectedServer } from '../fixtures/oauth/protected-server.ts';
 import type { Json } from '../support/raw-http.ts';
 import { startTrunkline, trunkline } from '../support/run-trunkline.ts';
@@ -82,6 +85,42 @@ describe('a user signs in to a server with a real browser and a real authorizati
       gateway.stderr,
     ].join('\n');
     for (const token of server.issued) assert.ok(!shown.includes(token), 'a token shows');
+  });
+
+  test('check:I1 S3.7 a program begins, finishes and revokes a login, and hears that a server asks for one', async () => {
+    const asked: (string | null)[] = [];
+    await using gateway = await createGateway({
+      servers: { web: { url: server.url } },
+      beforeAuthRequired: ({ name }, { resourceMetadata }) => asked.push(name, resourceMetadata),
+    });
+    await gateway.ready();
+    assert.equal(gateway.server('web')?.state, 'auth_required');
+    assert.deepEqual(asked, ['web', `${new URL(server.url).origin}/.well-known/oauth-protected-resource/mcp`]);
+    await assert.rejects(gateway.logins.begin('nosuch', null), { code: 'INVALID_PARAMS' });
+    await assert.rejects(gateway.logins.finish('http://127.0.0.1/cb?code=x&state=y'), { code: 'AUTH_REQUIRED' });
+
+    const back = createServer((_request, response) => response.end('You are signed in to web'));
+    const came = new Promise<string>((resolve) => back.once('request', (request) => resolve(request.url ?? '')));
+    await new Promise<void>((open) => back.listen(0, '127.0.0.1', open));
+    const origin = `http://127.0.0.1:${(back.address() as AddressInfo).port}`;
+    try {
+      const { url } = await gateway.logins.begin('web', `${origin}/back`);
+      await signIn(url);
+      const redirected = origin + (await came);
+      assert.equal((await gateway.logins.finish(redirected)).state, 'connected');
+      await assert.rejects(gateway.logins.finish(redirected), { code: 'AUTH_REQUIRED' }, 'a state is good once');
+    } finally {
+      back.closeAllConnections();
+      back.close();
+    }
+    for (let waited = 0; gateway.server('web')?.state !== 'connected' && waited < 10_000; waited += 50) {
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+    const { raw } = await gateway.callTool({ server: 'web', tool: 'echo' }, { text: 'hi' });
+    assert.match(raw, /"text":"hi"/);
+    assert.equal(await gateway.logins.revoke('web'), true);
+    assert.deepEqual(await gateway.logins.list(), []);
+    await assert.rejects(gateway.callTool({ server: 'web', tool: 'echo' }, { text: 'hi' }), { code: 'AUTH_REQUIRED' });
   });
 
   test('check:I3 a login with a code, for a machine without a browser', async (t) => {

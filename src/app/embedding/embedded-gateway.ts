@@ -146,6 +146,17 @@ export function embeddedGateway({ app, overlay, servers, agents, watch, log }: G
     suspendServer: (name) => servers.suspend(name, true),
     resumeServer: (name) => servers.suspend(name, false),
     closeConnection: (connection) => servers.closeConnection(connection),
+    logins: {
+      list: () => rooms.logins.list(),
+      async begin(name, redirectUri) {
+        const server = registry.state.servers.get(name);
+        if (server === undefined) throw new GatewayError('INVALID_PARAMS', `there is no server '${name}' here`);
+        return rooms.logins.begin(server, redirectUri);
+      },
+      finish: (url) => rooms.logins.finish(url),
+      ended: (id) => rooms.logins.ended(id),
+      revoke: (name) => rooms.logins.revoke(name),
+    },
 
     registerAgent: (name, allowed, { key } = {}) => agents.register(name, allowed, key ?? null),
     unregisterAgent: (name) => agents.unregister(name),

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { StatusView } from '../../control/server-view.ts';
 import type { SessionManager } from '../../downstream/session/session-manager.ts';
+import type { CredentialView, StartedLogin } from '../../model/credentials.ts';
 import type { InvalidItem } from '../../model/server-catalog.ts';
 import type { RecoveryStep } from '../../model/server-state.ts';
 import type { ConnectionKey } from '../../upstream/connection/session-key.ts';
@@ -57,6 +58,22 @@ export interface GatewayEvents {
    * takes half a minute at most; `Gateway.closed` tells when it has ended. Calls that the program still makes are waited for.
    */
   drainAsked: () => void;
+}
+
+export interface GatewayLogins {
+  /** The credentials that the gateway holds, without their tokens. */
+  list(): Promise<readonly CredentialView[]>;
+  /**
+   * Begins a login: a browser has to open `url` within ten minutes and comes back to `redirectUri`, an address of the
+   * program; null for a login with a user code (RFC 8628). INVALID_REQUEST for a server that takes no login.
+   */
+  begin(server: string, redirectUri: string | null): Promise<StartedLogin>;
+  /** Ends a login with the address that the browser came back to. The server is started then. */
+  finish(url: string): Promise<CredentialView>;
+  /** Resolves when the login of this id has ended well; asks the authorization server meanwhile where there is a user code. */
+  ended(id: string): Promise<CredentialView>;
+  /** Revokes and forgets the credential; its connections end. False where there was none. */
+  revoke(server: string): Promise<boolean>;
 }
 
 export interface Listening {
@@ -181,6 +198,9 @@ export interface Gateway extends AsyncDisposable {
    * and calls in flight on it end UNKNOWN. Its session gets another one with its next call. False where there is none.
    */
   closeConnection(connection: ConnectionKey): boolean;
+
+  /** Logins at servers that ask for one. All reject with GatewayError. */
+  readonly logins: GatewayLogins;
 
   /**
    * Says which servers an agent may use (S2.28). An agent that was never registered may use all, an empty list means
