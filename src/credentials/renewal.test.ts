@@ -100,7 +100,7 @@ const CREDENTIAL: Omit<Credential, 'exchange' | 'changedAt' | 'reason'> = {
   },
 };
 
-test('fault:F21 goal:G15 two nodes with 32 refused requests each, 50 times: one exchange each time, and no login is lost', async () => {
+test('fault:F21 two nodes with 32 refused requests each, 50 times: one exchange each time, and no login is lost', async () => {
   const records = new SharedRecords();
   const { counts, fetch } = rotating();
   const nodes = [node(records, fetch), node(records, fetch)];

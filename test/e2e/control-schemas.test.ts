@@ -4,6 +4,8 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
+import { ProtectedServer } from '../fixtures/oauth/protected-server.ts';
+import { redirectedTo } from '../support/consent.ts';
 import { manySided } from '../support/many-sided.ts';
 import type { Json } from '../support/raw-http.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
@@ -43,15 +45,18 @@ function validator(path: string, method: string, status: number): ValidateFuncti
 
 describe('answers of the control API and the OpenAPI document', () => {
   let gateway: RunningGateway;
+  let locked: ProtectedServer;
   const tried = new Set<string>();
 
   before(async () => {
+    locked = await ProtectedServer.start();
     gateway = await RunningGateway.start({
       config: {
         mcpServers: {
           good: manySided('good', { API_KEY: 'secret-value-1' }),
           dead: { command: 'no-such-program' },
           web: { type: 'http', url: 'http://127.0.0.1:9/mcp', headers: { 'x-a': 'b' } },
+          locked: { type: 'http', url: locked.url },
           many: { ...manySided('many'), replicas: 2, isolation: 'shared' },
         },
       },
@@ -61,7 +66,10 @@ describe('answers of the control API and the OpenAPI document', () => {
     await client.callText('good__echo', { text: 'x' });
     await client.callText('many__echo', { text: 'x' });
   });
-  after(() => gateway.dispose());
+  after(async () => {
+    await gateway.dispose();
+    await locked.stop();
+  });
 
   async function answered(path: string, route: string, method: string, body?: object): Promise<Json> {
     tried.add(`${method} ${route}`);
@@ -98,7 +106,7 @@ describe('answers of the control API and the OpenAPI document', () => {
       answered(v1 + path, v1 + route, 'post', body);
     await get('/gateway');
     const { servers } = await get('/servers');
-    assert.deepEqual(servers.map(({ name }: Json) => name).sort(), ['dead', 'good', 'many', 'web']);
+    assert.deepEqual(servers.map(({ name }: Json) => name).sort(), ['dead', 'good', 'locked', 'many', 'web']);
     for (const name of ['good', 'dead', 'web', 'many', 'none']) await get(`/servers/${name}`, '/servers/{name}');
     assert.equal((await get('/servers/many', '/servers/{name}')).replicas.length, 2);
     await get('/tools');
@@ -137,6 +145,20 @@ describe('answers of the control API and the OpenAPI document', () => {
     const { sessions } = await get('/sessions');
     assert.equal(sessions.length, 1);
     await answered(`${v1}/sessions/${sessions[0].label}`, `${v1}/sessions/{name}`, 'delete');
+    await get('/credentials');
+    const [login, redirects] = ['/servers/{name}/login', '/login-redirects'];
+    for (const name of ['none', 'good', 'web', 'locked']) await post(`/servers/${name}/login`, login, {});
+    await post('/servers/good/login', login, { redirectUri: null });
+    await post('/servers/locked/login', login, { redirectUri: 'none' });
+    await get('/logins/none', '/logins/{name}');
+    await post(redirects, redirects, {});
+    await post(redirects, redirects, { url: 'http://127.0.0.1/?state=none' });
+    const url = await redirectedTo(
+      async (redirectUri) => (await post('/servers/locked/login', login, { redirectUri })).url,
+    );
+    assert.equal((await post(redirects, redirects, { url })).state, 'connected');
+    assert.equal((await get('/credentials')).credentials.length, 1);
+    for (let i = 0; i < 2; i++) await answered(`${v1}/servers/locked/login`, v1 + login, 'delete');
     const documented = Object.entries<Json>(openApi.paths).flatMap(([path, methods]) =>
       Object.keys(methods).map((method) => `${method} ${path}`),
     );

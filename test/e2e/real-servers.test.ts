@@ -48,9 +48,10 @@ describe('servers from npm and PyPI with empty caches, and the first client of e
     assert.deepEqual(await survivors(mark, 5_000), []);
   });
 
-  test('every server is started once for each era that its clients speak, and none fails', async () => {
+  // One of both eras that is slow at first is started once more (decision 058).
+  test('every server is started once for each era that its clients speak, or once more, and none fails', async () => {
     assert.deepEqual(asked.eras, Object.fromEntries(SERVERS.map(({ name, era }) => [name, era])));
-    const tooMany = SERVERS.filter(({ name, era }) => starts[name]! > (era === 'stateful' ? 1 : 2));
+    const tooMany = SERVERS.filter(({ name, era }) => starts[name]! > (era === 'stateful' ? 1 : 3));
     assert.deepEqual(tooMany, [], JSON.stringify(starts));
     const { servers: status } = await gateway.control<Status>('/api/v1/servers');
     for (const { name, restarts, lastLaunchFailure } of status)

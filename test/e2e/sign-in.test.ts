@@ -1,19 +1,15 @@
 import assert from 'node:assert/strict';
 import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { chromium } from 'playwright-core';
 import { createGateway } from '../../src/index.ts';
 import { ProtectedServer } from '../fixtures/oauth/protected-server.ts';
+import { consent, inBrowser, redirectedTo } from '../support/consent.ts';
 import type { Json } from '../support/raw-http.ts';
 import { startTrunkline, trunkline } from '../support/run-trunkline.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
 import { WireClient } from '../support/wire-client.ts';
-
-const ARGS = ['--no-sandbox', '--disable-gpu', '--disable-background-networking'];
 
 describe('a user signs in to a server with a real browser and a real authorization server', {
   timeout: 120_000,
@@ -99,20 +95,9 @@ describe('a user signs in to a server with a real browser and a real authorizati
     await assert.rejects(gateway.logins.begin('nosuch', null), { code: 'INVALID_PARAMS' });
     await assert.rejects(gateway.logins.finish('http://127.0.0.1/cb?code=x&state=y'), { code: 'AUTH_REQUIRED' });
 
-    const back = createServer((_request, response) => response.end('You are signed in to web'));
-    const came = new Promise<string>((resolve) => back.once('request', (request) => resolve(request.url ?? '')));
-    await new Promise<void>((open) => back.listen(0, '127.0.0.1', open));
-    const origin = `http://127.0.0.1:${(back.address() as AddressInfo).port}`;
-    try {
-      const { url } = await gateway.logins.begin('web', `${origin}/back`);
-      await signIn(url);
-      const redirected = origin + (await came);
-      assert.equal((await gateway.logins.finish(redirected)).state, 'connected');
-      await assert.rejects(gateway.logins.finish(redirected), { code: 'AUTH_REQUIRED' }, 'a state is good once');
-    } finally {
-      back.closeAllConnections();
-      back.close();
-    }
+    const redirected = await redirectedTo(async (uri) => (await gateway.logins.begin('web', uri)).url);
+    assert.equal((await gateway.logins.finish(redirected)).state, 'connected');
+    await assert.rejects(gateway.logins.finish(redirected), { code: 'AUTH_REQUIRED' }, 'a state is good once');
     for (let waited = 0; gateway.server('web')?.state !== 'connected' && waited < 10_000; waited += 50) {
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
@@ -140,38 +125,24 @@ describe('a user signs in to a server with a real browser and a real authorizati
 });
 
 /** What a person does with the address and the code, on any machine. */
-async function enter(address: string, code: string): Promise<void> {
-  const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ARGS });
-  try {
-    const page = await browser.newPage();
+function enter(address: string, code: string): Promise<void> {
+  return inBrowser(async (page) => {
     await page.goto(address);
     await page.fill('input[name=user_code]', code);
     await page.click('button[type=submit]');
     await page.click('button[type=submit]');
-    await page.fill('input[name=login]', 'ada');
-    await page.fill('input[name=password]', 'x');
-    await page.click('button[type=submit]');
-    await page.click('button[type=submit]');
+    await consent(page);
     await page.getByText('Sign-in Success').waitFor();
-  } finally {
-    await browser.close();
-  }
+  });
 }
 
-/** What a person does who follows the address: signs in and consents. */
-async function signIn(address: string): Promise<void> {
-  const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ARGS });
-  try {
-    const page = await browser.newPage();
+/** What a person does who follows the address. */
+function signIn(address: string): Promise<void> {
+  return inBrowser(async (page) => {
     await page.goto(address);
-    await page.fill('input[name=login]', 'ada');
-    await page.fill('input[name=password]', 'x');
-    await page.click('button[type=submit]');
-    await page.click('button[type=submit]');
+    await consent(page);
     await page.getByText('You are signed in to web').waitFor();
-  } finally {
-    await browser.close();
-  }
+  });
 }
 
 async function addressIn(login: { readonly err: string; readonly out: string }): Promise<string> {
