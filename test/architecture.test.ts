@@ -38,7 +38,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   cluster: ['model', 'telemetry', 'store', 'bus', 'protocol'],
   upstream: ['model', 'telemetry', 'protocol', 'http'],
   registry: ['model', 'telemetry', 'store', 'config'],
-  credentials: ['model', 'telemetry', 'http'],
+  credentials: ['model', 'telemetry', 'store', 'http'],
   gateway: ['model', 'telemetry', 'protocol', 'catalog'],
   downstream: ['model', 'telemetry', 'protocol', 'http', 'gateway'],
   control: ['model', 'telemetry', 'config', 'http', 'registry'],

@@ -51,7 +51,7 @@ export function lines(text: string): number {
   return Number(text);
 }
 
-function port(text: string): number {
+export function port(text: string): number {
   const value = Number(text);
   if (!/^\d+$/.test(text) || value > 65535) throw new InvalidArgumentError('A port is a whole number from 0 to 65535.');
   return value;

@@ -1,27 +1,8 @@
 import type { Sealing } from '../model/sealing.ts';
+import type { RunTimeStore, StoreRecord } from '../store/run-time-store/run-time-store.ts';
 
 /** What of the run-time store credentials are kept in. */
-export interface Records {
-  list(
-    collection: string,
-    options: { readonly prefix?: string; readonly after?: string },
-  ): Promise<readonly SealedRecord[]>;
-  apply(
-    writes: readonly RecordWrite[],
-  ): Promise<{ readonly ok: true; readonly revision: number } | { readonly ok: false }>;
-}
-
-interface SealedRecord {
-  readonly key: string;
-  readonly value: string;
-  readonly revision: number;
-}
-
-export type RecordWrite = {
-  readonly collection: string;
-  readonly key: string;
-  readonly expected?: number | null;
-} & ({ readonly kind: 'put'; readonly value: string } | { readonly kind: 'delete' });
+export type Records = Pick<RunTimeStore, 'list' | 'apply'>;
 
 export interface Kept<T> {
   readonly key: string;
@@ -74,7 +55,7 @@ export class SealedRecords<T> {
   }
 
   /** null for what was sealed with a key that is not known any more: it is as good as gone. */
-  #opened({ key, value, revision }: SealedRecord): Kept<T> | null {
+  #opened({ key, value, revision }: StoreRecord): Kept<T> | null {
     const text = this.#sealing.open(this.#context(key), value);
     return text === null ? null : { key, value: JSON.parse(text) as T, revision };
   }

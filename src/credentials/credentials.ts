@@ -9,9 +9,8 @@ import type { Logger } from '../telemetry/logger.ts';
 import { type BearerChallenge, bearerChallenge, scopesOf } from './challenge.ts';
 import { type Kept, type Records, SealedRecords } from './credential-store.ts';
 import { type Authority, discover } from './discovery.ts';
-import { isInvalidGrant, loginRefused, plainly } from './login-errors.ts';
-import { type OAuthClient, requestTokens, type Tokens } from './token-endpoint.ts';
-import { idJag, noUserGrant } from './user-less-grants.ts';
+import { errorAnswer, loginRefused, plainly } from './login-errors.ts';
+import type { OAuthClient, Tokens } from './token-endpoint.ts';
 
 /** What is kept of a server. */
 export interface Credential {
@@ -23,8 +22,8 @@ export interface Credential {
   readonly scopes: readonly string[];
   readonly tokens: Tokens | null;
   readonly reason: string | null;
-  /** The node that exchanges right now, and until when others wait for it. */
-  readonly exchange: { readonly by: string; readonly until: number } | null;
+  /** A node exchanges right now; others wait for it until then. null: none does. */
+  readonly exchangeUntil: number | null;
   readonly changedAt: number;
 }
 
@@ -59,13 +58,11 @@ export class ServerCredentials {
   /** What servers asked for last. */
   readonly #challenges = new Map<string, BearerChallenge>();
   readonly #renewals = new Map<string, Promise<boolean>>();
-  readonly #self: string;
   readonly #failedAt = new Map<string, number>();
   #read = false;
 
   constructor(deps: CredentialsDeps) {
     this.deps = deps;
-    this.#self = deps.random.hex(8);
     this.#records = new SealedRecords(deps.records, deps.sealing, 'credentials');
   }
 
@@ -135,11 +132,14 @@ export class ServerCredentials {
   }
 
   /** Stores what a login got. */
-  async keep(name: string, credential: Omit<Credential, 'exchange' | 'changedAt' | 'reason'>): Promise<CredentialView> {
-    const value = { ...credential, exchange: null, reason: null, changedAt: this.deps.clock.wall() };
+  async keep(
+    name: string,
+    credential: Omit<Credential, 'exchangeUntil' | 'changedAt' | 'reason'>,
+  ): Promise<CredentialView> {
+    const value = { ...credential, exchangeUntil: null, reason: null, changedAt: this.deps.clock.wall() };
     this.#challenges.delete(name);
     await this.#records.put(name, value);
-    return viewOf(name, (await this.#reread(name))!.value);
+    return this.#viewOf((await this.#reread(name))!);
   }
 
   async forget(name: string): Promise<Credential | null> {
@@ -150,9 +150,7 @@ export class ServerCredentials {
   }
 
   list(): readonly CredentialView[] {
-    return [...this.#known.values()]
-      .map(({ key, value }) => viewOf(key, value))
-      .sort((a, b) => (a.server < b.server ? -1 : 1));
+    return [...this.#known.values()].map((kept) => this.#viewOf(kept)).sort((a, b) => (a.server < b.server ? -1 : 1));
   }
 
   /** Gets new tokens without the user. Resolves with whether there are others than `used` now. */
@@ -175,11 +173,11 @@ export class ServerCredentials {
         const value =
           kept !== null && 'url' in server.transport && kept.value.url === server.transport.url ? kept.value : null;
         if (value?.tokens != null && value.tokens.access !== used?.access) return true;
-        if (value?.exchange != null && value.exchange.until > clock.wall()) continue;
+        if (value?.exchangeUntil != null && value.exchangeUntil > clock.wall()) continue;
         const mine = value ?? (await this.#first(server));
         if (mine === null || !this.#renewable(server, mine)) return false;
-        const claim = { by: this.#self, until: clock.wall() + EXCHANGE_MS };
-        const claimed = await this.#records.put(name, { ...mine, exchange: claim }, kept?.revision ?? null);
+        const exchangeUntil = clock.wall() + EXCHANGE_MS;
+        const claimed = await this.#records.put(name, { ...mine, exchangeUntil }, kept?.revision ?? null);
         if (claimed !== null) return await this.#exchange(server, mine, claimed);
       }
     } catch (error) {
@@ -201,13 +199,13 @@ export class ServerCredentials {
       const scopes = got.scopes.length > 0 ? got.scopes : before.scopes;
       const tokens = { ...got, refresh, scopes };
       const now = this.deps.clock.wall();
-      await this.#records.put(name, { ...before, tokens, exchange: null, reason: null, changedAt: now }, claimed);
+      await this.#records.put(name, { ...before, tokens, exchangeUntil: null, reason: null, changedAt: now }, claimed);
       await this.#reread(name);
       return this.#known.get(name)?.value.tokens?.access === got.access;
     } catch (error) {
       const { message } = plainly(name, error);
-      const tokens = isInvalidGrant(error) ? null : before.tokens;
-      const value = { ...before, tokens, exchange: null, reason: message, changedAt: this.deps.clock.wall() };
+      const tokens = errorAnswer(error)?.code === 'invalid_grant' ? null : before.tokens;
+      const value = { ...before, tokens, exchangeUntil: null, reason: message, changedAt: this.deps.clock.wall() };
       // Only over the claim: another generation is never taken back (fault:F21).
       await this.#records.put(name, value, claimed);
       await this.#reread(name);
@@ -218,7 +216,9 @@ export class ServerCredentials {
   }
 
   async #granted(server: Server, { authority, client, scopes, tokens, url }: Credential): Promise<Tokens> {
-    const { clock } = this.deps;
+    const { clock, random } = this.deps;
+    // Loaded for the first token, not at the start: 45 ms.
+    const { requestTokens } = await import('./token-endpoint.ts');
     const auth = authOf(server);
     const fetch = this.deps.fetch(insideOf(url));
     const scope = [...new Set([...scopes, ...scopesOf(this.#challenges.get(server.name)?.scope)])].join(' ');
@@ -226,13 +226,15 @@ export class ServerCredentials {
       fetch,
       authority,
       client,
-      now: clock.wall(),
+      clock,
+      random,
       key: tokens?.key ?? (auth.dpop ? ('new' as const) : null),
     };
     if (auth.grant === 'authorization_code') {
       const parameters = { refresh_token: tokens!.refresh };
       return requestTokens({ ...common, grant: 'refresh_token', parameters });
     }
+    const { idJag, noUserGrant } = await import('./user-less-grants.ts');
     const subject = await subjectToken(auth);
     const assertion = auth.grant === 'enterprise_managed' ? await idJag(fetch, auth, authority, subject) : subject;
     const { grant, parameters } = noUserGrant(auth.grant, assertion);
@@ -248,7 +250,7 @@ export class ServerCredentials {
     const authority = await this.discover(server, this.deps.fetch(insideOf(transport.url)));
     const scopes = this.wantedScopes(server, authority);
     const value = { url: transport.url, authority, client: definedClient(auth)!, scopes, tokens: null, reason: null };
-    return { ...value, exchange: null, changedAt: this.deps.clock.wall() };
+    return { ...value, exchangeUntil: null, changedAt: this.deps.clock.wall() };
   }
 
   async #reread(name: string): Promise<Kept<Credential> | null> {
@@ -266,6 +268,24 @@ export class ServerCredentials {
       if (secret != null) this.deps.logger.addSecret(secret);
     }
     if (this.#read && before?.access !== now?.access) this.deps.changed(name, now === null);
+  }
+
+  #viewOf({ key: server, value }: Kept<Credential>): CredentialView {
+    const { authority, client, scopes, tokens, reason, changedAt } = value;
+    const refreshable = tokens?.refresh != null;
+    const ended = tokens?.expiresAt != null && tokens.expiresAt <= this.deps.clock.wall() && !refreshable;
+    const lacking = tokens === null ? 'there is no token' : ended ? 'its token has ended' : null;
+    return {
+      server,
+      state: tokens === null ? 'login_required' : ended ? 'expired' : reason === null ? 'connected' : 'failed',
+      reason: reason ?? lacking,
+      issuer: authority.metadata.issuer,
+      clientId: client.id,
+      scopes: tokens?.scopes ?? scopes,
+      expiresAt: tokens?.expiresAt ?? null,
+      refreshable,
+      changedAt,
+    };
   }
 }
 
@@ -297,19 +317,4 @@ async function subjectToken({ subjectToken: given, subjectTokenFile: file }: Aut
 
 export function insideOf(url: string): boolean {
   return isInside(new URL(url));
-}
-
-function viewOf(server: string, { authority, client, scopes, tokens, reason, changedAt }: Credential): CredentialView {
-  const state = tokens === null ? 'login_required' : reason === null ? 'connected' : 'failed';
-  return {
-    server,
-    state,
-    reason: reason ?? (tokens === null ? 'there is no token' : null),
-    issuer: authority.metadata.issuer,
-    clientId: client.id,
-    scopes: tokens?.scopes ?? scopes,
-    expiresAt: tokens?.expiresAt ?? null,
-    refreshable: tokens?.refresh != null,
-    changedAt,
-  };
 }

@@ -1,10 +1,8 @@
-import { createHash } from 'node:crypto';
-import { importJWK, SignJWT } from 'jose';
 import type { Credentials } from '../model/credential-ports.ts';
 import type { CredentialLease, CredentialRefusal } from '../model/credentials.ts';
 import type { Server } from '../model/server.ts';
 import { authOf, type ServerCredentials, takesTokens } from './credentials.ts';
-import { publicPart, type Tokens } from './token-endpoint.ts';
+import type { Tokens } from './token-endpoint.ts';
 
 type Headers = readonly string[] | null;
 
@@ -75,20 +73,9 @@ class Lease implements CredentialLease {
     return this.#headers;
   }
 
-  /** A proof of possession for this one request (RFC 9449 §4.2). */
-  async #proven({ access, scheme, key }: Tokens, method: string, url: string): Promise<Headers> {
-    const { origin, pathname } = new URL(url);
-    const claims = {
-      htm: method,
-      htu: `${origin}${pathname}`,
-      ath: createHash('sha256').update(access).digest('base64url'),
-      jti: this.#credentials.deps.random.hex(16),
-      ...(this.#nonce === null ? {} : { nonce: this.#nonce }),
-    };
-    const proof = await new SignJWT(claims)
-      .setProtectedHeader({ typ: 'dpop+jwt', alg: 'ES256', jwk: publicPart(key!) })
-      .setIssuedAt()
-      .sign(await importJWK(key!, 'ES256'));
-    return ['Authorization', `${scheme} ${access}`, 'DPoP', proof];
+  async #proven(tokens: Tokens, method: string, url: string): Promise<Headers> {
+    const { dpopProof } = await import('./token-endpoint.ts');
+    const proof = await dpopProof(tokens, method, url, this.#nonce, this.#credentials.deps.random);
+    return ['Authorization', `${tokens.scheme} ${tokens.access}`, 'DPoP', proof];
   }
 }

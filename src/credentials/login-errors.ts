@@ -1,4 +1,3 @@
-import { AuthorizationResponseError, ResponseBodyError } from 'oauth4webapi';
 import { EgressRefused } from '../http/client/guarded-fetch.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 
@@ -17,12 +16,10 @@ export function plainly(server: string, error: unknown): GatewayError {
   const say = (code: GatewayError['code'], words: string): GatewayError =>
     new GatewayError(code, `${server}: ${words}`, { server, cause: error });
   if (error instanceof GatewayError) return say(error.code, error.message);
-  if (error instanceof AuthorizationResponseError || error instanceof ResponseBodyError) {
-    const { error: code, error_description: description } = error;
-    return say(
-      'AUTH_REQUIRED',
-      `the authorization server answers ${clean(code)}${description ? `: ${clean(description)}` : ''}`,
-    );
+  const answer = errorAnswer(error);
+  if (answer !== null) {
+    const description = answer.description === null ? '' : `: ${clean(answer.description)}`;
+    return say('AUTH_REQUIRED', `the authorization server answers ${clean(answer.code)}${description}`);
   }
   if (error instanceof EgressRefused) return say('AUTH_REQUIRED', error.message);
   const { name, code } = error as { name?: string; code?: string };
@@ -33,9 +30,12 @@ export function plainly(server: string, error: unknown): GatewayError {
   return say('NOT_SENT', `the authorization server cannot be reached (${clean(reason)})`);
 }
 
-/** Whether the grant is void: no further try with the same refresh token can succeed. */
-export function isInvalidGrant(error: unknown): boolean {
-  return error instanceof ResponseBodyError && error.error === 'invalid_grant';
+const ANSWERS = new Set(['OAUTH_AUTHORIZATION_RESPONSE_ERROR', 'OAUTH_RESPONSE_BODY_ERROR']);
+
+/** The `error` that the authorization server answered; null where another thing was wrong. By name: the library is loaded late. */
+export function errorAnswer(failure: unknown): { readonly code: string; readonly description: string | null } | null {
+  const { code, error, error_description: description = null } = failure as Partial<Record<string, string>>;
+  return code !== undefined && ANSWERS.has(code) ? { code: error ?? '', description } : null;
 }
 
 function clean(text: string): string {

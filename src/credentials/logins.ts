@@ -1,14 +1,13 @@
-import * as oauth from 'oauth4webapi';
 import type { GuardedFetch } from '../http/client/guarded-fetch.ts';
 import { pause } from '../model/clock.ts';
 import type { Logins } from '../model/credential-ports.ts';
 import type { CredentialView, StartedLogin } from '../model/credentials.ts';
 import type { Server } from '../model/server.ts';
-import { SealedRecords } from './credential-store.ts';
+import { type Kept, SealedRecords } from './credential-store.ts';
 import { authOf, definedClient, insideOf, type ServerCredentials, takesTokens } from './credentials.ts';
 import type { Authority } from './discovery.ts';
-import { loginRefused, noLogin, plainly } from './login-errors.ts';
-import { authenticationOf, type OAuthClient, requestTokens } from './token-endpoint.ts';
+import { errorAnswer, loginRefused, noLogin, plainly } from './login-errors.ts';
+import type { OAuthClient } from './token-endpoint.ts';
 
 /** A login between its begin and its end; every node can end it. */
 interface PendingLogin {
@@ -26,13 +25,11 @@ interface PendingLogin {
   readonly scopes: readonly string[];
   readonly dpop: boolean;
   readonly expiresAt: number;
-  /** Why it failed; null while it goes on. */
-  readonly failed: string | null;
 }
 
 const LOGIN_MS = 600_000;
 const LOOK_MS = 250;
-const DEVICE_GRANT = 'urn:ietf:params:oauth:grant-type:device_code';
+const BY_REDIRECT = { deviceCode: null, userCode: null, intervalMs: LOOK_MS };
 
 /** Logins of users at servers: OAuth 2.1 with PKCE, or with a user code (RFC 8628). */
 export class OAuthLogins implements Logins {
@@ -68,43 +65,34 @@ export class OAuthLogins implements Logins {
     const scopes = this.#credentials.wantedScopes(server, authority);
     const client = definedClient(auth) ?? (await this.#client(fetch, authority, redirectUri));
     const id = random.hex(16);
-    const verifier = oauth.generateRandomCodeVerifier();
+    const verifier = random.hex(32);
+    const { authorizationUrl, userCode } = await import('./authorization.ts');
     const expiresAt = clock.wall() + LOGIN_MS;
-    const common = { server: name, target: transport.url, authority, client, scopes, verifier, dpop: auth.dpop };
-    const device = redirectUri === null ? await this.#device(fetch, authority, client, scopes) : null;
-    const pending: PendingLogin = {
-      ...common,
-      url: device?.url ?? (await authorizationUrl(authority, client, scopes, redirectUri!, verifier, id)),
-      redirectUri,
-      deviceCode: device?.code ?? null,
-      userCode: device?.userCode ?? null,
-      intervalMs: device?.intervalMs ?? LOOK_MS,
-      expiresAt,
-      failed: null,
-    };
+    const common = { server: name, target: transport.url, authority, client, scopes, dpop: auth.dpop, expiresAt };
+    const ways =
+      redirectUri === null
+        ? await userCode(fetch, authority, client, scopes)
+        : { url: await authorizationUrl(authority, client, scopes, redirectUri, verifier, id), ...BY_REDIRECT };
+    const pending: PendingLogin = { ...common, ...ways, redirectUri, verifier };
     await this.#sweep();
     await this.#pending.put(id, pending, null);
-    return started(id, pending);
-  }
-
-  async find(id: string): Promise<StartedLogin | null> {
-    const pending = await this.#open(id);
-    return pending === null ? null : started(id, pending);
+    const { url } = pending;
+    return { id, server: name, url, userCode: pending.userCode, expiresAt };
   }
 
   async finish(redirected: string): Promise<CredentialView> {
     const parameters = new URL(redirected).searchParams;
     const id = parameters.get('state') ?? '';
-    const kept = /^[0-9a-f]{32}$/.test(id) ? await this.#pending.get(id) : null;
-    const pending = await this.#open(id);
+    const kept = await this.#open(id);
     // A code is sent once, whatever comes of it, and by one node (proto:T7).
-    const mine = pending?.redirectUri != null && kept !== null && (await this.#pending.delete(id, kept.revision));
+    const mine = kept?.value.redirectUri != null && (await this.#pending.delete(id, kept.revision));
     if (!mine) throw loginRefused('there is no such login, or it has ended, or ten minutes are over; begin it again');
+    const pending = kept.value;
     return this.#plainly(pending.server, async () => {
+      const { codeIn } = await import('./authorization.ts');
       const { authority, client, redirectUri, verifier } = pending;
-      const valid = oauth.validateAuthResponse(authority.metadata, { client_id: client.id }, parameters, id);
-      const code = { code: valid.get('code'), redirect_uri: redirectUri, code_verifier: verifier };
-      return this.#granted(pending, 'authorization_code', code);
+      const code = codeIn(parameters, authority, client, id);
+      return this.#granted(pending, 'authorization_code', { code, redirect_uri: redirectUri, code_verifier: verifier });
     });
   }
 
@@ -119,21 +107,19 @@ export class OAuthLogins implements Logins {
 
   async #ended(id: string): Promise<CredentialView> {
     const { clock } = this.#credentials.deps;
-    const begun = await this.#open(id);
-    if (begun === null) throw loginRefused('there is no such login, or it has ended');
-    const { server, changedAt } = { server: begun.server, changedAt: this.#of(begun.server)?.changedAt ?? 0 };
+    const begun = (await this.#open(id))?.value;
+    if (begun === undefined) throw loginRefused('there is no such login, or it has ended');
+    const { server, deviceCode } = begun;
+    const before = this.#of(server)?.changedAt;
     for (let waitMs = begun.intervalMs; ; ) {
+      // First whether it goes on: what ended it is known then.
+      const over = (await this.#open(id)) === null;
       const done = this.#of(server);
-      if (done !== undefined && done.changedAt !== changedAt && done.state === 'connected') return done;
-      const pending = await this.#open(id);
-      if (pending === null) {
-        const last = this.#of(server);
-        if (last?.state === 'connected' && last.changedAt !== changedAt) return last;
-        throw loginRefused(`${server}: the login was refused, or ten minutes are over`);
-      }
+      if (done?.state === 'connected' && done.changedAt !== before) return done;
+      if (over) throw loginRefused(`${server}: the login was refused, or ten minutes are over`);
       await pause(clock, waitMs);
       // Asked to slow down, it does so for good (RFC 8628 §3.5).
-      if (pending.deviceCode !== null && (await this.#poll(id, pending))) waitMs += 5_000;
+      if (deviceCode !== null && (await this.#poll(id, begun))) waitMs += 5_000;
     }
   }
 
@@ -144,20 +130,9 @@ export class OAuthLogins implements Logins {
   async revoke(server: string): Promise<boolean> {
     const credential = await this.#credentials.forget(server);
     if (credential === null) return false;
-    const { authority, client, tokens, url } = credential;
-    const { metadata } = authority;
-    if (tokens === null || metadata.revocation_endpoint === undefined) return true;
-    const options = {
-      [oauth.customFetch]: this.#credentials.deps.fetch(insideOf(url)) as never,
-      [oauth.allowInsecureRequests]: true,
-    };
-    const self = { client_id: client.id };
-    const token = tokens.refresh ?? tokens.access;
     try {
-      const authentication = await authenticationOf(client, metadata);
-      await oauth.processRevocationResponse(
-        await oauth.revocationRequest(metadata, self, authentication, token, options),
-      );
+      const { revoked } = await import('./authorization.ts');
+      await revoked(this.#credentials.deps.fetch(insideOf(credential.url)), credential);
     } catch (error) {
       // The gateway has forgotten it; until it ends, only its authorization server knows better.
       this.#credentials.deps.logger.warn('token_not_revoked', { server, reason: plainly(server, error).message });
@@ -190,60 +165,21 @@ export class OAuthLogins implements Logins {
     const key = JSON.stringify([metadata.issuer, redirectUri]);
     const known = await this.#clients.get(key);
     if (known !== null) return known.value;
-    if (metadata.registration_endpoint === undefined) {
-      const advice = 'register a client there and set auth.clientId (and auth.clientSecret) in the definition';
-      throw loginRefused(`its authorization server ${metadata.issuer} registers no clients; ${advice}`);
-    }
-    const native = redirectUri === null || insideOf(redirectUri);
-    const methods = metadata.token_endpoint_auth_methods_supported ?? ['none'];
-    const wanted = {
-      client_name: 'Trunkline',
-      redirect_uris: redirectUri === null ? [] : [redirectUri],
-      grant_types: [redirectUri === null ? DEVICE_GRANT : 'authorization_code', 'refresh_token'],
-      response_types: redirectUri === null ? [] : ['code'],
-      token_endpoint_auth_method: methods.includes('none') ? 'none' : methods[0]!,
-      application_type: native ? 'native' : 'web',
-    };
-    const client = await register(fetch, metadata, wanted);
+    const { registered } = await import('./authorization.ts');
+    const client = await registered(fetch, metadata, redirectUri);
     await this.#clients.put(key, client);
     return client;
-  }
-
-  async #device(
-    fetch: GuardedFetch,
-    { metadata, resource }: Authority,
-    client: OAuthClient,
-    scopes: readonly string[],
-  ) {
-    if (metadata.device_authorization_endpoint === undefined) {
-      throw loginRefused(`its authorization server ${metadata.issuer} has no logins with a code; leave out --device`);
-    }
-    const parameters = {
-      ...(scopes.length > 0 ? { scope: scopes.join(' ') } : {}),
-      ...(resource === null ? {} : { resource }),
-    };
-    const options = { [oauth.customFetch]: fetch as never, [oauth.allowInsecureRequests]: true };
-    const self = { client_id: client.id };
-    const authentication = await authenticationOf(client, metadata);
-    const response = await oauth.deviceAuthorizationRequest(metadata, self, authentication, parameters, options);
-    const answer = await oauth.processDeviceAuthorizationResponse(metadata, self, response);
-    return {
-      url: answer.verification_uri,
-      code: answer.device_code,
-      userCode: answer.user_code,
-      intervalMs: (answer.interval ?? 5) * 1000,
-    };
   }
 
   /** Whether the authorization server wants to be asked less often. */
   async #poll(id: string, pending: PendingLogin): Promise<boolean> {
     try {
-      await this.#granted(pending, DEVICE_GRANT, { device_code: pending.deviceCode });
+      await this.#granted(pending, 'urn:ietf:params:oauth:grant-type:device_code', { device_code: pending.deviceCode });
       await this.#pending.delete(id);
       return false;
     } catch (error) {
-      if (error instanceof oauth.ResponseBodyError && error.error === 'authorization_pending') return false;
-      if (error instanceof oauth.ResponseBodyError && error.error === 'slow_down') return true;
+      const { code } = errorAnswer(error) ?? { code: '' };
+      if (code === 'authorization_pending' || code === 'slow_down') return code === 'slow_down';
       await this.#pending.delete(id);
       throw plainly(pending.server, error);
     }
@@ -251,17 +187,17 @@ export class OAuthLogins implements Logins {
 
   async #granted(pending: PendingLogin, grant: string, parameters: Readonly<Record<string, string | null>>) {
     const { server, target: url, authority, client, scopes, dpop } = pending;
-    const { clock, fetch } = this.#credentials.deps;
-    const request = { fetch: fetch(insideOf(url)), authority, client, grant, parameters, now: clock.wall() };
+    const { clock, random, fetch } = this.#credentials.deps;
+    const { requestTokens } = await import('./token-endpoint.ts');
+    const request = { fetch: fetch(insideOf(url)), authority, client, grant, parameters, clock, random };
     const got = await requestTokens({ ...request, key: dpop ? 'new' : null });
     const tokens = { ...got, scopes: got.scopes.length > 0 ? got.scopes : scopes };
     return this.#credentials.keep(server, { url, authority, client, scopes, tokens });
   }
 
-  async #open(id: string): Promise<PendingLogin | null> {
-    if (!/^[0-9a-f]{32}$/.test(id)) return null;
-    const found = (await this.#pending.get(id))?.value ?? null;
-    return found !== null && found.expiresAt > this.#credentials.deps.clock.wall() ? found : null;
+  async #open(id: string): Promise<Kept<PendingLogin> | null> {
+    const found = /^[0-9a-f]{32}$/.test(id) ? await this.#pending.get(id) : null;
+    return found !== null && found.value.expiresAt > this.#credentials.deps.clock.wall() ? found : null;
   }
 
   /** Logins that were never ended. */
@@ -277,63 +213,4 @@ export class OAuthLogins implements Logins {
       throw plainly(server, error);
     }
   }
-}
-
-function started(id: string, { server, url, userCode, expiresAt }: PendingLogin): StartedLogin {
-  return { id, server, url, userCode, expiresAt };
-}
-
-async function authorizationUrl(
-  { metadata, resource }: Authority,
-  client: OAuthClient,
-  scopes: readonly string[],
-  redirectUri: string,
-  verifier: string,
-  state: string,
-): Promise<string> {
-  const { authorization_endpoint: endpoint, code_challenge_methods_supported: methods } = metadata;
-  if (endpoint === undefined || !/^https?:$/.test(URL.parse(endpoint)?.protocol ?? '')) {
-    throw loginRefused(`its authorization server ${metadata.issuer} has no authorization endpoint`);
-  }
-  if (methods?.includes('S256') !== true) {
-    throw loginRefused(
-      `its authorization server ${metadata.issuer} does not offer PKCE with S256, which OAuth 2.1 demands`,
-    );
-  }
-  const url = new URL(endpoint);
-  const parameters = {
-    response_type: 'code',
-    client_id: client.id,
-    redirect_uri: redirectUri,
-    state,
-    code_challenge: await oauth.calculatePKCECodeChallenge(verifier),
-    code_challenge_method: 'S256',
-    ...(scopes.length > 0 ? { scope: scopes.join(' ') } : {}),
-    ...(scopes.includes('offline_access') ? { prompt: 'consent' } : {}),
-    ...(resource === null ? {} : { resource }),
-  };
-  for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value);
-  return url.href;
-}
-
-/** Not by oauth4webapi: many authorization servers leave out what RFC 7591 demands of their answer beside the client's id. */
-async function register(
-  fetch: GuardedFetch,
-  { issuer, registration_endpoint: endpoint }: oauth.AuthorizationServer,
-  wanted: Readonly<Record<string, unknown>>,
-): Promise<OAuthClient> {
-  const headers = { 'content-type': 'application/json', accept: 'application/json' };
-  const response = await fetch(endpoint!, { method: 'POST', headers, body: JSON.stringify(wanted) });
-  const answer = (await response.json().catch(() => null)) as Readonly<Record<string, unknown>> | null;
-  const { client_id: id, client_secret: secret, token_endpoint_auth_method: method } = answer ?? {};
-  if (!response.ok || typeof id !== 'string' || id === '') {
-    const why = typeof answer?.['error'] === 'string' ? `: ${answer['error'].slice(0, 100)}` : '';
-    const advice = 'register a client there and set auth.clientId in the definition';
-    throw loginRefused(
-      `its authorization server ${issuer} does not register the gateway (HTTP ${response.status}${why}); ${advice}`,
-    );
-  }
-  const authMethod = String(typeof method === 'string' ? method : wanted['token_endpoint_auth_method']);
-  const usable = typeof secret === 'string' && secret !== '' && authMethod !== 'none';
-  return { id, secret: usable ? secret : null, privateKey: null, authMethod };
 }

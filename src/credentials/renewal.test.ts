@@ -5,8 +5,9 @@ import { systemClock } from '../model/clock.ts';
 import { systemRandom } from '../model/random.ts';
 import type { Sealing } from '../model/sealing.ts';
 import type { Server } from '../model/server.ts';
+import type { StoreWrite } from '../store/run-time-store/run-time-store.ts';
 import { Logger } from '../telemetry/logger.ts';
-import type { Records, RecordWrite } from './credential-store.ts';
+import type { Records } from './credential-store.ts';
 import { type Credential, ServerCredentials } from './credentials.ts';
 import { Leases } from './lease.ts';
 
@@ -22,7 +23,7 @@ class SharedRecords implements Records {
   readonly #records = new Map<string, { readonly value: string; readonly revision: number }>();
   #revision = 0;
 
-  async list(collection: string, { after = '' }: { readonly after?: string }) {
+  async list(collection: string, { after = '' }: { readonly after?: string } = {}) {
     await new Promise((resolve) => setImmediate(resolve));
     const own = [...this.#records].filter(([key]) => key.startsWith(`${collection} `));
     return own
@@ -30,15 +31,15 @@ class SharedRecords implements Records {
       .filter(({ key }) => key > after);
   }
 
-  async apply([write]: readonly RecordWrite[]) {
+  async apply([write]: readonly StoreWrite[]) {
     await new Promise((resolve) => setImmediate(resolve));
     const { collection, key, expected } = write!;
     const place = `${collection} ${key}`;
     const found = this.#records.get(place)?.revision ?? null;
-    if (expected !== undefined && expected !== found) return { ok: false } as const;
+    if (expected !== undefined && expected !== found) return { ok: false, write: write!, found } as const;
     if (write!.kind === 'delete') this.#records.delete(place);
     else this.#records.set(place, { value: write!.value, revision: ++this.#revision });
-    return { ok: true, revision: this.#revision };
+    return { ok: true as const, revision: this.#revision };
   }
 }
 
@@ -80,7 +81,7 @@ function node(records: Records, fetch: GuardedFetch): ServerCredentials {
   });
 }
 
-const CREDENTIAL: Omit<Credential, 'exchange' | 'changedAt' | 'reason'> = {
+const CREDENTIAL: Omit<Credential, 'exchangeUntil' | 'changedAt' | 'reason'> = {
   url: URL_OF_SERVER,
   authority: {
     metadata: { issuer: 'https://as.example', token_endpoint: 'https://as.example/token' },

@@ -1,7 +1,9 @@
-import { createPrivateKey, type JsonWebKey, type webcrypto } from 'node:crypto';
-import { exportJWK, generateKeyPair, importJWK, importPKCS8, type JWK } from 'jose';
+import { createHash, createPrivateKey, type JsonWebKey, type webcrypto } from 'node:crypto';
+import { exportJWK, generateKeyPair, importJWK, importPKCS8, type JWK, SignJWT } from 'jose';
 import * as oauth from 'oauth4webapi';
 import type { GuardedFetch } from '../http/client/guarded-fetch.ts';
+import type { Clock } from '../model/clock.ts';
+import type { Random } from '../model/random.ts';
 import type { Authority } from './discovery.ts';
 import { loginRefused } from './login-errors.ts';
 
@@ -39,15 +41,15 @@ export interface TokenRequest {
   readonly key: JWK | 'new' | null;
   readonly grant: string;
   readonly parameters: Readonly<Record<string, string | null>>;
-  /** Wall clock. */
-  readonly now: number;
+  readonly clock: Pick<Clock, 'wall'>;
+  readonly random: Random;
 }
 
 const AHEAD_MS = 60_000;
 
 /** One request to the token endpoint, for any grant; a nonce that it asks for is sent once. Rejects as oauth4webapi does. */
 export async function requestTokens(request: TokenRequest): Promise<Tokens> {
-  const { fetch, authority, client, grant, now } = request;
+  const { fetch, authority, client, grant, clock, random } = request;
   const { metadata, resource } = authority;
   const jwk = request.key === 'new' ? await newKey() : request.key;
   const self: oauth.Client = { client_id: client.id };
@@ -55,9 +57,7 @@ export async function requestTokens(request: TokenRequest): Promise<Tokens> {
   const given = { ...request.parameters, ...(resource === null ? {} : { resource }) };
   for (const [name, value] of Object.entries(given)) if (value !== null && value !== '') parameters.set(name, value);
   const options = {
-    [oauth.customFetch]: fetch as never,
-    // The guard judges the address, with or without TLS.
-    [oauth.allowInsecureRequests]: true,
+    ...through(fetch),
     ...(jwk === null ? {} : { DPoP: oauth.DPoP(self, await keyPair(jwk)) }),
   };
   const ask = async (): Promise<oauth.TokenEndpointResponse> => {
@@ -81,11 +81,16 @@ export async function requestTokens(request: TokenRequest): Promise<Tokens> {
     access: answer.access_token,
     scheme: answer.token_type === 'dpop' ? 'DPoP' : 'Bearer',
     refresh: answer.refresh_token ?? null,
-    expiresAt: answer.expires_in === undefined ? null : now + answer.expires_in * 1000,
-    aheadMs: Math.min(AHEAD_MS, (answer.expires_in ?? 0) * 250) * (0.5 + Math.random() / 2),
+    expiresAt: answer.expires_in === undefined ? null : clock.wall() + answer.expires_in * 1000,
+    aheadMs: Math.min(AHEAD_MS, (answer.expires_in ?? 0) * 250) * (0.5 + random.unit() / 2),
     scopes: scope.split(' ').filter((one) => one !== ''),
     key: answer.token_type === 'dpop' ? jwk : null,
   };
+}
+
+/** Options of requests of the library. The guard judges the address, with or without TLS. */
+export function through(fetch: GuardedFetch) {
+  return { [oauth.customFetch]: fetch as never, [oauth.allowInsecureRequests]: true };
 }
 
 export async function authenticationOf(
@@ -131,6 +136,28 @@ async function keyPair(jwk: JWK): Promise<webcrypto.CryptoKeyPair> {
 }
 
 /** Of a key on a curve. */
-export function publicPart({ d: _, ...rest }: JWK): JWK & JsonWebKey {
+function publicPart({ d: _, ...rest }: JWK): JWK & JsonWebKey {
   return rest as JWK & JsonWebKey;
+}
+
+/** A proof of possession for one request with a token that is bound to a key (RFC 9449 §4.2). */
+export async function dpopProof(
+  { access, key }: Tokens,
+  method: string,
+  url: string,
+  nonce: string | null,
+  random: Random,
+): Promise<string> {
+  const { origin, pathname } = new URL(url);
+  const claims = {
+    htm: method,
+    htu: `${origin}${pathname}`,
+    ath: createHash('sha256').update(access).digest('base64url'),
+    jti: random.hex(16),
+    ...(nonce === null ? {} : { nonce }),
+  };
+  return new SignJWT(claims)
+    .setProtectedHeader({ typ: 'dpop+jwt', alg: 'ES256', jwk: publicPart(key!) })
+    .setIssuedAt()
+    .sign(await importJWK(key!, 'ES256'));
 }

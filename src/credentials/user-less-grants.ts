@@ -3,7 +3,7 @@ import type { GuardedFetch } from '../http/client/guarded-fetch.ts';
 import type { AuthSpec } from '../model/credentials.ts';
 import type { Authority } from './discovery.ts';
 import { loginRefused } from './login-errors.ts';
-import { basic } from './token-endpoint.ts';
+import { basic, through } from './token-endpoint.ts';
 
 const JWT_BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer';
 const TOKEN_EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange';
@@ -51,10 +51,6 @@ export async function idJag(
     audience: authority.metadata.issuer,
     ...(authority.resource === null ? {} : { resource: authority.resource }),
   };
-  const options = {
-    [oauth.customFetch]: fetch as never,
-    [oauth.allowInsecureRequests]: true,
-  };
   const authentication = secret === undefined ? oauth.None() : basic(secret);
   const response = await oauth.genericTokenEndpointRequest(
     metadata,
@@ -62,7 +58,7 @@ export async function idJag(
     authentication,
     TOKEN_EXCHANGE,
     parameters,
-    options,
+    through(fetch),
   );
   const recognizedTokenTypes = { n_a: () => {} };
   return (await oauth.processGenericTokenEndpointResponse(metadata, self, response, { recognizedTokenTypes }))

@@ -1,17 +1,11 @@
 import type { RequestContext } from '../http/listener/request-context.ts';
 import type { RouteTable } from '../http/listener/route-table.ts';
+import { PAGE_HEADERS, PAGE_TYPE, plainPage } from '../http/plain-page.ts';
 import type { Logins } from '../model/credential-ports.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 
 const CALLBACK = '/oauth/callback';
 const CLIENT = '/oauth/client.json';
-const HEADERS = [
-  ...['Cache-Control', 'no-store'],
-  ...['Content-Security-Policy', "default-src 'none'; frame-ancestors 'none'; form-action 'none'"],
-  ...['Referrer-Policy', 'no-referrer'],
-  ...['X-Content-Type-Options', 'nosniff'],
-];
-
 /**
  * Where authorization servers send browsers back to, and the client id metadata document that they read. Both only matter
  * where `listen.publicUrl` says how the gateway is reached.
@@ -62,11 +56,5 @@ async function finish(context: RequestContext, logins: Logins): Promise<void> {
 }
 
 function send(context: RequestContext, status: number, title: string, text: string): void {
-  const head = `<!doctype html><html lang="en"><meta charset="utf-8"><title>${title} · Trunkline</title>`;
-  const page = `${head}<h1>${title}</h1><p>${escaped(text)}</p></html>`;
-  context.answer(status, 'text/html; charset=utf-8', Buffer.from(page), HEADERS);
-}
-
-function escaped(text: string): string {
-  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+  context.answer(status, PAGE_TYPE, Buffer.from(plainPage(title, text)), PAGE_HEADERS);
 }

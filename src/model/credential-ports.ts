@@ -13,8 +13,6 @@ export interface Logins {
   begin(server: Server, redirectUri: string | null): Promise<StartedLogin>;
   /** `url`: the redirect URI as the browser came to it, with its query. Rejects with GatewayError; nothing has changed then. */
   finish(url: string): Promise<CredentialView>;
-  /** A login that was begun and has not ended; null for any other id. */
-  find(id: string): Promise<StartedLogin | null>;
   /** Resolves when the login has ended well, by whichever node. Rejects with GatewayError: refused, or out of time. */
   ended(id: string): Promise<CredentialView>;
   list(): Promise<readonly CredentialView[]>;

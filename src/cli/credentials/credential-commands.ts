@@ -1,6 +1,6 @@
-import { InvalidArgumentError, Option } from 'commander';
+import { Option } from 'commander';
 import type { CommandParts } from '../command-input.ts';
-import type { GatewayFlags } from '../flags.ts';
+import { type GatewayFlags, port } from '../flags.ts';
 
 interface LoginFlags extends GatewayFlags {
   readonly device?: boolean;
@@ -38,10 +38,4 @@ export function addCredentialCommands({ command, input, done }: CommandParts): v
     const { connections } = await import('./connections.ts');
     done(await connections(input(flags)));
   });
-}
-
-function port(text: string): number {
-  const value = Number(text);
-  if (!/^\d+$/.test(text) || value > 65535) throw new InvalidArgumentError('A port is a whole number from 0 to 65535.');
-  return value;
 }

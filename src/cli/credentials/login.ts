@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import type { Server as HttpServer, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { nodeHttp } from '../../http/node-http.ts';
+import { PAGE_HEADERS, PAGE_TYPE, plainPage } from '../../http/plain-page.ts';
 import type { CredentialView, StartedLogin } from '../../model/credentials.ts';
 import { type CommandInput, print, type Terminal } from '../command-input.ts';
 import { CommandError, EXIT, type ExitCode } from '../exit-code.ts';
@@ -26,7 +27,8 @@ export interface LoginInput extends CommandInput {
 export async function login(input: LoginInput): Promise<ExitCode> {
   const { server, finish } = input;
   if ((server === undefined) === (finish === undefined)) {
-    throw new CommandError(EXIT.usage, 'name the server: trunkline login <server>; trunkline status lists them');
+    const words = 'name either the server (trunkline status lists them) or, with --finish, an address';
+    throw new CommandError(EXIT.usage, words);
   }
   const access = await credentialAccess(input);
   try {
@@ -141,20 +143,9 @@ function redirected({ terminal }: LoginInput, listener: HttpServer, started: Sta
 }
 
 function answer(response: ServerResponse, status: number, text: string): Promise<void> {
-  const headers = {
-    'content-type': 'text/html; charset=utf-8',
-    'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
-    'referrer-policy': 'no-referrer',
-    connection: 'close',
-  };
-  const page = `<!doctype html><meta charset="utf-8"><title>Trunkline</title><p>${escaped(text)}</p>`;
-  response.writeHead(status, headers);
+  response.writeHead(status, ['Content-Type', PAGE_TYPE, 'Connection', 'close', ...PAGE_HEADERS]);
   // The browser may be gone; the login has ended all the same.
-  return new Promise((resolve) => response.once('close', resolve).end(page));
-}
-
-function escaped(text: string): string {
-  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+  return new Promise((resolve) => response.once('close', resolve).end(plainPage('Trunkline', text)));
 }
 
 const OPENERS: Readonly<Record<string, readonly string[]>> = {

@@ -4,7 +4,7 @@ import type { HttpFailure } from './http-failure.ts';
 import type { ResponseHeaders } from './response-headers.ts';
 
 /**
- * A client whose requests carry a credential. One that is refused for it is sent once more where that makes sense; else the
+ * A client whose requests carry a credential, where there is one: without it they go as they are. One that is refused for it is sent once more where that makes sense; else the
  * refusal reaches the handler as it came.
  */
 export class AuthorizedClient implements HttpClientPort {
@@ -19,7 +19,10 @@ export class AuthorizedClient implements HttpClientPort {
   }
 
   request(request: HttpRequest, handler: ResponseHandler): ClientRequest {
-    return new AuthorizedRequest(this, this.#origin + request.path, request, handler);
+    const url = this.#origin + request.path;
+    const headers = this.lease.headers(request.method, url);
+    if (headers === null) return this.inner.request(request, handler);
+    return new AuthorizedRequest(this, url, request, handler, headers);
   }
 
   close(): void {
@@ -27,33 +30,40 @@ export class AuthorizedClient implements HttpClientPort {
   }
 }
 
+type Headers = readonly string[] | null;
+
 class AuthorizedRequest implements ClientRequest, ResponseHandler {
   readonly #client: AuthorizedClient;
   readonly #url: string;
   readonly #request: HttpRequest;
   readonly #handler: ResponseHandler;
   #running: ClientRequest | null = null;
-  #carried: readonly string[] | null = null;
+  #carried: Headers = null;
   #refusal: { readonly status: number; readonly headers: ResponseHeaders; body: Buffer | null } | null = null;
   #repeated = false;
   #paused = false;
   #aborted = false;
 
-  constructor(client: AuthorizedClient, url: string, request: HttpRequest, handler: ResponseHandler) {
+  constructor(
+    client: AuthorizedClient,
+    url: string,
+    request: HttpRequest,
+    handler: ResponseHandler,
+    headers: Headers | Promise<Headers>,
+  ) {
     this.#client = client;
     this.#url = url;
     this.#request = request;
     this.#handler = handler;
-    this.#send();
+    this.#send(headers);
   }
 
-  #send(): void {
-    const headers = this.#client.lease.headers(this.#request.method, this.#url);
+  #send(headers: Headers | Promise<Headers>): void {
     if (headers instanceof Promise) void headers.then((got) => this.#sendWith(got));
     else this.#sendWith(headers);
   }
 
-  #sendWith(carried: readonly string[] | null): void {
+  #sendWith(carried: Headers): void {
     if (this.#aborted) return;
     this.#carried = carried;
     const request = this.#request;
@@ -97,7 +107,7 @@ class AuthorizedRequest implements ClientRequest, ResponseHandler {
     if (again) {
       this.#refusal = null;
       this.#repeated = true;
-      this.#send();
+      this.#send(this.#client.lease.headers(this.#request.method, this.#url));
       return;
     }
     this.#handOn();

@@ -1,0 +1,133 @@
+import * as oauth from 'oauth4webapi';
+import type { GuardedFetch } from '../http/client/guarded-fetch.ts';
+import { type Credential, insideOf } from './credentials.ts';
+import type { Authority } from './discovery.ts';
+import { loginRefused } from './login-errors.ts';
+import { authenticationOf, type OAuthClient, through } from './token-endpoint.ts';
+
+/** Where the browser of the user is sent (RFC 6749 §4.1.1, RFC 7636, RFC 8707). */
+export async function authorizationUrl(
+  { metadata, resource }: Authority,
+  client: OAuthClient,
+  scopes: readonly string[],
+  redirectUri: string,
+  verifier: string,
+  state: string,
+): Promise<string> {
+  const { authorization_endpoint: endpoint, code_challenge_methods_supported: methods } = metadata;
+  if (endpoint === undefined || !/^https?:$/.test(URL.parse(endpoint)?.protocol ?? '')) {
+    throw loginRefused(`its authorization server ${metadata.issuer} has no authorization endpoint`);
+  }
+  if (methods?.includes('S256') !== true) {
+    throw loginRefused(
+      `its authorization server ${metadata.issuer} does not offer PKCE with S256, which OAuth 2.1 demands`,
+    );
+  }
+  const url = new URL(endpoint);
+  const parameters = {
+    response_type: 'code',
+    client_id: client.id,
+    redirect_uri: redirectUri,
+    state,
+    code_challenge: await oauth.calculatePKCECodeChallenge(verifier),
+    code_challenge_method: 'S256',
+    ...(scopes.length > 0 ? { scope: scopes.join(' ') } : {}),
+    ...(scopes.includes('offline_access') ? { prompt: 'consent' } : {}),
+    ...(resource === null ? {} : { resource }),
+  };
+  for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value);
+  return url.href;
+}
+
+/** The code in the address that the browser came back to. Throws where `iss` or `state` is not right (RFC 9207). */
+export function codeIn(
+  parameters: URLSearchParams,
+  { metadata }: Authority,
+  client: OAuthClient,
+  state: string,
+): string | null {
+  return oauth.validateAuthResponse(metadata, { client_id: client.id }, parameters, state).get('code');
+}
+
+/** A login with a code that the user types (RFC 8628). */
+export async function userCode(
+  fetch: GuardedFetch,
+  { metadata, resource }: Authority,
+  client: OAuthClient,
+  scopes: readonly string[],
+) {
+  if (metadata.device_authorization_endpoint === undefined) {
+    throw loginRefused(`its authorization server ${metadata.issuer} has no logins with a code; leave out --device`);
+  }
+  const parameters = {
+    ...(scopes.length > 0 ? { scope: scopes.join(' ') } : {}),
+    ...(resource === null ? {} : { resource }),
+  };
+  const self = { client_id: client.id };
+  const authentication = await authenticationOf(client, metadata);
+  const response = await oauth.deviceAuthorizationRequest(metadata, self, authentication, parameters, through(fetch));
+  const answer = await oauth.processDeviceAuthorizationResponse(metadata, self, response);
+  return {
+    url: answer.verification_uri,
+    deviceCode: answer.device_code,
+    userCode: answer.user_code,
+    intervalMs: (answer.interval ?? 5) * 1000,
+  };
+}
+
+/** Revokes the tokens where the authorization server can (RFC 7009). */
+export async function revoked(fetch: GuardedFetch, { authority, client, tokens }: Credential): Promise<void> {
+  const { metadata } = authority;
+  if (tokens === null || metadata.revocation_endpoint === undefined) return;
+  const self = { client_id: client.id };
+  const authentication = await authenticationOf(client, metadata);
+  const token = tokens.refresh ?? tokens.access;
+  const response = await oauth.revocationRequest(metadata, self, authentication, token, through(fetch));
+  await oauth.processRevocationResponse(response);
+}
+
+/**
+ * Registers the gateway (RFC 7591). Not by oauth4webapi: many authorization servers leave out what the standard demands of
+ * their answer beside the client's id.
+ */
+export async function registered(
+  fetch: GuardedFetch,
+  metadata: oauth.AuthorizationServer,
+  redirectUri: string | null,
+): Promise<OAuthClient> {
+  const {
+    issuer,
+    registration_endpoint: endpoint,
+    token_endpoint_auth_methods_supported: methods = ['none'],
+  } = metadata;
+  if (endpoint === undefined) {
+    const advice = 'register a client there and set auth.clientId (and auth.clientSecret) in the definition';
+    throw loginRefused(`its authorization server ${issuer} registers no clients; ${advice}`);
+  }
+  const wantedMethod = methods.includes('none') ? 'none' : methods[0]!;
+  const body = JSON.stringify({
+    client_name: 'Trunkline',
+    redirect_uris: redirectUri === null ? [] : [redirectUri],
+    grant_types: [
+      redirectUri === null ? 'urn:ietf:params:oauth:grant-type:device_code' : 'authorization_code',
+      'refresh_token',
+    ],
+    response_types: redirectUri === null ? [] : ['code'],
+    token_endpoint_auth_method: wantedMethod,
+    application_type: redirectUri === null || insideOf(redirectUri) ? 'native' : 'web',
+  });
+  const headers = { 'content-type': 'application/json', accept: 'application/json' };
+  const response = await fetch(endpoint, { method: 'POST', headers, body });
+  const answer = (await response.json().catch(() => null)) as Readonly<Record<string, unknown>> | null;
+  const { client_id: id, client_secret: secret, token_endpoint_auth_method: method } = answer ?? {};
+  if (!response.ok || typeof id !== 'string' || id === '') {
+    const why = typeof answer?.['error'] === 'string' ? `: ${answer['error'].slice(0, 100)}` : '';
+    const advice = 'register a client there and set auth.clientId in the definition';
+    throw loginRefused(
+      `its authorization server ${issuer} does not register the gateway (HTTP ${response.status}${why}); ${advice}`,
+    );
+  }
+  const authMethod = typeof method === 'string' ? method : wantedMethod;
+  const usable = typeof secret === 'string' && secret !== '' && authMethod !== 'none';
+  return { id, secret: usable ? secret : null, privateKey: null, authMethod };
+}
