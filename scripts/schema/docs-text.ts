@@ -31,6 +31,7 @@ Allowed in \`command\`, \`args\`, \`env\`, \`url\`, \`headers\`, \`cwd\`, \`envF
 | \`\${NAME}\`, \`\${env:NAME}\` | the environment variable; if it is not set, the server that needs it is misconfigured |
 | \`\${NAME:-default}\` | the same, or the default if it is unset or empty |
 | \`\${input:id}\` | a prompt on a terminal, otherwise \`TRUNKLINE_INPUT_<ID>\` (upper case, other characters as \`_\`) |
+| \`\${secret:NAME}\` | what \`trunkline secret set NAME\` keeps ([credentials.md](credentials.md)); not in \`cluster\`, \`data.dir\` and \`tls\` |
 | \`\${file:path}\` | the text of the file without its final line break; the path is relative to the configuration file |
 | \`\${workspaceFolder}\`, \`\${userHome}\` | the folder that the file belongs to; your home folder |
 | \`\${workspaceFolderBasename}\`, \`\${pathSeparator}\` | the last part of that folder; \`/\` |

@@ -17,6 +17,7 @@ import { controlPlane } from './plane.ts';
 import { PublicSubjects } from './public-subjects/public-subjects.ts';
 import type { Rooms } from './rooms.ts';
 import { followHints } from './run-time-store/follow-hints.ts';
+import { unreadable } from './run-time-store/stored-secrets.ts';
 import { productVersion } from './version.ts';
 
 /** Load balancers look at `/readyz` about once a second; until they have, new calls still arrive. */
@@ -62,7 +63,7 @@ export class App {
     this.rooms = rooms;
     this.#follower = new ConfigFollower({
       registry: rooms.registry,
-      options: rooms.options.load,
+      options: { ...rooms.options.load, secrets: async () => rooms.secrets.values },
       initial: rooms.loaded,
       report: reloadReport(rooms.logger, rooms.metrics, rooms.loaded),
     });
@@ -166,7 +167,7 @@ export class App {
       files: this.state.files,
       configVersion: this.rooms.registry.version,
       processes: this.rooms.upstreams.processes,
-      desiredProblems: [...this.#reconciler.alarms, ...this.rooms.runTime.problems],
+      desiredProblems: [...this.#reconciler.alarms, ...this.rooms.runTime.problems, ...unreadable(this.rooms)],
       configProblem: problems.length === 0 ? null : problems.map((problem) => renderProblem(problem)).join('\n'),
     };
   }
@@ -260,8 +261,20 @@ export class App {
     throw new Error(reload.problems.map(({ code, message }) => `${code} ${message}`).join('; '));
   }
 
+  /** Reads the secrets that are stored now, and whatever definitions refer to them. Resolves when that is in force. */
+  async secretsChanged(): Promise<void> {
+    await this.#readSecrets();
+    if (await this.rooms.runTime.refresh()) this.rooms.registry.refresh();
+  }
+
+  async #readSecrets(): Promise<void> {
+    if (await this.rooms.secrets.refresh()) await this.reload();
+  }
+
   async #readStore(): Promise<void> {
     const { runTime, registry, runTimeStore, pins, gateway } = this.rooms;
+    // Of another process of the data folder.
+    if (!this.rooms.storeShared) await this.#readSecrets();
     if (await runTime.refresh()) registry.refresh();
     this.#pinsBehind ||= runTimeStore.changedElsewhere?.() === true;
     if (!this.#pinsBehind) return;
@@ -272,6 +285,7 @@ export class App {
 
   async #readShared(): Promise<void> {
     const { credentials, pins, gateway } = this.rooms;
+    await this.#readSecrets();
     await this.#readStore();
     await credentials.refresh();
     await pins.reload();

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
-import { loadConfig } from '../config/load-config.ts';
+import { type ConfigResult, type LoadOptions, loadConfig, type SecretsPlace } from '../config/load-config.ts';
 import { bindProblem } from '../http/listener/listen-error.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import { DataFolder, defaultDataDir, FolderUnusable } from '../store/data-folder.ts';
@@ -10,6 +10,7 @@ import type { ClusterConnection } from './cluster/cluster-connection.ts';
 import { openCluster } from './cluster/open-cluster.ts';
 import { buildRooms } from './rooms.ts';
 import { runTimeStoreProblem } from './run-time-store/open-run-time-store.ts';
+import { withStoredSecrets } from './run-time-store/stored-secrets.ts';
 
 export type OpenResult =
   | {
@@ -22,7 +23,8 @@ export type OpenResult =
 
 /** Reads the configuration, takes the data folder and builds the gateway. Starts nothing and opens no port. */
 export async function openApp(options: AppOptions): Promise<OpenResult> {
-  const loaded = await loadConfig(options.load);
+  const loaded = await readConfig(options);
+  if ('problem' in loaded) return { ok: false, problem: loaded.problem };
   for (const secret of loaded.secrets) options.logger.addSecret(secret);
   if (!loaded.ok) return { ok: false, problem: { kind: 'config', problems: loaded.problems } };
   const { state } = loaded;
@@ -45,6 +47,25 @@ export async function openApp(options: AppOptions): Promise<OpenResult> {
     const problem = folderProblem(error) ?? runTimeStoreProblem(error, kept, state);
     if (problem === null) throw error;
     return { ok: false, problem };
+  }
+}
+
+/** Problems of the store only where the files have secrets from it. */
+export async function readConfig(
+  options: Pick<AppOptions, 'state' | 'load' | 'joins' | 'cluster' | 'logger'>,
+): Promise<ConfigResult | { readonly problem: OpenProblem }> {
+  const load = withStoredSecrets(options, options.logger);
+  let place: SecretsPlace = { dataDir: null, cluster: null };
+  const secrets: LoadOptions['secrets'] = (found) => {
+    place = found;
+    return load.secrets!(found);
+  };
+  try {
+    return await loadConfig({ ...load, secrets });
+  } catch (error) {
+    const problem = folderProblem(error) ?? runTimeStoreProblem(error, options, place);
+    if (problem === null) throw error;
+    return { problem };
   }
 }
 

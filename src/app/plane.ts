@@ -4,11 +4,12 @@ import type { DesiredView, SessionView } from '../control/schemas.ts';
 import { callbackUrl } from '../downstream/login-callback.ts';
 import { OutdatedDecision } from '../gateway/drift/drift.ts';
 import type { Gateway } from '../gateway/gateway.ts';
+import type { SecretChanges } from '../model/credential-ports.ts';
 import { serverEndpoint } from '../model/exchange.ts';
 import type { Outcome } from '../model/outcome.ts';
 import type { SessionRecord } from '../model/ports.ts';
 import { PinsContended } from '../registry/pin-book.ts';
-import { RunTimeProblem } from '../registry/run-time-problem.ts';
+import { RunTimeProblem, storeProblem } from '../registry/run-time-problem.ts';
 import { StoreError } from '../store/run-time-store/run-time-store.ts';
 import { sessionLabel } from '../telemetry/session-label.ts';
 import type { Rooms } from './rooms.ts';
@@ -18,7 +19,10 @@ export type { ToolView } from '../control/control-plane.ts';
 export type { DefinitionConflict, NodeEntry } from '../control/schemas.ts';
 
 /** What the control API works on, of this gateway. */
-export function controlPlane(rooms: Rooms, app: Pick<ControlPlane, 'facts' | 'readiness'>): ControlPlane {
+export function controlPlane(
+  rooms: Rooms,
+  app: Pick<ControlPlane, 'facts' | 'readiness'> & { secretsChanged(): Promise<void> },
+): ControlPlane {
   const {
     everywhere: upstreams,
     metrics,
@@ -40,6 +44,7 @@ export function controlPlane(rooms: Rooms, app: Pick<ControlPlane, 'facts' | 're
     logs: serverLogs.journal,
     runTime: rooms.runTime,
     logins: rooms.logins,
+    secrets: secretChanges(rooms, () => app.secretsChanged()),
     loginCallback: () => callbackUrl(rooms.registry.state.listen.publicUrl),
     server: (name) => rooms.registry.state.servers.get(name) ?? null,
     desired: (server) => desiredView(rooms, server),
@@ -72,6 +77,29 @@ export function controlPlane(rooms: Rooms, app: Pick<ControlPlane, 'facts' | 're
       const params = `{"name":${JSON.stringify(tool)},"arguments":${argumentsJson.toString()}}`;
       return outcomeJson(await operator.send(serverEndpoint(server), 'tools/call', params).outcome);
     },
+  };
+}
+
+/** `follow` puts in force what has changed. Rejects with RunTimeProblem where the store fails. */
+export function secretChanges(
+  { secrets, keptKeys }: Pick<Rooms, 'secrets' | 'keptKeys'>,
+  follow: () => Promise<void>,
+): SecretChanges {
+  const stored = async <T>(change: () => Promise<T>, after = follow): Promise<T> => {
+    try {
+      const done = await change();
+      await after();
+      return done;
+    } catch (error) {
+      throw storeProblem(error);
+    }
+  };
+  const nothing = async (): Promise<void> => {};
+  return {
+    list: () => stored(() => secrets.list(), nothing),
+    put: (name, value) => stored(() => secrets.put(name, value)),
+    delete: (name) => stored(() => secrets.delete(name)),
+    rotateKey: () => stored(() => keptKeys.rotate(), nothing),
   };
 }
 

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { existsSync } from 'node:fs';
 import { Cluster } from '../cluster/cluster.ts';
 import { SharedSessionRecords } from '../cluster/sessions/shared-session-records.ts';
 import { SharedTaskRecords } from '../cluster/sessions/shared-task-records.ts';
@@ -7,17 +6,17 @@ import type { ConfigResult } from '../config/load-config.ts';
 import { ServerCredentials } from '../credentials/credentials.ts';
 import { Leases } from '../credentials/lease.ts';
 import { OAuthLogins } from '../credentials/logins.ts';
+import { Secrets } from '../credentials/secrets.ts';
 import { Downstream } from '../downstream/downstream.ts';
 import { KeyAuthenticator } from '../downstream/identity/auth.ts';
 import { clientMetadataUrl } from '../downstream/login-callback.ts';
 import { Gateway } from '../gateway/gateway.ts';
-import { Sealer } from '../gateway/sealer.ts';
+import { RecordSealing, Sealer } from '../gateway/sealer.ts';
 import { guardedFetch } from '../http/client/guarded-fetch.ts';
 import { Resolver } from '../http/client/resolver.ts';
 import { BodyBudget } from '../http/context/body-budget.ts';
 import { isListening } from '../http/listener/listen-error.ts';
 import { systemClock } from '../model/clock.ts';
-import type { DesiredState } from '../model/desired-state.ts';
 import { dropKept } from '../model/pooled-buffers.ts';
 import type { SessionRecords, UpstreamEvents, Upstreams } from '../model/ports.ts';
 import { type Random, systemRandom } from '../model/random.ts';
@@ -26,7 +25,7 @@ import { PinBook, type TrustMarks } from '../registry/pin-book.ts';
 import { Registry } from '../registry/registry.ts';
 import { RunTimeServers } from '../registry/run-time-servers.ts';
 import { StoredServers } from '../registry/stored-definitions.ts';
-import { DataFolder, defaultDataDir } from '../store/data-folder.ts';
+import type { DataFolder } from '../store/data-folder.ts';
 import { SqliteEventLog } from '../store/event-log.ts';
 import { SqliteEraVerdicts, SqliteSessionRecords, SqliteUpstreamSessions } from '../store/remembered.ts';
 import { StoredPins } from '../store/run-time-store/stored-pins.ts';
@@ -53,6 +52,7 @@ import { MemoryWatch } from './memory/memory-watch.ts';
 import { Operations } from './operations.ts';
 import { countedCalls, Operator, operatorProfile } from './operator.ts';
 import { announcing, openRunTimeStore } from './run-time-store/open-run-time-store.ts';
+import { credentialKeys, KeptKeys } from './run-time-store/stored-secrets.ts';
 import { transports } from './transports.ts';
 import { productVersion } from './version.ts';
 
@@ -79,6 +79,15 @@ export async function buildRooms(
   const { shared, refusal, undecidable } = opened;
   const runTimeStore =
     shared && connection !== null ? announcing(opened.runTimeStore, connection.bus) : opened.runTimeStore;
+  const records = shared && connection !== null ? runTimeStore : opened.credentialStore;
+  const source = credentialKeys(options, loaded.state, connection, random);
+  const recordSealing = new RecordSealing(source, random);
+  const keptKeys = new KeptKeys({ source, records, sealing: recordSealing, clock, logger });
+  const settled = options.state === 'data' || options.joins === true ? keptKeys.settle() : null;
+  // Other nodes may hold records for a while.
+  if (connection === null) await settled;
+  const secrets = new Secrets({ records, sealing: recordSealing, clock, logger });
+  await secrets.refresh();
   const registry = new Registry(loaded.state);
   const stored = new StoredServers(runTimeStore);
   const runTime = new RunTimeServers({
@@ -86,6 +95,7 @@ export async function buildRooms(
     clock,
     logger,
     env,
+    secrets: secrets.values,
     folder: cwd,
     refusal,
     shared,
@@ -109,14 +119,13 @@ export async function buildRooms(
   const keys = connection === null ? [installation] : [connection.key, ...(connection.previousKeys ?? [])];
   const sealing = sealingOf(keys, (key) => new Sealer(key));
   const builtAt = clock.now();
-  const credentialKeys = connection === null ? [credentialKey(options, loaded.state, random)] : keys;
   const resolver = new Resolver({ clock });
   const credentials = new ServerCredentials({
     clock,
     random,
     logger,
-    records: shared && connection !== null ? runTimeStore : opened.credentialStore,
-    sealing: sealingOf(credentialKeys, (key) => new Sealer(key)),
+    records,
+    sealing: recordSealing,
     fetch: (inside) => guardedFetch(resolver, inside),
     clientMetadataUrl: () => clientMetadataUrl(registry.state.listen.publicUrl),
     changed: (server, gone) => {
@@ -192,7 +201,7 @@ export async function buildRooms(
           logger,
           others: () => [...cluster.peers.others()].map(({ peer }) => peer),
         });
-  const records: SessionRecords = sharedRecords ?? new SqliteSessionRecords(stateFile);
+  const sessionRecords: SessionRecords = sharedRecords ?? new SqliteSessionRecords(stateFile);
   const authenticator = new KeyAuthenticator(loaded.state);
   const memory = new MemoryWatch({
     logger,
@@ -208,7 +217,7 @@ export async function buildRooms(
     logger,
     core: gateway,
     authenticator,
-    records,
+    records: sessionRecords,
     events,
     state: cluster === null ? () => registry.state : stateEverywhere(() => registry.state, cluster.upstreams),
     memoryScarce: () => memory.look() !== 'ample',
@@ -271,13 +280,15 @@ export async function buildRooms(
     execToken: folder?.token('exec.token', newToken) ?? newToken(),
     registry,
     authenticator,
-    records,
+    records: sessionRecords,
     /** The run-time store, whether other nodes write to it too, and why no operator can decide here; null where one can. */
     runTimeStore,
     storeShared: shared,
     undecidable,
     pins,
     runTime,
+    secrets,
+    keptKeys,
     credentials,
     logins: new OAuthLogins(credentials),
     /** The servers of this node. */
@@ -360,15 +371,6 @@ function trustMarks(state: StateFile): TrustMarks {
     add: (server) => state.put('trusted', server, Buffer.from('1')),
     delete: (server) => state.delete('trusted', server),
   };
-}
-
-/** Seals credentials at rest: a file of its own, beside the database. Where nothing is kept, in memory only. */
-function credentialKey({ state, load }: AppOptions, { dataDir }: DesiredState, random: Random): Buffer {
-  const make = (): string => random.hex(KEY_BYTES);
-  const folder = new DataFolder(dataDir ?? defaultDataDir(load.env));
-  // A command that only looks makes no folder; without one there is nothing to open either.
-  const kept = state !== 'none' && (state !== 'look' || existsSync(folder.file('credentials.key')));
-  return Buffer.from(kept ? folder.token('credentials.key', make) : make(), 'hex');
 }
 
 /** Seals cursors and task ids; kept, so that they stay good over a restart. Lost with the state file, and no harm done. */

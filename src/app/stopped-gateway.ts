@@ -1,5 +1,9 @@
-import { type LoadOptions, loadConfig } from '../config/load-config.ts';
+import { type LoadOptions, loadConfig, type SecretsPlace } from '../config/load-config.ts';
+import { Secrets } from '../credentials/secrets.ts';
+import { RecordSealing } from '../gateway/sealer.ts';
 import { systemClock } from '../model/clock.ts';
+import type { SecretChanges } from '../model/credential-ports.ts';
+import { systemRandom } from '../model/random.ts';
 import { Registry } from '../registry/registry.ts';
 import { RunTimeServers } from '../registry/run-time-servers.ts';
 import { StoredServers } from '../registry/stored-definitions.ts';
@@ -8,8 +12,10 @@ import type { RunTimeStore } from '../store/run-time-store/run-time-store.ts';
 import { type Restored, restoreStore } from '../store/run-time-store/run-time-store-file.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { OpenProblem } from './app-options.ts';
-import { folderProblem } from './open-app.ts';
+import { folderProblem, readConfig } from './open-app.ts';
+import { secretChanges } from './plane.ts';
 import { openRunTimeStore, runTimeStoreProblem } from './run-time-store/open-run-time-store.ts';
+import { credentialKeys, KeptKeys } from './run-time-store/stored-secrets.ts';
 
 /** Why a change was refused, for the commands. */
 export { RunTimeProblem } from '../registry/run-time-problem.ts';
@@ -26,7 +32,7 @@ export type StoppedResult =
 
 /** Takes the data folder as a gateway would, so that none starts meanwhile. Starts nothing. */
 export async function openStopped(load: LoadOptions, logger: Logger): Promise<StoppedResult> {
-  const taken = await takeFolder(load);
+  const taken = await loadAndTake(load, logger);
   if (!taken.ok) return taken;
   const { folder, state } = taken;
   const options = { state: 'data', load } as const;
@@ -38,7 +44,11 @@ export async function openStopped(load: LoadOptions, logger: Logger): Promise<St
     const desired = new Registry(state);
     const stored = new StoredServers(runTimeStore);
     const { refusal } = opened;
-    const runTime = new RunTimeServers({ stored, clock: systemClock, logger, env, folder: cwd, refusal, desired });
+    const sealing = new RecordSealing(credentialKeys(options, state, null, systemRandom), systemRandom);
+    const secrets = new Secrets({ records: runTimeStore, sealing, clock: systemClock, logger });
+    await secrets.refresh();
+    const sources = { env, secrets: secrets.values, logger };
+    const runTime = new RunTimeServers({ ...sources, stored, clock: systemClock, folder: cwd, refusal, desired });
     await runTime.refresh();
     desired.begin();
     const close = async (): Promise<void> => {
@@ -49,7 +59,7 @@ export async function openStopped(load: LoadOptions, logger: Logger): Promise<St
   } catch (error) {
     await runTimeStore?.close();
     folder.release();
-    const problem = runTimeStoreProblem(error, options, state);
+    const problem = folderProblem(error) ?? runTimeStoreProblem(error, options, state);
     if (problem === null) throw error;
     return { ok: false, problem };
   }
@@ -61,13 +71,15 @@ export type RestoreResult =
 
 /** Puts the last good snapshot of what was decided at run time in its place, or nothing (F35). */
 export async function restoreStopped(load: LoadOptions, how: 'snapshot' | 'empty'): Promise<RestoreResult> {
-  const taken = await takeFolder(load);
+  const found = await placeOf(load);
+  if ('problem' in found) return { ok: false, problem: found.problem };
+  const taken = takeFolder(found, load);
   if (!taken.ok) return taken;
   const file = taken.folder.file('truth.db');
   try {
     return { ok: true, restored: restoreStore(file, how, systemClock.wall()), file };
   } catch (error) {
-    const problem = runTimeStoreProblem(error, { state: 'data', load }, taken.state);
+    const problem = runTimeStoreProblem(error, { state: 'data', load }, found);
     if (problem === null) throw error;
     return { ok: false, problem };
   } finally {
@@ -75,12 +87,72 @@ export async function restoreStopped(load: LoadOptions, how: 'snapshot' | 'empty
   }
 }
 
-async function takeFolder(load: LoadOptions) {
-  const loaded = await loadConfig(load);
-  if (!loaded.ok) return { ok: false, problem: { kind: 'config', problems: loaded.problems } } as const;
-  const folder = new DataFolder(loaded.state.dataDir ?? defaultDataDir(load.env));
+/** The secrets and keys of a gateway that does not run; in a cluster those that all nodes share. */
+export interface StoppedSecrets {
+  readonly changes: SecretChanges;
+  close(): Promise<void>;
+}
+
+export type StoppedSecretsResult =
+  | { readonly ok: true; readonly secrets: StoppedSecrets }
+  | { readonly ok: false; readonly problem: OpenProblem };
+
+/** Also where the configuration is refused because a secret is not there yet. */
+export async function openStoppedSecrets(load: LoadOptions, logger: Logger): Promise<StoppedSecretsResult> {
+  const place = await placeOf(load);
+  if ('problem' in place) return { ok: false, problem: place.problem };
+  const taken = takeFolder(place, load);
+  if (!taken.ok) return taken;
+  const { folder } = taken;
+  const options = { state: 'data', load } as const;
+  let records: RunTimeStore | null = null;
   try {
-    if (folder.acquire()) return { ok: true, folder, state: loaded.state } as const;
+    records = openRunTimeStore(options, { ...place, servers: new Map() }, systemClock, logger).runTimeStore;
+    const store = records;
+    const source = credentialKeys(options, place, null, systemRandom);
+    const sealing = new RecordSealing(source, systemRandom);
+    const kept = { records, sealing, clock: systemClock, logger };
+    const keptKeys = new KeptKeys({ ...kept, source });
+    await keptKeys.settle();
+    const changes = secretChanges({ secrets: new Secrets(kept), keptKeys }, async () => {});
+    const close = async (): Promise<void> => {
+      await store.close();
+      folder.release();
+    };
+    return { ok: true, secrets: { changes, close } };
+  } catch (error) {
+    await records?.close();
+    folder.release();
+    const problem = folderProblem(error) ?? runTimeStoreProblem(error, options, place);
+    if (problem === null) throw error;
+    return { ok: false, problem };
+  }
+}
+
+/** Where the store is, whatever its secrets are. */
+async function placeOf(load: LoadOptions): Promise<SecretsPlace | { readonly problem: OpenProblem }> {
+  const places: SecretsPlace[] = [];
+  const secrets: LoadOptions['secrets'] = async (place) => {
+    places.push(place);
+    return new Map();
+  };
+  const loaded = await loadConfig({ ...load, secrets });
+  const [place = loaded.ok ? loaded.state : null] = places;
+  return place ?? { problem: { kind: 'config', problems: loaded.ok ? [] : loaded.problems } };
+}
+
+async function loadAndTake(load: LoadOptions, logger: Logger) {
+  const loaded = await readConfig({ state: 'data', load, logger });
+  if ('problem' in loaded) return { ok: false, problem: loaded.problem } as const;
+  if (!loaded.ok) return { ok: false, problem: { kind: 'config', problems: loaded.problems } } as const;
+  const taken = takeFolder(loaded.state, load);
+  return taken.ok ? { ...taken, state: loaded.state } : taken;
+}
+
+function takeFolder({ dataDir }: Pick<SecretsPlace, 'dataDir'>, load: LoadOptions) {
+  const folder = new DataFolder(dataDir ?? defaultDataDir(load.env));
+  try {
+    if (folder.acquire()) return { ok: true, folder } as const;
   } catch (error) {
     const problem = folderProblem(error);
     if (problem === null) throw error;

@@ -1,15 +1,18 @@
-import { loadConfig } from '../config/load-config.ts';
+import { readConfig } from '../app/open-app.ts';
+import { processLogger } from '../app/process-logger.ts';
 import { renderProblem } from '../config/problem/problem.ts';
 import { bindProblem } from '../http/listener/listen-error.ts';
 import type { CommandInput } from './command-input.ts';
-import { EXIT, type ExitCode } from './exit-code.ts';
+import { cannotOpen, EXIT, type ExitCode } from './exit-code.ts';
 import { loadOptions, sourceLabel } from './sources.ts';
 
 /** `trunkline check`: every problem at once, exit code 0 or 1. Starts nothing. */
 export async function check(input: CommandInput): Promise<ExitCode> {
   const { terminal, flags } = input;
   const options = { ...loadOptions(input), strict: true };
-  const result = await loadConfig(options);
+  const logger = processLogger({ level: 'error', json: flags.json === true, write: terminal.err });
+  const result = await readConfig({ state: 'look', load: options, logger });
+  if ('problem' in result) throw cannotOpen(result.problem, terminal.cwd);
   const bind = result.ok ? bindProblem(result.state) : null;
   const problems = result.ok ? [] : result.problems;
   const good = result.ok && bind === null;

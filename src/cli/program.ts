@@ -1,6 +1,7 @@
 import { Command, CommanderError, Option } from 'commander';
 import type { CommandInput, CommandParts, Terminal } from './command-input.ts';
 import { addCredentialCommands } from './credentials/credential-commands.ts';
+import { addSecretCommands } from './credentials/secret-commands.ts';
 import { addDriftCommands } from './drift/drift-commands.ts';
 import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
 import { CONFIG_OPTION, GATEWAY_OPTIONS, type GatewayFlags, JSON_OPTION, KEY_OPTION, lines } from './flags.ts';
@@ -80,6 +81,7 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
     });
 
   addCredentialCommands(parts);
+  addSecretCommands(parts);
   addDriftCommands(parts);
 
   addOptions(program.command('call').description('call a tool and print its result'), false)

@@ -4,7 +4,7 @@ import { secretForms } from '../model/secret.ts';
 import type { Server } from '../model/server.ts';
 import { secretsOf } from '../model/swept-definition.ts';
 import { folderOf } from './client.ts';
-import type { Expander } from './document/expand.ts';
+import type { StoredSecrets } from './document/expand.ts';
 import { answerInputs, type InputPrompt } from './document/inputs.ts';
 import { secretsIn } from './document/mask-secrets.ts';
 import type { ObjectNode } from './document/node.ts';
@@ -14,6 +14,7 @@ import { checkShape, NOT_YET } from './document/shape.ts';
 import { findDefinitions, foldersWithServers, isContainerKey, isSetting, type Layout } from './files/containers.ts';
 import { type ConfigProblem, Problems, Source, suggest } from './problem/problem.ts';
 import { configJsonSchema } from './schema-json.ts';
+import type { ReadingContext } from './server/field-reader.ts';
 import { argvServer, misconfiguredServer } from './server/plain-server.ts';
 import { hasUrl, readServer, serverContext } from './server/read-server.ts';
 import { nameServers, type TakenName } from './server/server-names.ts';
@@ -32,10 +33,15 @@ export interface LoadOptions {
   readonly argvCommand?: readonly string[];
   /** Asks the user for `${input:…}`; left out without a terminal. */
   readonly inputs?: InputPrompt;
+  /** What `${secret:…}` stands for, by where the files say that it is kept; asked only where there is such a reference. */
+  readonly secrets?: (place: SecretsPlace) => Promise<StoredSecrets>;
   readonly overrides?: Overrides;
   /** What is wrong with one definition refuses the whole, as every other problem does. */
   readonly strict?: boolean;
 }
+
+/** What says where the store is. */
+export type SecretsPlace = Pick<DesiredState, 'dataDir' | 'cluster'>;
 
 /** A document that a program has at hand. */
 interface InlineSource {
@@ -70,6 +76,13 @@ export function loadConfig(options: LoadOptions): Promise<ConfigResult> {
   return new Load(options).run();
 }
 
+/** A document whose settings are known, and whose definitions are still to be read. */
+interface OpenedDocument {
+  readonly root: ObjectNode;
+  readonly layout: Layout;
+  readonly context: ReadingContext;
+}
+
 /** One reading of a configuration: collects over the files, then puts the whole together. */
 class Load {
   readonly #options: LoadOptions;
@@ -82,6 +95,8 @@ class Load {
   readonly #files: readonly string[];
   readonly #watched = new Set<string>();
   readonly #secrets = new Set<string>();
+  readonly #documents: OpenedDocument[] = [];
+  readonly #stored = new Map<string, string | null>();
   readonly #misconfigured: ConfigProblem[] = [];
 
   constructor(options: LoadOptions) {
@@ -93,6 +108,8 @@ class Load {
     const { inline = [], argvCommand, cwd } = this.#options;
     for (const file of this.#files) await this.#file(file);
     for (const { label, text } of inline) await this.#source(new Source(label, text), cwd, cwd, true);
+    await this.#askForSecrets();
+    for (const document of this.#documents) this.#definitions(document);
     if (argvCommand !== undefined) this.#command(argvCommand);
     return this.#result();
   }
@@ -160,28 +177,44 @@ class Load {
   async #source(source: Source, fileFolder: string, folder: string, ours: boolean): Promise<void> {
     const root = await parseSource(source, this.#problems);
     if (root === null) return;
-    const layout = findDefinitions(root, source, this.#problems, this.#options.cwd);
-    await this.#document(root, ours ? { ...layout, ours } : layout, source, fileFolder, folder);
-  }
-
-  async #document(root: ObjectNode, layout: Layout, source: Source, fileFolder: string, folder: string): Promise<void> {
-    const { env, inputs: prompt } = this.#options;
-    const { client, ours, definitions } = layout;
-    const problems = this.#problems;
+    const found = findDefinitions(root, source, this.#problems, this.#options.cwd);
+    const layout = ours ? { ...found, ours } : found;
+    const { env, inputs: prompt, secrets } = this.#options;
     const inputs = await answerInputs(layout.inputsOf, source.text, env, prompt ?? null);
     const context = serverContext({
       source,
-      problems,
-      client,
-      strict: ours,
+      problems: this.#problems,
+      client: layout.client,
+      strict: layout.ours,
       env,
       inputs,
+      stored: secrets === undefined ? undefined : this.#stored,
       fileFolder,
       folder,
       secrets: this.#secrets,
       files: this.#watched,
     });
-    if (!layout.isRootMap) this.#topLevel(root, layout, source, context.expander, folder);
+    if (!layout.isRootMap) this.#topLevel(root, layout, context);
+    this.#documents.push({ root, layout, context });
+  }
+
+  /** No setting is expanded before this: what is wrong with those that say where the store is, is said later. */
+  async #askForSecrets(): Promise<void> {
+    const { secrets, overrides = {}, env } = this.#options;
+    const referred = this.#documents.some(({ context }) => context.source.text.includes('${secret:'));
+    if (secrets === undefined || !referred) return;
+    const problems = new Problems();
+    const { dataDir } = readSettings(this.#settings, overrides, false, 0, problems);
+    const setting = this.#settings.get('cluster');
+    const agents = { has: () => true };
+    const { cluster } = readCluster({ setting, nats: overrides.nats, env, agents, problems });
+    for (const [name, value] of await secrets({ dataDir, cluster })) this.#stored.set(name, value);
+  }
+
+  #definitions({ root, layout, context }: OpenedDocument): void {
+    const { ours, definitions } = layout;
+    const { source, folder } = context;
+    const problems = this.#problems;
     const names = nameServers(definitions, ours, source, problems, this.#taken);
     for (const [definition, name] of names) {
       this.#definedNames.add(name);
@@ -215,7 +248,7 @@ class Load {
     }
   }
 
-  #topLevel(root: ObjectNode, { ours, client }: Layout, source: Source, expander: Expander, folder: string): void {
+  #topLevel(root: ObjectNode, { ours, client }: Layout, { source, expander, folder }: ReadingContext): void {
     const schema = configJsonSchema();
     const context = { source, problems: this.#problems, strict: ours, ignored: new Set<string>() };
     for (const member of root.members) {

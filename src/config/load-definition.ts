@@ -1,6 +1,7 @@
 import { secretForms } from '../model/secret.ts';
 import type { Server } from '../model/server.ts';
 import { clientOf } from './client.ts';
+import type { StoredSecrets } from './document/expand.ts';
 import { answerInputs } from './document/inputs.ts';
 import { secretsIn } from './document/mask-secrets.ts';
 import { isString, member, type ObjectNode } from './document/node.ts';
@@ -18,6 +19,7 @@ interface DefinitionSource {
   /** Folder that relative paths start from. */
   readonly folder: string;
   readonly env: Readonly<Record<string, string | undefined>>;
+  readonly stored?: StoredSecrets | undefined;
   /** Hears what of the gateway it reads before any of that is read. What it throws ends the reading. */
   readonly mayRead?: (reads: readonly Need[]) => void;
 }
@@ -44,6 +46,7 @@ export async function loadDefinition({
   name: given,
   folder,
   env,
+  stored,
   mayRead,
 }: DefinitionSource): Promise<DefinitionResult> {
   const problems = new Problems();
@@ -60,6 +63,7 @@ export async function loadDefinition({
     client: clientOf(RUN_TIME, []),
     strict: true,
     env,
+    stored,
     inputs: await answerInputs(root, text, env, null),
     fileFolder: folder,
     folder,

@@ -1,5 +1,5 @@
 import type { Clock } from '../model/clock.ts';
-import type { Logins } from '../model/credential-ports.ts';
+import type { Logins, SecretChanges } from '../model/credential-ports.ts';
 import type { DefinitionName, DriftRecord, DriftReport, DriftSummary } from '../model/drift.ts';
 import type { Upstreams } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
@@ -56,6 +56,7 @@ export interface ControlPlane {
   readonly logs: Journal;
   readonly runTime: RunTimeServers;
   readonly logins: Logins;
+  readonly secrets: SecretChanges;
   /** Redirect URI of logins that end at this gateway; null where browsers cannot reach it. */
   loginCallback(): string | null;
   /** null for a name that is not desired. */

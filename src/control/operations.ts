@@ -17,6 +17,7 @@ import {
 } from './operation.ts';
 import { RUN_TIME_OPERATIONS } from './run-time-operations.ts';
 import * as schemas from './schemas.ts';
+import { SECRET_OPERATIONS } from './secret-operations.ts';
 import { serverView } from './server-view.ts';
 
 const OF_SERVER = { server: { description: 'Only of this server.' } };
@@ -220,6 +221,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
   }),
   ...CLUSTER_OPERATIONS,
   ...CREDENTIAL_OPERATIONS,
+  ...SECRET_OPERATIONS,
   ...DRIFT_OPERATIONS,
   ...RUN_TIME_OPERATIONS,
 ];

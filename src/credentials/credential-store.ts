@@ -1,5 +1,5 @@
 import type { Sealing } from '../model/sealing.ts';
-import type { RunTimeStore, StoreRecord } from '../store/run-time-store/run-time-store.ts';
+import type { Applied, RunTimeStore, StoreRecord } from '../store/run-time-store/run-time-store.ts';
 
 /** What of the run-time store credentials are kept in. */
 export type Records = Pick<RunTimeStore, 'list' | 'apply'>;
@@ -18,6 +18,8 @@ export class SealedRecords<T> {
   readonly #records: Records;
   readonly #sealing: Sealing;
   readonly #collection: string;
+  /** Keys of the records that no key opened when all were read last: as good as gone, but for the person who has to know. */
+  unreadable: readonly string[] = [];
 
   constructor(records: Records, sealing: Sealing, collection: string) {
     this.#records = records;
@@ -26,25 +28,31 @@ export class SealedRecords<T> {
   }
 
   async get(key: string): Promise<Kept<T> | null> {
-    const found = (await this.#records.list(this.#collection, { prefix: key })).find((record) => record.key === key);
+    const found = await this.#stored(key);
     return found === undefined ? null : this.#opened(found);
   }
 
   async all(): Promise<readonly Kept<T>[]> {
     const all: Kept<T>[] = [];
-    for (let after: string | undefined; ; ) {
-      const page = await this.#records.list(this.#collection, after === undefined ? {} : { after });
-      all.push(...page.flatMap((record) => this.#opened(record) ?? []));
-      after = page.at(-1)?.key;
-      if (after === undefined) return all;
+    const unreadable: string[] = [];
+    for await (const record of recordsOf(this.#records, this.#collection)) {
+      const kept = this.#opened(record);
+      if (kept === null) unreadable.push(record.key);
+      else all.push(kept);
     }
+    this.unreadable = unreadable;
+    return all;
   }
 
   /** Its new revision. `expected`: the one that it has, null for none, absent for any; null where it has another. */
   async put(key: string, value: T, expected?: number | null): Promise<number | null> {
-    const sealed = this.#sealing.seal(this.#context(key), JSON.stringify(value));
-    const write = { kind: 'put', collection: this.#collection, key, value: sealed } as const;
-    const applied = await this.#records.apply([expected === undefined ? write : { ...write, expected }]);
+    const text = JSON.stringify(value);
+    let applied = await this.#write(key, text, expected);
+    if (!applied.ok && expected === null) {
+      const there = await this.#stored(key);
+      // What no key opens is as good as none.
+      if (there !== undefined && this.#opened(there) === null) applied = await this.#write(key, text, there.revision);
+    }
     return applied.ok ? applied.revision : null;
   }
 
@@ -54,13 +62,38 @@ export class SealedRecords<T> {
     return (await this.#records.apply([expected === undefined ? write : { ...write, expected }])).ok;
   }
 
-  /** null for what was sealed with a key that is not known any more: it is as good as gone. */
-  #opened({ key, value, revision }: StoreRecord): Kept<T> | null {
-    const text = this.#sealing.open(this.#context(key), value);
-    return text === null ? null : { key, value: JSON.parse(text) as T, revision };
+  async #write(key: string, text: string, expected: number | null | undefined): Promise<Applied> {
+    const context = contextOf(this.#collection, key);
+    const sealed = this.#sealing.seal(context, text);
+    const write = { kind: 'put', collection: this.#collection, key, value: sealed } as const;
+    const applied = await this.#records.apply([expected === undefined ? write : { ...write, expected }]);
+    // The key has been changed meanwhile, by a process that may have looked at this record already.
+    if (!applied.ok || this.#sealing.outdated?.(context, sealed) !== true) return applied;
+    const again = await this.#write(key, text, applied.revision);
+    return again.ok ? again : applied;
   }
 
-  #context(key: string): string {
-    return `${this.#collection}|${key}`;
+  async #stored(key: string): Promise<StoreRecord | undefined> {
+    return (await this.#records.list(this.#collection, { prefix: key })).find((record) => record.key === key);
+  }
+
+  /** null for what was sealed with a key that is not known any more. */
+  #opened({ key, value, revision }: StoreRecord): Kept<T> | null {
+    const text = this.#sealing.open(contextOf(this.#collection, key), value);
+    return text === null ? null : { key, value: JSON.parse(text) as T, revision };
+  }
+}
+
+/** What a seal is bound to. */
+export function contextOf(collection: string, key: string): string {
+  return `${collection}|${key}`;
+}
+
+export async function* recordsOf(records: Records, collection: string): AsyncGenerator<StoreRecord> {
+  for (let after: string | undefined; ; ) {
+    const page = await records.list(collection, after === undefined ? {} : { after });
+    yield* page;
+    after = page.at(-1)?.key;
+    if (after === undefined) return;
   }
 }

@@ -144,13 +144,21 @@ export class ServerCredentials {
 
   async forget(name: string): Promise<Credential | null> {
     const { value } = (await this.#records.get(name)) ?? { value: null };
-    if (value !== null) await this.#records.delete(name);
+    await this.#records.delete(name);
     this.#take(name, null);
     return value;
   }
 
+  /** Of servers whose credential no key opens. */
+  get unreadable(): readonly string[] {
+    return this.#records.unreadable.filter((key) => !this.#known.has(key));
+  }
+
   list(): readonly CredentialView[] {
-    return [...this.#known.values()].map((kept) => this.#viewOf(kept)).sort((a, b) => (a.server < b.server ? -1 : 1));
+    const lost = this.unreadable.map((server) => ({ ...UNREADABLE, server }));
+    return [...lost, ...[...this.#known.values()].map((kept) => this.#viewOf(kept))].sort((a, b) =>
+      a.server < b.server ? -1 : 1,
+    );
   }
 
   /** Gets new tokens without the user. Resolves with whether there are others than `used` now. */
@@ -288,6 +296,18 @@ export class ServerCredentials {
     };
   }
 }
+
+/** As a person sees a credential that was sealed with a key that is gone. */
+const UNREADABLE: Omit<CredentialView, 'server'> = {
+  state: 'failed',
+  reason: 'it cannot be opened, the key that sealed it is gone',
+  issuer: null,
+  clientId: null,
+  scopes: [],
+  expiresAt: null,
+  refreshable: false,
+  changedAt: 0,
+};
 
 /** Whether the gateway gets credentials for it: it is behind a URL, and its definition has none of its own. */
 export function takesTokens({ transport }: Server): boolean {

@@ -91,6 +91,65 @@ export class StateSealer implements Sealing {
   }
 }
 
+/** Keys of an installation or a cluster, the one in force first; they may be others each time they are looked at. */
+export interface KeySource {
+  readonly keys: readonly Buffer[];
+}
+
+/**
+ * Seals records at rest: AES-256-GCM under a random nonce of 96 bits. In front of each seal is the id of its key, so that keys
+ * can be changed: the one in force seals, all of them open.
+ */
+export class RecordSealing implements Sealing {
+  readonly #source: KeySource;
+  readonly #random: Random;
+  readonly #known = new Map<string, RecordKey>();
+
+  constructor(source: KeySource, random: Random) {
+    this.#source = source;
+    this.#random = random;
+  }
+
+  seal(context: string, text: string): string {
+    const [inForce] = this.#source.keys;
+    if (inForce === undefined) throw new RangeError('nothing is sealed without a key');
+    const { id, key } = this.#derived(inForce);
+    const nonce = Buffer.from(this.#random.hex(NONCE), 'hex');
+    const aad = Buffer.concat([id, Buffer.from(context)]);
+    return Buffer.concat([id, nonce, ...encrypted(key, nonce, aad, text)]).toString('base64url');
+  }
+
+  open(context: string, sealed: string): string | null {
+    const bytes = bytesOf(sealed, KEY_ID + NONCE + TAG);
+    const found = bytes === null ? undefined : this.#keys().find(({ id }) => id.equals(bytes.subarray(0, KEY_ID)));
+    if (bytes === null || found === undefined) return null;
+    return decrypted(found.key, bytes.subarray(KEY_ID), Buffer.concat([found.id, Buffer.from(context)]));
+  }
+
+  outdated(_context: string, sealed: string): boolean {
+    const [inForce] = this.#keys();
+    const bytes = bytesOf(sealed, KEY_ID + NONCE + TAG);
+    return inForce !== undefined && bytes?.subarray(0, KEY_ID).equals(inForce.id) === false;
+  }
+
+  #keys(): readonly RecordKey[] {
+    return this.#source.keys.map((key) => this.#derived(key));
+  }
+
+  #derived(key: Buffer): RecordKey {
+    const known = this.#known.get(key.toString('hex'));
+    if (known !== undefined) return known;
+    const made = { id: derived(key, 'trunkline record id').subarray(0, KEY_ID), key: derived(key, 'trunkline record') };
+    this.#known.set(key.toString('hex'), made);
+    return made;
+  }
+}
+
+interface RecordKey {
+  readonly id: Buffer;
+  readonly key: Buffer;
+}
+
 function derived(key: Buffer, purpose: string): Buffer {
   return Buffer.from(hkdfSync('sha256', key, '', purpose, 32));
 }

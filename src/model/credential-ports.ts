@@ -1,4 +1,4 @@
-import type { CredentialLease, CredentialView, StartedLogin } from './credentials.ts';
+import type { CredentialLease, CredentialView, SecretView, StartedLogin } from './credentials.ts';
 import type { Server } from './server.ts';
 
 /** Credentials, seen by those that send requests. Implemented by `credentials/`. */
@@ -18,4 +18,14 @@ export interface Logins {
   list(): Promise<readonly CredentialView[]>;
   /** Forgets the credential on all nodes, and revokes it at the authorization server where that can (RFC 7009). */
   revoke(server: string): Promise<boolean>;
+}
+
+/** Secrets for definitions, for the command line and the control API. A change holds when its promise resolves. */
+export interface SecretChanges {
+  list(): Promise<readonly SecretView[]>;
+  put(name: string, value: string): Promise<SecretView>;
+  /** False where there was none. */
+  delete(name: string): Promise<boolean>;
+  /** Seals everything with a new key; resolves with how many records. null in a cluster, whose key comes from its secret. */
+  rotateKey(): Promise<number | null>;
 }

@@ -108,3 +108,18 @@ export const LOGIN = named(
 );
 /** A login that was begun. It ends when its user has opened the URL and has consented. */
 export type StartedLogin = Infer<typeof LOGIN>;
+
+export const SECRET = named(
+  'StoredSecret',
+  object({
+    name: text,
+    state: described(
+      oneOf(['kept', 'unreadable']),
+      '`unreadable`: the key that sealed it is gone; it has to be set again.',
+    ),
+    changedAt: nullable(wallTime),
+  }),
+);
+/** A stored secret, for people: never its value. */
+export type SecretView = Infer<typeof SECRET>;
+export const SECRETS = object({ secrets: list(SECRET) });

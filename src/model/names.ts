@@ -12,3 +12,6 @@ export const EXPOSED_NAME_AIM = 48;
 export function foldedName(server: string): string {
   return server.toLowerCase().replaceAll('_', '-');
 }
+
+/** Names of secrets: they stand in references, and as they are in paths of the control API. */
+export const SECRET_NAME = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../test/support/fake-clock.ts';
-import { Sealer, StateSealer } from '../gateway/sealer.ts';
+import { RecordSealing, Sealer, StateSealer } from '../gateway/sealer.ts';
 import { systemRandom } from './random.ts';
 import { sealingOf } from './sealing.ts';
 
@@ -32,3 +32,24 @@ for (const [how, make] of Object.entries(KINDS)) {
     assert.equal(after.outdated, undefined);
   });
 }
+
+test('records are sealed under another nonce each time, say which key opens them, and are bound to their place', () => {
+  const source = { keys: [OLD] };
+  const sealing = new RecordSealing(source, systemRandom);
+  const [one, two] = [sealing.seal('secrets|a', 'text'), sealing.seal('secrets|a', 'text')];
+  const nonces = [one, two].map((sealed) => Buffer.from(sealed, 'base64url').toString('hex', 4, 16));
+  assert.notEqual(nonces[0], nonces[1]);
+  assert.deepEqual([sealing.open('secrets|a', one), sealing.open('secrets|b', one)], ['text', null]);
+  source.keys = [NEW, OLD];
+  const three = sealing.seal('secrets|a', 'text');
+  assert.deepEqual([sealing.open('secrets|a', one), sealing.open('secrets|a', three)], ['text', 'text']);
+  assert.deepEqual([sealing.outdated('secrets|a', one), sealing.outdated('secrets|a', three)], [true, false]);
+  source.keys = [NEW];
+  assert.deepEqual([sealing.open('secrets|a', one), sealing.open('secrets|a', three)], [null, 'text']);
+  const bytes = Buffer.from(three, 'base64url');
+  for (const at of [0, 5, 20, bytes.length - 1]) {
+    const forged = Buffer.from(bytes);
+    forged[at]! ^= 1;
+    assert.equal(sealing.open('secrets|a', forged.toString('base64url')), null, `byte ${at}`);
+  }
+});

@@ -3,7 +3,7 @@ export interface Sealing {
   seal(context: string, text: string): string;
   /** null for whatever was not sealed so. */
   open(context: string, sealed: string): string | null;
-  /** Whether an old key sealed it, so that it is to be sealed again. Only where there are several keys. */
+  /** Whether another key than the one in force sealed what opens, so that it is to be sealed again. Only where there are several keys. */
   outdated?(context: string, sealed: string): boolean;
 }
 

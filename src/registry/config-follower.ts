@@ -137,11 +137,15 @@ export class ConfigFollower {
 
 const NOTHING: Reload = { kind: 'unchanged', misconfigured: [], warnings: [], secrets: [] };
 
-/** A server that was good goes on as it was where its definition is wrong now. */
+/**
+ * A server that was good goes on as it was where its definition is wrong now; not where it lacks a secret, which was taken away
+ * so that nothing uses it.
+ */
 function withGoodBefore(state: DesiredState, before: DesiredState): DesiredState {
   const servers = new Map(state.servers);
   for (const [name, { misconfigured }] of servers) {
-    const good = misconfigured === undefined ? undefined : before.servers.get(name);
+    const goesOn = misconfigured !== undefined && !misconfigured.includes('(TL1208, ');
+    const good = goesOn ? before.servers.get(name) : undefined;
     if (good !== undefined && good.misconfigured === undefined) servers.set(name, good);
   }
   return { ...state, servers };

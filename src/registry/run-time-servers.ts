@@ -24,14 +24,18 @@ import {
   revisionChanged,
   storeProblem,
 } from './run-time-problem.ts';
-import { StoredDefinitions, type StoredEntry, type StoredServers } from './stored-definitions.ts';
-import { asTemporary, type Lifetime, type TemporaryServer, TemporaryServers } from './temporary-servers.ts';
+import {
+  type DefinitionSources,
+  StoredDefinitions,
+  type StoredEntry,
+  type StoredServers,
+} from './stored-definitions.ts';
+import { asTemporary, type KeptTemporary, type Lifetime, TemporaryServers } from './temporary-servers.ts';
 
-interface RunTimeServersDeps {
+interface RunTimeServersDeps extends DefinitionSources {
   readonly stored: StoredServers;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly env: Readonly<Record<string, string | undefined>>;
   /** Folder of definitions that name none. */
   readonly folder: string;
   /** Why nothing durable can be changed here; null or absent where it can. */
@@ -83,7 +87,7 @@ export class RunTimeServers {
 
   constructor(deps: RunTimeServersDeps) {
     this.#deps = deps;
-    this.#definitions = new StoredDefinitions(deps.env, deps.logger);
+    this.#definitions = new StoredDefinitions(deps);
     this.#temporary = new TemporaryServers(deps);
     deps.desired.addLayer((files) => this.#over(files));
   }
@@ -108,7 +112,7 @@ export class RunTimeServers {
         if (sessionId !== null && this.#ended.has(sessionId)) {
           throw new RunTimeProblem('no_such_session', 'the session has ended meanwhile');
         }
-        this.#temporary.put(server.name, asTemporary(server, text, lifetime), lifetime);
+        this.#temporary.put(asTemporary(server, text, lifetime), { text, folder, ...rights }, lifetime);
       } else {
         this.#refuseMore(this.#definitions.entries.size, MAX_STORED, 'servers added at run time');
         const at = this.#deps.clock.wall();
@@ -141,7 +145,7 @@ export class RunTimeServers {
         const now = await this.#write(name, (store) => store.put(stored, found));
         this.#definitions.put({ ...stored, revision: now }, result);
       } else if (this.#temporary.get(name) !== undefined) {
-        this.#temporary.put(name, asTemporary(server, text, temporary!), temporary!, temporary!.suspended);
+        this.#temporary.put(asTemporary(server, text, temporary!), { text, folder, ...rights }, temporary!);
       } else throw noServer(name);
       return { server, warnings };
     });
@@ -165,7 +169,7 @@ export class RunTimeServers {
     return this.#changing(async () => {
       const temporary = this.#temporaryInForce(name);
       if (!this.#isKnown(name)) throw this.#unknown(name);
-      if (temporary !== undefined) this.#temporary.put(name, temporary.server, temporary, true);
+      if (temporary !== undefined) this.#temporary.set(name, { ...temporary, suspended: true });
       else if (!this.#suspended.has(name)) {
         this.#refuseMore(this.#suspended.size, MAX_SUSPENDED, 'suspended servers');
         await this.#write(name, (store) => store.suspend(name, this.#deps.clock.wall()));
@@ -179,7 +183,7 @@ export class RunTimeServers {
     return this.#changing(async () => {
       const temporary = this.#temporaryInForce(name);
       if (!this.#isKnown(name) && !this.#suspended.has(name)) throw this.#unknown(name);
-      if (temporary !== undefined) this.#temporary.put(name, temporary.server, temporary, false);
+      if (temporary !== undefined) this.#temporary.set(name, { ...temporary, suspended: false });
       else if (this.#suspended.has(name)) {
         await this.#write(name, (store) => store.resume(name));
         this.#suspended.delete(name);
@@ -319,7 +323,7 @@ export class RunTimeServers {
   }
 
   /** Not one that a file's server of the same name hides: what is decided then is about that. */
-  #temporaryInForce(name: string): TemporaryServer | undefined {
+  #temporaryInForce(name: string): KeptTemporary | undefined {
     return this.#isOfFile(name) ? undefined : this.#temporary.get(name);
   }
 
@@ -372,7 +376,8 @@ export class RunTimeServers {
     await this.#definitions.follow(desire);
     this.#suspended = desire.suspended;
     this.#revision = desire.revision;
-    return this.#fingerprint() !== before;
+    const others = await this.#temporary.follow(this.#definitions);
+    return others || this.#fingerprint() !== before;
   }
 
   #elsewhere(name: string): ReturnType<ServersElsewhere['server']> {

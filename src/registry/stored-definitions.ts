@@ -1,3 +1,4 @@
+import type { StoredSecrets } from '../config/document/expand.ts';
 import { type DefinitionResult, loadDefinition, RUN_TIME } from '../config/load-definition.ts';
 import type { ConfigProblem } from '../config/problem/problem.ts';
 import type { Need } from '../config/server/definition-needs.ts';
@@ -6,15 +7,18 @@ import type { Server } from '../model/server.ts';
 import type { Applied, RunTimeStore } from '../store/run-time-store/run-time-store.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
-/** A server that was added at run time, as it was written then. */
-interface StoredRecord {
-  readonly name: string;
+/** The definition of a server that was added at run time, as it was written then. */
+export interface WrittenText {
   /** The definition, JSON text as it came: references are kept as references, and read anew at every start. */
   readonly text: string;
   /** Folder that its relative paths start from. */
   readonly folder: string;
   /** Written without the right `servers:exec`; absent in what older versions wrote. */
   readonly publicOnly?: boolean;
+}
+
+interface StoredRecord extends WrittenText {
+  readonly name: string;
   /** Wall-clock milliseconds. */
   readonly addedAt: number;
   readonly changedAt: number;
@@ -99,29 +103,36 @@ export interface StoredEntry {
   readonly reads: boolean;
 }
 
+/** What references of definitions stand for. */
+export interface DefinitionSources {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Those that are stored now; absent where none are. */
+  readonly secrets?: StoredSecrets;
+  readonly logger: Pick<Logger, 'addSecret'>;
+}
+
 /** Definitions read before others get their turn. */
 const AT_ONCE = 25;
 
-/** The stored definitions, read. One that cannot be read any more stays as it was, as a file's does (F37). */
+/** The stored definitions, read. One that cannot be read any more stays as it was, as a file's does (F37), unless it lacks a secret. */
 export class StoredDefinitions {
   entries = new Map<string, StoredEntry>();
-  readonly #env: Readonly<Record<string, string | undefined>>;
-  readonly #logger: Pick<Logger, 'addSecret'>;
+  readonly #deps: DefinitionSources;
 
-  constructor(env: Readonly<Record<string, string | undefined>>, logger: Pick<Logger, 'addSecret'>) {
-    this.#env = env;
-    this.#logger = logger;
+  constructor(deps: DefinitionSources) {
+    this.#deps = deps;
   }
 
   /** `mayRead` as of `loadDefinition`. */
   async read(
-    { text, folder, publicOnly }: Pick<StoredRecord, 'text' | 'folder' | 'publicOnly'>,
+    { text, folder, publicOnly }: WrittenText,
     name: string | null,
     mayRead: (reads: readonly Need[]) => void = () => {},
   ): Promise<DefinitionResult> {
-    const result = await loadDefinition({ text, name, folder, env: this.#env, mayRead });
+    const { env, secrets: stored, logger } = this.#deps;
+    const result = await loadDefinition({ text, name, folder, env, stored, mayRead });
     // Known to the log before the server is used.
-    for (const secret of result.secrets) this.#logger.addSecret(secret);
+    for (const secret of result.secrets) logger.addSecret(secret);
     return result.ok && publicOnly === true ? { ...result, server: withinPublic(result.server) } : result;
   }
 
@@ -160,11 +171,17 @@ function withinPublic(server: Server): Server {
 }
 
 function entryOf(stored: StoredEntry['stored'], result: DefinitionResult, before: Server | null): StoredEntry {
-  if (!result.ok) {
-    const { problems } = result;
-    const origin = { file: RUN_TIME, line: 1, column: 1 };
-    const server = before ?? misconfiguredServer(stored.name, origin, problems, stored.text.includes('"url"'));
-    return { stored, server, problems, reads: true };
+  if (result.ok) {
+    const reads = result.needs.some(({ kind }) => kind === 'reads');
+    return { stored, server: result.server, problems: [], reads };
   }
-  return { stored, server: result.server, problems: [], reads: result.needs.some(({ kind }) => kind === 'reads') };
+  const { problems } = result;
+  const good = problems.some(({ code }) => code === 'TL1208') ? null : before;
+  return { stored, server: good ?? serverOf(stored.name, stored.text, result), problems, reads: true };
+}
+
+/** Misconfigured where the definition is wrong. */
+export function serverOf(name: string, text: string, result: DefinitionResult): Server {
+  if (result.ok) return result.server;
+  return misconfiguredServer(name, { file: RUN_TIME, line: 1, column: 1 }, result.problems, text.includes('"url"'));
 }

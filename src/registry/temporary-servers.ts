@@ -2,6 +2,7 @@ import type { Clock } from '../model/clock.ts';
 import type { Server } from '../model/server.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Registry } from './registry.ts';
+import { type StoredDefinitions, serverOf, type WrittenText } from './stored-definitions.ts';
 
 /** How long a temporary server is to be there; at least one of the two. */
 export interface Lifetime {
@@ -10,9 +11,13 @@ export interface Lifetime {
   readonly sessionId: string | null;
 }
 
-export interface TemporaryServer extends Lifetime {
+export interface KeptTemporary extends Lifetime {
   readonly server: Server;
+  /** As it was written: its secrets may change. */
+  readonly definition: WrittenText;
   readonly suspended: boolean;
+  /** Ends its time. */
+  readonly cancel: () => void;
 }
 
 /** The temporary definition: visible to its session only, and not pinned unless it says so. */
@@ -31,7 +36,7 @@ interface TemporaryServersDeps {
 }
 
 /** Servers for a session or a while (check:A14), in memory only: the end of the process ends them. */
-export class TemporaryServers extends Map<string, TemporaryServer & { readonly cancel: () => void }> {
+export class TemporaryServers extends Map<string, KeptTemporary> {
   readonly #deps: TemporaryServersDeps;
 
   constructor(deps: TemporaryServersDeps) {
@@ -39,14 +44,32 @@ export class TemporaryServers extends Map<string, TemporaryServer & { readonly c
     this.#deps = deps;
   }
 
-  /** One of the same name is replaced; its time begins anew only where another lifetime is given. */
-  put(name: string, server: Server, { expiresAt, sessionId }: Lifetime, suspended = false): void {
-    this.get(name)?.cancel();
+  /** One of the same name is replaced, and goes on being suspended; its time begins anew only where another lifetime is given. */
+  put(server: Server, definition: WrittenText, { expiresAt, sessionId }: Lifetime): void {
+    const { name } = server;
+    const before = this.get(name);
+    before?.cancel();
     const cancel =
       expiresAt === null
         ? () => {}
         : this.#deps.clock.after(Math.max(0, expiresAt - this.#deps.clock.wall()), () => this.#end(name));
-    this.set(name, { server, expiresAt, sessionId, suspended, cancel });
+    this.set(name, { server, definition, expiresAt, sessionId, suspended: before?.suspended ?? false, cancel });
+  }
+
+  /** Reads those anew that have secrets. True where another server came of it. */
+  async follow(definitions: StoredDefinitions): Promise<boolean> {
+    let changed = false;
+    for (const [name, { definition }] of [...this]) {
+      if (!definition.text.includes('${secret:')) continue;
+      const read = serverOf(name, definition.text, await definitions.read(definition, name));
+      const now = this.get(name);
+      if (now === undefined || now.definition !== definition) continue;
+      const server = asTemporary(read, definition.text, now);
+      if (server.connectionDigest === now.server.connectionDigest) continue;
+      this.set(name, { ...now, server });
+      changed = true;
+    }
+    return changed;
   }
 
   override delete(name: string): boolean {

@@ -38,7 +38,7 @@ const REASONS: Readonly<Record<string, string>> = {
 };
 const ANOTHER = 'name a folder that this user may write: --data-dir <folder>, TRUNKLINE_DATA_DIR or data.dir';
 /** What steers the gateway: who could put one of these there would be its operator. */
-const DECISIVE = ['lock.db', 'control.token', 'exec.token', 'truth.db', 'instance.json'];
+const DECISIVE = ['lock.db', 'control.token', 'exec.token', 'credentials.key', 'truth.db', 'instance.json'];
 const WRITE_BY_OTHERS = 0o022;
 
 /** Who only looks whether the folder is taken has the lock for an instant; that is waited for. */
@@ -180,10 +180,10 @@ export class DataFolder {
   }
 
   /**
-   * The key of the control API, what proves the right to run programs by it, or what credentials are sealed with: readable
-   * by the user only; the same over restarts unless the file is removed.
+   * The key of the control API, or what proves the right to run programs by it: readable by the user only; the same over
+   * restarts unless the file is removed.
    */
-  token(name: 'control.token' | 'exec.token' | 'credentials.key', create: () => string): string {
+  token(name: 'control.token' | 'exec.token', create: () => string): string {
     const path = this.file(name);
     try {
       const token = fs.readFileSync(path, 'utf8').trim();

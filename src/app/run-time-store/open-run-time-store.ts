@@ -29,7 +29,7 @@ export interface OpenedStore {
  */
 export function openRunTimeStore(
   options: Pick<AppOptions, 'state' | 'load' | 'joins'>,
-  state: DesiredState,
+  state: Pick<DesiredState, 'cluster' | 'dataDir' | 'servers'>,
   clock: Clock,
   logger: Logger,
 ): OpenedStore {
@@ -77,13 +77,16 @@ export function announcing(runTimeStore: RunTimeStore, bus: Bus): RunTimeStore {
 }
 
 /** In the data folder also for gateways that clients start; several may have the file open. */
-function runTimeStorePath({ state, load }: Pick<AppOptions, 'state' | 'load'>, { dataDir }: DesiredState): string {
+function runTimeStorePath(
+  { state, load }: Pick<AppOptions, 'state' | 'load'>,
+  { dataDir }: Pick<DesiredState, 'dataDir'>,
+): string {
   if (state === 'none') return ':memory:';
   return new DataFolder(dataDir ?? defaultDataDir(load.env)).file('truth.db');
 }
 
 /** An operator who wants to approve changed definitions has to know that a restart forgets what was approved. */
-function warnOfForgotten({ servers }: DesiredState, logger: Logger): void {
+function warnOfForgotten({ servers }: Pick<DesiredState, 'servers'>, logger: Logger): void {
   const guarded = [...servers.values()].filter(({ drift }) => drift === 'hold' || drift === 'block');
   if (guarded.length === 0) return;
   const reason = 'without a data folder each start trusts what servers offer then; name a dataDir';
@@ -104,7 +107,7 @@ const RESTORE = 'run the Trunkline that wrote it, or `trunkline restore`';
 export function runTimeStoreProblem(
   error: unknown,
   options: Pick<AppOptions, 'state' | 'load'>,
-  state: DesiredState,
+  state: Pick<DesiredState, 'cluster' | 'dataDir'>,
 ): OpenProblem | null {
   if (error instanceof StoreUnusable) {
     const { file, message, remedy } = error;

@@ -22,6 +22,10 @@ function expand(text: string, client: ClientId = 'unknown', shellNames = false) 
     workspaceFolder: '/srv/shop',
     env: ENV,
     inputs: new Map([['api-key', 'answer-1']]),
+    stored: new Map([
+      ['k.1', 'stored-1 ${A}'],
+      ['lost', null],
+    ]),
     secrets,
     files: new Set(),
   });
@@ -44,6 +48,7 @@ const GOOD: readonly [text: string, value: string][] = [
   ['${EMPTY:-d}', 'd'],
   ['${env:NOPE:-d}', 'd'],
   ['${input:api-key}', 'answer-1'],
+  ['x${secret:k.1}', 'xstored-1 ${A}'],
   ['${workspaceFolder}/x', '/srv/shop/x'],
   ['${workspaceFolderBasename}', 'shop'],
   ['${userHome}', '/home/me'],
@@ -101,6 +106,9 @@ const BAD: readonly [text: string, code: string][] = [
   ['${command:rm}', 'TL1202:2'],
   ['${input:other}', 'TL1204:2'],
   ['${file:missing}', 'TL1205:2'],
+  ['a${secret:k}', 'TL1208:3'],
+  ['${secret:lost}', 'TL1208:2'],
+  ['${secret:a/b}', 'TL1201:2'],
   ['"\\${A}${NOPE}', 'TL1203:10'],
 ];
 

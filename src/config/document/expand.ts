@@ -1,9 +1,13 @@
 import { homedir } from 'node:os';
 import { basename, resolve } from 'node:path';
+import { SECRET_NAME } from '../../model/names.ts';
 import type { ClientId } from '../client.ts';
 import { type Problems, type Source, suggest, type TextSpan } from '../problem/problem.ts';
 import type { ScalarNode } from './node.ts';
 import { isReadFailure, readBytes } from './read-source.ts';
+
+/** Values by name, as `trunkline secret` keeps them; null for one that cannot be opened. */
+export type StoredSecrets = ReadonlyMap<string, string | null>;
 
 export interface ExpanderOptions {
   readonly source: Source;
@@ -15,6 +19,8 @@ export interface ExpanderOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Answers to the inputs that could be had. */
   readonly inputs: ReadonlyMap<string, string>;
+  /** What `${secret:…}` stands for, where the file is read with it. */
+  readonly stored?: StoredSecrets | undefined;
   /** Gets everything that was put in and may be a secret. */
   readonly secrets: Set<string>;
   /** Gets the files that were read for `${file:…}`: a change of theirs is a change of the configuration. */
@@ -79,6 +85,15 @@ export class Expander {
     return failures > 0 ? null : result + text.slice(from);
   }
 
+  /** The same of what says where the store of secrets is, or stands beside that: it is needed before any secret is. */
+  expandPlace(node: ScalarNode, user: string): string | null {
+    if (!node.text.includes('${secret:')) return this.expand(node, user);
+    const { source, problems } = this.#options;
+    const fix = 'write it as ${NAME} or ${file:…}';
+    problems.error('TL1208', source, node.span, `${user} is needed before any secret can be read`, fix);
+    return null;
+  }
+
   /**
    * What `expand` makes of a node where it succeeds, but for what may be secret: the references to that stay, without the
    * defaults that may stand in them.
@@ -130,7 +145,8 @@ export class Expander {
     if (kind === 'env') return this.#environment(rest, whole, span, user);
     if (kind === 'input') return this.#input(rest, span, user);
     if (kind === 'file') return this.#file(rest, span, user);
-    const near = suggest(kind, ['env', 'input', 'file']);
+    if (kind === 'secret') return this.#secret(rest, span, user);
+    const near = suggest(kind, ['env', 'input', 'file', 'secret']);
     const fix = near === null ? undefined : `did you mean \${${near}:${rest}}?`;
     const message = `references of the kind ${JSON.stringify(kind)} are unknown (in ${user})`;
     problems.error('TL1202', source, span, message, fix);
@@ -191,6 +207,27 @@ export class Expander {
     return value;
   }
 
+  #secret(name: string, span: TextSpan, user: string): string | null {
+    const { source, problems, stored } = this.#options;
+    if (!SECRET_NAME.test(name)) {
+      problems.error('TL1201', source, span, `this is not the name of a secret: \${secret:${name}} (in ${user})`);
+      return null;
+    }
+    const value = stored?.get(name) ?? null;
+    if (value !== null) {
+      this.#keep('', value);
+      return value;
+    }
+    const message =
+      stored === undefined
+        ? `the secret ${name} cannot be had here, where no store is read (used by ${user})`
+        : stored.has(name)
+          ? `the secret ${name} cannot be opened: the key that sealed it is gone (used by ${user})`
+          : `there is no secret ${name} (used by ${user})${nearSecret(name, stored)}`;
+    problems.error('TL1208', source, span, message, `trunkline secret set ${name}`);
+    return null;
+  }
+
   #keep(name: string, value: string): void {
     if (!ORDINARY.test(name)) this.#options.secrets.add(value);
   }
@@ -200,6 +237,11 @@ export class Expander {
     const start = this.#options.source.text.indexOf(written, from);
     return start < 0 || start >= within.end ? within : { start, end: start + written.length };
   }
+}
+
+function nearSecret(name: string, stored: StoredSecrets): string {
+  const near = suggest(name, [...stored.keys()]);
+  return near === null ? '' : `; there is ${near}, did you mean that?`;
 }
 
 /** `GITHUB_TOKEN` for `GITHUB_PERSONAL_ACCESS_TOKEN`: a name of the same first and last word. */

@@ -81,6 +81,7 @@ const CASES: readonly Case[] = [
   server('TL1205', '{ "command": "x", "envFile": "missing.env" }'),
   server('TL1206', '{ "command": "x", "envFile": "bad.env" }'),
   server('TL1207', '{ "command": "x", "args": ["a\\u0000b"] }'),
+  server('TL1208', '{ "command": "x", "env": { "K": "${secret:api-key}" } }'),
   server('TL1301', '{ "comand": "x" }'),
   top('TL1301', '"lisen": { "port": 1 }'),
   { code: 'TL1301', file: '.mcp.json', text: '{\n  "mcpServers": { "one": { "command": "x", "comment": "mine" } }\n}' },

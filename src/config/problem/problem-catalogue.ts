@@ -24,7 +24,7 @@ export const PROBLEMS = {
   TL1201: entry('A reference that starts with `${` is malformed.', 'write ${NAME}, or $${ for a literal ${'),
   TL1202: entry(
     'The kind of a `${kind:…}` reference is unknown.',
-    'use ${NAME}, ${NAME:-default}, ${env:NAME}, ${input:id} or ${file:path}',
+    'use ${NAME}, ${NAME:-default}, ${env:NAME}, ${input:id}, ${file:path} or ${secret:NAME}',
   ),
   TL1203: entry('An environment variable is not set and has no default.', 'set the variable'),
   TL1204: entry('The value of an `${input:…}` is not known.', 'set TRUNKLINE_INPUT_<ID>'),
@@ -33,6 +33,10 @@ export const PROBLEMS = {
   TL1207: entry(
     'An expanded value has characters that are not allowed there.',
     'remove line breaks and NUL characters',
+  ),
+  TL1208: entry(
+    'The secret of a `${secret:…}` is not stored, cannot be opened, or stands where the store itself is named.',
+    'trunkline secret set NAME',
   ),
   TL1301: entry('The key is unknown: an error in files of Trunkline, a warning in those of clients.', 'remove the key'),
   TL1302: entry('A value has the wrong type.', 'write a value of the type named'),

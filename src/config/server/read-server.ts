@@ -17,12 +17,12 @@ import { readStdio } from './read-stdio.ts';
 import { serverType } from './server-type.ts';
 
 /** `inputs` are the answers that are known. */
-type DocumentContext = Omit<ReadingContext, 'expander' | 'home'> & Pick<ExpanderOptions, 'env' | 'inputs'>;
+type DocumentContext = Omit<ReadingContext, 'expander' | 'home'> & Pick<ExpanderOptions, 'env' | 'inputs' | 'stored'>;
 
 /** The context for every definition of a document, with an expander of its own. */
-export function serverContext({ env, inputs, ...document }: DocumentContext): ReadingContext {
+export function serverContext({ env, inputs, stored, ...document }: DocumentContext): ReadingContext {
   const { client, folder: workspaceFolder } = document;
-  const expander = new Expander({ ...document, client: client.id, workspaceFolder, env, inputs });
+  const expander = new Expander({ ...document, client: client.id, workspaceFolder, env, inputs, stored });
   return { ...document, expander, home: env['HOME'] ?? homedir() };
 }
 

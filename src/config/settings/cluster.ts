@@ -88,7 +88,7 @@ class ClusterReader {
 
   #addresses(): readonly NatsAddress[] {
     const { nats, setting } = this.#reading;
-    const written = this.#written().map((item) => setting?.expander.expand(item, 'cluster.nats') ?? '');
+    const written = this.#written().map((item) => setting?.expander.expandPlace(item, 'cluster.nats') ?? '');
     const addresses = nats === undefined ? written : nats.split(',').map((part) => part.trim());
     if (addresses.length === 0) this.#error('TL1702', 'nats', 'cluster.nats says no server of NATS');
     return addresses.flatMap((address) => this.#usable('TL1702', 'nats', address, readNatsAddress(address)) ?? []);
@@ -180,7 +180,7 @@ class ClusterReader {
   }
 
   #text(key: string, node = child(this.#root, key)): string | null {
-    return isString(node) ? this.#reading.setting!.expander.expand(node, `cluster.${key}`) : null;
+    return isString(node) ? this.#reading.setting!.expander.expandPlace(node, `cluster.${key}`) : null;
   }
 
   #secret(key: string): Secret | null {

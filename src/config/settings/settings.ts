@@ -59,7 +59,7 @@ export function readSettings(
   const pathOf = (key: string, inner: string): string | null => {
     const setting = written.get(key);
     const node = nodeOf(key, inner);
-    const path = setting !== undefined && isString(node) ? setting.expander.expand(node, `${key}.${inner}`) : null;
+    const path = setting !== undefined && isString(node) ? setting.expander.expandPlace(node, `${key}.${inner}`) : null;
     return path === null ? null : resolve(setting!.folder, path);
   };
   const hostOf = (key: 'listen' | 'control', host: string): string => {

@@ -220,7 +220,7 @@ export function faultOf(error: unknown): StoreFault {
   }
 }
 
-function syncPath(path: string): void {
+export function syncPath(path: string): void {
   const file = fs.openSync(path, 'r');
   try {
     fs.fsyncSync(file);

@@ -1,0 +1,131 @@
+import { existsSync } from 'node:fs';
+import { KeyRing } from '../../bus/trust/key-ring.ts';
+import type { LoadOptions, SecretsPlace } from '../../config/load-config.ts';
+import type { Records } from '../../credentials/credential-store.ts';
+import type { ServerCredentials } from '../../credentials/credentials.ts';
+import { sealAnew } from '../../credentials/sealing-anew.ts';
+import { Secrets } from '../../credentials/secrets.ts';
+import { type KeySource, RecordSealing } from '../../gateway/sealer.ts';
+import { type Clock, systemClock } from '../../model/clock.ts';
+import { type Random, systemRandom } from '../../model/random.ts';
+import type { Sealing } from '../../model/sealing.ts';
+import { CredentialKeys } from '../../store/credential-keys.ts';
+import { DataFolder, defaultDataDir } from '../../store/data-folder.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { AppOptions } from '../app-options.ts';
+import type { ClusterConnection } from '../cluster/cluster-connection.ts';
+import { openRunTimeStore } from './open-run-time-store.ts';
+
+const KEY_BYTES = 32;
+
+/**
+ * What seals credentials and secrets at rest: keys that all nodes have, from the cluster's secret; for a lone gateway a file of
+ * its own, beside the database. Where nothing is kept, in memory only.
+ */
+export function credentialKeys(
+  { state, load }: Pick<AppOptions, 'state' | 'load'>,
+  { dataDir, cluster }: SecretsPlace,
+  connection: Pick<ClusterConnection, 'key' | 'previousKeys'> | null,
+  random: Random,
+): KeySource {
+  if (connection !== null) return { keys: [connection.key, ...(connection.previousKeys ?? [])] };
+  if (cluster !== null && cluster.secrets.length > 0) {
+    const ring = new KeyRing(cluster.secrets.map((secret) => secret.reveal()));
+    return { keys: ring.keys('sealing').map(({ key }) => key) };
+  }
+  const make = (): string => random.hex(KEY_BYTES);
+  const path = new DataFolder(dataDir ?? defaultDataDir(load.env)).file('credentials.key');
+  // A command that only looks makes no folder; without one there is nothing to open either.
+  const kept = state !== 'none' && (state !== 'look' || existsSync(path));
+  return kept ? new CredentialKeys(path, make) : { keys: [Buffer.from(make(), 'hex')] };
+}
+
+/**
+ * The same options, with what `${secret:…}` stands for: read from the store that the files name, which is closed again. Only
+ * where there is such a reference. What fails then rejects the reading of the configuration with StoreError or StoreUnusable.
+ */
+export function withStoredSecrets(
+  options: Pick<AppOptions, 'state' | 'load' | 'joins' | 'cluster'>,
+  logger: Logger,
+): LoadOptions {
+  const secrets: LoadOptions['secrets'] = async (place) => {
+    const { load, cluster: connection = null } = options;
+    if (options.state === 'none' && (options.joins !== true || place.cluster?.store == null)) return new Map();
+    const looking = { state: 'look', load } as const;
+    const { runTimeStore } = openRunTimeStore(looking, { ...place, servers: new Map() }, systemClock, logger);
+    try {
+      const sealing = new RecordSealing(credentialKeys(looking, place, connection, systemRandom), systemRandom);
+      const found = new Secrets({ records: runTimeStore, sealing, clock: systemClock, logger });
+      await found.refresh();
+      return found.values;
+    } finally {
+      await runTimeStore.close();
+    }
+  };
+  return { ...options.load, secrets };
+}
+
+interface KeptKeysDeps {
+  readonly source: KeySource;
+  readonly records: Records;
+  readonly sealing: Sealing;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** The keys of credentials, and their change: one at a time, and safe at a crash, for an old key goes when nothing needs it. */
+export class KeptKeys {
+  readonly #deps: KeptKeysDeps;
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(deps: KeptKeysDeps) {
+    this.#deps = deps;
+  }
+
+  /** Ends a change that was interrupted, or that a restart with another secret of the cluster has begun. Never rejects. */
+  async settle(): Promise<void> {
+    const { source, logger } = this.#deps;
+    if (source.keys.length < 2) return;
+    try {
+      const records = await this.#exclusively(() => this.#settle());
+      logger.info('credentials_sealed_anew', { records });
+    } catch (error) {
+      logger.warn('credentials_not_sealed_anew', { reason: (error as Error).message });
+    }
+  }
+
+  /** Resolves with how many records a new key has sealed; null where there is no key of this installation's own. */
+  rotate(): Promise<number | null> {
+    return this.#exclusively(async () => {
+      const { source } = this.#deps;
+      if (!(source instanceof CredentialKeys)) return null;
+      source.begin();
+      return this.#settle();
+    });
+  }
+
+  async #settle(): Promise<number> {
+    const { source, records, sealing, clock } = this.#deps;
+    const sealed = await sealAnew(records, sealing, clock);
+    if (source instanceof CredentialKeys) source.settle();
+    return sealed;
+  }
+
+  #exclusively<T>(task: () => Promise<T>): Promise<T> {
+    const result = this.#last.then(task);
+    this.#last = result.catch(() => {});
+    return result;
+  }
+}
+
+/** What is stored and no key opens, with what to do; empty while all of it can be opened. */
+export function unreadable(rooms: { readonly secrets: Secrets; readonly credentials: ServerCredentials }): string[] {
+  const lost = 'cannot be opened, the key that sealed it is gone';
+  const secrets = [...rooms.secrets.values].filter(([, value]) => value === null);
+  return [
+    ...secrets.map(([name]) => `the secret ${name} ${lost}: set it again with trunkline secret set ${name}`),
+    ...rooms.credentials.unreadable.map(
+      (key) => `the login of ${key} ${lost}: sign in again with trunkline login ${key}`,
+    ),
+  ];
+}

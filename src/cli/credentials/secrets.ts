@@ -1,0 +1,122 @@
+import { text as textOf } from 'node:stream/consumers';
+import { processLogger } from '../../app/process-logger.ts';
+import { openStoppedSecrets, RunTimeProblem } from '../../app/stopped-gateway.ts';
+import { findConfig } from '../../config/files/find-config.ts';
+import type { SecretChanges } from '../../model/credential-ports.ts';
+import type { SecretView } from '../../model/credentials.ts';
+import { SECRET_NAME } from '../../model/names.ts';
+import { ControlClient } from '../access/control-client.ts';
+import { findRunning } from '../access/find-running.ts';
+import { type CommandInput, print } from '../command-input.ts';
+import { CommandError, cannotOpen, EXIT, type ExitCode, noSuch } from '../exit-code.ts';
+import { loadOptions } from '../sources.ts';
+
+const MAX_VALUE_BYTES = 64 * 1024;
+
+/** `trunkline secret set <name>`: never on the command line, which every process of the machine can read. */
+export async function setSecret(
+  input: CommandInput & { readonly name: string; readonly fromStdin: boolean },
+): Promise<ExitCode> {
+  const { name, fromStdin, terminal } = input;
+  if (!SECRET_NAME.test(name)) {
+    const words =
+      'the name of a secret is 1 to 128 of: letters, digits, "_", ".", "-"; it begins with a letter, digit or "_"';
+    throw new CommandError(EXIT.usage, words);
+  }
+  const asked = fromStdin
+    ? null
+    : await terminal.ask?.({ id: name, description: 'Value of the secret', password: true });
+  // The line break that `echo` and editors put at the end is no part of it.
+  const value = asked ?? (await textOf(process.stdin)).replace(/\r?\n$/, '');
+  const complaint = badValue(value);
+  if (complaint !== null) throw new CommandError(EXIT.usage, complaint);
+  return changing(input, async (secrets) => {
+    const secret = await secrets.put(name, value);
+    print(input, { secret }, () => `set ${name}; definitions refer to it as \${secret:${name}}\n`);
+  });
+}
+
+function badValue(value: string): string | null {
+  if (value === '') return 'there is no value: type it, or pipe it to this command';
+  if (Buffer.byteLength(value) > MAX_VALUE_BYTES) return `a secret has at most ${MAX_VALUE_BYTES / 1024} KiB`;
+  return value.includes('\0') || !value.isWellFormed() ? 'a secret is text, without NUL' : null;
+}
+
+/** `trunkline secret list`: never values. */
+export function listSecrets(input: CommandInput): Promise<ExitCode> {
+  return changing(input, async (changes) => {
+    const secrets = await changes.list();
+    print(input, { secrets }, () => secretsText(secrets));
+  });
+}
+
+function secretsText(secrets: readonly SecretView[]): string {
+  if (secrets.length === 0) return 'no secrets; set one with: trunkline secret set <name>\n';
+  const width = Math.max(...secrets.map(({ name }) => name.length));
+  const facts = ({ name, state, changedAt }: SecretView): string =>
+    state === 'kept'
+      ? `changed ${new Date(changedAt ?? 0).toISOString()}`
+      : `cannot be opened, the key that sealed it is gone  set it again: trunkline secret set ${name}`;
+  return secrets.map((one) => `${one.name.padEnd(width)}  ${facts(one)}\n`).join('');
+}
+
+/** `trunkline secret rm <name>`. */
+export function removeSecret(input: CommandInput & { readonly name: string }): Promise<ExitCode> {
+  const { name } = input;
+  return changing(input, async (secrets) => {
+    const names = (await secrets.list()).map((one) => one.name);
+    if (!names.includes(name) || !(await secrets.delete(name))) throw noSuch(`secret "${name}"`, name, names);
+    print(input, { removed: name }, () => `removed ${name}\n`);
+  });
+}
+
+/** `trunkline secret rotate-key`. */
+export function rotateKey(input: CommandInput): Promise<ExitCode> {
+  return changing(input, async (secrets) => {
+    const sealed = await secrets.rotateKey();
+    if (sealed === null) {
+      const words = 'the key comes from the secret of the cluster: change cluster.secret and cluster.previousSecret';
+      throw new CommandError(EXIT.usage, words);
+    }
+    print(input, { sealed }, () => `a new key is in force; it has sealed ${sealed} records, and the old one is gone\n`);
+  });
+}
+
+async function changing(input: CommandInput, run: (secrets: SecretChanges) => Promise<void>): Promise<ExitCode> {
+  const { changes, close } = await open(input);
+  try {
+    await run(changes);
+    return EXIT.ok;
+  } catch (error) {
+    if (!(error instanceof RunTimeProblem)) throw error;
+    throw new CommandError(EXIT.usage, error.message, { cause: error });
+  } finally {
+    await close();
+  }
+}
+
+async function open(input: CommandInput) {
+  const { flags, terminal } = input;
+  const running = await findRunning({ ...input, serverCommand: [] });
+  if (running !== null) return { changes: ofRunning(new ControlClient(running)), close: async () => {} };
+  const file = input.file ?? findConfig(terminal.cwd) ?? undefined;
+  const load = loadOptions({ ...input, serverCommand: [], file }, true);
+  const logger = processLogger({ level: flags.logLevel ?? 'error', json: flags.json === true, write: terminal.err });
+  const opened = await openStoppedSecrets(load, logger);
+  if (!opened.ok) throw cannotOpen(opened.problem, terminal.cwd);
+  return opened.secrets;
+}
+
+function ofRunning(client: ControlClient): SecretChanges {
+  const path = (name: string): string => `/api/v1/secrets/${encodeURIComponent(name)}`;
+  return {
+    list: async () => (JSON.parse(await client.get('/api/v1/secrets')) as { secrets: SecretView[] }).secrets,
+    put: async (name, value) =>
+      JSON.parse(await client.send('PUT', path(name), JSON.stringify({ value }))) as SecretView,
+    async delete(name) {
+      await client.send('DELETE', path(name), null);
+      return true;
+    },
+    rotateKey: async () => (JSON.parse(await client.post('/api/v1/secret-key', '')) as { sealed: number }).sealed,
+  };
+}

@@ -1,0 +1,91 @@
+import { SECRET, SECRETS } from '../model/credentials.ts';
+import { SECRET_NAME } from '../model/names.ts';
+import { count, described, object, text } from '../model/schema.ts';
+import { type ApiOperation, type ControlRequest, ok, operation, problem, refusable } from './operation.ts';
+import { REMOVED } from './schemas.ts';
+
+const MAX_VALUE_BYTES = 64 * 1024;
+const MAX_BODY_BYTES = 8 * MAX_VALUE_BYTES;
+const EXEC = 'It takes the right servers:exec: what is set here may become part of a command.';
+const STORE = {
+  503: 'The store cannot be written, or it is not known whether it was written.',
+  507: 'The disk is full.',
+};
+const KEY_OF_CLUSTER = 'the key comes from the secret of the cluster: change cluster.secret and cluster.previousSecret';
+
+/** What `${secret:NAME}` stands for. No operation gives out a value. */
+export const SECRET_OPERATIONS: readonly ApiOperation[] = [
+  operation({
+    id: 'listSecrets',
+    method: 'GET',
+    path: '/api/v1/secrets',
+    summary: 'The names of the stored secrets, and when each was changed.',
+    schema: SECRETS,
+    errors: STORE,
+    run: (_request, { secrets }) => refusable(async () => ok({ secrets: await secrets.list() })),
+  }),
+  operation({
+    id: 'putSecret',
+    method: 'PUT',
+    path: '/api/v1/secrets/{name}',
+    summary: 'Sets or changes a secret. Servers whose definitions refer to it use the new value when this answers.',
+    body: object({ value: described(text, 'At most 64 KiB.') }),
+    maxBodyBytes: MAX_BODY_BYTES,
+    schema: SECRET,
+    errors: { 400: 'The name or the value cannot be one of a secret.', 403: EXEC, ...STORE },
+    run(request, { secrets }) {
+      const { name, caller } = request;
+      if (!caller.exec) return problem(403, 'exec_required', EXEC);
+      const value = valueIn(request);
+      if (!SECRET_NAME.test(name)) {
+        return problem(400, 'name_malformed', 'the name of a secret is 1 to 128 of: letters, digits, "_", ".", "-"');
+      }
+      if (value === null || Buffer.byteLength(value) > MAX_VALUE_BYTES) {
+        return problem(400, 'value_malformed', 'the body needs "value", a text of 1 byte to 64 KiB without NUL');
+      }
+      return refusable(async () => ok(await secrets.put(name, value)));
+    },
+  }),
+  operation({
+    id: 'deleteSecret',
+    method: 'DELETE',
+    path: '/api/v1/secrets/{name}',
+    summary:
+      'Removes a secret. Servers whose definitions refer to it are misconfigured then, and do not use it any more.',
+    schema: REMOVED,
+    errors: { 403: EXEC, 404: 'There is no such secret.', ...STORE },
+    run({ name, caller }, { secrets }) {
+      if (!caller.exec) return problem(403, 'exec_required', EXEC);
+      return refusable(async () => {
+        if (await secrets.delete(name)) return ok({ removed: true });
+        return problem(404, 'secret_unknown', `there is no secret ${JSON.stringify(name.slice(0, 128))}`);
+      });
+    },
+  }),
+  operation({
+    id: 'rotateSecretKey',
+    method: 'POST',
+    path: '/api/v1/secret-key',
+    summary: 'Makes a new key, seals all credentials and secrets with it, and drops the one before.',
+    schema: object({ sealed: described(count, 'How many records the new key has sealed.') }),
+    errors: { 403: EXEC, 409: 'The key comes from the secret of the cluster.', ...STORE },
+    run({ caller }, { secrets }) {
+      if (!caller.exec) return problem(403, 'exec_required', EXEC);
+      return refusable(async () => {
+        const sealed = await secrets.rotateKey();
+        return sealed === null ? problem(409, 'key_of_cluster', KEY_OF_CLUSTER) : ok({ sealed });
+      });
+    },
+  }),
+];
+
+/** null for what is no value. */
+function valueIn({ body }: ControlRequest): string | null {
+  try {
+    const value = (JSON.parse(body.toString()) as Readonly<Record<string, unknown>> | null)?.['value'];
+    const good = typeof value === 'string' && value !== '' && value.isWellFormed() && !value.includes('\0');
+    return good ? value : null;
+  } catch {
+    return null;
+  }
+}

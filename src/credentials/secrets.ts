@@ -1,0 +1,71 @@
+import type { Clock } from '../model/clock.ts';
+import type { SecretView } from '../model/credentials.ts';
+import type { Sealing } from '../model/sealing.ts';
+import { secretForms } from '../model/secret.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { type Records, SealedRecords } from './credential-store.ts';
+
+interface KeptSecret {
+  readonly value: string;
+  readonly changedAt: number;
+}
+
+interface SecretsDeps {
+  readonly records: Records;
+  readonly sealing: Sealing;
+  readonly clock: Pick<Clock, 'wall'>;
+  readonly logger: Pick<Logger, 'addSecret'>;
+}
+
+/** What `${secret:NAME}` stands for: set by an operator, sealed in the run-time store, and never given out again. */
+export class Secrets {
+  /** By name, as they were read last; null for one that no key opens. */
+  readonly values: ReadonlyMap<string, string | null>;
+  readonly #values = new Map<string, string | null>();
+  readonly #deps: SecretsDeps;
+  readonly #records: SealedRecords<KeptSecret>;
+
+  constructor(deps: SecretsDeps) {
+    this.values = this.#values;
+    this.#deps = deps;
+    this.#records = new SealedRecords(deps.records, deps.sealing, 'secrets');
+  }
+
+  /** Reads what is stored. Resolves with whether a value is another one now. Rejects with StoreError. */
+  async refresh(): Promise<boolean> {
+    const all = await this.#records.all();
+    const now = new Map<string, string | null>(this.#records.unreadable.map((name) => [name, null]));
+    for (const { key, value } of all) now.set(key, value.value);
+    const same = now.size === this.#values.size && [...now].every(([name, value]) => this.#values.get(name) === value);
+    if (same) return false;
+    // Known to the log before anything uses them.
+    for (const { value } of all) for (const form of secretForms(value.value)) this.#deps.logger.addSecret(form);
+    this.#values.clear();
+    for (const [name, value] of now) this.#values.set(name, value);
+    return true;
+  }
+
+  async list(): Promise<readonly SecretView[]> {
+    const all = await this.#records.all();
+    const views: SecretView[] = all.map(({ key: name, value }) => ({
+      name,
+      state: 'kept',
+      changedAt: value.changedAt,
+    }));
+    views.push(...this.#records.unreadable.map((name) => ({ name, state: 'unreadable' as const, changedAt: null })));
+    return views.sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  async put(name: string, value: string): Promise<SecretView> {
+    const changedAt = this.#deps.clock.wall();
+    await this.#records.put(name, { value, changedAt });
+    return { name, state: 'kept', changedAt };
+  }
+
+  /** False where there was none. */
+  async delete(name: string): Promise<boolean> {
+    const all = await this.#records.all();
+    if (!all.some(({ key }) => key === name) && !this.#records.unreadable.includes(name)) return false;
+    return this.#records.delete(name);
+  }
+}
