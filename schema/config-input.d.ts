@@ -1,5 +1,16 @@
 // Generated from scripts/schema/schema.ts by `npm run generate`. Do not edit.
 
+interface ServerInputAuthExec {
+  /** The program. Never run by a shell. */
+  readonly command: string;
+  /** Its arguments. */
+  readonly args?: readonly (string | number | boolean)[] | undefined;
+  /** Its environment variables, in addition to the few that local servers get. */
+  readonly env?: Readonly<Record<string, string | number | boolean>> | undefined;
+  /** How long it may take. */
+  readonly timeoutMs?: number | undefined;
+}
+
 interface ServerInputAuth {
   /** `authorization_code`, the default, is a login of a user: `trunkline login`. The others need no user. */
   readonly grant?: 'authorization_code' | 'client_credentials' | 'token_exchange' | 'enterprise_managed' | 'workload_identity' | undefined;
@@ -27,6 +38,8 @@ interface ServerInputAuth {
   readonly idpClientId?: string | undefined;
   /** Its secret. */
   readonly idpClientSecret?: string | undefined;
+  /** Program that prints the credential for the server: [credentials.md](credentials.md). */
+  readonly exec?: ServerInputAuthExec | undefined;
   /** Bind tokens to a key of the gateway (RFC 9449). */
   readonly dpop?: boolean | undefined;
 }

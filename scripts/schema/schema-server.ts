@@ -7,6 +7,20 @@ const names = z.array(z.string());
 const timeMs = z.int().min(1).max(LONGEST_MS);
 
 const secretText = z.string().min(1);
+const execSchema = z
+  .strictObject({
+    command: z.string().min(1).describe('The program. Never run by a shell.'),
+    args: z.array(word).optional().describe('Its arguments.'),
+    env: words.optional().describe('Its environment variables, in addition to the few that local servers get.'),
+    timeoutMs: z
+      .int()
+      .min(100)
+      .max(60_000)
+      .default(DEFAULTS.execTimeoutMs)
+      .optional()
+      .describe('How long it may take.'),
+  })
+  .describe('Program that prints the credential for the server: [credentials.md](credentials.md).');
 const authSchema = z.strictObject({
   grant: z
     .enum(['authorization_code', 'client_credentials', 'token_exchange', 'enterprise_managed', 'workload_identity'])
@@ -28,6 +42,7 @@ const authSchema = z.strictObject({
     .describe('Of `enterprise_managed`: token endpoint of the identity provider.'),
   idpClientId: z.string().min(1).optional().describe('Client that the identity provider knows.'),
   idpClientSecret: secretText.optional().describe('Its secret.'),
+  exec: execSchema.optional(),
   dpop: z.boolean().optional().describe('Bind tokens to a key of the gateway (RFC 9449).'),
 });
 

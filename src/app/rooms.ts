@@ -4,6 +4,7 @@ import { SharedSessionRecords } from '../cluster/sessions/shared-session-records
 import { SharedTaskRecords } from '../cluster/sessions/shared-task-records.ts';
 import type { ConfigResult } from '../config/load-config.ts';
 import { ServerCredentials } from '../credentials/credentials.ts';
+import { ExecCredentials } from '../credentials/exec-credentials.ts';
 import { Leases } from '../credentials/lease.ts';
 import { OAuthLogins } from '../credentials/logins.ts';
 import { Secrets } from '../credentials/secrets.ts';
@@ -36,7 +37,7 @@ import { Metrics } from '../telemetry/metrics.ts';
 import { newServerEvents } from '../telemetry/server-events.ts';
 import { ServerLogs } from '../telemetry/server-logs.ts';
 import { Tracer } from '../telemetry/tracing.ts';
-import { insideContainer } from '../upstream/process/environment.ts';
+import { childEnvironment, insideContainer } from '../upstream/process/environment.ts';
 import { ProcessRecord, sweep } from '../upstream/process/process-group.ts';
 import { Reaper } from '../upstream/process/reaper.ts';
 import { StartMarks } from '../upstream/supervision/start-marks.ts';
@@ -120,7 +121,18 @@ export async function buildRooms(
   const sealing = sealingOf(keys, (key) => new Sealer(key));
   const builtAt = clock.now();
   const resolver = new Resolver({ clock });
+  const programs = new ExecCredentials({
+    clock,
+    logger,
+    environment: childEnvironment({ env: {}, inheritEnv: false }, env),
+    desired: registry,
+    renewed: (server) => {
+      if (upstreams.state(server) !== 'auth_required') return;
+      upstreams.restart(server).catch((error: unknown) => logger.warn('server_not_restarted', { server, error }));
+    },
+  });
   const credentials = new ServerCredentials({
+    programs,
     clock,
     random,
     logger,
@@ -316,6 +328,7 @@ export async function buildRooms(
       gauges.close();
       serverLogs.close();
       memory.close();
+      programs.close();
       await reaper.close();
       runTime.close();
       await runTimeStore.close();

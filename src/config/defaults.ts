@@ -27,6 +27,7 @@ export const DEFAULTS = {
   sessionIdleMs: 24 * 60 * 60 * 1000,
   maxSessions: 20_000,
   maxSessionsPerPrincipal: 10_000,
+  execTimeoutMs: 10_000,
   logLevel: 'info',
 } as const;
 

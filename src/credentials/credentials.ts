@@ -9,6 +9,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import { type BearerChallenge, bearerChallenge, scopesOf } from './challenge.ts';
 import { type Kept, type Records, SealedRecords } from './credential-store.ts';
 import { type Authority, discover } from './discovery.ts';
+import type { ExecCredentials } from './exec-credentials.ts';
 import { errorAnswer, loginRefused, plainly } from './login-errors.ts';
 import type { OAuthClient, Tokens } from './token-endpoint.ts';
 
@@ -35,6 +36,8 @@ export interface CredentialsDeps {
   readonly sealing: Sealing;
   /** For what a server names; `inside`: the server is on this machine or its network. */
   readonly fetch: (inside: boolean) => GuardedFetch;
+  /** Credentials that programs print; absent where no definition can name one. */
+  readonly programs?: ExecCredentials;
   /** URL of the gateway's client id metadata document; null where it has none. */
   readonly clientMetadataUrl: () => string | null;
   /** A server got other tokens, or has none any more. */
@@ -156,7 +159,8 @@ export class ServerCredentials {
 
   list(): readonly CredentialView[] {
     const lost = this.unreadable.map((server) => ({ ...UNREADABLE, server }));
-    return [...lost, ...[...this.#known.values()].map((kept) => this.#viewOf(kept))].sort((a, b) =>
+    const printed = this.deps.programs?.list() ?? [];
+    return [...lost, ...printed, ...[...this.#known.values()].map((kept) => this.#viewOf(kept))].sort((a, b) =>
       a.server < b.server ? -1 : 1,
     );
   }
@@ -292,6 +296,7 @@ export class ServerCredentials {
       scopes: tokens?.scopes ?? scopes,
       expiresAt: tokens?.expiresAt ?? null,
       refreshable,
+      program: false,
       changedAt,
     };
   }
@@ -306,6 +311,7 @@ const UNREADABLE: Omit<CredentialView, 'server'> = {
   scopes: [],
   expiresAt: null,
   refreshable: false,
+  program: false,
   changedAt: 0,
 };
 

@@ -15,6 +15,8 @@ export class Leases implements Credentials {
   }
 
   lease(server: Server): CredentialLease | null {
+    const { exec } = authOf(server);
+    if (exec !== null) return this.#credentials.deps.programs?.lease(server, exec) ?? null;
     return takesTokens(server) ? new Lease(this.#credentials, server) : null;
   }
 }

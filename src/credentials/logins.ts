@@ -58,6 +58,7 @@ export class OAuthLogins implements Logins {
     if (!takesTokens(server))
       throw noLogin('its definition has an Authorization header, so it takes no login; remove that first');
     const auth = authOf(server);
+    if (auth.exec !== null) throw noLogin('it needs no login: its definition names a credential program');
     if (auth.grant !== 'authorization_code') throw noLogin(`it needs no login: its grant is ${auth.grant}`);
     const fetch = fetchFor(insideOf(transport.url));
     if (!this.#credentials.isChallenged(server)) await this.#provoke(server, fetch);

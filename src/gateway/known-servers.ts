@@ -4,7 +4,7 @@ import type { Era } from '../model/message.ts';
 import type { Upstreams } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
-import { loginAdvice, type ServerState, STARTED } from '../model/server-state.ts';
+import { loginAdvice, PROGRAM_ADVICE, type ServerState, STARTED } from '../model/server-state.ts';
 
 /** What is known of servers. All of the gateway but `Dispatch` has this part of the port: it cannot call a server. */
 export type KnownServers = Omit<Upstreams, 'call' | 'restart' | 'statuses'>;
@@ -28,9 +28,8 @@ export async function knownSoon(
 export function unavailable(upstreams: KnownServers, name: string): GatewayError {
   const status = upstreams.status(name);
   if (status?.state === 'auth_required') {
-    return new GatewayError('AUTH_REQUIRED', `Server '${name}' asks for credentials; ${loginAdvice(name)}`, {
-      server: name,
-    });
+    const advice = status.reason?.endsWith(PROGRAM_ADVICE) === true ? PROGRAM_ADVICE : loginAdvice(name);
+    return new GatewayError('AUTH_REQUIRED', `Server '${name}' asks for credentials; ${advice}`, { server: name });
   }
   const state = status === null || status.state === 'unknown' ? 'not ready' : status.state;
   const reason = status?.reason == null || status.endpoint?.startsWith('https:') ? '' : `: ${status.reason}`;

@@ -11,6 +11,15 @@ export const GRANTS = [
   'workload_identity',
 ] as const;
 
+/** A program that prints the credential for a server. */
+export interface ExecSpec {
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, Secret>>;
+  readonly cwd: string;
+  readonly timeoutMs: number;
+}
+
 /** What a definition says of its OAuth (`auth` of a server behind a URL); without any of it everything is discovered. */
 export interface AuthSpec {
   readonly grant: (typeof GRANTS)[number];
@@ -32,6 +41,8 @@ export interface AuthSpec {
   readonly idpClientSecret: Secret | null;
   /** Tokens are bound to a key of the gateway (RFC 9449). */
   readonly dpop: boolean;
+  /** In place of all the others. */
+  readonly exec: ExecSpec | null;
 }
 
 export const PLAIN_AUTH: AuthSpec = {
@@ -47,6 +58,7 @@ export const PLAIN_AUTH: AuthSpec = {
   idpClientId: null,
   idpClientSecret: null,
   dpop: false,
+  exec: null,
 };
 
 /** The credential that requests of one connection carry. */
@@ -89,6 +101,7 @@ export const CREDENTIAL = named(
     scopes: list(text),
     expiresAt: described(nullable(wallTime), 'null where the token does not end.'),
     refreshable: described(flag, 'The gateway renews it without its user.'),
+    program: described(flag, 'A program that the definition names gives it; else a login, or a grant without a user.'),
     changedAt: wallTime,
   }),
 );

@@ -14,7 +14,7 @@ import {
   text,
   wallTime,
 } from './schema.ts';
-import { TRANSPORT_KINDS } from './server.ts';
+import { TRANSPORT_KINDS, type TransportSpec } from './server.ts';
 
 /** States of an upstream (S3.20, S4.5). `defect`: an exception for this server, until a restart. */
 export const STATE = named(
@@ -57,8 +57,14 @@ export const DOWN: ReadonlySet<ServerState> = new Set([
 /** Up, or about to be brought back up: nothing is started by asking such a server. */
 export const STARTED: ReadonlySet<ServerState> = new Set(['running', 'connected', 'degraded']);
 
-/** Of a server that asks for credentials. */
-export function loginAdvice(server: string): string {
+/** Of one whose credentials a program gives. */
+export const PROGRAM_ADVICE = 'its credential program has none that it takes, see: trunkline connections';
+
+/** Of a server that asks for credentials; without its definition, as if it took a login. */
+export function loginAdvice(server: string, transport?: TransportSpec): string {
+  if (transport !== undefined && 'auth' in transport && transport.auth?.exec != null) {
+    return PROGRAM_ADVICE;
+  }
   return `sign in: trunkline login ${server}`;
 }
 

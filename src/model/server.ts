@@ -207,7 +207,9 @@ export function transportFacts(transport: TransportSpec): unknown {
 }
 
 function authFacts(auth: AuthSpec): unknown {
-  return Object.entries(auth).map(([key, value]) => [key, value instanceof Secret ? value.reveal() : value]);
+  const { exec, ...others } = auth;
+  const said = Object.entries(others).map(([key, value]) => [key, value instanceof Secret ? value.reveal() : value]);
+  return exec === null ? said : [...said, { ...exec, env: sorted(revealed(exec.env)) }];
 }
 
 function sorted(map: Readonly<Record<string, string>>): readonly (readonly [string, string])[] {

@@ -64,8 +64,9 @@ function sweep(transport: TransportSpec): SweptDefinition {
   };
   for (const [name, value] of Object.entries(env)) if (isSecretVariable(name, value)) keep(value);
   for (const [name, value] of Object.entries(headers)) if (isSecretHeader(name)) keep(value);
-  const auth = 'auth' in transport ? (transport.auth ?? {}) : {};
-  for (const value of Object.values(auth)) if (value instanceof Secret) keep(value.reveal());
+  const auth = 'auth' in transport ? (transport.auth ?? null) : null;
+  for (const value of Object.values(auth ?? {})) if (value instanceof Secret) keep(value.reveal());
+  const exec = auth?.exec ?? null;
   const look = (text: string): unknown => new SweptText(text, given, keep, false).words(false);
   const lookAt = (args: readonly string[]): void => {
     for (const [i, arg] of args.entries()) new SweptText(arg, given, keep, false).argument(args[i - 1] ?? '');
@@ -97,6 +98,8 @@ function sweep(transport: TransportSpec): SweptDefinition {
     }
   } else if (transport.type !== 'memory') {
     look(transport.url);
+    for (const value of Object.values(revealed(exec?.env ?? {}))) keep(value);
+    lookAt([exec?.command ?? '', ...(exec?.args ?? [])]);
     url = shown(transport.writtenUrl ?? transport.url)
       .words(false)
       .toString();

@@ -4,7 +4,7 @@ import type { Message } from '../model/message.ts';
 import type { ConnectionChange, StateLoss } from '../model/ports.ts';
 import { isOwnProcess, type Server } from '../model/server.ts';
 import type { ListKind } from '../model/server-catalog.ts';
-import type { RecoveryStep } from '../model/server-state.ts';
+import { loginAdvice, type RecoveryStep } from '../model/server-state.ts';
 import { declares } from '../protocol/askable.ts';
 import { result } from '../protocol/compose.ts';
 import type { Metric, Series } from '../telemetry/metrics.ts';
@@ -92,7 +92,8 @@ export class UpstreamParts implements PartEvents, Supervised {
     this.#starts = isOwnProcess(server) ? node.starts : null;
     this.phases = 'url' in transport ? new PhaseTimes() : null;
     const mark = deps.startMarks?.of(name, connectionDigest);
-    this.supervisor = new Supervisor({ server: name, local, clock, random, times, misconfigured, mark }, this);
+    const advice = loginAdvice(name, transport);
+    this.supervisor = new Supervisor({ server: name, advice, local, clock, random, times, misconfigured, mark }, this);
     this.eras = new SpokenEras(deps.eraVerdicts, connectionDigest);
     this.#connector = new Connector(context, this.eras, this.phases);
     this.connections = new ClientConnections(context, {

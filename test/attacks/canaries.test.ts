@@ -135,6 +135,14 @@ const FIELDS: Readonly<Record<string, (() => object | readonly object[]) | null>
   'auth.subjectTokenFile': null,
   'auth.idpTokenEndpoint': null,
   'auth.idpClientId': null,
+  'auth.exec': null,
+  'auth.exec.command': null,
+  'auth.exec.args': () => [
+    remote(NOWHERE, { auth: { exec: printer('--token', canary('argument of a credential program')) } }),
+    remote(NOWHERE, { auth: { exec: printer(`--api-key=${canary('option of a credential program')}`) } }),
+  ],
+  'auth.exec.env': () =>
+    remote(NOWHERE, { auth: { exec: { ...printer(), env: { ANY: canary('variable of a credential program') } } } }),
   'auth.idpClientSecret': () =>
     remote(NOWHERE, {
       auth: {

@@ -24,14 +24,16 @@ function connectionsText(credentials: readonly CredentialView[], now: number): s
 
 /** One line: server, state, until when, and what to do where something is to be done. */
 export function connectionLine(credential: CredentialView, width: number, now: number): string {
-  const { server, state, reason, issuer, expiresAt, refreshable } = credential;
+  const { server, state, reason, issuer, expiresAt, refreshable, program } = credential;
   const until = refreshable
-    ? 'renewed by the gateway'
+    ? program
+      ? 'from its credential program'
+      : 'renewed by the gateway'
     : expiresAt === null
       ? ''
       : `ends in ${duration(expiresAt - now)}`;
   const again = `sign in again: trunkline login ${server}`;
-  const facts = state === 'connected' ? [until, issuer ?? ''] : [reason ?? '', again];
+  const facts = state === 'connected' ? [until, issuer ?? ''] : [reason ?? '', program ? '' : again];
   const words = [server.padEnd(width), state.replace('_', ' '), ...facts.filter((fact) => fact !== '')];
   return printable(words.join('  '));
 }

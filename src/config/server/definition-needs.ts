@@ -40,8 +40,11 @@ export function needsOf(node: ObjectNode, { transport }: Server): readonly Need[
     if (transport.ssh != null) needs.push({ kind: 'ssh' });
     for (const name of Object.keys(transport.env)) if (STEERING.test(name)) needs.push({ kind: 'variable', name });
   } else if (transport.type === 'docker') needs.push({ kind: 'container' });
-  else if (transport.type !== 'memory' && !isPublicUrl(transport.url)) {
-    needs.push({ kind: 'address', host: new URL(transport.url).hostname });
+  else if (transport.type !== 'memory') {
+    if (!isPublicUrl(transport.url)) needs.push({ kind: 'address', host: new URL(transport.url).hostname });
+    const exec = transport.auth?.exec ?? null;
+    if (exec !== null) needs.push({ kind: 'command', command: exec.command });
+    for (const name of Object.keys(exec?.env ?? {})) if (STEERING.test(name)) needs.push({ kind: 'variable', name });
   }
   return [...needs, ...readsOf(node)];
 }

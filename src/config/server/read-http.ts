@@ -1,10 +1,12 @@
 import { resolve } from 'node:path';
 import { type AuthSpec, PLAIN_AUTH } from '../../model/credentials.ts';
+import { headerComplaint } from '../../model/request-headers.ts';
 import { Secret } from '../../model/secret.ts';
 import type { HttpSpec, TlsSpec } from '../../model/server.ts';
 import { isString, objectAt } from '../document/node.ts';
 import { isReadFailure, readBytes } from '../document/read-source.ts';
 import { type FieldReader, isWord } from './field-reader.ts';
+import { readExec } from './read-exec.ts';
 
 export const URL_KEYS = ['url', 'httpUrl', 'serverUrl', 'uri'] as const;
 const LOCAL_KEYS = [
@@ -19,10 +21,6 @@ const LOCAL_KEYS = [
   'inheritEnv',
   'ssh',
 ];
-const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
-/** Headers that are the wire's own: a fixed value could only break it. */
-const RESERVED =
-  /^(?:host|content-length|content-type|transfer-encoding|connection|upgrade|te|trailer|accept|mcp-.*|last-event-id|keep-alive|expect|traceparent|tracestate)$/i;
 const MAX_PEM_BYTES = 1024 * 1024;
 
 /** The remote server a definition describes; null after a problem. */
@@ -34,6 +32,10 @@ export function readHttp(fields: FieldReader, type: HttpSpec['type'], sseFallbac
   const auth = readAuth(fields);
   if (url === null || headers === null || tls === null || auth === null) return null;
   const { spec } = auth;
+  if (spec?.exec != null && Object.keys(headers).some((name) => name.toLowerCase() === 'authorization')) {
+    fields.error('TL1311', null, `${fields.path} has an Authorization header, and "exec" to get one`);
+    return null;
+  }
   return {
     type,
     ...url,
@@ -89,17 +91,6 @@ function readHeaders(fields: FieldReader): Record<string, Secret> | null {
   return good ? headers : null;
 }
 
-function headerComplaint(name: string, value: string, seen: ReadonlyMap<string, string>): string | null {
-  if (!HEADER_NAME.test(name)) return 'is not the name of a header';
-  if (RESERVED.test(name)) return 'is set by the protocol itself';
-  const twin = seen.get(name.toLowerCase());
-  if (twin !== undefined) return `is the same header as ${JSON.stringify(twin)}`;
-  // Header values are Latin-1 on the wire (RFC 9110 §5.5); anything else has to be encoded by who writes it.
-  return /[^\t\u0020-\u007e\u0080-\u00ff]/.test(value.trim())
-    ? 'has a value with characters a header cannot carry'
-    : null;
-}
-
 /** Keys of `auth`, ours and those of clients, by what they mean. */
 const AUTH_KEYS = {
   clientId: ['clientId', 'client_id', 'CLIENT_ID'],
@@ -131,6 +122,8 @@ function readAuth(fields: FieldReader): { readonly spec: AuthSpec | null } | nul
   const [native] = maps;
   const dpop = native?.first('dpop')?.node;
   const file = text('subjectTokenFile');
+  const exec = readExec(native);
+  if (exec === undefined) good = false;
   const spec: AuthSpec = {
     grant: (text('grant') as AuthSpec['grant'] | null) ?? 'authorization_code',
     clientId: text(...AUTH_KEYS.clientId),
@@ -144,6 +137,7 @@ function readAuth(fields: FieldReader): { readonly spec: AuthSpec | null } | nul
     idpClientId: text('idpClientId'),
     idpClientSecret: secret('idpClientSecret'),
     dpop: dpop?.kind === 'boolean' && dpop.value === true,
+    exec: exec ?? null,
   };
   const complaint = good ? authComplaint(spec) : null;
   if (complaint !== null) fields.error('TL1311', native?.node ?? null, `${native?.path ?? fields.path} ${complaint}`);
@@ -157,7 +151,11 @@ function readAuth(fields: FieldReader): { readonly spec: AuthSpec | null } | nul
 }
 
 function authComplaint(spec: AuthSpec): string | null {
-  const { grant, clientId, clientSecret, privateKey, subjectToken, subjectTokenFile } = spec;
+  const { grant, clientId, clientSecret, privateKey, subjectToken, subjectTokenFile, exec, dpop } = spec;
+  const others = [clientId, clientSecret, privateKey, subjectToken, subjectTokenFile, spec.scopes, spec.issuer];
+  if (exec !== null && (grant !== 'authorization_code' || dpop || others.some((value) => value !== null))) {
+    return 'has "exec", and other keys beside it that would get another credential';
+  }
   if (grant !== 'authorization_code' && clientId === null) return `needs the key "clientId" for the grant ${grant}`;
   if (grant === 'client_credentials' && clientSecret === null && privateKey === null) {
     return 'needs "clientSecret" or "privateKey" for the grant client_credentials';

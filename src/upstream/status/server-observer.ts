@@ -49,7 +49,7 @@ export function likelyCause(start: FailedStart): string | null {
   if (missing.length > 0) {
     return `${missing.join(', ')} is to be handed on to it, and is not set in the gateway's own environment`;
   }
-  if (failure === 'auth') return `it asks for credentials; ${loginAdvice(start.server)}`;
+  if (failure === 'auth') return `it asks for credentials; ${loginAdvice(start.server, transport)}`;
   if ('url' in transport) return ofRemote(error, inContainer && isHere(transport.url));
   if (failure === 'configuration') return 'its definition names something that is not there; see the error';
   if (exit?.code === NOT_FOUND) return 'a program that its command starts is not installed where it runs';
@@ -234,7 +234,7 @@ export class ServerObserver {
   #reason(): string | null {
     const { context, supervisor, health } = this.#parts;
     const { state, reason } = supervisor;
-    if (state === 'auth_required') return `${reason}; ${loginAdvice(context.server.name)}`;
+    if (state === 'auth_required') return `${reason}; ${loginAdvice(context.server.name, context.server.transport)}`;
     if (reason !== null) return reason;
     if (UP.has(state)) return health.reason;
     if (supervisor.waits) return 'waiting to start';

@@ -32,12 +32,13 @@ export function refusalOf(
   state: ServerState,
   error: GatewayError | null,
   afterMs: number,
+  advice = loginAdvice(server),
 ): GatewayError {
   const notSent = (text: string, more: { readonly retryable?: false; readonly retryAfterMs?: number }) =>
     new GatewayError('NOT_SENT', `${server} is ${text}`, { server, ...more, cause: error ?? undefined });
   switch (state) {
     case 'auth_required':
-      return new GatewayError('AUTH_REQUIRED', `${server} asks for credentials; ${loginAdvice(server)}`, { server });
+      return new GatewayError('AUTH_REQUIRED', `${server} asks for credentials; ${advice}`, { server });
     case 'misconfigured':
       return notSent(`misconfigured: ${error?.message}`, { retryable: false });
     case 'defect':

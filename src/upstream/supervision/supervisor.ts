@@ -15,6 +15,8 @@ import { isAtRest, mayFollow, StateMachine, type Supervised } from './state-mach
 
 interface SupervisorDeps {
   readonly server: string;
+  /** What to do where it asks for credentials; absent: a login. */
+  readonly advice?: string;
   /** A process of this machine; its crashes are restarted sooner than a remote server is asked again. */
   readonly local: boolean;
   readonly clock: Clock;
@@ -382,6 +384,6 @@ export class Supervisor {
     const now = this.#deps.clock.now();
     const retryAt = this.#backoff.nextAt ?? now;
     const soonest = state === 'failed' ? Math.min(retryAt, this.#lastEarly + EARLY_ATTEMPT_MS) : retryAt;
-    return refusalOf(this.#deps.server, state, error, Math.max(0, Math.round(soonest - now)));
+    return refusalOf(this.#deps.server, state, error, Math.max(0, Math.round(soonest - now)), this.#deps.advice);
   }
 }

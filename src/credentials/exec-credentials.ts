@@ -1,0 +1,218 @@
+import type { Clock } from '../model/clock.ts';
+import type { CredentialLease, CredentialRefusal, CredentialView, ExecSpec } from '../model/credentials.ts';
+import type { DesiredState } from '../model/desired-state.ts';
+import { secretForms } from '../model/secret.ts';
+import type { Server } from '../model/server.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { askProgram, type ExecAnswer, ExecFailure } from './exec-program.ts';
+
+type Headers = readonly string[] | null;
+
+export interface ExecCredentialsDeps {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** What programs get beside what their definitions say. */
+  readonly environment: Readonly<Record<string, string>>;
+  readonly desired: { readonly state: Pick<DesiredState, 'servers'> };
+  /** A server that was refused has another credential now. */
+  readonly renewed: (server: string) => void;
+}
+
+/** Asked so long before the end of a credential, but not before nine tenths of its life. */
+const AHEAD_MS = 30_000;
+/** A program that gave nothing new is not asked sooner for a request. */
+const APART_MS = 5_000;
+/** A program that failed, or gave what the server refuses, is asked again by itself: after the first, then ever later. */
+const FIRST_AGAIN_MS = 5_000;
+const LAST_AGAIN_MS = 300_000;
+
+/** Credentials that programs print: as Git, Docker and Kubernetes have helpers, so that any vault or cloud is a source. */
+export class ExecCredentials {
+  readonly deps: ExecCredentialsDeps;
+  /** By server; of the definition in force last. */
+  readonly #known = new Map<string, ExecCredential>();
+
+  constructor(deps: ExecCredentialsDeps) {
+    this.deps = deps;
+  }
+
+  /** Shared by all connections of one definition. */
+  lease(server: Server, spec: ExecSpec): CredentialLease {
+    let known = this.#known.get(server.name);
+    if (known === undefined || known.server.connectionDigest !== server.connectionDigest) {
+      known?.close();
+      known = new ExecCredential(this.deps, server, spec);
+      this.#known.set(server.name, known);
+    }
+    return known;
+  }
+
+  list(): readonly CredentialView[] {
+    return [...this.#known.values()].filter(({ isDesired }) => isDesired).map(({ view }) => view);
+  }
+
+  close(): void {
+    for (const known of this.#known.values()) known.close();
+  }
+}
+
+/** The credential for one server, in memory only. */
+class ExecCredential implements CredentialLease {
+  readonly server: Server;
+  readonly #deps: ExecCredentialsDeps;
+  readonly #spec: ExecSpec;
+  #answer: ExecAnswer | null = null;
+  /** null: it does not end. */
+  #askAt: number | null = null;
+  #reason: string | null = null;
+  #changedAt = 0;
+  /** When it gave nothing new the last time. */
+  #barrenAt = Number.NEGATIVE_INFINITY;
+  #asking: Promise<void> | null = null;
+  /** Some request was refused, or went without, since the last credential that was new. */
+  #refused = false;
+  #againMs = FIRST_AGAIN_MS;
+  #cancel: (() => void) | null = null;
+  readonly #closed = new AbortController();
+
+  constructor(deps: ExecCredentialsDeps, server: Server, spec: ExecSpec) {
+    this.#deps = deps;
+    this.server = server;
+    this.#spec = spec;
+  }
+
+  get isDesired(): boolean {
+    const { servers } = this.#deps.desired.state;
+    return servers.get(this.server.name)?.connectionDigest === this.server.connectionDigest;
+  }
+
+  get secrets(): readonly string[] {
+    return valuesIn(this.#answer).flatMap(secretForms);
+  }
+
+  headers(): Headers | Promise<Headers> {
+    const asked = this.#due() ? this.#ask() : null;
+    // What is still good is used meanwhile.
+    if (asked === null || !this.#ended()) return this.#current();
+    return asked.then(() => this.#current());
+  }
+
+  #current(): Headers {
+    return this.#ended() ? null : this.#answer!.headers;
+  }
+
+  async refused({ status, headers }: CredentialRefusal): Promise<boolean> {
+    if (status !== 401) return false;
+    // Another request has had it renewed meanwhile.
+    if (this.#answer !== null && headers !== null && !sameHeaders(headers, this.#answer)) return true;
+    if (this.#deps.clock.now() - this.#barrenAt >= APART_MS || this.#asking !== null) await this.#ask();
+    const good = this.#answer !== null && !this.#ended() && !sameHeaders(headers, this.#answer);
+    if (!good) {
+      this.#refused = true;
+      this.#later();
+    }
+    return good;
+  }
+
+  nonce(): void {}
+
+  get view(): CredentialView {
+    const ended = this.#answer !== null && this.#ended();
+    const failed = this.#reason !== null || this.#refused;
+    const words = this.#refused ? 'the server does not take what its credential program gives' : null;
+    return {
+      server: this.server.name,
+      state: this.#answer === null || failed ? 'failed' : ended ? 'expired' : 'connected',
+      reason: this.#reason ?? words ?? (this.#answer === null ? 'its credential program was not asked yet' : null),
+      issuer: null,
+      clientId: null,
+      scopes: [],
+      expiresAt: this.#answer?.expiresAt ?? null,
+      refreshable: true,
+      program: true,
+      changedAt: this.#changedAt,
+    };
+  }
+
+  close(): void {
+    this.#closed.abort();
+    this.#cancel?.();
+  }
+
+  #due(): boolean {
+    const { clock } = this.#deps;
+    if (this.#answer !== null && (this.#askAt === null || this.#askAt > clock.wall())) return false;
+    return this.#asking !== null || clock.now() - this.#barrenAt >= APART_MS;
+  }
+
+  /** Also where there is none. */
+  #ended(): boolean {
+    if (this.#answer === null) return true;
+    const { expiresAt } = this.#answer;
+    return expiresAt !== null && expiresAt <= this.#deps.clock.wall();
+  }
+
+  /** Concurrent requests share one run. Never rejects. */
+  #ask(): Promise<void> {
+    this.#asking ??= this.#run().finally(() => {
+      this.#asking = null;
+    });
+    return this.#asking;
+  }
+
+  async #run(): Promise<void> {
+    const { clock, logger, environment } = this.#deps;
+    const { name: server, transport } = this.server;
+    const url = 'url' in transport ? transport.url : '';
+    try {
+      const answer = await askProgram(this.#spec, environment, { server, url }, this.#closed.signal);
+      // Known to the log before a request carries it.
+      for (const value of valuesIn(answer)) for (const form of secretForms(value)) logger.addSecret(form);
+      const isNew = !sameHeaders(this.#answer?.headers ?? null, answer);
+      const now = clock.wall();
+      this.#answer = answer;
+      const life = answer.expiresAt === null ? 0 : answer.expiresAt - now;
+      this.#askAt = answer.expiresAt === null ? null : answer.expiresAt - Math.min(AHEAD_MS, life / 10);
+      this.#reason = null;
+      if (!isNew || this.#ended()) this.#barrenAt = clock.now();
+      if (isNew) {
+        this.#changedAt = now;
+        this.#refused = false;
+        this.#againMs = FIRST_AGAIN_MS;
+        this.#cancel?.();
+        this.#cancel = null;
+      }
+    } catch (error) {
+      const words = error instanceof ExecFailure ? error.message : 'its credential program could not be asked';
+      this.#reason = logger.redact(words);
+      logger.warn('credential_program_failed', { server, reason: this.#reason });
+      this.#barrenAt = clock.now();
+      this.#refused ||= this.#ended();
+      this.#later();
+    }
+  }
+
+  /** The server waits for a credential: nothing else would ask for one. */
+  #later(): void {
+    if (this.#cancel !== null || this.#closed.signal.aborted || !this.#refused) return;
+    this.#cancel = this.#deps.clock.after(this.#againMs, () => {
+      this.#cancel = null;
+      if (this.#closed.signal.aborted || !this.isDesired) return;
+      const before = this.#answer;
+      void this.#ask().then(() => {
+        if (this.#answer !== null && !sameHeaders(before?.headers ?? null, this.#answer)) {
+          this.#deps.renewed(this.server.name);
+        } else this.#later();
+      });
+    });
+    this.#againMs = Math.min(LAST_AGAIN_MS, this.#againMs * 2);
+  }
+}
+
+function valuesIn(answer: ExecAnswer | null): readonly string[] {
+  return answer?.headers.filter((_, at) => at % 2 === 1) ?? [];
+}
+
+function sameHeaders(headers: readonly string[] | null, { headers: others }: ExecAnswer): boolean {
+  return headers?.length === others.length && headers.every((part, at) => part === others[at]);
+}

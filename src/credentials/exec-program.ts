@@ -1,0 +1,128 @@
+import { spawn } from 'node:child_process';
+import type { ExecSpec } from '../model/credentials.ts';
+import { printable } from '../model/printable.ts';
+import { headerComplaint } from '../model/request-headers.ts';
+import { revealed } from '../model/secret.ts';
+import { SweptText } from '../model/swept-text.ts';
+
+/** What a credential program gave. */
+export interface ExecAnswer {
+  /** Name and value alternating, as requests carry them. */
+  readonly headers: readonly string[];
+  /** Wall clock; null where it does not end. */
+  readonly expiresAt: number | null;
+}
+
+/** Why there is no credential, in words for people; what the program printed on its output is not in them. */
+export class ExecFailure extends Error {}
+
+const MAX_OUTPUT_BYTES = 256 * 1024;
+const MAX_STDERR_BYTES = 8 * 1024;
+const MAX_HEADERS = 32;
+const MAX_LINE = 200;
+
+/**
+ * Runs the program once: the question as one line of JSON on its standard input, the answer as JSON on its output. It gets a
+ * process group of its own, which is killed when its time is over. Rejects with ExecFailure.
+ */
+export async function askProgram(
+  spec: ExecSpec,
+  environment: Readonly<Record<string, string>>,
+  question: object,
+  signal: AbortSignal,
+): Promise<ExecAnswer> {
+  return answerIn(await outputOf(spec, environment, `${JSON.stringify(question)}\n`, signal));
+}
+
+function outputOf(
+  spec: ExecSpec,
+  environment: Readonly<Record<string, string>>,
+  input: string,
+  signal: AbortSignal,
+): Promise<string> {
+  const { command, args, cwd, timeoutMs } = spec;
+  const secrets = Object.values(revealed(spec.env));
+  return new Promise((resolve, reject) => {
+    const env = { ...environment, ...revealed(spec.env) };
+    const child = spawn(command, args, { cwd, env, stdio: ['pipe', 'pipe', 'pipe'], detached: true });
+    const out: Buffer[] = [];
+    let bytes = 0;
+    let stderr = Buffer.alloc(0);
+    const fail = (why: string): void => {
+      const line = lastLine(stderr.toString(), secrets);
+      reject(new ExecFailure(`its credential program ${why}${line === '' ? '' : `: ${line}`}`));
+    };
+    const kill = (): void => {
+      try {
+        process.kill(-child.pid!, 'SIGKILL');
+      } catch {
+        // It has ended meanwhile.
+      }
+    };
+    const late = setTimeout(() => {
+      fail(`did not answer within ${timeoutMs} ms`);
+      kill();
+    }, timeoutMs);
+    signal.addEventListener('abort', kill, { once: true });
+    const over = (): void => {
+      clearTimeout(late);
+      signal.removeEventListener('abort', kill);
+    };
+    child.stdout.on('data', (chunk: Buffer) => {
+      bytes += chunk.length;
+      if (bytes <= MAX_OUTPUT_BYTES) return void out.push(chunk);
+      fail(`printed more than ${MAX_OUTPUT_BYTES / 1024} KiB`);
+      kill();
+    });
+    child.stderr.on('data', (chunk: Buffer) => {
+      stderr = Buffer.concat([stderr, chunk]).subarray(-MAX_STDERR_BYTES);
+    });
+    child.on('error', ({ message }) => {
+      over();
+      fail(`could not be started (${message})`);
+    });
+    child.on('close', (code, by) => {
+      over();
+      if (code === 0) resolve(Buffer.concat(out).toString());
+      else fail(by === null ? `exited with code ${code}` : `was ended by ${by}`);
+    });
+    // It need not read what it is asked.
+    child.stdin.on('error', () => {});
+    child.stdin.end(input);
+  });
+}
+
+/** Its last words, without what looks like a secret. */
+function lastLine(stderr: string, secrets: readonly string[]): string {
+  const line = stderr.trimEnd().split('\n').at(-1)!.trim();
+  const swept = new SweptText(line, secrets, null, false).words(false).toString();
+  return printable(swept).slice(0, MAX_LINE);
+}
+
+function answerIn(output: string): ExecAnswer {
+  const bad = (why: string): ExecFailure => new ExecFailure(`its credential program printed ${why}`);
+  let said: unknown;
+  try {
+    said = JSON.parse(output);
+  } catch {
+    throw bad('no JSON on its output');
+  }
+  if (typeof said !== 'object' || said === null) throw bad('no JSON object');
+  const { headers = {}, token, expiresAt = null } = said as Readonly<Record<string, unknown>>;
+  if (typeof headers !== 'object' || headers === null || Array.isArray(headers)) throw bad('"headers" that are no map');
+  const all = Object.entries(headers as Readonly<Record<string, unknown>>);
+  if (token !== undefined) all.push(['Authorization', typeof token === 'string' ? `Bearer ${token}` : null]);
+  if (all.length === 0) throw bad('neither "headers" nor "token"');
+  if (all.length > MAX_HEADERS) throw bad(`more than ${MAX_HEADERS} headers`);
+  const seen = new Map<string, string>();
+  const flat: string[] = [];
+  for (const [name, value] of all) {
+    const complaint = typeof value === 'string' ? headerComplaint(name, value, seen) : 'is no text';
+    if (complaint !== null) throw bad(`a header that cannot be sent: it ${complaint}`);
+    seen.set(name.toLowerCase(), name);
+    flat.push(name, (value as string).trim());
+  }
+  const end = typeof expiresAt === 'string' ? Date.parse(expiresAt) : Number.NaN;
+  if (expiresAt !== null && Number.isNaN(end)) throw bad('an "expiresAt" that is no time such as 2026-01-31T12:00:00Z');
+  return { headers: flat, expiresAt: expiresAt === null ? null : end };
+}
