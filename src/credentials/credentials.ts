@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { type GuardedFetch, isInside } from '../http/client/guarded-fetch.ts';
-import { type Clock, pause } from '../model/clock.ts';
+import { type Clock, pause, within } from '../model/clock.ts';
 import { type AuthSpec, type CredentialView, PLAIN_AUTH } from '../model/credentials.ts';
 import type { Random } from '../model/random.ts';
 import type { Sealing } from '../model/sealing.ts';
@@ -11,6 +11,7 @@ import { type Kept, type Records, SealedRecords } from './credential-store.ts';
 import { type Authority, discover } from './discovery.ts';
 import type { ExecCredentials } from './exec-credentials.ts';
 import { errorAnswer, loginRefused, plainly } from './login-errors.ts';
+import { RETRY_MS, RenewalRetries } from './retries.ts';
 import type { OAuthClient, Tokens } from './token-endpoint.ts';
 
 /** What is kept of a server. */
@@ -44,10 +45,10 @@ export interface CredentialsDeps {
   readonly changed: (server: string, gone: boolean) => void;
 }
 
-/** After a failed renewal, while the token is still good. */
-const RETRY_MS = 10_000;
-/** An exchange takes 5 s at most, and nodes look at what the store has every 100 ms. */
-const EXCHANGE_MS = 8_000;
+/** An exchange takes 5 s at most; the rest is for a store that is slow, or away for a moment. */
+const EXCHANGE_MS = 20_000;
+const LEAST_LEFT_MS = 10_000;
+/** So often nodes look at what the store has. */
 const LOOK_MS = 100;
 
 /**
@@ -62,10 +63,12 @@ export class ServerCredentials {
   readonly #challenges = new Map<string, BearerChallenge>();
   readonly #renewals = new Map<string, Promise<boolean>>();
   readonly #failedAt = new Map<string, number>();
+  readonly #retries: RenewalRetries;
   #read = false;
 
   constructor(deps: CredentialsDeps) {
     this.deps = deps;
+    this.#retries = new RenewalRetries(deps.clock);
     this.#records = new SealedRecords(deps.records, deps.sealing, 'credentials');
   }
 
@@ -180,7 +183,7 @@ export class ServerCredentials {
     const { name } = server;
     const { clock, logger } = this.deps;
     try {
-      for (const end = clock.now() + 2 * EXCHANGE_MS; clock.now() < end; await pause(clock, LOOK_MS)) {
+      for (const end = clock.now() + 1.5 * EXCHANGE_MS; clock.now() < end; await pause(clock, LOOK_MS)) {
         const kept = await this.#reread(name);
         const value =
           kept !== null && 'url' in server.transport && kept.value.url === server.transport.url ? kept.value : null;
@@ -190,10 +193,13 @@ export class ServerCredentials {
         if (mine === null || !this.#renewable(server, mine)) return false;
         const exchangeUntil = clock.wall() + EXCHANGE_MS;
         const claimed = await this.#records.put(name, { ...mine, exchangeUntil }, kept?.revision ?? null);
-        if (claimed !== null) return await this.#exchange(server, mine, claimed);
+        // A claim that took long to make may end before the exchange does: it is not used.
+        const inTime = exchangeUntil - clock.wall() >= LEAST_LEFT_MS;
+        if (claimed !== null && inTime) return await this.#exchange(server, mine, claimed);
       }
     } catch (error) {
       logger.warn('token_not_renewed', { server: name, reason: plainly(name, error).message });
+      this.#retries.later(name, () => this.renew(server, used));
     }
     return false;
   }
@@ -205,25 +211,41 @@ export class ServerCredentials {
   /** The one node that has the claim. */
   async #exchange(server: Server, before: Credential, claimed: number): Promise<boolean> {
     const { name } = server;
+    const { clock, logger } = this.deps;
     try {
       const got = await this.#granted(server, before);
       const refresh = got.refresh ?? before.tokens?.refresh ?? null;
       const scopes = got.scopes.length > 0 ? got.scopes : before.scopes;
       const tokens = { ...got, refresh, scopes };
-      const now = this.deps.clock.wall();
-      await this.#records.put(name, { ...before, tokens, exchangeUntil: null, reason: null, changedAt: now }, claimed);
-      await this.#reread(name);
+      const value = { ...before, tokens, exchangeUntil: null, reason: null, changedAt: clock.wall() };
+      this.#retries.over(name);
+      await within(clock, EXCHANGE_MS, this.#stored(name, value, claimed), () => {});
       return this.#known.get(name)?.value.tokens?.access === got.access;
     } catch (error) {
       const { message } = plainly(name, error);
       const tokens = errorAnswer(error)?.code === 'invalid_grant' ? null : before.tokens;
-      const value = { ...before, tokens, exchangeUntil: null, reason: message, changedAt: this.deps.clock.wall() };
+      const value = { ...before, tokens, exchangeUntil: null, reason: message, changedAt: clock.wall() };
       // Only over the claim: another generation is never taken back (fault:F21).
       await this.#records.put(name, value, claimed);
       await this.#reread(name);
-      this.#failedAt.set(name, this.deps.clock.now());
-      this.deps.logger.warn('token_not_renewed', { server: name, reason: message });
+      this.#failedAt.set(name, clock.now());
+      logger.warn('token_not_renewed', { server: name, reason: message });
+      if (this.#renewable(server, value)) this.#retries.later(name, () => this.renew(server, before.tokens));
       return false;
+    }
+  }
+
+  /** The authorization server takes the old one no more: it is used from now on, and stored when the store can do it. */
+  async #stored(name: string, value: Credential, claimed: number): Promise<void> {
+    this.#take(name, { key: name, value, revision: claimed });
+    for (;;) {
+      try {
+        await this.#records.put(name, value, claimed);
+        await this.#reread(name);
+        return;
+      } catch {
+        await pause(this.deps.clock, LOOK_MS);
+      }
     }
   }
 

@@ -49,10 +49,10 @@ class Lease implements CredentialLease {
     const said = this.#credentials.challenged(this.#server, challenge);
     const used = this.#credentials.tokens(this.#server);
     if (said.error === 'use_dpop_nonce') return this.#nonce !== null;
-    // Another request has had it renewed meanwhile.
-    if (used !== null && headers?.[1] !== undefined && headers[1] !== `${used.scheme} ${used.access}`) return true;
-    // More scopes need the consent of a user, where the grant has one.
-    if (status !== 401 && authOf(this.#server).grant === 'authorization_code') return false;
+    // Another request has had it renewed meanwhile, or a user has signed in.
+    if (used !== null && headers?.[1] !== `${used.scheme} ${used.access}`) return true;
+    // The first token, and more scopes, need the consent of a user, where the grant has one.
+    if ((used === null || status !== 401) && authOf(this.#server).grant === 'authorization_code') return false;
     return this.#credentials.renew(this.#server, used);
   }
 

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { FakeClock } from '../../test/support/fake-clock.ts';
 import type { GuardedFetch } from '../http/client/guarded-fetch.ts';
-import { systemClock } from '../model/clock.ts';
+import { type Clock, systemClock } from '../model/clock.ts';
 import { systemRandom } from '../model/random.ts';
 import type { Sealing } from '../model/sealing.ts';
 import type { Server } from '../model/server.ts';
-import type { StoreWrite } from '../store/run-time-store/run-time-store.ts';
+import { StoreError, type StoreWrite } from '../store/run-time-store/run-time-store.ts';
 import { Logger } from '../telemetry/logger.ts';
 import type { Records } from './credential-store.ts';
 import { type Credential, ServerCredentials } from './credentials.ts';
@@ -20,6 +21,8 @@ const OPEN: Sealing = { seal: (_context, text) => text, open: (_context, text) =
 
 /** What nodes share: compare and swap, as both databases have it. */
 class SharedRecords implements Records {
+  /** Rejects so many of the next writes. */
+  failing = 0;
   readonly #records = new Map<string, { readonly value: string; readonly revision: number }>();
   #revision = 0;
 
@@ -33,6 +36,10 @@ class SharedRecords implements Records {
 
   async apply([write]: readonly StoreWrite[]) {
     await new Promise((resolve) => setImmediate(resolve));
+    if (this.failing > 0) {
+      this.failing--;
+      throw new StoreError('unavailable', 'away');
+    }
     const { collection, key, expected } = write!;
     const place = `${collection} ${key}`;
     const found = this.#records.get(place)?.revision ?? null;
@@ -68,16 +75,16 @@ function rotating() {
   return { counts, fetch };
 }
 
-function node(records: Records, fetch: GuardedFetch): ServerCredentials {
+function node(records: Records, fetch: GuardedFetch, clock: Clock = systemClock, changes: string[] = []) {
   return new ServerCredentials({
-    clock: systemClock,
+    clock,
     random: systemRandom,
     logger: new Logger({ level: 'error', write: () => {} }),
     records,
     sealing: OPEN,
     fetch: () => fetch,
     clientMetadataUrl: () => null,
-    changed: () => {},
+    changed: (server) => void changes.push(server),
   });
 }
 
@@ -138,4 +145,66 @@ test('fault:F20 a refresh token that is void leaves a server that asks for a log
   assert.deepEqual(counts, { exchanges: 0, refused: 1 });
   assert.equal(credentials.list()[0]?.state, 'login_required');
   assert.doesNotMatch(JSON.stringify(credentials.list()), /access-0|void/);
+});
+
+async function until(condition: () => boolean): Promise<void> {
+  for (let turn = 0; turn < 1_000 && !condition(); turn++) await new Promise((resolve) => setTimeout(resolve, 1));
+  assert.ok(condition());
+}
+
+const REFUSED = { status: 401, challenge: 'Bearer', headers: ['Authorization', 'Bearer access-0'] };
+
+test('fault:F21 a store that is away when the new token comes loses no login', async () => {
+  const records = new SharedRecords();
+  const { counts, fetch } = rotating();
+  const credentials = node(records, async (url, init) => {
+    records.failing = 3;
+    return fetch(url, init);
+  });
+  await credentials.keep('a', CREDENTIAL);
+  assert.equal(await new Leases(credentials).lease(SERVER)!.refused(REFUSED), true);
+  assert.deepEqual(counts, { exchanges: 1, refused: 0 });
+  const other = node(records, fetch);
+  await other.refresh();
+  assert.equal(other.tokens(SERVER)?.refresh, 'refresh-1');
+});
+
+test('fault:F20 an authorization server that was away is asked again, later and later, and then the server is told', async () => {
+  const [clock, changes, records] = [new FakeClock(), [] as string[], new SharedRecords()];
+  const { counts, fetch } = rotating();
+  let asked = 0;
+  const credentials = node(
+    records,
+    (url, init) => (++asked <= 2 ? Promise.reject(new TypeError('fetch failed')) : fetch(url, init)),
+    clock,
+    changes,
+  );
+  await credentials.refresh();
+  await credentials.keep('a', CREDENTIAL);
+  changes.length = 0;
+  assert.equal(await new Leases(credentials).lease(SERVER)!.refused(REFUSED), false);
+  assert.equal(credentials.list()[0]?.state, 'failed');
+  for (const [ms, times] of [
+    [9_999, 1],
+    [1, 2],
+    [19_999, 2],
+    [1, 3],
+  ] as const) {
+    await clock.advance(ms);
+    await until(() => asked === times);
+  }
+  await until(() => changes.length > 0);
+  assert.deepEqual([changes, counts], [['a'], { exchanges: 1, refused: 0 }]);
+  assert.equal(credentials.list()[0]?.state, 'connected');
+});
+
+test('fault:F20 a request that left before its user had signed in is sent again with the token, without an exchange', async () => {
+  const { counts, fetch } = rotating();
+  const credentials = node(new SharedRecords(), fetch);
+  const lease = new Leases(credentials).lease(SERVER)!;
+  const refusal = { status: 401, challenge: 'Bearer', headers: null };
+  assert.equal(await lease.refused(refusal), false);
+  await credentials.keep('a', CREDENTIAL);
+  assert.equal(await lease.refused(refusal), true);
+  assert.deepEqual(counts, { exchanges: 0, refused: 0 });
 });

@@ -33,10 +33,15 @@ export async function ownerOf(nodes: readonly NodeProcess[], pid: number): Promi
 
 /** Waits until these servers are up wherever this node finds them. */
 export async function callable(node: NodeProcess, ...servers: string[]): Promise<void> {
-  await until(async () => {
+  let missing: readonly string[] = servers;
+  const there = async (): Promise<boolean> => {
     const known = await node.servers();
-    return servers.every((server) => known.includes(server));
-  }, `${servers.join()} on ${node.name}`);
+    missing = servers.filter((server) => !known.includes(server));
+    return missing.length === 0;
+  };
+  await until(there, `${servers.join()} on ${node.name}`).catch((cause: unknown) => {
+    throw new Error(`${missing.join()} cannot be called on ${node.name}`, { cause });
+  });
 }
 
 /** The word a call ended with. */

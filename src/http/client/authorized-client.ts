@@ -4,13 +4,15 @@ import type { HttpFailure } from './http-failure.ts';
 import type { ResponseHeaders } from './response-headers.ts';
 
 /**
- * A client whose requests carry a credential, where there is one: without it they go as they are. One that is refused for it is sent once more where that makes sense; else the
- * refusal reaches the handler as it came.
+ * A client whose requests carry a credential, where there is one. One that is refused is sent once more where that makes sense;
+ * else the refusal reaches the handler as it came. Of a server that takes requests without a credential they go as they are.
  */
 export class AuthorizedClient implements HttpClientPort {
   readonly lease: CredentialLease;
   readonly inner: HttpClientPort;
   readonly #origin: string;
+  /** The server has answered a request that carried nothing. */
+  #open = false;
 
   constructor(inner: HttpClientPort, lease: CredentialLease, origin: string) {
     this.inner = inner;
@@ -21,8 +23,13 @@ export class AuthorizedClient implements HttpClientPort {
   request(request: HttpRequest, handler: ResponseHandler): ClientRequest {
     const url = this.#origin + request.path;
     const headers = this.lease.headers(request.method, url);
-    if (headers === null) return this.inner.request(request, handler);
+    if (headers === null && this.#open) return this.inner.request(request, handler);
     return new AuthorizedRequest(this, url, request, handler, headers);
+  }
+
+  /** What a request that carried nothing was answered. */
+  answered(status: number): void {
+    if (status < 400) this.#open = true;
   }
 
   close(): void {
@@ -73,7 +80,8 @@ class AuthorizedRequest implements ClientRequest, ResponseHandler {
   }
 
   head(status: number, headers: ResponseHeaders): BodyMode {
-    if (this.#carried?.length === 4) {
+    if (this.#carried === null) this.#client.answered(status);
+    else if (this.#carried.length === 4) {
       const nonce = headers.get('dpop-nonce');
       if (nonce !== undefined) this.#client.lease.nonce(nonce);
     }
