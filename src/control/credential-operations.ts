@@ -2,6 +2,7 @@ import { pause } from '../model/clock.ts';
 import { CREDENTIAL, CREDENTIALS, LOGIN } from '../model/credentials.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { nullable, object, optional, text } from '../model/schema.ts';
+import { RunTimeProblem, storeProblem } from '../registry/run-time-problem.ts';
 import {
   type ApiOperation,
   type ControlAnswer,
@@ -18,7 +19,7 @@ const NO_SUCH_SERVER = { 404: 'There is no server of that name.' };
 const REFUSED = {
   409: 'The server takes no login: its definition has its own credentials, or it is none behind a URL.',
   422: 'The login cannot go on; the message says why and what to do.',
-  503: 'The server or its authorization server does not answer.',
+  503: 'The server, its authorization server or the run-time store does not answer.',
 };
 
 /** Logins at servers, and the credentials they leave. No operation gives out a token. */
@@ -88,11 +89,12 @@ export const CREDENTIAL_OPERATIONS: readonly ApiOperation[] = [
     path: '/api/v1/servers/{name}/login',
     summary: 'Forgets the credential on all nodes, and revokes it at the authorization server where that is possible.',
     schema: REMOVED,
-    errors: { 404: 'There is no such credential.' },
-    async run({ name }, { logins }) {
-      if (await logins.revoke(name)) return ok({ removed: true });
-      return problem(404, 'credential_unknown', `there is no credential for ${JSON.stringify(name.slice(0, 64))}`);
-    },
+    errors: { 404: 'There is no such credential.', 503: 'The run-time store does not answer; nothing was revoked.' },
+    run: ({ name }, { logins }) =>
+      refusable(async () => {
+        if (await logins.revoke(name)) return ok({ removed: true });
+        return problem(404, 'credential_unknown', `there is no credential for ${JSON.stringify(name.slice(0, 64))}`);
+      }),
   }),
 ];
 
@@ -106,11 +108,13 @@ function member({ body }: ControlRequest, key: string): string | null | undefine
   }
 }
 
-/** The answer of `run`, or that to the GatewayError that it rejects with. */
+/** The answer of `run`, or that to the GatewayError or the failure of the store that it rejects with. */
 async function refusable<T>(run: () => Promise<ControlAnswer<T>>): Promise<ControlAnswer<T>> {
   try {
     return await run();
   } catch (error) {
+    const stored = storeProblem(error);
+    if (stored instanceof RunTimeProblem) return problem(503, stored.code, stored.message);
     if (!(error instanceof GatewayError)) throw error;
     const { code, message } = error;
     if (code === 'NOT_SENT') return problem(503, 'authorization_server_unreachable', message);

@@ -41,7 +41,7 @@ export interface CredentialsDeps {
   readonly programs?: ExecCredentials;
   /** URL of the gateway's client id metadata document; null where it has none. */
   readonly clientMetadataUrl: () => string | null;
-  /** A server got other tokens, or has none any more. */
+  /** A server got other tokens; `gone`: its credential was revoked. */
   readonly changed: (server: string, gone: boolean) => void;
 }
 
@@ -301,7 +301,9 @@ export class ServerCredentials {
     for (const secret of [now?.access, now?.refresh, kept?.value.client.secret]) {
       if (secret != null) this.deps.logger.addSecret(secret);
     }
-    if (this.#read && before?.access !== now?.access) this.deps.changed(name, now === null);
+    // With a refresh token that is void the server itself refuses the next request, whose caller hears what to do.
+    const told = kept === null || now !== null;
+    if (this.#read && told && before?.access !== now?.access) this.deps.changed(name, kept === null);
   }
 
   #viewOf({ key: server, value }: Kept<Credential>): CredentialView {

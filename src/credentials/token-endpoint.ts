@@ -72,10 +72,14 @@ export async function requestTokens(request: TokenRequest): Promise<Tokens> {
     );
     return oauth.processGenericTokenEndpointResponse(metadata, self, response);
   };
-  const answer = await ask().catch((error: unknown) => {
-    if (!oauth.isDPoPNonceError(error)) throw error;
-    return ask();
-  });
+  const answer = await ask()
+    .catch((error: unknown) => {
+      if (!oauth.isDPoPNonceError(error)) throw error;
+      return ask();
+    })
+    .catch((error: unknown) => {
+      throw withoutSecrets(error, [...SECRET.map((name) => parameters.get(name)), client.secret]);
+    });
   const scope = answer.scope ?? request.parameters['scope'] ?? '';
   return {
     access: answer.access_token,
@@ -86,6 +90,20 @@ export async function requestTokens(request: TokenRequest): Promise<Tokens> {
     scopes: scope.split(' ').filter((one) => one !== ''),
     key: answer.token_type === 'dpop' ? jwk : null,
   };
+}
+
+/** Parameters that are worth something to others. */
+const SECRET = ['code', 'code_verifier', 'refresh_token', 'device_code', 'subject_token', 'assertion'];
+
+/** Some authorization servers repeat in a refusal what they were sent; users and logs see its words. */
+function withoutSecrets(error: unknown, secrets: readonly (string | null)[]): unknown {
+  if (!(error instanceof oauth.ResponseBodyError) || error.error_description === undefined) return error;
+  for (const secret of secrets) {
+    if (secret !== null && secret !== '') {
+      error.error_description = error.error_description.replaceAll(secret, '[redacted]');
+    }
+  }
+  return error;
 }
 
 /** Options of requests of the library. The guard judges the address, with or without TLS. */

@@ -6,6 +6,7 @@ import { GatewayError, OwnedElsewhere } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
 import type { Server } from '../model/server.ts';
+import { loginAdvice } from '../model/server-state.ts';
 import { errorCode, nameIn, timeoutOf } from '../protocol/body.ts';
 import { field } from '../protocol/fields.ts';
 import { isClientRequest, LISTEN } from '../protocol/methods.ts';
@@ -168,7 +169,7 @@ export class Dispatcher implements CallOwner {
       }
       const disowned = error.outcome === 'NOT_SENT' && ended?.kind === 'session_lost';
       if (againMs !== null || (disowned && call.attempts < MAX_SESSIONS)) this.#dispatch(call);
-      else call.fail(afterAttempts(error, call));
+      else call.fail(advised(afterAttempts(error, call), this.#context.server));
     });
   }
 
@@ -218,7 +219,7 @@ export class Dispatcher implements CallOwner {
     try {
       connection = await this.#parts.connections.whileWaiting(call.exchange.client, () => this.#connectionFor(call));
     } catch (error) {
-      call.fail(asGatewayError(error, call.server));
+      call.fail(advised(asGatewayError(error, call.server), this.#context.server));
       return;
     }
     // What goes wrong from here on may have been sent.
@@ -288,4 +289,12 @@ function afterAttempts(error: GatewayError, call: Call): GatewayError {
     attempts: call.attempts,
     cause: error,
   });
+}
+
+/** Of a server that asks for credentials: with what to do. It may be the call that finds that out. */
+function advised(error: GatewayError, { name, transport }: Server): GatewayError {
+  const advice = loginAdvice(name, transport);
+  if (error.code !== 'AUTH_REQUIRED' || error.forCallers.includes(advice)) return error;
+  const forCallers = `${error.forCallers}; ${advice}`;
+  return new GatewayError(error.code, `${error.message}; ${advice}`, { ...error.data, cause: error, forCallers });
 }
