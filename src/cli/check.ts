@@ -1,5 +1,5 @@
-import { readConfig } from '../app/open-app.ts';
 import { processLogger } from '../app/process-logger.ts';
+import { type ConfigResult, type LoadOptions, loadConfig } from '../config/load-config.ts';
 import { renderProblem } from '../config/problem/problem.ts';
 import { bindProblem } from '../http/listener/listen-error.ts';
 import type { CommandInput } from './command-input.ts';
@@ -10,9 +10,7 @@ import { loadOptions, sourceLabel } from './sources.ts';
 export async function check(input: CommandInput): Promise<ExitCode> {
   const { terminal, flags } = input;
   const options = { ...loadOptions(input), strict: true };
-  const logger = processLogger({ level: 'error', json: flags.json === true, write: terminal.err });
-  const result = await readConfig({ state: 'look', load: options, logger });
-  if ('problem' in result) throw cannotOpen(result.problem, terminal.cwd);
+  const result = await read(options, input);
   const bind = result.ok ? bindProblem(result.state) : null;
   const problems = result.ok ? [] : result.problems;
   const good = result.ok && bind === null;
@@ -27,6 +25,22 @@ export async function check(input: CommandInput): Promise<ExitCode> {
   if (good) terminal.out(`${sourceLabel(options)}: ok, ${counted(result.state.servers.size, 'server')}\n`);
   else terminal.err(`${sourceLabel(options)}: ${counted(problems.length + (bind === null ? 0 : 1), 'problem')}\n`);
   return good ? EXIT.ok : EXIT.usage;
+}
+
+/** Only where there are references to secrets is the store needed, and most of Trunkline loaded for it. */
+async function read(load: LoadOptions, { flags, terminal }: CommandInput): Promise<ConfigResult> {
+  let refers = false;
+  const secrets: LoadOptions['secrets'] = async () => {
+    refers = true;
+    return new Map();
+  };
+  const plain = await loadConfig({ ...load, secrets });
+  if (!refers) return plain;
+  const { readConfig } = await import('../app/open-app.ts');
+  const logger = processLogger({ level: 'error', json: flags.json === true, write: terminal.err });
+  const result = await readConfig({ state: 'look', load, logger });
+  if ('problem' in result) throw cannotOpen(result.problem, terminal.cwd);
+  return result;
 }
 
 function counted(count: number, noun: string): string {

@@ -9,7 +9,7 @@ import { type JsonSchema, serverJsonSchema } from '../../src/config/schema-json.
 import { Logger } from '../../src/telemetry/logger.ts';
 import { TestAuthority } from '../support/certificates.ts';
 import { open } from '../support/raw-http.ts';
-import { trunkline } from '../support/run-trunkline.ts';
+import { startTrunkline, trunkline } from '../support/run-trunkline.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
 import { JSON_HEADERS, modern } from './arena.ts';
 
@@ -20,6 +20,8 @@ import { JSON_HEADERS, modern } from './arena.ts';
 
 let folder: string;
 const canaries = new Set<string>();
+/** What `${secret:canary}` stands for. */
+let stored: string;
 
 /** A value that nothing but its place gives away. */
 function canary(what: string): string {
@@ -216,9 +218,19 @@ before(async () => {
     });
   }
   const variable = canary('variable of the gateway');
+  stored = special('stored secret');
+  definitions['stored-secret'] = {
+    ...printer('--name', '${secret:canary}'),
+    env: { ANY: '${secret:canary}', MORE: 'x-${secret:canary}-y' },
+  };
+  const data = mkdtempSync(join(tmpdir(), 'trunkline-canaries-'));
+  const set = startTrunkline(['secret', 'set', 'canary', '--data-dir', join(data, 'data')], { cwd: data, input: true });
+  set.process.stdin!.end(stored);
+  assert.equal(await set.exited, 0, set.err);
   // One server prints all of them, and its arguments give none of them away.
   definitions['all'] = { ...program(), args: [join(folder, 'printer.mjs')], env: { ALL: [...canaries].join(' ') } };
   gateway = await RunningGateway.start({
+    folder: data,
     config: { mcpServers: definitions },
     args: ['--log-level', 'debug'],
     env: { CANARY_VARIABLE: variable },
@@ -259,6 +271,7 @@ test('security:5 no canary is in the log, the API, the status, an error, an even
     output[`error of ${name}`] = await answer.text();
     output[`status of ${name}`] = JSON.stringify(await gateway.control(`/api/v1/servers/${name}`));
   }
+  assert.doesNotMatch(output['status of stored-secret']!, /misconfigured/);
   await gateway.control('/api/v1/servers/all/restart', 'POST').catch(() => null);
   for (const path of ['gateway', 'servers', 'tools', 'sessions', 'drift', 'logs?lines=100000']) {
     output[path] = JSON.stringify(await gateway.control(`/api/v1/${path}`));
@@ -288,6 +301,7 @@ test('security:5 no canary is in the events that programs on NATS receive', asyn
   const loaded = await loadConfig({
     inline: [{ label: '<test>', text: JSON.stringify({ mcpServers: definitions }) }],
     env: { CANARY_VARIABLE: 'canary-variable-of-the-gateway' },
+    secrets: async () => new Map([['canary', stored]]),
     cwd: folder,
   });
   assert.ok(loaded.ok, JSON.stringify(loaded));

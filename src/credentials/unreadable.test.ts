@@ -1,0 +1,50 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { RecordSealing } from '../gateway/sealer.ts';
+import { systemClock } from '../model/clock.ts';
+import { systemRandom } from '../model/random.ts';
+import { SqliteRunTimeStore } from '../store/run-time-store/sqlite-run-time-store.ts';
+import { Logger } from '../telemetry/logger.ts';
+import { type Credential, ServerCredentials } from './credentials.ts';
+
+const CREDENTIAL = {
+  url: 'https://mcp.example/mcp',
+  authority: { metadata: { issuer: 'https://as.example' }, resource: null, scopes: null },
+  client: { id: 'c', secret: null, privateKey: null, authMethod: null },
+  scopes: [],
+  tokens: { access: 'canary', refresh: null, scheme: 'Bearer', scopes: [], expiresAt: null, aheadMs: 0, key: null },
+} as unknown as Credential;
+
+test('check:I7 a login that no key opens is shown with what to do, and can be forgotten or made again', async () => {
+  const logger = Logger.silent();
+  const records = new SqliteRunTimeStore({ path: ':memory:', clock: systemClock, logger });
+  const source = { keys: [Buffer.alloc(32, 1)] };
+  const open = async () => {
+    const credentials = new ServerCredentials({
+      clock: systemClock,
+      random: systemRandom,
+      logger,
+      records,
+      sealing: new RecordSealing(source, systemRandom),
+      fetch: () => fetch,
+      clientMetadataUrl: () => null,
+      changed: () => {},
+    });
+    await credentials.refresh();
+    return credentials;
+  };
+  const before = await open();
+  for (const name of ['one', 'two']) await before.keep(name, CREDENTIAL);
+  source.keys = [Buffer.alloc(32, 2)];
+  const after = await open();
+  assert.deepEqual(after.unreadable, ['one', 'two']);
+  for (const { state, reason } of after.list()) {
+    assert.deepEqual([state, reason], ['failed', 'it cannot be opened, the key that sealed it is gone']);
+  }
+  await after.keep('one', CREDENTIAL);
+  await after.forget('two');
+  await after.refresh();
+  const shown = after.list().map(({ server, state }) => `${server} ${state}`);
+  assert.deepEqual([shown, after.unreadable], [['one connected'], []]);
+  await records.close();
+});
