@@ -30,6 +30,8 @@ const JOIN_MS = 3_000;
 const REST_MS = 2_000;
 /** How long answers already under way get to leave at the end of a drain. */
 const LAST_WORDS_MS = 1_000;
+/** How often a gateway looks whether another process has written to the store of its data folder. */
+const FOLDER_MS = 2_000;
 /** Before `listen`. */
 const NOWHERE: Addresses = { mcpUrl: '', controlUrl: '' };
 /** Settings that are looked at once, when the gateway starts. */
@@ -58,6 +60,7 @@ export class App {
   #leadEnd = 0;
   #drainEnd = Number.POSITIVE_INFINITY;
   #applied: Promise<void> = Promise.resolve();
+  #unwatchFolder: () => void = () => {};
 
   constructor(rooms: Rooms) {
     this.rooms = rooms;
@@ -153,7 +156,7 @@ export class App {
     if (this.#storeFollower !== null) {
       this.#storeFollower.start();
       followHints(this.rooms, () => this.#storeFollower?.hint());
-    }
+    } else if (this.rooms.options.follow) this.#watchFolder();
     downstream.sessions.clean().catch((error: unknown) => logger.warn('sessions_not_cleaned', { error }));
   }
 
@@ -244,6 +247,7 @@ export class App {
     this.rooms.registry.close();
     this.#reconciler.close();
     this.#storeFollower?.close();
+    this.#unwatchFolder();
     const { rooms } = this;
     void this.#public?.close();
     rooms.gateway.close();
@@ -269,6 +273,26 @@ export class App {
 
   async #readSecrets(): Promise<void> {
     if (await this.rooms.secrets.refresh()) await this.reload();
+  }
+
+  /** Another process of the data folder may write to its store: a command, or a gateway that a client started. */
+  #watchFolder(): void {
+    this.#unwatchFolder = this.rooms.clock.after(FOLDER_MS, () => {
+      // What fails here fails for the reconciler too, which reports it.
+      void this.#followFolder()
+        .catch(() => {})
+        .then(() => this.#stopping === null && this.#watchFolder());
+    });
+  }
+
+  async #followFolder(): Promise<void> {
+    const { runTimeStore, credentials } = this.rooms;
+    // Opens the file where the other process has made it.
+    await runTimeStore.read([]);
+    if (runTimeStore.changedElsewhere?.() !== true) return;
+    this.#pinsBehind = true;
+    await credentials.refresh();
+    await this.#readStore();
   }
 
   async #readStore(): Promise<void> {

@@ -147,6 +147,26 @@ describe('secrets of definitions', { timeout: 120_000 }, () => {
     await third.ready('web');
   });
 
+  test('check:I2 a gateway that a client started follows a secret that a command changes', async (t) => {
+    const folder = mkdtempSync(join(tmpdir(), 'trunkline-secrets-'));
+    t.after(() => rmSync(folder, { recursive: true, force: true }));
+    writeFileSync(join(folder, 'trunkline.json'), JSON.stringify({ mcpServers: { web: web() } }));
+    const client = startTrunkline(['stdio', '--data-dir', join(folder, 'data')], { cwd: folder, input: true });
+    t.after(async () => {
+      client.process.stdin!.end();
+      await client.exited;
+    });
+    for (const value of [ONE, TWO]) {
+      server.seen.length = 0;
+      assert.equal((await piped(folder, ['secret', 'set', 'api-key'], value)).code, 0);
+      const from = performance.now();
+      while (!server.seen.includes(`Bearer ${value}`)) {
+        assert.ok(performance.now() - from < 5_000, client.err);
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      }
+    }
+  });
+
   test('check:I7 only who may run commands may set secrets; nothing of the store needs a secret of it', async (t) => {
     const gateway = await RunningGateway.start({ config: { mcpServers: {}, log: { level: 'info' } } });
     t.after(() => gateway.dispose());
