@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+import type { StoredSecrets } from '../config/document/expand.ts';
 import { type ConfigResult, type LoadOptions, loadConfig, type SecretsPlace } from '../config/load-config.ts';
 import { bindProblem } from '../http/listener/listen-error.ts';
 import type { DesiredState } from '../model/desired-state.ts';
@@ -39,7 +41,11 @@ export async function openApp(options: AppOptions): Promise<OpenResult> {
   let connection: ClusterConnection | null = null;
   try {
     connection = await clusterOf(kept, state);
-    return { ok: true, app: new App(await buildRooms(kept, loaded, folder, connection)), notKept };
+    const app = new App(await buildRooms(kept, loaded, folder, connection));
+    // Another process may have changed them since the files were read.
+    const late = loaded.used !== null && !isDeepStrictEqual(loaded.used, app.rooms.secrets.values);
+    if (late) await app.reload();
+    return { ok: true, app, notKept };
   } catch (error) {
     folder?.release();
     // An open connection would keep a process that says why it does not start.
@@ -50,18 +56,20 @@ export async function openApp(options: AppOptions): Promise<OpenResult> {
   }
 }
 
-/** Problems of the store only where the files have secrets from it. */
+/** Problems of the store only where the files have secrets from it. `used`: all that there were then; null where none was asked for. */
 export async function readConfig(
   options: Pick<AppOptions, 'state' | 'load' | 'joins' | 'cluster' | 'logger'>,
-): Promise<ConfigResult | { readonly problem: OpenProblem }> {
+): Promise<(ConfigResult & { readonly used: StoredSecrets | null }) | { readonly problem: OpenProblem }> {
   const load = withStoredSecrets(options, options.logger);
   let place: SecretsPlace = { dataDir: null, cluster: null };
-  const secrets: LoadOptions['secrets'] = (found) => {
+  let used: StoredSecrets | null = null;
+  const secrets: LoadOptions['secrets'] = async (found) => {
     place = found;
-    return load.secrets!(found);
+    used = await load.secrets!(found);
+    return used;
   };
   try {
-    return await loadConfig({ ...load, secrets });
+    return { ...(await loadConfig({ ...load, secrets })), used };
   } catch (error) {
     const problem = folderProblem(error) ?? runTimeStoreProblem(error, options, place);
     if (problem === null) throw error;

@@ -55,7 +55,7 @@ test('check:I2 check:I7 a secret that is set at one node is used by all, sealed 
       await secret(b, ['set', 'api-key'], TWO);
       const from = performance.now();
       await Promise.all([a, b].map(works));
-      assert.ok(performance.now() - from < 5_000, `after ${performance.now() - from} ms`);
+      assert.ok(performance.now() - from < 15_000, `after ${performance.now() - from} ms`);
 
       for (const step of [
         { secret: SECRET, previousSecret: NEXT },

@@ -94,10 +94,10 @@ describe('secrets of definitions', { timeout: 120_000 }, () => {
     };
     assert.deepEqual(await calls(), [`Bearer ${ONE}`]);
     assert.equal((await set(TWO)).code, 0);
+    // Sessions of before are still ended with the old one.
     const from = performance.now();
-    await gateway.ready('web', 'later', 'passing');
+    while ((await calls()).includes(`Bearer ${ONE}`)) assert.ok(performance.now() - from < 15_000);
     assert.deepEqual(await calls(), [`Bearer ${TWO}`]);
-    assert.ok(performance.now() - from < 5_000);
 
     assert.equal((await run('secret', 'rm', 'api-key')).code, 0);
     for (const name of ['web', 'later', 'passing']) {
@@ -161,7 +161,8 @@ describe('secrets of definitions', { timeout: 120_000 }, () => {
       assert.equal((await piped(folder, ['secret', 'set', 'api-key'], value)).code, 0);
       const from = performance.now();
       while (!server.seen.includes(`Bearer ${value}`)) {
-        assert.ok(performance.now() - from < 5_000, client.err);
+        // Far sooner than everything is read anew, which is every 30 s; the machine may be busy.
+        assert.ok(performance.now() - from < 15_000, client.err);
         await new Promise((resolve) => setTimeout(resolve, 50));
       }
     }
