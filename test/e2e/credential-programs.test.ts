@@ -162,7 +162,7 @@ describe('credential programs', { timeout: 120_000 }, () => {
     assert.match((await connections(gateway)).out, /^web {2}connected/);
   });
 
-  test('check:I7 only who may run commands may add one, and keys that contradict it are refused', async (t) => {
+  test('security:8 check:I7 only who may run commands may add one, and keys that contradict it are refused', async (t) => {
     answer({ print: { token: 'x' } });
     const gateway = await start(t);
     const definition = JSON.stringify({ name: 'more', ...web(), url: 'https://mcp.example.com/mcp' });

@@ -20,7 +20,7 @@ describe('secrets of definitions', { timeout: 120_000 }, () => {
   after(() => server.stop());
   const web = () => ({ type: 'http', url: server.url, headers: { Authorization: 'Bearer ${secret:api-key}' } });
 
-  test('check:I2 check:I7 a secret is set before the gateway runs, and no file, log, status or answer shows it', async (t) => {
+  test('security:14 check:I2 check:I7 a secret is set before the gateway runs, and no file, log, status or answer shows it', async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'trunkline-secrets-'));
     t.after(() => rmSync(folder, { recursive: true, force: true }));
     // An agent's key is a setting: without it the configuration is refused, and it can be set all the same.
@@ -115,7 +115,7 @@ describe('secrets of definitions', { timeout: 120_000 }, () => {
     assert.deepEqual((await run('secret', 'rm', 'api-key')).code, 1);
   });
 
-  test('check:I7 the key changes while the gateway runs and while it does not; what no key opens is said', async (t) => {
+  test('security:14 check:I7 the key changes while the gateway runs and while it does not; what no key opens is said', async (t) => {
     const gateway = await RunningGateway.start({ config: { mcpServers: { web: web() } } });
     t.after(() => gateway.dispose());
     const { folder } = gateway;
@@ -168,7 +168,7 @@ describe('secrets of definitions', { timeout: 120_000 }, () => {
     }
   });
 
-  test('check:I7 only who may run commands may set secrets; nothing of the store needs a secret of it', async (t) => {
+  test('security:8 check:I7 only who may run commands may set secrets; nothing of the store needs a secret of it', async (t) => {
     const gateway = await RunningGateway.start({ config: { mcpServers: {}, log: { level: 'info' } } });
     t.after(() => gateway.dispose());
     for (const [method, path, body] of [
