@@ -267,7 +267,9 @@ export class App {
 
   /** Reads the secrets that are stored now, and whatever definitions refer to them. Resolves when that is in force. */
   async secretsChanged(): Promise<void> {
-    await this.#readSecrets();
+    await this.rooms.secrets.refresh();
+    // Also where another reading has taken the change: it may not be in force yet.
+    await this.reload();
     if (await this.rooms.runTime.refresh()) this.rooms.registry.refresh();
   }
 

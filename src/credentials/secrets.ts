@@ -24,6 +24,7 @@ export class Secrets {
   readonly #values = new Map<string, string | null>();
   readonly #deps: SecretsDeps;
   readonly #records: SealedRecords<KeptSecret>;
+  #last: Promise<unknown> = Promise.resolve();
 
   constructor(deps: SecretsDeps) {
     this.values = this.#values;
@@ -32,7 +33,14 @@ export class Secrets {
   }
 
   /** Reads what is stored. Resolves with whether a value is another one now. Rejects with StoreError. */
-  async refresh(): Promise<boolean> {
+  refresh(): Promise<boolean> {
+    // One after the other: of two readings at the same time the older one could be taken last.
+    const refreshed = this.#last.then(() => this.#refresh());
+    this.#last = refreshed.catch(() => false);
+    return refreshed;
+  }
+
+  async #refresh(): Promise<boolean> {
     const all = await this.#records.all();
     const now = new Map<string, string | null>(this.#records.unreadable.map((name) => [name, null]));
     for (const { key, value } of all) now.set(key, value.value);
