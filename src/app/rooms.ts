@@ -124,6 +124,7 @@ export async function buildRooms(
   const programs = new ExecCredentials({
     clock,
     logger,
+    guard: reaper,
     environment: childEnvironment({ env: {}, inheritEnv: false }, env),
     desired: registry,
     renewed: (server) => {

@@ -1,6 +1,7 @@
 import type { Clock } from '../model/clock.ts';
 import type { CredentialLease, CredentialRefusal, CredentialView, ExecSpec } from '../model/credentials.ts';
 import type { DesiredState } from '../model/desired-state.ts';
+import type { ProcessGuard } from '../model/process-guard.ts';
 import { secretForms } from '../model/secret.ts';
 import type { Server } from '../model/server.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -11,6 +12,7 @@ type Headers = readonly string[] | null;
 export interface ExecCredentialsDeps {
   readonly clock: Clock;
   readonly logger: Logger;
+  readonly guard: ProcessGuard;
   /** What programs get beside what their definitions say. */
   readonly environment: Readonly<Record<string, string>>;
   readonly desired: { readonly state: Pick<DesiredState, 'servers'> };
@@ -161,11 +163,11 @@ class ExecCredential implements CredentialLease {
   }
 
   async #run(): Promise<void> {
-    const { clock, logger, environment } = this.#deps;
+    const { clock, logger, environment, guard } = this.#deps;
     const { name: server, transport } = this.server;
     const url = 'url' in transport ? transport.url : '';
     try {
-      const answer = await askProgram(this.#spec, environment, { server, url }, this.#closed.signal);
+      const answer = await askProgram(this.#spec, environment, { server, url }, guard, this.#closed.signal);
       // Known to the log before a request carries it.
       for (const value of valuesIn(answer)) for (const form of secretForms(value)) logger.addSecret(form);
       const isNew = !sameHeaders(this.#answer?.headers ?? null, answer);

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import type { ExecSpec } from '../model/credentials.ts';
 import { printable } from '../model/printable.ts';
+import type { ProcessGuard } from '../model/process-guard.ts';
 import { headerComplaint } from '../model/request-headers.ts';
 import { revealed } from '../model/secret.ts';
 import { SweptText } from '../model/swept-text.ts';
@@ -23,28 +24,34 @@ const MAX_LINE = 200;
 
 /**
  * Runs the program once: the question as one line of JSON on its standard input, the answer as JSON on its output. It gets a
- * process group of its own, which is killed when its time is over. Rejects with ExecFailure.
+ * process group of its own, which is killed when its time is over, and with the gateway. Rejects with ExecFailure.
  */
 export async function askProgram(
   spec: ExecSpec,
   environment: Readonly<Record<string, string>>,
   question: object,
+  guard: ProcessGuard,
   signal: AbortSignal,
 ): Promise<ExecAnswer> {
-  return answerIn(await outputOf(spec, environment, `${JSON.stringify(question)}\n`, signal));
+  await guard.ready();
+  if (signal.aborted) throw new ExecFailure('its credential program was not asked, the gateway ends');
+  return answerIn(await outputOf(spec, environment, `${JSON.stringify(question)}\n`, guard, signal));
 }
 
 function outputOf(
   spec: ExecSpec,
   environment: Readonly<Record<string, string>>,
   input: string,
+  guard: ProcessGuard,
   signal: AbortSignal,
 ): Promise<string> {
   const { command, args, cwd, timeoutMs } = spec;
   const secrets = Object.values(revealed(spec.env));
   return new Promise((resolve, reject) => {
     const env = { ...environment, ...revealed(spec.env) };
-    const child = spawn(command, args, { cwd, env, stdio: ['pipe', 'pipe', 'pipe'], detached: true });
+    const child = guard.start((mark) =>
+      spawn(command, args, { cwd, env: { ...env, ...mark }, stdio: 'pipe', detached: true }),
+    );
     const out: Buffer[] = [];
     let bytes = 0;
     let stderr = Buffer.alloc(0);
@@ -67,6 +74,7 @@ function outputOf(
     const over = (): void => {
       clearTimeout(late);
       signal.removeEventListener('abort', kill);
+      if (child.pid !== undefined) guard.unregister(child.pid);
     };
     child.stdout.on('data', (chunk: Buffer) => {
       bytes += chunk.length;

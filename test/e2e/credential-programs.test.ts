@@ -15,7 +15,7 @@ import { appendFileSync, readFileSync } from 'node:fs';
 const folder = process.argv[2];
 const input = readFileSync(0, 'utf8');
 appendFileSync(folder + '/asked', input);
-appendFileSync(folder + '/environment', JSON.stringify(process.env) + '\\n');
+appendFileSync(folder + '/environment', JSON.stringify({ ...process.env, PID: process.pid }) + '\\n');
 const { print, say = '', code = 0, flood = 0, hang = false } = JSON.parse(readFileSync(folder + '/answer.json', 'utf8'));
 if (say !== '') console.error(say);
 if (flood > 0) process.stdout.write('x'.repeat(flood));
@@ -162,6 +162,24 @@ describe('credential programs', { timeout: 120_000 }, () => {
     assert.match((await connections(gateway)).out, /^web {2}connected/);
   });
 
+  test('a program that hangs does not outlive its gateway, which was killed', async (t) => {
+    answer({ hang: true });
+    const gateway = await start(t, { timeoutMs: 60_000 });
+    for (
+      const end = Date.now() + 20_000;
+      !existsSync(join(folder, 'environment'));
+      await new Promise((done) => setTimeout(done, 20))
+    ) {
+      assert.ok(Date.now() < end, gateway.stderr);
+    }
+    const { PID } = JSON.parse(readFileSync(join(folder, 'environment'), 'utf8'));
+    assert.ok(processIsThere(PID));
+    gateway.process.kill('SIGKILL');
+    for (const end = Date.now() + 20_000; processIsThere(PID); await new Promise((done) => setTimeout(done, 20))) {
+      assert.ok(Date.now() < end, 'it is still there');
+    }
+  });
+
   test('security:8 check:I7 only who may run commands may add one, and keys that contradict it are refused', async (t) => {
     answer({ print: { token: 'x' } });
     const gateway = await start(t);
@@ -187,5 +205,14 @@ async function stateOf(gateway: RunningGateway, wanted: string): Promise<Json> {
     const status = await gateway.control<Json>('/api/v1/servers/web');
     if (status.state === wanted) return status;
     assert.ok(Date.now() < end, JSON.stringify(status));
+  }
+}
+
+function processIsThere(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
   }
 }

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { ProcessGuard } from '../../src/upstream/process/reaper.ts';
+import type { ProcessGuard } from '../../src/model/process-guard.ts';
 import type { CloseReason } from '../../src/upstream/transport/transport.ts';
 import { MARK, survivors } from './processes.ts';
 import { shellSpec, stdioBench } from './stdio-bench.ts';

@@ -1,8 +1,8 @@
 import { fileURLToPath } from 'node:url';
 import { systemClock } from '../../src/model/clock.ts';
+import type { ProcessGuard, Startable } from '../../src/model/process-guard.ts';
 import type { StdioSpec } from '../../src/model/server.ts';
 import type { ProcessLog } from '../../src/upstream/process/log-limit.ts';
-import type { ProcessGuard, Startable } from '../../src/upstream/process/reaper.ts';
 import { LADDER_TIMES, type LadderTimes } from '../../src/upstream/process/stop-ladder.ts';
 import { StdioTransport, type StdioTransportOptions } from '../../src/upstream/transport/stdio-transport.ts';
 import { RecordingReceiver } from '../contracts/recording-receiver.ts';

@@ -3,29 +3,9 @@ import { randomUUID } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import type { ProcessGuard, Startable } from '../../model/process-guard.ts';
 import type { ProcessLog } from './log-limit.ts';
 import type { ProcessRecord } from './process-group.ts';
-
-/** What a start gives: a pid, or none when it failed. */
-export interface Startable {
-  readonly pid?: number | undefined;
-}
-
-/**
- * Port: what sees to it that a process group dies with the gateway, however the gateway dies. A group is guarded from
- * the first instant of its leader until it is unregistered, when nothing of it is left.
- */
-export interface ProcessGuard {
-  /** Resolves when a process started from now on is guarded. Never rejects: without a guard the gateway still works. */
-  ready(): Promise<void>;
-  /**
-   * Starts one process, leader of a group of its own, by calling `spawn` at once and registers it. `mark` has to be in
-   * its environment: a gateway that is killed between the start and the registration leaves a process behind that
-   * nothing could identify otherwise.
-   */
-  start<T extends Startable>(spawn: (mark: Readonly<Record<string, string>>) => T): T;
-  unregister(group: number): void;
-}
 
 export interface ReaperOptions {
   readonly logger: ProcessLog;

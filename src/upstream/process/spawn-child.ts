@@ -1,11 +1,11 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { fewDescriptorsLeft } from '../../http/descriptor-limit.ts';
+import type { ProcessGuard } from '../../model/process-guard.ts';
 import { revealed } from '../../model/secret.ts';
 import type { RunAs, SshSpec, StdioSpec } from '../../model/server.ts';
 import { misconfigured, resolveCommand, spawnFailure, startFailure } from './command.ts';
 import { childEnvironment } from './environment.ts';
-import type { ProcessGuard } from './reaper.ts';
 
 let taken = false;
 const waiting: (() => void)[] = [];

@@ -1,6 +1,6 @@
+import type { ProcessGuard } from '../../model/process-guard.ts';
 import type { StdioSpec } from '../../model/server.ts';
 import { sweptDefinition } from '../../model/swept-definition.ts';
-import type { ProcessGuard } from '../process/reaper.ts';
 import { RestedReading, SlicedReading, type Take } from '../process/sliced-reading.ts';
 import { type Child, type Launch, overSsh, spawnChild } from '../process/spawn-child.ts';
 import { LADDER_TIMES, type LadderTimes, StopLadder } from '../process/stop-ladder.ts';
