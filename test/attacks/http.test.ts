@@ -247,7 +247,7 @@ test('http: paths are taken as written, on both listeners', async () => {
     '/trunkline.json',
     '/.env',
     '/debug/pprof',
-    '/api/v1/secrets',
+    '/api/v1/secrets/any',
     '/proc/self/environ',
   ]) {
     const { statuses, text } = await arena.raw(`GET ${path} HTTP/1.1\r\n${HOST}${token}\r\n`, 'control');
