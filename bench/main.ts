@@ -11,6 +11,7 @@ import { Servers } from './scene.ts';
 import { measureStartUp, type StartUp } from './start-up.ts';
 import { scenarioTable, startUpTable } from './table.ts';
 import { Child } from './targets/child.ts';
+import { credentials } from './targets/credentials.ts';
 import { direct } from './targets/direct.ts';
 import { nginx } from './targets/nginx.ts';
 import { nodes } from './targets/nodes.ts';
@@ -27,9 +28,15 @@ if (args.includes('--help')) {
 const options = readOptions(args);
 if (options.build) await build();
 
-const chosen = [direct, nginx, trunkline('aggregate'), trunkline('server'), ...nodes, ...npmGateways].filter(
-  ({ name }) => options.targets.length === 0 || options.targets.includes(name),
-);
+const chosen = [
+  direct,
+  nginx,
+  trunkline('aggregate'),
+  trunkline('server'),
+  ...nodes,
+  ...credentials,
+  ...npmGateways,
+].filter(({ name }) => options.targets.length === 0 || options.targets.includes(name));
 const targets = [...chosen, ...options.peers.map(peer)];
 const results: { scenario: string; rows: readonly Row[] }[] = [];
 const tables: string[] = [];

@@ -1,5 +1,6 @@
 import type { Job } from './load/job.ts';
 import { WHOLE_LIST } from './sizes.ts';
+import { SIGNED_IN, STATIC_HEADER } from './targets/credentials.ts';
 import type { Behind } from './targets/target.ts';
 import type { BigTool } from './upstream/answers.ts';
 
@@ -39,6 +40,8 @@ const ACROSS = 'across nodes';
 const MOST_ACROSS = 2;
 /** What a result of 1 MiB may cost, of what it costs nginx, whatever its text is. */
 const MOST_BIG = 1.5;
+/** What a token that is renewed may cost, of a header that the definition has. */
+const MOST_SIGNED_IN = 1.03;
 /** What being one of two nodes may add. */
 const MOST_IN_CLUSTER = 1.1;
 
@@ -184,6 +187,15 @@ export const SCENARIOS: readonly Scenario[] = [
   open(1000, true),
   open(5000, false),
   open(5000, true),
+  {
+    name: 'credentials-16',
+    title: 'small tools/call with a credential for the server, HTTP to HTTP, 16 connections',
+    behind: ['stateful'],
+    job: { kind: 'calls', connections: 16 },
+    only: [STATIC_HEADER, SIGNED_IN],
+    inTurns: true,
+    limits: [{ of: SIGNED_IN, to: STATIC_HEADER, figure: 'cpuUs', most: MOST_SIGNED_IN }],
+  },
   cluster('stateful', 16),
   cluster('stateful', 64),
   cluster('stdio', 16),

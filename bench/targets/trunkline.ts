@@ -23,7 +23,7 @@ export function trunkline(endpoint: 'aggregate' | 'server'): Target {
   };
 }
 
-async function startTrunkline(mcpServers: object, endpoint: 'aggregate' | 'server'): Promise<Running> {
+export async function startTrunkline(mcpServers: object, endpoint: 'aggregate' | 'server'): Promise<Running> {
   const folder = await mkdtemp(join(tmpdir(), 'trunkline-bench-'));
   const { child, facts } = await launch(folder, mcpServers, {}, [COLLECTS]);
   const single = endpoint === 'server';
