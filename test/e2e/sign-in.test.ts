@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { createGateway } from '../../src/index.ts';
 import { ProtectedServer } from '../fixtures/oauth/protected-server.ts';
-import { consent, inBrowser, redirectedTo } from '../support/consent.ts';
+import { addressIn, enterCode, redirectedTo, saidTo, signIn } from '../support/consent.ts';
 import type { Json } from '../support/raw-http.ts';
 import { startTrunkline, trunkline } from '../support/run-trunkline.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
@@ -31,7 +31,7 @@ describe('a user signs in to a server with a real browser and a real authorizati
     assert.match(before.err, /trunkline login web/);
 
     const login = startTrunkline(['login', 'web', '--no-browser', ...data], { cwd: folder });
-    await signIn(await addressIn(login));
+    await signIn(await addressIn(login), 'You are signed in to web');
     assert.equal(await login.exited, 0, login.err);
     assert.match(login.out, /signed in\n {2}web {2}connected/);
 
@@ -58,7 +58,7 @@ describe('a user signs in to a server with a real browser and a real authorizati
     const login = startTrunkline(['login', 'web', '--no-browser', '--data-dir', join(gateway.folder, 'data')], {
       cwd: gateway.folder,
     });
-    await signIn(await addressIn(login));
+    await signIn(await addressIn(login), 'You are signed in to web');
     assert.equal(await login.exited, 0, login.err);
     await gateway.ready('web');
     const client = await WireClient.open(gateway.mcpUrl);
@@ -114,8 +114,8 @@ describe('a user signs in to a server with a real browser and a real authorizati
     const login = startTrunkline(['login', 'web', '--device', '--data-dir', join(gateway.folder, 'data')], {
       cwd: gateway.folder,
     });
-    const [, address = '', code = ''] = await said(login, /^Open (\S+) in any browser and enter the code (\S+)$/m);
-    await enter(address, code);
+    const [, address = '', code = ''] = await saidTo(login, /^Open (\S+) in any browser and enter the code (\S+)$/m);
+    await enterCode(address, code);
     assert.equal(await login.exited, 0, login.err);
     await gateway.ready('web');
     const client = await WireClient.open(gateway.mcpUrl);
@@ -123,38 +123,3 @@ describe('a user signs in to a server with a real browser and a real authorizati
     assert.equal(message.result?.content[0].text, 'hi');
   });
 });
-
-/** What a person does with the address and the code, on any machine. */
-function enter(address: string, code: string): Promise<void> {
-  return inBrowser(async (page) => {
-    await page.goto(address);
-    await page.fill('input[name=user_code]', code);
-    await page.click('button[type=submit]');
-    await page.click('button[type=submit]');
-    await consent(page);
-    await page.getByText('Sign-in Success').waitFor();
-  });
-}
-
-/** What a person does who follows the address. */
-function signIn(address: string): Promise<void> {
-  return inBrowser(async (page) => {
-    await page.goto(address);
-    await consent(page);
-    await page.getByText('You are signed in to web').waitFor();
-  });
-}
-
-async function addressIn(login: { readonly err: string; readonly out: string }): Promise<string> {
-  const [, address = ''] = await said(login, /^ {2}(http:\S+)$/m);
-  return address;
-}
-
-async function said(login: { readonly err: string; readonly out: string }, what: RegExp): Promise<RegExpExecArray> {
-  for (let waited = 0; waited < 20_000; waited += 50) {
-    const found = what.exec(login.err);
-    if (found !== null) return found;
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  throw new Error(`it does not say ${what}: ${login.err}${login.out}`);
-}

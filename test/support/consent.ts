@@ -1,16 +1,26 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { chromium, type Page } from 'playwright-core';
+import type { CommandRun } from './run-trunkline.ts';
 
 const ARGS = ['--no-sandbox', '--disable-gpu', '--disable-background-networking'];
 
-/** A real browser, for as long as `use` takes. */
-export async function inBrowser(use: (page: Page) => Promise<void>): Promise<void> {
-  const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ARGS });
+const CHROMIUM = '/usr/bin/chromium';
+
+/** A real browser, for as long as `use` takes. `under`: a command that starts it elsewhere. It knows no certificate authority. */
+export async function inBrowser(use: (page: Page) => Promise<void>, under: readonly string[] = []): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'trunkline-browser-'));
+  const executablePath = join(folder, 'chromium');
+  writeFileSync(executablePath, `#!/bin/sh\nexec ${[...under, CHROMIUM].join(' ')} "$@"\n`, { mode: 0o755 });
+  const browser = await chromium.launch({ executablePath, args: ARGS });
   try {
-    await use(await browser.newPage());
+    await use(await browser.newPage({ ignoreHTTPSErrors: true }));
   } finally {
     await browser.close();
+    rmSync(folder, { recursive: true, force: true });
   }
 }
 
@@ -40,4 +50,48 @@ export async function redirectedTo(begin: (redirectUri: string) => Promise<strin
     back.closeAllConnections();
     back.close();
   }
+}
+
+/** What a person does who follows the address of a login and consents; `last`: what the page says then. */
+export function signIn(address: string, last: string, under: readonly string[] = []): Promise<void> {
+  return inBrowser(async (page) => {
+    await page.goto(address);
+    await consent(page);
+    await page
+      .getByText(last)
+      .waitFor({ timeout: 15_000 })
+      .catch(async (cause: unknown) => {
+        throw new Error(`${page.url()}: ${await page.textContent('body')}`, { cause });
+      });
+  }, under);
+}
+
+/** What a person does with the address and the code, on any machine. */
+export function enterCode(address: string, code: string, under: readonly string[] = []): Promise<void> {
+  return inBrowser(async (page) => {
+    await page.goto(address);
+    await page.fill('input[name=user_code]', code);
+    await page.click('button[type=submit]');
+    await page.click('button[type=submit]');
+    await consent(page);
+    await page.getByText('Sign-in Success').waitFor();
+  }, under);
+}
+
+type Command = Pick<CommandRun, 'err' | 'out'>;
+
+/** The address that `trunkline login` tells its user to open. */
+export async function addressIn(login: Command): Promise<string> {
+  const [, address = ''] = await saidTo(login, /^ {2}(https?:\S+)\s*$/m);
+  return address;
+}
+
+/** What a command says on standard error or, in a terminal, on either. */
+export async function saidTo(login: Command, what: RegExp): Promise<RegExpExecArray> {
+  for (let waited = 0; waited < 20_000; waited += 50) {
+    const found = what.exec(login.err) ?? what.exec(login.out);
+    if (found !== null) return found;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  throw new Error(`it does not say ${what}: ${login.err}${login.out}`);
 }
