@@ -2,19 +2,27 @@ import { productVersion } from '../app/version.ts';
 import type { InputPrompt } from '../config/document/inputs.ts';
 import { runProgram } from './program.ts';
 
+const LONG_MS = 3_600_000;
+
 /** The program: runs the command line and ends the process with the command's exit code. */
 export async function main(argv: readonly string[]): Promise<void> {
   // Whoever read our words may be gone. Without a listener each lost word would be an uncaught exception, whose report is
   // a lost word again: the process would spin and never drain.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
-  process.exitCode = await runProgram(argv, {
-    out: (text) => process.stdout.write(text),
-    err: (text) => process.stderr.write(text),
-    env: process.env,
-    cwd: process.cwd(),
-    version: productVersion(),
-    ask: process.stdin.isTTY === true && process.stderr.isTTY === true ? askPerson : null,
-  });
+  // Timers of the gateway hold no process: a command that waits for nothing else, as a login with a code does, would end.
+  const held = setInterval(() => {}, LONG_MS);
+  try {
+    process.exitCode = await runProgram(argv, {
+      out: (text) => process.stdout.write(text),
+      err: (text) => process.stderr.write(text),
+      env: process.env,
+      cwd: process.cwd(),
+      version: productVersion(),
+      ask: process.stdin.isTTY === true && process.stderr.isTTY === true ? askPerson : null,
+    });
+  } finally {
+    clearInterval(held);
+  }
 }
 
 /** Asks on the terminal; what is typed for a password is not shown. */

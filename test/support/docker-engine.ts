@@ -1,10 +1,11 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFileSync, createReadStream, mkdirSync, mkdtempSync, realpathSync, rmSync } from 'node:fs';
+import { copyFileSync, cpSync, createReadStream, mkdirSync, mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { runProgram } from './run-program.ts';
 
 /** The image of `DockerEngine`: this Node, a shell, and nothing else. */
 export const IMAGE = 'trunkline-test:1';
@@ -65,7 +66,7 @@ export class DockerEngine implements TestEngine {
       await sleep(50);
     }
     try {
-      await engine.#importImage();
+      await engine.#importImage(IMAGE, {});
       return engine;
     } catch (error) {
       await engine[Symbol.asyncDispose]();
@@ -90,7 +91,30 @@ export class DockerEngine implements TestEngine {
     rmSync(this.folder, { recursive: true, force: true });
   }
 
-  async #importImage(): Promise<void> {
+  /** Starts a container that does nothing, with these files and folders of this machine copied to their places in it. */
+  async idle(name: string, files: Readonly<Record<string, string>>): Promise<TestContainer> {
+    const image = `trunkline-test-${name}:1`;
+    await this.#importImage(image, files);
+    const container = new TestContainer(this.socket, name);
+    const forever = ['/bin/node', '-e', 'setInterval(() => {}, 1e9)'];
+    await container.docker(
+      'run',
+      '-d',
+      '--name',
+      name,
+      '--network',
+      'none',
+      '-w',
+      '/tmp',
+      '-e',
+      'HOME=/tmp',
+      image,
+      ...forever,
+    );
+    return container;
+  }
+
+  async #importImage(image: string, files: Readonly<Record<string, string>>): Promise<void> {
     const root = join(this.folder, 'image');
     for (const folder of ['tmp', 'bin', 'proc', 'dev']) mkdirSync(join(root, folder), { recursive: true });
     for (const [program, name] of [
@@ -103,12 +127,42 @@ export class DockerEngine implements TestEngine {
         copyFileSync(library, join(root, library));
       }
     }
+    for (const [place, from] of Object.entries(files)) cpSync(from, join(root, place), { recursive: true });
     const archive = join(this.folder, 'image.tar');
     execFileSync('tar', ['-cf', archive, '-C', root, '.']);
-    const [repository, tag] = IMAGE.split(':');
+    const [repository, tag] = image.split(':');
     await this.call('POST', `/images/create?fromSrc=-&repo=${repository}&tag=${tag}`, createReadStream(archive));
     rmSync(archive);
     rmSync(root, { recursive: true });
+  }
+}
+
+/** A container of the engine, used by way of Docker's own command. */
+export class TestContainer {
+  readonly #socket: string;
+  readonly #name: string;
+
+  constructor(socket: string, name: string) {
+    this.#socket = socket;
+    this.#name = name;
+  }
+
+  /** What the command wrote; rejects with it where the command fails. */
+  async docker(...args: readonly string[]): Promise<string> {
+    const { code, out, err } = await runProgram(['docker', '-H', `unix://${this.#socket}`, ...args]);
+    if (code !== 0) throw new Error(`docker ${args[0]}: ${err}${out}`);
+    return out;
+  }
+
+  /** Begins a command that runs in it. */
+  get exec(): readonly string[] {
+    return ['docker', '-H', `unix://${this.#socket}`, 'exec', this.#name];
+  }
+
+  /** Begins a command of this machine that runs in its network. */
+  async enterNetwork(): Promise<readonly string[]> {
+    const pid = await this.docker('inspect', '-f', '{{.State.Pid}}', this.#name);
+    return ['nsenter', '-t', pid.trim(), '-n'];
   }
 }
 
