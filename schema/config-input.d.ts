@@ -14,6 +14,8 @@ interface ServerInputAuthExec {
 interface ServerInputAuth {
   /** `authorization_code`, the default, is a login of a user: `trunkline login`. The others need no user. */
   readonly grant?: 'authorization_code' | 'client_credentials' | 'token_exchange' | 'enterprise_managed' | 'workload_identity' | undefined;
+  /** Whose the credentials are: one for all callers (`gateway`, the default), or each principal has its own (`principal`), and no answer, list or connection of one is ever used for another. */
+  readonly per?: 'gateway' | 'principal' | undefined;
   /** Client registered with the authorization server beforehand. */
   readonly clientId?: string | undefined;
   /** Its secret. */
@@ -208,6 +210,8 @@ export interface ServerInput {
   readonly replicas?: number | undefined;
   /** The cluster runs this local server once, on one of the nodes that have it; if that node is gone, on another. */
   readonly singleton?: boolean | undefined;
+  /** Headers of a caller's requests that a server behind a `url` gets with the caller's calls: name in the request, name at the server. Callers with different values share no connection and no cached answer. `Authorization`, `Cookie` and headers of the protocol are never forwarded. */
+  readonly forwardHeaders?: Readonly<Record<string, string>> | undefined;
   /** Request header whose value separates clients without sessions. */
   readonly isolationHeader?: string | undefined;
   /** Deadline of a call. */

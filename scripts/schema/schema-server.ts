@@ -26,6 +26,12 @@ const authSchema = z.strictObject({
     .enum(['authorization_code', 'client_credentials', 'token_exchange', 'enterprise_managed', 'workload_identity'])
     .optional()
     .describe('`authorization_code`, the default, is a login of a user: `trunkline login`. The others need no user.'),
+  per: z
+    .enum(['gateway', 'principal'])
+    .optional()
+    .describe(
+      'Whose the credentials are: one for all callers (`gateway`, the default), or each principal has its own (`principal`), and no answer, list or connection of one is ever used for another.',
+    ),
   clientId: z.string().min(1).optional().describe('Client registered with the authorization server beforehand.'),
   clientSecret: secretText.optional().describe('Its secret.'),
   privateKey: secretText.optional().describe('Its key for `private_key_jwt`: PKCS 8 PEM, as in `${file:key.pem}`.'),
@@ -165,6 +171,12 @@ export const serverSchema = z
       .optional()
       .describe(
         'The cluster runs this local server once, on one of the nodes that have it; if that node is gone, on another.',
+      ),
+    forwardHeaders: z
+      .record(z.string(), z.string().min(1))
+      .optional()
+      .describe(
+        "Headers of a caller's requests that a server behind a `url` gets with the caller's calls: name in the request, name at the server. Callers with different values share no connection and no cached answer. `Authorization`, `Cookie` and headers of the protocol are never forwarded.",
       ),
     isolationHeader: z
       .string()

@@ -1,5 +1,5 @@
 import { OwnExchange } from '../gateway/own-exchange.ts';
-import type { ClientProfile, Principal } from '../model/client-profile.ts';
+import { type ClientProfile, OPERATOR } from '../model/client-profile.ts';
 import type { Endpoint, Exchange, Exchanges } from '../model/exchange.ts';
 import { LATEST_STATEFUL, type Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
@@ -43,8 +43,6 @@ export class Operator {
     return { exchange, outcome: this.#exchanges.run(exchange, endpoint) };
   }
 }
-
-const OPERATOR: Principal = { id: 'operator', name: 'operator', servers: null };
 
 /** A caller without capabilities. `handle`: which of its conversations this is; each has connections of its own. */
 export function operatorProfile(info: string, principal = OPERATOR, handle: string | null = null): ClientProfile {

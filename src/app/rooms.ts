@@ -128,8 +128,9 @@ export async function buildRooms(
     environment: childEnvironment({ env: {}, inheritEnv: false }, env),
     desired: registry,
     renewed: (server) => {
-      if (upstreams.state(server) !== 'auth_required') return;
-      upstreams.restart(server).catch((error: unknown) => logger.warn('server_not_restarted', { server, error }));
+      upstreams
+        .credentialChanged(server, null, false)
+        .catch((error: unknown) => logger.warn('server_not_restarted', { server, error }));
     },
   });
   const credentials = new ServerCredentials({
@@ -137,14 +138,15 @@ export async function buildRooms(
     clock,
     random,
     logger,
+    desired: registry,
     records,
     sealing: recordSealing,
     fetch: (inside) => guardedFetch(resolver, inside),
     clientMetadataUrl: () => clientMetadataUrl(registry.state.listen.publicUrl),
-    changed: (server, gone) => {
-      const state = upstreams.state(server);
-      if (state === null || (!gone && state !== 'auth_required')) return;
-      upstreams.restart(server).catch((error: unknown) => logger.warn('server_not_restarted', { server, error }));
+    changed: ({ server, principal }, gone) => {
+      upstreams
+        .credentialChanged(server, principal, gone)
+        .catch((error: unknown) => logger.warn('server_not_restarted', { server, error }));
     },
   });
   await credentials.refresh();

@@ -128,17 +128,17 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     return this.#lists.foundElsewhere(place, exchange, list, name);
   }
 
-  status(server: string): ServerStatus | null {
+  status(server: string, client: ClientProfile | null = null): ServerStatus | null {
     const place = this.#place(server);
-    if (place === undefined || this.#listedHere(place)) return this.#local.status(server);
+    if (place === undefined || this.#listedHere(place)) return this.#local.status(server, client);
     return statusElsewhere(place, this.calls.reached) ?? this.#local.status(server);
   }
 
-  state(server: string): ServerState | null {
+  state(server: string, client: ClientProfile | null = null): ServerState | null {
     const place = this.#place(server);
     const elsewhere =
       place === undefined || this.#listedHere(place) ? null : statusElsewhere(place, this.calls.reached);
-    return elsewhere === null ? this.#local.state(server) : elsewhere.state;
+    return elsewhere === null ? this.#local.state(server, client) : elsewhere.state;
   }
 
   statuses(): readonly ServerStatus[] {
@@ -180,6 +180,10 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
   released(sessionId: string): void {
     this.#local.releaseSession(sessionId);
     this.#parts.servers.owned.claims.releaseSession(sessionId);
+  }
+
+  definition(server: string): Server | undefined {
+    return this.#place(server)?.server;
   }
 
   /** The instance whose catalog clients see. */

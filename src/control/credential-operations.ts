@@ -1,7 +1,7 @@
 import { pause } from '../model/clock.ts';
 import { CREDENTIAL, CREDENTIALS, LOGIN } from '../model/credentials.ts';
 import { GatewayError } from '../model/gateway-error.ts';
-import { nullable, object, optional, text } from '../model/schema.ts';
+import { described, nullable, object, optional, text } from '../model/schema.ts';
 import { RunTimeProblem, storeProblem } from '../registry/run-time-problem.ts';
 import {
   type ApiOperation,
@@ -17,7 +17,7 @@ import { REMOVED } from './schemas.ts';
 const WAIT_MS = 60_000;
 const NO_SUCH_SERVER = { 404: 'There is no server of that name.' };
 const REFUSED = {
-  409: 'The server takes no login: its definition has its own credentials, or it is none behind a URL.',
+  409: 'The server takes no login of this principal: the message says why.',
   422: 'The login cannot go on; the message says why and what to do.',
   503: 'The server, its authorization server or the run-time store does not answer.',
 };
@@ -38,7 +38,15 @@ export const CREDENTIAL_OPERATIONS: readonly ApiOperation[] = [
     path: '/api/v1/servers/{name}/login',
     summary:
       'Begins a login at the server; a browser has to open the URL of the answer within ten minutes. It comes back to `redirectUri`: without one to the gateway itself (`listen.publicUrl`), with null to none, for a login with a user code.',
-    body: object({ redirectUri: optional(nullable(text)) }),
+    body: object({
+      redirectUri: optional(nullable(text)),
+      principal: optional(
+        described(
+          nullable(text),
+          "Whose credential: `agent:<name>`, `anonymous`; null for the shared one, or the operator's.",
+        ),
+      ),
+    }),
     status: 201,
     schema: LOGIN,
     errors: { 400: 'The redirect URI is not a URL.', ...NO_SUCH_SERVER, ...REFUSED },
@@ -54,7 +62,8 @@ export const CREDENTIAL_OPERATIONS: readonly ApiOperation[] = [
       if (redirectUri !== null && !URL.canParse(redirectUri)) {
         return problem(400, 'redirect_uri_malformed', 'redirectUri has to be an absolute URL, or null for a user code');
       }
-      return refusable(async () => ok(await plane.logins.begin(server, redirectUri)));
+      const principal = member(request, 'principal') ?? null;
+      return refusable(async () => ok(await plane.logins.begin(server, redirectUri, principal)));
     },
   }),
   operation({
@@ -88,11 +97,12 @@ export const CREDENTIAL_OPERATIONS: readonly ApiOperation[] = [
     method: 'DELETE',
     path: '/api/v1/servers/{name}/login',
     summary: 'Forgets the credential on all nodes, and revokes it at the authorization server where that is possible.',
+    query: { principal: { description: "Whose it is; absent for the shared one, or the operator's." } },
     schema: REMOVED,
     errors: { 404: 'There is no such credential.', 503: 'The run-time store does not answer; nothing was revoked.' },
-    run: ({ name }, { logins }) =>
+    run: ({ name, query }, { logins }) =>
       refusable(async () => {
-        if (await logins.revoke(name)) return ok({ removed: true });
+        if (await logins.revoke(name, query.get('principal'))) return ok({ removed: true });
         return problem(404, 'credential_unknown', `there is no credential for ${JSON.stringify(name.slice(0, 64))}`);
       }),
   }),

@@ -1,12 +1,14 @@
 import { readFile } from 'node:fs/promises';
 import { type GuardedFetch, isInside } from '../http/client/guarded-fetch.ts';
 import { type Clock, pause, within } from '../model/clock.ts';
-import { type AuthSpec, type CredentialView, PLAIN_AUTH } from '../model/credentials.ts';
+import type { AuthSpec, CredentialView } from '../model/credentials.ts';
+import type { DesiredState } from '../model/desired-state.ts';
 import type { Random } from '../model/random.ts';
 import type { Sealing } from '../model/sealing.ts';
 import type { Server } from '../model/server.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { type BearerChallenge, bearerChallenge, scopesOf } from './challenge.ts';
+import { authOf, type CredentialOwner, keyOf, ownerAt, ownerOf } from './credential-owner.ts';
 import { type Kept, type Records, SealedRecords } from './credential-store.ts';
 import { type Authority, discover } from './discovery.ts';
 import type { ExecCredentials } from './exec-credentials.ts';
@@ -34,6 +36,8 @@ export interface CredentialsDeps {
   readonly random: Random;
   readonly logger: Logger;
   readonly records: Records;
+  /** Whose credentials there may be. */
+  readonly desired: { readonly state: Pick<DesiredState, 'agents'> };
   readonly sealing: Sealing;
   /** For what a server names; `inside`: the server is on this machine or its network. */
   readonly fetch: (inside: boolean) => GuardedFetch;
@@ -41,8 +45,8 @@ export interface CredentialsDeps {
   readonly programs?: ExecCredentials;
   /** URL of the gateway's client id metadata document; null where it has none. */
   readonly clientMetadataUrl: () => string | null;
-  /** A server got other tokens; `gone`: its credential was revoked. */
-  readonly changed: (server: string, gone: boolean) => void;
+  /** A server has other tokens for this owner; `gone`: its credential was revoked. */
+  readonly changed: (of: CredentialOwner, gone: boolean) => void;
 }
 
 /** An exchange takes 5 s at most; the rest is for a store that is slow, or away for a moment. */
@@ -76,14 +80,15 @@ export class ServerCredentials {
   async refresh(): Promise<void> {
     const all = await this.#records.all();
     const there = new Set(all.map(({ key }) => key));
-    for (const server of [...this.#known.keys()]) if (!there.has(server)) this.#take(server, null);
+    for (const key of [...this.#known.keys()]) if (!there.has(key)) this.#take(key, null);
     for (const kept of all) if (this.#known.get(kept.key)?.revision !== kept.revision) this.#take(kept.key, kept);
     this.#read = true;
   }
 
   /** The tokens for requests to the server; null without. */
-  tokens({ name, transport }: Server): Tokens | null {
-    const value = this.#known.get(name)?.value;
+  tokens(server: Server): Tokens | null {
+    const { transport } = server;
+    const value = this.#known.get(keyOf(ownerAt(server)))?.value;
     return value !== undefined && 'url' in transport && value.url === transport.url ? value.tokens : null;
   }
 
@@ -94,25 +99,29 @@ export class ServerCredentials {
     const { clock } = this.deps;
     if (tokens.expiresAt === null || tokens.expiresAt - tokens.aheadMs > clock.wall()) return false;
     // A token that is still good is used while the authorization server is away.
-    return tokens.expiresAt <= clock.wall() || clock.now() - (this.#failedAt.get(server.name) ?? -RETRY_MS) >= RETRY_MS;
+    return (
+      tokens.expiresAt <= clock.wall() ||
+      clock.now() - (this.#failedAt.get(keyOf(ownerAt(server))) ?? -RETRY_MS) >= RETRY_MS
+    );
   }
 
   /** Whether the server has said what it wants since the last login. */
-  isChallenged({ name }: Server): boolean {
-    return this.#challenges.has(name);
+  isChallenged(server: Server): boolean {
+    return this.#challenges.has(keyOf(ownerAt(server)));
   }
 
   /** Remembers what a refused request was told. */
-  challenged({ name }: Server, header: string | null): BearerChallenge {
+  challenged(server: Server, header: string | null): BearerChallenge {
     const challenge = bearerChallenge(header);
-    this.#challenges.set(name, challenge);
+    this.#challenges.set(keyOf(ownerAt(server)), challenge);
     return challenge;
   }
 
   /** What a login asks for: what was granted before and what the server asks for now (proto:T9). */
   wantedScopes(server: Server, authority: Authority): readonly string[] {
-    const before = this.#known.get(server.name)?.value;
-    const asked = this.#challenges.get(server.name)?.scope;
+    const key = keyOf(ownerAt(server));
+    const before = this.#known.get(key)?.value;
+    const asked = this.#challenges.get(key)?.scope;
     const own = authOf(server).scopes;
     const now = own ?? (asked == null ? (authority.scopes ?? []) : scopesOf(asked));
     const sameServer = own === null && before?.authority.metadata.issuer === authority.metadata.issuer;
@@ -123,11 +132,12 @@ export class ServerCredentials {
   async discover(server: Server, fetch: GuardedFetch): Promise<Authority> {
     const { transport } = server;
     if (!('url' in transport)) throw loginRefused('it is not behind a URL, so there is nothing to sign in to');
-    const { resourceMetadata } = this.#challenges.get(server.name) ?? { resourceMetadata: null };
+    const key = keyOf(ownerAt(server));
+    const { resourceMetadata } = this.#challenges.get(key) ?? { resourceMetadata: null };
     const auth = authOf(server);
     const authority = await discover(fetch, transport.url, resourceMetadata, auth.issuer);
     const { issuer } = authority.metadata;
-    const before = this.#known.get(server.name)?.value.authority.metadata.issuer ?? issuer;
+    const before = this.#known.get(key)?.value.authority.metadata.issuer ?? issuer;
     // A server that names another issuer must not get there what the operator has given for the first.
     if (issuer !== before && auth.issuer === null && auth.clientId !== null) {
       throw loginRefused(
@@ -139,19 +149,21 @@ export class ServerCredentials {
 
   /** Stores what a login got. */
   async keep(
-    name: string,
+    owner: CredentialOwner,
     credential: Omit<Credential, 'exchangeUntil' | 'changedAt' | 'reason'>,
   ): Promise<CredentialView> {
     const value = { ...credential, exchangeUntil: null, reason: null, changedAt: this.deps.clock.wall() };
-    this.#challenges.delete(name);
-    await this.#records.put(name, value);
-    return this.#viewOf((await this.#reread(name))!);
+    const key = keyOf(owner);
+    this.#challenges.delete(key);
+    await this.#records.put(key, value);
+    return this.#viewOf((await this.#reread(key))!);
   }
 
-  async forget(name: string): Promise<Credential | null> {
-    const { value } = (await this.#records.get(name)) ?? { value: null };
-    await this.#records.delete(name);
-    this.#take(name, null);
+  async forget(owner: CredentialOwner): Promise<Credential | null> {
+    const key = keyOf(owner);
+    const { value } = (await this.#records.get(key)) ?? { value: null };
+    await this.#records.delete(key);
+    this.#take(key, null);
     return value;
   }
 
@@ -161,30 +173,30 @@ export class ServerCredentials {
   }
 
   list(): readonly CredentialView[] {
-    const lost = this.unreadable.map((server) => ({ ...UNREADABLE, server }));
+    const lost = this.unreadable.map((key) => ({ ...UNREADABLE, ...ownerOf(key) }));
     const printed = this.deps.programs?.list() ?? [];
-    return [...lost, ...printed, ...[...this.#known.values()].map((kept) => this.#viewOf(kept))].sort((a, b) =>
-      a.server < b.server ? -1 : 1,
-    );
+    const all = [...lost, ...printed, ...Array.from(this.#known.values(), (kept) => this.#viewOf(kept))];
+    return all.sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
   }
 
   /** Gets new tokens without the user. Resolves with whether there are others than `used` now. */
   renew(server: Server, used: Tokens | null): Promise<boolean> {
-    const { name } = server;
-    let renewal = this.#renewals.get(name);
+    const key = keyOf(ownerAt(server));
+    let renewal = this.#renewals.get(key);
     if (renewal === undefined) {
-      renewal = this.#renew(server, used).finally(() => this.#renewals.delete(name));
-      this.#renewals.set(name, renewal);
+      renewal = this.#renew(server, used).finally(() => this.#renewals.delete(key));
+      this.#renewals.set(key, renewal);
     }
     return renewal;
   }
 
   async #renew(server: Server, used: Tokens | null): Promise<boolean> {
     const { name } = server;
+    const key = keyOf(ownerAt(server));
     const { clock, logger } = this.deps;
     try {
       for (const end = clock.now() + 1.5 * EXCHANGE_MS; clock.now() < end; await pause(clock, LOOK_MS)) {
-        const kept = await this.#reread(name);
+        const kept = await this.#reread(key);
         const value =
           kept !== null && 'url' in server.transport && kept.value.url === server.transport.url ? kept.value : null;
         if (value?.tokens != null && value.tokens.access !== used?.access) return true;
@@ -192,14 +204,14 @@ export class ServerCredentials {
         const mine = value ?? (await this.#first(server));
         if (mine === null || !this.#renewable(server, mine)) return false;
         const exchangeUntil = clock.wall() + EXCHANGE_MS;
-        const claimed = await this.#records.put(name, { ...mine, exchangeUntil }, kept?.revision ?? null);
+        const claimed = await this.#records.put(key, { ...mine, exchangeUntil }, kept?.revision ?? null);
         // A claim that took long to make may end before the exchange does: it is not used.
         const inTime = exchangeUntil - clock.wall() >= LEAST_LEFT_MS;
         if (claimed !== null && inTime) return await this.#exchange(server, mine, claimed);
       }
     } catch (error) {
       logger.warn('token_not_renewed', { server: name, reason: plainly(name, error).message });
-      this.#retries.later(name, () => this.renew(server, used));
+      this.#retries.later(key, () => this.renew(server, used));
     }
     return false;
   }
@@ -212,36 +224,37 @@ export class ServerCredentials {
   async #exchange(server: Server, before: Credential, claimed: number): Promise<boolean> {
     const { name } = server;
     const { clock, logger } = this.deps;
+    const key = keyOf(ownerAt(server));
     try {
       const got = await this.#granted(server, before);
       const refresh = got.refresh ?? before.tokens?.refresh ?? null;
       const scopes = got.scopes.length > 0 ? got.scopes : before.scopes;
       const tokens = { ...got, refresh, scopes };
       const value = { ...before, tokens, exchangeUntil: null, reason: null, changedAt: clock.wall() };
-      this.#retries.over(name);
-      await within(clock, EXCHANGE_MS, this.#stored(name, value, claimed), () => {});
-      return this.#known.get(name)?.value.tokens?.access === got.access;
+      this.#retries.over(key);
+      await within(clock, EXCHANGE_MS, this.#stored(key, value, claimed), () => {});
+      return this.#known.get(key)?.value.tokens?.access === got.access;
     } catch (error) {
       const { message } = plainly(name, error);
       const tokens = errorAnswer(error)?.code === 'invalid_grant' ? null : before.tokens;
       const value = { ...before, tokens, exchangeUntil: null, reason: message, changedAt: clock.wall() };
       // Only over the claim: another generation is never taken back (fault:F21).
-      await this.#records.put(name, value, claimed);
-      await this.#reread(name);
-      this.#failedAt.set(name, clock.now());
+      await this.#records.put(key, value, claimed);
+      await this.#reread(key);
+      this.#failedAt.set(key, clock.now());
       logger.warn('token_not_renewed', { server: name, reason: message });
-      if (this.#renewable(server, value)) this.#retries.later(name, () => this.renew(server, before.tokens));
+      if (this.#renewable(server, value)) this.#retries.later(key, () => this.renew(server, before.tokens));
       return false;
     }
   }
 
   /** The authorization server takes the old one no more: it is used from now on, and stored when the store can do it. */
-  async #stored(name: string, value: Credential, claimed: number): Promise<void> {
-    this.#take(name, { key: name, value, revision: claimed });
+  async #stored(key: string, value: Credential, claimed: number): Promise<void> {
+    this.#take(key, { key, value, revision: claimed });
     for (;;) {
       try {
-        await this.#records.put(name, value, claimed);
-        await this.#reread(name);
+        await this.#records.put(key, value, claimed);
+        await this.#reread(key);
         return;
       } catch {
         await pause(this.deps.clock, LOOK_MS);
@@ -255,7 +268,7 @@ export class ServerCredentials {
     const { requestTokens } = await import('./token-endpoint.ts');
     const auth = authOf(server);
     const fetch = this.deps.fetch(insideOf(url));
-    const scope = [...new Set([...scopes, ...scopesOf(this.#challenges.get(server.name)?.scope)])].join(' ');
+    const scope = [...new Set([...scopes, ...scopesOf(this.#challenges.get(keyOf(ownerAt(server)))?.scope)])].join(' ');
     const common = {
       fetch,
       authority,
@@ -287,32 +300,32 @@ export class ServerCredentials {
     return { ...value, exchangeUntil: null, changedAt: this.deps.clock.wall() };
   }
 
-  async #reread(name: string): Promise<Kept<Credential> | null> {
-    const kept = await this.#records.get(name);
-    if (kept?.revision !== this.#known.get(name)?.revision) this.#take(name, kept);
+  async #reread(key: string): Promise<Kept<Credential> | null> {
+    const kept = await this.#records.get(key);
+    if (kept?.revision !== this.#known.get(key)?.revision) this.#take(key, kept);
     return kept;
   }
 
-  #take(name: string, kept: Kept<Credential> | null): void {
-    const before = this.#known.get(name)?.value.tokens ?? null;
-    if (kept === null) this.#known.delete(name);
-    else this.#known.set(name, kept);
+  #take(key: string, kept: Kept<Credential> | null): void {
+    const before = this.#known.get(key)?.value.tokens ?? null;
+    if (kept === null) this.#known.delete(key);
+    else this.#known.set(key, kept);
     const now = kept?.value.tokens ?? null;
     for (const secret of [now?.access, now?.refresh, kept?.value.client.secret]) {
       if (secret != null) this.deps.logger.addSecret(secret);
     }
     // With a refresh token that is void the server itself refuses the next request, whose caller hears what to do.
     const told = kept === null || now !== null;
-    if (this.#read && told && before?.access !== now?.access) this.deps.changed(name, kept === null);
+    if (this.#read && told && before?.access !== now?.access) this.deps.changed(ownerOf(key), kept === null);
   }
 
-  #viewOf({ key: server, value }: Kept<Credential>): CredentialView {
+  #viewOf({ key, value }: Kept<Credential>): CredentialView {
     const { authority, client, scopes, tokens, reason, changedAt } = value;
     const refreshable = tokens?.refresh != null;
     const ended = tokens?.expiresAt != null && tokens.expiresAt <= this.deps.clock.wall() && !refreshable;
     const lacking = tokens === null ? 'there is no token' : ended ? 'its token has ended' : null;
     return {
-      server,
+      ...ownerOf(key),
       state: tokens === null ? 'login_required' : ended ? 'expired' : reason === null ? 'connected' : 'failed',
       reason: reason ?? lacking,
       issuer: authority.metadata.issuer,
@@ -327,7 +340,7 @@ export class ServerCredentials {
 }
 
 /** As a person sees a credential that was sealed with a key that is gone. */
-const UNREADABLE: Omit<CredentialView, 'server'> = {
+const UNREADABLE: Omit<CredentialView, 'server' | 'principal'> = {
   state: 'failed',
   reason: 'it cannot be opened, the key that sealed it is gone',
   issuer: null,
@@ -338,16 +351,6 @@ const UNREADABLE: Omit<CredentialView, 'server'> = {
   program: false,
   changedAt: 0,
 };
-
-/** Whether the gateway gets credentials for it: it is behind a URL, and its definition has none of its own. */
-export function takesTokens({ transport }: Server): boolean {
-  if (!('url' in transport)) return false;
-  return !Object.keys(transport.headers).some((name) => name.toLowerCase() === 'authorization');
-}
-
-export function authOf({ transport }: Server): AuthSpec {
-  return ('auth' in transport ? transport.auth : undefined) ?? PLAIN_AUTH;
-}
 
 /** As the definition has it; null where it names none. */
 export function definedClient({ clientId, clientSecret, privateKey }: AuthSpec): OAuthClient | null {

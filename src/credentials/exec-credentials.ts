@@ -41,7 +41,7 @@ export class ExecCredentials {
   /** Shared by all connections of one definition. */
   lease(server: Server, spec: ExecSpec): CredentialLease {
     let known = this.#known.get(server.name);
-    if (known === undefined || known.server.connectionDigest !== server.connectionDigest) {
+    if (known === undefined || known.digest !== (server.caller?.of ?? server.connectionDigest)) {
       known?.close();
       known = new ExecCredential(this.deps, server, spec);
       this.#known.set(server.name, known);
@@ -83,9 +83,14 @@ class ExecCredential implements CredentialLease {
     this.#spec = spec;
   }
 
+  /** Of the server, whichever of its callers it is asked for. */
+  get digest(): string {
+    return this.server.caller?.of ?? this.server.connectionDigest;
+  }
+
   get isDesired(): boolean {
     const { servers } = this.#deps.desired.state;
-    return servers.get(this.server.name)?.connectionDigest === this.server.connectionDigest;
+    return servers.get(this.server.name)?.connectionDigest === this.digest;
   }
 
   get secrets(): readonly string[] {
@@ -124,6 +129,7 @@ class ExecCredential implements CredentialLease {
     const words = this.#refused ? 'the server does not take what its credential program gives' : null;
     return {
       server: this.server.name,
+      principal: null,
       state: this.#answer === null || failed ? 'failed' : ended ? 'expired' : 'connected',
       reason: this.#reason ?? words ?? (this.#answer === null ? 'its credential program was not asked yet' : null),
       issuer: null,

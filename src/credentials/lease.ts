@@ -1,7 +1,8 @@
 import type { Credentials } from '../model/credential-ports.ts';
 import type { CredentialLease, CredentialRefusal } from '../model/credentials.ts';
 import type { Server } from '../model/server.ts';
-import { authOf, type ServerCredentials, takesTokens } from './credentials.ts';
+import { authOf, takesTokens } from './credential-owner.ts';
+import type { ServerCredentials } from './credentials.ts';
 import type { Tokens } from './token-endpoint.ts';
 
 type Headers = readonly string[] | null;

@@ -1,10 +1,12 @@
 import type { GuardedFetch } from '../http/client/guarded-fetch.ts';
+import { ANONYMOUS, OPERATOR } from '../model/client-profile.ts';
 import { pause } from '../model/clock.ts';
 import type { Logins } from '../model/credential-ports.ts';
 import type { CredentialView, StartedLogin } from '../model/credentials.ts';
 import type { Server } from '../model/server.ts';
+import { authOf, type CredentialOwner, ownerAt, takesTokens } from './credential-owner.ts';
 import { type Kept, SealedRecords } from './credential-store.ts';
-import { authOf, definedClient, insideOf, type ServerCredentials, takesTokens } from './credentials.ts';
+import { definedClient, insideOf, type ServerCredentials } from './credentials.ts';
 import type { Authority } from './discovery.ts';
 import { errorAnswer, loginRefused, noLogin, plainly } from './login-errors.ts';
 import type { OAuthClient } from './token-endpoint.ts';
@@ -12,6 +14,7 @@ import type { OAuthClient } from './token-endpoint.ts';
 /** A login between its begin and its end; every node can end it. */
 interface PendingLogin {
   readonly server: string;
+  readonly principal: string | null;
   /** URL of the server. */
   readonly target: string;
   readonly url: string;
@@ -47,8 +50,8 @@ export class OAuthLogins implements Logins {
     this.#clients = new SealedRecords(records, sealing, 'oauth_clients');
   }
 
-  begin(server: Server, redirectUri: string | null): Promise<StartedLogin> {
-    return this.#plainly(server.name, () => this.#begin(server, redirectUri));
+  begin(server: Server, redirectUri: string | null, principal: string | null): Promise<StartedLogin> {
+    return this.#plainly(server.name, () => this.#begin(this.#ownedBy(server, principal), redirectUri));
   }
 
   async #begin(server: Server, redirectUri: string | null): Promise<StartedLogin> {
@@ -69,7 +72,7 @@ export class OAuthLogins implements Logins {
     const verifier = random.hex(32);
     const { authorizationUrl, userCode } = await import('./authorization.ts');
     const expiresAt = clock.wall() + LOGIN_MS;
-    const common = { server: name, target: transport.url, authority, client, scopes, dpop: auth.dpop, expiresAt };
+    const common = { ...ownerAt(server), target: transport.url, authority, client, scopes, dpop: auth.dpop, expiresAt };
     const ways =
       redirectUri === null
         ? await userCode(fetch, authority, client, scopes)
@@ -111,11 +114,11 @@ export class OAuthLogins implements Logins {
     const begun = (await this.#open(id))?.value;
     if (begun === undefined) throw loginRefused('there is no such login, or it has ended');
     const { server, deviceCode } = begun;
-    const before = this.#of(server)?.changedAt;
+    const before = this.#of(begun)?.changedAt;
     for (let waitMs = begun.intervalMs; ; ) {
       // First whether it goes on: what ended it is known then.
       const over = (await this.#open(id)) === null;
-      const done = this.#of(server);
+      const done = this.#of(begun);
       if (done?.state === 'connected' && done.changedAt !== before) return done;
       if (over) throw loginRefused(`${server}: the login was refused, or ten minutes are over`);
       await pause(clock, waitMs);
@@ -128,8 +131,10 @@ export class OAuthLogins implements Logins {
     return this.#credentials.list();
   }
 
-  async revoke(server: string): Promise<boolean> {
-    const credential = await this.#credentials.forget(server);
+  async revoke(server: string, principal: string | null): Promise<boolean> {
+    const own = principal === null ? { server, principal: OPERATOR.id } : null;
+    const credential =
+      (await this.#credentials.forget({ server, principal })) ?? (own && (await this.#credentials.forget(own)));
     if (credential === null) return false;
     try {
       const { revoked } = await import('./authorization.ts');
@@ -141,8 +146,21 @@ export class OAuthLogins implements Logins {
     return true;
   }
 
-  #of(server: string): CredentialView | undefined {
-    return this.#credentials.list().find((one) => one.server === server);
+  /** The server as it is for the owner of the credential. */
+  #ownedBy(server: Server, principal: string | null): Server {
+    const { agents } = this.#credentials.deps.desired.state;
+    const ids = [ANONYMOUS.id, OPERATOR.id, ...Array.from(agents.keys(), (name) => `agent:${name}`)];
+    if (principal !== null && !ids.includes(principal)) {
+      throw noLogin(`there is no principal ${principal.slice(0, 64)}; those of agents are written agent:<name>`);
+    }
+    if (authOf(server).per === 'principal')
+      return { ...server, caller: { digest: '', owner: principal ?? OPERATOR.id, of: server.connectionDigest } };
+    if (principal === null) return server;
+    throw noLogin('all its callers share one credential; "auth": { "per": "principal" } gives each its own');
+  }
+
+  #of({ server, principal }: CredentialOwner): CredentialView | undefined {
+    return this.#credentials.list().find((one) => one.server === server && one.principal === principal);
   }
 
   /** Has the server say what it wants, as a client without a token would hear it. */
@@ -187,13 +205,13 @@ export class OAuthLogins implements Logins {
   }
 
   async #granted(pending: PendingLogin, grant: string, parameters: Readonly<Record<string, string | null>>) {
-    const { server, target: url, authority, client, scopes, dpop } = pending;
+    const { target: url, authority, client, scopes, dpop } = pending;
     const { clock, random, fetch } = this.#credentials.deps;
     const { requestTokens } = await import('./token-endpoint.ts');
     const request = { fetch: fetch(insideOf(url)), authority, client, grant, parameters, clock, random };
     const got = await requestTokens({ ...request, key: dpop ? 'new' : null });
     const tokens = { ...got, scopes: got.scopes.length > 0 ? got.scopes : scopes };
-    return this.#credentials.keep(server, { url, authority, client, scopes, tokens });
+    return this.#credentials.keep(pending, { url, authority, client, scopes, tokens });
   }
 
   async #open(id: string): Promise<Kept<PendingLogin> | null> {

@@ -81,10 +81,11 @@ function node(records: Records, fetch: GuardedFetch, clock: Clock = systemClock,
     random: systemRandom,
     logger: new Logger({ level: 'error', write: () => {} }),
     records,
+    desired: { state: { agents: new Map() } },
     sealing: OPEN,
     fetch: () => fetch,
     clientMetadataUrl: () => null,
-    changed: (server) => void changes.push(server),
+    changed: ({ server }) => void changes.push(server),
   });
 }
 
@@ -112,7 +113,7 @@ test('fault:F21 two nodes with 32 refused requests each, 50 times: one exchange 
   const records = new SharedRecords();
   const { counts, fetch } = rotating();
   const nodes = [node(records, fetch), node(records, fetch)];
-  await nodes[0]!.keep('a', CREDENTIAL);
+  await nodes[0]!.keep({ server: 'a', principal: null }, CREDENTIAL);
   await nodes[1]!.refresh();
   for (let round = 1; round <= 50; round++) {
     const before = ['Authorization', `Bearer access-${round - 1}`];
@@ -136,7 +137,7 @@ test('fault:F20 a refresh token that is void leaves a server that asks for a log
   const { counts, fetch } = rotating();
   const credentials = node(new SharedRecords(), fetch);
   const tokens = { ...CREDENTIAL.tokens!, refresh: 'void' };
-  await credentials.keep('a', { ...CREDENTIAL, tokens });
+  await credentials.keep({ server: 'a', principal: null }, { ...CREDENTIAL, tokens });
   const lease = new Leases(credentials).lease(SERVER)!;
   const refusal = { status: 401, challenge: 'Bearer', headers: ['Authorization', 'Bearer access-0'] };
   assert.equal(await lease.refused(refusal), false);
@@ -161,7 +162,7 @@ test('fault:F21 a store that is away when the new token comes loses no login', a
     records.failing = 3;
     return fetch(url, init);
   });
-  await credentials.keep('a', CREDENTIAL);
+  await credentials.keep({ server: 'a', principal: null }, CREDENTIAL);
   assert.equal(await new Leases(credentials).lease(SERVER)!.refused(REFUSED), true);
   assert.deepEqual(counts, { exchanges: 1, refused: 0 });
   const other = node(records, fetch);
@@ -180,7 +181,7 @@ test('fault:F20 an authorization server that was away is asked again, later and 
     changes,
   );
   await credentials.refresh();
-  await credentials.keep('a', CREDENTIAL);
+  await credentials.keep({ server: 'a', principal: null }, CREDENTIAL);
   changes.length = 0;
   assert.equal(await new Leases(credentials).lease(SERVER)!.refused(REFUSED), false);
   assert.equal(credentials.list()[0]?.state, 'failed');
@@ -204,7 +205,7 @@ test('fault:F20 a request that left before its user had signed in is sent again 
   const lease = new Leases(credentials).lease(SERVER)!;
   const refusal = { status: 401, challenge: 'Bearer', headers: null };
   assert.equal(await lease.refused(refusal), false);
-  await credentials.keep('a', CREDENTIAL);
+  await credentials.keep({ server: 'a', principal: null }, CREDENTIAL);
   assert.equal(await lease.refused(refusal), true);
   assert.deepEqual(counts, { exchanges: 0, refused: 0 });
 });

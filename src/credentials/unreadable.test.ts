@@ -25,6 +25,7 @@ test('check:I7 a login that no key opens is shown with what to do, and can be fo
       random: systemRandom,
       logger,
       records,
+      desired: { state: { agents: new Map() } },
       sealing: new RecordSealing(source, systemRandom),
       fetch: () => fetch,
       clientMetadataUrl: () => null,
@@ -34,15 +35,15 @@ test('check:I7 a login that no key opens is shown with what to do, and can be fo
     return credentials;
   };
   const before = await open();
-  for (const name of ['one', 'two']) await before.keep(name, CREDENTIAL);
+  for (const name of ['one', 'two']) await before.keep({ server: name, principal: null }, CREDENTIAL);
   source.keys = [Buffer.alloc(32, 2)];
   const after = await open();
   assert.deepEqual(after.unreadable, ['one', 'two']);
   for (const { state, reason } of after.list()) {
     assert.deepEqual([state, reason], ['failed', 'it cannot be opened, the key that sealed it is gone']);
   }
-  await after.keep('one', CREDENTIAL);
-  await after.forget('two');
+  await after.keep({ server: 'one', principal: null }, CREDENTIAL);
+  await after.forget({ server: 'two', principal: null });
   await after.refresh();
   const shown = after.list().map(({ server, state }) => `${server} ${state}`);
   assert.deepEqual([shown, after.unreadable], [['one connected'], []]);

@@ -25,10 +25,12 @@ export async function knownSoon(
  * Why nothing can be said for a server right now, in the words of its status; but what is wrong
  * behind an https URL, its certificates above all, is for the operator only (F27).
  */
-export function unavailable(upstreams: KnownServers, name: string): GatewayError {
-  const status = upstreams.status(name);
+export function unavailable(upstreams: KnownServers, name: string, client: ClientProfile): GatewayError {
+  const status = upstreams.status(name, client);
   if (status?.state === 'auth_required') {
-    const advice = status.reason?.endsWith(PROGRAM_ADVICE) === true ? PROGRAM_ADVICE : loginAdvice(name);
+    const own = upstreams.servers().find((server) => server.name === name)?.apart?.credentials === true;
+    const needed = loginAdvice(name, undefined, own ? client.principal.id : null);
+    const advice = status.reason?.endsWith(PROGRAM_ADVICE) === true ? PROGRAM_ADVICE : needed;
     return new GatewayError('AUTH_REQUIRED', `Server '${name}' asks for credentials; ${advice}`, { server: name });
   }
   const state = status === null || status.state === 'unknown' ? 'not ready' : status.state;
@@ -59,12 +61,12 @@ export function mirrors({ transport }: Server, era: Era): boolean {
   return transport.type === 'http' && era === 'stateless';
 }
 
-export function isDown(upstreams: KnownServers, server: string): boolean {
-  const state = upstreams.state(server);
+export function isDown(upstreams: KnownServers, server: string, client: ClientProfile): boolean {
+  const state = upstreams.state(server, client);
   return state !== null && DOWN.has(state);
 }
 
-export function isStarted(upstreams: KnownServers, server: string): boolean {
-  const state = upstreams.state(server);
+export function isStarted(upstreams: KnownServers, server: string, client: ClientProfile): boolean {
+  const state = upstreams.state(server, client);
   return state !== null && STARTED.has(state);
 }

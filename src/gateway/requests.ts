@@ -199,7 +199,7 @@ export class Requests {
     let worst: Outcome | null = null;
     let rank = -1;
     // Those that are down are asked last, so that they do not keep the others from answering.
-    const down = Map.groupBy(targets, ({ server }) => isDown(upstreams, server));
+    const down = Map.groupBy(targets, ({ server }) => isDown(upstreams, server, exchange.client));
     for (const target of [...(down.get(false) ?? []), ...(down.get(true) ?? [])]) {
       const outcome = await this.#admit(target, exchange, endpoint);
       if (isResult(outcome)) return outcome;

@@ -3,7 +3,7 @@ import type { Isolation, Server } from './server.ts';
 
 /** The authenticated caller. Only credentials establish it; a name in a header or in `_meta` never does. */
 export interface Principal {
-  /** Stable and unique: `anonymous`, or `agent:<name>`. Sessions, caches and sealed state are bound to it. */
+  /** Stable and unique: `anonymous`, `operator` or `agent:<name>`. Sessions, caches and sealed state are bound to it. */
   readonly id: string;
   readonly name: string;
   /** Servers this caller may see and reach; null means all (S2.28: an unregistered agent), empty means none. */
@@ -11,6 +11,8 @@ export interface Principal {
 }
 
 export const ANONYMOUS: Principal = { id: 'anonymous', name: 'anonymous', servers: null };
+/** The person at the machine, at the control API or on the command line. */
+export const OPERATOR: Principal = { id: 'operator', name: 'operator', servers: null };
 
 /** Whether the caller may see and reach the server. The one place that knows what null means. */
 export function mayUse(principal: Principal, server: string): boolean {
@@ -37,14 +39,16 @@ export interface ClientProfile {
   readonly logLevel: string | null;
   /** Value of the header that the operator named as isolation handle for stateless clients; null without one. */
   readonly handle: string | null;
+  /** Values of the request headers that servers get from their callers (`forwardHeaders`), by lower-case name; absent: none. */
+  readonly forwarded?: Readonly<Record<string, string>> | undefined;
 }
 
 /**
  * Who may share a connection. A stateful server's own requests name no call, so that the session is known only on a
  * connection of that session. A server of unknown era may be stateful.
  */
-export function isolationOf({ isolation }: Pick<Server, 'isolation'>, era: Era | null): Isolation {
-  return isolation ?? (era === 'stateless' ? 'shared' : 'session');
+export function isolationOf({ isolation, apart }: Pick<Server, 'isolation' | 'apart'>, era: Era | null): Isolation {
+  return isolation ?? (era === 'stateless' && apart === undefined ? 'shared' : 'session');
 }
 
 /** Calls with the same key share connection and node. Session ids hold no space and differ from composed keys. */

@@ -39,6 +39,8 @@ export interface AuthSpec {
   readonly idpTokenEndpoint: string | null;
   readonly idpClientId: string | null;
   readonly idpClientSecret: Secret | null;
+  /** Whose the credentials are: one for all callers, or each principal's own. */
+  readonly per: 'gateway' | 'principal';
   /** Tokens are bound to a key of the gateway (RFC 9449). */
   readonly dpop: boolean;
   /** In place of all the others. */
@@ -57,6 +59,7 @@ export const PLAIN_AUTH: AuthSpec = {
   idpTokenEndpoint: null,
   idpClientId: null,
   idpClientSecret: null,
+  per: 'gateway',
   dpop: false,
   exec: null,
 };
@@ -94,6 +97,7 @@ export const CREDENTIAL = named(
   'Credential',
   object({
     server: text,
+    principal: described(nullable(text), 'Whose it is: `agent:<name>`; null for one that all callers share.'),
     state: CREDENTIAL_STATE,
     reason: described(nullable(text), 'In words; null where all is well.'),
     issuer: nullable(text),

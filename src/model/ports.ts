@@ -37,9 +37,10 @@ export interface Upstreams {
    * neither is due, or the exchange was cancelled; what was found is in the catalogue.
    */
   foundMeanwhile?(server: string, exchange: Exchange, list: ListKind, name: string): Promise<boolean>;
-  status(server: string): ServerStatus | null;
+  /** `client`: as it is for this client, where the server tells its callers apart. */
+  status(server: string, client?: ClientProfile | null): ServerStatus | null;
   /** The state alone, which costs nothing however many connections the server has. */
-  state(server: string): ServerState | null;
+  state(server: string, client?: ClientProfile | null): ServerState | null;
   statuses(): readonly ServerStatus[];
   /** Stops and starts the server with the grace period of S3.4. */
   restart(server: string): Promise<void>;
@@ -217,7 +218,7 @@ export interface TaskRecord {
   /** That session does not outlive the process. */
   readonly passing?: boolean;
   /** What the client was when it started the task: the connection is found by it again. */
-  readonly client: Pick<ClientProfile, 'revision' | 'capabilities' | 'fingerprint' | 'info' | 'handle'>;
+  readonly client: Pick<ClientProfile, 'revision' | 'capabilities' | 'fingerprint' | 'info' | 'handle' | 'forwarded'>;
   /** In whose words the server speaks of it; null for a task of our own making, whose answer is there already. */
   readonly era: Era | null;
   /** The tool's structured results are wrapped for stateful clients. */

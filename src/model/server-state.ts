@@ -1,3 +1,4 @@
+import { OPERATOR } from './client-profile.ts';
 import {
   count,
   described,
@@ -60,12 +61,14 @@ export const STARTED: ReadonlySet<ServerState> = new Set(['running', 'connected'
 /** Of one whose credentials a program gives. */
 export const PROGRAM_ADVICE = 'its credential program has none that it takes, see: trunkline connections';
 
-/** Of a server that asks for credentials; without its definition, as if it took a login. */
-export function loginAdvice(server: string, transport?: TransportSpec): string {
-  if (transport !== undefined && 'auth' in transport && transport.auth?.exec != null) {
-    return PROGRAM_ADVICE;
-  }
-  return `sign in: trunkline login ${server}`;
+/**
+ * Of a server that asks for credentials; without its definition, as if it took a login. `owner`: the principal that needs its
+ * own; null where all callers share them.
+ */
+export function loginAdvice(server: string, transport?: TransportSpec, owner: string | null = null): string {
+  if (transport !== undefined && 'auth' in transport && transport.auth?.exec != null) return PROGRAM_ADVICE;
+  const whose = owner === null || owner === OPERATOR.id ? '' : ` --principal ${owner}`;
+  return `sign in: trunkline login ${server}${whose}`;
 }
 
 /** What a server that asks for credentials says of how to get them (RFC 9110 §11.6.1, RFC 9728 §5.1). */

@@ -109,6 +109,8 @@ export interface HttpSpec {
   readonly tls: TlsSpec;
   /** How to get credentials for it, where its definition says so. */
   readonly auth?: AuthSpec | undefined;
+  /** Headers of callers' requests that it gets: by their lower-case name, what they are called there. */
+  readonly forwardHeaders?: Readonly<Record<string, string>> | undefined;
   /** Added at run time without the right `servers:exec`: connects to public addresses only. */
   readonly publicOnly?: boolean;
 }
@@ -144,6 +146,23 @@ export interface ToolFilter {
   readonly exclude: ReadonlySet<string>;
 }
 
+/** How a server tells its callers apart: by credentials of their own, by headers of their requests. */
+export interface CallersApart {
+  readonly credentials: boolean;
+  /** What the server calls them, by the lower-case name that they have in requests of callers. */
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** The callers that one running side of such a server serves. */
+export interface CallerPart {
+  /** Short, and says nothing of the values. */
+  readonly digest: string;
+  /** Id of the principal whose credentials are used; null: of the gateway's. */
+  readonly owner: string | null;
+  /** `connectionDigest` of the whole server. */
+  readonly of: string;
+}
+
 /** A registered MCP server definition: desired state only, never what runs. Immutable. */
 export interface Server {
   readonly name: string;
@@ -155,6 +174,10 @@ export interface Server {
   readonly singleton?: boolean;
   /** Request header whose value isolates stateless clients from each other; null without one. */
   readonly isolationHeader: string | null;
+  /** Absent: it is the same for all callers. */
+  readonly apart?: CallersApart | undefined;
+  /** Whose side of it this definition is; absent: of all callers that are not told apart. */
+  readonly caller?: CallerPart;
   /** Deadline of a call. Default 60 000. */
   readonly timeoutMs: number;
   readonly toolTimeoutMs: ReadonlyMap<string, number>;
@@ -201,7 +224,19 @@ export function transportFacts(transport: TransportSpec): unknown {
       const lowered = Object.entries(revealed(headers)).map(([name, value]) => [name.toLowerCase(), value]);
       const named = sorted(Object.fromEntries(lowered));
       const auth = transport.auth === undefined ? [] : [authFacts(transport.auth)];
-      return [type, url, sseFallback, named, tls.ca ?? null, tls.cert ?? null, tls.key?.reveal() ?? null, ...auth];
+      const forwarded =
+        transport.forwardHeaders === undefined ? [] : [{ forwardHeaders: sorted(transport.forwardHeaders) }];
+      return [
+        type,
+        url,
+        sseFallback,
+        named,
+        tls.ca ?? null,
+        tls.cert ?? null,
+        tls.key?.reveal() ?? null,
+        ...auth,
+        ...forwarded,
+      ];
     }
   }
 }

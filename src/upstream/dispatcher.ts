@@ -131,6 +131,7 @@ export class Dispatcher implements CallOwner {
   call(request: Message, exchange: Exchange, trace: string | null): Promise<Outcome> {
     const { server } = this.#context;
     const call = new Call(this, server.name, request, exchange, this.#timing(server, request), this.#clock);
+    if (server.caller !== undefined) call.client = this.#context.seen(exchange.client);
     call.trace = trace;
     if (exchange.cancelled === null) this.#dispatch(call);
     else exchange.onCancel?.(exchange.cancelled);
@@ -149,7 +150,7 @@ export class Dispatcher implements CallOwner {
   }
 
   lost(call: Call, error: GatewayError, carrier: RequestCarrier | null): void {
-    const { client } = call.exchange;
+    const { client } = call;
     if (error.outcome === 'UNKNOWN') call.mayHaveRun = true;
     this.#parts.health.callFailed(error);
     this.#ejection.failed(call, error);
@@ -203,7 +204,7 @@ export class Dispatcher implements CallOwner {
       call.fail(out);
       return;
     }
-    const connection = this.#parts.connections.ready(call.exchange.client, placedAs(call));
+    const connection = this.#parts.connections.ready(call.client, placedAs(call));
     if (connection === null) void this.#dispatchLater(call);
     else this.#send(connection, call);
   }
@@ -217,7 +218,7 @@ export class Dispatcher implements CallOwner {
   async #dispatchLater(call: Call): Promise<void> {
     let connection: Connection;
     try {
-      connection = await this.#parts.connections.whileWaiting(call.exchange.client, () => this.#connectionFor(call));
+      connection = await this.#parts.connections.whileWaiting(call.client, () => this.#connectionFor(call));
     } catch (error) {
       call.fail(advised(asGatewayError(error, call.server), this.#context.server));
       return;
@@ -229,7 +230,7 @@ export class Dispatcher implements CallOwner {
   /** Once the server is up. Rejects with GatewayError. */
   async #connectionFor(call: Call): Promise<Connection> {
     const { connections, supervisor } = this.#parts;
-    const { client } = call.exchange;
+    const { client } = call;
     const up = supervisor.readyFor(client);
     if (!supervisor.up) supervisor.prioritize(call);
     await up;
@@ -261,7 +262,7 @@ export class Dispatcher implements CallOwner {
   #refresh(call: Call, refusal: Message): void {
     call.refreshed = true;
     call.mayHaveRun = false;
-    this.#shown.refresh(call.exchange.client).then(
+    this.#shown.refresh(call.client).then(
       () => this.#dispatch(call),
       () => call.succeed(refusal),
     );
@@ -292,8 +293,8 @@ function afterAttempts(error: GatewayError, call: Call): GatewayError {
 }
 
 /** Of a server that asks for credentials: with what to do. It may be the call that finds that out. */
-function advised(error: GatewayError, { name, transport }: Server): GatewayError {
-  const advice = loginAdvice(name, transport);
+function advised(error: GatewayError, { name, transport, caller }: Server): GatewayError {
+  const advice = loginAdvice(name, transport, caller?.owner);
   if (error.code !== 'AUTH_REQUIRED' || error.forCallers.includes(advice)) return error;
   const forCallers = `${error.forCallers}; ${advice}`;
   return new GatewayError(error.code, `${error.message}; ${advice}`, { ...error.data, cause: error, forCallers });

@@ -1,3 +1,4 @@
+import { kindOf } from '../model/caller-part.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
 import type { PoolSettings } from '../model/desired-state.ts';
@@ -161,6 +162,7 @@ export class ServerContext {
   readonly local: boolean;
   /** Presented where no client is behind a connection. */
   readonly neutral: ClientProfile;
+  readonly #seen = new WeakMap<ClientProfile, ClientProfile>();
 
   constructor(
     server: Server,
@@ -175,7 +177,7 @@ export class ServerContext {
     this.events = events;
     this.logger = deps.logger.child({ server: server.name });
     this.local = !('url' in server.transport);
-    this.neutral = placeholderClient(deps.clientInfo ?? null);
+    this.neutral = this.seen(placeholderClient(deps.clientInfo ?? null));
     const usual = this.local ? times : remoteTimes(times);
     const startupMs = fetchesProgram(server.transport) ? usual.fetchingStartupMs : usual.startupMs;
     const startup = (): number => this.server.startupTimeoutMs ?? startupMs;
@@ -189,6 +191,15 @@ export class ServerContext {
 
   get name(): string {
     return this.server.name;
+  }
+
+  /** The client as this side of the server takes it: where callers are told apart, clients of others are of another kind. */
+  seen(client: ClientProfile): ClientProfile {
+    const { caller } = this.server;
+    if (caller === undefined) return client;
+    let seen = this.#seen.get(client);
+    if (seen === undefined) this.#seen.set(client, (seen = { ...client, fingerprint: kindOf(client, caller.digest) }));
+    return seen;
   }
 
   /** It is a child process of this node, and counts against the limits. */

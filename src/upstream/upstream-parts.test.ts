@@ -76,7 +76,7 @@ test('fault:F28 new calls leave a connection whose session was superseded while 
   const { clock, events, metrics } = bench;
   const deps = { clock, events, metrics, eraVerdicts, logger: Logger.silent() } as unknown as UpstreamSetDeps;
   const node = { deps, limits: {}, times: UPSTREAM_TIMES } as unknown as NodeShared;
-  const parts = new UpstreamParts(serverOf('a'), node, new ServerStory('a', null), []);
+  const parts = new UpstreamParts(serverOf('a'), node, new ServerStory('a', null), [], { status: assert.fail });
   const forgotten: unknown[] = [];
   parts.connections.pool.forget = (connection) => {
     forgotten.push(connection);

@@ -4,7 +4,7 @@ import type { Message } from '../model/message.ts';
 import type { ConnectionChange, StateLoss } from '../model/ports.ts';
 import { isOwnProcess, type Server } from '../model/server.ts';
 import type { ListKind } from '../model/server-catalog.ts';
-import { loginAdvice, type RecoveryStep } from '../model/server-state.ts';
+import { loginAdvice, type RecoveryStep, type ServerStatus } from '../model/server-state.ts';
 import { declares } from '../protocol/askable.ts';
 import { result } from '../protocol/compose.ts';
 import type { Metric, Series } from '../telemetry/metrics.ts';
@@ -57,6 +57,8 @@ const FINISH_MS = 30_000;
  */
 export class UpstreamParts implements PartEvents, Supervised {
   readonly context: ServerContext;
+  /** Reports the status of the server, of which these may be the parts of one side. */
+  readonly whole: { status(): ServerStatus };
   readonly supervisor: Supervisor;
   readonly eras: SpokenEras;
   readonly connections: ClientConnections;
@@ -80,19 +82,26 @@ export class UpstreamParts implements PartEvents, Supervised {
   /** Keys whose connection ended by itself, till they have another one. */
   readonly #ended = new Set<string>();
 
-  constructor(server: Server, node: NodeShared, story: ServerStory, remembered: Iterable<RememberedCatalog>) {
+  constructor(
+    server: Server,
+    node: NodeShared,
+    story: ServerStory,
+    remembered: Iterable<RememberedCatalog>,
+    whole: { status(): ServerStatus },
+  ) {
     const { deps, limits } = node;
     const { clock, random } = deps;
     const reachable = deps.surroundings?.reachable;
-    const { transport, name, connectionDigest, misconfigured } = server;
+    const { transport, name, connectionDigest, misconfigured, caller } = server;
     const context = new ServerContext(server, deps, limits, node.times, this);
     const { local, times } = context;
     this.context = context;
+    this.whole = whole;
     this.story = story;
     this.#starts = isOwnProcess(server) ? node.starts : null;
     this.phases = 'url' in transport ? new PhaseTimes() : null;
     const mark = deps.startMarks?.of(name, connectionDigest);
-    const advice = loginAdvice(name, transport);
+    const advice = loginAdvice(name, transport, caller?.owner);
     this.supervisor = new Supervisor({ server: name, advice, local, clock, random, times, misconfigured, mark }, this);
     this.eras = new SpokenEras(deps.eraVerdicts, connectionDigest);
     this.#connector = new Connector(context, this.eras, this.phases);

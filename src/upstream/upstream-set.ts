@@ -126,7 +126,7 @@ export class UpstreamSet implements Upstreams {
   }
 
   call(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
-    const upstream = this.#upstreams.get(server);
+    const upstream = this.#for(server, exchange.client);
     const text = `there is no server ${server}`;
     if (upstream === undefined) {
       return Promise.resolve(failure(new GatewayError('NOT_SENT', text, { server, retryable: false })));
@@ -135,15 +135,15 @@ export class UpstreamSet implements Upstreams {
   }
 
   notify(server: string, notification: Message, client: ClientProfile): void {
-    this.#upstreams.get(server)?.notify(notification, client);
+    this.#for(server, client)?.notify(notification, client);
   }
 
   knownCatalog(server: string, client: ClientProfile, orOthers = false): ServerCatalog | null {
-    return this.#upstreams.get(server)?.knownCatalog(client, orOthers) ?? null;
+    return this.#for(server, client)?.knownCatalog(client, orOthers) ?? null;
   }
 
   catalog(server: string, client: ClientProfile, waitMs: number, amongOthers = false): Promise<ServerCatalog | null> {
-    const upstream = this.#upstreams.get(server);
+    const upstream = this.#for(server, client);
     if (upstream === undefined) return Promise.resolve(null);
     // A list of many may be the first that wants any of them: they start as at a start of all, a few at a time.
     if (amongOthers && upstream.untouched) void this.#startInTurn(upstream);
@@ -151,19 +151,19 @@ export class UpstreamSet implements Upstreams {
   }
 
   sessionKey(server: string, client: ClientProfile): string | null {
-    return this.#upstreams.get(server)?.parts.connections.keyOf(client) ?? null;
+    return this.#for(server, client)?.sessionKey(client) ?? null;
   }
 
   ownsConnection(server: string, client: ClientProfile): boolean {
-    return this.#upstreams.get(server)?.owns(client) ?? false;
+    return this.#for(server, client)?.owns(client) ?? false;
   }
 
   foundMeanwhile(server: string, { client }: Exchange): Promise<boolean> {
-    return this.#upstreams.get(server)?.listed(client) ?? Promise.resolve(false);
+    return this.#for(server, client)?.listed(client) ?? Promise.resolve(false);
   }
 
   failing(server: string, client: ClientProfile | null = null): boolean {
-    return this.#upstreams.get(server)?.failing(client) === true;
+    return this.#for(server, client)?.failing(client) === true;
   }
 
   get inFlight(): number {
@@ -180,21 +180,31 @@ export class UpstreamSet implements Upstreams {
     return { running: quota.taken, limit: limits.maxProcesses };
   }
 
-  status(server: string): ServerStatus | null {
-    return this.#upstreams.get(server)?.parts.observer.status() ?? null;
+  status(server: string, client: ClientProfile | null = null): ServerStatus | null {
+    return this.#for(server, client)?.status() ?? null;
   }
 
-  state(server: string): ServerState | null {
-    return this.#upstreams.get(server)?.parts.supervisor.state ?? null;
+  state(server: string, client: ClientProfile | null = null): ServerState | null {
+    return this.#for(server, client)?.state ?? null;
   }
 
   statuses(): readonly ServerStatus[] {
-    return [...this.#upstreams.keys()].sort().map((name) => this.#upstreams.get(name)!.parts.observer.status());
+    return [...this.#upstreams.keys()].sort().map((name) => this.#upstreams.get(name)!.status());
   }
 
   restart(server: string): Promise<void> {
     const restarted = this.#upstreams.get(server)?.restart();
     return restarted ?? Promise.reject(new GatewayError('INVALID_PARAMS', `there is no server ${server}`, { server }));
+  }
+
+  /** Starts anew what could not be used for want of a credential of this owner, or must not be used any more. */
+  async credentialChanged(server: string, owner: string | null, gone: boolean): Promise<void> {
+    const whole = this.#upstreams.get(server);
+    const sides = whole === undefined ? [] : [whole, ...(whole.sides?.all() ?? [])];
+    const due = sides.filter(({ server: { caller }, parts }) => {
+      return (caller?.owner ?? null) === owner && (gone || parts.supervisor.state === 'auth_required');
+    });
+    await Promise.all(due.map((side) => side.restart()));
   }
 
   /** The running side of a server at this node. */
@@ -213,7 +223,7 @@ export class UpstreamSet implements Upstreams {
 
   /** This client has heard of the server what this node does not know: it is listed anew for such clients, where it is up. */
   relistFor(server: string, client: ClientProfile): Promise<void> {
-    return this.#upstreams.get(server)?.relistFor(client) ?? Promise.resolve();
+    return this.#for(server, client)?.relistFor(client) ?? Promise.resolve();
   }
 
   /** What its processes list that serve one client each, by session key, where that is not what a fresh one lists. */
@@ -229,6 +239,12 @@ export class UpstreamSet implements Upstreams {
   /** As `surrender`, in good order: another node starts it only when nothing is left of it here. */
   async handOver(server: string, whose: ClientProfile | null): Promise<void> {
     await Promise.all(this.#all(server).map((upstream) => upstream.handOver(whose)));
+  }
+
+  /** What serves the client: of a server that tells its callers apart, the client's side. */
+  #for(server: string, client: ClientProfile | null): Upstream | undefined {
+    const upstream = this.#upstreams.get(server);
+    return client === null || upstream?.sides == null ? upstream : upstream.sides.of(client);
   }
 
   /** Also those that are leaving, or still coming. */
@@ -286,7 +302,7 @@ export class UpstreamSet implements Upstreams {
     await this.#remoteStarts.take(attempt);
     const { name, enabled } = upstream.server;
     // It may have been removed, replaced or suspended while it waited.
-    if (enabled && this.#closing === null && this.#upstreams.get(name) === upstream) await upstream.start();
+    if (enabled && this.#closing === null && this.#upstreams.get(name) === upstream.whole) await upstream.start();
     attempt.place?.leave();
   }
 

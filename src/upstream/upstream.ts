@@ -1,3 +1,4 @@
+import { apartAs, definitionFor } from '../model/caller-part.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Exchange } from '../model/exchange.ts';
 import type { GatewayError } from '../model/gateway-error.ts';
@@ -6,14 +7,15 @@ import { failure, type Outcome } from '../model/outcome.ts';
 import type { StateLoss } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
+import { type ServerState, type ServerStatus, UP } from '../model/server-state.ts';
 import { LISTEN } from '../protocol/methods.ts';
 import { ended, spanOf, traceOf, withTrace } from '../protocol/trace-context.ts';
 import { isExclusive } from './connection/session-key.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { ErrorBoundary } from './error-boundary.ts';
 import { ClientCatalogs } from './lists/client-catalogs.ts';
-import type { RememberedCatalog } from './lists/server-catalogs.ts';
-import type { ServerStory } from './status/server-story.ts';
+import { type RememberedCatalog, rememberedCatalogs } from './lists/server-catalogs.ts';
+import { ServerStory } from './status/server-story.ts';
 import type { CloseReason } from './transport/transport.ts';
 import { type NodeShared, UpstreamParts } from './upstream-parts.ts';
 
@@ -24,12 +26,25 @@ const WIRES = { stdio: 'pipe', docker: 'pipe', http: 'tcp', sse: 'tcp', json: 't
 export class Upstream {
   readonly parts: UpstreamParts;
   readonly boundary: ErrorBoundary;
+  /** The server that this is one side of, or itself. */
+  readonly whole: Upstream;
+  /** Of a server that tells its callers apart; null for others. */
+  readonly sides: CallerSides | null;
   readonly #dispatcher: Dispatcher;
   readonly #shown: ClientCatalogs;
   #ended: Promise<unknown> = Promise.resolve();
 
-  constructor(server: Server, node: NodeShared, story: ServerStory, remembered: Iterable<RememberedCatalog>) {
-    const parts = new UpstreamParts(server, node, story, remembered);
+  /** `whole`: the server that this is one side of; null for a whole one. */
+  constructor(
+    server: Server,
+    node: NodeShared,
+    story: ServerStory,
+    remembered: Iterable<RememberedCatalog>,
+    whole: Upstream | null = null,
+  ) {
+    this.whole = whole ?? this;
+    this.sides = whole === null && server.apart !== undefined ? new CallerSides(this, node) : null;
+    const parts = new UpstreamParts(server, node, story, remembered, this.whole);
     this.parts = parts;
     this.#shown = new ClientCatalogs(parts);
     this.#dispatcher = new Dispatcher(parts, this.#shown);
@@ -55,6 +70,7 @@ export class Upstream {
       const { context, connections, observer, supervisor, health } = this.parts;
       const { probeMs } = context.server;
       context.server = server;
+      this.sides?.update(server);
       connections.replicas.update();
       observer.tell();
       if (server.probeMs !== probeMs && supervisor.up) health.beginProbing();
@@ -62,6 +78,7 @@ export class Upstream {
   }
 
   start(): Promise<void> {
+    if (this.sides !== null) this.sides.halted = false;
     return this.#later(() => this.parts.supervisor.start());
   }
 
@@ -72,12 +89,36 @@ export class Upstream {
   }
 
   suspend(): Promise<void> {
-    return this.#later(() => this.parts.supervisor.stop('suspended'));
+    return this.#stopped('suspended');
   }
 
   /** Until it is restarted. */
   stop(): Promise<void> {
-    return this.#later(() => this.parts.supervisor.stop('stopped'));
+    return this.#stopped('stopped');
+  }
+
+  #stopped(target: 'stopped' | 'suspended'): Promise<void> {
+    return this.#later(async () => {
+      await Promise.all([this.parts.supervisor.stop(target), this.sides?.halt()]);
+    });
+  }
+
+  /** As it is seen from outside: of a server that tells its callers apart, a side that is up speaks for those that are not. */
+  status(): ServerStatus {
+    const own = this.parts.observer.status();
+    const side = own.initialized ? null : this.sides?.up;
+    return side == null ? own : { ...side.parts.observer.status(), history: own.history };
+  }
+
+  get state(): ServerState {
+    const { state } = this.parts.supervisor;
+    return UP.has(state) ? state : (this.sides?.up?.state ?? state);
+  }
+
+  /** Whether it has no connection, and none is being opened. */
+  get idle(): boolean {
+    const { supervisor, connections } = this.parts;
+    return supervisor.state !== 'starting' && connections.pool.any() === null;
   }
 
   /** Closes the connection with this label of `ConnectionStatus.key`. False where there is none. */
@@ -87,7 +128,11 @@ export class Upstream {
 
   restart(): Promise<void> {
     const { supervisor, connections } = this.parts;
-    return this.#later(() => {
+    return this.#later(async () => {
+      if (this.sides !== null) {
+        this.sides.halted = false;
+        for (const side of this.sides.all()) void side.restart();
+      }
       const rolling = supervisor.up ? connections.replicas.restart() : null;
       if (rolling !== null) return rolling;
       connections.lost.clear();
@@ -115,7 +160,7 @@ export class Upstream {
 
   notify(notification: Message, client: ClientProfile): void {
     this.boundary.run(() => {
-      const connection = this.parts.connections.ready(client);
+      const connection = this.parts.connections.ready(this.#seen(client));
       if (connection === null || !isExclusive(connection.tenancy)) return;
       if (connection.era === notification.era) connection.notify(notification);
     }, nothing);
@@ -123,22 +168,23 @@ export class Upstream {
 
   /** Not at all, or (where one is named) not for this client. */
   failing(client: ClientProfile | null): boolean {
-    return this.parts.supervisor.failing || (client !== null && this.#dispatcher.failsFor(client));
+    return this.parts.supervisor.failing || (client !== null && this.#dispatcher.failsFor(this.#seen(client)));
   }
 
   get inFlight(): number {
     let calls = 0;
     for (const connection of this.parts.connections.pool.connections()) calls += connection.inFlight;
+    for (const side of this.sides?.all() ?? []) calls += side.inFlight;
     return calls;
   }
 
   knownCatalog(client: ClientProfile, orOthers: boolean): ServerCatalog | null {
-    return this.#shown.known(client, orOthers);
+    return this.#shown.known(this.#seen(client), orOthers);
   }
 
   catalog(client: ClientProfile, waitMs: number, amongOthers = false): Promise<ServerCatalog | null> {
     return this.boundary.later(
-      () => this.#shown.get(client, waitMs, amongOthers),
+      () => this.#shown.get(this.#seen(client), waitMs, amongOthers),
       () => null,
     );
   }
@@ -146,34 +192,42 @@ export class Upstream {
   /** As `UpstreamSet.relist`. */
   relist(): Promise<void> {
     const { supervisor, upkeep } = this.parts;
+    for (const side of this.sides?.all() ?? []) void side.relist();
     return supervisor.up ? this.#later(() => upkeep.heardElsewhere()) : Promise.resolve();
   }
 
   /** As `UpstreamSet.relistFor`. */
   relistFor(client: ClientProfile): Promise<void> {
-    return this.parts.supervisor.up ? this.#later(() => this.#shown.relist(client)) : Promise.resolve();
+    return this.parts.supervisor.up ? this.#later(() => this.#shown.relist(this.#seen(client))) : Promise.resolve();
   }
 
   /** As `Upstreams.foundMeanwhile`. */
   listed(client: ClientProfile): Promise<boolean> {
     const { connections, upkeep } = this.parts;
-    const connection = connections.ready(client);
+    const seen = this.#seen(client);
+    const connection = connections.ready(seen);
     if (connection === null) return Promise.resolve(false);
     return this.boundary.later(
-      () => upkeep.settled(connection, connections.listedAs(client)),
+      () => upkeep.settled(connection, connections.listedAs(seen)),
       () => false,
     );
   }
 
   owns(client: ClientProfile): boolean {
-    const connection = this.parts.connections.ready(client);
+    const connection = this.parts.connections.ready(this.#seen(client));
     return connection !== null && isExclusive(connection.tenancy);
+  }
+
+  /** As `Upstreams.sessionKey`. */
+  sessionKey(client: ClientProfile): string | null {
+    return this.parts.connections.keyOf(this.#seen(client));
   }
 
   releaseSession(sessionId: string): void {
     this.boundary.run(() => {
       this.parts.released(sessionId);
       this.parts.connections.release(sessionId);
+      for (const side of this.sides?.all() ?? []) side.releaseSession(sessionId);
     }, nothing);
   }
 
@@ -201,7 +255,10 @@ export class Upstream {
   }
 
   sweep(): void {
-    this.boundary.run(() => this.parts.connections.pool.sweep(), nothing);
+    this.boundary.run(() => {
+      this.parts.connections.pool.sweep();
+      this.sides?.sweep();
+    }, nothing);
   }
 
   /** Ends it for good; what is in flight gets UNKNOWN. `why`: for sessions that lose state. */
@@ -214,9 +271,14 @@ export class Upstream {
         for (const connection of connections.pool.connections()) this.parts.stateLost(connection, why);
         connections.replicas.abandonCalls(why);
       }
-      this.#ended = Promise.all([this.#ended, supervisor.stop()]);
+      const sides = this.sides?.all() ?? [];
+      this.#ended = Promise.all([this.#ended, supervisor.stop(), ...sides.map((side) => side.close(how, why))]);
       await this.#ended;
     });
+  }
+
+  #seen(client: ClientProfile): ClientProfile {
+    return this.parts.context.seen(client);
   }
 
   #later(work: () => Promise<void>): Promise<void> {
@@ -228,4 +290,85 @@ function nothing(): void {}
 
 function failed(error: GatewayError): Promise<Outcome> {
   return Promise.resolve(failure(error));
+}
+
+/** Running sides of one server; beyond that those that are idle end. */
+const MAX_SIDES = 1_024;
+
+interface CallerSide {
+  readonly upstream: Upstream;
+  usedAt: number;
+}
+
+/**
+ * The running sides of a server that tells its callers apart: one for each principal with credentials of its own, and for
+ * each set of forwarded headers. No connection, list, answer or state of one is another's.
+ */
+class CallerSides {
+  readonly #whole: Upstream;
+  readonly #node: NodeShared;
+  /** By what tells the callers apart, the least recently used first. */
+  readonly #sides = new Map<string, CallerSide>();
+  /** The operator has stopped the server: no side starts. */
+  halted = false;
+
+  constructor(whole: Upstream, node: NodeShared) {
+    this.#whole = whole;
+    this.#node = node;
+  }
+
+  /** The side that serves the client, made if need be; the whole where nothing tells the client apart. */
+  of(client: ClientProfile): Upstream {
+    const { server } = this.#whole;
+    const by = apartAs(server, client);
+    if (by === '' || this.halted || !server.enabled || server.misconfigured !== undefined) return this.#whole;
+    const now = this.#node.deps.clock.now();
+    const side = this.#sides.get(by) ?? { upstream: this.#made(definitionFor(server, by)), usedAt: now };
+    side.usedAt = now;
+    this.#sides.delete(by);
+    this.#sides.set(by, side);
+    if (this.#sides.size > MAX_SIDES) this.#end(({ upstream }) => upstream.idle);
+    return side.upstream;
+  }
+
+  all(): readonly Upstream[] {
+    return Array.from(this.#sides.values(), ({ upstream }) => upstream);
+  }
+
+  /** The most recently used one that is up; null where none is. */
+  get up(): Upstream | null {
+    return this.all().findLast(({ parts }) => UP.has(parts.supervisor.state)) ?? null;
+  }
+
+  update(server: Server): void {
+    for (const [by, { upstream }] of this.#sides) upstream.update(definitionFor(server, by));
+  }
+
+  /** Ends those that nothing was asked of for a time, and what is idle in the others. */
+  sweep(): void {
+    const { deps, limits } = this.#node;
+    const before = deps.clock.now() - limits.pool.idleTimeoutMs;
+    this.#end(({ upstream, usedAt }) => usedAt < before && upstream.idle);
+    for (const upstream of this.all()) upstream.sweep();
+  }
+
+  /** Ends all of them. */
+  async halt(): Promise<void> {
+    this.halted = true;
+    await this.#end(() => true);
+  }
+
+  #made(definition: Server): Upstream {
+    const { deps } = this.#node;
+    const { name } = definition;
+    const known = [...deps.knownCatalogs.load()].filter(({ server }) => server === name);
+    const remembered = rememberedCatalogs(definition, known, deps.clientInfo ?? null);
+    return new Upstream(definition, this.#node, new ServerStory(name, null), remembered, this.#whole);
+  }
+
+  async #end(which: (side: CallerSide) => boolean): Promise<void> {
+    const ending = [...this.#sides].filter(([, side]) => which(side));
+    for (const [by] of ending) this.#sides.delete(by);
+    await Promise.all(ending.map(([, { upstream }]) => upstream.close('remove')));
+  }
 }

@@ -132,6 +132,7 @@ const FIELDS: Readonly<Record<string, (() => object | readonly object[]) | null>
   'auth.CLIENT_SECRET': () => remote(NOWHERE, { auth: { CLIENT_ID: 'c', CLIENT_SECRET: canary('cursor secret') } }),
   'auth.scopes': null,
   'auth.issuer': null,
+  'auth.per': null,
   'auth.subjectToken': () =>
     remote(NOWHERE, { auth: { grant: 'workload_identity', clientId: 'c', subjectToken: canary('subject token') } }),
   'auth.subjectTokenFile': null,
@@ -166,6 +167,7 @@ const FIELDS: Readonly<Record<string, (() => object | readonly object[]) | null>
   description: () => ({ ...printer(), description: `uses ${key('description')}` }),
   isolation: null,
   isolationHeader: null,
+  forwardHeaders: null,
   tools: null,
   retry: null,
   start: null,

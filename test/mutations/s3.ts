@@ -111,8 +111,8 @@ export const S3: readonly Mutation[] = [
     row: 'S3.12',
     what: 'other headers are no other connection',
     file: 'src/model/server.ts',
-    find: 'return [type, url, sseFallback, named,',
-    replace: 'return [type, url, sseFallback, [],',
+    find: '        named,\n        tls.ca ?? null,',
+    replace: '        [],\n        tls.ca ?? null,',
   },
   {
     row: 'S3.13',

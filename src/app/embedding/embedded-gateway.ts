@@ -148,14 +148,14 @@ export function embeddedGateway({ app, overlay, servers, agents, watch, log }: G
     closeConnection: (connection) => servers.closeConnection(connection),
     logins: {
       list: () => rooms.logins.list(),
-      async begin(name, redirectUri) {
+      async begin(name, redirectUri, principal = null) {
         const server = registry.state.servers.get(name);
         if (server === undefined) throw new GatewayError('INVALID_PARAMS', `there is no server '${name}' here`);
-        return rooms.logins.begin(server, redirectUri);
+        return rooms.logins.begin(server, redirectUri, principal);
       },
       finish: (url) => rooms.logins.finish(url),
       ended: (id) => rooms.logins.ended(id),
-      revoke: (name) => rooms.logins.revoke(name),
+      revoke: (name, principal = null) => rooms.logins.revoke(name, principal),
     },
 
     registerAgent: (name, allowed, { key } = {}) => agents.register(name, allowed, key ?? null),

@@ -66,14 +66,15 @@ export interface GatewayLogins {
   /**
    * Begins a login: a browser has to open `url` within ten minutes and comes back to `redirectUri`, an address of the
    * program; null for a login with a user code (RFC 8628). INVALID_REQUEST for a server that takes no login.
+   * `principal`, as `agent:<name>`: whose credential it will be where each caller has its own; the operator's by default.
    */
-  begin(server: string, redirectUri: string | null): Promise<StartedLogin>;
+  begin(server: string, redirectUri: string | null, principal?: string | null): Promise<StartedLogin>;
   /** Ends a login with the address that the browser came back to. The server is started then. */
   finish(url: string): Promise<CredentialView>;
   /** Resolves when the login of this id has ended well; asks the authorization server meanwhile where there is a user code. */
   ended(id: string): Promise<CredentialView>;
   /** Revokes and forgets the credential; its connections end. False where there was none. */
-  revoke(server: string): Promise<boolean>;
+  revoke(server: string, principal?: string | null): Promise<boolean>;
 }
 
 export interface Listening {

@@ -125,7 +125,7 @@ export function unreadable(rooms: { readonly secrets: Secrets; readonly credenti
   return [
     ...secrets.map(([name]) => `the secret ${name} ${lost}: set it again with trunkline secret set ${name}`),
     ...rooms.credentials.unreadable.map(
-      (key) => `the login of ${key} ${lost}: sign in again with trunkline login ${key}`,
+      (key) => `the login of ${key} ${lost}: sign in again with trunkline login ${key.replace(' ', ' --principal ')}`,
     ),
   ];
 }

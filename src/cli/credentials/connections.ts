@@ -1,5 +1,6 @@
 import type { CredentialView } from '../../model/credentials.ts';
 import { printable } from '../../model/printable.ts';
+import { loginAdvice } from '../../model/server-state.ts';
 import { type CommandInput, print } from '../command-input.ts';
 import { CommandError, EXIT, type ExitCode } from '../exit-code.ts';
 import { credentialAccess } from './credential-access.ts';
@@ -18,13 +19,13 @@ export async function connections(input: CommandInput): Promise<ExitCode> {
 
 function connectionsText(credentials: readonly CredentialView[], now: number): string {
   if (credentials.length === 0) return 'no credentials for servers; sign in with: trunkline login <server>\n';
-  const width = Math.max(...credentials.map(({ server }) => server.length));
+  const width = Math.max(...credentials.map((one) => nameOf(one).length));
   return credentials.map((one) => `${connectionLine(one, width, now)}\n`).join('');
 }
 
 /** One line: server, state, until when, and what to do where something is to be done. */
 export function connectionLine(credential: CredentialView, width: number, now: number): string {
-  const { server, state, reason, issuer, expiresAt, refreshable, program } = credential;
+  const { server, principal, state, reason, issuer, expiresAt, refreshable, program } = credential;
   const until = refreshable
     ? program
       ? 'from its credential program'
@@ -32,10 +33,14 @@ export function connectionLine(credential: CredentialView, width: number, now: n
     : expiresAt === null
       ? ''
       : `ends in ${duration(expiresAt - now)}`;
-  const again = `sign in again: trunkline login ${server}`;
+  const again = loginAdvice(server, undefined, principal).replace('sign in', 'sign in again');
   const facts = state === 'connected' ? [until, issuer ?? ''] : [reason ?? '', program ? '' : again];
-  const words = [server.padEnd(width), state.replace('_', ' '), ...facts.filter((fact) => fact !== '')];
+  const words = [nameOf(credential).padEnd(width), state.replace('_', ' '), ...facts.filter((fact) => fact !== '')];
   return printable(words.join('  '));
+}
+
+function nameOf({ server, principal }: CredentialView): string {
+  return principal === null ? server : `${server} (${principal})`;
 }
 
 function duration(ms: number): string {
@@ -45,11 +50,13 @@ function duration(ms: number): string {
 }
 
 /** `trunkline logout <server>`. */
-export async function logout(input: CommandInput & { readonly server: string }): Promise<ExitCode> {
-  const { server } = input;
+export async function logout(
+  input: CommandInput & { readonly server: string; readonly principal: string | null },
+): Promise<ExitCode> {
+  const { server, principal } = input;
   const access = await credentialAccess(input);
   try {
-    if (!(await access.revoke(server))) {
+    if (!(await access.revoke(server, principal))) {
       throw new CommandError(EXIT.usage, `there is no credential for ${server}; trunkline connections lists them`);
     }
     print(input, { removed: server }, () => `signed out of ${server}\n`);

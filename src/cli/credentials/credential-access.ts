@@ -1,6 +1,7 @@
 import { openApp } from '../../app/open-app.ts';
 import { processLogger } from '../../app/process-logger.ts';
 import { findConfig } from '../../config/files/find-config.ts';
+import { OPERATOR } from '../../model/client-profile.ts';
 import type { CredentialView, StartedLogin } from '../../model/credentials.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { ControlClient } from '../access/control-client.ts';
@@ -11,14 +12,17 @@ import { loadOptions } from '../sources.ts';
 
 /** Logins by a command: at the gateway that runs, or with the data folder of the one that does not. */
 export interface CredentialAccess {
-  /** `redirectUri`: null for a login with a user code, undefined for the gateway itself. */
-  begin(server: string, redirectUri: string | null | undefined): Promise<StartedLogin>;
+  /**
+   * `redirectUri`: null for a login with a user code, undefined for the gateway itself. `principal`: null for the credential
+   * that all callers share, or the operator's own.
+   */
+  begin(server: string, redirectUri: string | null | undefined, principal: string | null): Promise<StartedLogin>;
   finish(url: string): Promise<CredentialView>;
   /** Resolves when the login has ended. */
   ended(id: string): Promise<CredentialView>;
   list(): Promise<readonly CredentialView[]>;
   /** false where there was none. */
-  revoke(server: string): Promise<boolean>;
+  revoke(server: string, principal: string | null): Promise<boolean>;
   close(): Promise<void>;
 }
 
@@ -35,7 +39,7 @@ function ofRunning(client: ControlClient): CredentialAccess {
     (JSON.parse(await client.get('/api/v1/credentials')) as { credentials: CredentialView[] }).credentials;
   return {
     list,
-    begin: (server, redirectUri) => post(path(server), redirectUri === undefined ? {} : { redirectUri }),
+    begin: (server, redirectUri, principal) => post(path(server), { redirectUri, principal }),
     finish: (url) => post('/api/v1/login-redirects', { url }),
     async ended(id) {
       for (;;) {
@@ -45,9 +49,13 @@ function ofRunning(client: ControlClient): CredentialAccess {
         if (credential !== null) return credential;
       }
     },
-    async revoke(server) {
-      const there = (await list()).some((one) => one.server === server);
-      if (there) await client.send('DELETE', path(server), null);
+    async revoke(server, principal) {
+      const own = principal ?? OPERATOR.id;
+      const there = (await list()).some(
+        (one) => one.server === server && (one.principal === principal || one.principal === own),
+      );
+      const query = principal === null ? '' : `?principal=${encodeURIComponent(principal)}`;
+      if (there) await client.send('DELETE', `${path(server)}${query}`, null);
       return there;
     },
     close: async () => {},
@@ -73,17 +81,17 @@ async function ofStopped(input: CommandInput): Promise<CredentialAccess> {
     }
   };
   return {
-    begin(name, redirectUri) {
+    begin(name, redirectUri, principal) {
       const { servers } = app.state;
       const server = servers.get(name);
       if (server === undefined) throw noSuch(`server "${name}"`, name, [...servers.keys()]);
       if (redirectUri === undefined) throw new CommandError(EXIT.unreachable, 'no gateway runs here to come back to');
-      return plainly(logins.begin(server, redirectUri));
+      return plainly(logins.begin(server, redirectUri, principal));
     },
     finish: (url) => plainly(logins.finish(url)),
     ended: (id) => plainly(logins.ended(id)),
     list: () => logins.list(),
-    revoke: (server) => plainly(logins.revoke(server)),
+    revoke: (server, principal) => plainly(logins.revoke(server, principal)),
     close: () => app.close('shutdown'),
   };
 }

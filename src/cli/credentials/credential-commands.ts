@@ -9,6 +9,7 @@ interface LoginFlags extends GatewayFlags {
   readonly finish?: string;
   readonly viaGateway?: boolean;
   readonly wait: boolean;
+  readonly principal?: string;
 }
 
 /** `trunkline login`, `logout` and `connections`. */
@@ -22,20 +23,29 @@ export function addCredentialCommands({ command, input, done }: CommandParts): v
     .addOption(new Option('--via-gateway', 'have the browser return to the gateway (listen.publicUrl)'))
     .addOption(new Option('--no-wait', 'print the address and exit; --finish ends the login'))
     .addOption(new Option('--finish <address>', 'end a login with the address that the browser was sent back to'))
+    .addOption(principalOption())
     .argument('[server]', 'name of the server')
     .action(async (server: string | undefined, flags: LoginFlags) => {
       const { login } = await import('./login.ts');
-      const { device = false, viaGateway = false, browser, callbackPort = 0, finish, wait } = flags;
-      done(await login({ ...input(flags), server, device, viaGateway, browser, callbackPort, finish, wait }));
+      const { device = false, viaGateway = false, browser, callbackPort = 0, finish, wait, principal = null } = flags;
+      done(
+        await login({ ...input(flags), server, device, viaGateway, browser, callbackPort, finish, wait, principal }),
+      );
     });
   command('logout', 'revoke and forget the credential for a server')
+    .addOption(principalOption())
     .argument('<server>', 'name of the server')
-    .action(async (server: string, flags: GatewayFlags) => {
+    .action(async (server: string, flags: GatewayFlags & { readonly principal?: string }) => {
       const { logout } = await import('./connections.ts');
-      done(await logout({ ...input(flags), server }));
+      done(await logout({ ...input(flags), server, principal: flags.principal ?? null }));
     });
   command('connections', 'list the credentials for servers, and what they need').action(async (flags: GatewayFlags) => {
     const { connections } = await import('./connections.ts');
     done(await connections(input(flags)));
   });
+}
+
+function principalOption(): Option {
+  const words = 'whose credential, where each caller has its own: agent:<name>, anonymous or operator (default)';
+  return new Option('--principal <id>', words);
 }

@@ -18,6 +18,7 @@ export interface LoginInput extends CommandInput {
   readonly callbackPort: number;
   readonly finish: string | undefined;
   readonly wait: boolean;
+  readonly principal: string | null;
 }
 
 /**
@@ -46,19 +47,19 @@ export async function login(input: LoginInput): Promise<ExitCode> {
 async function signIn(input: LoginInput, server: string, access: CredentialAccess): Promise<CredentialView | null> {
   const { terminal, wait } = input;
   if (input.device) {
-    const started = await access.begin(server, null);
+    const started = await access.begin(server, null, input.principal);
     show(input, started, `Open ${started.url} in any browser and enter the code ${started.userCode}\n`);
     return wait ? access.ended(started.id) : null;
   }
   if (input.viaGateway) {
-    const started = await access.begin(server, undefined);
+    const started = await access.begin(server, undefined, input.principal);
     show(input, started, `Open this address in a browser to sign in to ${server}:\n\n  ${started.url}\n\n`);
     return wait ? access.ended(started.id) : null;
   }
   const listener = await listen(input.callbackPort);
   try {
     const redirectUri = `http://127.0.0.1:${(listener.address() as AddressInfo).port}${PATH}`;
-    const started = await access.begin(server, redirectUri);
+    const started = await access.begin(server, redirectUri, input.principal);
     const opened = wait && input.browser && openBrowser(started.url, terminal.env);
     const what = opened ? 'A browser opens' : 'Open this address in a browser';
     show(input, started, `${what} to sign in to ${server}:\n\n  ${started.url}\n\n`);

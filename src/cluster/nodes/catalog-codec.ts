@@ -1,5 +1,7 @@
+import { kindAt } from '../../model/caller-part.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Era } from '../../model/message.ts';
+import type { Server } from '../../model/server.ts';
 import { LIST_KINDS, type ListKind, type ServerCatalog } from '../../model/server-catalog.ts';
 import { faultOfItem, soundPage } from '../../protocol/list-page.ts';
 import { listOf } from '../../protocol/methods.ts';
@@ -78,21 +80,26 @@ const MAX_SERVERS = 4_096;
 
 /** Keeps the keys: every call needs one, and a new string is hashed again by each map. */
 export class CatalogKeys {
+  readonly #shown: { definition(server: string): Server | undefined };
   readonly #keys = { stateful: kinds(), stateless: kinds() };
+
+  constructor(shown: { definition(server: string): Server | undefined }) {
+    this.#shown = shown;
+  }
 
   of(server: string, client: ClientProfile): string {
     const era = clientEra(client);
-    const { fingerprint } = client;
-    let ofKind = this.#keys[era].get(fingerprint);
-    if (ofKind === undefined) this.#keys[era].set(fingerprint, (ofKind = new LruMap(MAX_SERVERS)));
+    const kind = kindAt(this.#shown.definition(server), client);
+    let ofKind = this.#keys[era].get(kind);
+    if (ofKind === undefined) this.#keys[era].set(kind, (ofKind = new LruMap(MAX_SERVERS)));
     let key = ofKind.get(server);
-    if (key === undefined) ofKind.set(server, (key = catalogKey(server, client)));
+    if (key === undefined) ofKind.set(server, (key = `${server}\n${era}\n${kind}`));
     return key;
   }
 }
 
-export function catalogKey(server: string, client: ClientProfile): string {
-  return `${server}\n${clientEra(client)}\n${client.fingerprint}`;
+export function catalogKey(server: Pick<Server, 'name' | 'apart'>, client: ClientProfile): string {
+  return `${server.name}\n${clientEra(client)}\n${kindAt(server, client)}`;
 }
 
 export function clientEra({ sessionId }: ClientProfile): Era {

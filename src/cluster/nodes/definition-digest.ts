@@ -23,6 +23,7 @@ export function definitionDigest(server: Server, key: Buffer): string {
     tools.include === null ? null : [...tools.include].sort(),
     [...tools.exclude].sort(),
     limits.maxMessageBytes,
+    ...(server.apart === undefined ? [] : [server.apart]),
   ];
   return createHmac('sha256', key).update(JSON.stringify(facts)).digest('hex');
 }

@@ -1,5 +1,6 @@
 import type { BusServing } from '../../bus/bus.ts';
 import { type ClientProfile, callerKey } from '../../model/client-profile.ts';
+import type { Server } from '../../model/server.ts';
 import type { ServerCatalog } from '../../model/server-catalog.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
 import { type ClientText, clientOf, clientText, type Frame, packFrame, unpackFrame } from '../frames/frame.ts';
@@ -63,6 +64,7 @@ const MAX_READS = 1_000;
 
 /** Null: from this node. */
 export interface ShownCatalogs {
+  definition(server: string): Server | undefined;
   knownCatalog(server: string, client: ClientProfile): ServerCatalog | null;
   instanceOf(server: string): RemoteInstance | null;
 }
@@ -78,7 +80,7 @@ export class ForeignCatalogs {
   readonly #users: Users;
   readonly #shown: ShownCatalogs;
   readonly #kept = new LruMap<CachedForeignCatalog>(MAX_KEPT);
-  readonly #catalogKeys = new CatalogKeys();
+  readonly #catalogKeys: CatalogKeys;
   /** By caller, then by server. */
   readonly #connections = new LruMap<Map<string, KnownConnection>>(MAX_CALLERS);
   /** Connections that all such clients share, by era and server. */
@@ -91,6 +93,7 @@ export class ForeignCatalogs {
     this.#deps = deps;
     this.#users = users;
     this.#shown = shown;
+    this.#catalogKeys = new CatalogKeys(shown);
     const serve = (serving: BusServing) => this.#serve(serving);
     this.#serving = deps.bus.serve(NAME, serve, { concurrency: MAX_READS });
   }
@@ -128,7 +131,7 @@ export class ForeignCatalogs {
 
   /** From the answer to a call. */
   learn(server: string, client: ClientProfile, key: string | null, own: boolean): void {
-    const caller = callerKey(client, 'session');
+    const caller = callerOf(client);
     const ofCaller = this.#connections.get(caller);
     const before = ofCaller?.get(server);
     // Every call comes here, nearly always with what is known.
@@ -222,16 +225,17 @@ export class ForeignCatalogs {
       return { catalog: null, key: local.sessionKey(server, client), own };
     }
     if (!knownOnly) this.#users.used(server, client, from);
+    const asked = this.#shown.definition(server)?.apart === undefined ? withoutProcess(client) : client;
     const catalog = knownOnly
       ? local.knownCatalog(server, client)
-      : await local.catalog(server, withoutProcess(client), waitMs, amongOthers);
+      : await local.catalog(server, asked, waitMs, amongOthers);
     const key = local.sessionKey(server, client);
     const same = catalog !== null && catalog.digest === request.known;
     return same ? { catalog: null, key, same: catalog.listedAt } : { catalog, key };
   }
 
   #connectionOf(server: string, client: ClientProfile): KnownConnection | undefined {
-    return this.#connections.get(callerKey(client, 'session'))?.get(server);
+    return this.#connections.get(callerOf(client))?.get(server);
   }
 
   /** Also if it is known. Never rejects; null if it cannot be read. */
@@ -308,6 +312,12 @@ function catalogIn(
 ): ServerCatalog | null {
   if (same === undefined || before === undefined) return catalog === null ? null : catalogOf(catalog, pieces);
   return same === before.listedAt ? before : { ...before, listedAt: same };
+}
+
+/** Whose connections are known under one key. */
+function callerOf(client: ClientProfile): string {
+  const key = callerKey(client, 'session');
+  return client.forwarded === undefined ? key : `${key} ${JSON.stringify(client.forwarded)}`;
 }
 
 /** A client of the same kind without a process sees what a fresh process lists. */

@@ -78,7 +78,7 @@ export class ListsElsewhere {
 
   /** Clients may invent names: the next look waits `FUTILE_MS`, for all that name something meanwhile. */
   async #readAgain(place: Place, client: ClientProfile, list: ListKind, name: string): Promise<boolean> {
-    const kind = catalogKey(place.server.name, client);
+    const kind = catalogKey(place.server, client);
     const shown = await (this.#later.get(kind) ?? this.#readWhenDue(kind, () => this.#readShown(place, client)));
     if (!has(shown, list, name)) this.#futile.set(kind, this.#deps.clock.now() + FUTILE_MS);
     return true;
@@ -113,7 +113,7 @@ export class ListsElsewhere {
     const { local, clock } = this.#deps;
     const { client } = exchange;
     const server = place.server.name;
-    const kind = catalogKey(server, client);
+    const kind = catalogKey(place.server, client);
     const others = await this.#asking.get(kind, async () => {
       const known = local.knownCatalog(server, client);
       const asked = place.otherInstances.map((instance) => this.#catalogs.knownThere(instance, client, known));

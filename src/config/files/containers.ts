@@ -38,6 +38,7 @@ const OUR_SERVER_KEYS = [
   'replicas',
   'singleton',
   'isolationHeader',
+  'forwardHeaders',
   'timeoutMs',
   'retry',
   'trusted',

@@ -21,6 +21,10 @@ const LOCAL_KEYS = [
   'inheritEnv',
   'ssh',
 ];
+/** Credentials of callers at the gateway, and what belongs to one connection (RFC 9110 §7.6.1). */
+const NOT_FORWARDED =
+  /^(?:authorization|cookie2?|set-cookie2?|proxy-.*|trailer|forwarded|x-forwarded-.*|x-real-ip|via|origin|dpop)$/i;
+const NONE: ReadonlyMap<string, string> = new Map();
 const MAX_PEM_BYTES = 1024 * 1024;
 
 /** The remote server a definition describes; null after a problem. */
@@ -30,7 +34,8 @@ export function readHttp(fields: FieldReader, type: HttpSpec['type'], sseFallbac
   const headers = readHeaders(fields);
   const tls = readTls(fields);
   const auth = readAuth(fields);
-  if (url === null || headers === null || tls === null || auth === null) return null;
+  const forwardHeaders = headers === null ? null : readForwarded(fields, headers);
+  if (url === null || headers === null || tls === null || auth === null || forwardHeaders === null) return null;
   const { spec } = auth;
   if (spec?.exec != null && Object.keys(headers).some((name) => name.toLowerCase() === 'authorization')) {
     fields.error('TL1311', null, `${fields.path} has an Authorization header, and "exec" to get one`);
@@ -43,6 +48,7 @@ export function readHttp(fields: FieldReader, type: HttpSpec['type'], sseFallbac
     headers,
     tls,
     ...(spec === null ? {} : { auth: spec }),
+    ...(Object.keys(forwardHeaders).length === 0 ? {} : { forwardHeaders }),
   };
 }
 
@@ -91,6 +97,33 @@ function readHeaders(fields: FieldReader): Record<string, Secret> | null {
   return good ? headers : null;
 }
 
+/** null after a problem. */
+function readForwarded(
+  fields: FieldReader,
+  headers: Readonly<Record<string, Secret>>,
+): Readonly<Record<string, string>> | null {
+  const forwarded: Record<string, string> = Object.create(null);
+  const seen = new Map(Object.keys(headers).map((name) => [name.toLowerCase(), name]));
+  let good = true;
+  for (const { key, value } of objectAt(fields.node, 'forwardHeaders')?.members ?? []) {
+    if (!isString(value)) continue;
+    const [from, to] = [key.toLowerCase(), String(value.value)];
+    const complaint = forwardComplaint(from, to, forwarded) ?? headerComplaint(to, '', seen);
+    if (complaint !== null) fields.error('TL1410', value, `${fields.path}.forwardHeaders.${key} ${complaint}`);
+    good &&= complaint === null;
+    seen.set(to.toLowerCase(), to);
+    forwarded[from] = to;
+  }
+  return good ? forwarded : null;
+}
+
+function forwardComplaint(from: string, to: string, forwarded: Readonly<Record<string, string>>): string | null {
+  const kept = [from, to].find((name) => NOT_FORWARDED.test(name));
+  if (kept !== undefined) return `would forward ${kept}, which is for the gateway alone; see "auth"`;
+  if (from in forwarded) return 'is there twice';
+  return headerComplaint(from, '', NONE);
+}
+
 /** Keys of `auth`, ours and those of clients, by what they mean. */
 const AUTH_KEYS = {
   clientId: ['clientId', 'client_id', 'CLIENT_ID'],
@@ -136,6 +169,7 @@ function readAuth(fields: FieldReader): { readonly spec: AuthSpec | null } | nul
     idpTokenEndpoint: text('idpTokenEndpoint'),
     idpClientId: text('idpClientId'),
     idpClientSecret: secret('idpClientSecret'),
+    per: (text('per') as AuthSpec['per'] | null) ?? 'gateway',
     dpop: dpop?.kind === 'boolean' && dpop.value === true,
     exec: exec ?? null,
   };
@@ -145,6 +179,7 @@ function readAuth(fields: FieldReader): { readonly spec: AuthSpec | null } | nul
   const said = Object.values({
     ...spec,
     grant: spec.grant === PLAIN_AUTH.grant ? null : spec.grant,
+    per: spec.per === PLAIN_AUTH.per ? null : spec.per,
     dpop: spec.dpop || null,
   });
   return { spec: said.some((value) => value !== null) ? spec : null };
@@ -153,10 +188,16 @@ function readAuth(fields: FieldReader): { readonly spec: AuthSpec | null } | nul
 function authComplaint(spec: AuthSpec): string | null {
   const { grant, clientId, clientSecret, privateKey, subjectToken, subjectTokenFile, exec, dpop } = spec;
   const others = [clientId, clientSecret, privateKey, subjectToken, subjectTokenFile, spec.scopes, spec.issuer];
-  if (exec !== null && (grant !== 'authorization_code' || dpop || others.some((value) => value !== null))) {
+  if (
+    exec !== null &&
+    (grant !== 'authorization_code' || spec.per !== 'gateway' || dpop || others.some((value) => value !== null))
+  ) {
     return 'has "exec", and other keys beside it that would get another credential';
   }
   if (grant !== 'authorization_code' && clientId === null) return `needs the key "clientId" for the grant ${grant}`;
+  if (spec.per === 'principal' && grant !== 'authorization_code') {
+    return `has the grant ${grant}, which has no user: leave out "per"`;
+  }
   if (grant === 'client_credentials' && clientSecret === null && privateKey === null) {
     return 'needs "clientSecret" or "privateKey" for the grant client_credentials';
   }

@@ -1,5 +1,6 @@
 import { homedir } from 'node:os';
 import type { ServerInput } from '../../../schema/config-input.d.ts';
+import { callersApart } from '../../model/caller-part.ts';
 import { isOwnProcess, type Server, type ToolFilter } from '../../model/server.ts';
 import { secretsOf } from '../../model/swept-definition.ts';
 import { CLIENT_KEYS } from '../client.ts';
@@ -71,6 +72,7 @@ export function readServer(definition: WrittenDefinition, name: string, context:
     if (transport === null) return null;
     const { description = null, isolationHeader = null, retry, trusted, cache, start, probeMs, drift, limits } = values;
     for (const secret of secretsOf({ transport, description })) context.secrets.add(secret);
+    const apart = callersApart(transport);
     const isolation = readIsolation(fields, values, transport);
     const { maxMessageBytes } = limits;
     return {
@@ -81,6 +83,7 @@ export function readServer(definition: WrittenDefinition, name: string, context:
       replicas: readReplicas(fields, { transport, isolation, limits }, values.replicas),
       singleton: values.singleton,
       isolationHeader,
+      ...(apart === undefined ? {} : { apart }),
       timeoutMs,
       toolTimeoutMs: toolTimeouts(values.tools),
       ...(startupTimeoutMs === undefined ? {} : { startupTimeoutMs }),
@@ -183,6 +186,10 @@ function readIsolation(
   transport: Server['transport'],
 ): Server['isolation'] {
   const written = isolation ?? null;
+  if (written === 'shared' && callersApart(transport) !== undefined) {
+    const message = `${fields.path} tells its callers apart, by "auth.per" or "forwardHeaders", so they cannot share a connection`;
+    fields.error('TL1306', child(fields.node, 'isolation') ?? null, message, 'leave out "isolation"');
+  }
   if (transport.type !== 'docker' || !('container' in transport.target)) return written;
   if (written !== null && written !== 'shared') {
     const message = `${fields.path} is attached to a container, whose streams all sessions share`;

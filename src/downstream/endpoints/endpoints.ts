@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { mayUse, type Principal } from '../../model/client-profile.ts';
+import { type ClientProfile, mayUse, type Principal } from '../../model/client-profile.ts';
 import type { DesiredState } from '../../model/desired-state.ts';
 import { AGGREGATE, type Endpoint, serverEndpoint } from '../../model/exchange.ts';
 
@@ -10,6 +10,7 @@ export class Endpoints {
   #known: DesiredState | null = null;
   readonly #servers = new Map<string, Endpoint>();
   readonly #isolation = new Map<string, readonly string[]>();
+  readonly #forwarded = new Map<string, readonly string[]>();
 
   constructor(state: () => DesiredState) {
     this.#state = state;
@@ -35,21 +36,39 @@ export class Endpoints {
     return values.every((value) => value === null) ? null : JSON.stringify(values);
   }
 
+  /** Values of the headers that servers behind the endpoint get from their callers; undefined where there are none. */
+  forwardedOf(endpoint: Endpoint, headers: IncomingHttpHeaders): ClientProfile['forwarded'] {
+    this.#refresh();
+    const names = this.#forwarded.get(endpoint.server);
+    if (names === undefined) return undefined;
+    const values = names.flatMap((name) => {
+      const value = text(headers[name]);
+      return value === null ? [] : [[name, value] as const];
+    });
+    return values.length === 0 ? undefined : Object.fromEntries(values);
+  }
+
   #refresh(): void {
     const state = this.#state();
     if (state === this.#known) return;
     this.#known = state;
     this.#servers.clear();
     this.#isolation.clear();
+    this.#forwarded.clear();
     const all = new Set<string>();
-    for (const { name, enabled, isolationHeader, onlyFor } of state.servers.values()) {
+    const allForwarded = new Set<string>();
+    for (const { name, enabled, isolationHeader, onlyFor, apart } of state.servers.values()) {
       // What was added for one session is on that session's endpoint and has none of its own.
       if (!enabled || onlyFor !== undefined) continue;
       this.#servers.set(name, serverEndpoint(name));
+      const forwarded = Object.keys(apart?.headers ?? {});
+      if (forwarded.length > 0) this.#forwarded.set(name, forwarded);
+      for (const header of forwarded) allForwarded.add(header);
       if (isolationHeader === null) continue;
       this.#isolation.set(name, [isolationHeader.toLowerCase()]);
       all.add(isolationHeader.toLowerCase());
     }
+    if (allForwarded.size > 0) this.#forwarded.set(AGGREGATE.server, [...allForwarded].sort());
     if (all.size > 0) this.#isolation.set(AGGREGATE.server, [...all].sort());
   }
 }

@@ -105,6 +105,13 @@ export class ClientSession {
     if (this.client.principal !== principal) this.client = { ...this.client, principal };
   }
 
+  /** Its servers get these headers from now on. */
+  forwards(forwarded: ClientProfile['forwarded']): void {
+    const before = this.client.forwarded;
+    if (before === forwarded || JSON.stringify(before) === JSON.stringify(forwarded)) return;
+    this.client = { ...this.client, forwarded };
+  }
+
   /** Nothing is under way and no stream listens. */
   get idle(): boolean {
     return this.exchanges.size === 0 && this.channel?.open !== true;

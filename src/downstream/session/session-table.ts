@@ -33,6 +33,7 @@ interface NewSession {
   readonly revision: Revision;
   readonly capabilities: string;
   readonly info: string | null;
+  readonly forwarded?: ClientProfile['forwarded'];
   /** False for a session that lives and dies with one stream. */
   readonly lasting: boolean;
 }
@@ -97,6 +98,7 @@ export class SessionTable {
       info: wanted.info,
       logLevel: null,
       handle: null,
+      forwarded: wanted.forwarded,
       ...(wanted.lasting ? {} : { passing: true }),
     };
     const session = new ClientSession(

@@ -39,7 +39,7 @@ export class LegacySse {
 
   /** GET: the stream. `server` is null for the aggregate. */
   open(context: RequestContext, server: string | null): void {
-    const { gate, sessions } = this.#deps;
+    const { gate, sessions, endpoints } = this.#deps;
     const admitted = gate.admit(context, server);
     if (admitted === null) return;
     const { principal, endpoint } = admitted;
@@ -55,6 +55,7 @@ export class LegacySse {
         revision: '2024-11-05',
         capabilities: '{}',
         info: null,
+        forwarded: endpoints.forwardedOf(endpoint, context.headers),
         lasting: false,
       });
     } catch (error) {

@@ -179,6 +179,7 @@ export class StatefulHandler {
       return null;
     }
     session.useAs(principal, this.#deps.clock.turnNow());
+    if (context.method === 'POST') session.forwards(this.#deps.endpoints.forwardedOf(endpoint, context.headers));
     return session;
   }
 
@@ -192,9 +193,10 @@ export class StatefulHandler {
     if (introduction instanceof GatewayError) {
       return sendMessage(context, 400, failureAnswer(request.id, introduction, 'stateful'));
     }
+    const forwarded = this.#deps.endpoints.forwardedOf(admitted.endpoint, context.headers);
     let session: ClientSession;
     try {
-      session = sessions.create({ ...admitted, ...introduction, lasting: true });
+      session = sessions.create({ ...admitted, ...introduction, forwarded, lasting: true });
     } catch (error) {
       if (!(error instanceof GatewayError)) throw error;
       return sendFull(context, error, request.id);

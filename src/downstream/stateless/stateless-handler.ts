@@ -54,7 +54,8 @@ export class StatelessHandler {
     const { message } = inbound;
     const { core, endpoints } = this.#deps;
     const { headers } = context;
-    const client = this.intake.senderOf(inbound, principal, endpoints.handleOf(endpoint, headers));
+    const forwarded = endpoints.forwardedOf(endpoint, headers);
+    const client = this.intake.senderOf(inbound, principal, endpoints.handleOf(endpoint, headers), forwarded);
     if (message.kind !== 'request') {
       // A cancellation is the end of the connection here; there is nothing the notification could name.
       if (message.method !== 'notifications/cancelled') core.notify(endpoint, message, client);

@@ -20,10 +20,15 @@ export class StatelessIntake {
   }
 
   /** What a request says of its client. `handle` keeps clients of one principal apart; null where nothing does. */
-  senderOf(inbound: StatelessInbound, principal: Principal, handle: string | null): ClientProfile {
+  senderOf(
+    inbound: StatelessInbound,
+    principal: Principal,
+    handle: string | null,
+    forwarded?: ClientProfile['forwarded'],
+  ): ClientProfile {
     const { revision, capabilities, info, logLevel } = inbound;
     const fingerprint = this.#deps.fingerprints.of(capabilities);
-    return { principal, sessionId: null, revision, capabilities, fingerprint, info, logLevel, handle };
+    return { principal, sessionId: null, revision, capabilities, fingerprint, info, logLevel, handle, forwarded };
   }
 
   /** Where the request comes back to a call; null for a new one. `headers` are null on wires without. */

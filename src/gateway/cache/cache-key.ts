@@ -1,4 +1,5 @@
 import { createHash, type Hash } from 'node:crypto';
+import { kindAt } from '../../model/caller-part.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Message } from '../../model/message.ts';
 import type { Server } from '../../model/server.ts';
@@ -63,7 +64,7 @@ export function cacheKey(server: Server, request: Message, client: ClientProfile
   const said = meta === null ? EMPTY : bytes[meta.start] === 0x7b ? membersOf(bytes, meta) : null;
   if (said === null) return null;
   const logs = client.logLevel !== null;
-  const hash = createHash('sha256').update(`${server.connectionDigest}\n${client.fingerprint}\n`);
+  const hash = createHash('sha256').update(`${server.connectionDigest}\n${kindAt(server, client)}\n`);
   write(hash, params, OF_ENVELOPE);
   write(hash, said, UNAFFECTING);
   const shared = `${server.name} ${method} ${hash.digest('base64url')}`;

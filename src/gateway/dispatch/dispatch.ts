@@ -70,7 +70,7 @@ export class Dispatch {
   async #admitListed(target: Target, exchange: Exchange): Promise<GatewayError | null> {
     await this.listed(target, exchange);
     const refused = this.#deps.policies.admit(target, exchange);
-    return refused === UNDECIDED ? unavailable(this.#deps.known, target.server) : refused;
+    return refused === UNDECIDED ? unavailable(this.#deps.known, target.server, exchange.client) : refused;
   }
 
   #send(server: string, request: Message, exchange: Exchange): Promise<Outcome> {

@@ -16,8 +16,8 @@ export function guardedUpstreams(raw: KnownServers, drift: Pick<Drift, 'view'>):
     ownsConnectionElsewhere: async (server, client) => (await raw.ownsConnectionElsewhere?.(server, client)) ?? false,
     foundMeanwhile: async (server, exchange, list, name) =>
       (await raw.foundMeanwhile?.(server, exchange, list, name)) ?? false,
-    status: (server) => raw.status(server),
-    state: (server) => raw.state(server),
+    status: (server, client) => raw.status(server, client),
+    state: (server, client) => raw.state(server, client),
     releaseSession: (sessionId) => raw.releaseSession(sessionId),
   };
 }

@@ -155,7 +155,7 @@ export class Catalogs {
     const wall = clock.wall();
     const relisting: Promise<unknown>[] = [];
     for (const { server, catalog: known } of catalog.members) {
-      if (known === null || !listIsStale(known, kind, wall) || !isStarted(upstreams, server)) continue;
+      if (known === null || !listIsStale(known, kind, wall) || !isStarted(upstreams, server, client)) continue;
       if (upstreams.knownCatalog(server, client) === null) continue;
       // Without a time of its own a list is brought up to date behind the answer.
       const patience = known.lists[kind].ttlMs > 0 ? Math.min(waitMs, RELIST_WAIT_MS) : 0;
@@ -229,9 +229,10 @@ export class Catalogs {
   }
 
   /** A server may offer another thing in each era, and to each set of capabilities; some are one session's own. */
-  #kindOf({ sessionId, fingerprint }: ClientProfile): string {
-    if (sessionId === null) return fingerprint;
-    return this.#ownSessions().has(sessionId) ? `session ${sessionId} ${fingerprint}` : `stateful ${fingerprint}`;
+  #kindOf({ sessionId, fingerprint, forwarded }: ClientProfile): string {
+    const kind = forwarded === undefined ? fingerprint : `${fingerprint} ${JSON.stringify(forwarded)}`;
+    if (sessionId === null) return kind;
+    return this.#ownSessions().has(sessionId) ? `session ${sessionId} ${kind}` : `stateful ${kind}`;
   }
 
   #ownSessions(): ReadonlySet<string> {

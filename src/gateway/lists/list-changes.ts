@@ -1,5 +1,6 @@
 import { type Catalog, listDiffers } from '../../catalog/catalog.ts';
 import { parseObject } from '../../catalog/catalog-member.ts';
+import { kindAt } from '../../model/caller-part.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Endpoint } from '../../model/exchange.ts';
 import { LIST_KINDS, type ListKind, type ServerCatalog } from '../../model/server-catalog.ts';
@@ -60,7 +61,9 @@ export function methodsDue(
 function isShown({ server, fingerprint, key }: ListChange, client: ClientProfile, upstreams: KnownServers): boolean {
   if (fingerprint === null) return true;
   if (key !== null) return upstreams.sessionKey(server, client) === key;
-  return fingerprint === client.fingerprint && upstreams.knownCatalog(server, client)?.own !== true;
+  if (!fingerprint.startsWith(client.fingerprint)) return false;
+  const definition = upstreams.servers().find(({ name }) => name === server);
+  return fingerprint === kindAt(definition, client) && upstreams.knownCatalog(server, client)?.own !== true;
 }
 
 /** The notifications by which the server says that it tells of changed lists. */

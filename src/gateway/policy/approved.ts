@@ -11,7 +11,7 @@ import { type PolicyFactory, UNDECIDED } from './policy.ts';
  */
 export const approved: PolicyFactory = ({ name: server, drift = 'off' }, { guards, upstreams }) => {
   if (drift === 'off') return null;
-  return (target) => {
+  return (target, { client }) => {
     const { kind, catalog } = target;
     if (kind === 'resource' || kind === 'server') return null;
     if (catalog === null) {
@@ -20,7 +20,7 @@ export const approved: PolicyFactory = ({ name: server, drift = 'off' }, { guard
         return kind === 'template' ? noTemplate(name) : quarantined(server, kind, name, whyWithheld('blocked'));
       }
       if (!guards.isClosed(server)) return null;
-      return target.asked ? unavailable(upstreams, server) : UNDECIDED;
+      return target.asked ? unavailable(upstreams, server, client) : UNDECIDED;
     }
     if (kind === 'list' || catalog.withheld === undefined) return null;
     const { name } = target;

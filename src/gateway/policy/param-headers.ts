@@ -35,7 +35,7 @@ export const paramHeaders: PolicyFactory = (server, { upstreams, clock }) => {
     if (sent == null || headers.declared.length === 0) return null;
     const fault = paramHeadersFault(headers.declared, sent, request.bytes, bodyField(request, 'arguments'));
     if (fault === null) return null;
-    const stale = listIsStale(catalog, 'tools', clock.wall()) && isStarted(upstreams, server.name);
+    const stale = listIsStale(catalog, 'tools', clock.wall()) && isStarted(upstreams, server.name, exchange.client);
     return stale && !target.asked ? UNDECIDED : new GatewayError('HEADER_MISMATCH', `Header mismatch: ${fault}`);
   };
 };

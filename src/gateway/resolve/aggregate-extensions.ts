@@ -93,7 +93,7 @@ export class AggregateExtensions {
     for (; at < servers.length; at++, own = null) {
       const server = servers[at]!;
       // One that cannot be asked is not waited for.
-      if (isDown(this.#deps.upstreams, server) && servers.length > 1) continue;
+      if (isDown(this.#deps.upstreams, server, exchange.client) && servers.length > 1) continue;
       const page = editBody(request, [['cursor', own === null ? null : JSON.stringify(own)]]);
       const called = this.#call(server, request.bodyStart < 0 ? request : page, exchange);
       last =

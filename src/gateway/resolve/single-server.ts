@@ -52,11 +52,11 @@ export class SingleServer implements Resolver {
     if (refused !== null) return refused;
     const { upstreams, policies, clock } = this.#deps;
     const name = endpoint.server;
-    const patience = isDown(upstreams, name) ? waitMs : Math.max(waitMs, policies.server(name)!.timeoutMs);
+    const patience = isDown(upstreams, name, client) ? waitMs : Math.max(waitMs, policies.server(name)!.timeoutMs);
     let catalog = upstreams.knownCatalog(name, client);
-    const old = catalog !== null && handshakeIsStale(catalog, clock.wall()) && isStarted(upstreams, name);
+    const old = catalog !== null && handshakeIsStale(catalog, clock.wall()) && isStarted(upstreams, name, client);
     if (catalog === null || old) catalog = (await upstreams.catalog(name, client, patience)) ?? catalog;
-    return catalog === null ? unavailable(upstreams, name) : viewOf(catalog, clock.wall(), client.principal);
+    return catalog === null ? unavailable(upstreams, name, client) : viewOf(catalog, clock.wall(), client.principal);
   }
 
   named(kind: 'tool' | 'prompt' | 'template', { client, request }: Exchange, { server }: Endpoint): Target {
@@ -90,7 +90,7 @@ export class SingleServer implements Resolver {
     if (refused !== null) return failure(refused);
     const known = target.catalog;
     const live = this.#mayAskLive(server, known, client) || (await upstreams.ownsConnectionElsewhere?.(name, client));
-    if (live === true && !(known !== null && isDown(upstreams, name))) {
+    if (live === true && !(known !== null && isDown(upstreams, name, client))) {
       const outcome = await cache.call(target, request, exchange);
       if (outcome.kind === 'answer' || known === null || exchange.cancelled !== null) {
         return this.#shown(sound(outcome, list), server, list, known, exchange);
@@ -98,7 +98,7 @@ export class SingleServer implements Resolver {
     }
     if (known === null && !target.asked) await dispatch.listed(target, exchange);
     const { catalog } = target;
-    if (catalog === null) return failure(unavailable(upstreams, name));
+    if (catalog === null) return failure(unavailable(upstreams, name, client));
     return this.#shown(knownPage(catalog, list, request), server, list, catalog, exchange);
   }
 

@@ -207,7 +207,8 @@ export class TaskCreation {
 export function newTask(call: ToolCall, era: Era | null, { state, news }: TaskReport, ids: TaskIds): NewTask {
   const { exchange, wraps } = call;
   const { server } = call.target;
-  const { principal, sessionId, passing, revision, capabilities, fingerprint, info, handle } = exchange.client;
+  const { principal, sessionId, passing, revision, capabilities, fingerprint, info, handle, forwarded } =
+    exchange.client;
   return {
     server,
     taskId: state.taskId,
@@ -215,7 +216,7 @@ export function newTask(call: ToolCall, era: Era | null, { state, news }: TaskRe
     principal: principal.id,
     sessionId,
     ...(passing === true ? { passing } : {}),
-    client: { revision, capabilities, fingerprint, info, handle },
+    client: { revision, capabilities, fingerprint, info, handle, forwarded },
     era,
     wraps,
     status: state.status,

@@ -1,3 +1,4 @@
+import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
@@ -31,6 +32,8 @@ export class Call implements PendingRequest {
   /** As it is sent now: in a later round with what the server asked for. */
   request: Message;
   readonly exchange: Exchange;
+  /** As its side of the server takes it. */
+  client: ClientProfile;
   readonly method: string;
   /** How often the server has answered that it needs input (2026-07-28 basic/patterns/mrtr). */
   rounds = 0;
@@ -75,6 +78,7 @@ export class Call implements PendingRequest {
     this.server = server;
     this.request = request;
     this.exchange = exchange;
+    this.client = exchange.client;
     this.method = request.method;
     this.#timing = timing;
     this.#clock = clock;

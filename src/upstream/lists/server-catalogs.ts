@@ -1,3 +1,4 @@
+import { kindOf } from '../../model/caller-part.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { within } from '../../model/clock.ts';
 import type { Era } from '../../model/message.ts';
@@ -334,6 +335,9 @@ export function rememberedCatalogs(
   return known.flatMap((catalog) => {
     const prefix = `${server.connectionDigest} ${catalog.handshake.era} `;
     if (!catalog.identity.startsWith(prefix)) return [];
-    return [{ profile: placeholderClient(clientInfo, catalog.identity.slice(prefix.length)), catalog }];
+    const profile = placeholderClient(clientInfo, catalog.identity.slice(prefix.length));
+    const { caller } = server;
+    const seen = caller === undefined ? profile : { ...profile, fingerprint: kindOf(profile, caller.digest) };
+    return [{ profile: seen, catalog }];
   });
 }

@@ -89,6 +89,8 @@ interface Remains {
 }
 
 interface ObservedParts {
+  /** What is reported: the server, of which these may be the parts of one side. */
+  readonly whole: { status(): ServerStatus };
   readonly context: ServerContext;
   readonly supervisor: Supervisor;
   readonly catalogs: ServerCatalogs;
@@ -175,7 +177,7 @@ export class ServerObserver {
 
   tell(): void {
     const { context } = this.#parts;
-    context.deps.events.statusChanged(context.name, this.status());
+    context.deps.events.statusChanged(context.name, this.#parts.whole.status());
   }
 
   /** A snapshot for people. It says what to do where that is known, and shows no secret. */
@@ -234,7 +236,8 @@ export class ServerObserver {
   #reason(): string | null {
     const { context, supervisor, health } = this.#parts;
     const { state, reason } = supervisor;
-    if (state === 'auth_required') return `${reason}; ${loginAdvice(context.server.name, context.server.transport)}`;
+    const { name, transport, caller } = context.server;
+    if (state === 'auth_required') return `${reason}; ${loginAdvice(name, transport, caller?.owner)}`;
     if (reason !== null) return reason;
     if (UP.has(state)) return health.reason;
     if (supervisor.waits) return 'waiting to start';

@@ -1,0 +1,34 @@
+import { type AuthSpec, PLAIN_AUTH } from '../model/credentials.ts';
+import type { Server } from '../model/server.ts';
+
+/** Whose credential it is: of all callers of the server (null), or of the principal with this id. */
+export interface CredentialOwner {
+  readonly server: string;
+  readonly principal: string | null;
+}
+
+/** Whose credentials requests of the definition carry. Without a caller there is none where each has its own. */
+export function ownerAt(server: Server): CredentialOwner {
+  const principal = authOf(server).per === 'principal' ? (server.caller?.owner ?? '') : null;
+  return { server: server.name, principal };
+}
+
+/** Names of servers have no space. */
+export function keyOf({ server, principal }: CredentialOwner): string {
+  return principal === null ? server : `${server} ${principal}`;
+}
+
+export function ownerOf(key: string): CredentialOwner {
+  const [server = '', ...principal] = key.split(' ');
+  return { server, principal: principal.length === 0 ? null : principal.join(' ') };
+}
+
+/** Whether the gateway gets credentials for it: it is behind a URL, and its definition has none of its own. */
+export function takesTokens({ transport }: Server): boolean {
+  if (!('url' in transport)) return false;
+  return !Object.keys(transport.headers).some((name) => name.toLowerCase() === 'authorization');
+}
+
+export function authOf({ transport }: Server): AuthSpec {
+  return ('auth' in transport ? transport.auth : undefined) ?? PLAIN_AUTH;
+}

@@ -1,0 +1,50 @@
+import { hash } from 'node:crypto';
+import type { ClientProfile } from './client-profile.ts';
+import { Secret } from './secret.ts';
+import type { CallersApart, Server, TransportSpec } from './server.ts';
+
+/** undefined for a server that is the same for all callers. */
+export function callersApart(transport: TransportSpec): CallersApart | undefined {
+  if (!('url' in transport)) return undefined;
+  const { auth, forwardHeaders: headers = {} } = transport;
+  const credentials = auth?.per === 'principal';
+  return credentials || Object.keys(headers).length > 0 ? { credentials, headers } : undefined;
+}
+
+/** What the server tells this client apart by; empty for a server that is the same for all, and where it has nothing to go by. */
+export function apartAs({ apart }: Pick<Server, 'apart'>, { principal, forwarded }: ClientProfile): string {
+  if (apart === undefined) return '';
+  const values = Object.keys(apart.headers).map((name) => forwarded?.[name] ?? null);
+  if (apart.credentials) return JSON.stringify([principal.id, ...values]);
+  return values.every((value) => value === null) ? '' : JSON.stringify([null, ...values]);
+}
+
+/** The definition as it is for the callers that are told apart by this; its connections, sessions and lists are theirs alone. */
+export function definitionFor(server: Server, apartBy: string): Server {
+  const [owner, ...values] = JSON.parse(apartBy) as readonly (string | null)[];
+  const { transport } = server;
+  const headers: Record<string, Secret> = {};
+  Object.values(server.apart!.headers).forEach((name, i) => {
+    const value = values[i];
+    if (value != null) headers[name] = new Secret(value);
+  });
+  const digest = hash('sha256', apartBy, 'hex').slice(0, 16);
+  return {
+    ...server,
+    transport: 'url' in transport ? { ...transport, headers: { ...transport.headers, ...headers } } : transport,
+    isolation: server.isolation ?? 'session',
+    caller: { digest, owner: owner ?? null, of: server.connectionDigest },
+    connectionDigest: `${server.connectionDigest}.${digest}`,
+  };
+}
+
+/** What kind of client it is for the server: clients of one kind are shown the same lists. */
+export function kindAt(server: Pick<Server, 'apart'> | undefined, client: ClientProfile): string {
+  const apartBy = server === undefined ? '' : apartAs(server, client);
+  return apartBy === '' ? client.fingerprint : kindOf(client, hash('sha256', apartBy, 'hex').slice(0, 16));
+}
+
+/** The same for callers whose running side is known. */
+export function kindOf({ fingerprint }: ClientProfile, digest: string): string {
+  return `${fingerprint}.${digest}`;
+}
