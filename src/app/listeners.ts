@@ -1,10 +1,12 @@
 import { ControlApi } from '../control/control-api.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
-import { registerLoginCallback } from '../downstream/login-callback.ts';
-import { Listener, type ListenerSettings } from '../http/listener/listener.ts';
+import type { LoginPages } from '../downstream/login-pages.ts';
+import { isWildcardAddress } from '../http/address.ts';
+import { Listener } from '../http/listener/listener.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import type { Upstreams } from '../model/ports.ts';
 import { UP } from '../model/server-state.ts';
+import { authority, listenerSettings } from './listener-settings.ts';
 import type { Rooms } from './rooms.ts';
 import { productVersion } from './version.ts';
 
@@ -20,11 +22,13 @@ export class Listeners {
   readonly #mcp: Listener;
   readonly #control: Listener;
   readonly #api: ControlApi;
+  readonly #pages: LoginPages;
   readonly #scheme: 'http' | 'https';
   #addresses: Addresses = { mcpUrl: '', controlUrl: '' };
 
   constructor(rooms: Rooms, state: DesiredState, plane: ControlPlane) {
     const { logger, controlToken, execToken, bodies } = rooms;
+    this.#pages = rooms.loginPages;
     this.#scheme = state.listen.tls === null ? 'http' : 'https';
     this.#mcp = mcpListener(rooms, state, plane);
     this.#control = new Listener({
@@ -51,6 +55,8 @@ export class Listeners {
         mcpUrl: `${this.#scheme}://${authority(main.host, main.port)}/mcp`,
         controlUrl: `http://${authority(side.host, side.port)}`,
       };
+      const origin = `${this.#scheme}://${authority(main.host, main.port)}`;
+      this.#pages.opened(isWildcardAddress(main.host) ? null : origin);
     } catch (error) {
       await this.close(0);
       throw error;
@@ -74,18 +80,6 @@ export class Listeners {
   }
 }
 
-/** Settings of the MCP listener, or of another one on an address of its own, which speaks plain HTTP. */
-export function listenerSettings(
-  { listen }: DesiredState,
-  address?: { readonly host: string; readonly port: number },
-): ListenerSettings {
-  const { insecure: _, publicUrl, ...settings } = listen;
-  const allowedHosts = publicUrl === null ? listen.allowedHosts : [...listen.allowedHosts, new URL(publicUrl).host];
-  if (address === undefined) return { ...settings, allowedHosts };
-  // Names and origins that may reach the tools may not for that reason reach the controls.
-  return { ...settings, ...address, tls: null, trustedProxies: [], allowedHosts: [], allowedOrigins: [] };
-}
-
 /** The listener for clients, which is not open yet. */
 export function mcpListener(rooms: Rooms, state: DesiredState, app: Ready): Listener {
   const { downstream, logger, metrics, memory, bodies, everywhere } = rooms;
@@ -98,7 +92,7 @@ export function mcpListener(rooms: Rooms, state: DesiredState, app: Ready): List
     onRefused: (code) => refused.of(code).add(),
   });
   downstream.register(listener.routes);
-  registerLoginCallback(listener.routes, rooms.logins, () => rooms.registry.state.listen.publicUrl);
+  rooms.loginPages.register(listener.routes);
   registerProbes(listener, everywhere, app);
   return listener;
 }
@@ -133,9 +127,4 @@ function registerProbes(listener: Listener, upstreams: Upstreams, app: Ready): v
       context.json(ready ? 200 : 503, JSON.stringify(body));
     },
   });
-}
-
-function authority(host: string, port: number): string {
-  const name = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
-  return `${name.includes(':') ? `[${name}]` : name}:${port}`;
 }

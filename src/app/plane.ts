@@ -1,7 +1,7 @@
+import { LOGIN_TOOL } from '../catalog/login-catalog.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import type { ClusterPlane, ControlPlane, DriftPlane } from '../control/control-plane.ts';
 import type { DesiredView, SessionView } from '../control/schemas.ts';
-import { callbackUrl } from '../downstream/login-callback.ts';
 import { OutdatedDecision } from '../gateway/drift/drift.ts';
 import type { Gateway } from '../gateway/gateway.ts';
 import type { SecretChanges } from '../model/credential-ports.ts';
@@ -45,7 +45,7 @@ export function controlPlane(
     runTime: rooms.runTime,
     logins: rooms.logins,
     secrets: secretChanges(rooms, () => app.secretsChanged()),
-    loginCallback: () => callbackUrl(rooms.registry.state.listen.publicUrl),
+    loginCallback: () => rooms.loginPages.callback,
     server: (name) => rooms.registry.state.servers.get(name) ?? null,
     desired: (server) => desiredView(rooms, server),
     sessionId: async (label) => (await records.all()).find(({ id }) => sessionLabel(id) === label)?.id ?? null,
@@ -65,7 +65,7 @@ export function controlPlane(
       const catalog = await gateway.catalog(operator.profile, rooms.registry.state.firstListWaitMs);
       return catalog
         .items('tools')
-        .filter((tool) => server === null || tool.server === server)
+        .filter((tool) => (server === null || tool.server === server) && tool.item.key !== LOGIN_TOOL)
         .map(({ exposed, server: owner, item }) => ({
           exposedName: exposed,
           server: owner,

@@ -3,17 +3,12 @@ import { Cluster } from '../cluster/cluster.ts';
 import { SharedSessionRecords } from '../cluster/sessions/shared-session-records.ts';
 import { SharedTaskRecords } from '../cluster/sessions/shared-task-records.ts';
 import type { ConfigResult } from '../config/load-config.ts';
-import { ServerCredentials } from '../credentials/credentials.ts';
-import { ExecCredentials } from '../credentials/exec-credentials.ts';
 import { Leases } from '../credentials/lease.ts';
-import { OAuthLogins } from '../credentials/logins.ts';
 import { Secrets } from '../credentials/secrets.ts';
 import { Downstream } from '../downstream/downstream.ts';
 import { KeyAuthenticator } from '../downstream/identity/auth.ts';
-import { clientMetadataUrl } from '../downstream/login-callback.ts';
 import { Gateway } from '../gateway/gateway.ts';
 import { RecordSealing, Sealer } from '../gateway/sealer.ts';
-import { guardedFetch } from '../http/client/guarded-fetch.ts';
 import { Resolver } from '../http/client/resolver.ts';
 import { BodyBudget } from '../http/context/body-budget.ts';
 import { isListening } from '../http/listener/listen-error.ts';
@@ -37,7 +32,7 @@ import { Metrics } from '../telemetry/metrics.ts';
 import { newServerEvents } from '../telemetry/server-events.ts';
 import { ServerLogs } from '../telemetry/server-logs.ts';
 import { Tracer } from '../telemetry/tracing.ts';
-import { childEnvironment, insideContainer } from '../upstream/process/environment.ts';
+import { insideContainer } from '../upstream/process/environment.ts';
 import { ProcessRecord, sweep } from '../upstream/process/process-group.ts';
 import { Reaper } from '../upstream/process/reaper.ts';
 import { StartMarks } from '../upstream/supervision/start-marks.ts';
@@ -50,6 +45,7 @@ import { desiredNames } from './cluster/desired-names.ts';
 import { registerGauges } from './gauges.ts';
 import { bodyBudgetBytes } from './memory/memory-limit.ts';
 import { MemoryWatch } from './memory/memory-watch.ts';
+import { openCredentials } from './open-credentials.ts';
 import { Operations } from './operations.ts';
 import { countedCalls, Operator, operatorProfile } from './operator.ts';
 import { announcing, openRunTimeStore } from './run-time-store/open-run-time-store.ts';
@@ -121,35 +117,23 @@ export async function buildRooms(
   const sealing = sealingOf(keys, (key) => new Sealer(key));
   const builtAt = clock.now();
   const resolver = new Resolver({ clock });
-  const programs = new ExecCredentials({
-    clock,
-    logger,
-    guard: reaper,
-    environment: childEnvironment({ env: {}, inheritEnv: false }, env),
-    desired: registry,
-    renewed: (server) => {
-      upstreams
-        .credentialChanged(server, null, false)
-        .catch((error: unknown) => logger.warn('server_not_restarted', { server, error }));
-    },
-  });
-  const credentials = new ServerCredentials({
-    programs,
+  const authenticator = new KeyAuthenticator(loaded.state);
+  const bodies = new BodyBudget(bodyBudgetBytes(loaded.state.listen.maxBodyBytes));
+  const { credentials, logins, loginPages, ...atServers } = await openCredentials({
     clock,
     random,
     logger,
-    desired: registry,
+    registry,
     records,
     sealing: recordSealing,
-    fetch: (inside) => guardedFetch(resolver, inside),
-    clientMetadataUrl: () => clientMetadataUrl(registry.state.listen.publicUrl),
-    changed: ({ server, principal }, gone) => {
-      upstreams
-        .credentialChanged(server, principal, gone)
-        .catch((error: unknown) => logger.warn('server_not_restarted', { server, error }));
-    },
+    resolver,
+    guard: reaper,
+    env,
+    authenticator,
+    bodies,
+    pagesOnDemand: options.state === 'instance',
+    changed: (server, principal, gone) => upstreams.credentialChanged(server, principal, gone),
   });
-  await credentials.refresh();
   const pins = await PinBook.open({
     records: new StoredPins(runTimeStore),
     shared,
@@ -172,6 +156,7 @@ export async function buildRooms(
     keys,
     desired: registry,
     random,
+    logins: loginPages,
     taskRecords: sharedTasks ?? ownTasks,
     onSessionEnded: (sessionId) => runTime.sessionEnded(sessionId),
     get upstreams() {
@@ -217,7 +202,6 @@ export async function buildRooms(
           others: () => [...cluster.peers.others()].map(({ peer }) => peer),
         });
   const sessionRecords: SessionRecords = sharedRecords ?? new SqliteSessionRecords(stateFile);
-  const authenticator = new KeyAuthenticator(loaded.state);
   const memory = new MemoryWatch({
     logger,
     shrink: () => {
@@ -276,7 +260,6 @@ export async function buildRooms(
   });
   const everywhere: Upstreams = cluster?.upstreams ?? upstreams;
   if (sharedRecords !== null) followSessions(sharedRecords, downstream, gateway);
-  const bodies = new BodyBudget(bodyBudgetBytes(loaded.state.listen.maxBodyBytes));
   const gauges = registerGauges(metrics, upstreams, downstream, memory, bodies);
   registerClusterGauges(metrics, cluster, connection);
   const ownCalls = countedCalls(gateway);
@@ -305,7 +288,8 @@ export async function buildRooms(
     secrets,
     keptKeys,
     credentials,
-    logins: new OAuthLogins(credentials),
+    logins,
+    loginPages,
     /** The servers of this node. */
     upstreams,
     /** This node's part in its cluster, and how it is joined to that; null for a lone one. */
@@ -331,7 +315,7 @@ export async function buildRooms(
       gauges.close();
       serverLogs.close();
       memory.close();
-      programs.close();
+      await atServers.close();
       await reaper.close();
       runTime.close();
       await runTimeStore.close();

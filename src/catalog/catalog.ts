@@ -7,6 +7,7 @@ import { type CatalogMember, type Declared, declaredBy, serversWithMethod } from
 import type { CursorWriter } from './cursor.ts';
 import { type ExposedItem, writeItems } from './exposed-items.ts';
 import { type NameNotice, toolNameFault } from './exposed-names.ts';
+import { isLoginCatalog } from './login-catalog.ts';
 import { NameTable, type TableEntry } from './name-table.ts';
 import { ResourceTable, type ResourceTarget } from './resource-table.ts';
 
@@ -65,7 +66,7 @@ export class Catalog {
     const [resources, templates] = [entriesOf(members, 'resources'), entriesOf(members, 'resourceTemplates')];
     this.#resources = new ResourceTable(servers, resources, templates);
     this.notices = [...notices, ...this.#tools.notices, ...this.#prompts.notices];
-    this.complete = listed.length === members.length;
+    this.complete = members.every(({ catalog }) => catalog !== null && !isLoginCatalog(catalog));
     this.resourceServers = servers.filter((server) => this.declared.get(server)?.resources === true);
   }
 

@@ -1,5 +1,4 @@
-import { type AuthSpec, PLAIN_AUTH } from '../model/credentials.ts';
-import type { Server } from '../model/server.ts';
+import { authOf, type Server } from '../model/server.ts';
 
 /** Whose credential it is: of all callers of the server (null), or of the principal with this id. */
 export interface CredentialOwner {
@@ -21,14 +20,4 @@ export function keyOf({ server, principal }: CredentialOwner): string {
 export function ownerOf(key: string): CredentialOwner {
   const [server = '', ...principal] = key.split(' ');
   return { server, principal: principal.length === 0 ? null : principal.join(' ') };
-}
-
-/** Whether the gateway gets credentials for it: it is behind a URL, and its definition has none of its own. */
-export function takesTokens({ transport }: Server): boolean {
-  if (!('url' in transport)) return false;
-  return !Object.keys(transport.headers).some((name) => name.toLowerCase() === 'authorization');
-}
-
-export function authOf({ transport }: Server): AuthSpec {
-  return ('auth' in transport ? transport.auth : undefined) ?? PLAIN_AUTH;
 }

@@ -1,7 +1,6 @@
 import type { Credentials } from '../model/credential-ports.ts';
 import type { CredentialLease, CredentialRefusal } from '../model/credentials.ts';
-import type { Server } from '../model/server.ts';
-import { authOf, takesTokens } from './credential-owner.ts';
+import { authOf, type Server, takesTokens } from '../model/server.ts';
 import type { ServerCredentials } from './credentials.ts';
 import type { Tokens } from './token-endpoint.ts';
 

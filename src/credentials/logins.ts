@@ -1,10 +1,12 @@
+import { hash } from 'node:crypto';
 import type { GuardedFetch } from '../http/client/guarded-fetch.ts';
 import { ANONYMOUS, OPERATOR } from '../model/client-profile.ts';
 import { pause } from '../model/clock.ts';
 import type { Logins } from '../model/credential-ports.ts';
 import type { CredentialView, StartedLogin } from '../model/credentials.ts';
-import type { Server } from '../model/server.ts';
-import { authOf, type CredentialOwner, ownerAt, takesTokens } from './credential-owner.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import { authOf, type Server, takesTokens } from '../model/server.ts';
+import { type CredentialOwner, ownerAt } from './credential-owner.ts';
 import { type Kept, SealedRecords } from './credential-store.ts';
 import { definedClient, insideOf, type ServerCredentials } from './credentials.ts';
 import type { Authority } from './discovery.ts';
@@ -15,6 +17,8 @@ import type { OAuthClient } from './token-endpoint.ts';
 interface PendingLogin {
   readonly server: string;
   readonly principal: string | null;
+  /** Digest of the secret that the browser has which alone may end it; null or absent for none. */
+  readonly browser?: string | null;
   /** URL of the server. */
   readonly target: string;
   readonly url: string;
@@ -31,6 +35,8 @@ interface PendingLogin {
 }
 
 const LOGIN_MS = 600_000;
+/** Users without an operator's rights begin no more while so many are under way. */
+const MAX_BY_BROWSERS = 256;
 const LOOK_MS = 250;
 const BY_REDIRECT = { deviceCode: null, userCode: null, intervalMs: LOOK_MS };
 
@@ -50,11 +56,16 @@ export class OAuthLogins implements Logins {
     this.#clients = new SealedRecords(records, sealing, 'oauth_clients');
   }
 
-  begin(server: Server, redirectUri: string | null, principal: string | null): Promise<StartedLogin> {
-    return this.#plainly(server.name, () => this.#begin(this.#ownedBy(server, principal), redirectUri));
+  begin(
+    server: Server,
+    redirectUri: string | null,
+    principal: string | null,
+    browser: string | null = null,
+  ): Promise<StartedLogin> {
+    return this.#plainly(server.name, () => this.#begin(this.#ownedBy(server, principal), redirectUri, browser));
   }
 
-  async #begin(server: Server, redirectUri: string | null): Promise<StartedLogin> {
+  async #begin(server: Server, redirectUri: string | null, browser: string | null): Promise<StartedLogin> {
     const { name, transport } = server;
     const { clock, random, fetch: fetchFor } = this.#credentials.deps;
     if (!('url' in transport)) throw noLogin('it is not behind a URL, so there is nothing to sign in to');
@@ -63,6 +74,9 @@ export class OAuthLogins implements Logins {
     const auth = authOf(server);
     if (auth.exec !== null) throw noLogin('it needs no login: its definition names a credential program');
     if (auth.grant !== 'authorization_code') throw noLogin(`it needs no login: its grant is ${auth.grant}`);
+    const begun = await this.#sweep();
+    if (browser !== null && begun >= MAX_BY_BROWSERS)
+      throw new GatewayError('OVERLOADED', 'too many logins are under way; try again in ten minutes');
     const fetch = fetchFor(insideOf(transport.url));
     if (!this.#credentials.isChallenged(server)) await this.#provoke(server, fetch);
     const authority = await this.#credentials.discover(server, fetch);
@@ -77,17 +91,18 @@ export class OAuthLogins implements Logins {
       redirectUri === null
         ? await userCode(fetch, authority, client, scopes)
         : { url: await authorizationUrl(authority, client, scopes, redirectUri, verifier, id), ...BY_REDIRECT };
-    const pending: PendingLogin = { ...common, ...ways, redirectUri, verifier };
-    await this.#sweep();
+    const pending: PendingLogin = { ...common, ...ways, redirectUri, verifier, browser: digestOf(browser) };
     await this.#pending.put(id, pending, null);
     const { url } = pending;
     return { id, server: name, url, userCode: pending.userCode, expiresAt };
   }
 
-  async finish(redirected: string): Promise<CredentialView> {
+  async finish(redirected: string, browser: string | null = null): Promise<CredentialView> {
     const parameters = new URL(redirected).searchParams;
     const id = parameters.get('state') ?? '';
     const kept = await this.#open(id);
+    if (kept?.value.browser != null && kept.value.browser !== digestOf(browser))
+      throw loginRefused('this login was begun in another browser, and can only end there');
     // A code is sent once, whatever comes of it, and by one node (proto:T7).
     const mine = kept?.value.redirectUri != null && (await this.#pending.delete(id, kept.revision));
     if (!mine) throw loginRefused('there is no such login, or it has ended, or ten minutes are over; begin it again');
@@ -219,10 +234,13 @@ export class OAuthLogins implements Logins {
     return found !== null && found.value.expiresAt > this.#credentials.deps.clock.wall() ? found : null;
   }
 
-  /** Logins that were never ended. */
-  async #sweep(): Promise<void> {
+  /** Deletes logins that were never ended, and says how many are under way. */
+  async #sweep(): Promise<number> {
     const now = this.#credentials.deps.clock.wall();
-    for (const { key, value } of await this.#pending.all()) if (value.expiresAt <= now) await this.#pending.delete(key);
+    const all = await this.#pending.all();
+    const late = all.filter(({ value }) => value.expiresAt <= now);
+    for (const { key } of late) await this.#pending.delete(key);
+    return all.length - late.length;
   }
 
   async #plainly<T>(server: string, work: () => Promise<T>): Promise<T> {
@@ -232,4 +250,8 @@ export class OAuthLogins implements Logins {
       throw plainly(server, error);
     }
   }
+}
+
+function digestOf(browser: string | null): string | null {
+  return browser === null ? null : hash('sha256', browser, 'hex');
 }

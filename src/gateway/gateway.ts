@@ -38,6 +38,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
   readonly #serverInfo: string;
   readonly #record: ExchangeRecord;
   #assembled: Parts | null = null;
+  readonly #askingLogin = new Set<string>();
 
   constructor(deps: GatewayDeps) {
     this.#deps = deps;
@@ -73,10 +74,16 @@ export class Gateway implements Exchanges, UpstreamEvents {
     const failed = (cause: unknown): Outcome =>
       record.measured(exchange, endpoint, this.#defect(exchange, cause), from);
     try {
-      this.#parts.sessions.see(exchange.client, endpoint);
-      return this.#parts.requests.run(exchange, endpoint).then((outcome) => {
+      const { sessions, requests, loginRequests } = this.#parts;
+      sessions.see(exchange.client, endpoint);
+      const ends = (outcome: Outcome): Outcome => {
         const named = record.logged(exchange, endpoint, this.#named(exchange, endpoint, outcome));
         return record.measured(exchange, endpoint, named, from);
+      };
+      return requests.run(exchange, endpoint).then((outcome) => {
+        if (outcome.kind !== 'failure' || outcome.error.code !== 'AUTH_REQUIRED') return ends(outcome);
+        const again = () => requests.run(exchange, endpoint);
+        return loginRequests.afterLogin(exchange, endpoint, outcome, again).then(ends, failed);
       }, failed);
     } catch (cause) {
       return Promise.resolve(failed(cause));
@@ -164,6 +171,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
   /** The gateway stops: streams that would go on for ever are ended gracefully, calls in flight go on. */
   drain(): void {
     this.#parts.listens.drain();
+    this.#parts.loginRequests.drain();
   }
 
   close(): void {
@@ -227,6 +235,12 @@ export class Gateway implements Exchanges, UpstreamEvents {
 
   statusChanged(server: string, status: ServerStatus): void {
     this.#deps.logger.debug('server_status', { server, state: status.state, health: status.health });
+    // Where nothing was known of it, its login is listed from now on.
+    if (status.state !== 'auth_required') this.#askingLogin.delete(server);
+    else if (!this.#askingLogin.has(server)) {
+      this.#askingLogin.add(server);
+      this.#parts.announcer.changed(server, null, ['tools']);
+    }
   }
 
   #patience({ kind }: Endpoint): number {

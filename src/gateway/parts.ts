@@ -1,4 +1,5 @@
 import { CursorCodec } from '../catalog/cursor.ts';
+import type { UserLogins } from '../model/credential-ports.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import type { Pins } from '../model/drift.ts';
 import type { ClientStreams, TaskRecords } from '../model/ports.ts';
@@ -18,6 +19,7 @@ import type { ListParts } from './list-parts.ts';
 import { Listens } from './listens.ts';
 import { Catalogs } from './lists/catalogs.ts';
 import { SeenSessions } from './lists/seen-sessions.ts';
+import { LoginRequests } from './login-requests.ts';
 import { Policies } from './policy/policies.ts';
 import { Requests } from './requests.ts';
 import { Aggregate } from './resolve/aggregate.ts';
@@ -46,6 +48,7 @@ export interface GatewayDeps extends ExchangeRecordDeps {
   /** Where tasks outlive the process. */
   readonly taskRecords: TaskRecords;
   readonly random: Random;
+  readonly logins: UserLogins;
   /** The rooms on both sides and, in a cluster, the other nodes. Read when the first request or event comes. */
   readonly upstreams: KnownServers & ServerCalls;
   readonly streams: ClientStreams;
@@ -58,14 +61,14 @@ export interface GatewayDeps extends ExchangeRecordDeps {
 export type Parts = ReturnType<typeof assemble>;
 
 export function assemble(deps: GatewayDeps, serverInfo: string) {
-  const { upstreams: port, streams, elsewhere } = deps;
+  const { upstreams: port, streams, elsewhere, logins } = deps;
   const { clock, random, keys, pins, logger, metrics, desired } = deps;
   const redefined = (server: string, lists: readonly ListKind[]) => {
     catalogs.invalidate();
     announcer.changed(server, null, lists);
   };
   const drift = new Drift({ pins, upstreams: port, clock, logger, metrics, redefined });
-  const upstreams = guardedUpstreams(port, drift);
+  const upstreams = guardedUpstreams(port, drift, logins);
   const policies = new Policies({ upstreams, clock, guards: drift.guards });
   const dispatch = new Dispatch({
     upstreams: port,
@@ -108,6 +111,7 @@ export function assemble(deps: GatewayDeps, serverInfo: string) {
     announcer,
     tasks,
     events: new ServerEvents({ ...lists, announcer, tasks }),
+    loginRequests: new LoginRequests({ ...lists, logins, random }),
     requests: new Requests({ ...lists, aggregate, single, subscriptions, listens, tasks }),
     drift,
   };

@@ -1,16 +1,31 @@
 /** A page of a title and a sentence, for browsers that come back from a login. */
 export const PAGE_TYPE = 'text/html; charset=utf-8';
 
+const HEADERS = ['Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff'];
+
 export const PAGE_HEADERS = [
-  ...['Cache-Control', 'no-store'],
+  ...HEADERS,
   ...['Content-Security-Policy', "default-src 'none'; frame-ancestors 'none'; form-action 'none'"],
   ...['Referrer-Policy', 'no-referrer'],
-  ...['X-Content-Type-Options', 'nosniff'],
 ];
 
-export function plainPage(title: string, text: string): string {
+/** The form may lead on to another site, and its request says which page it comes from. */
+export const FORM_PAGE_HEADERS = [
+  ...HEADERS,
+  ...['Content-Security-Policy', "default-src 'none'; frame-ancestors 'none'"],
+  ...['Referrer-Policy', 'same-origin'],
+];
+
+export function plainPage(title: string, text: string, form = ''): string {
   const head = `<!doctype html><html lang="en"><meta charset="utf-8"><title>${escaped(title)} · Trunkline</title>`;
-  return `${head}<h1>${escaped(title)}</h1><p>${escaped(text)}</p></html>`;
+  return `${head}<h1>${escaped(title)}</h1><p>${escaped(text)}</p>${form}</html>`;
+}
+
+/** The same with a form that is posted to its own address; `secret`: the label of its field, null for none. */
+export function formPage(title: string, text: string, secret: string | null, button: string): string {
+  const input = '<input type="password" name="key" autocomplete="off" required autofocus>';
+  const field = secret === null ? '' : `<p><label>${escaped(secret)} ${input}</label></p>`;
+  return plainPage(title, text, `<form method="post">${field}<p><button>${escaped(button)}</button></p></form>`);
 }
 
 function escaped(text: string): string {

@@ -15,7 +15,7 @@ import {
   text,
   wallTime,
 } from './schema.ts';
-import { TRANSPORT_KINDS, type TransportSpec } from './server.ts';
+import { authOf, TRANSPORT_KINDS, type TransportSpec, takesTokens } from './server.ts';
 
 /** States of an upstream (S3.20, S4.5). `defect`: an exception for this server, until a restart. */
 export const STATE = named(
@@ -66,7 +66,14 @@ export const PROGRAM_ADVICE = 'its credential program has none that it takes, se
  * own; null where all callers share them.
  */
 export function loginAdvice(server: string, transport?: TransportSpec, owner: string | null = null): string {
-  if (transport !== undefined && 'auth' in transport && transport.auth?.exec != null) return PROGRAM_ADVICE;
+  if (transport !== undefined && 'url' in transport) {
+    const { exec, grant } = authOf({ transport });
+    if (exec !== null) return PROGRAM_ADVICE;
+    if (!takesTokens({ transport }))
+      return `correct the Authorization header in its definition, or remove it and sign in: trunkline login ${server}`;
+    if (grant !== 'authorization_code')
+      return `its grant ${grant} gave no token that it takes, see: trunkline connections`;
+  }
   const whose = owner === null || owner === OPERATOR.id ? '' : ` --principal ${owner}`;
   return `sign in: trunkline login ${server}${whose}`;
 }

@@ -1,4 +1,4 @@
-import type { AuthSpec } from './credentials.ts';
+import { type AuthSpec, PLAIN_AUTH } from './credentials.ts';
 import type { DriftPolicy } from './drift.ts';
 import { revealed, Secret } from './secret.ts';
 
@@ -204,6 +204,23 @@ export interface Server {
   readonly origin: Origin;
   /** Changes when and only when something changes that needs a new connection (S3.12). */
   readonly connectionDigest: string;
+}
+
+/** What its definition says of credentials. */
+export function authOf({ transport }: Pick<Server, 'transport'>): AuthSpec {
+  return ('auth' in transport ? transport.auth : undefined) ?? PLAIN_AUTH;
+}
+
+/** Whether the gateway gets credentials for it: it is behind a URL, and its definition has none of its own. */
+export function takesTokens({ transport }: Pick<Server, 'transport'>): boolean {
+  if (!('url' in transport)) return false;
+  return !Object.keys(transport.headers).some((name) => name.toLowerCase() === 'authorization');
+}
+
+/** Whether a user gets them, by a login. */
+export function takesLogin(server: Pick<Server, 'transport'>): boolean {
+  const { exec, grant } = authOf(server);
+  return takesTokens(server) && exec === null && grant === 'authorization_code';
 }
 
 /** What a transport consists of, equal for equal ones. It holds the secrets, so keep only a digest of it. */

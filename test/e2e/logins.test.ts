@@ -35,30 +35,23 @@ describe('a server that requires a login', () => {
   });
 
   for (const era of ['stateful', 'stateless'] as const) {
-    test(`S3.5 ${era}: on both endpoints every request ends in 53006, REFUSED, not retryable`, async () => {
+    test(`S3.5 check:I1 ${era}: on both endpoints only the login is listed, and every request ends in 53006, REFUSED, not retryable`, async () => {
       const single = new WireClient(gateway.serverUrl('web'), era);
       const params = { name: 'x', arguments: {} };
-      const answers =
-        era === 'stateful'
-          ? [
-              await single.request('initialize', {
-                protocolVersion: '2025-11-25',
-                capabilities: {},
-                clientInfo: { name: 'c', version: '1' },
-              }),
-            ]
-          : [
-              await single.request('tools/list'),
-              await single.request('prompts/list'),
-              await single.request('resources/list'),
-              await single.request('server/discover'),
-              await single.request('tools/call', params),
-            ];
+      if (era === 'stateful') await single.initialize();
+      assert.deepEqual(await single.toolNames(), ['trunkline_login']);
+      const answers = [
+        await single.request('prompts/list'),
+        await single.request('resources/list'),
+        await single.request('tools/call', params),
+        await single.request('tools/call', { ...params, name: 'trunkline_login' }),
+      ];
       for (const { message } of answers) refused(message);
       const whole = new WireClient(gateway.mcpUrl, era);
       if (era === 'stateful') await whole.initialize();
       refused((await whole.request('tools/call', { ...params, name: 'web__x' })).message);
-      assert.ok((await whole.toolNames()).includes('good__echo'));
+      const names = await whole.toolNames();
+      assert.ok(names.includes('good__echo') && names.includes('web__trunkline_login'), names.join());
     });
   }
 

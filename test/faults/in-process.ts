@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { App } from '../../src/app/app.ts';
-import { listenerSettings } from '../../src/app/listeners.ts';
+import { listenerSettings } from '../../src/app/listener-settings.ts';
 import { openApp } from '../../src/app/open-app.ts';
 import { Listener } from '../../src/http/listener/listener.ts';
 import { StreamWheel } from '../../src/http/sse/stream-wheel.ts';

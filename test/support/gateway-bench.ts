@@ -5,6 +5,7 @@ import { Gateway, type GatewayDeps } from '../../src/gateway/gateway.ts';
 import { Policies } from '../../src/gateway/policy/policies.ts';
 import type { SubscriptionsElsewhere } from '../../src/gateway/subscriptions/subscriptions.ts';
 import { ANONYMOUS, type ClientProfile, mayUse, type Principal } from '../../src/model/client-profile.ts';
+import type { UserLogins } from '../../src/model/credential-ports.ts';
 import { noPins, type Pins } from '../../src/model/drift.ts';
 import type { Endpoint, Exchange } from '../../src/model/exchange.ts';
 import { GatewayError } from '../../src/model/gateway-error.ts';
@@ -232,6 +233,9 @@ export class FakeStreams implements ClientStreams {
   }
 }
 
+/** No user of a caller can sign in anywhere. */
+export const NO_LOGINS: UserLogins = { takesUser: () => false, page: async () => null, connectedAt: () => null };
+
 /** A gateway between doubles, with a clock that is turned by hand. */
 export class GatewayBench {
   readonly clock = new FakeClock();
@@ -256,6 +260,7 @@ export class GatewayBench {
       pins: UNPINNED,
       taskRecords: NO_RECORDS,
       random: systemRandom,
+      logins: NO_LOGINS,
       upstreams: this.upstreams,
       streams: this.streams,
       elsewhere,

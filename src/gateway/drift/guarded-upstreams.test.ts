@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { NO_LOGINS } from '../../../test/support/gateway-bench.ts';
 import type { Upstreams } from '../../model/ports.ts';
 import { guardedUpstreams } from './guarded-upstreams.ts';
 
@@ -17,7 +18,7 @@ function recording(calls: unknown[][]): Upstreams {
 
 test('goal:G13 the layer in front of the upstreams passes on every argument', async () => {
   const calls: unknown[][] = [];
-  const upstreams = guardedUpstreams(recording(calls), { view: () => assert.fail('nothing to be viewed') });
+  const upstreams = guardedUpstreams(recording(calls), { view: () => assert.fail('nothing to be viewed') }, NO_LOGINS);
   const methods = Object.entries(upstreams) as [string, (...given: unknown[]) => unknown][];
   assert.ok(methods.length >= 10);
   for (const [name, method] of methods) {

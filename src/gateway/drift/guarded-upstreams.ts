@@ -1,14 +1,27 @@
+import { loginCatalog } from '../../catalog/login-catalog.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
+import type { UserLogins } from '../../model/credential-ports.ts';
 import type { ServerCatalog } from '../../model/server-catalog.ts';
 import type { KnownServers } from '../known-servers.ts';
 import type { Drift } from './drift.ts';
 
-/** What is known of servers, with their catalogues as they are offered (docs/drift.md); all else passes. */
-export function guardedUpstreams(raw: KnownServers, drift: Pick<Drift, 'view'>): KnownServers {
-  const view = (catalog: ServerCatalog | null) => (catalog === null ? null : drift.view(catalog));
+/**
+ * What is known of servers, with their catalogues as they are offered (docs/drift.md); all else passes. A server of which
+ * nothing is known because it asks for a login offers that.
+ */
+export function guardedUpstreams(raw: KnownServers, drift: Pick<Drift, 'view'>, logins: UserLogins): KnownServers {
+  const asksLogin = (server: string, client: ClientProfile) =>
+    logins.takesUser(server) &&
+    raw.state(server, client) === 'auth_required' &&
+    logins.connectedAt(server, client.principal) === null;
+  const view = (catalog: ServerCatalog | null, server: string, client: ClientProfile) => {
+    if (catalog !== null) return drift.view(catalog);
+    return asksLogin(server, client) ? loginCatalog(server) : null;
+  };
   return {
-    knownCatalog: (server, client, orOthers) => view(raw.knownCatalog(server, client, orOthers)),
+    knownCatalog: (server, client, orOthers) => view(raw.knownCatalog(server, client, orOthers), server, client),
     catalog: async (server, client, waitMs, amongOthers) =>
-      view(await raw.catalog(server, client, waitMs, amongOthers)),
+      view(await raw.catalog(server, client, waitMs, amongOthers), server, client),
     servers: () => raw.servers(),
     notify: (server, notification, client) => raw.notify(server, notification, client),
     sessionKey: (server, client) => raw.sessionKey(server, client),

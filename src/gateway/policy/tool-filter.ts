@@ -1,4 +1,5 @@
 import { filterAllows, filtersAny } from '../../catalog/catalog-member.ts';
+import { LOGIN_TOOL } from '../../catalog/login-catalog.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { OfferPolicy, PolicyFactory } from './policy.ts';
 
@@ -9,6 +10,8 @@ export const toolFilter: PolicyFactory<OfferPolicy> = ({ name: server, tools }) 
     if (item.kind !== 'tool') return null;
     const { name } = item;
     if (typeof name !== 'string') return name;
-    return filterAllows(tools, name) ? null : new GatewayError('INVALID_PARAMS', `Unknown tool: ${name}`, { server });
+    return name === LOGIN_TOOL || filterAllows(tools, name)
+      ? null
+      : new GatewayError('INVALID_PARAMS', `Unknown tool: ${name}`, { server });
   };
 };

@@ -3,6 +3,7 @@ import type { Catalog } from '../../catalog/catalog.ts';
 import type { ExposedItem } from '../../catalog/exposed-items.ts';
 import { type PrefixedTool, parsePrefixedTool, withoutBridgePrefix } from '../../catalog/exposed-names.ts';
 import { isWrapped, unwrapUri } from '../../catalog/exposed-uris.ts';
+import { isLoginCatalog } from '../../catalog/login-catalog.ts';
 import type { ResourceTarget } from '../../catalog/resource-table.ts';
 import type { ClientProfile, Principal } from '../../model/client-profile.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
@@ -259,7 +260,7 @@ function unlistedTool(
   const refused = refuseAccess(principal, spelled.server);
   if (refused !== null) return refused;
   const member = catalog.members.find(({ server }) => server === spelled.server);
-  if (member === undefined || member.catalog !== null) return null;
+  if (member === undefined || (member.catalog !== null && !isLoginCatalog(member.catalog))) return null;
   return policies.listsOf(spelled.server)?.('tools', spelled.tool) === false ? null : spelled;
 }
 

@@ -1,5 +1,6 @@
 import { parseObject } from '../../catalog/catalog-member.ts';
 import { type PageItem, pageItems } from '../../catalog/drift/guarded-catalog.ts';
+import { isLoginCatalog } from '../../catalog/login-catalog.ts';
 import type { ClientProfile, Principal } from '../../model/client-profile.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
@@ -99,6 +100,9 @@ export class SingleServer implements Resolver {
     if (known === null && !target.asked) await dispatch.listed(target, exchange);
     const { catalog } = target;
     if (catalog === null) return failure(unavailable(upstreams, name, client));
+    if (isLoginCatalog(catalog)) {
+      return list.kind === 'tools' ? knownPage(catalog, list, request) : failure(unavailable(upstreams, name, client));
+    }
     return this.#shown(knownPage(catalog, list, request), server, list, catalog, exchange);
   }
 

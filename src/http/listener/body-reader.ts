@@ -5,13 +5,28 @@ import type { BodyTaker } from '../context/http-context.ts';
 import type { Refusal } from '../context/refusal.ts';
 import { clientErrorRefusal } from '../context/refusal.ts';
 
-const JSON_TYPE = /^application\/json[ \t]*(?:;[ \t]*charset[ \t]*=[ \t]*"?utf-8"?[ \t]*)?;?$/i;
+interface BodyType {
+  readonly name: string;
+  /** With a charset or without. */
+  readonly pattern: RegExp;
+}
 
-/** What is wrong with the headers of a JSON request before its body is read; null when it may be read. */
-export function bodyRefusal(headers: Readonly<IncomingHttpHeaders>, maxBytes: number): Refusal | null {
+const JSON_BODY = typeOf('application/json');
+export const FORM_BODY = typeOf('application/x-www-form-urlencoded');
+
+function typeOf(name: string): BodyType {
+  return { name, pattern: new RegExp(`^${name}[ \\t]*(?:;[ \\t]*charset[ \\t]*=[ \\t]*"?utf-8"?[ \\t]*)?;?$`, 'i') };
+}
+
+/** What is wrong with the headers of a request before its body is read; null when it may be read. */
+export function bodyRefusal(
+  headers: Readonly<IncomingHttpHeaders>,
+  maxBytes: number,
+  wanted: BodyType = JSON_BODY,
+): Refusal | null {
   const type = headers['content-type'];
-  if (type !== 'application/json' && (type === undefined || !JSON_TYPE.test(type))) {
-    return unsupported('the body must be application/json in UTF-8');
+  if (type !== wanted.name && (type === undefined || !wanted.pattern.test(type))) {
+    return unsupported(`the body must be ${wanted.name} in UTF-8`);
   }
   const coding = headers['content-encoding'];
   if (coding !== undefined && coding.toLowerCase() !== 'identity') {

@@ -6,7 +6,7 @@ import type { HttpContext, HttpContextWatcher } from '../context/http-context.ts
 import { type Refusal, type RefusalRenderer, renderRefusal } from '../context/refusal.ts';
 import { SseWriter } from '../sse/sse-writer.ts';
 import type { StreamWheel } from '../sse/stream-wheel.ts';
-import { bodyRefusal } from './body-reader.ts';
+import { bodyRefusal, FORM_BODY } from './body-reader.ts';
 import type { ConcurrencyLimiter } from './concurrency-limiter.ts';
 import { lastOf, type RequestGate } from './request-gate.ts';
 
@@ -138,8 +138,18 @@ export class RequestContext implements HttpContextWatcher {
    * here, and `onBody` is not called.
    */
   readJson(onBody: (body: Buffer) => void): void {
-    if (this.#answered) return;
-    const refusal = bodyRefusal(this.headers, this.maxBodyBytes);
+    if (!this.#answered) this.#read(bodyRefusal(this.headers, this.maxBodyBytes), onBody);
+  }
+
+  /** The same for what a form of a page sends. */
+  readForm(onForm: (form: URLSearchParams) => void): void {
+    const refusal = bodyRefusal(this.headers, this.maxBodyBytes, FORM_BODY);
+    // A form without fields has no body.
+    if (this.headers['content-length'] === '0') onForm(new URLSearchParams());
+    else this.#read(refusal, (body) => onForm(new URLSearchParams(body.toString())));
+  }
+
+  #read(refusal: Refusal | null, onBody: (body: Buffer) => void): void {
     if (refusal !== null) {
       this.refuse(refusal);
       return;

@@ -1,0 +1,93 @@
+import type { Records } from '../credentials/credential-store.ts';
+import { ServerCredentials } from '../credentials/credentials.ts';
+import { ExecCredentials } from '../credentials/exec-credentials.ts';
+import { OAuthLogins } from '../credentials/logins.ts';
+import { clientMetadataUrl, LoginPages } from '../downstream/login-pages.ts';
+import { guardedFetch } from '../http/client/guarded-fetch.ts';
+import type { Resolver } from '../http/client/resolver.ts';
+import type { BodyBudget } from '../http/context/body-budget.ts';
+import { Listener } from '../http/listener/listener.ts';
+import type { Clock } from '../model/clock.ts';
+import type { Authenticator } from '../model/ports.ts';
+import type { Random } from '../model/random.ts';
+import type { Sealing } from '../model/sealing.ts';
+import type { Registry } from '../registry/registry.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { childEnvironment } from '../upstream/process/environment.ts';
+import type { Reaper } from '../upstream/process/reaper.ts';
+import { authority, listenerSettings } from './listener-settings.ts';
+
+interface OpenCredentialsDeps {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+  readonly registry: Registry;
+  readonly records: Records;
+  readonly sealing: Sealing;
+  readonly resolver: Resolver;
+  readonly guard: Reaper;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly authenticator: Authenticator;
+  readonly bodies: BodyBudget;
+  /** The gateway has no listener: one for the login pages opens on a free port of this machine with the first login. */
+  readonly pagesOnDemand: boolean;
+  readonly changed: (server: string, principal: string | null, gone: boolean) => Promise<void>;
+}
+
+/** The credentials for servers, the logins that get them and the pages on which users begin these. */
+export async function openCredentials(deps: OpenCredentialsDeps) {
+  const { clock, random, logger, registry, resolver, authenticator, bodies, guard, env } = deps;
+  const changed = (server: string, principal: string | null, gone: boolean): void => {
+    deps
+      .changed(server, principal, gone)
+      .catch((error: unknown) => logger.warn('server_not_restarted', { server, error }));
+  };
+  const programs = new ExecCredentials({
+    clock,
+    logger,
+    guard,
+    environment: childEnvironment({ env: {}, inheritEnv: false }, env),
+    desired: registry,
+    renewed: (server) => changed(server, null, false),
+  });
+  const credentials = new ServerCredentials({
+    programs,
+    clock,
+    random,
+    logger,
+    desired: registry,
+    records: deps.records,
+    sealing: deps.sealing,
+    fetch: (inside) => guardedFetch(resolver, inside),
+    clientMetadataUrl: () => clientMetadataUrl(registry.state.listen.publicUrl),
+    changed: ({ server, principal }, gone) => changed(server, principal, gone),
+  });
+  await credentials.refresh();
+  const logins = new OAuthLogins(credentials);
+  let listener: Listener | null = null;
+  const openOwn = async (pages: LoginPages): Promise<string> => {
+    const settings = listenerSettings(registry.state, { host: '127.0.0.1', port: 0 });
+    const opening = new Listener({ settings, log: logger, bodies });
+    pages.register(opening.routes);
+    const { host, port } = await opening.listen();
+    listener = opening;
+    return `http://${authority(host, port)}`;
+  };
+  const loginPages = new LoginPages({
+    logins,
+    credentials,
+    authenticator,
+    random,
+    state: () => registry.state,
+    openOwn: deps.pagesOnDemand ? openOwn : null,
+  });
+  return {
+    credentials,
+    logins,
+    loginPages,
+    async close(): Promise<void> {
+      programs.close();
+      await listener?.close(0);
+    },
+  };
+}

@@ -1,0 +1,51 @@
+import type { CachedList, ServerCatalog } from '../model/server-catalog.ts';
+
+/** The tool that stands for those of a server that has to be signed in to before it lists any. */
+export const LOGIN_TOOL = 'trunkline_login';
+
+const NOTHING: CachedList = { items: [], pages: [], ttlMs: 0, cacheScope: 'private' };
+const made = new Map<string, ServerCatalog>();
+
+/** What is shown of such a server. The same object for the same name. */
+export function loginCatalog(server: string): ServerCatalog {
+  let catalog = made.get(server);
+  if (catalog === undefined) made.set(server, (catalog = newCatalog(server)));
+  return catalog;
+}
+
+export function isLoginCatalog(catalog: ServerCatalog): boolean {
+  return made.get(catalog.server) === catalog;
+}
+
+function newCatalog(server: string): ServerCatalog {
+  const tool = {
+    name: LOGIN_TOOL,
+    title: `Sign in to ${server}`,
+    description: `The server ${server} asks for a login before it lists its tools. This asks the user to sign in.`,
+    inputSchema: { type: 'object', properties: {}, additionalProperties: false },
+    annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: true, openWorldHint: true },
+  };
+  const result = {
+    protocolVersion: '2025-11-25',
+    capabilities: { tools: { listChanged: true } },
+    serverInfo: { name: server, version: '0' },
+    instructions: `${server} asks for a login. Call ${LOGIN_TOOL}; its own tools are listed after that.`,
+  };
+  const items = [{ key: LOGIN_TOOL, bytes: Buffer.from(JSON.stringify(tool)) }];
+  const tools = { ...NOTHING, items, pages: [Buffer.from(JSON.stringify({ tools: [tool] }))] };
+  return {
+    server,
+    fingerprint: '',
+    digest: `login ${server}`,
+    handshake: {
+      era: 'stateful',
+      revision: result.protocolVersion,
+      result: Buffer.from(JSON.stringify(result)),
+      serverInfo: JSON.stringify(result.serverInfo),
+      capabilities: JSON.stringify(result.capabilities),
+      instructions: result.instructions,
+    },
+    lists: { tools, prompts: NOTHING, resources: NOTHING, resourceTemplates: NOTHING },
+    listedAt: 0,
+  };
+}

@@ -1,0 +1,219 @@
+import { hash } from 'node:crypto';
+import type { RequestContext } from '../http/listener/request-context.ts';
+import type { RouteTable } from '../http/listener/route-table.ts';
+import { FORM_PAGE_HEADERS, formPage, PAGE_HEADERS, PAGE_TYPE, plainPage } from '../http/plain-page.ts';
+import { ANONYMOUS, mayUse, type Principal } from '../model/client-profile.ts';
+import type { Logins, UserLogins } from '../model/credential-ports.ts';
+import type { CredentialView } from '../model/credentials.ts';
+import type { DesiredState } from '../model/desired-state.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import { isLoopbackHost } from '../model/host-address.ts';
+import type { Authenticator } from '../model/ports.ts';
+import type { Random } from '../model/random.ts';
+import { authOf, type Server, takesLogin } from '../model/server.ts';
+
+const CALLBACK = '/oauth/callback';
+const CLIENT = '/oauth/client.json';
+const LOGIN = '/oauth/login/';
+const LOGIN_SECONDS = 600;
+const MAX_FORM_BYTES = 4_096;
+
+interface LoginPagesDeps {
+  readonly logins: Logins;
+  readonly credentials: { list(): readonly CredentialView[] };
+  readonly authenticator: Authenticator;
+  readonly random: Random;
+  /** The desired state of the moment. */
+  readonly state: () => Pick<DesiredState, 'servers' | 'agents' | 'listen'>;
+  /** Opens a listener of their own for these pages and resolves with its origin; null where the gateway has listeners. */
+  readonly openOwn: ((pages: LoginPages) => Promise<string>) | null;
+}
+
+/**
+ * The pages for browsers of users: where a caller's user begins a login, where authorization servers send browsers back to,
+ * and the client id metadata document. A login belongs to the caller whose key the user gives here, and ends only in the
+ * browser in which it began: who gives the address to another user gains nothing (proto:D5).
+ */
+export class LoginPages implements UserLogins {
+  readonly #deps: LoginPagesDeps;
+  #registered = false;
+  /** Origin of the listener for clients, where a browser on this machine reaches it. */
+  #origin: string | null = null;
+  #own: Promise<string> | null = null;
+
+  constructor(deps: LoginPagesDeps) {
+    this.#deps = deps;
+  }
+
+  register(routes: RouteTable): void {
+    this.#registered = true;
+    routes.add(CALLBACK, { GET: (context) => void this.#finish(context) });
+    routes.add(CLIENT, { GET: (context) => this.#clientMetadata(context) });
+    const begin = {
+      GET: (context: RequestContext) => this.#show(context),
+      POST: (context: RequestContext) => context.readForm((form) => void this.#begin(context, form)),
+    };
+    routes.add(`${LOGIN}{name}`, begin, { maxBodyBytes: MAX_FORM_BYTES });
+  }
+
+  /** The listener for clients is open. `origin`: null where it cannot be told how browsers reach it. */
+  opened(origin: string | null): void {
+    this.#origin = origin;
+  }
+
+  /** The redirect URI of logins that end at the gateway; null where browsers cannot reach it. */
+  get callback(): string | null {
+    const base = this.#deps.state().listen.publicUrl ?? this.#origin;
+    return base === null ? null : base + CALLBACK;
+  }
+
+  takesUser(name: string): boolean {
+    const server = this.#deps.state().servers.get(name);
+    return server !== undefined && takesLogin(server);
+  }
+
+  async page(name: string, principal: Principal): Promise<string | null> {
+    const server = this.#deps.state().servers.get(name);
+    if (server === undefined || this.#refusal(server, principal) !== null) return null;
+    const base = await this.#base();
+    return base === null ? null : `${base}${LOGIN}${name}`;
+  }
+
+  connectedAt(name: string, { id }: Principal): number | null {
+    const server = this.#deps.state().servers.get(name);
+    const principal = server !== undefined && authOf(server).per === 'principal' ? id : null;
+    const credential = this.#deps.credentials
+      .list()
+      .find((one) => one.server === name && one.principal === principal && one.state === 'connected');
+    return credential?.changedAt ?? null;
+  }
+
+  async #base(): Promise<string | null> {
+    const { openOwn, state } = this.#deps;
+    if (openOwn === null) return this.#registered ? (state().listen.publicUrl ?? this.#origin) : null;
+    this.#own ??= openOwn(this).catch((error: unknown) => {
+      this.#own = null;
+      throw error;
+    });
+    return this.#own;
+  }
+
+  /** Why the caller's user cannot sign in at the server here; null where that works. */
+  #refusal(server: Server, principal: Principal): string | null {
+    const { agents, listen } = this.#deps.state();
+    if (!mayUse(principal, server.name) || !server.enabled) return `There is no server ${server.name} for this caller.`;
+    if (!takesLogin(server)) return `${server.name} takes no login of a user.`;
+    const own = authOf(server).per === 'principal';
+    const shared = `All callers share the login of ${server.name}; the operator signs in with: trunkline login ${server.name}`;
+    if (principal.id !== ANONYMOUS.id) return own ? null : shared;
+    // A caller without a key is whatever reaches the listener: on this machine its user, elsewhere no one can say.
+    if (!isLoopbackHost(listen.host) && this.#deps.openOwn === null)
+      return `Callers without a key cannot sign in from other machines; the operator does it with: trunkline login ${server.name}`;
+    return own || agents.size === 0 ? null : shared;
+  }
+
+  #show(context: RequestContext): void {
+    const keyed = this.#deps.state().agents.size > 0;
+    const name = context.param;
+    const whose = keyed ? 'Give the key of the agent that calls: the login will be for that agent alone.' : EVERYBODY;
+    const text = `The gateway asks for a login at the server ${name}. ${whose} The authorization server of ${name} asks you next.`;
+    const page = formPage(`Sign in to ${name}`, text, keyed ? 'Key of the agent' : null, 'Continue');
+    context.answer(200, PAGE_TYPE, Buffer.from(page), FORM_PAGE_HEADERS);
+  }
+
+  async #begin(context: RequestContext, form: URLSearchParams): Promise<void> {
+    const { logins, random, state, openOwn } = this.#deps;
+    const refuse = (status: number, text: string) => send(context, status, 'The login has not begun', text);
+    if (!isOwnPage(context)) return refuse(403, 'The request does not come from the page of the gateway.');
+    const principal = this.#callerOf(form.get('key') ?? '');
+    if (principal === null) return refuse(403, 'No agent has this key. Go back and give another one.');
+    const name = context.param;
+    const server = state().servers.get(name);
+    const refusal =
+      server === undefined ? `There is no server ${name} for this caller.` : this.#refusal(server, principal);
+    if (refusal !== null) return refuse(404, refusal);
+    try {
+      const base = openOwn === null ? this.callback : `${await this.#own}${CALLBACK}`;
+      if (base === null) return refuse(404, 'The gateway does not know its own address; set listen.publicUrl.');
+      const secret = random.hex(16);
+      const owner = authOf(server!).per === 'principal' ? principal.id : null;
+      const { id, url } = await logins.begin(server!, base, owner, secret);
+      const secure = base.startsWith('https:');
+      const cookie = `${cookieName(id, secure)}=${secret}; Path=/; Max-Age=${LOGIN_SECONDS}; HttpOnly; SameSite=Lax`;
+      const headers = ['Location', url, 'Set-Cookie', secure ? `${cookie}; Secure` : cookie, ...PAGE_HEADERS];
+      context.answer(303, PAGE_TYPE, Buffer.from(plainPage('Sign in', 'The browser goes on.')), headers);
+    } catch (error) {
+      this.#failed(context, error);
+    }
+  }
+
+  /** The caller with this key; null where no agent has it. */
+  #callerOf(key: string): Principal | null {
+    const known = this.#deps.authenticator.authenticate(key === '' ? undefined : `Bearer ${key}`);
+    const wrong = key !== '' && this.#deps.state().agents.size > 0 && known?.id === ANONYMOUS.id;
+    return wrong ? null : known;
+  }
+
+  /** `state` is 128 random bits that only who began the login was given, and good for one answer. */
+  async #finish(context: RequestContext): Promise<void> {
+    const id = new URLSearchParams(context.query).get('state') ?? '';
+    const cookies = (context.header('cookie') ?? '').split(/;\s*/);
+    const ours = [cookieName(id, true), cookieName(id, false)];
+    const secret = cookies.map((cookie) => cookie.split('=')).find(([name]) => ours.includes(name!))?.[1] ?? null;
+    try {
+      const { server } = await this.#deps.logins.finish(`http://localhost${CALLBACK}?${context.query}`, secret);
+      send(context, 200, 'Signed in', `The gateway is signed in to ${server}. You can close this page.`);
+    } catch (error) {
+      this.#failed(context, error);
+    }
+  }
+
+  #failed(context: RequestContext, error: unknown): void {
+    if (error instanceof GatewayError) send(context, 400, 'The login has failed', error.message);
+    else context.refuse({ status: 500, code: 'internal', message: 'a defect of the gateway; its log has the details' });
+  }
+
+  #clientMetadata(context: RequestContext): void {
+    const { publicUrl } = this.#deps.state().listen;
+    const id = clientMetadataUrl(publicUrl);
+    if (id !== null) context.json(200, JSON.stringify(clientMetadata(id, publicUrl!)));
+    else context.refuse({ status: 404, code: 'not_found', message: 'listen.publicUrl is not set to an https URL' });
+  }
+}
+
+const EVERYBODY = 'Callers of this gateway have no keys: all of them will use this login.';
+
+/** The client id, which is the address of the document (SEP-991); null where no authorization server could read it. */
+export function clientMetadataUrl(publicUrl: string | null): string | null {
+  return publicUrl?.startsWith('https:') === true ? `${publicUrl}${CLIENT}` : null;
+}
+
+function clientMetadata(id: string, publicUrl: string): object {
+  return {
+    client_id: id,
+    client_name: 'Trunkline',
+    client_uri: publicUrl,
+    redirect_uris: [`${publicUrl}${CALLBACK}`, 'http://127.0.0.1/callback'],
+    grant_types: ['authorization_code', 'refresh_token'],
+    response_types: ['code'],
+    token_endpoint_auth_method: 'none',
+    application_type: 'web',
+  };
+}
+
+/** A page of another site must not begin a login in a browser that it only has at hand. */
+function isOwnPage(context: RequestContext): boolean {
+  const site = context.header('sec-fetch-site');
+  if (site !== undefined) return site === 'same-origin';
+  const origin = context.header('origin');
+  return origin === undefined || origin === context.publicOrigin;
+}
+
+/** One for each login, so that two of them can go on at once. */
+function cookieName(id: string, secure: boolean): string {
+  return `${secure ? '__Host-' : ''}trunkline-login-${hash('sha256', id, 'hex').slice(0, 16)}`;
+}
+
+function send(context: RequestContext, status: number, title: string, text: string): void {
+  context.answer(status, PAGE_TYPE, Buffer.from(plainPage(title, text)), PAGE_HEADERS);
+}

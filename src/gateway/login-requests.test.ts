@@ -1,0 +1,183 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { type BenchExchange, client, endpointOf, GatewayBench } from '../../test/support/gateway-bench.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import { answer, failure, type Outcome } from '../model/outcome.ts';
+import { result } from '../protocol/compose.ts';
+
+const URL_MODE = '{"elicitation":{"url":{}}}';
+const CALL = '{"name":"web__echo"}';
+
+/** A server that asks for a login until `signIn`. The page is there where `page` is not null. */
+function bench(page: string | null = 'http://127.0.0.1/oauth/login/web') {
+  let connectedAt: number | null = null;
+  const logins = { takesUser: () => true, page: async () => page, connectedAt: () => connectedAt };
+  const made = new GatewayBench({ web: null }, {}, undefined, { logins });
+  made.upstreams.states.set('web', 'auth_required');
+  made.upstreams.respond = (call) =>
+    connectedAt === null
+      ? failure(new GatewayError('AUTH_REQUIRED', 'web asks for credentials', { server: 'web' }))
+      : answer(result('9', '{"content":[]}', call.request.era));
+  const signIn = () => {
+    connectedAt = (connectedAt ?? 0) + 1;
+    made.upstreams.states.set('web', 'connected');
+  };
+  const call = (action: string | null, params = CALL, sessionId = 'session-1') => {
+    const exchange = made.exchange('tools/call', params, {
+      client: client('stateful', { capabilities: URL_MODE, sessionId }),
+    });
+    if (action !== null) exchange.reply = result('"q"', `{"action":"${action}"}`, 'stateful');
+    const ended = made.gateway.run(exchange, { kind: 'aggregate', server: '', path: '/mcp' });
+    return { exchange, ended };
+  };
+  return { made, signIn, call };
+}
+
+function isRefused(outcome: Outcome): void {
+  assert.ok(outcome.kind === 'failure');
+  assert.equal(outcome.error.code, 'AUTH_REQUIRED');
+  assert.equal(outcome.error.outcome, 'REFUSED');
+}
+
+async function settled(made: GatewayBench, ms: number): Promise<void> {
+  for (let passed = 0; passed < ms; passed += 250) await made.clock.advance(250);
+}
+
+const methodsOf = ({ emitted }: BenchExchange) => emitted.map(({ method }) => method);
+
+describe('S3.5 proto:D5 a call waits for the login of its user', () => {
+  test('it is sent again when the user has signed in, however long that took', async () => {
+    const { made, signIn, call } = bench();
+    const { exchange, ended } = call('accept');
+    await settled(made, 300_000);
+    assert.equal(exchange.asked.length, 1);
+    assert.equal(made.upstreams.calls.length, 1);
+    signIn();
+    await settled(made, 500);
+    assert.equal((await ended).kind, 'answer');
+    assert.equal(made.upstreams.calls.length, 2);
+    assert.deepEqual(methodsOf(exchange), ['notifications/elicitation/complete']);
+  });
+
+  test('a user who signs in without answering the client ends the question', async () => {
+    const { made, signIn, call } = bench();
+    const { exchange, ended } = call(null);
+    exchange.ask = (request) => {
+      exchange.asked.push(request);
+      return new Promise(() => {});
+    };
+    await settled(made, 1_000);
+    signIn();
+    await settled(made, 500);
+    assert.equal((await ended).kind, 'answer');
+    assert.deepEqual(methodsOf(exchange), ['notifications/cancelled']);
+  });
+
+  test('it is refused when the user declines, after ten minutes, when the gateway stops, and where there is no page', async () => {
+    const declined = bench();
+    const first = declined.call('decline');
+    await settled(declined.made, 500);
+    isRefused(await first.ended);
+
+    const late = bench();
+    const second = late.call('accept');
+    await settled(late.made, 600_500);
+    isRefused(await second.ended);
+
+    const stopping = bench();
+    const third = stopping.call('accept');
+    await settled(stopping.made, 500);
+    stopping.made.gateway.drain();
+    await settled(stopping.made, 500);
+    isRefused(await third.ended);
+
+    const nowhere = bench(null);
+    const fourth = nowhere.call('accept');
+    isRefused(await fourth.ended);
+    assert.equal(fourth.exchange.asked.length, 0);
+  });
+
+  test('a cancelled call ends at once, and the next call of its client asks anew', async () => {
+    const { made, signIn, call } = bench();
+    const first = call('accept');
+    const second = call('accept');
+    await settled(made, 1_000);
+    assert.deepEqual([first.exchange.asked.length, second.exchange.asked.length], [1, 0], 'one question for a client');
+    first.exchange.cancel('enough');
+    await settled(made, 500);
+    isRefused(await first.ended);
+    await settled(made, 500);
+    assert.equal(second.exchange.asked.length, 1);
+    signIn();
+    await settled(made, 500);
+    assert.equal((await second.ended).kind, 'answer');
+  });
+
+  test('each client asks its own user', async () => {
+    const { made, signIn, call } = bench();
+    const calls = ['session-1', 'session-2'].map((sessionId) => call('accept', CALL, sessionId));
+    await settled(made, 500);
+    assert.deepEqual(
+      calls.map(({ exchange }) => exchange.asked.length),
+      [1, 1],
+    );
+    signIn();
+    await settled(made, 500);
+    for (const { ended } of calls) assert.equal((await ended).kind, 'answer');
+  });
+
+  test('a server that does not take the new token either refuses the call for good', async () => {
+    const { made, signIn, call } = bench();
+    const { exchange, ended } = call('accept');
+    await settled(made, 500);
+    made.upstreams.respond = () => failure(new GatewayError('AUTH_REQUIRED', 'web asks for more', { server: 'web' }));
+    signIn();
+    await settled(made, 1_000);
+    isRefused(await ended);
+    assert.equal(exchange.asked.length, 1);
+  });
+});
+
+describe('S3.5 the login as a tool', () => {
+  test('is listed where nothing is known of the server, through every filter, and gone with the first list', async () => {
+    const { made, signIn, call } = bench();
+    made.upstreams.list = made.upstreams.list.map((server) => ({
+      ...server,
+      tools: { include: new Set(['echo']), exclude: new Set<string>() },
+    }));
+    const listed = async () => {
+      const outcome = await made.run('tools/list', null);
+      assert.ok(outcome.kind === 'answer');
+      return JSON.parse(outcome.message.body.toString()).tools.map(({ name }: { name: string }) => name);
+    };
+    assert.deepEqual(await listed(), ['web__trunkline_login']);
+    const own = await made.run('tools/list', null, { endpoint: endpointOf('web') });
+    assert.ok(own.kind === 'answer' && own.message.body.includes('"trunkline_login"'));
+    const { ended } = call('accept', '{"name":"web__trunkline_login"}');
+    await settled(made, 500);
+    signIn();
+    await settled(made, 500);
+    const outcome = await ended;
+    assert.ok(outcome.kind === 'answer');
+    assert.match(outcome.message.body.toString(), /Signed in to web/);
+    assert.equal(made.upstreams.calls.length, 1, 'the tool is none of the server');
+    made.upstreams.listed('web', { tools: ['{"name":"echo"}'] });
+    made.gateway.catalogChanged('web', '{}', ['tools']);
+    assert.deepEqual(await listed(), ['web__echo']);
+  });
+
+  test('is announced to clients that were given a list before', async () => {
+    const { made } = bench();
+    made.upstreams.states.set('web', 'starting');
+    const listing = made.run('tools/list', null);
+    await settled(made, 2_500);
+    await listing;
+    made.upstreams.states.set('web', 'auth_required');
+    made.gateway.statusChanged('web', made.upstreams.status('web')!);
+    await settled(made, 250);
+    assert.deepEqual(
+      made.streams.delivered.map(({ message }) => message.method),
+      ['notifications/tools/list_changed'],
+    );
+  });
+});

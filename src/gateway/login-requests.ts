@@ -1,0 +1,144 @@
+import { LOGIN_TOOL } from '../catalog/login-catalog.ts';
+import { pause } from '../model/clock.ts';
+import type { UserLogins } from '../model/credential-ports.ts';
+import type { Endpoint, Exchange } from '../model/exchange.ts';
+import type { Message } from '../model/message.ts';
+import type { Outcome } from '../model/outcome.ts';
+import type { Random } from '../model/random.ts';
+import { declares } from '../protocol/askable.ts';
+import { bodyField } from '../protocol/body.ts';
+import { cancellation, notification, request } from '../protocol/compose.ts';
+import { stringValue } from '../protocol/fields.ts';
+import { takesInput } from '../protocol/stateless/input-required.ts';
+import type { ListParts } from './list-parts.ts';
+import { ownAnswer } from './own-results.ts';
+import { namedParam } from './params.ts';
+
+/** A login lives as long at an authorization server's page. */
+const USER_MS = 600_000;
+const LOOK_MS = 250;
+/** How long the start of the server may take to begin, where another node has it. */
+const BEGIN_MS = 5_000;
+const ASK = 'elicitation/create';
+const URL_MODE = request(ASK, '0', '{"mode":"url"}', 'stateful');
+
+interface LoginRequestsDeps extends ListParts {
+  readonly logins: UserLogins;
+  readonly random: Random;
+}
+
+/**
+ * Asks the users of callers to sign in at servers: a request that was refused because the server asks for credentials is
+ * made again when its user has signed in. The user is asked by elicitation of a URL, where the client takes that.
+ */
+export class LoginRequests {
+  readonly #deps: LoginRequestsDeps;
+  /** Servers and clients whose users are asked at this moment: by one request at a time. */
+  readonly #asking = new Set<string>();
+  #draining = false;
+
+  constructor(deps: LoginRequestsDeps) {
+    this.#deps = deps;
+  }
+
+  /** The gateway stops: what waits for a user is refused. */
+  drain(): void {
+    this.#draining = true;
+  }
+
+  /** `refused`: an outcome with AUTH_REQUIRED; it stays where the user does not sign in. */
+  async afterLogin(
+    exchange: Exchange,
+    endpoint: Endpoint,
+    refused: Extract<Outcome, { kind: 'failure' }>,
+    again: () => Promise<Outcome>,
+  ): Promise<Outcome> {
+    const server = refused.error.data.server ?? endpoint.server;
+    const isTool = this.#callsLoginTool(exchange, endpoint);
+    if (refused.error.outcome !== 'REFUSED' || !(await this.#signedIn(exchange, server))) return refused;
+    if (!isTool) return again();
+    const text = JSON.stringify(`Signed in to ${server}. Its tools are listed now.`);
+    return ownAnswer(exchange.request.era, `"content":[{"type":"text","text":${text}}],"isError":false`);
+  }
+
+  #callsLoginTool({ request: { method }, request: call, client }: Exchange, { kind }: Endpoint): boolean {
+    if (method !== 'tools/call') return false;
+    const name = namedParam(call, 'name');
+    if (!('value' in name)) return false;
+    const own = kind === 'server' ? name.value : this.#deps.catalogs.of(client).tool(name.value)?.item.key;
+    return own === LOGIN_TOOL;
+  }
+
+  async #signedIn(exchange: Exchange, server: string): Promise<boolean> {
+    const { logins, clock, desired, upstreams } = this.#deps;
+    const { client } = exchange;
+    const { principal } = client;
+    if (!takesInput(exchange.request.method) || !declares(client.capabilities, URL_MODE)) return false;
+    const before = logins.connectedAt(server, principal);
+    const page = await logins.page(server, principal);
+    if (page === null) return false;
+    const key = `${server} ${principal.id} ${client.sessionId ?? ''}`;
+    const end = clock.now() + Math.min(USER_MS, desired.state.maxTimeoutMs);
+    const connected = () => ![null, before].includes(logins.connectedAt(server, principal));
+    let question: LoginQuestion | null = null;
+    try {
+      while (!connected()) {
+        const given = question?.declined === true || clock.now() >= end;
+        if (given || this.#draining || exchange.cancelled !== null) return false;
+        if (question === null && !this.#asking.has(key)) {
+          this.#asking.add(key);
+          question = new LoginQuestion(exchange, server, page, this.#deps.random);
+        }
+        await pause(clock, LOOK_MS);
+      }
+      question?.done();
+    } finally {
+      if (question !== null) this.#asking.delete(key);
+    }
+    const begun = clock.now() + BEGIN_MS;
+    while (upstreams.state(server, client) === 'auth_required' && clock.now() < begun) await pause(clock, LOOK_MS);
+    // The user's time is not the call's.
+    exchange.begunAt = exchange.triedMs = undefined;
+    return exchange.cancelled === null;
+  }
+}
+
+/** One request to a client to open the page. */
+class LoginQuestion {
+  /** The user refused, or the client cannot be asked. */
+  declined = false;
+  #open = true;
+  readonly #exchange: Exchange;
+  readonly #id: string;
+
+  constructor(exchange: Exchange, server: string, url: string, random: Random) {
+    this.#exchange = exchange;
+    this.#id = JSON.stringify(`login-${random.hex(16)}`);
+    const { name, id } = exchange.client.principal;
+    const who = id === `agent:${name}` ? ` with the key of the agent ${name}` : '';
+    const message = `${server} asks for a login. Sign in on this page${who}; the call goes on then.`;
+    const params = `{"mode":"url","elicitationId":${this.#id},"url":${JSON.stringify(url)},"message":${JSON.stringify(message)}}`;
+    exchange.ask(request(ASK, this.#id, params, 'stateful')).then(
+      (answer) => {
+        this.#open = false;
+        this.declined = actionOf(answer) !== 'accept';
+      },
+      () => {
+        this.#open = false;
+        this.declined = true;
+      },
+    );
+  }
+
+  /** The user has signed in, whatever the client has answered. */
+  done(): void {
+    const end = this.#open
+      ? cancellation(this.#id, 'the user has signed in', 'stateful')
+      : notification('notifications/elicitation/complete', `{"elicitationId":${this.#id}}`, 'stateful');
+    this.#exchange.emit(end);
+  }
+}
+
+function actionOf(answer: Message): string | null {
+  return answer.kind === 'result' ? stringValue(answer.bytes, bodyField(answer, 'action')) : null;
+}
