@@ -5,7 +5,7 @@ import type { ServerStatus } from '../model/server-state.ts';
 import { EXIT } from './exit-code.ts';
 import { runProgram } from './program.ts';
 import { serverLine, startHeader, startSummary } from './start-screen.ts';
-import { argumentsFromWords } from './tools/call.ts';
+import { argumentsFromWords, withArguments } from './tools/call.ts';
 import { toolSignature } from './tools/tools.ts';
 
 async function run(...argv: string[]) {
@@ -41,6 +41,48 @@ test('wrong usage is exit code 1 with a message on standard error', async () => 
     assert.notEqual(err, '');
   }
   assert.match((await run('--prot', '1')).err, /Did you mean --port/);
+});
+
+test('-h, -v and help do what they do elsewhere; the help of a command shows no option of the gateway', async () => {
+  assert.deepEqual(await run('-v'), { exitCode: EXIT.ok, out: '1.2.3\n', err: '' });
+  assert.equal((await run('help')).out, (await run('-h')).out);
+  const { out, exitCode } = await run('help', 'restart');
+  assert.equal(exitCode, EXIT.ok);
+  assert.match(out, /Usage: trunkline restart/);
+  assert.doesNotMatch(out, /--host|--port|--nats|--insecure/);
+  assert.equal(out, (await run('restart', '-h')).out);
+});
+
+test('a word that is no file is an unknown command, with the closest name or what it is called here', async () => {
+  for (const [argv, words] of [
+    [['statsu'], /did you mean "status"/],
+    [['restrat', 'fs'], /did you mean "restart"/],
+    [['help', 'chekc'], /did you mean "check"/],
+    [['list', 'servers'], /trunkline status lists/],
+    [['start'], /without a command starts/],
+    [['zzz'], /--help lists the commands/],
+    [['a.json', 'b.json'], /one file is taken/],
+  ] as const) {
+    const { exitCode, out, err } = await run(...argv);
+    assert.deepEqual([exitCode, out], [EXIT.usage, ''], argv.join(' '));
+    assert.match(err, words);
+  }
+  assert.match((await run('./statsu')).err, /there is no such file/);
+});
+
+test('arguments of a call may be one JSON object, or stand in brackets', () => {
+  const given = (tool: string, ...words: string[]) => {
+    const { argumentsJson, ...call } = withArguments({ tool, words, argumentsJson: null });
+    return [call.tool, argumentsJson ?? argumentsFromWords(call.words, {})];
+  };
+  assert.deepEqual(given('s.t', '{"a": 1.0}'), ['s.t', '{"a": 1.0}']);
+  assert.deepEqual(given('s.t(a: 12345678901234567890, b: "x, y", c: plain, d: [1, {e: f}])'), [
+    's.t',
+    '{"a":12345678901234567890,"b":"x, y","c":"plain","d":[1,{"e":"f"}]}',
+  ]);
+  assert.deepEqual(given('s.t()'), ['s.t', '{}']);
+  for (const [tool, ...words] of [['s.t(a: [)'], ['s.t(a: 1)', 'b=2'], ['s.t(a: })']] as [string, ...string[]][])
+    assert.throws(() => given(tool, ...words), { exitCode: EXIT.usage }, tool);
 });
 
 test('an error with --json is one JSON line', async () => {

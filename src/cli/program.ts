@@ -1,9 +1,11 @@
-import { Command, CommanderError, Option } from 'commander';
+import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { Command, CommanderError, Help, Option } from 'commander';
 import type { CommandInput, CommandParts, Terminal } from './command-input.ts';
 import { addCredentialCommands } from './credentials/credential-commands.ts';
 import { addSecretCommands } from './credentials/secret-commands.ts';
 import { addDriftCommands } from './drift/drift-commands.ts';
-import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
+import { CommandError, EXIT, type ExitCode, noSuch } from './exit-code.ts';
 import { CONFIG_OPTION, GATEWAY_OPTIONS, type GatewayFlags, JSON_OPTION, KEY_OPTION, lines } from './flags.ts';
 import { addServerCommands } from './servers/server-commands.ts';
 
@@ -14,17 +16,19 @@ import { addServerCommands } from './servers/server-commands.ts';
  * Words behind a bare `--` are a server's command line and are never read as flags of ours.
  */
 export async function runProgram(argv: readonly string[], terminal: Terminal): Promise<ExitCode> {
-  const cut = argv.indexOf('--');
-  const serverCommand = cut < 0 ? [] : argv.slice(cut + 1);
+  const serverCommand: string[] = [];
   let exitCode: ExitCode = EXIT.ok;
   const program = buildProgram(terminal, serverCommand, (code) => {
     exitCode = code;
   });
   try {
+    const words = argv.includes('--') ? argv : withCut(argv, program);
+    const cut = words.indexOf('--');
+    if (cut >= 0) serverCommand.push(...words.slice(cut + 1));
     if (cut >= 0 && serverCommand.length === 0) {
       throw new CommandError(EXIT.usage, 'nothing follows "--"; for example: trunkline -- npx -y some-server');
     }
-    await program.parseAsync(cut < 0 ? [...argv] : argv.slice(0, cut), { from: 'user' });
+    await program.parseAsync(cut < 0 ? [...words] : words.slice(0, cut), { from: 'user' });
     return exitCode;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
@@ -37,12 +41,20 @@ export async function runProgram(argv: readonly string[], terminal: Terminal): P
 }
 
 function buildProgram(terminal: Terminal, serverCommand: readonly string[], done: (code: ExitCode) => void): Command {
-  const program = new Command('trunkline')
+  const program: Command = new Command('trunkline')
     .description('One endpoint for all your MCP servers. Without a command: start the gateway.')
     .usage('[options] [file]   |   trunkline [options] -- command …   |   trunkline <command> …')
-    .version(terminal.version, '--version', 'print the version')
-    .helpOption('--help', 'print this help')
+    .version(terminal.version, '-v, --version', 'print the version')
+    .helpOption('-h, --help', 'print this help')
+    .helpCommand(false)
+    .configureHelp({
+      visibleOptions(command) {
+        const all = Help.prototype.visibleOptions.call(this, command);
+        return command === program ? all : [...all.filter((option) => !isCommon(option)), ...all.filter(isCommon)];
+      },
+    })
     .enablePositionalOptions()
+    .allowExcessArguments()
     .exitOverride()
     .configureOutput({ writeOut: terminal.out, writeErr: terminal.err })
     .showHelpAfterError('(trunkline --help lists commands and options)');
@@ -53,6 +65,7 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
     command
       .argument('[file]', 'configuration file (default: the nearest one)')
       .action(async (file: string | undefined, flags: GatewayFlags) => {
+        if (command === program) refuseUnknown(program, terminal.cwd);
         const run = await load();
         done(await run({ file, serverCommand, flags: merged(flags), terminal }));
       });
@@ -66,7 +79,7 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
 
   const parts: CommandParts = {
     command: (name, description, parent = program) =>
-      addOptions(parent.command(name).description(description)).addOption(CONFIG_OPTION),
+      addOptions(parent.command(name).description(description), false).addOption(CONFIG_OPTION),
     input: (flags) => ({ file: flags.config, serverCommand, flags: merged(flags), terminal }),
     done,
   };
@@ -84,11 +97,11 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
   addSecretCommands(parts);
   addDriftCommands(parts);
 
-  addOptions(program.command('call').description('call a tool and print its result'), false)
+  addOptions(program.command('call').description('call a tool and print its result'), false, false)
     .addOption(CONFIG_OPTION)
     .addOption(new Option('--json [arguments]', 'arguments as one JSON object; the result is printed as JSON'))
-    .argument('<server.tool>', 'for example memory.read_graph')
-    .argument('[key=value...]', 'arguments; key:=json takes JSON')
+    .argument('<server.tool>', 'for example memory.read_graph, or \'time.convert(hour: 5, zone: "UTC")\'')
+    .argument('[key=value...]', 'arguments; key:=json takes JSON; or all of them as one JSON object')
     .action(async (tool: string, words: string[], flags: Omit<GatewayFlags, 'json'> & { json?: boolean | string }) => {
       const { call } = await import('./tools/call.ts');
       const { json, ...others } = flags;
@@ -97,6 +110,15 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
     });
 
   addServerCommands(parts);
+  program
+    .command('help')
+    .description('print the help of a command')
+    .argument('[command]', 'name of the command')
+    .action((name: string | undefined) => {
+      const found = name === undefined ? program : program.commands.find((command) => command.name() === name);
+      if (found === undefined) throw unknownWord(name!, program, `command "${name}"`);
+      found.outputHelp();
+    });
   return program;
 }
 
@@ -139,9 +161,76 @@ function addWatchingCommands({ command, input, done }: CommandParts): void {
     });
 }
 
-function addOptions(command: Command, withJson = true): Command {
-  for (const option of GATEWAY_OPTIONS) command.addOption(option);
+/** Where it starts no gateway, those for its listeners are taken and not shown: they may be in a script or an alias. */
+function addOptions(command: Command, serves = true, withJson = true): Command {
+  for (const option of GATEWAY_OPTIONS) {
+    const shown = serves || option.attributeName() === 'dataDir';
+    command.addOption(shown ? option : Object.assign(Object.create(option), { hidden: true }));
+  }
   return withJson ? command.addOption(JSON_OPTION) : command;
+}
+
+/** A word that is no file and looks like none is an unknown command. */
+function refuseUnknown(program: Command, cwd: string): void {
+  const [word, ...more] = program.args;
+  if (word === undefined) return;
+  if (/^[a-z][a-z-]*$/i.test(word) && !existsSync(resolve(cwd, word))) {
+    throw unknownWord(word, program, `command or file "${word}"`);
+  }
+  if (more.length > 0)
+    throw new CommandError(
+      EXIT.usage,
+      `one file is taken, and more was given: ${more.join(' ')}; a server's command follows "--"`,
+    );
+}
+
+/** What other programs call it. */
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(
+    ['start', 'serve', 'run', 'up'].map((word) => [word, 'trunkline without a command starts the gateway']),
+  ),
+  ...Object.fromEntries(['list', 'ls', 'ps', 'get'].map((word) => [word, 'trunkline status lists the servers'])),
+  ...Object.fromEntries(['validate', 'lint'].map((word) => [word, 'trunkline check does that'])),
+  ...Object.fromEntries(['rm', 'delete', 'uninstall'].map((word) => [word, 'trunkline remove does that'])),
+  version: 'trunkline --version prints it',
+};
+
+function unknownWord(word: string, { commands }: Command, what: string): CommandError {
+  const known = ELSEWHERE[word.toLowerCase()];
+  if (known !== undefined) return new CommandError(EXIT.usage, `there is no ${what}; ${known}`);
+  const names = commands.map((command) => command.name());
+  return noSuch(what, word, names, '; trunkline --help lists the commands');
+}
+
+/**
+ * The words of `add` with `--` before the server's command where the user has left it out: where an option follows the
+ * command that `add` does not have, as in `add fs npx -y some-server`.
+ */
+function withCut(argv: readonly string[], program: Command): readonly string[] {
+  const at = argv.indexOf('add');
+  const add = program.commands.find((command) => command.name() === 'add');
+  if (at < 0 || add === undefined) return argv;
+  const operands: number[] = [];
+  for (let i = at + 1; i < argv.length && operands.length < 2; i++) {
+    const word = argv[i]!;
+    if (!word.startsWith('-')) operands.push(i);
+    else if (!word.includes('=') && optionOf(add, word)?.required === true) i++;
+  }
+  const [, target] = operands;
+  if (target === undefined || URL.canParse(argv[target]!)) return argv;
+  const foreign = argv.slice(target + 1).some((word) => word.startsWith('-') && optionOf(add, word) === undefined);
+  return foreign ? [...argv.slice(0, target), '--', ...argv.slice(target)] : argv;
+}
+
+function optionOf({ options }: Command, word: string): Option | undefined {
+  const [flag] = word.split('=');
+  return options.find(({ long, short }) => long === flag || short === flag);
+}
+
+const COMMON: ReadonlySet<string> = new Set(['--data-dir', '--config', '--json', '--help']);
+
+function isCommon({ long }: Option): boolean {
+  return COMMON.has(long ?? '');
 }
 
 function stack(error: unknown): string {

@@ -122,10 +122,26 @@ test('a temporary server is added with its time and is gone with it', async (t) 
 });
 
 test('without a gateway they change what the next one finds; restart reports that nothing runs', async (t) => {
-  const { run, start } = place(t);
+  const { folder, run, start } = place(t);
   const added = await run('add', 'extra', '-e', 'NAME=extra', ...SERVER);
   assert.equal(added.code, 0, added.err);
   assert.match(added.out, /^added extra \(no gateway runs/);
+  // Without the "--", all that follows the command is the command's.
+  const words = [
+    'add',
+    '--no-wait',
+    '--data-dir',
+    join(folder, 'data'),
+    'uncut',
+    'npx',
+    '-y',
+    'some-server',
+    '--port',
+    '1',
+  ];
+  const uncut = await trunkline(words, { cwd: folder });
+  assert.match(uncut.out, /^ {4}runs {2}npx -y some-server --port 1$/m, uncut.err);
+  assert.equal((await run('remove', 'uncut')).code, 0);
   assert.equal((await run('add', 'base', ...SERVER)).code, 1);
   assert.equal((await run('add', 'bad', 'ftp://x/')).code, 1);
   assert.equal((await run('add', 'gone', ...SERVER)).code, 0);

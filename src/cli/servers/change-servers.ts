@@ -32,7 +32,7 @@ export async function add(input: AddInput): Promise<ExitCode> {
     const { name, definition, options, wait } = input;
     const added = await changes.add(name, definition, options);
     const server = wait && changes.running ? await settled(changes, added) : added;
-    show(input, changes, 'added', server);
+    show(input, changes, 'added', server, commandOf(definition));
   });
 }
 
@@ -52,10 +52,22 @@ export async function changeServer(
   });
 }
 
-function show(input: CommandInput, { running, label }: ServerChanges, done: string, server: ChangedServer): void {
+/** The line that starts it, so that a word which was meant for us shows; empty for a URL. */
+function commandOf(definition: { readonly command?: string; readonly args?: readonly string[] }): string {
+  const { command, args = [] } = definition;
+  return command === undefined ? '' : `    runs  ${[command, ...args].join(' ')}\n`;
+}
+
+function show(
+  input: CommandInput,
+  { running, label }: ServerChanges,
+  done: string,
+  server: ChangedServer,
+  more = '',
+): void {
   const { name, state } = server;
   const line = () => `${serverLine(server as unknown as ServerStatus, name.length, Date.now())}\n`;
-  const text = () => `${done} ${name} (${label})\n${state === undefined ? '' : line()}`;
+  const text = () => `${done} ${name} (${label})\n${state === undefined ? '' : line()}${more}`;
   print(input, { done, server, running }, text);
 }
 

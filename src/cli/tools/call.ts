@@ -1,3 +1,4 @@
+import { isMap, isNode, isScalar, parseDocument } from 'yaml';
 import type { ToolView } from '../../app/plane.ts';
 import { type ServerStatus, UP } from '../../model/server-state.ts';
 import { accessGateway, type GatewayAccess } from '../access/gateway-access.ts';
@@ -32,11 +33,12 @@ interface ContentBlock {
 /** `trunkline call server.tool key=value …`: prints the text of the result, or with --json the whole of it. */
 export async function call(input: CallInput): Promise<ExitCode> {
   const { terminal, flags } = input;
+  const { tool: wanted, words, argumentsJson } = withArguments(input);
+  if (argumentsJson !== null) checkObject(argumentsJson);
   const gateway = await accessGateway(input);
   try {
-    const tool = await find(input.tool, gateway);
-    const json = input.argumentsJson ?? argumentsFromWords(input.words, parameterTypes(tool.definition));
-    if (input.argumentsJson !== null) checkObject(json);
+    const tool = await find(wanted, gateway);
+    const json = argumentsJson ?? argumentsFromWords(words, parameterTypes(tool.definition));
     const text = await gateway.call(tool.server, tool.name, json);
     const answer = JSON.parse(text) as CallAnswer;
     if (flags.json === true) terminal.out(`${text}\n`);
@@ -46,6 +48,37 @@ export async function call(input: CallInput): Promise<ExitCode> {
   } finally {
     await gateway.close();
   }
+}
+
+/** Besides `--json` and words: one word that is a JSON object, and `server.tool(key: value, …)`. */
+export function withArguments({
+  tool,
+  words,
+  argumentsJson,
+}: Pick<CallInput, 'tool' | 'words' | 'argumentsJson'>): Pick<CallInput, 'tool' | 'words' | 'argumentsJson'> {
+  const spelled = /^([^()]+)\(([\s\S]*)\)$/.exec(tool);
+  const object = words.length === 1 && words[0]!.trimStart().startsWith('{') ? words[0]! : null;
+  const ways = [argumentsJson !== null, spelled !== null, words.length > 0].filter(Boolean);
+  if (ways.length > 1) throw new CommandError(EXIT.usage, 'the arguments are given in two ways; use one of them');
+  if (spelled !== null) return { tool: spelled[1]!.trim(), words: wordsIn(spelled[2]!), argumentsJson: null };
+  return object === null ? { tool, words, argumentsJson } : { tool, words: [], argumentsJson: object };
+}
+
+/** `a: 1, b: text` as `key=value` words; numbers keep their digits. */
+function wordsIn(text: string): string[] {
+  const source = `{${text}}`;
+  const { contents, errors } = parseDocument(source);
+  if (errors.length > 0 || !isMap(contents)) {
+    throw new CommandError(EXIT.usage, `the arguments in brackets are not "key: value, …": ${text}`);
+  }
+  return contents.items.map(({ key, value }) => {
+    const [start, end] = isNode(value) ? (value.range ?? [0, 0]) : [0, 0];
+    const written = source.slice(start, end);
+    if (isJson(written)) return `${key}:=${written}`;
+    return isScalar(value)
+      ? `${key}=${value.value}`
+      : `${key}:=${JSON.stringify(isNode(value) ? value.toJSON() : value)}`;
+  });
 }
 
 async function find(wanted: string, gateway: GatewayAccess): Promise<ToolView> {
