@@ -5,6 +5,8 @@ import { SERVERS } from '../registry/stored-definitions.ts';
 import { DataFolder, defaultDataDir, type Instance } from '../store/data-folder.ts';
 import { hasRecords } from '../store/run-time-store/run-time-store-file.ts';
 
+export { defaultDataDir } from '../store/data-folder.ts';
+
 /** A gateway that runs on this machine, and how to talk to it. */
 export interface RunningGateway {
   readonly instance: Instance;

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Command, CommanderError, Help, Option } from 'commander';
+import { addClientCommands } from './clients/client-commands.ts';
 import type { CommandInput, CommandParts, Terminal } from './command-input.ts';
 import { addCredentialCommands } from './credentials/credential-commands.ts';
 import { addSecretCommands } from './credentials/secret-commands.ts';
@@ -110,6 +111,7 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
     });
 
   addServerCommands(parts);
+  addClientCommands(parts);
   program
     .command('help')
     .description('print the help of a command')

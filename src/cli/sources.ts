@@ -9,7 +9,7 @@ import { CommandError, EXIT } from './exit-code.ts';
  * Where the configuration comes from: a named file, a command line, or the nearest file. Without any, nothing is
  * configured where it `mayLack`.
  */
-export function loadOptions(input: CommandInput, mayLack = false): LoadOptions {
+export function loadOptions(input: CommandInput, mayLack = false, nearest = true): LoadOptions {
   const { file, serverCommand, flags, terminal } = input;
   const { host, port, controlPort, dataDir, logLevel, insecure, nats, strict } = flags;
   const base = {
@@ -22,7 +22,7 @@ export function loadOptions(input: CommandInput, mayLack = false): LoadOptions {
   if (serverCommand.length > 0) {
     return { ...base, ...(file === undefined ? {} : { files: [file] }), argvCommand: serverCommand };
   }
-  const found = file ?? findConfig(terminal.cwd);
+  const found = file ?? (nearest ? findConfig(terminal.cwd) : null);
   if (found === null && mayLack) return base;
   if (found === null) {
     throw new CommandError(
@@ -33,6 +33,11 @@ export function loadOptions(input: CommandInput, mayLack = false): LoadOptions {
     );
   }
   return { ...base, files: [found] };
+}
+
+/** For what is kept in the data folder, whether or not a file is there. */
+export function storedOptions(input: CommandInput, nearest = true): LoadOptions {
+  return loadOptions({ ...input, serverCommand: [] }, true, nearest);
 }
 
 export function sourceLabel(options: LoadOptions): string {

@@ -1,6 +1,7 @@
 import { resolve } from 'node:path';
 import { openApp } from '../app/open-app.ts';
 import { processLogger } from '../app/process-logger.ts';
+import { hasStoredServers } from '../app/running.ts';
 import { bridgeStdio } from '../app/stdio-bridge.ts';
 import { findRunning } from './access/find-running.ts';
 import type { CommandInput } from './command-input.ts';
@@ -16,11 +17,13 @@ import { loadOptions } from './sources.ts';
 export async function stdio(input: CommandInput): Promise<ExitCode> {
   const { terminal, flags } = input;
   // Standard input is the client's: the command cannot ask a person here.
-  const load = loadOptions({ ...input, terminal: { ...terminal, ask: null } });
+  const mayLack = hasStoredServers(flags.dataDir, terminal.env) || (await findRunning(input)) !== null;
+  const load = loadOptions({ ...input, terminal: { ...terminal, ask: null } }, mayLack);
   const logger = processLogger({ level: flags.logLevel ?? 'warn', json: flags.json === true, write: terminal.err });
   const streams = { input: process.stdin, output: process.stdout };
   const [wanted] = load.files ?? [];
-  const running = wanted === undefined ? null : await findRunning({ ...input, file: resolve(load.cwd, wanted) });
+  const file = wanted === undefined ? undefined : resolve(load.cwd, wanted);
+  const running = await findRunning({ ...input, file });
   if (running !== null) {
     logger.info('bridging', { to: running.instance.mcpUrl, pid: running.instance.pid });
     const bridge = bridgeStdio(streams, { url: running.instance.mcpUrl, env: terminal.env, key: flags.key, logger });

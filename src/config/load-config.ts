@@ -15,6 +15,7 @@ import { findDefinitions, foldersWithServers, isContainerKey, isSetting, type La
 import { type ConfigProblem, Problems, Source, suggest } from './problem/problem.ts';
 import { configJsonSchema } from './schema-json.ts';
 import type { ReadingContext } from './server/field-reader.ts';
+import { leadsBack } from './server/leads-back.ts';
 import { argvServer, misconfiguredServer } from './server/plain-server.ts';
 import { hasUrl, readServer, serverContext } from './server/read-server.ts';
 import { nameServers, type TakenName } from './server/server-names.ts';
@@ -36,6 +37,8 @@ export interface LoadOptions {
   /** What `${secret:…}` stands for, by where the files say that it is kept; asked only where there is such a reference. */
   readonly secrets?: (place: SecretsPlace) => Promise<StoredSecrets>;
   readonly overrides?: Overrides;
+  /** Definitions keep their references, to be kept elsewhere. */
+  readonly keepsReferences?: boolean;
   /** What is wrong with one definition refuses the whole, as every other problem does. */
   readonly strict?: boolean;
 }
@@ -109,7 +112,8 @@ class Load {
     for (const file of this.#files) await this.#file(file);
     for (const { label, text } of inline) await this.#source(new Source(label, text), cwd, cwd, true);
     await this.#askForSecrets();
-    for (const document of this.#documents) this.#definitions(document);
+    const { listen } = readSettings(this.#settings, this.#options.overrides ?? {}, false, 0, new Problems());
+    for (const document of this.#documents) this.#definitions(document, listen);
     if (argvCommand !== undefined) this.#command(argvCommand);
     return this.#result();
   }
@@ -189,6 +193,7 @@ class Load {
       env,
       inputs,
       stored: secrets === undefined ? undefined : this.#stored,
+      keepsReferences: this.#options.keepsReferences,
       fileFolder,
       folder,
       secrets: this.#secrets,
@@ -211,7 +216,8 @@ class Load {
     for (const [name, value] of await secrets({ dataDir, cluster })) this.#stored.set(name, value);
   }
 
-  #definitions({ root, layout, context }: OpenedDocument): void {
+  /** `listen`: where this gateway will be. */
+  #definitions({ root, layout, context }: OpenedDocument, listen: DesiredState['listen']): void {
     const { ours, definitions } = layout;
     const { source, folder } = context;
     const problems = this.#problems;
@@ -222,6 +228,9 @@ class Load {
       const wrong = problems.apart(() => {
         const { folder: own = folder } = definition;
         server = readServer(definition, name, own === folder ? context : { ...context, folder: own });
+        if (server === null || this.#options.keepsReferences === true || !leadsBack(server.transport, listen)) return;
+        server = null;
+        problems.warn('TL1414', source, definition.nameSpan, `${definition.path} is this gateway, and is left out`);
       });
       this.#misconfigured.push(...wrong);
       if (wrong.length > 0 || server === null) {

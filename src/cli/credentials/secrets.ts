@@ -1,7 +1,6 @@
 import { text as textOf } from 'node:stream/consumers';
 import { processLogger } from '../../app/process-logger.ts';
 import { openStoppedSecrets, RunTimeProblem } from '../../app/stopped-gateway.ts';
-import { findConfig } from '../../config/files/find-config.ts';
 import type { SecretChanges } from '../../model/credential-ports.ts';
 import type { SecretView } from '../../model/credentials.ts';
 import { SECRET_NAME } from '../../model/names.ts';
@@ -9,7 +8,7 @@ import { ControlClient } from '../access/control-client.ts';
 import { findRunning } from '../access/find-running.ts';
 import { type CommandInput, print } from '../command-input.ts';
 import { CommandError, cannotOpen, EXIT, type ExitCode, noSuch } from '../exit-code.ts';
-import { loadOptions } from '../sources.ts';
+import { storedOptions } from '../sources.ts';
 
 const MAX_VALUE_BYTES = 64 * 1024;
 
@@ -83,7 +82,7 @@ export function rotateKey(input: CommandInput): Promise<ExitCode> {
 }
 
 async function changing(input: CommandInput, run: (secrets: SecretChanges) => Promise<void>): Promise<ExitCode> {
-  const { changes, close } = await open(input);
+  const { changes, close } = await secretAccess(input);
   try {
     await run(changes);
     return EXIT.ok;
@@ -95,12 +94,12 @@ async function changing(input: CommandInput, run: (secrets: SecretChanges) => Pr
   }
 }
 
-async function open(input: CommandInput) {
+/** The secrets of the gateway that runs; else of the data folder, as long as the command takes. */
+export async function secretAccess(input: CommandInput, nearest = true) {
   const { flags, terminal } = input;
   const running = await findRunning({ ...input, serverCommand: [] });
   if (running !== null) return { changes: ofRunning(new ControlClient(running)), close: async () => {} };
-  const file = input.file ?? findConfig(terminal.cwd) ?? undefined;
-  const load = loadOptions({ ...input, serverCommand: [], file }, true);
+  const load = storedOptions(input, nearest);
   const logger = processLogger({ level: flags.logLevel ?? 'error', json: flags.json === true, write: terminal.err });
   const opened = await openStoppedSecrets(load, logger);
   if (!opened.ok) throw cannotOpen(opened.problem, terminal.cwd);

@@ -1,11 +1,10 @@
 import { processLogger } from '../../app/process-logger.ts';
 import { openStopped, type StoppedGateway } from '../../app/stopped-gateway.ts';
-import { findConfig } from '../../config/files/find-config.ts';
 import { ControlClient } from '../access/control-client.ts';
 import { findRunning } from '../access/find-running.ts';
 import type { CommandInput } from '../command-input.ts';
 import { CommandError, cannotOpen, EXIT } from '../exit-code.ts';
-import { loadOptions } from '../sources.ts';
+import { storedOptions } from '../sources.ts';
 
 export interface ChangedServer {
   readonly name: string;
@@ -35,13 +34,15 @@ export interface ServerChanges {
   close(): Promise<void>;
 }
 
-/** The gateway that runs for the configuration in question; else its data folder, as long as the command takes. */
-export async function serverChanges(input: CommandInput): Promise<ServerChanges> {
+/**
+ * The gateway that runs for the configuration in question; else its data folder, as long as the command takes. `nearest`: the
+ * configuration may be the nearest file, where none is named.
+ */
+export async function serverChanges(input: CommandInput, nearest = true): Promise<ServerChanges> {
   const { flags, terminal } = input;
   const running = await findRunning({ ...input, serverCommand: [] });
   if (running !== null) return ofRunning(new ControlClient(running), running.instance.mcpUrl, terminal.cwd);
-  const file = input.file ?? findConfig(terminal.cwd) ?? null;
-  const load = loadOptions({ ...input, serverCommand: [], file: file ?? undefined }, true);
+  const load = storedOptions(input, nearest);
   const logger = processLogger({ level: flags.logLevel ?? 'error', json: flags.json === true, write: terminal.err });
   const opened = await openStopped(load, logger);
   if (!opened.ok) throw cannotOpen(opened.problem, terminal.cwd);

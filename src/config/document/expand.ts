@@ -23,6 +23,8 @@ export interface ExpanderOptions {
   readonly stored?: StoredSecrets | undefined;
   /** Gets everything that was put in and may be a secret. */
   readonly secrets: Set<string>;
+  /** References to what may be secret, or differ between machines, stay as they are: the definitions are to be kept. */
+  readonly keepsReferences?: boolean | undefined;
   /** Gets the files that were read for `${file:…}`: a change of theirs is a change of the configuration. */
   readonly files: Set<string>;
 }
@@ -73,7 +75,7 @@ export class Expander {
       result += text.slice(from, match.index);
       from = match.index + match[0].length;
       if (match[0] === '$${') {
-        result += '${';
+        result += this.#options.keepsReferences === true ? '$${' : '${';
         continue;
       }
       const span = this.#spanOf(match[0], node.span, searched);
@@ -115,6 +117,7 @@ export class Expander {
 
   /** The variable's value, for keys that hold the name of one. */
   variable(node: ScalarNode, user: string): string | null {
+    if (this.#options.keepsReferences === true && NAME.test(node.text)) return `\${${node.text}}`;
     const value = this.#options.env[node.text];
     if (value === undefined && !/^[A-Z_][A-Z0-9_]*$/.test(node.text)) {
       // Most likely the secret itself, so it is not repeated.
@@ -143,6 +146,8 @@ export class Expander {
     const kind = inner.slice(0, colon);
     const rest = inner.slice(colon + 1);
     if (kind === 'env') return this.#environment(rest, whole, span, user);
+    if (this.#options.keepsReferences === true && ['input', 'file', 'secret'].includes(kind))
+      return this.#kept(kind, rest);
     if (kind === 'input') return this.#input(rest, span, user);
     if (kind === 'file') return this.#file(rest, span, user);
     if (kind === 'secret') return this.#secret(rest, span, user);
@@ -151,6 +156,12 @@ export class Expander {
     const message = `references of the kind ${JSON.stringify(kind)} are unknown (in ${user})`;
     problems.error('TL1202', source, span, message, fix);
     return null;
+  }
+
+  /** As every file of ours can have it. */
+  #kept(kind: string, rest: string): string {
+    const path = rest.startsWith('~/') ? rest : resolve(this.#options.fileFolder, rest);
+    return `\${${kind}:${kind === 'file' ? path : rest}}`;
   }
 
   #environment(inner: string, whole: string, span: TextSpan, user: string): string | null {
@@ -162,6 +173,7 @@ export class Expander {
       this.#options.problems.error('TL1201', this.#options.source, span, `${why}: ${whole} (in ${user})`);
       return null;
     }
+    if (this.#options.keepsReferences === true) return `\${${inner}}`;
     const value = this.#options.env[name];
     if (value !== undefined && (value !== '' || fallback === null)) {
       this.#keep(name, value);

@@ -18,12 +18,14 @@ import { readStdio } from './read-stdio.ts';
 import { serverType } from './server-type.ts';
 
 /** `inputs` are the answers that are known. */
-type DocumentContext = Omit<ReadingContext, 'expander' | 'home'> & Pick<ExpanderOptions, 'env' | 'inputs' | 'stored'>;
+type DocumentContext = Omit<ReadingContext, 'expander' | 'home'> &
+  Pick<ExpanderOptions, 'env' | 'inputs' | 'stored' | 'keepsReferences'>;
 
 /** The context for every definition of a document, with an expander of its own. */
-export function serverContext({ env, inputs, stored, ...document }: DocumentContext): ReadingContext {
+export function serverContext({ env, inputs, stored, keepsReferences, ...document }: DocumentContext): ReadingContext {
   const { client, folder: workspaceFolder } = document;
-  const expander = new Expander({ ...document, client: client.id, workspaceFolder, env, inputs, stored });
+  const given = { env, inputs, stored, keepsReferences };
+  const expander = new Expander({ ...document, ...given, client: client.id, workspaceFolder });
   return { ...document, expander, home: env['HOME'] ?? homedir() };
 }
 

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { peerProgram } from '../peers.ts';
 import { runProgram } from '../run-program.ts';
+import { trunkline } from '../run-trunkline.ts';
 import { StandInModel } from '../stand-in-model/stand-in-model.ts';
 
 const AT_MOST_MS = 120_000;
@@ -17,9 +18,11 @@ export interface AgentPlaces {
   readonly home: string;
 }
 
-/** A client that people use, run without a screen. It knows the gateway by the name `tl`. */
+/** A client that people use, run without a screen. It knows the gateway by what `trunkline link` wrote, under the name `tl`. */
 export interface Agent {
   readonly name: string;
+  /** What `trunkline link` calls it. */
+  readonly client: string;
   /** Its program, in `node_modules` of test/peers. */
   readonly program: string;
   /** By what name it offers a tool of the gateway to its model. */
@@ -61,6 +64,8 @@ export async function runAgent(agent: Agent, url: string, calls: readonly AgentC
     }
     const work = join(home, 'work');
     mkdirSync(work);
+    const linked = await trunkline(['link', agent.client, '--url', url, '--yes'], { cwd: work, env: { HOME: home } });
+    if (linked.code !== 0) throw new Error(`${linked.out}${linked.err}`);
     const env = { PATH: process.env['PATH'], HOME: home, TMPDIR: home, ...agent.env(places) };
     const { code, out, err } = await runProgram(agent.command(places), { cwd: work, env, atMostMs: AT_MOST_MS });
     return {

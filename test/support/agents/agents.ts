@@ -1,26 +1,15 @@
-import { join } from 'node:path';
 import type { Agent } from './agent.ts';
 
 const PROMPT = 'use the tools';
 
 const CLAUDE_CODE: Agent = {
   name: 'Claude Code',
+  client: 'claude-code',
   program: `@anthropic-ai/claude-code-${process.platform}-${process.arch}/claude`,
   prefix: 'mcp__tl__',
   offers: (tool) => `mcp__tl__${tool.replace(/[^\w-]/g, '_')}`,
-  files: ({ url }) => ({ 'mcp.json': { mcpServers: { tl: { type: 'http', url } } } }),
-  command: ({ program, home }) => [
-    program,
-    '-p',
-    PROMPT,
-    '--mcp-config',
-    join(home, 'mcp.json'),
-    '--strict-mcp-config',
-    '--allowedTools',
-    'mcp__tl',
-    '--model',
-    'claude-sonnet-4-5',
-  ],
+  files: () => ({}),
+  command: ({ program }) => [program, '-p', PROMPT, '--allowedTools', 'mcp__tl', '--model', 'claude-sonnet-4-5'],
   env: ({ model }) => ({
     ANTHROPIC_BASE_URL: model,
     ANTHROPIC_API_KEY: 'stand-in',
@@ -34,10 +23,11 @@ const CLAUDE_CODE: Agent = {
 const CODEX_TARGET = { x64: 'x86_64', arm64: 'aarch64' }[process.arch as string];
 const CODEX: Agent = {
   name: 'Codex',
+  client: 'codex',
   program: `@openai/codex-${process.platform}-${process.arch}/vendor/${CODEX_TARGET}-unknown-linux-musl/bin/codex`,
   prefix: 'mcp__tl/',
   offers: (tool) => `mcp__tl/${tool.replace(/\W/g, '_')}`,
-  files: ({ url, model }) => ({
+  files: ({ model }) => ({
     '.codex/config.toml': `
 model = "stand-in"
 model_provider = "stand-in"
@@ -51,8 +41,6 @@ wire_api = "responses"
 env_key = "STAND_IN_KEY"
 request_max_retries = 0
 stream_max_retries = 0
-[mcp_servers.tl]
-url = "${url}"
 `,
   }),
   command: ({ program }) => [
@@ -67,12 +55,12 @@ url = "${url}"
 
 const GEMINI_CLI: Agent = {
   name: 'Gemini CLI',
+  client: 'gemini',
   program: '@google/gemini-cli/bundle/gemini.js',
   prefix: 'mcp_tl_',
   offers: (tool) => `mcp_tl_${tool}`,
-  files: ({ url }) => ({
+  files: () => ({
     '.gemini/settings.json': {
-      mcpServers: { tl: { httpUrl: url, trust: true } },
       security: { auth: { selectedType: 'gemini-api-key' } },
       privacy: { usageStatisticsEnabled: false },
       telemetry: { enabled: false },
@@ -89,17 +77,17 @@ const GEMINI_CLI: Agent = {
 
 const OPENCODE: Agent = {
   name: 'opencode',
+  client: 'opencode',
   program: `opencode-${process.platform}-${process.arch}/bin/opencode`,
   prefix: 'tl_',
   offers: (tool) => `tl_${tool.replace(/[^\w-]/g, '_')}`,
-  files: ({ url, model }) => ({
+  files: ({ model }) => ({
     '.config/opencode/opencode.json': {
       autoupdate: false,
       share: 'disabled',
       permission: 'allow',
       model: 'anthropic/claude-sonnet-4-5',
       provider: { anthropic: { options: { baseURL: `${model}/v1`, apiKey: 'stand-in' } } },
-      mcp: { tl: { type: 'remote', url, enabled: true } },
     },
   }),
   command: ({ program }) => [program, 'run', PROMPT],

@@ -1,0 +1,210 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** The gateway as an entry of a client's file. */
+export interface LinkTarget {
+  readonly url: string;
+  /** Key of an agent; null where the gateway asks for none. */
+  readonly key: string | null;
+  /** The command line of `trunkline stdio`, for clients whose files take local servers only. */
+  readonly bridge: readonly string[];
+}
+
+/** An MCP client of this machine, by the file in which its user has servers. */
+export interface ClientApp {
+  readonly id: string;
+  readonly title: string;
+  /** Absolute, the first that is there counts; where none is, the first is made. */
+  readonly files: readonly string[];
+  /** A folder or file that is there where the client is installed. */
+  readonly trace: string;
+  readonly syntax: 'json' | 'toml' | 'yaml';
+  /** Where the servers are, by name. */
+  readonly container: readonly string[];
+  /** The servers are a list of objects with a `name`. */
+  readonly isList?: true;
+  readonly entry: (endpoint: LinkTarget) => object;
+}
+
+/** Where programs keep what. */
+export interface Places {
+  readonly home: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly platform: NodeJS.Platform;
+}
+
+function headersOf({ key }: LinkTarget): { headers?: { Authorization: string } } {
+  return key === null ? {} : { headers: { Authorization: `Bearer ${key}` } };
+}
+
+/** All that are known, as they are on this machine. */
+export function clientApps({ home, env, platform }: Places): readonly ClientApp[] {
+  // An empty variable is as good as none (XDG Base Directory).
+  const folder = (name: string, usual: string): string => env[name] || usual;
+  const xdg = folder('XDG_CONFIG_HOME', join(home, '.config'));
+  const config =
+    platform === 'win32'
+      ? folder('APPDATA', join(home, 'AppData', 'Roaming'))
+      : platform === 'darwin'
+        ? join(home, 'Library', 'Application Support')
+        : xdg;
+  const codex = folder('CODEX_HOME', join(home, '.codex'));
+  const code = join(config, 'Code', 'User');
+  const extension = (name: string, file: string) => join(code, 'globalStorage', name, 'settings', file);
+  const client = (
+    id: string,
+    title: string,
+    file: string,
+    container: string,
+    entry: ClientApp['entry'],
+    more: Partial<ClientApp> = {},
+  ): ClientApp => ({
+    id,
+    title,
+    files: [file],
+    trace: file,
+    syntax: 'json',
+    container: [container],
+    entry,
+    ...more,
+  });
+  return [
+    client('claude-code', 'Claude Code', join(home, '.claude.json'), 'mcpServers', (to) => ({
+      type: 'http',
+      url: to.url,
+      ...headersOf(to),
+    })),
+    client(
+      'claude-desktop',
+      'Claude Desktop',
+      join(config, 'Claude', 'claude_desktop_config.json'),
+      'mcpServers',
+      ({ bridge: [command, ...args], key }) => ({
+        command,
+        args,
+        ...(key === null ? {} : { env: { TRUNKLINE_KEY: key } }),
+      }),
+      { trace: join(config, 'Claude') },
+    ),
+    client(
+      'cursor',
+      'Cursor',
+      join(home, '.cursor', 'mcp.json'),
+      'mcpServers',
+      (to) => ({ url: to.url, ...headersOf(to) }),
+      { trace: join(home, '.cursor') },
+    ),
+    client(
+      'vscode',
+      'VS Code',
+      join(code, 'mcp.json'),
+      'servers',
+      (to) => ({ type: 'http', url: to.url, ...headersOf(to) }),
+      { trace: code },
+    ),
+    client(
+      'copilot',
+      'Copilot CLI',
+      join(home, '.copilot', 'mcp-config.json'),
+      'mcpServers',
+      (to) => ({ type: 'http', url: to.url, ...headersOf(to), tools: ['*'] }),
+      { trace: join(home, '.copilot') },
+    ),
+    client(
+      'windsurf',
+      'Windsurf',
+      join(home, '.codeium', 'windsurf', 'mcp_config.json'),
+      'mcpServers',
+      (to) => ({ serverUrl: to.url, ...headersOf(to) }),
+      { trace: join(home, '.codeium', 'windsurf') },
+    ),
+    client(
+      'codex',
+      'Codex',
+      join(codex, 'config.toml'),
+      'mcp_servers',
+      ({ url, key }) => ({ url, ...(key === null ? {} : { http_headers: { Authorization: `Bearer ${key}` } }) }),
+      { syntax: 'toml', trace: codex },
+    ),
+    client(
+      'gemini',
+      'Gemini CLI',
+      join(home, '.gemini', 'settings.json'),
+      'mcpServers',
+      (to) => ({ httpUrl: to.url, ...headersOf(to) }),
+      { trace: join(home, '.gemini') },
+    ),
+    client(
+      'opencode',
+      'opencode',
+      join(xdg, 'opencode', 'opencode.json'),
+      'mcp',
+      (to) => ({ type: 'remote', url: to.url, enabled: true, ...headersOf(to) }),
+      {
+        files: ['opencode.json', 'opencode.jsonc', 'config.json'].map((name) => join(xdg, 'opencode', name)),
+        trace: join(xdg, 'opencode'),
+      },
+    ),
+    client(
+      'zed',
+      'Zed',
+      join(platform === 'win32' ? config : xdg, 'zed', 'settings.json'),
+      'context_servers',
+      (to) => ({ url: to.url, ...headersOf(to) }),
+      { trace: join(platform === 'win32' ? config : xdg, 'zed') },
+    ),
+    client(
+      'goose',
+      'Goose',
+      join(xdg, 'goose', 'config.yaml'),
+      'extensions',
+      (to) => ({
+        enabled: true,
+        type: 'streamable_http',
+        name: 'trunkline',
+        uri: to.url,
+        timeout: 300,
+        ...headersOf(to),
+      }),
+      { syntax: 'yaml', trace: join(xdg, 'goose') },
+    ),
+    client(
+      'cline',
+      'Cline',
+      extension('saoudrizwan.claude-dev', 'cline_mcp_settings.json'),
+      'mcpServers',
+      (to) => ({ type: 'streamableHttp', url: to.url, ...headersOf(to) }),
+      { trace: join(code, 'globalStorage', 'saoudrizwan.claude-dev') },
+    ),
+    client(
+      'roo',
+      'Roo Code',
+      extension('rooveterinaryinc.roo-cline', 'mcp_settings.json'),
+      'mcpServers',
+      (to) => ({ type: 'streamable-http', url: to.url, ...headersOf(to) }),
+      { trace: join(code, 'globalStorage', 'rooveterinaryinc.roo-cline') },
+    ),
+    client(
+      'continue',
+      'Continue',
+      join(home, '.continue', 'config.yaml'),
+      'mcpServers',
+      ({ url, key }) => ({
+        type: 'streamable-http',
+        url,
+        ...(key === null ? {} : { requestOptions: { headers: { Authorization: `Bearer ${key}` } } }),
+      }),
+      { syntax: 'yaml', isList: true, trace: join(home, '.continue') },
+    ),
+  ];
+}
+
+/** The file of the client: the one that is there, else the one to be made. */
+export function fileOf({ files }: ClientApp): string {
+  return files.find((file) => existsSync(file)) ?? files[0]!;
+}
+
+/** Whether there are signs of the client on this machine. */
+export function isInstalled(client: ClientApp): boolean {
+  return existsSync(client.trace) || client.files.some((file) => existsSync(file));
+}

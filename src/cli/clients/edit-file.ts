@@ -1,0 +1,251 @@
+import {
+  type Node as JsonNode,
+  type ParseError,
+  parse as parseJson,
+  parseTree,
+  printParseErrorCode,
+} from 'jsonc-parser';
+import { parse as parseToml, stringify as stringifyToml } from 'smol-toml';
+import { type Document, isMap, isNode, isPair, isSeq, parseDocument, stringify as stringifyYaml } from 'yaml';
+import type { ClientApp } from './clients.ts';
+
+/** Why a file of a client is not touched. */
+export class NotEditable extends Error {}
+
+type Layout = Pick<ClientApp, 'syntax' | 'container' | 'isList'>;
+
+/**
+ * The text with the entry under this name; null takes the entry out. Everything else stays as it is, comments and order
+ * too. Returns the same text where nothing has to change. Throws NotEditable for a text that is not of its syntax.
+ */
+export function withEntry(text: string, layout: Layout, name: string, entry: object | null): string {
+  const now = entryIn(text, layout, name);
+  if (entry === null ? now === undefined : JSON.stringify(now) === JSON.stringify(entry)) return text;
+  if (layout.syntax === 'json') return jsonWith(text, [...layout.container, name], entry);
+  return layout.syntax === 'toml'
+    ? tomlWith(text, [...layout.container, name], entry)
+    : yamlWith(text, layout, name, entry);
+}
+
+/** What the file has under this name; undefined for nothing. */
+export function entryIn(text: string, { syntax, container, isList }: Layout, name: string): unknown {
+  let at: unknown = contentOf(text, syntax);
+  for (const key of container) at = (at as Record<string, unknown> | null | undefined)?.[key];
+  if (isList !== true) return (at as Record<string, unknown> | null | undefined)?.[name] ?? undefined;
+  const found = Array.isArray(at) ? at.find((one) => (one as { name?: unknown }).name === name) : undefined;
+  if (found === undefined) return undefined;
+  const { name: _, ...entry } = found as { name: string };
+  return entry;
+}
+
+/** The names of all its servers. */
+export function namesIn(text: string, { syntax, container, isList }: Layout): readonly string[] {
+  let at: unknown = contentOf(text, syntax);
+  for (const key of container) at = (at as Record<string, unknown> | null | undefined)?.[key];
+  if (isList === true) return Array.isArray(at) ? at.map((one) => String((one as { name?: unknown }).name)) : [];
+  return Object.keys((at as object | null | undefined) ?? {});
+}
+
+function contentOf(text: string, syntax: Layout['syntax']): unknown {
+  if (text.trim() === '') return {};
+  if (syntax === 'yaml') return documentOf(text).toJS();
+  try {
+    if (syntax === 'toml') return parseToml(text);
+  } catch (error) {
+    throw new NotEditable((error as Error).message.split('\n')[0]);
+  }
+  const errors: ParseError[] = [];
+  const value = parseJson(text, errors, { allowTrailingComma: true });
+  const [first] = errors;
+  if (first !== undefined) {
+    const line = text.slice(0, first.offset).split('\n').length;
+    throw new NotEditable(`line ${line}: ${printParseErrorCode(first.error)}`);
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw new NotEditable('it is no JSON object');
+  return value;
+}
+
+/** Inserts, replaces or cuts one property; no other byte changes. */
+function jsonWith(text: string, path: readonly string[], entry: object | null): string {
+  const eol = text.includes('\r\n') ? '\r\n' : '\n';
+  const indent = /^([ \t]+)\S/m.exec(text)?.[1] ?? '  ';
+  const written = (value: unknown, depth: number): string =>
+    JSON.stringify(value, null, indent).replaceAll('\n', eol + indent.repeat(depth));
+  const root = parseTree(text, [], { allowTrailingComma: true });
+  if (root === undefined) return entry === null ? text : `${written(nested(path, entry), 0)}${eol}`;
+  let object = root;
+  for (const [depth, key] of path.entries()) {
+    const property = (object.children ?? []).find((one) => one.children![0]!.value === key);
+    const isEntry = depth === path.length - 1;
+    if (property === undefined) {
+      if (entry === null) return text;
+      return inserted(
+        text,
+        object,
+        `"${key}": ${written(nested(path.slice(depth + 1), entry), depth + 1)}`,
+        indent.repeat(depth),
+        indent,
+        eol,
+      );
+    }
+    const value = property.children![1]!;
+    if (isEntry && entry === null) return cut(text, object, property);
+    if (isEntry) return spliced(text, value.offset, value.offset + value.length, written(entry, depth + 1));
+    if (value.type !== 'object') throw new NotEditable(`"${key}" is no object`);
+    object = value;
+  }
+  return text;
+}
+
+function nested(path: readonly string[], entry: unknown): unknown {
+  return path.reduceRight<unknown>((value, key) => ({ [key]: value }), entry);
+}
+
+function spliced(text: string, start: number, end: number, insert: string): string {
+  return text.slice(0, start) + insert + text.slice(end);
+}
+
+const endOf = ({ offset, length }: JsonNode): number => offset + length;
+
+/** `outer`: the indentation of the object's own line. */
+function inserted(
+  text: string,
+  object: JsonNode,
+  property: string,
+  outer: string,
+  indent: string,
+  eol: string,
+): string {
+  const last = object.children?.at(-1);
+  if (last === undefined) {
+    const body = `{${eol}${outer}${indent}${property}${eol}${outer}}`;
+    return spliced(text, object.offset, endOf(object), body);
+  }
+  const first = object.children![0]!;
+  const lead = /(?:^|\n)([ \t]*)$/.exec(text.slice(0, first.offset))?.[1];
+  const comma = commaAfter(text, endOf(last));
+  // Behind the comment that may stand behind the last property.
+  const from = comma ?? endOf(last);
+  const rest = /^[ \t]*(?:\/\/[^\r\n]*|\/\*[^\n]*?\*\/[ \t]*(?=\r?\n))?/.exec(text.slice(from))![0].length;
+  const own = lead === undefined ? ` ${property}` : `${eol}${lead}${property}`;
+  const at = lead === undefined ? from : from + rest;
+  const grown = spliced(text, at, at, comma === null ? own : `${own},`);
+  return comma === null ? spliced(grown, endOf(last), endOf(last), ',') : grown;
+}
+
+/** Where the comma behind a property ends; null where there is none. */
+function commaAfter(text: string, end: number): number | null {
+  const between = /^(?:\s|\/\/[^\n]*\n|\/\*[\s\S]*?\*\/)*,/.exec(text.slice(end));
+  return between === null ? null : end + between[0].length;
+}
+
+function cut(text: string, object: JsonNode, property: JsonNode): string {
+  const all = object.children!;
+  const at = all.indexOf(property);
+  const comma = commaAfter(text, endOf(property));
+  const lead = /(?:\r?\n)?[ \t]*$/.exec(text.slice(0, property.offset))![0].length;
+  const without = spliced(text, property.offset - lead, comma ?? endOf(property), '');
+  const before = all[at - 1];
+  if (comma !== null || before === undefined) return without;
+  // It was the last one: the comma before it goes, too.
+  const separator = commaAfter(text, endOf(before));
+  return separator === null ? without : spliced(without, separator - 1, separator, '');
+}
+
+/** A table of its own at the end; it is taken out with the lines up to the next table. */
+function tomlWith(text: string, path: readonly string[], entry: object | null): string {
+  const eol = text.includes('\r\n') ? '\r\n' : '\n';
+  const header = path.map((key) => (/^[\w-]+$/.test(key) ? key : JSON.stringify(key))).join('.');
+  const lines = text.split(eol);
+  const isOurs = (line: string): boolean => {
+    const table = /^\s*\[+\s*([^\]]+?)\s*\]+/.exec(line)?.[1]?.replaceAll(/\s*\.\s*/g, '.');
+    return table === header || table?.startsWith(`${header}.`) === true;
+  };
+  const kept: string[] = [];
+  // Comments and empty lines after its last key belong to what follows.
+  let after: string[] = [];
+  let ours = false;
+  for (const line of lines) {
+    if (/^\s*\[/.test(line)) {
+      ours = isOurs(line);
+      if (!ours) kept.push(...after);
+      after = [];
+    }
+    if (!ours) kept.push(line);
+    else if (/^\s*(?:#.*)?$/.test(line)) after.push(line);
+    else after = [];
+  }
+  kept.push(...after);
+  const rest = kept.join(eol);
+  // Written within another table, inline or dotted: not ours to take apart.
+  const nested = path.reduce<unknown>((at, key) => (at as Record<string, unknown> | undefined)?.[key], parseToml(rest));
+  if (nested !== undefined) throw new NotEditable(`${path.join('.')} is not a table of its own`);
+  if (entry === null) return rest.replace(/(\r?\n)(?:\r?\n)+$/, '$1');
+  const tree = path.reduceRight<unknown>((value, key) => ({ [key]: value }), entry) as Record<string, unknown>;
+  const block = stringifyToml(tree).replaceAll('\n', eol).trimEnd();
+  return `${rest.trimEnd() === '' ? '' : `${rest.trimEnd()}${eol}${eol}`}${block}${eol}`;
+}
+
+function documentOf(text: string): Document {
+  const document = parseDocument(text);
+  const [error] = document.errors;
+  if (error !== undefined) throw new NotEditable(error.message.split('\n')[0]);
+  return document;
+}
+
+function yamlWith(text: string, layout: Layout, name: string, entry: object | null): string {
+  const { container, isList } = layout;
+  const document = documentOf(text);
+  if (document.contents === null)
+    return `${text}${stringifyYaml(nested(container, isList ? [{ name, ...entry }] : { [name]: entry }))}`;
+  if (!isMap(document.contents)) throw new NotEditable('it is no map of keys');
+  const node = document.getIn(container, true);
+  const items = isMap(node) || isSeq(node) ? node.items : [];
+  const at = items.findIndex(
+    (item) => (isPair(item) ? String(item.key) : isMap(item) ? item.get('name') : null) === name,
+  );
+  const block = (isMap(node) || isSeq(node)) && node.flow !== true && items.length > 0;
+  // In block style the lines of the others stay as they are.
+  if (block && (at >= 0 || entry !== null)) {
+    const starts = items.map((item) => lineAt(text, startOf(item)));
+    const end = lineAfter(text, endOfItem(items.at(-1)));
+    if (at >= 0 && entry === null && items.length > 1) return spliced(text, starts[at]!, starts[at + 1] ?? end, '');
+    if (entry !== null) {
+      const indent = /^ */.exec(text.slice(starts[0]))![0];
+      const body = stringifyYaml(isList ? [{ name, ...entry }] : { [name]: entry }).replaceAll(/^(?=.)/gm, indent);
+      const [from, to] = at < 0 ? [end, end] : [starts[at]!, starts[at + 1] ?? end];
+      const before = text.slice(0, from);
+      return `${before}${before.endsWith('\n') ? '' : '\n'}${body}${text.slice(to)}`;
+    }
+  }
+  if (entry === null) document.deleteIn([...container, isList ? at : name]);
+  else if (!isSeq(node) && isList) document.setIn(container, document.createNode([{ name, ...entry }]));
+  else
+    document.setIn(
+      [...container, isList ? items.length : name],
+      document.createNode(isList ? { name, ...entry } : entry),
+    );
+  return document.toString({ lineWidth: 0 });
+}
+
+function startOf(item: unknown): number {
+  const node = isPair(item) ? item.key : item;
+  return isNode(node) ? (node.range?.[0] ?? 0) : 0;
+}
+
+function endOfItem(item: unknown): number {
+  const node = isPair(item) ? (item.value ?? item.key) : item;
+  return isNode(node) ? (node.range?.[1] ?? 0) : 0;
+}
+
+function lineAt(text: string, offset: number): number {
+  return text.lastIndexOf('\n', offset - 1) + 1;
+}
+
+/** The begin of the line behind this place, where that is not the begin of one already. */
+function lineAfter(text: string, offset: number): number {
+  if (text[offset - 1] === '\n') return offset;
+  const at = text.indexOf('\n', offset);
+  return at < 0 ? text.length : at + 1;
+}

@@ -1,0 +1,228 @@
+import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { styleText } from 'node:util';
+import { DEFAULTS } from '../../config/defaults.ts';
+import { loadConfig } from '../../config/load-config.ts';
+import { leadsBack } from '../../config/server/leads-back.ts';
+import { printable } from '../../model/printable.ts';
+import { isSecretHeader, isSecretVariable } from '../../model/secret.ts';
+import type { Server } from '../../model/server.ts';
+import { findRunning } from '../access/find-running.ts';
+import { type CommandInput, print } from '../command-input.ts';
+import { secretAccess } from '../credentials/secrets.ts';
+import { CommandError, EXIT, type ExitCode } from '../exit-code.ts';
+import { serverChanges } from '../servers/server-changes.ts';
+import { clientsHere, DEFAULT_URL } from './link.ts';
+
+/** Files of projects, beside those of the user's clients. */
+const OF_PROJECTS = [
+  '.mcp.json',
+  '.vscode/mcp.json',
+  '.cursor/mcp.json',
+  '.codex/config.toml',
+  '.gemini/settings.json',
+  'opencode.json',
+];
+
+export interface ImportInput extends CommandInput {
+  /** Files to read; empty for those of all clients that are found. */
+  readonly files: readonly string[];
+  readonly yes: boolean;
+}
+
+/** A definition as `add` takes it: the values are texts, with references. */
+type Definition = Record<string, unknown> & { env?: Record<string, string>; headers?: Record<string, string> };
+
+interface ImportedServer {
+  readonly name: string;
+  readonly definition: Definition;
+  /** Names of the clients, or files, that have it. */
+  readonly from: string[];
+}
+
+interface Found {
+  readonly take: readonly ImportedServer[];
+  /** By server or file, why it is not taken. */
+  readonly left: readonly (readonly [string, string])[];
+}
+
+/** `trunkline import`: adds the servers of all clients of this machine, each once; secrets go to the store of secrets. */
+export async function importServers(input: ImportInput): Promise<ExitCode> {
+  const { terminal, yes } = input;
+  const found = await collect(input);
+  const changes = await serverChanges(input, false);
+  const there = new Set<string>();
+  try {
+    for (const { name } of found.take) if ((await changes.server(name)) !== null) there.add(name);
+  } finally {
+    await changes.close();
+  }
+  const take = found.take.filter(({ name }) => !there.has(name));
+  const left = [...found.left, ...[...there].map((name) => [name, 'there is a server of this name already'] as const)];
+  const secrets = new Map<string, string>();
+  const adding = take.map(({ name, definition, ...rest }) => ({
+    ...rest,
+    name,
+    definition: withoutSecrets(name, definition, secrets),
+  }));
+  if (input.flags.json !== true) terminal.out(plan(adding, left, [...secrets.keys()]));
+  if (adding.length > 0 && !yes && !(await agreed(input, adding.length))) return EXIT.usage;
+  const failed = adding.length === 0 ? [] : await carryOut(input, adding, secrets);
+  const added = adding.map(({ name }) => name).filter((name) => !failed.some(([one]) => one === name));
+  const facts = {
+    added,
+    secrets: [...secrets.keys()],
+    left: [...left, ...failed].map(([name, reason]) => ({ name, reason })),
+  };
+  print(input, facts, () => done(added, failed));
+  return failed.length > 0 ? EXIT.usage : EXIT.ok;
+}
+
+async function collect(input: ImportInput): Promise<Found> {
+  const { files, terminal } = input;
+  const { cwd, env } = terminal;
+  const own = (await findRunning(input))?.instance.mcpUrl ?? DEFAULT_URL;
+  const named = files.map((file) => ({ file: resolve(cwd, file), title: file }));
+  const ofClients = clientsHere(env).flatMap((client) => client.files.map((file) => ({ file, title: client.title })));
+  const ofProjects = OF_PROJECTS.map((file) => ({ file: resolve(cwd, file), title: file }));
+  const sources = named.length > 0 ? named : [...ofClients, ...ofProjects].filter(({ file }) => existsSync(file));
+  if (sources.length === 0)
+    throw new CommandError(EXIT.usage, 'no client with a file of servers was found on this machine; name a file');
+  const byTransport = new Map<string, ImportedServer>();
+  const names = new Map<string, string>();
+  const left: [string, string][] = [];
+  for (const { file, title } of sources) {
+    const loaded = await loadConfig({ files: [file], cwd, env, keepsReferences: true });
+    if (!loaded.ok) {
+      left.push([file, loaded.problems.map(({ message, fix }) => `${message}; ${fix}`).join('; ')]);
+      continue;
+    }
+    for (const server of loaded.state.servers.values()) {
+      const reason = whyNot(server, own);
+      const definition = reason === null ? definitionOf(server) : null;
+      if (definition === null) {
+        left.push([`${server.name} (${title})`, reason ?? `it is of type ${server.transport.type}: add it by hand`]);
+        continue;
+      }
+      const key = JSON.stringify(definition);
+      const known = byTransport.get(key);
+      if (known !== undefined) known.from.push(title);
+      else byTransport.set(key, { name: freeName(server.name, title, names), definition, from: [title] });
+    }
+  }
+  return { take: [...byTransport.values()], left };
+}
+
+function whyNot({ misconfigured, transport, enabled }: Server, own: string): string | null {
+  if (misconfigured !== undefined) return misconfigured;
+  if (!enabled) return 'it is disabled there';
+  const { hostname: host, port } = new URL(own);
+  return leadsBack(transport, { host, port: Number(port) }) ? 'it is Trunkline itself' : null;
+}
+
+/** The definition in words of ours; null for what files of clients do not have. */
+function definitionOf(server: Server): Definition | null {
+  const { transport, description, tools, timeoutMs, startupTimeoutMs } = server;
+  const revealed = (values: Readonly<Record<string, { reveal(): string }>>): Record<string, string> =>
+    Object.fromEntries(Object.entries(values).map(([name, value]) => [name, value.reveal()]));
+  const some = <T extends object>(key: string, value: T): object =>
+    Object.keys(value).length === 0 ? {} : { [key]: value };
+  const common = {
+    ...(description === null ? {} : { description }),
+    ...(timeoutMs === DEFAULTS.timeoutMs ? {} : { timeoutMs }),
+    ...(startupTimeoutMs === undefined ? {} : { startupTimeoutMs }),
+    ...(tools.include === null ? {} : { includeTools: [...tools.include] }),
+    ...some('excludeTools', [...tools.exclude]),
+  };
+  if (transport.type === 'stdio' && transport.ssh == null && transport.runAs == null) {
+    const { command, args, env, cwd } = transport;
+    return { command, ...some('args', args), ...some('env', revealed(env)), cwd, ...common };
+  }
+  if (transport.type !== 'http' && transport.type !== 'sse') return null;
+  const type = transport.sseFallback === true ? {} : { type: transport.type };
+  return { url: transport.url, ...type, ...some('headers', revealed(transport.headers)), ...common };
+}
+
+/** The name, or with the client's behind it where another server has it. */
+function freeName(name: string, title: string, taken: Map<string, string>): string {
+  const suffix = title
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, '-')
+    .replaceAll(/^-|-$/g, '');
+  let free = name;
+  for (let i = 1; taken.has(free); i++) free = `${name}-${suffix}${i === 1 ? '' : i}`;
+  taken.set(free, title);
+  return free;
+}
+
+/** The definition with references to secrets in place of what looks like one. */
+function withoutSecrets(server: string, definition: Definition, secrets: Map<string, string>): Definition {
+  const moved = (values: Record<string, string> | undefined, isSecret: (name: string, value: string) => boolean) =>
+    values === undefined
+      ? undefined
+      : Object.fromEntries(
+          Object.entries(values).map(([name, value]) => {
+            if (value.includes('${') || value.length < 6 || !isSecret(name, value)) return [name, value];
+            const [, scheme = '', bare = value] = /^(Bearer |Basic |Token )(.+)$/is.exec(value) ?? [];
+            const secret = `${server}-${name.toLowerCase()}`.replaceAll(/[^A-Za-z0-9_.-]/g, '-');
+            secrets.set(secret, bare);
+            return [name, `${scheme}\${secret:${secret}}`];
+          }),
+        );
+  const env = moved(definition.env, isSecretVariable);
+  const headers = moved(definition.headers, (name) => isSecretHeader(name));
+  return { ...definition, ...(env === undefined ? {} : { env }), ...(headers === undefined ? {} : { headers }) };
+}
+
+function plan(adding: readonly ImportedServer[], left: Found['left'], secrets: readonly string[]): string {
+  const width = Math.max(0, ...adding.map(({ name }) => name.length));
+  const lines = adding.map(({ name, definition, from }) => {
+    const { command, args = [], url } = definition as { command?: string; args?: string[]; url?: string };
+    const what = url ?? [command, ...args].join(' ');
+    return `${styleText('green', '+')} ${name.padEnd(width)}  ${printable(what)}  ${styleText('gray', `(${from.join(', ')})`)}`;
+  });
+  const others = left.map(([name, reason]) => `${styleText('gray', '-')} ${printable(name)}: ${printable(reason)}`);
+  const moved = secrets.length === 0 ? [] : [`to the store of secrets: ${secrets.join(', ')}`];
+  return `${[...lines, ...others, ...moved].join('\n')}\n`;
+}
+
+async function agreed({ terminal }: ImportInput, count: number): Promise<boolean> {
+  if (terminal.ask === null)
+    throw new CommandError(EXIT.usage, 'nothing was added: add --yes to do it without being asked');
+  const description = `Add ${count === 1 ? 'this server' : `these ${count} servers`}?`;
+  const answer = await terminal.ask({ id: 'y/N', description, password: false });
+  return /^y(?:es)?$/i.test((answer ?? '').trim());
+}
+
+/** Servers that could not be added, with the reason. */
+async function carryOut(
+  input: ImportInput,
+  adding: readonly ImportedServer[],
+  secrets: ReadonlyMap<string, string>,
+): Promise<(readonly [string, string])[]> {
+  if (secrets.size > 0) {
+    const store = await secretAccess(input, false);
+    try {
+      for (const [name, value] of secrets) await store.changes.put(name, value);
+    } finally {
+      await store.close();
+    }
+  }
+  const failed: (readonly [string, string])[] = [];
+  const changes = await serverChanges(input, false);
+  try {
+    for (const { name, definition } of adding) {
+      const options = { ttlMs: null, session: null, replace: false };
+      await changes.add(name, definition, options).catch((error: Error) => failed.push([name, error.message]));
+    }
+  } finally {
+    await changes.close();
+  }
+  return failed;
+}
+
+function done(added: readonly string[], failed: readonly (readonly [string, string])[]): string {
+  const lines = failed.map(([name, reason]) => `${styleText('red', 'failed')}  ${name}: ${reason}`);
+  if (added.length > 0) lines.push(`added ${added.length}; point clients at them with: trunkline link --all`);
+  return lines.length === 0 ? 'nothing to add\n' : `${lines.join('\n')}\n`;
+}

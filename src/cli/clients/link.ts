@@ -1,0 +1,200 @@
+import { homedir } from 'node:os';
+import { relative, resolve } from 'node:path';
+import { styleText } from 'node:util';
+import { defaultDataDir } from '../../app/running.ts';
+import { findRunning } from '../access/find-running.ts';
+import type { CommandInput } from '../command-input.ts';
+import { CommandError, EXIT, type ExitCode, noSuch } from '../exit-code.ts';
+import { type ClientApp, clientApps, fileOf, isInstalled, type LinkTarget } from './clients.ts';
+import { entryIn, NotEditable, namesIn, withEntry } from './edit-file.ts';
+import { bytesOf, Links, replaceFile } from './links.ts';
+
+/** Where a gateway listens unless it was said otherwise. */
+export const DEFAULT_URL = 'http://127.0.0.1:4270/mcp';
+
+export interface LinkInput extends CommandInput {
+  /** Ids of clients; empty with `all`. */
+  readonly clients: readonly string[];
+  readonly all: boolean;
+  /** The name of the gateway in the clients' files. */
+  readonly name: string;
+  /** The other servers of the file go. */
+  readonly replace: boolean;
+  /** Of the gateway, where it is not the one of this machine. */
+  readonly url: string | null;
+  /** Write without asking. */
+  readonly yes: boolean;
+}
+
+type Done = 'linked' | 'unlinked' | 'nothing to change' | 'left as it is' | 'failed';
+
+/** `trunkline link <client>…|--all`: makes the gateway a server in the files of clients. Shows each change before it is made. */
+export async function link(input: LinkInput): Promise<ExitCode> {
+  const { name, replace } = input;
+  const chosen = choose(input);
+  const endpoint = await endpointOf(input);
+  const links = linksOf(input);
+  return each(input, chosen, async (client) => {
+    const file = fileOf(client);
+    const before = bytesOf(file);
+    const text = before?.toString() ?? '';
+    let after = withEntry(text, client, name, client.entry(endpoint));
+    if (replace)
+      for (const other of namesIn(after, client)) if (other !== name) after = withEntry(after, client, other, null);
+    if (after === text) return ['nothing to change', file];
+    if (!(await agreed(input, file, text, after, endpoint.key))) return ['left as it is', file];
+    links.write(client.id, file, before, after, name);
+    return ['linked', file];
+  });
+}
+
+/** `trunkline unlink <client>…|--all`: the file as it was before, to the byte; if it was changed since, without the gateway. */
+export async function unlink(input: LinkInput): Promise<ExitCode> {
+  const links = linksOf(input);
+  return each(input, choose(input), async (client) => {
+    const known = links.get(client.id);
+    const file = known?.file ?? fileOf(client);
+    if (known !== null && links.restore(client.id)) return ['unlinked', file];
+    const name = known?.name ?? input.name;
+    const text = bytesOf(file)?.toString() ?? '';
+    if (entryIn(text, client, name) === undefined) {
+      links.forget(client.id);
+      return ['nothing to change', file];
+    }
+    const after = withEntry(text, client, name, null);
+    if (!(await agreed(input, file, text, after, null))) return ['left as it is', file];
+    replaceFile(file, Buffer.from(after));
+    links.forget(client.id);
+    return ['unlinked', file];
+  });
+}
+
+function linksOf({ flags, terminal }: CommandInput): Links {
+  return new Links(flags.dataDir === undefined ? defaultDataDir(terminal.env) : resolve(terminal.cwd, flags.dataDir));
+}
+
+function choose({ clients: ids, all, terminal }: LinkInput): readonly ClientApp[] {
+  const known = clientsHere(terminal.env);
+  const installed = known.filter(isInstalled);
+  if (all && installed.length === 0) throw new CommandError(EXIT.usage, 'no client was found on this machine');
+  if (all) return installed;
+  if (ids.length === 0) {
+    const found = installed.map(({ id }) => id).join(', ');
+    const words =
+      found === '' ? `none was found; known are ${known.map(({ id }) => id).join(', ')}` : `found: ${found}`;
+    throw new CommandError(EXIT.usage, `name a client, or --all; ${words}`);
+  }
+  return ids.map((id) => {
+    const client = known.find((one) => one.id === id);
+    if (client !== undefined) return client;
+    const names = known.map((one) => one.id);
+    throw noSuch(`client "${id}"`, id, names, `; known are ${names.join(', ')}`);
+  });
+}
+
+export function clientsHere(env: NodeJS.ProcessEnv): readonly ClientApp[] {
+  return clientApps({ home: env['HOME'] ?? homedir(), env, platform: process.platform });
+}
+
+async function each(
+  input: LinkInput,
+  clients: readonly ClientApp[],
+  change: (client: ClientApp) => Promise<readonly [Done, string]>,
+): Promise<ExitCode> {
+  const { terminal, flags } = input;
+  const home = terminal.env['HOME'] ?? homedir();
+  const width = Math.max(...clients.map(({ title }) => title.length));
+  const results: { client: string; done: Done; file: string; error: string | null }[] = [];
+  for (const client of clients) {
+    const [done, file, error] = await change(client).then(
+      ([what, where]) => [what, where, null] as const,
+      (cause: unknown) => ['failed', fileOf(client), reasonOf(cause)] as const,
+    );
+    results.push({ client: client.id, done, file, error });
+    const shown = file.startsWith(`${home}/`) ? `~/${relative(home, file)}` : file;
+    const colour =
+      done === 'failed' ? 'red' : done === 'nothing to change' || done === 'left as it is' ? 'gray' : 'green';
+    const why = error === null ? '' : `: ${error}`;
+    if (flags.json !== true)
+      terminal.out(`${client.title.padEnd(width)}  ${styleText(colour, done)}  ${shown}${why}\n`);
+  }
+  if (flags.json === true) terminal.out(`${JSON.stringify({ clients: results })}\n`);
+  return results.some(({ done }) => done === 'failed' || done === 'left as it is') ? EXIT.usage : EXIT.ok;
+}
+
+function reasonOf(cause: unknown): string {
+  if (cause instanceof NotEditable) return `it cannot be read (${cause.message}); correct it, then try again`;
+  const { code, message } = cause as NodeJS.ErrnoException;
+  if (code === undefined) throw cause;
+  return message;
+}
+
+/** Where clients find the gateway: the one that runs, else the default address. */
+async function endpointOf(input: LinkInput): Promise<LinkTarget> {
+  const { flags, terminal } = input;
+  const running = input.url === null ? await findRunning(input) : null;
+  const usual = flags.port === undefined ? DEFAULT_URL : DEFAULT_URL.replace('4270', String(flags.port));
+  const url = input.url ?? running?.instance.mcpUrl ?? usual;
+  if (!/^https?:$/.test(URL.parse(url)?.protocol ?? ''))
+    throw new CommandError(EXIT.usage, `"${url}" is not an http or https URL`);
+  const key = flags.key ?? null;
+  if (input.url !== null) await checkKey(url, key);
+  else if (running === null) terminal.err(`no gateway runs; clients will look for it at ${url}\n`);
+  else await checkKey(url, key);
+  const files = running?.instance.files ?? [];
+  const dataDir = flags.dataDir === undefined ? [] : ['--data-dir', resolve(terminal.cwd, flags.dataDir)];
+  const bridge = [process.execPath, resolve(process.argv[1]!), 'stdio', ...files.slice(0, 1), ...dataDir];
+  return { url, key, bridge };
+}
+
+async function checkKey(url: string, key: string | null): Promise<void> {
+  const authorization = key === null ? {} : { authorization: `Bearer ${key}` };
+  const headers = {
+    ...authorization,
+    'content-type': 'application/json',
+    accept: 'application/json, text/event-stream',
+  };
+  const body = '{"jsonrpc":"2.0","id":1,"method":"ping"}';
+  const answer = await fetch(url, { method: 'POST', headers, body }).catch((cause: Error) => {
+    throw new CommandError(EXIT.unreachable, `nothing answers at ${url}`, { cause });
+  });
+  if (answer.status !== 401) return;
+  const what =
+    key === null ? 'lets in agents with a key only: name one' : 'does not know this key: name the one of an agent';
+  throw new CommandError(EXIT.authRequired, `the gateway at ${url} ${what}, with --key or TRUNKLINE_KEY`);
+}
+
+async function agreed(
+  { terminal, yes, flags }: LinkInput,
+  file: string,
+  before: string,
+  after: string,
+  key: string | null,
+): Promise<boolean> {
+  if (flags.json !== true) {
+    const shown = difference(before, after).map((line) => (key === null ? line : line.replaceAll(key, '<key>')));
+    terminal.out(`${file}\n${shown.map((line) => `  ${line}\n`).join('')}`);
+  }
+  if (yes) return true;
+  if (terminal.ask === null) {
+    throw new CommandError(EXIT.usage, 'nothing was written: add --yes to write without being asked');
+  }
+  const answer = await terminal.ask({ id: 'y/N', description: 'Write this?', password: false });
+  return /^y(?:es)?$/i.test((answer ?? '').trim());
+}
+
+/** The lines that differ, with one of those around them. */
+function difference(before: string, after: string): string[] {
+  const [old, now] = [before.split('\n'), after.split('\n')];
+  let same = 0;
+  while (same < Math.min(old.length, now.length) && old[same] === now[same]) same++;
+  let end = 0;
+  while (end < Math.min(old.length, now.length) - same && old.at(-1 - end) === now.at(-1 - end)) end++;
+  const around = (line: string | undefined) => (line === undefined || line === '' ? [] : [`  ${line}`]);
+  return [
+    ...around(old[same - 1]),
+    ...old.slice(same, old.length - end).map((line) => styleText('red', `- ${line}`)),
+    ...now.slice(same, now.length - end).map((line) => styleText('green', `+ ${line}`)),
+    ...around(end === 0 ? undefined : old[old.length - end]),
+  ];
+}
