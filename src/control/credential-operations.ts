@@ -123,7 +123,7 @@ async function refusable<T>(run: () => Promise<ControlAnswer<T>>): Promise<Contr
   try {
     return await run();
   } catch (error) {
-    const stored = storeProblem(error);
+    const stored = storeProblem(error instanceof GatewayError ? error.cause : error);
     if (stored instanceof RunTimeProblem) return problem(503, stored.code, stored.message);
     if (!(error instanceof GatewayError)) throw error;
     const { code, message } = error;

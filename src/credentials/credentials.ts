@@ -52,6 +52,8 @@ export interface CredentialsDeps {
 /** An exchange takes 5 s at most; the rest is for a store that is slow, or away for a moment. */
 const EXCHANGE_MS = 20_000;
 const LEAST_LEFT_MS = 10_000;
+/** How long the end of a login waits for a store that is away; it is stored later then. */
+const LOGIN_STORE_MS = 3_000;
 /** So often nodes look at what the store has. */
 const LOOK_MS = 100;
 
@@ -152,11 +154,12 @@ export class ServerCredentials {
     owner: CredentialOwner,
     credential: Omit<Credential, 'exchangeUntil' | 'changedAt' | 'reason'>,
   ): Promise<CredentialView> {
-    const value = { ...credential, exchangeUntil: null, reason: null, changedAt: this.deps.clock.wall() };
+    const { clock } = this.deps;
+    const value = { ...credential, exchangeUntil: null, reason: null, changedAt: clock.wall() };
     const key = keyOf(owner);
     this.#challenges.delete(key);
-    await this.#records.put(key, value);
-    return this.#viewOf((await this.#reread(key))!);
+    await within(clock, LOGIN_STORE_MS, this.#stored(key, value), () => {});
+    return this.#viewOf(this.#known.get(key)!);
   }
 
   async forget(owner: CredentialOwner): Promise<Credential | null> {
@@ -249,8 +252,8 @@ export class ServerCredentials {
   }
 
   /** The authorization server takes the old one no more: it is used from now on, and stored when the store can do it. */
-  async #stored(key: string, value: Credential, claimed: number): Promise<void> {
-    this.#take(key, { key, value, revision: claimed });
+  async #stored(key: string, value: Credential, claimed?: number): Promise<void> {
+    this.#take(key, { key, value, revision: claimed ?? 0 });
     for (;;) {
       try {
         await this.#records.put(key, value, claimed);

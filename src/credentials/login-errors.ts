@@ -1,5 +1,6 @@
 import { EgressRefused } from '../http/client/guarded-fetch.ts';
 import { GatewayError } from '../model/gateway-error.ts';
+import { StoreError } from '../store/run-time-store/run-time-store.ts';
 
 /** The login cannot go on: what the server or its authorization server says does not allow it. */
 export function loginRefused(words: string, cause?: unknown): GatewayError {
@@ -21,6 +22,8 @@ export function plainly(server: string, error: unknown): GatewayError {
     const description = answer.description === null ? '' : `: ${clean(answer.description)}`;
     return say('AUTH_REQUIRED', `the authorization server answers ${clean(answer.code)}${description}`);
   }
+  if (error instanceof StoreError)
+    return say('NOT_SENT', 'the store of the gateway does not answer; try again in a moment');
   if (error instanceof EgressRefused) return say('AUTH_REQUIRED', error.message);
   const { name, code } = error as { name?: string; code?: string };
   if (code?.startsWith('OAUTH_') === true)

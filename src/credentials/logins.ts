@@ -32,11 +32,15 @@ interface PendingLogin {
   readonly scopes: readonly string[];
   readonly dpop: boolean;
   readonly expiresAt: number;
+  /** The browser is back: a node has the code, and is getting the token. */
+  readonly ending?: boolean;
 }
 
 const LOGIN_MS = 600_000;
 /** Users without an operator's rights begin no more while so many are under way. */
 const MAX_BY_BROWSERS = 256;
+/** An exchange and a store that is slow. */
+const ENDING_MS = 30_000;
 const LOOK_MS = 250;
 const BY_REDIRECT = { deviceCode: null, userCode: null, intervalMs: LOOK_MS };
 
@@ -100,19 +104,36 @@ export class OAuthLogins implements Logins {
   async finish(redirected: string, browser: string | null = null): Promise<CredentialView> {
     const parameters = new URL(redirected).searchParams;
     const id = parameters.get('state') ?? '';
+    const pending = await this.#plainly('the login', () => this.#claimed(id, browser));
+    let again = false;
+    try {
+      return await this.#plainly(pending.server, async () => {
+        const { codeIn } = await import('./authorization.ts');
+        const { authority, client, redirectUri, verifier } = pending;
+        const code = codeIn(parameters, authority, client, id);
+        const more = { code, redirect_uri: redirectUri, code_verifier: verifier };
+        return this.#granted(pending, 'authorization_code', more);
+      });
+    } catch (error) {
+      // The authorization server did not hear of it: the same address is good once more.
+      again = (error as GatewayError).code === 'NOT_SENT';
+      throw error;
+    } finally {
+      await (again ? this.#pending.put(id, pending) : this.#pending.delete(id)).catch(() => null);
+    }
+  }
+
+  /** A code is sent once, whatever comes of it, and by one node (proto:T7). What waits for the end waits on until then. */
+  async #claimed(id: string, browser: string | null): Promise<PendingLogin> {
     const kept = await this.#open(id);
     if (kept?.value.browser != null && kept.value.browser !== digestOf(browser))
-      throw loginRefused('this login was begun in another browser, and can only end there');
-    // A code is sent once, whatever comes of it, and by one node (proto:T7).
-    const mine = kept?.value.redirectUri != null && (await this.#pending.delete(id, kept.revision));
-    if (!mine) throw loginRefused('there is no such login, or it has ended, or ten minutes are over; begin it again');
-    const pending = kept.value;
-    return this.#plainly(pending.server, async () => {
-      const { codeIn } = await import('./authorization.ts');
-      const { authority, client, redirectUri, verifier } = pending;
-      const code = codeIn(parameters, authority, client, id);
-      return this.#granted(pending, 'authorization_code', { code, redirect_uri: redirectUri, code_verifier: verifier });
-    });
+      throw loginRefused('it was begun in another browser, and can only end there');
+    if (kept?.value.redirectUri != null && kept.value.ending !== true) {
+      const expiresAt = this.#credentials.deps.clock.wall() + ENDING_MS;
+      const claimed = await this.#pending.put(id, { ...kept.value, ending: true, expiresAt }, kept.revision);
+      if (claimed !== null) return kept.value;
+    }
+    throw loginRefused('there is no such login, or it has ended, or ten minutes are over; begin it again');
   }
 
   ended(id: string): Promise<CredentialView> {

@@ -1,15 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { credentialNode as node, SharedRecords } from '../../test/support/credential-node.ts';
 import { FakeClock } from '../../test/support/fake-clock.ts';
 import type { GuardedFetch } from '../http/client/guarded-fetch.ts';
-import { type Clock, systemClock } from '../model/clock.ts';
-import { systemRandom } from '../model/random.ts';
-import type { Sealing } from '../model/sealing.ts';
 import type { Server } from '../model/server.ts';
-import { StoreError, type StoreWrite } from '../store/run-time-store/run-time-store.ts';
-import { Logger } from '../telemetry/logger.ts';
-import type { Records } from './credential-store.ts';
-import { type Credential, ServerCredentials } from './credentials.ts';
+import type { Credential } from './credentials.ts';
 import { Leases } from './lease.ts';
 
 const URL_OF_SERVER = 'https://mcp.example/mcp';
@@ -17,39 +12,6 @@ const SERVER = {
   name: 'a',
   transport: { type: 'http', url: URL_OF_SERVER, headers: {}, tls: {} },
 } as unknown as Server;
-const OPEN: Sealing = { seal: (_context, text) => text, open: (_context, text) => text };
-
-/** What nodes share: compare and swap, as both databases have it. */
-class SharedRecords implements Records {
-  /** Rejects so many of the next writes. */
-  failing = 0;
-  readonly #records = new Map<string, { readonly value: string; readonly revision: number }>();
-  #revision = 0;
-
-  async list(collection: string, { after = '' }: { readonly after?: string } = {}) {
-    await new Promise((resolve) => setImmediate(resolve));
-    const own = [...this.#records].filter(([key]) => key.startsWith(`${collection} `));
-    return own
-      .map(([key, record]) => ({ key: key.slice(collection.length + 1), ...record }))
-      .filter(({ key }) => key > after);
-  }
-
-  async apply([write]: readonly StoreWrite[]) {
-    await new Promise((resolve) => setImmediate(resolve));
-    if (this.failing > 0) {
-      this.failing--;
-      throw new StoreError('unavailable', 'away');
-    }
-    const { collection, key, expected } = write!;
-    const place = `${collection} ${key}`;
-    const found = this.#records.get(place)?.revision ?? null;
-    if (expected !== undefined && expected !== found) return { ok: false, write: write!, found } as const;
-    if (write!.kind === 'delete') this.#records.delete(place);
-    else this.#records.set(place, { value: write!.value, revision: ++this.#revision });
-    return { ok: true as const, revision: this.#revision };
-  }
-}
-
 /** A token endpoint that rotates: a refresh token that was used before is worth nothing. */
 function rotating() {
   let generation = 0;
@@ -73,20 +35,6 @@ function rotating() {
     return new Response(JSON.stringify(tokens), { status: 200, headers });
   };
   return { counts, fetch };
-}
-
-function node(records: Records, fetch: GuardedFetch, clock: Clock = systemClock, changes: string[] = []) {
-  return new ServerCredentials({
-    clock,
-    random: systemRandom,
-    logger: new Logger({ level: 'error', write: () => {} }),
-    records,
-    desired: { state: { agents: new Map() } },
-    sealing: OPEN,
-    fetch: () => fetch,
-    clientMetadataUrl: () => null,
-    changed: ({ server }) => void changes.push(server),
-  });
 }
 
 const CREDENTIAL: Omit<Credential, 'exchangeUntil' | 'changedAt' | 'reason'> = {

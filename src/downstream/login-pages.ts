@@ -169,7 +169,9 @@ export class LoginPages implements UserLogins {
   }
 
   #failed(context: RequestContext, error: unknown): void {
-    if (error instanceof GatewayError) send(context, 400, 'The login has failed', error.message);
+    const { code, message } = error instanceof GatewayError ? error : { code: null, message: '' };
+    if (code === 'NOT_SENT') send(context, 503, 'Not yet', `${message}. Reload this page then: nothing is lost.`);
+    else if (code !== null) send(context, code === 'OVERLOADED' ? 429 : 400, 'The login has failed', message);
     else context.refuse({ status: 500, code: 'internal', message: 'a defect of the gateway; its log has the details' });
   }
 

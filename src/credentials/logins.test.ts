@@ -1,0 +1,122 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { credentialNode, SharedRecords } from '../../test/support/credential-node.ts';
+import type { GuardedFetch } from '../http/client/guarded-fetch.ts';
+import type { Server } from '../model/server.ts';
+import { OAuthLogins } from './logins.ts';
+
+const ISSUER = 'https://as.example';
+const TARGET = 'https://mcp.example/mcp';
+const BACK = 'https://gateway.example/oauth/callback';
+const SERVER = { name: 'web', transport: { type: 'http', url: TARGET, headers: {}, tls: {} } } as unknown as Server;
+
+/** A server and its authorization server, whose token endpoint answers as `token` says. */
+function world(token: () => Promise<Response>): GuardedFetch {
+  const json = (body: object) =>
+    new Response(JSON.stringify(body), { headers: { 'content-type': 'application/json' } });
+  return async (url) => {
+    switch (String(url)) {
+      case 'https://mcp.example/.well-known/oauth-protected-resource/mcp':
+        return json({ resource: TARGET, authorization_servers: [ISSUER] });
+      case `${ISSUER}/.well-known/oauth-authorization-server`:
+        return json({
+          issuer: ISSUER,
+          authorization_endpoint: `${ISSUER}/authorize`,
+          token_endpoint: `${ISSUER}/token`,
+          registration_endpoint: `${ISSUER}/register`,
+          code_challenge_methods_supported: ['S256'],
+          authorization_response_iss_parameter_supported: true,
+        });
+      case `${ISSUER}/register`:
+        return new Response('{"client_id":"c","redirect_uris":[]}', {
+          status: 201,
+          headers: { 'content-type': 'application/json' },
+        });
+      case `${ISSUER}/token`:
+        return token();
+      default:
+        return new Response(null, { status: 404 });
+    }
+  };
+}
+
+const granted = async () =>
+  new Response('{"access_token":"t","token_type":"bearer","expires_in":3600}', {
+    headers: { 'content-type': 'application/json' },
+  });
+
+async function begun(fetch: GuardedFetch, browser: string | null = null) {
+  const records = new SharedRecords();
+  const logins = new OAuthLogins(credentialNode(records, fetch));
+  const { id, url } = await logins.begin(SERVER, BACK, null, browser);
+  assert.match(url, /^https:\/\/as\.example\/authorize\?/);
+  const back = `${BACK}?state=${id}&code=x&iss=${encodeURIComponent(ISSUER)}`;
+  return { records, logins, id, back };
+}
+
+test('check:I3 what waits for the end of a login waits while the token is got, however long that takes', async () => {
+  let answer = (): void => {};
+  const slow = () => new Promise<void>((resolve) => (answer = resolve)).then(granted);
+  const { logins, id, back } = await begun(world(slow));
+  const ended = logins.ended(id);
+  const finished = logins.finish(back);
+  // Longer than it takes to look again.
+  await new Promise((resolve) => setTimeout(resolve, 600));
+  await assert.rejects(logins.finish(back), /no such login, or it has ended/, 'a code is sent once');
+  answer();
+  assert.equal((await finished).state, 'connected');
+  assert.equal((await ended).state, 'connected');
+  await assert.rejects(logins.finish(back), { code: 'AUTH_REQUIRED' });
+});
+
+test('check:I3 while the store is away nothing is lost: the same address is good once it is back', async () => {
+  const { records, logins, back } = await begun(world(granted));
+  records.failing = 1;
+  await assert.rejects(logins.finish(back), { code: 'NOT_SENT', message: /the store of the gateway does not answer/ });
+  assert.equal((await logins.finish(back)).state, 'connected');
+});
+
+test('a token that was got is used though the store goes away meanwhile, and is stored when it is back', async () => {
+  let failing = (): void => {};
+  const { records, logins, back } = await begun(
+    world(async () => {
+      failing();
+      return granted();
+    }),
+  );
+  failing = () => {
+    records.failing = 2;
+  };
+  assert.equal((await logins.finish(back)).state, 'connected');
+  const other = credentialNode(records, world(granted));
+  await other.refresh();
+  assert.deepEqual(
+    other.list().map(({ server, state }) => [server, state]),
+    [['web', 'connected']],
+  );
+});
+
+test('an authorization server that cannot be reached leaves the login open; one that refuses ends it', async () => {
+  let answers: (() => Promise<Response>)[] = [
+    () => Promise.reject(Object.assign(new TypeError('fetch failed'), { cause: { code: 'ECONNREFUSED' } })),
+    granted,
+  ];
+  const { logins, back } = await begun(world(() => answers.shift()!()));
+  await assert.rejects(logins.finish(back), { code: 'NOT_SENT' });
+  assert.equal((await logins.finish(back)).state, 'connected');
+
+  answers = [
+    async () =>
+      new Response('{"error":"invalid_grant"}', { status: 400, headers: { 'content-type': 'application/json' } }),
+  ];
+  const refused = await begun(world(() => answers.shift()!()));
+  const ended = assert.rejects(refused.logins.ended(refused.id), /refused, or ten minutes are over/);
+  await assert.rejects(refused.logins.finish(refused.back), /invalid_grant/);
+  await ended;
+});
+
+test('proto:D5 a login of a browser ends in that browser alone', async () => {
+  const { logins, back } = await begun(world(granted), 'secret');
+  for (const other of [null, '', 'other']) await assert.rejects(logins.finish(back, other), /in another browser/);
+  assert.equal((await logins.finish(back, 'secret')).state, 'connected');
+});
