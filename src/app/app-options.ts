@@ -40,7 +40,7 @@ export interface AppOptions {
 /** Called for every change. It must not block, and only `beforeAuthRequired` may throw. */
 export interface ServerObserver
   extends Pick<UpstreamEvents, 'catalogChanged'>,
-    Pick<ServerNews, 'recovery' | 'listItemInvalid'>,
+    Pick<ServerNews, 'recovery' | 'listItemInvalid' | 'loginNeeded'>,
     Pick<UpstreamSetDeps, 'beforeAuthRequired'> {
   /** `desired`: it was not taken away. */
   statusChanged(server: string, status: ServerStatus, desired: boolean): void;

@@ -100,6 +100,14 @@ export const EVENT = named(
       step: RECOVERY_STEP,
       reason: nullable(text),
     }),
+    object({
+      time: isoTime,
+      type: constant('login'),
+      server: text,
+      principal: described(nullable(text), 'Whose login; null for the one that all callers share.'),
+      needed: described(flag, 'The server asks for it; false: it has taken the credential of one.'),
+      advice: described(nullable(text), 'What to do.'),
+    }),
     described(
       object({ time: isoTime, type: constant('list_item_invalid'), server: text, ...INVALID_ITEM }),
       'The gateway leaves this item out of a list of the server, because clients could not use a list with it.',

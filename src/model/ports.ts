@@ -96,6 +96,11 @@ export interface ServerNews {
   recovery(server: string, step: RecoveryStep, reason: string | null): void;
   /** An item of its lists is left out because clients could not use a list with it. Once in each run of the server. */
   listItemInvalid(server: string, invalid: InvalidItem): void;
+  /**
+   * It asks for a login, of the principal or (null) of the one that all callers share: `advice` says what to do. `advice` null:
+   * it has taken the credential of one.
+   */
+  loginNeeded(server: string, principal: string | null, advice: string | null): void;
   removed(server: string): void;
 }
 

@@ -7,7 +7,7 @@ const LIMITS = { maxEntries: 500, maxBytes: 256 * 1024, maxTotalBytes: 8 * 1024 
 export function newServerEvents(
   run: string,
   wall: () => number,
-  observer?: Pick<ServerNews, 'recovery' | 'listItemInvalid'>,
+  observer?: Pick<ServerNews, 'recovery' | 'listItemInvalid' | 'loginNeeded'>,
 ): ServerNews & { readonly journal: Journal } {
   const journal = new Journal(run, LIMITS);
   const push = (server: string, type: string, fields: object = {}, at = wall()): void =>
@@ -27,6 +27,10 @@ export function newServerEvents(
     listItemInvalid(server, invalid) {
       push(server, 'list_item_invalid', invalid);
       observer?.listItemInvalid(server, invalid);
+    },
+    loginNeeded(server, principal, advice) {
+      push(server, 'login', { principal, needed: advice !== null, advice });
+      observer?.loginNeeded(server, principal, advice);
     },
     removed: (server) => push(server, 'removed'),
   };

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -9,6 +9,7 @@ import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
 import { PersonalServer } from '../fixtures/oauth/personal-server.ts';
 import { ProtectedServer } from '../fixtures/oauth/protected-server.ts';
 import { consent, inBrowser } from '../support/consent.ts';
+import { followed } from '../support/followed-events.ts';
 import { AGENTS, headersOf, KEYS } from '../support/parties.ts';
 import type { Json } from '../support/raw-http.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
@@ -205,6 +206,8 @@ describe('who signs in on the page is who called', { timeout: 120_000 }, () => {
   });
 
   test('proto:D5 the call of an agent goes on when that agent has signed in, not when another one has', async () => {
+    const token = readFileSync(join(gateway.folder, 'data', 'control.token'), 'utf8').trim();
+    const events = await followed(gateway.controlUrl, token);
     const client = await WireClient.open(gateway.mcpUrl, { ...URL_MODE, headers: headersOf('ada', 'token') });
     const questions: Json[] = [];
     client.answer = (question) => {
@@ -230,6 +233,14 @@ describe('who signs in on the page is who called', { timeout: 120_000 }, () => {
     await signIn('ada');
     const { message } = await called;
     assert.match(JSON.stringify(message.result), /private-to-ada/);
+    const ofAda = (await events('"needed":false')).filter((event) => event['principal'] === 'agent:ada');
+    assert.deepEqual(
+      ofAda.map(({ type, server: name, needed, advice }) => [type, name, needed, advice]),
+      [
+        ['login', 'own', true, 'sign in: trunkline login own --principal agent:ada'],
+        ['login', 'own', false, null],
+      ],
+    );
   });
 
   test('with a shared login and agents, a caller is not asked', async () => {

@@ -89,6 +89,8 @@ describe('a user signs in to a server with a real browser and a real authorizati
       servers: { web: { url: server.url } },
       beforeAuthRequired: ({ name }, { resourceMetadata }) => asked.push(name, resourceMetadata),
     });
+    const needed: unknown[] = [];
+    gateway.on('loginNeeded', (...event) => needed.push(event));
     await gateway.ready();
     assert.equal(gateway.server('web')?.state, 'auth_required');
     assert.deepEqual(asked, ['web', `${new URL(server.url).origin}/.well-known/oauth-protected-resource/mcp`]);
@@ -103,6 +105,11 @@ describe('a user signs in to a server with a real browser and a real authorizati
     }
     const { raw } = await gateway.callTool({ server: 'web', tool: 'echo' }, { text: 'hi' });
     assert.match(raw, /"text":"hi"/);
+    const advice = 'sign in: trunkline login web';
+    assert.deepEqual(needed, [
+      ['web', null, advice],
+      ['web', null, null],
+    ]);
     assert.equal(await gateway.logins.revoke('web'), true);
     assert.deepEqual(await gateway.logins.list(), []);
     await assert.rejects(gateway.callTool({ server: 'web', tool: 'echo' }, { text: 'hi' }), { code: 'AUTH_REQUIRED' });

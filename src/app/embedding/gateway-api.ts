@@ -54,6 +54,11 @@ export interface GatewayEvents {
   /** An item of the server's lists is left out, because clients could not use a list with it; once in each run of the server. */
   listItemInvalid: (name: string, invalid: InvalidItem) => void;
   /**
+   * A server asks for a login: of the principal, or (null) of the one that all callers share. `advice`: the command that does
+   * it; null once the server has taken the credential.
+   */
+  loginNeeded: (server: string, principal: string | null, advice: string | null) => void;
+  /**
    * Somebody has sent this node of a cluster home (`trunkline drain`). It does by itself what `close` with a drain does, and
    * takes half a minute at most; `Gateway.closed` tells when it has ended. Calls that the program still makes are waited for.
    */

@@ -18,6 +18,7 @@ export class ServerWatch implements ServerObserver {
     toolsChanged: new Set(),
     recovery: new Set(),
     listItemInvalid: new Set(),
+    loginNeeded: new Set(),
     drainAsked: new Set(),
   };
   readonly #hook: GatewayOptions['beforeAuthRequired'];
@@ -57,6 +58,10 @@ export class ServerWatch implements ServerObserver {
 
   listItemInvalid(server: string, invalid: InvalidItem): void {
     this.#emit('listItemInvalid', () => [server, invalid]);
+  }
+
+  loginNeeded(server: string, principal: string | null, advice: string | null): void {
+    this.#emit('loginNeeded', () => [server, principal, advice]);
   }
 
   removed(name: string): void {

@@ -2,7 +2,7 @@ import { HttpFailure } from '../../http/client/http-failure.ts';
 import type { PhaseTimes } from '../../http/client/phase-times.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { bareHost, isLoopbackHost } from '../../model/host-address.ts';
-import type { Server, TransportSpec } from '../../model/server.ts';
+import { authOf, type Server, type TransportSpec } from '../../model/server.ts';
 import {
   type ConnectionStatus,
   type DefinitionView,
@@ -109,6 +109,8 @@ export class ServerObserver {
   /** Of the start under way, or of the last one. */
   #remains: Remains = { exit: null, stderrTail: '' };
   #lastFailure: { readonly failure: Omit<LaunchFailure, keyof Remains>; readonly remains: Remains } | null = null;
+  /** It asks for a login, which was reported. */
+  #asksLogin = false;
 
   constructor(parts: ObservedParts) {
     this.#parts = parts;
@@ -139,8 +141,22 @@ export class ServerObserver {
     return this.#lastFailure === null ? null : { ...this.#lastFailure.failure, ...this.#lastFailure.remains };
   }
 
+  /** Reported once until it is up again, however often it asks. */
+  #noteLogin(to: ServerState): void {
+    const { deps, name, server } = this.#parts.context;
+    const asks = to === 'auth_required';
+    if (asks === this.#asksLogin || !(asks || UP.has(to))) return;
+    this.#asksLogin = asks;
+    const own = authOf(server).per === 'principal';
+    const owner = own ? (server.caller?.owner ?? null) : null;
+    // Where each principal has its own, the server without one needs none.
+    if (own && owner === null) return;
+    deps.news?.loginNeeded(name, owner, asks ? loginAdvice(name, server.transport, owner) : null);
+  }
+
   /** A start that failed is in the log once, and in the status until one succeeds. */
   moved({ from, to, reason, failure, error, at }: Transition): void {
+    this.#noteLogin(to);
     if (from !== 'starting') return;
     this.#lastFailure = null;
     if (!DOWN.has(to)) return;

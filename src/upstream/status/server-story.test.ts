@@ -16,6 +16,7 @@ function bench(): { readonly story: ServerStory; readonly reported: string[] } {
       void reported.push(`${from} ${to}${reason === null ? '' : `: ${reason}`}`),
     healthTurned: (_server, reason) => void reported.push(`health ${reason}`),
     recovery: (_server, step) => void reported.push(`recovery ${step}`),
+    loginNeeded: () => {},
     listItemInvalid: (_server, { item, reason }) => void reported.push(`invalid ${item}: ${reason}`),
     replaced: () => void reported.push('replaced'),
     removed: (server) => void reported.push(`removed ${server}`),
