@@ -62,9 +62,12 @@ export class App {
   #drainEnd = Number.POSITIVE_INFINITY;
   #applied: Promise<void> = Promise.resolve();
   #unwatchFolder: () => void = () => {};
+  /** Those of the desired state in force. */
+  #agents: ReadonlySet<string>;
 
   constructor(rooms: Rooms) {
     this.rooms = rooms;
+    this.#agents = new Set(rooms.registry.state.agents.keys());
     this.#follower = new ConfigFollower({
       registry: rooms.registry,
       options: { ...rooms.options.load, secrets: async () => rooms.secrets.values },
@@ -327,6 +330,20 @@ export class App {
     return this.rooms.authenticator.principal(id) ?? started;
   }
 
+  /** An agent that is taken away leaves no credentials behind: another one may get its name. */
+  #forgetAgents(now: DesiredState['agents']): void {
+    const { credentials, logins, logger } = this.rooms;
+    const gone = new Set([...this.#agents].filter((name) => !now.has(name)).map((name) => `agent:${name}`));
+    this.#agents = new Set(now.keys());
+    for (const { server, principal } of gone.size === 0 ? [] : credentials.list()) {
+      if (principal === null || !gone.has(principal)) continue;
+      logger.info('credential_forgotten', { server, principal, reason: 'the agent was removed' });
+      logins
+        .revoke(server, principal)
+        .catch((error: unknown) => logger.warn('credential_not_forgotten', { server, principal, error }));
+    }
+  }
+
   #apply(change: RegistryChange): void {
     const { logger, upstreams, cluster, authenticator, downstream, gateway } = this.rooms;
     const { added, removed, changed, updated } = change.servers;
@@ -334,6 +351,7 @@ export class App {
     logger.info('config_applied', { version: change.version, added, removed, changed, settings: change.settings });
     logger.level = change.state.logLevel;
     authenticator.replace(change.state);
+    this.#forgetAgents(change.state.agents);
     downstream.reauthorize(current);
     this.#listeners?.update(change.state);
     this.#mounted?.update(listenerSettings(change.state));

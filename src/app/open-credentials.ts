@@ -58,7 +58,7 @@ export async function openCredentials(deps: OpenCredentialsDeps) {
     desired: registry,
     records: deps.records,
     sealing: deps.sealing,
-    fetch: (inside) => guardedFetch(resolver, inside),
+    fetch: (inside, hosts) => guardedFetch(resolver, inside, hosts),
     clientMetadataUrl: () => clientMetadataUrl(registry.state.listen.publicUrl),
     changed: ({ server, principal }, gone) => changed(server, principal, gone),
   });

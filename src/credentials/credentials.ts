@@ -37,10 +37,10 @@ export interface CredentialsDeps {
   readonly logger: Logger;
   readonly records: Records;
   /** Whose credentials there may be. */
-  readonly desired: { readonly state: Pick<DesiredState, 'agents'> };
+  readonly desired: { readonly state: Pick<DesiredState, 'agents' | 'servers'> };
   readonly sealing: Sealing;
-  /** For what a server names; `inside`: the server is on this machine or its network. */
-  readonly fetch: (inside: boolean) => GuardedFetch;
+  /** For what a server names. `inside`: the server is on this machine or its network; `hosts`: those that the operator has named. */
+  readonly fetch: (inside: boolean, hosts: readonly string[]) => GuardedFetch;
   /** Credentials that programs print; absent where no definition can name one. */
   readonly programs?: ExecCredentials;
   /** URL of the gateway's client id metadata document; null where it has none. */
@@ -85,6 +85,18 @@ export class ServerCredentials {
     for (const key of [...this.#known.keys()]) if (!there.has(key)) this.#take(key, null);
     for (const kept of all) if (this.#known.get(kept.key)?.revision !== kept.revision) this.#take(kept.key, kept);
     this.#read = true;
+  }
+
+  /**
+   * For what the server with this URL names, and its authorization server. They may lead inside where the operator has named
+   * them: by the URL of the server, or by `auth.issuer` (proto:T10).
+   */
+  fetchFor(name: string, url: string): GuardedFetch {
+    const definition = this.deps.desired.state.servers.get(name);
+    const issuer = definition === undefined ? null : authOf(definition).issuer;
+    const anywhere = definition === undefined || !('publicOnly' in definition.transport);
+    const named = anywhere ? [url, issuer].flatMap((one) => URL.parse(one ?? '')?.host ?? []) : [];
+    return this.deps.fetch(insideOf(url), named);
   }
 
   /** The tokens for requests to the server; null without. */
@@ -270,7 +282,7 @@ export class ServerCredentials {
     // Loaded for the first token, not at the start: 45 ms.
     const { requestTokens } = await import('./token-endpoint.ts');
     const auth = authOf(server);
-    const fetch = this.deps.fetch(insideOf(url));
+    const fetch = this.fetchFor(server.name, url);
     const scope = [...new Set([...scopes, ...scopesOf(this.#challenges.get(keyOf(ownerAt(server)))?.scope)])].join(' ');
     const common = {
       fetch,
@@ -297,7 +309,7 @@ export class ServerCredentials {
     const { transport } = server;
     if (auth.grant === 'authorization_code' || !('url' in transport)) return null;
     if (auth.clientId === null) throw loginRefused('auth.clientId is missing in its definition');
-    const authority = await this.discover(server, this.deps.fetch(insideOf(transport.url)));
+    const authority = await this.discover(server, this.fetchFor(server.name, transport.url));
     const scopes = this.wantedScopes(server, authority);
     const value = { url: transport.url, authority, client: definedClient(auth)!, scopes, tokens: null, reason: null };
     return { ...value, exchangeUntil: null, changedAt: this.deps.clock.wall() };

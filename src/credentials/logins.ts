@@ -8,7 +8,7 @@ import { GatewayError } from '../model/gateway-error.ts';
 import { authOf, type Server, takesTokens } from '../model/server.ts';
 import { type CredentialOwner, ownerAt } from './credential-owner.ts';
 import { type Kept, SealedRecords } from './credential-store.ts';
-import { definedClient, insideOf, type ServerCredentials } from './credentials.ts';
+import { definedClient, type ServerCredentials } from './credentials.ts';
 import type { Authority } from './discovery.ts';
 import { errorAnswer, loginRefused, noLogin, plainly } from './login-errors.ts';
 import type { OAuthClient } from './token-endpoint.ts';
@@ -71,7 +71,7 @@ export class OAuthLogins implements Logins {
 
   async #begin(server: Server, redirectUri: string | null, browser: string | null): Promise<StartedLogin> {
     const { name, transport } = server;
-    const { clock, random, fetch: fetchFor } = this.#credentials.deps;
+    const { clock, random } = this.#credentials.deps;
     if (!('url' in transport)) throw noLogin('it is not behind a URL, so there is nothing to sign in to');
     if (!takesTokens(server))
       throw noLogin('its definition has an Authorization header, so it takes no login; remove that first');
@@ -81,7 +81,7 @@ export class OAuthLogins implements Logins {
     const begun = await this.#sweep();
     if (browser !== null && begun >= MAX_BY_BROWSERS)
       throw new GatewayError('OVERLOADED', 'too many logins are under way; try again in ten minutes');
-    const fetch = fetchFor(insideOf(transport.url));
+    const fetch = this.#credentials.fetchFor(name, transport.url);
     if (!this.#credentials.isChallenged(server)) await this.#provoke(server, fetch);
     const authority = await this.#credentials.discover(server, fetch);
     const scopes = this.#credentials.wantedScopes(server, authority);
@@ -174,7 +174,7 @@ export class OAuthLogins implements Logins {
     if (credential === null) return false;
     try {
       const { revoked } = await import('./authorization.ts');
-      await revoked(this.#credentials.deps.fetch(insideOf(credential.url)), credential);
+      await revoked(this.#credentials.fetchFor(server, credential.url), credential);
     } catch (error) {
       // The gateway has forgotten it; until it ends, only its authorization server knows better.
       this.#credentials.deps.logger.warn('token_not_revoked', { server, reason: plainly(server, error).message });
@@ -242,9 +242,10 @@ export class OAuthLogins implements Logins {
 
   async #granted(pending: PendingLogin, grant: string, parameters: Readonly<Record<string, string | null>>) {
     const { target: url, authority, client, scopes, dpop } = pending;
-    const { clock, random, fetch } = this.#credentials.deps;
+    const { clock, random } = this.#credentials.deps;
     const { requestTokens } = await import('./token-endpoint.ts');
-    const request = { fetch: fetch(insideOf(url)), authority, client, grant, parameters, clock, random };
+    const fetch = this.#credentials.fetchFor(pending.server, url);
+    const request = { fetch, authority, client, grant, parameters, clock, random };
     const got = await requestTokens({ ...request, key: dpop ? 'new' : null });
     const tokens = { ...got, scopes: got.scopes.length > 0 ? got.scopes : scopes };
     return this.#credentials.keep(pending, { url, authority, client, scopes, tokens });

@@ -25,7 +25,7 @@ test('check:I7 a login that no key opens is shown with what to do, and can be fo
       random: systemRandom,
       logger,
       records,
-      desired: { state: { agents: new Map() } },
+      desired: { state: { agents: new Map(), servers: new Map() } },
       sealing: new RecordSealing(source, systemRandom),
       fetch: () => fetch,
       clientMetadataUrl: () => null,

@@ -243,6 +243,26 @@ describe('who signs in on the page is who called', { timeout: 120_000 }, () => {
     );
   });
 
+  test('an agent that is removed leaves no credential to the next one of its name', async () => {
+    const whose = async () => (await connections()).map(([, principal]: [string, string]) => principal).sort();
+    assert.deepEqual(await whose(), ['agent:ada', 'agent:bob']);
+    const file = join(gateway.folder, 'trunkline.json');
+    const config = JSON.parse(readFileSync(file, 'utf8'));
+    const { bob, ...others } = config.agents;
+    writeFileSync(file, JSON.stringify({ ...config, agents: others }));
+    while ((await whose()).length === 2) await new Promise((resolve) => setTimeout(resolve, 50));
+    writeFileSync(file, JSON.stringify({ ...config, agents: { ...others, bob } }));
+    const called = async (): Promise<string> => {
+      const client = await WireClient.open(gateway.mcpUrl, { headers: headersOf('bob', 'token') });
+      const { message } = await client.request('tools/call', { name: 'own__echo', arguments: { caller: 'bob' } });
+      return JSON.stringify(message);
+    };
+    let answer = await called();
+    while (answer.includes('Unauthorized')) answer = await called();
+    assert.match(answer, /trunkline login own --principal agent:bob/);
+    assert.deepEqual(await whose(), ['agent:ada']);
+  });
+
   test('with a shared login and agents, a caller is not asked', async () => {
     const client = await WireClient.open(gateway.mcpUrl, { ...URL_MODE, headers: headersOf('ada', 'token') });
     client.answer = () => assert.fail('asked');

@@ -52,7 +52,7 @@ export function credentialNode(
     random: systemRandom,
     logger: new Logger({ level: 'error', write: () => {} }),
     records,
-    desired: { state: { agents: new Map() } },
+    desired: { state: { agents: new Map(), servers: new Map() } },
     sealing: OPEN,
     fetch: () => fetch,
     clientMetadataUrl: () => null,

@@ -51,12 +51,19 @@ const INSIDE = [
   ...['[3fff::1]', '[5f00::1]', '１２７.0.0.1', '127。0。0。1', '%31%32%37.0.0.1', '①②⑦.0.0.1'],
 ];
 
-async function tripwire(t: TestContext, listener: RequestListener): Promise<{ readonly port: number; hits: number }> {
-  const wire = { port: 0, hits: 0 };
+interface Wire {
+  port: number;
+  hits: number;
+  connected: () => void;
+}
+
+async function tripwire(t: TestContext, listener: RequestListener): Promise<Wire> {
+  const wire: Wire = { port: 0, hits: 0, connected: () => {} };
   const server = createServer((request, response) => {
     wire.hits++;
     listener(request, response);
   });
+  server.on('connection', () => wire.connected());
   await new Promise<void>((open) => server.listen(0, '0.0.0.0', open));
   t.after(() => server.close());
   wire.port = (server.address() as AddressInfo).port;
@@ -87,7 +94,7 @@ test('goal:G19 a name that leads inside, at first or later, among public address
   ];
   for (const addresses of answers) {
     const resolver = new Resolver({ lookup: (_name, answer) => answer(null, addresses) });
-    await assert.rejects(guardedFetch(resolver, false)(`https://rebind.example:${wire.port}/`));
+    await assert.rejects(guardedFetch(resolver, false)(`https://rebind.example:${wire.port}/`), /set auth\.issuer/);
   }
   assert.equal(wire.hits, 0);
 });
@@ -105,4 +112,30 @@ test('proto:T10 redirects are not followed, large bodies are not read, and http 
   await assert.rejects(fetch('http://192.168.0.1/'), EgressRefused);
   await assert.rejects(fetch('http://user:secret@127.0.0.1/'), (error: Error) => !error.message.includes('secret'));
   assert.equal(target.hits, 0);
+});
+
+test('proto:T10 a host that the operator has named may lead inside, and no other, at no other port', async (t) => {
+  const wire = await tripwire(t, (_request, response) => response.end('{}'));
+  const resolver = new Resolver({ lookup: (_name, answer) => answer(null, [{ address: '127.0.0.1', family: 4 }]) });
+  const fetch = guardedFetch(resolver, false, [`mcp.corp:${wire.port}`]);
+  const reached = () =>
+    new Promise<void>((hit) => {
+      const before = connections;
+      const look = setInterval(() => {
+        if (connections === before) return;
+        clearInterval(look);
+        hit();
+      }, 5);
+    });
+  let connections = 0;
+  wire.connected = () => connections++;
+  // It speaks no TLS: what counts is that it was connected to.
+  await Promise.all([reached(), assert.rejects(fetch(`https://mcp.corp:${wire.port}/`))]);
+  for (const other of [
+    `https://mcp.corp:${wire.port + 1}/`,
+    `https://idp.corp:${wire.port}/`,
+    `http://mcp.corp:${wire.port}/`,
+  ])
+    await assert.rejects(fetch(other));
+  assert.equal(connections, 1);
 });

@@ -14,19 +14,23 @@ export class EgressRefused extends Error {}
 /**
  * Makes a guarded fetch: https to public addresses only, and to the addresses that were checked; no proxy, no redirects,
  * 5 s, 256 KiB. `inside`: what names the URL is on this machine or its network itself, so such addresses are allowed, and
- * http on loopback (RFC 8252 §8.3).
+ * http on loopback (RFC 8252 §8.3). `hosts`: host and port of URLs that the operator has named, which may lead inside too.
  */
-export function guardedFetch(resolver: Resolver, inside: boolean): GuardedFetch {
+export function guardedFetch(resolver: Resolver, inside: boolean, hosts: readonly string[] = []): GuardedFetch {
   return async (target, init = {}) => {
     const url = new URL(target);
-    refuse(url, inside);
+    const trusted = inside || hosts.includes(url.host);
+    refuse(url, trusted);
     const { Agent, fetch } = await import('undici');
-    const lookup = inside ? resolver.lookup : resolver.publicLookup;
+    const lookup = trusted ? resolver.lookup : resolver.publicLookup;
     const dispatcher = new Agent({ connect: { lookup, timeout: TIMEOUT_MS }, pipelining: 0 });
     try {
       const signal = AbortSignal.timeout(TIMEOUT_MS);
       const options = { ...init, redirect: 'manual', signal, dispatcher };
-      const response = await fetch(url, options as Parameters<typeof fetch>[1]);
+      const response = await fetch(url, options as Parameters<typeof fetch>[1]).catch((cause: Error) => {
+        const { code } = (cause.cause ?? {}) as NodeJS.ErrnoException;
+        throw code === 'EACCES' ? new EgressRefused(insideWords(url)) : cause;
+      });
       if (response.status >= 300 && response.status < 400) {
         await response.body?.cancel();
         throw new EgressRefused(`${url.host} redirects (HTTP ${response.status}); redirects are not followed`);
@@ -50,8 +54,12 @@ function refuse(url: URL, inside: boolean): void {
   }
   if (inside) return;
   if (isLoopbackHost(host) || (isIP(host) !== 0 && !isPublicAddress(host))) {
-    throw new EgressRefused(`${url.host} is an address of this machine or its network`);
+    throw new EgressRefused(insideWords(url));
   }
+}
+
+function insideWords({ host }: URL): string {
+  return `${host} is on this machine or its network; if that is right, name it: set auth.issuer in the definition`;
 }
 
 async function bounded(body: AsyncIterable<Uint8Array> | null, { host }: URL): Promise<Uint8Array<ArrayBuffer>> {
