@@ -253,7 +253,7 @@ describe('who signs in on the page is who called', { timeout: 120_000 }, () => {
     while ((await whose()).length === 2) await new Promise((resolve) => setTimeout(resolve, 50));
     writeFileSync(file, JSON.stringify({ ...config, agents: { ...others, bob } }));
     const called = async (): Promise<string> => {
-      const client = await WireClient.open(gateway.mcpUrl, { headers: headersOf('bob', 'token') });
+      const client = new WireClient(gateway.mcpUrl, 'stateless', { headers: headersOf('bob', 'token') });
       const { message } = await client.request('tools/call', { name: 'own__echo', arguments: { caller: 'bob' } });
       return JSON.stringify(message);
     };
