@@ -243,14 +243,40 @@ describe('who signs in on the page is who called', { timeout: 120_000 }, () => {
     );
   });
 
+  test('S3.5 the last known tools stay listed when a login is gone, of each principal its own, also over a restart', async () => {
+    const listed = async (user: 'ada' | 'bob'): Promise<string[]> =>
+      new WireClient(gateway.mcpUrl, 'stateless', { headers: headersOf(user, 'token') }).toolNames();
+    const body = JSON.stringify({ redirectUri: 'http://127.0.0.1:9/back' });
+    const started = await gateway.control<Json>('/api/v1/servers/shared/login', 'POST', body);
+    const url = await server.authorize(started.url, 'bob');
+    await gateway.control('/api/v1/login-redirects', 'POST', JSON.stringify({ url }));
+    await gateway.ready('shared');
+    const before = { ada: await listed('ada'), bob: await listed('bob') };
+    for (const user of ['ada', 'bob'] as const)
+      assert.deepEqual(before[user], ['own__echo', `own__only_${user}`, 'shared__echo', 'shared__only_bob']);
+    await gateway.control('/api/v1/servers/own/login?principal=agent%3Aada', 'DELETE');
+    await gateway.control('/api/v1/servers/shared/login', 'DELETE');
+    assert.deepEqual({ ada: await listed('ada'), bob: await listed('bob') }, before);
+    await gateway.stop();
+    const { folder } = gateway;
+    const config = JSON.parse(readFileSync(join(folder, 'trunkline.json'), 'utf8'));
+    gateway = await RunningGateway.start({ config, folder });
+    assert.deepEqual({ ada: await listed('ada'), bob: await listed('bob') }, before);
+    const client = new WireClient(gateway.mcpUrl, 'stateless', { headers: headersOf('ada', 'token') });
+    for (const name of ['own__echo', 'shared__echo']) {
+      const { message } = await client.request('tools/call', { name, arguments: {} });
+      assert.match(JSON.stringify(message), /sign in: trunkline login (?:own --principal agent:ada|shared)/);
+    }
+  });
+
   test('an agent that is removed leaves no credential to the next one of its name', async () => {
     const whose = async () => (await connections()).map(([, principal]: [string, string]) => principal).sort();
-    assert.deepEqual(await whose(), ['agent:ada', 'agent:bob']);
+    assert.deepEqual(await whose(), ['agent:bob']);
     const file = join(gateway.folder, 'trunkline.json');
     const config = JSON.parse(readFileSync(file, 'utf8'));
     const { bob, ...others } = config.agents;
     writeFileSync(file, JSON.stringify({ ...config, agents: others }));
-    while ((await whose()).length === 2) await new Promise((resolve) => setTimeout(resolve, 50));
+    while ((await whose()).length === 1) await new Promise((resolve) => setTimeout(resolve, 50));
     writeFileSync(file, JSON.stringify({ ...config, agents: { ...others, bob } }));
     const called = async (): Promise<string> => {
       const client = new WireClient(gateway.mcpUrl, 'stateless', { headers: headersOf('bob', 'token') });
@@ -260,7 +286,7 @@ describe('who signs in on the page is who called', { timeout: 120_000 }, () => {
     let answer = await called();
     while (answer.includes('Unauthorized')) answer = await called();
     assert.match(answer, /trunkline login own --principal agent:bob/);
-    assert.deepEqual(await whose(), ['agent:ada']);
+    assert.deepEqual(await whose(), []);
   });
 
   test('with a shared login and agents, a caller is not asked', async () => {
