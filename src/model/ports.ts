@@ -116,7 +116,8 @@ export interface ClientStreams {
 
 /** Last known catalogues, kept over restarts. Key is opaque to the store. */
 export interface KnownCatalogs {
-  load(): Iterable<ServerCatalog & { readonly identity: string }>;
+  /** Of all servers, or of one; `identity`: how those begin that are wanted. */
+  load(server?: string, identity?: string): Iterable<ServerCatalog & { readonly identity: string }>;
   save(identity: string, catalog: ServerCatalog): void;
   forget(server: string): void;
 }

@@ -88,15 +88,13 @@ export class StateFile {
     }
   }
 
-  /** All records of a bucket, queued writes included. */
-  all(bucket: string): Map<string, Buffer> {
-    const rows = this.#db.prepare('SELECT key, value FROM records WHERE bucket = ?').all(bucket) as {
-      key: string;
-      value: Uint8Array;
-    }[];
+  /** All records of a bucket whose keys begin so, queued writes included. */
+  all(bucket: string, prefix = ''): Map<string, Buffer> {
+    const select = this.#db.prepare('SELECT key, value FROM records WHERE bucket = ? AND key >= ? AND key < ?');
+    const rows = select.all(bucket, prefix, `${prefix}\u{10ffff}`) as { key: string; value: Uint8Array }[];
     const found = new Map(rows.map((row) => [row.key, asBuffer(row.value)]));
     for (const [queuedKey, queued] of this.#records) {
-      if (!queuedKey.startsWith(`${bucket}\0`)) continue;
+      if (!queuedKey.startsWith(`${bucket}\0${prefix}`)) continue;
       const value = bytesOf(queued);
       const key = queuedKey.slice(bucket.length + 1);
       if (value === null) found.delete(key);
@@ -116,9 +114,9 @@ export class StateFile {
     return record;
   }
 
-  /** The same of all records of a bucket, by key. */
-  *readAll<T>(bucket: string, read: Read<T>): Generator<[string, T], void, undefined> {
-    for (const [key, value] of this.all(bucket)) {
+  /** The same of all records of a bucket whose keys begin so, by key. */
+  *readAll<T>(bucket: string, read: Read<T>, prefix = ''): Generator<[string, T], void, undefined> {
+    for (const [key, value] of this.all(bucket, prefix)) {
       const record = this.readOne(bucket, key, read, value);
       if (record !== null) yield [key, record];
     }

@@ -30,8 +30,9 @@ export class SqliteKnownCatalogs implements KnownCatalogs {
     this.#state = state;
   }
 
-  *load(): Iterable<ServerCatalog & { readonly identity: string }> {
-    for (const [key, catalog] of this.#state.readAll(CATALOGS.bucket, catalogIn)) {
+  *load(server?: string, identity = ''): Iterable<ServerCatalog & { readonly identity: string }> {
+    const prefix = server === undefined ? '' : `${server}\n${identity}`;
+    for (const [key, catalog] of this.#state.readAll(CATALOGS.bucket, catalogIn, prefix)) {
       this.#note(catalog.server, key);
       yield catalog;
     }
@@ -48,9 +49,7 @@ export class SqliteKnownCatalogs implements KnownCatalogs {
 
   forget(server: string): void {
     this.#keys.delete(server);
-    for (const key of this.#state.all(CATALOGS.bucket).keys()) {
-      if (key.startsWith(`${server}\n`)) this.#state.delete(CATALOGS.bucket, key);
-    }
+    for (const key of this.#state.all(CATALOGS.bucket, `${server}\n`).keys()) this.#state.delete(CATALOGS.bucket, key);
   }
 
   #note(server: string, key: string): void {

@@ -292,11 +292,13 @@ function failed(error: GatewayError): Promise<Outcome> {
   return Promise.resolve(failure(error));
 }
 
-/** Running sides of one server; beyond that those that are idle end. */
+/** Running sides of one server; beyond that one ends for each new one. */
 const MAX_SIDES = 1_024;
 
 interface CallerSide {
   readonly upstream: Upstream;
+  /** Id of the principal that it was made for. */
+  readonly principal: string;
   usedAt: number;
 }
 
@@ -323,12 +325,21 @@ class CallerSides {
     const by = apartAs(server, client);
     if (by === '' || this.halted || !server.enabled || server.misconfigured !== undefined) return this.#whole;
     const now = this.#node.deps.clock.now();
-    const side = this.#sides.get(by) ?? { upstream: this.#made(definitionFor(server, by)), usedAt: now };
+    const known = this.#sides.get(by);
+    if (known === undefined && this.#sides.size >= MAX_SIDES) this.#makeRoom();
+    const { id: principal } = client.principal;
+    const side = known ?? { upstream: this.#made(definitionFor(server, by)), principal, usedAt: now };
     side.usedAt = now;
     this.#sides.delete(by);
     this.#sides.set(by, side);
-    if (this.#sides.size > MAX_SIDES) this.#end(({ upstream }) => upstream.idle);
     return side.upstream;
+  }
+
+  /** The side least recently used that no call uses ends, of the principal that has the most: none can displace all others. */
+  #makeRoom(): void {
+    const unused = [...this.#sides.values()].filter(({ upstream }) => upstream.inFlight === 0);
+    const [most] = [...Map.groupBy(unused, ({ principal }) => principal).values()].sort((a, b) => b.length - a.length);
+    if (most !== undefined) void this.#end((side) => side === most[0]);
   }
 
   all(): readonly Upstream[] {
@@ -361,7 +372,7 @@ class CallerSides {
   #made(definition: Server): Upstream {
     const { deps } = this.#node;
     const { name } = definition;
-    const known = [...deps.knownCatalogs.load()].filter(({ server }) => server === name);
+    const known = [...deps.knownCatalogs.load(name, definition.connectionDigest)];
     const remembered = rememberedCatalogs(definition, known, deps.clientInfo ?? null);
     return new Upstream(definition, this.#node, new ServerStory(name, null), remembered, this.#whole);
   }
