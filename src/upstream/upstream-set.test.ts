@@ -307,3 +307,15 @@ test('S3.13 a definition that changes again while its replacement starts leaves 
   assert.equal(script.live[0], script.last);
   assert.equal(bench.set.status('a')?.state, 'running');
 });
+
+test('S2.27 a server that starts on first use does so also after it was disabled for a time', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer(statefulServer());
+  await bench.run([serverOf('a'), script]);
+  await bench.set.apply(new Map([['a', serverOf('a', { enabled: false })]]));
+  assert.equal(bench.set.state('a'), 'suspended');
+  await bench.set.apply(new Map([['a', serverOf('a')]]));
+  await settled();
+  assert.deepEqual([bench.set.state('a'), script.links.length, bench.set.reconcile()], ['unknown', 0, []]);
+  answerText(await bench.call('a', toolCall(clientOf('s1'))));
+});

@@ -255,9 +255,7 @@ export class UpstreamSet implements Upstreams {
 
   /** Resolves when no call is in flight, at the latest after `deadlineMs`. The caller sends no new ones. */
   async drain(deadlineMs: number = this.#node.times.drainMs): Promise<void> {
-    await Promise.all(
-      [...this.#upstreams.values()].map((upstream) => upstream.parts.connections.pool.drained(deadlineMs)),
-    );
+    await Promise.all(Array.from(this.#upstreams.values(), (upstream) => upstream.drained(deadlineMs)));
   }
 
   /** Ends every server. Resolves when nothing is left of any. */
@@ -288,10 +286,11 @@ export class UpstreamSet implements Upstreams {
 
   #begin(upstream: Upstream): void {
     const { name, enabled, misconfigured, start, connectionDigest } = upstream.server;
-    if (!enabled) void upstream.suspend();
+    if (!enabled) void upstream.stop('suspended');
     // Nothing of it is launched, so that it need not wait for those that are.
     else if ((misconfigured ?? this.#deps.startMarks?.of(name, connectionDigest).held) != null) void upstream.start();
     else if (start === 'eager') void this.#startInTurn(upstream);
+    else void upstream.wake();
   }
 
   /** A process waits for its place by itself, whatever it is started for. */
@@ -329,11 +328,11 @@ export class UpstreamSet implements Upstreams {
 
   async #suspend(server: Server, known: CatalogsByServer): Promise<void> {
     // What waits for its place to replace it leaves the queue, and is what is suspended then.
-    for (const upstream of this.#coming) if (upstream.server.name === server.name) void upstream.suspend();
+    for (const upstream of this.#coming) if (upstream.server.name === server.name) void upstream.stop('suspended');
     const upstream = this.#upstreams.get(server.name);
     if (upstream === undefined) return this.#add(server, known);
     upstream.update(server);
-    await upstream.suspend();
+    await upstream.stop('suspended');
   }
 
   /** Starts the new before it stops the old; a start that fails does not bring the old definition back. */
@@ -354,7 +353,7 @@ export class UpstreamSet implements Upstreams {
     }
     if (desired !== server) next.update(desired);
     this.#stand(next);
-    if (!desired.enabled) void next.suspend();
+    if (!desired.enabled) void next.stop('suspended');
     if (before !== undefined) await this.#leave(before, 'restarted');
   }
 
@@ -381,8 +380,7 @@ export class UpstreamSet implements Upstreams {
 
   /** Lets what is in flight finish, then ends it. */
   async #leave(upstream: Upstream, why: StateLoss): Promise<void> {
-    const { pool } = upstream.parts.connections;
-    const left = pool.drained(this.#node.times.drainMs).then(() => upstream.close('remove', why));
+    const left = upstream.drained(this.#node.times.drainMs).then(() => upstream.close('remove', why));
     this.#leaving.set(upstream, left);
     await left.finally(() => this.#leaving.delete(upstream));
   }

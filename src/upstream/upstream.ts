@@ -88,16 +88,14 @@ export class Upstream {
     return state === 'unknown' && startingSince === null;
   }
 
-  suspend(): Promise<void> {
-    return this.#stopped('suspended');
+  /** It was suspended, and starts when it is next needed. */
+  wake(): Promise<void> {
+    if (this.sides !== null) this.sides.halted = false;
+    return this.#later(() => this.parts.supervisor.wake());
   }
 
-  /** Until it is restarted. */
-  stop(): Promise<void> {
-    return this.#stopped('stopped');
-  }
-
-  #stopped(target: 'stopped' | 'suspended'): Promise<void> {
+  /** Until it is started, or else woken. */
+  stop(target: 'stopped' | 'suspended' = 'stopped'): Promise<void> {
     return this.#later(async () => {
       await Promise.all([this.parts.supervisor.stop(target), this.sides?.halt()]);
     });
@@ -115,10 +113,16 @@ export class Upstream {
     return UP.has(state) ? state : (this.sides?.up?.state ?? state);
   }
 
-  /** Whether it has no connection, and none is being opened. */
-  get idle(): boolean {
+  /** Calls run on it or wait for it to start, or it is being listed. */
+  get working(): boolean {
     const { supervisor, connections } = this.parts;
-    return supervisor.state !== 'starting' && connections.pool.any() === null;
+    return supervisor.state === 'starting' || connections.pool.opens || this.inFlight > 0;
+  }
+
+  /** Nothing is under way on it, and no connection left is one client's. */
+  get idle(): boolean {
+    const own = this.parts.connections.pool.connections().some(({ busy, tenancy }) => busy || isExclusive(tenancy));
+    return !this.working && !own;
   }
 
   /** Closes the connection with this label of `ConnectionStatus.key`. False where there is none. */
@@ -176,6 +180,13 @@ export class Upstream {
     for (const connection of this.parts.connections.pool.connections()) calls += connection.inFlight;
     for (const side of this.sides?.all() ?? []) calls += side.inFlight;
     return calls;
+  }
+
+  /** Resolves when no call is in flight, at the latest after `deadlineMs`. */
+  async drained(deadlineMs: number): Promise<void> {
+    const sides = this.sides?.all() ?? [];
+    const { pool } = this.parts.connections;
+    await Promise.all([pool.drained(deadlineMs), ...sides.map((side) => side.drained(deadlineMs))]);
   }
 
   knownCatalog(client: ClientProfile, orOthers: boolean): ServerCatalog | null {
@@ -337,9 +348,9 @@ class CallerSides {
 
   /** The side least recently used that no call uses ends, of the principal that has the most: none can displace all others. */
   #makeRoom(): void {
-    const unused = [...this.#sides.values()].filter(({ upstream }) => upstream.inFlight === 0);
+    const unused = [...this.#sides.values()].filter(({ upstream }) => !upstream.working);
     const [most] = [...Map.groupBy(unused, ({ principal }) => principal).values()].sort((a, b) => b.length - a.length);
-    if (most !== undefined) void this.#end((side) => side === most[0]);
+    if (most !== undefined) void this.#end((side) => side === most[0], 'room');
   }
 
   all(): readonly Upstream[] {
@@ -359,14 +370,14 @@ class CallerSides {
   sweep(): void {
     const { deps, limits } = this.#node;
     const before = deps.clock.now() - limits.pool.idleTimeoutMs;
-    this.#end(({ upstream, usedAt }) => usedAt < before && upstream.idle);
     for (const upstream of this.all()) upstream.sweep();
+    void this.#end(({ upstream, usedAt }) => usedAt < before && upstream.idle, 'idle');
   }
 
   /** Ends all of them. */
   async halt(): Promise<void> {
     this.halted = true;
-    await this.#end(() => true);
+    await this.#end(() => true, 'restarted');
   }
 
   #made(definition: Server): Upstream {
@@ -377,9 +388,9 @@ class CallerSides {
     return new Upstream(definition, this.#node, new ServerStory(name, null), remembered, this.#whole);
   }
 
-  async #end(which: (side: CallerSide) => boolean): Promise<void> {
+  async #end(which: (side: CallerSide) => boolean, why: StateLoss): Promise<void> {
     const ending = [...this.#sides].filter(([, side]) => which(side));
     for (const [by] of ending) this.#sides.delete(by);
-    await Promise.all(ending.map(([, { upstream }]) => upstream.close('remove')));
+    await Promise.all(ending.map(([, { upstream }]) => upstream.close('remove', why)));
   }
 }

@@ -97,7 +97,7 @@ export const S0: readonly Mutation[] = [
     row: 'S0.13',
     what: 'a replaced worker ends with its calls',
     file: 'src/upstream/upstream-set.ts',
-    find: "const left = pool.drained(this.#node.times.drainMs).then(() => upstream.close('remove', why));",
+    find: "const left = upstream.drained(this.#node.times.drainMs).then(() => upstream.close('remove', why));",
     replace: "const left = upstream.close('remove', why);",
   },
   {

@@ -76,6 +76,10 @@ export class PooledConnections implements Yielding {
     return this.connections().find((one) => one.ready && (era === undefined || one.era === era)) ?? null;
   }
 
+  get opens(): boolean {
+    return this.opening.size > 0;
+  }
+
   /** But for the warm connection's. */
   *keys(): Iterable<string> {
     for (const key of this.slots.keys()) if (key !== NO_SESSION) yield key;

@@ -22,7 +22,7 @@ const MOVES: Readonly<Record<ServerState, readonly ServerState[]>> = {
   stopping: ['stopped', 'disconnected', 'suspended'],
   stopped: ['starting', 'suspended', 'misconfigured', 'defect'],
   disconnected: ['starting', 'suspended', 'misconfigured', 'defect'],
-  suspended: ['starting', 'stopped', 'disconnected', 'misconfigured'],
+  suspended: ['unknown', 'starting', 'stopped', 'disconnected', 'misconfigured'],
   misconfigured: ['stopped', 'disconnected', 'suspended'],
 };
 

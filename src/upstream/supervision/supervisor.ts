@@ -226,6 +226,13 @@ export class Supervisor {
     return this.#stop(target);
   }
 
+  /** What was suspended starts when it is next needed. */
+  async wake(): Promise<void> {
+    const generation = this.#generation;
+    await this.#stopping;
+    if (generation === this.#generation && this.state === 'suspended') this.#machine.move('unknown', null);
+  }
+
   /** Stop, grace period, start. A stop at any moment calls it off. */
   restart(): Promise<void> {
     if (this.#restarting !== null) return this.#restarting;
