@@ -194,6 +194,12 @@ export class ServerCredentials {
     return all.sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
   }
 
+  /** When the credential of the owner was last changed; null without one that holds. */
+  connectedAt(owner: CredentialOwner): number | null {
+    const kept = this.#known.get(keyOf(owner));
+    return kept !== undefined && this.#viewOf(kept).state === 'connected' ? kept.value.changedAt : null;
+  }
+
   /** Gets new tokens without the user. Resolves with whether there are others than `used` now. */
   renew(server: Server, used: Tokens | null): Promise<boolean> {
     const key = keyOf(ownerAt(server));

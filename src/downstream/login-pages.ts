@@ -4,7 +4,6 @@ import type { RouteTable } from '../http/listener/route-table.ts';
 import { FORM_PAGE_HEADERS, formPage, PAGE_HEADERS, PAGE_TYPE, plainPage } from '../http/plain-page.ts';
 import { ANONYMOUS, mayUse, type Principal } from '../model/client-profile.ts';
 import type { Logins, UserLogins } from '../model/credential-ports.ts';
-import type { CredentialView } from '../model/credentials.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { isLoopbackHost } from '../model/host-address.ts';
@@ -20,7 +19,9 @@ const MAX_FORM_BYTES = 4_096;
 
 interface LoginPagesDeps {
   readonly logins: Logins;
-  readonly credentials: { list(): readonly CredentialView[] };
+  readonly credentials: {
+    connectedAt(owner: { readonly server: string; readonly principal: string | null }): number | null;
+  };
   readonly authenticator: Authenticator;
   readonly random: Random;
   /** The desired state of the moment. */
@@ -82,10 +83,7 @@ export class LoginPages implements UserLogins {
   connectedAt(name: string, { id }: Principal): number | null {
     const server = this.#deps.state().servers.get(name);
     const principal = server !== undefined && authOf(server).per === 'principal' ? id : null;
-    const credential = this.#deps.credentials
-      .list()
-      .find((one) => one.server === name && one.principal === principal && one.state === 'connected');
-    return credential?.changedAt ?? null;
+    return this.#deps.credentials.connectedAt({ server: name, principal });
   }
 
   async #base(): Promise<string | null> {
@@ -106,8 +104,9 @@ export class LoginPages implements UserLogins {
     const own = authOf(server).per === 'principal';
     const shared = `All callers share the login of ${server.name}; the operator signs in with: trunkline login ${server.name}`;
     if (principal.id !== ANONYMOUS.id) return own ? null : shared;
-    // A caller without a key is whatever reaches the listener: on this machine its user, elsewhere no one can say.
-    if (!isLoopbackHost(listen.host) && this.#deps.openOwn === null)
+    // Callers without a key are all that reach the listener: its user on this machine, anyone where others reach it.
+    const alone = this.#deps.openOwn !== null || (isLoopbackHost(listen.host) && listen.publicUrl === null);
+    if (!alone)
       return `Callers without a key cannot sign in from other machines; the operator does it with: trunkline login ${server.name}`;
     return own || agents.size === 0 ? null : shared;
   }

@@ -16,7 +16,11 @@ function bench(page: string | null = 'http://127.0.0.1/oauth/login/web') {
   made.upstreams.states.set('web', 'auth_required');
   made.upstreams.respond = (call) =>
     connectedAt === null
-      ? failure(new GatewayError('AUTH_REQUIRED', 'web asks for credentials', { server: 'web' }))
+      ? failure(
+          new GatewayError('AUTH_REQUIRED', 'web asks for credentials; sign in: trunkline login web', {
+            server: 'web',
+          }),
+        )
       : answer(result('9', '{"content":[]}', call.request.era));
   const signIn = () => {
     connectedAt = (connectedAt ?? 0) + 1;
@@ -130,7 +134,8 @@ describe('S3.5 proto:D5 a call waits for the login of its user', () => {
     const { made, signIn, call } = bench();
     const { exchange, ended } = call('accept');
     await settled(made, 500);
-    made.upstreams.respond = () => failure(new GatewayError('AUTH_REQUIRED', 'web asks for more', { server: 'web' }));
+    made.upstreams.respond = () =>
+      failure(new GatewayError('AUTH_REQUIRED', 'web asks for more; sign in: trunkline login web', { server: 'web' }));
     signIn();
     await settled(made, 1_000);
     isRefused(await ended);

@@ -55,7 +55,9 @@ export class LoginRequests {
   ): Promise<Outcome> {
     const server = refused.error.data.server ?? endpoint.server;
     const isTool = this.#callsLoginTool(exchange, endpoint);
-    if (refused.error.outcome !== 'REFUSED' || !(await this.#signedIn(exchange, server))) return refused;
+    // A server that forbids this to its user is not helped by another login; its refusal has no such advice.
+    const helps = refused.error.outcome === 'REFUSED' && refused.error.forCallers.includes(`trunkline login ${server}`);
+    if (!helps || !(await this.#signedIn(exchange, server))) return refused;
     if (!isTool) return again();
     const text = JSON.stringify(`Signed in to ${server}. Its tools are listed now.`);
     return ownAnswer(exchange.request.era, `"content":[{"type":"text","text":${text}}],"isError":false`);

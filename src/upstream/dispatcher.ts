@@ -20,6 +20,7 @@ import type { Connection } from './connection/connection.ts';
 import { asGatewayError } from './connection/failures.ts';
 import type { ClientCatalogs } from './lists/client-catalogs.ts';
 import type { ServerContext } from './server-context.ts';
+import { refusalOf } from './transport/http-refusal.ts';
 import type { UpstreamParts } from './upstream-parts.ts';
 
 /** Attempts of one call, whatever happens. */
@@ -295,7 +296,14 @@ function afterAttempts(error: GatewayError, call: Call): GatewayError {
 /** Of a server that asks for credentials: with what to do. It may be the call that finds that out. */
 function advised(error: GatewayError, { name, transport, caller }: Server): GatewayError {
   const advice = loginAdvice(name, transport, caller?.owner);
-  if (error.code !== 'AUTH_REQUIRED' || error.forCallers.includes(advice)) return error;
+  const forbidden = isForbidden(error) || (error.cause instanceof GatewayError && isForbidden(error.cause));
+  if (error.code !== 'AUTH_REQUIRED' || forbidden || error.forCallers.includes(advice)) return error;
   const forCallers = `${error.forCallers}; ${advice}`;
   return new GatewayError(error.code, `${error.message}; ${advice}`, { ...error.data, cause: error, forCallers });
+}
+
+/** The server does not let this user do it: another login would not help. */
+function isForbidden(error: GatewayError): boolean {
+  const refusal = refusalOf(error);
+  return refusal?.status === 403 && refusal.challenge?.includes('insufficient_scope') !== true;
 }

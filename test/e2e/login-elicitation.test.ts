@@ -6,6 +6,7 @@ import { after, before, describe, test } from 'node:test';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
+import { HttpStage, sendJson } from '../fixtures/http/stage.ts';
 import { PersonalServer } from '../fixtures/oauth/personal-server.ts';
 import { ProtectedServer } from '../fixtures/oauth/protected-server.ts';
 import { consent, inBrowser } from '../support/consent.ts';
@@ -122,6 +123,38 @@ describe('a call of a server that asks for a login asks its user', { timeout: 18
     const stateless = new WireClient(gateway.mcpUrl, 'stateless', forms);
     const { message } = await stateless.request('tools/call', ECHO);
     assert.match(JSON.stringify(message), /trunkline login web/);
+  });
+
+  test('proto:T9 a call that needs more scopes asks its user; one that the server forbids does not', async (t) => {
+    const stage = await HttpStage.start(({ body, res }) => {
+      const { id = null, method, params } = JSON.parse(body.toString() || '{}');
+      const capabilities = { tools: {} };
+      const handshake = { protocolVersion: '2025-11-25', capabilities, serverInfo: { name: 's', version: '1' } };
+      const tools = ['more', 'never'].map((name) => ({ name, inputSchema: { type: 'object' } }));
+      if (method === 'initialize') sendJson(res, 200, { jsonrpc: '2.0', id, result: handshake });
+      else if (method === 'tools/list') sendJson(res, 200, { jsonrpc: '2.0', id, result: { tools } });
+      else if (params?.name === 'more')
+        res.writeHead(403, { 'www-authenticate': 'Bearer error="insufficient_scope", scope="write"' }).end();
+      else res.writeHead(method === 'tools/call' ? 403 : id === null ? 202 : 405).end();
+    });
+    const gateway = await RunningGateway.start({
+      config: { mcpServers: { web: { type: 'http', url: `${stage.origin}/mcp` } } },
+    });
+    t.after(async () => {
+      await gateway.dispose();
+      await stage.stop();
+    });
+    const client = await WireClient.open(gateway.mcpUrl, URL_MODE);
+    client.answer = () => ({ action: 'decline' });
+    const call = async (name: string) => (await client.call(`web__${name}`)).content[0].text;
+    const never = await call('never');
+    assert.match(never, /^(?!.*trunkline login).*does not accept the credentials/);
+    assert.equal(client.asked.length, 0);
+    assert.match(await call('more'), /sign in: trunkline login web/);
+    assert.deepEqual(
+      client.asked.map(({ method }) => method),
+      ['elicitation/create'],
+    );
   });
 
   test('trunkline stdio, which has no listener, opens the page on this machine only', async (t) => {
