@@ -9,7 +9,11 @@ import { boundYoungGeneration } from './young-generation.js';
 
 const [major] = process.versions.node.split('.').map(Number);
 if (major < 24) {
-  console.error(`trunkline needs Node.js 24 or newer; this is ${process.versions.node}. In a checkout use: npm start`);
+  console.error(
+    `trunkline needs Node.js 24 or newer; this is ${process.versions.node}.\n` +
+      '  with the one that npm has:  npx -y -p node@24 -p trunkline trunkline\n' +
+      '  in a checkout:              npm start',
+  );
   process.exit(1);
 }
 
