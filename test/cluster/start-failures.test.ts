@@ -111,7 +111,7 @@ test('S0.18 a server that requires a login ends in AUTH_REQUIRED, and a misconfi
       await until(async () => (await stateAt(b, 'web')) === 'auth_required', 'the state of the other node');
       for (const node of [a, b]) {
         const client = new WireClient(node.serverUrl('web'), 'stateless');
-        for (const [method, params] of [['tools/list'], ['tools/call', { name: 'x', arguments: {} }]] as const) {
+        for (const [method, params] of [['prompts/list'], ['tools/call', { name: 'x', arguments: {} }]] as const) {
           const { message } = await client.request(method, params ?? {});
           const { code, outcome, retryable } = message.error?.data ?? message.result._meta['trunkline/error'];
           assert.deepEqual(
