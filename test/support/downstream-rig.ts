@@ -3,6 +3,7 @@ import { KeyAuthenticator } from '../../src/downstream/identity/auth.ts';
 import { Listener } from '../../src/http/listener/listener.ts';
 import { type Clock, systemClock } from '../../src/model/clock.ts';
 import { type Agent, type DesiredState, POOL_DEFAULTS, type SessionSettings } from '../../src/model/desired-state.ts';
+import type { SessionRecords } from '../../src/model/ports.ts';
 import { systemRandom } from '../../src/model/random.ts';
 import { Secret } from '../../src/model/secret.ts';
 import type { Server } from '../../src/model/server.ts';
@@ -28,6 +29,8 @@ export interface RigOptions {
   readonly port?: number;
   /** Where sessions are kept, to be shared by a gateway and its successor. */
   readonly state?: StateFile;
+  /** Which reads and writes the sessions in it. */
+  readonly records?: SessionRecords;
 }
 
 const STREAM = 'application/json, text/event-stream';
@@ -61,7 +64,7 @@ export class DownstreamRig {
       logger: Logger.silent(),
       core: this.core,
       authenticator: this.authenticator,
-      records: new SqliteSessionRecords(this.store),
+      records: options.records ?? new SqliteSessionRecords(this.store),
       events: this.#events,
       state: () => this.desired,
       keys: options.keys ?? [Buffer.from(systemRandom.hex(32), 'hex')],

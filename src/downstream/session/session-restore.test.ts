@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { call, DownstreamRig, type RigOptions } from '../../../test/support/downstream-rig.ts';
 import { systemClock } from '../../model/clock.ts';
+import type { Server } from '../../model/server.ts';
+import { SqliteSessionRecords } from '../../store/remembered.ts';
 import { StateFile } from '../../store/state-file.ts';
 import { Logger } from '../../telemetry/logger.ts';
 
@@ -77,4 +79,39 @@ test('no table on disk has a session id, and what is there opens nothing', async
     assert.equal((await second.post(call(1, 'ping'), { ...headers, 'mcp-session-id': found })).status, 404);
   }
   assert.equal((await second.post(call(1, 'ping'), headers)).status, 200);
+});
+
+/** Reads sessions as slowly as the test wants. */
+class SlowRecords extends SqliteSessionRecords {
+  readonly read = Promise.withResolvers<void>();
+
+  override async get(id: string) {
+    await this.read.promise;
+    return super.get(id);
+  }
+}
+
+test('goal:G18 requests that wait for their session keep the values of their own headers', async (t) => {
+  const state = store(t);
+  const first = await DownstreamRig.start({ state });
+  const headers = await first.session();
+  const records = new SlowRecords(state);
+  const second = await successor(t, first, state, { records });
+  const [[name, memory]] = [...second.desired.servers] as [[string, Server]];
+  const apart = { credentials: false, headers: { 'x-team': 'X-Tenant' } };
+  second.desired = { ...second.desired, servers: new Map([[name, { ...memory, apart }]]) };
+  const { sessions } = second.downstream;
+  const load = sessions.load.bind(sessions);
+  let waiting = 0;
+  sessions.load = (...of) => {
+    if (++waiting === 2) setImmediate(records.read.resolve);
+    return load(...of);
+  };
+  const posts = ['red', 'blue'].map((team) => second.post(call(team, 'tools/list'), { ...headers, 'x-team': team }));
+  await Promise.all(posts);
+  const sent = second.core.ran.map(({ request, client }) => [request.id, client.forwarded?.['x-team']]);
+  assert.deepEqual(sent.sort(), [
+    ['"blue"', 'blue'],
+    ['"red"', 'red'],
+  ]);
 });

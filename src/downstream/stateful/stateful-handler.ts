@@ -72,7 +72,8 @@ export class StatefulHandler {
     if (requests.some((request) => request.method === 'initialize')) {
       return sendError(context, 400, 'initialize cannot be part of a batch');
     }
-    const { intake } = this.#deps;
+    const { intake, endpoints } = this.#deps;
+    session.forwards(endpoints.forwardedOf(session.endpoint, context.headers));
     if (session.exchanges.size + requests.length > MAX_IN_FLIGHT) {
       return sendError(context, 429, 'Too many requests in flight in this session', '', RETRY_SOON);
     }
@@ -109,7 +110,9 @@ export class StatefulHandler {
 
   #taken(context: RequestContext, session: ClientSession | null, message: Message, takesStream: boolean): void {
     if (session === null) return;
-    const { intake } = this.#deps;
+    const { intake, endpoints } = this.#deps;
+    // Just before the message is passed on: another request may have waited for the session with this one.
+    session.forwards(endpoints.forwardedOf(session.endpoint, context.headers));
     switch (message.kind) {
       case 'request':
         if (message.method === 'initialize') {
@@ -179,7 +182,6 @@ export class StatefulHandler {
       return null;
     }
     session.useAs(principal, this.#deps.clock.turnNow());
-    if (context.method === 'POST') session.forwards(this.#deps.endpoints.forwardedOf(endpoint, context.headers));
     return session;
   }
 
