@@ -26,7 +26,10 @@ interface LoginPagesDeps {
   readonly random: Random;
   /** The desired state of the moment. */
   readonly state: () => Pick<DesiredState, 'servers' | 'agents' | 'listen'>;
-  /** Opens a listener of their own for these pages and resolves with its origin; null where the gateway has listeners. */
+  /**
+   * Opens a listener of their own for these pages and resolves with its origin; null where the gateway has listeners. With one,
+   * the only caller is the program that started this process.
+   */
   readonly openOwn: ((pages: LoginPages) => Promise<string>) | null;
 }
 
@@ -41,9 +44,12 @@ export class LoginPages implements UserLogins {
   /** Origin of the listener for clients, where a browser on this machine reaches it. */
   #origin: string | null = null;
   #own: Promise<string> | null = null;
+  /** Query of the pages on a listener of their own: other users of this machine reach it, but are not told. */
+  readonly #query: string;
 
   constructor(deps: LoginPagesDeps) {
     this.#deps = deps;
+    this.#query = deps.openOwn === null ? '' : deps.random.hex(16);
   }
 
   register(routes: RouteTable): void {
@@ -77,13 +83,13 @@ export class LoginPages implements UserLogins {
     const server = this.#deps.state().servers.get(name);
     if (server === undefined || this.#refusal(server, principal) !== null) return null;
     const base = await this.#base();
-    return base === null ? null : `${base}${LOGIN}${name}`;
+    return base === null ? null : `${base}${LOGIN}${name}${this.#query && `?${this.#query}`}`;
   }
 
   connectedAt(name: string, { id }: Principal): number | null {
-    const server = this.#deps.state().servers.get(name);
-    const principal = server !== undefined && authOf(server).per === 'principal' ? id : null;
-    return this.#deps.credentials.connectedAt({ server: name, principal });
+    const { state, credentials } = this.#deps;
+    const server = state().servers.get(name);
+    return server === undefined ? null : credentials.connectedAt({ server: name, principal: ownerFor(server, id) });
   }
 
   async #base(): Promise<string | null> {
@@ -101,18 +107,23 @@ export class LoginPages implements UserLogins {
     const { agents, listen } = this.#deps.state();
     if (!mayUse(principal, server.name) || !server.enabled) return `There is no server ${server.name} for this caller.`;
     if (!takesLogin(server)) return `${server.name} takes no login of a user.`;
+    if (this.#deps.openOwn !== null) return null;
     const own = authOf(server).per === 'principal';
     const shared = `All callers share the login of ${server.name}; the operator signs in with: trunkline login ${server.name}`;
     if (principal.id !== ANONYMOUS.id) return own ? null : shared;
     // Callers without a key are all that reach the listener: its user on this machine, anyone where others reach it.
-    const alone = this.#deps.openOwn !== null || (isLoopbackHost(listen.host) && listen.publicUrl === null);
-    if (!alone)
+    if (!isLoopbackHost(listen.host) || listen.publicUrl !== null)
       return `Callers without a key cannot sign in from other machines; the operator does it with: trunkline login ${server.name}`;
     return own || agents.size === 0 ? null : shared;
   }
 
+  /** Callers give keys. */
+  get #keyed(): boolean {
+    return this.#deps.openOwn === null && this.#deps.state().agents.size > 0;
+  }
+
   #show(context: RequestContext): void {
-    const keyed = this.#deps.state().agents.size > 0;
+    const keyed = this.#keyed;
     const name = context.param;
     const whose = keyed ? 'Give the key of the agent that calls: the login will be for that agent alone.' : EVERYBODY;
     const text = `The gateway asks for a login at the server ${name}. ${whose} The authorization server of ${name} asks you next.`;
@@ -121,9 +132,10 @@ export class LoginPages implements UserLogins {
   }
 
   async #begin(context: RequestContext, form: URLSearchParams): Promise<void> {
-    const { logins, random, state, openOwn } = this.#deps;
+    const { logins, random, state } = this.#deps;
     const refuse = (status: number, text: string) => send(context, status, 'The login has not begun', text);
-    if (!isOwnPage(context)) return refuse(403, 'The request does not come from the page of the gateway.');
+    if (!isOwnPage(context, state().listen.publicUrl) || context.query !== this.#query)
+      return refuse(403, 'The request does not come from the page of the gateway.');
     const principal = this.#callerOf(form.get('key') ?? '');
     if (principal === null) return refuse(403, 'No agent has this key. Go back and give another one.');
     const name = context.param;
@@ -132,11 +144,10 @@ export class LoginPages implements UserLogins {
       server === undefined ? `There is no server ${name} for this caller.` : this.#refusal(server, principal);
     if (refusal !== null) return refuse(404, refusal);
     try {
-      const base = openOwn === null ? this.callback : `${await this.#own}${CALLBACK}`;
+      const base = await this.#redirectUri();
       if (base === null) return refuse(404, 'The gateway does not know its own address; set listen.publicUrl.');
       const secret = random.hex(16);
-      const owner = authOf(server!).per === 'principal' ? principal.id : null;
-      const { id, url } = await logins.begin(server!, base, owner, secret);
+      const { id, url } = await logins.begin(server!, base, ownerFor(server!, principal.id), secret);
       const secure = base.startsWith('https:');
       const cookie = `${cookieName(id, secure)}=${secret}; Path=/; Max-Age=${LOGIN_SECONDS}; HttpOnly; SameSite=Lax`;
       const headers = ['Location', url, 'Set-Cookie', secure ? `${cookie}; Secure` : cookie, ...PAGE_HEADERS];
@@ -146,20 +157,25 @@ export class LoginPages implements UserLogins {
     }
   }
 
+  async #redirectUri(): Promise<string | null> {
+    return this.#deps.openOwn === null ? this.callback : `${await this.#own}${CALLBACK}`;
+  }
+
   /** The caller with this key; null where no agent has it. */
   #callerOf(key: string): Principal | null {
+    if (!this.#keyed) return ANONYMOUS;
     const known = this.#deps.authenticator.authenticate(key === '' ? undefined : `Bearer ${key}`);
-    const wrong = key !== '' && this.#deps.state().agents.size > 0 && known?.id === ANONYMOUS.id;
-    return wrong ? null : known;
+    return key !== '' && known?.id === ANONYMOUS.id ? null : known;
   }
 
   /** `state` is 128 random bits that only who began the login was given, and good for one answer. */
   async #finish(context: RequestContext): Promise<void> {
     const id = new URLSearchParams(context.query).get('state') ?? '';
-    const cookies = (context.header('cookie') ?? '').split(/;\s*/);
-    const ours = [cookieName(id, true), cookieName(id, false)];
-    const secret = cookies.map((cookie) => cookie.split('=')).find(([name]) => ours.includes(name!))?.[1] ?? null;
+    const cookies = (context.header('cookie') ?? '').split(/;\s*/).map((cookie) => cookie.split('='));
     try {
+      // Without `__Host-`, pages of neighbouring hosts can set it.
+      const ours = cookieName(id, (await this.#redirectUri())?.startsWith('https:') === true);
+      const secret = cookies.find(([name]) => name === ours)?.[1] ?? null;
       const { server } = await this.#deps.logins.finish(`http://localhost${CALLBACK}?${context.query}`, secret);
       send(context, 200, 'Signed in', `The gateway is signed in to ${server}. You can close this page.`);
     } catch (error) {
@@ -194,7 +210,8 @@ function clientMetadata(id: string, publicUrl: string): object {
     client_id: id,
     client_name: 'Trunkline',
     client_uri: publicUrl,
-    redirect_uris: [`${publicUrl}${CALLBACK}`, 'http://127.0.0.1/callback'],
+    // On this machine: of the command, and of a gateway on pipes.
+    redirect_uris: [`${publicUrl}${CALLBACK}`, 'http://127.0.0.1/callback', `http://127.0.0.1${CALLBACK}`],
     grant_types: ['authorization_code', 'refresh_token'],
     response_types: ['code'],
     token_endpoint_auth_method: 'none',
@@ -203,11 +220,16 @@ function clientMetadata(id: string, publicUrl: string): object {
 }
 
 /** A page of another site must not begin a login in a browser that it only has at hand. */
-function isOwnPage(context: RequestContext): boolean {
+function isOwnPage(context: RequestContext, publicUrl: string | null): boolean {
   const site = context.header('sec-fetch-site');
   if (site !== undefined) return site === 'same-origin';
   const origin = context.header('origin');
-  return origin === undefined || origin === context.publicOrigin;
+  return origin === undefined || origin === context.publicOrigin || origin === URL.parse(publicUrl ?? '')?.origin;
+}
+
+/** Whose credential the calls of the principal carry; null for the one that all callers share. */
+function ownerFor(server: Server, principal: string): string | null {
+  return authOf(server).per === 'principal' ? principal : null;
 }
 
 /** One for each login, so that two of them can go on at once. */

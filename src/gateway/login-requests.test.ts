@@ -11,11 +11,12 @@ const CALL = '{"name":"web__echo"}';
 /** A server that asks for a login until `signIn`. The page is there where `page` is not null. */
 function bench(page: string | null = 'http://127.0.0.1/oauth/login/web') {
   let connectedAt: number | null = null;
-  const logins = { takesUser: () => true, page: async () => page, connectedAt: () => connectedAt };
+  let takesUser = true;
+  const logins = { takesUser: () => takesUser, page: async () => page, connectedAt: () => connectedAt };
   const made = new GatewayBench({ web: null }, {}, undefined, { logins });
   made.upstreams.states.set('web', 'auth_required');
   made.upstreams.respond = (call) =>
-    connectedAt === null
+    connectedAt === null && takesUser
       ? failure(
           new GatewayError('AUTH_REQUIRED', 'web asks for credentials; sign in: trunkline login web', {
             server: 'web',
@@ -26,15 +27,21 @@ function bench(page: string | null = 'http://127.0.0.1/oauth/login/web') {
     connectedAt = (connectedAt ?? 0) + 1;
     made.upstreams.states.set('web', 'connected');
   };
-  const call = (action: string | null, params = CALL, sessionId = 'session-1') => {
+  /** The definition is replaced by one with a token. */
+  const redefine = () => {
+    takesUser = false;
+    made.upstreams.states.set('web', 'connected');
+  };
+  const call = (action: string | null, params = CALL, sessionId: string | null = 'session-1') => {
+    const era = sessionId === null ? 'stateless' : 'stateful';
     const exchange = made.exchange('tools/call', params, {
-      client: client('stateful', { capabilities: URL_MODE, sessionId }),
+      client: client(era, { capabilities: URL_MODE, sessionId }),
     });
     if (action !== null) exchange.reply = result('"q"', `{"action":"${action}"}`, 'stateful');
     const ended = made.gateway.run(exchange, { kind: 'aggregate', server: '', path: '/mcp' });
     return { exchange, ended };
   };
-  return { made, signIn, call };
+  return { made, signIn, redefine, call };
 }
 
 function isRefused(outcome: Outcome): void {
@@ -128,6 +135,42 @@ describe('S3.5 proto:D5 a call waits for the login of its user', () => {
     signIn();
     await settled(made, 500);
     for (const { ended } of calls) assert.equal((await ended).kind, 'answer');
+  });
+
+  test('each call of a stateless client is asked for itself: the client may wait for all of its calls at once', async () => {
+    const { made, signIn, call } = bench();
+    const calls = [call('accept', CALL, null), call('accept', CALL, null)];
+    await settled(made, 500);
+    assert.deepEqual(
+      calls.map(({ exchange }) => exchange.asked.length),
+      [1, 1],
+    );
+    signIn();
+    await settled(made, 500);
+    for (const { ended } of calls) assert.equal((await ended).kind, 'answer');
+  });
+
+  test('a user who declines does so for all calls that wait, and is asked again by the next one', async () => {
+    const { made, call } = bench();
+    const first = call('decline');
+    const second = call('accept');
+    await settled(made, 500);
+    isRefused(await first.ended);
+    isRefused(await second.ended);
+    assert.equal(second.exchange.asked.length, 0);
+    const third = call('decline');
+    await settled(made, 500);
+    isRefused(await third.ended);
+    assert.equal(third.exchange.asked.length, 1);
+  });
+
+  test('a definition that needs no login any more lets the call go on', async () => {
+    const { made, redefine, call } = bench();
+    const { ended } = call('accept');
+    await settled(made, 500);
+    redefine();
+    await settled(made, 500);
+    assert.equal((await ended).kind, 'answer');
   });
 
   test('a server that does not take the new token either refuses the call for good', async () => {

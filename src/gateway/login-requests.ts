@@ -33,8 +33,8 @@ interface LoginRequestsDeps extends ListParts {
  */
 export class LoginRequests {
   readonly #deps: LoginRequestsDeps;
-  /** Servers and clients whose users are asked at this moment: by one request at a time. */
-  readonly #asking = new Set<string>();
+  /** What users are asked at this moment, by server and session: one question for all calls of a session that wait. */
+  readonly #questions = new Map<string, LoginQuestion>();
   #draining = false;
 
   constructor(deps: LoginRequestsDeps) {
@@ -79,23 +79,27 @@ export class LoginRequests {
     const before = logins.connectedAt(server, principal);
     const page = await logins.page(server, principal);
     if (page === null) return false;
-    const key = `${server} ${principal.id} ${client.sessionId ?? ''}`;
+    // Stateless clients cannot be told apart, and one that is not asked may wait with its answer to another question.
+    const key = `${server} ${client.sessionId ?? exchange.id}`;
     const end = clock.now() + Math.min(USER_MS, desired.state.maxTimeoutMs);
-    const connected = () => ![null, before].includes(logins.connectedAt(server, principal));
-    let question: LoginQuestion | null = null;
+    // A definition that takes no login any more may let the call through.
+    const over = () => !logins.takesUser(server) || ![null, before].includes(logins.connectedAt(server, principal));
+    let own: LoginQuestion | null = null;
+    let question: LoginQuestion | undefined;
     try {
-      while (!connected()) {
-        const given = question?.declined === true || clock.now() >= end;
-        if (given || this.#draining || exchange.cancelled !== null) return false;
-        if (question === null && !this.#asking.has(key)) {
-          this.#asking.add(key);
-          question = new LoginQuestion(exchange, server, page, this.#deps.random);
+      while (!over()) {
+        if (question === undefined || question.lost) question = this.#questions.get(key);
+        if (question === undefined) {
+          question = own = new LoginQuestion(exchange, server, page, this.#deps.random);
+          this.#questions.set(key, own);
         }
+        if (question.declined || this.#draining || clock.now() >= end || exchange.cancelled !== null) return false;
         await pause(clock, LOOK_MS);
       }
-      question?.done();
+      own?.done();
     } finally {
-      if (question !== null) this.#asking.delete(key);
+      if (own !== null) this.#questions.delete(key);
+      if (own?.declined === false) own.lost = true;
     }
     const begun = clock.now() + BEGIN_MS;
     while (upstreams.state(server, client) === 'auth_required' && clock.now() < begun) await pause(clock, LOOK_MS);
@@ -109,6 +113,8 @@ export class LoginRequests {
 class LoginQuestion {
   /** The user refused, or the client cannot be asked. */
   declined = false;
+  /** The call that asked is over: another one that waits asks anew. */
+  lost = false;
   #open = true;
   readonly #exchange: Exchange;
   readonly #id: string;
@@ -127,7 +133,7 @@ class LoginQuestion {
       },
       () => {
         this.#open = false;
-        this.declined = true;
+        this.declined = exchange.cancelled === null;
       },
     );
   }

@@ -160,12 +160,16 @@ describe('a call of a server that asks for a login asks its user', { timeout: 18
   test('trunkline stdio, which has no listener, opens the page on this machine only', async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'trunkline-ask-stdio-'));
     const file = join(folder, 'trunkline.json');
-    writeFileSync(file, JSON.stringify({ mcpServers: { web: { type: 'http', url: server.url } } }));
+    // Whom the agents of the file may be is no matter here: the only caller is the program that starts the command.
+    writeFileSync(file, JSON.stringify({ mcpServers: { web: { type: 'http', url: server.url } }, agents: AGENTS }));
     const client = new Client({ name: 'desktop', version: '1' }, { capabilities: { elicitation: { url: {} } } });
+    const strangers: Promise<Response>[] = [];
     client.setRequestHandler(ElicitRequestSchema, ({ params }) => {
       assert.ok('url' in params);
-      assert.match(params.url, /^http:\/\/127\.0\.0\.1:\d+\/oauth\/login\/web$/);
+      assert.match(params.url, /^http:\/\/127\.0\.0\.1:\d+\/oauth\/login\/web\?[0-9a-f]{32}$/);
       void signInAt(params.url);
+      const guessed = params.url.replace(/\?.*/, '');
+      strangers.push(fetch(guessed, { method: 'POST', redirect: 'manual', body: new URLSearchParams() }));
       return { action: 'accept' };
     });
     const args = [
@@ -182,6 +186,11 @@ describe('a call of a server that asks for a login asks its user', { timeout: 18
     });
     const { content } = await client.callTool(ECHO);
     assert.deepEqual(content, [{ type: 'text', text: 'hello' }]);
+    assert.deepEqual(
+      (await Promise.all(strangers)).map(({ status }) => status),
+      [403],
+      'another user of this machine can only guess the address',
+    );
   });
 });
 
@@ -327,5 +336,51 @@ describe('who signs in on the page is who called', { timeout: 120_000 }, () => {
     client.answer = () => assert.fail('asked');
     const { message } = await client.request('tools/call', { name: 'shared__echo', arguments: {} });
     assert.match(message.result.content[0].text, /trunkline login shared/);
+  });
+});
+
+describe('the page behind a proxy of another address', { timeout: 120_000 }, () => {
+  let server: PersonalServer;
+  before(async () => {
+    server = await PersonalServer.start({ era: 'stateful', by: 'token' });
+  });
+  after(() => server.stop());
+
+  /** The gateway with its address on this machine, which is that of the proxy's requests. */
+  async function behindProxy(more: object): Promise<{ gateway: RunningGateway; page: string }> {
+    const mcpServers = { own: { type: 'http', url: server.url, auth: { per: 'principal' } } };
+    const config = { mcpServers, listen: { publicUrl: 'https://gateway.example/tools' }, ...more };
+    const gateway = await RunningGateway.start({ config });
+    return { gateway, page: `${new URL(gateway.mcpUrl).origin}/oauth/login/own` };
+  }
+  const submit = (page: string, key: string, headers: Record<string, string> = {}) =>
+    fetch(page, { method: 'POST', redirect: 'manual', headers, body: new URLSearchParams({ key }) });
+
+  test('proto:D5 a cookie that a neighbouring host can set ends no login', async (t) => {
+    const { gateway, page } = await behindProxy({ agents: AGENTS });
+    t.after(() => gateway.dispose());
+    const begun = await submit(page, KEYS.ada, { origin: 'https://gateway.example' });
+    assert.equal(begun.status, 303, await begun.text());
+    const [cookie = '', ...attributes] = begun.headers.get('set-cookie')!.split('; ');
+    assert.match(cookie, /^__Host-trunkline-login-/);
+    assert.ok(attributes.includes('Secure') && attributes.includes('Path=/'), attributes.join());
+    const back = new URL(await server.authorize(begun.headers.get('location')!, 'bob'));
+    assert.equal(`${back.origin}${back.pathname}`, 'https://gateway.example/tools/oauth/callback');
+    const callback = `${new URL(page).origin}/oauth/callback${back.search}`;
+    const set = await fetch(callback, { headers: { cookie: cookie.replace('__Host-', '') } });
+    assert.equal(set.status, 400, await set.text());
+    assert.equal((await fetch(callback, { headers: { cookie } })).status, 200);
+  });
+
+  test('proto:D5 callers without keys are not asked: the gateway cannot tell whose user opens the page', async (t) => {
+    const { gateway, page } = await behindProxy({});
+    t.after(() => gateway.dispose());
+    const client = await WireClient.open(gateway.mcpUrl, URL_MODE);
+    client.answer = () => assert.fail('the client was asked');
+    const { message } = await client.request('tools/call', { name: 'own__echo', arguments: {} });
+    assert.match(JSON.stringify(message), /trunkline login own/);
+    const refused = await submit(page, '');
+    assert.equal(refused.status, 404);
+    assert.match(await refused.text(), /from other machines/);
   });
 });

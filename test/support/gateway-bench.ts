@@ -65,9 +65,11 @@ export function client(era: Era, more: Partial<ClientProfile> = {}): ClientProfi
   };
 }
 
+let exchanges = 0;
+
 /** An exchange that remembers what it was told and asked. */
 export class BenchExchange implements Exchange {
-  readonly id = 'x1';
+  readonly id = `x${++exchanges}`;
   readonly request: Message;
   readonly client: ClientProfile;
   readonly takesInputRequired = false;
