@@ -18,6 +18,8 @@ type GatewayFacts = ReturnType<App['facts']>;
 export interface GatewayAccess {
   /** One line for people: which gateway this is. */
   readonly label: string;
+  /** It is not a gateway of the command's own. */
+  readonly running: boolean;
   statuses(): Promise<readonly ServerStatus[]>;
   facts(): Promise<Pick<GatewayFacts, 'configProblem' | 'desiredProblems' | 'processes'>>;
   tools(): Promise<readonly ToolView[]>;
@@ -31,9 +33,9 @@ const POLL_MS = 25;
 
 /**
  * The running gateway's control API, or, where none runs (none for the file that was named, if one was), a gateway of
- * our own for as long as the command takes.
+ * our own for as long as the command takes; `starts`: with its servers.
  */
-export async function accessGateway(input: CommandInput): Promise<GatewayAccess> {
+export async function accessGateway(input: CommandInput, starts = true): Promise<GatewayAccess> {
   const { flags, terminal } = input;
   const running = await findRunning(input);
   if (running !== null) return remoteAccess(new ControlClient(running), running.instance.mcpUrl);
@@ -41,13 +43,14 @@ export async function accessGateway(input: CommandInput): Promise<GatewayAccess>
   const load = loadOptions(input, hasStoredServers(flags.dataDir, terminal.env));
   const opened = await openApp({ load, logger, state: 'look', follow: false });
   if (!opened.ok) throw cannotOpen(opened.problem, terminal.cwd);
-  opened.app.startServers();
-  return ownAccess(opened.app);
+  if (starts) opened.app.startServers();
+  return ownAccess(opened.app, starts);
 }
 
 function remoteAccess(client: ControlClient, mcpUrl: string): GatewayAccess {
   const get = async <T>(path: string): Promise<T> => JSON.parse(await client.get(path)) as T;
   return {
+    running: true,
     label: `running at ${mcpUrl}`,
     statuses: async () => (await get<{ servers: ServerStatus[] }>('/api/v1/servers')).servers,
     facts: () => get('/api/v1/gateway'),
@@ -65,7 +68,7 @@ function remoteAccess(client: ControlClient, mcpUrl: string): GatewayAccess {
   };
 }
 
-function ownAccess(app: App): GatewayAccess {
+function ownAccess(app: App, starts: boolean): GatewayAccess {
   const plane = controlPlane(app.rooms, app);
   /** Waits until every server that starts by itself has come up or failed. */
   const statuses = async (): Promise<readonly ServerStatus[]> => {
@@ -74,12 +77,13 @@ function ownAccess(app: App): GatewayAccess {
       app.state.servers.get(status.name)?.start !== 'lazy' && !isSettled(status);
     for (;;) {
       const all = app.rooms.upstreams.statuses();
-      if (!all.some(isWaiting) || performance.now() > end) return all;
+      if (!starts || !all.some(isWaiting) || performance.now() > end) return all;
       await pause(POLL_MS);
     }
   };
   return {
-    label: 'no gateway runs for it; servers were started for this command',
+    running: false,
+    label: starts ? 'no gateway runs for it; servers were started for this command' : 'no gateway runs for it',
     statuses,
     facts: async () => app.facts(),
     async tools() {

@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { styleText } from 'node:util';
 import type { DriftSummary } from '../../model/drift.ts';
 import { printable } from '../../model/printable.ts';
-import { PHASES, type Phase, type ServerStatus } from '../../model/server-state.ts';
+import { PHASES, type Phase, type ServerState, type ServerStatus } from '../../model/server-state.ts';
 import { accessGateway, type GatewayAccess } from '../access/gateway-access.ts';
 import { type CommandInput, print } from '../command-input.ts';
 import { EXIT, type ExitCode, noSuch } from '../exit-code.ts';
@@ -14,11 +14,14 @@ export interface StatusInput extends CommandInput {
   readonly word: string | undefined;
 }
 
-/** `trunkline status [server]`: the servers with state, tools and what needs action, or all that is known of one. */
+/**
+ * `trunkline status [server]`: the servers with state, tools and what needs action, or all that is known of one. Starts
+ * nothing. Exit code 4 where no gateway runs, or a server is not as it should be.
+ */
 export async function status(input: StatusInput): Promise<ExitCode> {
   const { terminal, flags, word } = input;
   const isFile = word !== undefined && existsSync(resolve(terminal.cwd, word));
-  const gateway = await accessGateway(isFile ? { ...input, file: word } : input);
+  const gateway = await accessGateway(isFile ? { ...input, file: word } : input, false);
   try {
     const statuses = await gateway.statuses();
     if (word !== undefined && !isFile) {
@@ -26,27 +29,38 @@ export async function status(input: StatusInput): Promise<ExitCode> {
       const names = statuses.map(({ name }) => name);
       if (one === undefined) throw noSuch(`server "${word}", and no file of that name`, word, names);
       print(input, one, () => serverPage(one, Date.now()));
-      return EXIT.ok;
+      return exitOf(gateway, [one]);
     }
     const json = flags.json === true ? `${JSON.stringify({ servers: statuses })}\n` : null;
     terminal.out(json ?? (await overview(gateway, statuses)));
-    return EXIT.ok;
+    return exitOf(gateway, statuses);
   } finally {
     await gateway.close();
   }
 }
 
+/** Servers at rest are as they should be: they start with their first call, or were suspended. */
+const AT_REST: ReadonlySet<ServerState> = new Set(['unknown', 'stopped', 'disconnected', 'suspended']);
+
+function exitOf({ running }: GatewayAccess, statuses: readonly ServerStatus[]): ExitCode {
+  const fine = statuses.every((status) => isReady(status) || AT_REST.has(status.state));
+  return running && fine ? EXIT.ok : EXIT.unreachable;
+}
+
 async function overview(gateway: GatewayAccess, statuses: readonly ServerStatus[]): Promise<string> {
   const { configProblem, desiredProblems, processes } = await gateway.facts();
   const width = Math.max(0, ...statuses.map(({ name }) => name.length));
-  const ready = `${statuses.filter(isReady).length} of ${statuses.length} servers ready`;
+  const ready = gateway.running
+    ? `${statuses.filter(isReady).length} of ${statuses.length} servers ready`
+    : `${statuses.length} ${statuses.length === 1 ? 'server' : 'servers'}`;
   const lines = statuses.map((one) => {
     const running = one.processes == null ? '' : `  ${processText(one.processes)}`;
     return `${serverLine(one, width, Date.now())}${running}\n`;
   });
   const refused = `${styleText('red', 'Problems of the configuration, not in force:')}\n${configProblem}\n`;
+  const running = gateway.running ? `, ${processText(processes)}` : '; start it with: trunkline';
   return [
-    `${ready} (${gateway.label}), ${processText(processes)}\n`,
+    `${ready} (${gateway.label})${running}\n`,
     ...lines,
     driftLine(statuses),
     configProblem === null ? '' : refused,
