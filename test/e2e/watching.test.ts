@@ -175,7 +175,7 @@ describe('watching a running gateway', () => {
 
   test('S1.19 S3.19 check:A11 a failed start, with its output, is in status and log; no secret, at any log level', async () => {
     const status = await cli('status', 'dies');
-    assert.equal(status.code, 0, status.err);
+    assert.equal(status.code, 4, status.err);
     assert.match(status.out, /The last start failed/);
     assert.match(status.out, /exit code 3/);
     assert.match(status.out, /variables +TOKEN/);
