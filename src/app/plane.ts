@@ -1,4 +1,4 @@
-import { LOGIN_TOOL } from '../catalog/login-catalog.ts';
+import { isLoginTool } from '../catalog/login-catalog.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import type { ClusterPlane, ControlPlane, DriftPlane } from '../control/control-plane.ts';
 import type { DesiredView, SessionView } from '../control/schemas.ts';
@@ -65,7 +65,8 @@ export function controlPlane(
       const catalog = await gateway.catalog(operator.profile, rooms.registry.state.firstListWaitMs);
       return catalog
         .items('tools')
-        .filter((tool) => (server === null || tool.server === server) && tool.item.key !== LOGIN_TOOL)
+        .filter(({ server: owner }) => server === null || owner === server)
+        .filter(({ server: owner, item }) => !isLoginTool(catalog.catalogOf(owner), item.key))
         .map(({ exposed, server: owner, item }) => ({
           exposedName: exposed,
           server: owner,

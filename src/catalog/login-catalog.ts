@@ -1,7 +1,7 @@
 import type { CachedList, ServerCatalog } from '../model/server-catalog.ts';
 
 /** The tool that stands for those of a server that has to be signed in to before it lists any. */
-export const LOGIN_TOOL = 'trunkline_login';
+const LOGIN_TOOL = 'trunkline_login';
 
 const NOTHING: CachedList = { items: [], pages: [], ttlMs: 0, cacheScope: 'private' };
 const made = new Map<string, ServerCatalog>();
@@ -15,6 +15,11 @@ export function loginCatalog(server: string): ServerCatalog {
 
 export function isLoginCatalog(catalog: ServerCatalog): boolean {
   return made.get(catalog.server) === catalog;
+}
+
+/** Whether the name is that of the gateway's own tool, and not of one that the server has. */
+export function isLoginTool(catalog: ServerCatalog | null | undefined, name: string): boolean {
+  return name === LOGIN_TOOL && catalog != null && isLoginCatalog(catalog);
 }
 
 function newCatalog(server: string): ServerCatalog {

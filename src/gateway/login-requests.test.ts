@@ -214,6 +214,27 @@ describe('S3.5 the login as a tool', () => {
     assert.deepEqual(await listed(), ['web__echo']);
   });
 
+  test('a tool of a server that has its name is one like any other', async () => {
+    const { made, signIn, call } = bench();
+    made.upstreams.listed('web', { tools: ['{"name":"trunkline_login"}', '{"name":"echo"}'] });
+    const params = '{"name":"web__trunkline_login"}';
+    const { ended } = call('accept', params);
+    await settled(made, 500);
+    signIn();
+    await settled(made, 500);
+    assert.equal((await ended).kind, 'answer');
+    assert.equal(made.upstreams.calls.length, 2, 'it is called at the server');
+
+    made.upstreams.list = made.upstreams.list.map((server) => ({
+      ...server,
+      tools: { include: new Set(['echo']), exclude: new Set<string>() },
+    }));
+    const listed = await made.run('tools/list', null);
+    assert.ok(listed.kind === 'answer' && !listed.message.body.includes('trunkline_login'));
+    const refused = await call('accept', params).ended;
+    assert.ok(refused.kind === 'failure' && refused.error.code === 'INVALID_PARAMS');
+  });
+
   test('is announced to clients that were given a list before', async () => {
     const { made } = bench();
     made.upstreams.states.set('web', 'starting');

@@ -1,7 +1,8 @@
-import { LOGIN_TOOL } from '../catalog/login-catalog.ts';
+import { isLoginTool } from '../catalog/login-catalog.ts';
 import { pause } from '../model/clock.ts';
 import type { UserLogins } from '../model/credential-ports.ts';
 import type { Endpoint, Exchange } from '../model/exchange.ts';
+import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
 import type { Random } from '../model/random.ts';
@@ -54,7 +55,7 @@ export class LoginRequests {
     again: () => Promise<Outcome>,
   ): Promise<Outcome> {
     const server = refused.error.data.server ?? endpoint.server;
-    const isTool = this.#callsLoginTool(exchange, endpoint);
+    const isTool = this.#callsLoginTool(exchange, endpoint, server);
     // A server that forbids this to its user is not helped by another login; its refusal has no such advice.
     const helps = refused.error.outcome === 'REFUSED' && refused.error.forCallers.includes(`trunkline login ${server}`);
     if (!helps || !(await this.#signedIn(exchange, server))) return refused;
@@ -63,12 +64,14 @@ export class LoginRequests {
     return ownAnswer(exchange.request.era, `"content":[{"type":"text","text":${text}}],"isError":false`);
   }
 
-  #callsLoginTool({ request: { method }, request: call, client }: Exchange, { kind }: Endpoint): boolean {
-    if (method !== 'tools/call') return false;
-    const name = namedParam(call, 'name');
-    if (!('value' in name)) return false;
-    const own = kind === 'server' ? name.value : this.#deps.catalogs.of(client).tool(name.value)?.item.key;
-    return own === LOGIN_TOOL;
+  #callsLoginTool({ request, client }: Exchange, endpoint: Endpoint, server: string): boolean {
+    const name = request.method === 'tools/call' ? namedParam(request, 'name') : null;
+    if (name === null || name instanceof GatewayError) return false;
+    const { catalogs, upstreams } = this.#deps;
+    if (endpoint.kind === 'server') return isLoginTool(upstreams.knownCatalog(server, client), name.value);
+    const offered = catalogs.of(client);
+    const own = offered.tool(name.value)?.item.key;
+    return own !== undefined && isLoginTool(offered.catalogOf(server), own);
   }
 
   async #signedIn(exchange: Exchange, server: string): Promise<boolean> {

@@ -1,6 +1,7 @@
 import { Catalog, versionOf } from '../../catalog/catalog.ts';
 import type { CatalogMember } from '../../catalog/catalog-member.ts';
 import type { CursorCodec, CursorWriter } from '../../catalog/cursor.ts';
+import { isLoginCatalog } from '../../catalog/login-catalog.ts';
 import { type ClientProfile, callerKey, type Principal } from '../../model/client-profile.ts';
 import type { Server } from '../../model/server.ts';
 import type { ListKind } from '../../model/server-catalog.ts';
@@ -188,7 +189,8 @@ export class Catalogs {
       if (!server.enabled || !sees(client.principal, server.name)) continue;
       if (server.onlyFor !== undefined && server.onlyFor !== client.sessionId) continue;
       const catalog = upstreams.knownCatalog(server.name, client, true);
-      members.push({ server: server.name, lists: policies.listsOf(server.name), catalog });
+      const ofGateway = catalog !== null && isLoginCatalog(catalog);
+      members.push({ server: server.name, lists: ofGateway ? null : policies.listsOf(server.name), catalog });
     }
     const callerGroup = this.#callerGroupOf(client);
     const bridged = !servers.some(({ name }) => name === 'mcp');

@@ -15,8 +15,8 @@ export const UNDECIDED = Symbol('undecided');
  */
 export type Policy = (target: Target, exchange: Exchange) => GatewayError | typeof UNDECIDED | null;
 
-/** A policy that depends on what is named only: lists ask it, too. */
-export type OfferPolicy = (item: Pick<Target, 'kind' | 'name'>) => GatewayError | null;
+/** A policy that depends on what is named only: lists ask it, too, without a catalogue. */
+export type OfferPolicy = (item: Pick<Target, 'kind' | 'name'> & Partial<Target>) => GatewayError | null;
 
 export interface PolicyContext {
   readonly upstreams: KnownServers;

@@ -1,5 +1,5 @@
 import { filterAllows, filtersAny } from '../../catalog/catalog-member.ts';
-import { LOGIN_TOOL } from '../../catalog/login-catalog.ts';
+import { isLoginTool } from '../../catalog/login-catalog.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { OfferPolicy, PolicyFactory } from './policy.ts';
 
@@ -10,7 +10,7 @@ export const toolFilter: PolicyFactory<OfferPolicy> = ({ name: server, tools }) 
     if (item.kind !== 'tool') return null;
     const { name } = item;
     if (typeof name !== 'string') return name;
-    return name === LOGIN_TOOL || filterAllows(tools, name)
+    return filterAllows(tools, name) || isLoginTool(item.catalog, name)
       ? null
       : new GatewayError('INVALID_PARAMS', `Unknown tool: ${name}`, { server });
   };
