@@ -120,3 +120,11 @@ test('proto:D5 a login of a browser ends in that browser alone', async () => {
   for (const other of [null, '', 'other']) await assert.rejects(logins.finish(back, other), /in another browser/);
   assert.equal((await logins.finish(back, 'secret')).state, 'connected');
 });
+
+test('browsers begin so many logins of one credential, and never in the place of those of another', async () => {
+  const logins = new OAuthLogins(credentialNode(new SharedRecords(), world(granted)));
+  for (let count = 0; count < 16; count++) await logins.begin(SERVER, BACK, null, `browser ${count}`);
+  await assert.rejects(logins.begin(SERVER, BACK, null, 'one more'), { code: 'OVERLOADED' });
+  await logins.begin({ ...SERVER, name: 'other' }, BACK, null, 'one more');
+  await logins.begin(SERVER, BACK, null);
+});

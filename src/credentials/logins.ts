@@ -6,7 +6,7 @@ import type { Logins } from '../model/credential-ports.ts';
 import type { CredentialView, StartedLogin } from '../model/credentials.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { authOf, type Server, takesTokens } from '../model/server.ts';
-import { type CredentialOwner, ownerAt } from './credential-owner.ts';
+import { type CredentialOwner, keyOf, ownerAt } from './credential-owner.ts';
 import { type Kept, SealedRecords } from './credential-store.ts';
 import { definedClient, type ServerCredentials } from './credentials.ts';
 import type { Authority } from './discovery.ts';
@@ -37,8 +37,8 @@ interface PendingLogin {
 }
 
 const LOGIN_MS = 600_000;
-/** Users without an operator's rights begin no more while so many are under way. */
-const MAX_BY_BROWSERS = 256;
+/** Users without an operator's rights begin no more for one credential while so many are under way. */
+const MAX_BY_BROWSERS = 16;
 /** An exchange and a store that is slow. */
 const ENDING_MS = 30_000;
 const LOOK_MS = 250;
@@ -78,8 +78,9 @@ export class OAuthLogins implements Logins {
     const auth = authOf(server);
     if (auth.exec !== null) throw noLogin('it needs no login: its definition names a credential program');
     if (auth.grant !== 'authorization_code') throw noLogin(`it needs no login: its grant is ${auth.grant}`);
-    const begun = await this.#sweep();
-    if (browser !== null && begun >= MAX_BY_BROWSERS)
+    const owner = keyOf(ownerAt(server));
+    const begun = (await this.#sweep()).filter((one) => keyOf(one) === owner);
+    if (browser !== null && begun.length >= MAX_BY_BROWSERS)
       throw new GatewayError('OVERLOADED', 'too many logins are under way; try again in ten minutes');
     const fetch = this.#credentials.fetchFor(name, transport.url);
     if (!this.#credentials.isChallenged(server)) await this.#provoke(server, fetch);
@@ -256,13 +257,13 @@ export class OAuthLogins implements Logins {
     return found !== null && found.value.expiresAt > this.#credentials.deps.clock.wall() ? found : null;
   }
 
-  /** Deletes logins that were never ended, and says how many are under way. */
-  async #sweep(): Promise<number> {
+  /** Deletes logins that were never ended; resolves with those under way. */
+  async #sweep(): Promise<readonly PendingLogin[]> {
     const now = this.#credentials.deps.clock.wall();
     const all = await this.#pending.all();
     const late = all.filter(({ value }) => value.expiresAt <= now);
     for (const { key } of late) await this.#pending.delete(key);
-    return all.length - late.length;
+    return all.flatMap(({ value }) => (value.expiresAt > now ? [value] : []));
   }
 
   async #plainly<T>(server: string, work: () => Promise<T>): Promise<T> {

@@ -21,7 +21,8 @@ export class SharedRecords implements Records {
     const own = [...this.#records].filter(([key]) => key.startsWith(`${collection} `));
     return own
       .map(([key, record]) => ({ key: key.slice(collection.length + 1), ...record }))
-      .filter(({ key }) => key > after);
+      .filter(({ key }) => key > after)
+      .sort((a, b) => (a.key < b.key ? -1 : 1));
   }
 
   async apply([write]: readonly StoreWrite[]) {
