@@ -5,6 +5,7 @@ import { hasStoredServers } from '../app/running.ts';
 import { renderProblem } from '../config/problem/problem.ts';
 import { unsafeExposure } from '../model/desired-state.ts';
 import { isLoopbackHost } from '../model/host-address.ts';
+import { unlinked } from './clients/links.ts';
 import type { CommandInput } from './command-input.ts';
 import { CommandError, cannotOpen, EXIT, type ExitCode } from './exit-code.ts';
 import { untilStopped } from './signals.ts';
@@ -39,6 +40,7 @@ export async function serve(input: CommandInput): Promise<ExitCode> {
       ...openness(app),
       ...app.rooms.loaded.warnings.map((warning) => renderProblem(warning, terminal.cwd)),
     ],
+    clients: flags.json === true ? [] : unlinked(input).map(({ title }) => title),
     needsKey: app.state.agents.size > 0 && app.state.unknownCallers === 'refuse',
     onAllAddresses: ANY_ADDRESS.has(app.state.listen.host) ? app.state.listen.host : null,
   };

@@ -13,6 +13,8 @@ export interface StartFacts {
   readonly warnings: readonly string[];
   /** Only agents with a key are let in. */
   readonly needsKey?: boolean;
+  /** Clients of this machine that `trunkline link` could point here; absent: none. */
+  readonly clients?: readonly string[];
   /** What is wrong with single servers, each with its place and what to do. */
   readonly problems: readonly string[];
 }
@@ -25,10 +27,18 @@ export function startHeader(facts: StartFacts): string {
     ...(facts.onAllAddresses == null ? [] : [`           on all addresses of this machine (${facts.onAllAddresses})`]),
     `  Control  ${facts.controlUrl}`,
     `  File     ${facts.source}`,
+    ...linkLine(facts),
     ...facts.problems.map((problem) => `  ${styleText('red', 'Problem')}  ${problem}`),
     ...facts.warnings.map((warning) => `  ${styleText('yellow', 'Warning')}  ${warning}`),
     '',
   ].join('\n');
+}
+
+/** How the clients of this machine come here: at once, while servers are still starting. */
+function linkLine({ clients = [], needsKey }: StartFacts): readonly string[] {
+  if (clients.length === 0) return [];
+  const key = needsKey === true ? ' --key <key of an agent>' : '';
+  return [`  Link     trunkline link --all${key}   ${styleText('gray', `(${clients.join(', ')})`)}`];
 }
 
 /** One line per server, once it is known how it came up; `width` is that of the longest name. */

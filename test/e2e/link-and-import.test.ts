@@ -279,6 +279,7 @@ test('from a drawer of files to a call in two commands: import, link', { timeout
     await gateway.exited;
   });
   await saidTo(gateway, /Connect/);
+  assert.match(gateway.out, /^ {2}Link {5}trunkline link --all +\(Claude Desktop, Cursor\)$/m);
   assert.equal((await run('link', '--all', '--yes', '--replace')).code, 0);
 
   const { url } = JSON.parse(readFileSync(fileOf('cursor'), 'utf8')).mcpServers.tl;

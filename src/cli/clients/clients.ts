@@ -1,5 +1,9 @@
 import { existsSync } from 'node:fs';
+import { homedir } from 'node:os';
 import { join } from 'node:path';
+
+/** Where a gateway listens unless it was said otherwise. */
+export const DEFAULT_URL = 'http://127.0.0.1:4270/mcp';
 
 /** The gateway as an entry of a client's file. */
 export interface LinkTarget {
@@ -197,6 +201,10 @@ export function clientApps({ home, env, platform }: Places): readonly ClientApp[
       { syntax: 'yaml', isList: true, trace: join(home, '.continue') },
     ),
   ];
+}
+
+export function clientsHere(env: NodeJS.ProcessEnv): readonly ClientApp[] {
+  return clientApps({ home: env['HOME'] || homedir(), env, platform: process.platform });
 }
 
 /** The file of the client: the one that is there, else the one to be made. */

@@ -12,7 +12,7 @@ import { type CommandInput, print } from '../command-input.ts';
 import { secretAccess } from '../credentials/secrets.ts';
 import { CommandError, EXIT, type ExitCode } from '../exit-code.ts';
 import { serverChanges } from '../servers/server-changes.ts';
-import { clientsHere, DEFAULT_URL } from './link.ts';
+import { clientsHere, DEFAULT_URL } from './clients.ts';
 
 /** Files of projects, beside those of the user's clients. */
 const OF_PROJECTS = [

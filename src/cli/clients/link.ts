@@ -1,16 +1,12 @@
 import { homedir } from 'node:os';
 import { relative, resolve } from 'node:path';
 import { styleText } from 'node:util';
-import { defaultDataDir } from '../../app/running.ts';
 import { findRunning } from '../access/find-running.ts';
 import type { CommandInput } from '../command-input.ts';
 import { CommandError, EXIT, type ExitCode, noSuch } from '../exit-code.ts';
-import { type ClientApp, clientApps, fileOf, isInstalled, type LinkTarget } from './clients.ts';
+import { type ClientApp, clientsHere, DEFAULT_URL, fileOf, isInstalled, type LinkTarget } from './clients.ts';
 import { entryIn, NotEditable, namesIn, withEntry } from './edit-file.ts';
-import { bytesOf, Links, replaceFile } from './links.ts';
-
-/** Where a gateway listens unless it was said otherwise. */
-export const DEFAULT_URL = 'http://127.0.0.1:4270/mcp';
+import { bytesOf, linksOf, replaceFile } from './links.ts';
 
 export interface LinkInput extends CommandInput {
   /** Ids of clients; empty with `all`. */
@@ -69,10 +65,6 @@ export async function unlink(input: LinkInput): Promise<ExitCode> {
   });
 }
 
-function linksOf({ flags, terminal }: CommandInput): Links {
-  return new Links(flags.dataDir === undefined ? defaultDataDir(terminal.env) : resolve(terminal.cwd, flags.dataDir));
-}
-
 function choose({ clients: ids, all, terminal }: LinkInput): readonly ClientApp[] {
   const known = clientsHere(terminal.env);
   const installed = known.filter(isInstalled);
@@ -90,10 +82,6 @@ function choose({ clients: ids, all, terminal }: LinkInput): readonly ClientApp[
     const names = known.map((one) => one.id);
     throw noSuch(`client "${id}"`, id, names, `; known are ${names.join(', ')}`);
   });
-}
-
-export function clientsHere(env: NodeJS.ProcessEnv): readonly ClientApp[] {
-  return clientApps({ home: env['HOME'] ?? homedir(), env, platform: process.platform });
 }
 
 async function each(

@@ -9,7 +9,10 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
+import { defaultDataDir } from '../../app/running.ts';
+import type { CommandInput } from '../command-input.ts';
+import { type ClientApp, clientsHere, isInstalled } from './clients.ts';
 
 /** What a file was before `link`, so that `unlink` can make it that again. */
 interface LinkRecord {
@@ -30,8 +33,12 @@ export class Links {
   }
 
   get(client: string): LinkRecord | null {
-    const file = this.#fileOf(client);
-    return existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as LinkRecord) : null;
+    try {
+      return JSON.parse(readFileSync(this.#fileOf(client), 'utf8')) as LinkRecord;
+    } catch {
+      // There is none, or it is damaged: the entry alone is taken out then.
+      return null;
+    }
   }
 
   /** Writes the file, and keeps what it was. A second time it keeps what it was before the first. */
@@ -81,4 +88,14 @@ export function replaceFile(file: string, bytes: Buffer): void {
 
 function digestOf(bytes: Buffer): string {
   return createHash('sha256').update(bytes).digest('hex');
+}
+
+export function linksOf({ flags, terminal }: Pick<CommandInput, 'flags' | 'terminal'>): Links {
+  return new Links(flags.dataDir === undefined ? defaultDataDir(terminal.env) : resolve(terminal.cwd, flags.dataDir));
+}
+
+/** Clients that are installed and were not linked. */
+export function unlinked(input: Pick<CommandInput, 'flags' | 'terminal'>): readonly ClientApp[] {
+  const links = linksOf(input);
+  return clientsHere(input.terminal.env).filter((client) => isInstalled(client) && links.get(client.id) === null);
 }
