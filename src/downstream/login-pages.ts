@@ -25,7 +25,7 @@ interface LoginPagesDeps {
   readonly authenticator: Authenticator;
   readonly random: Random;
   /** The desired state of the moment. */
-  readonly state: () => Pick<DesiredState, 'servers' | 'agents' | 'listen'>;
+  readonly state: () => Pick<DesiredState, 'servers' | 'agents' | 'listen' | 'unknownCallers'>;
   /**
    * Opens a listener of their own for these pages and resolves with its origin; null where the gateway has listeners. With one,
    * the only caller is the program that started this process.
@@ -110,7 +110,8 @@ export class LoginPages implements UserLogins {
     if (this.#deps.openOwn !== null) return null;
     const own = authOf(server).per === 'principal';
     const shared = `All callers share the login of ${server.name}; the operator signs in with: trunkline login ${server.name}`;
-    if (principal.id !== ANONYMOUS.id) return own ? null : shared;
+    // One without a key, as an agent of a program, could not say on the page who it is.
+    if (principal.id !== ANONYMOUS.id) return own && agents.has(principal.name) ? null : shared;
     // Callers without a key are all that reach the listener: its user on this machine, anyone where others reach it.
     if (!isLoopbackHost(listen.host) || listen.publicUrl !== null)
       return `Callers without a key cannot sign in from other machines; the operator does it with: trunkline login ${server.name}`;
@@ -125,7 +126,7 @@ export class LoginPages implements UserLogins {
   #show(context: RequestContext): void {
     const keyed = this.#keyed;
     const name = context.param;
-    const whose = keyed ? 'Give the key of the agent that calls: the login will be for that agent alone.' : EVERYBODY;
+    const whose = !keyed ? EVERYBODY : this.#deps.state().unknownCallers === 'allow' ? OF_KEY_OR_NONE : OF_KEY;
     const text = `The gateway asks for a login at the server ${name}. ${whose} The authorization server of ${name} asks you next.`;
     const page = formPage(`Sign in to ${name}`, text, keyed ? 'Key of the agent' : null, 'Continue');
     context.answer(200, PAGE_TYPE, Buffer.from(page), FORM_PAGE_HEADERS);
@@ -134,7 +135,7 @@ export class LoginPages implements UserLogins {
   async #begin(context: RequestContext, form: URLSearchParams): Promise<void> {
     const { logins, random, state } = this.#deps;
     const refuse = (status: number, text: string) => send(context, status, 'The login has not begun', text);
-    if (!isOwnPage(context, state().listen.publicUrl) || context.query !== this.#query)
+    if (!isOwnPage(context, state().listen.publicUrl) || !context.query.startsWith(this.#query))
       return refuse(403, 'The request does not come from the page of the gateway.');
     const principal = this.#callerOf(form.get('key') ?? '');
     if (principal === null) return refuse(403, 'No agent has this key. Go back and give another one.');
@@ -198,6 +199,8 @@ export class LoginPages implements UserLogins {
   }
 }
 
+const OF_KEY = 'Give the key of the agent that calls: the login will be for that agent alone.';
+const OF_KEY_OR_NONE = `${OF_KEY} Without a key it will be for all callers without one.`;
 const EVERYBODY = 'Callers of this gateway have no keys: all of them will use this login.';
 
 /** The client id, which is the address of the document (SEP-991); null where no authorization server could read it. */

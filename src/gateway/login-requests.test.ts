@@ -27,6 +27,9 @@ function bench(page: string | null = 'http://127.0.0.1/oauth/login/web') {
     connectedAt = (connectedAt ?? 0) + 1;
     made.upstreams.states.set('web', 'connected');
   };
+  const signOut = () => {
+    connectedAt = null;
+  };
   /** The definition is replaced by one with a token. */
   const redefine = () => {
     takesUser = false;
@@ -41,7 +44,7 @@ function bench(page: string | null = 'http://127.0.0.1/oauth/login/web') {
     const ended = made.gateway.run(exchange, { kind: 'aggregate', server: '', path: '/mcp' });
     return { exchange, ended };
   };
-  return { made, signIn, redefine, call };
+  return { made, signIn, signOut, redefine, call };
 }
 
 function isRefused(outcome: Outcome): void {
@@ -188,7 +191,7 @@ describe('S3.5 proto:D5 a call waits for the login of its user', () => {
 
 describe('S3.5 the login as a tool', () => {
   test('is listed where nothing is known of the server, through every filter, and gone with the first list', async () => {
-    const { made, signIn, call } = bench();
+    const { made, signIn, signOut, call } = bench();
     made.upstreams.list = made.upstreams.list.map((server) => ({
       ...server,
       tools: { include: new Set(['echo']), exclude: new Set<string>() },
@@ -199,6 +202,10 @@ describe('S3.5 the login as a tool', () => {
       return JSON.parse(outcome.message.body.toString()).tools.map(({ name }: { name: string }) => name);
     };
     assert.deepEqual(await listed(), ['web__trunkline_login']);
+    signIn();
+    made.upstreams.states.set('web', 'auth_required');
+    assert.deepEqual(await listed(), ['web__trunkline_login'], 'the server does not take the token');
+    signOut();
     const own = await made.run('tools/list', null, { endpoint: endpointOf('web') });
     assert.ok(own.kind === 'answer' && own.message.body.includes('"trunkline_login"'));
     const { ended } = call('accept', '{"name":"web__trunkline_login"}');

@@ -1,7 +1,7 @@
 /** A page of a title and a sentence, for browsers that come back from a login. */
 export const PAGE_TYPE = 'text/html; charset=utf-8';
 
-const HEADERS = ['Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff'];
+const HEADERS = ['Cache-Control', 'no-store'];
 
 export const PAGE_HEADERS = [
   ...HEADERS,
@@ -23,7 +23,7 @@ export function plainPage(title: string, text: string, form = ''): string {
 
 /** The same with a form that is posted to its own address; `secret`: the label of its field, null for none. */
 export function formPage(title: string, text: string, secret: string | null, button: string): string {
-  const input = '<input type="password" name="key" autocomplete="off" required autofocus>';
+  const input = '<input type="password" name="key" autocomplete="off" autofocus>';
   const field = secret === null ? '' : `<p><label>${escaped(secret)} ${input}</label></p>`;
   return plainPage(title, text, `<form method="post">${field}<p><button>${escaped(button)}</button></p></form>`);
 }

@@ -11,9 +11,7 @@ import type { Drift } from './drift.ts';
  */
 export function guardedUpstreams(raw: KnownServers, drift: Pick<Drift, 'view'>, logins: UserLogins): KnownServers {
   const asksLogin = (server: string, client: ClientProfile) =>
-    logins.takesUser(server) &&
-    raw.state(server, client) === 'auth_required' &&
-    logins.connectedAt(server, client.principal) === null;
+    logins.takesUser(server) && raw.state(server, client) === 'auth_required';
   const view = (catalog: ServerCatalog | null, server: string, client: ClientProfile) => {
     if (catalog !== null) return drift.view(catalog);
     return asksLogin(server, client) ? loginCatalog(server) : null;

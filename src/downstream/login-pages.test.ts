@@ -1,0 +1,69 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { agent } from '../../test/support/gateway-bench.ts';
+import { RouteTable } from '../http/listener/route-table.ts';
+import { ANONYMOUS, OPERATOR, type Principal } from '../model/client-profile.ts';
+import type { Logins } from '../model/credential-ports.ts';
+import { PLAIN_AUTH } from '../model/credentials.ts';
+import type { DesiredState } from '../model/desired-state.ts';
+import { systemRandom } from '../model/random.ts';
+import type { Server } from '../model/server.ts';
+import { KeyAuthenticator } from './identity/auth.ts';
+import { LoginPages } from './login-pages.ts';
+
+const ORIGIN = 'http://127.0.0.1:4000';
+const ADA = agent('ada', 'own', 'shared');
+
+function server(name: string, per: 'server' | 'principal', more: Partial<Server> = {}): [string, Server] {
+  const transport = {
+    type: 'http',
+    url: 'https://mcp.example/mcp',
+    headers: {},
+    tls: {},
+    auth: { ...PLAIN_AUTH, per },
+  };
+  return [name, { name, enabled: true, transport, ...more } as unknown as Server];
+}
+
+const SERVERS = new Map([
+  server('own', 'principal'),
+  server('shared', 'server'),
+  server('off', 'server', { enabled: false }),
+]);
+
+/** Where the user of the caller is sent for each server; null for one at which the caller is not asked. */
+async function pages(principal: Principal, agents: readonly string[], listen: object = {}) {
+  const state = {
+    servers: SERVERS,
+    agents: new Map(agents.map((name) => [name, { name, key: { reveal: () => `key of ${name}` }, servers: null }])),
+    listen: { host: '127.0.0.1', publicUrl: null, ...listen },
+    unknownCallers: 'allow',
+  } as unknown as DesiredState;
+  const made = new LoginPages({
+    logins: {} as Logins,
+    credentials: { connectedAt: () => null },
+    authenticator: new KeyAuthenticator(state),
+    random: systemRandom,
+    state: () => state,
+    openOwn: null,
+  });
+  made.register(new RouteTable());
+  made.opened(ORIGIN);
+  const found: [string, string | null][] = [];
+  for (const name of [...SERVERS.keys(), 'nosuch']) found.push([name, await made.page(name, principal)]);
+  return Object.fromEntries(found.filter(([, page]) => page !== null));
+}
+
+const OWN = { own: `${ORIGIN}/oauth/login/own` };
+const BOTH = { ...OWN, shared: `${ORIGIN}/oauth/login/shared` };
+
+test('proto:D5 a caller is asked where the page can tell that its user opens it', async () => {
+  assert.deepEqual(await pages(ADA, ['ada']), OWN);
+  assert.deepEqual(await pages(agent('eve', 'shared'), ['ada', 'eve']), {}, 'own is not for eve');
+  assert.deepEqual(await pages(ADA, ['eve']), {}, 'an agent of a program, without a key');
+  assert.deepEqual(await pages(OPERATOR, []), {}, 'a program without an agent');
+  assert.deepEqual(await pages(ANONYMOUS, []), BOTH);
+  assert.deepEqual(await pages(ANONYMOUS, ['ada']), OWN, 'a login for itself, not for agents');
+  assert.deepEqual(await pages(ANONYMOUS, [], { host: '0.0.0.0' }), {});
+  assert.deepEqual(await pages(ANONYMOUS, [], { publicUrl: 'https://gateway.example' }), {});
+});
