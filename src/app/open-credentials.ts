@@ -65,13 +65,18 @@ export async function openCredentials(deps: OpenCredentialsDeps) {
   await credentials.refresh();
   const logins = new OAuthLogins(credentials);
   let listener: Listener | null = null;
-  const openOwn = async (pages: LoginPages): Promise<string> => {
+  const openOwn = async (pages: LoginPages): Promise<string | null> => {
     const settings = listenerSettings(registry.state, { host: '127.0.0.1', port: 0 });
     const opening = new Listener({ settings, log: logger, bodies });
     pages.register(opening.routes);
-    const { host, port } = await opening.listen();
-    listener = opening;
-    return `http://${authority(host, port)}`;
+    try {
+      const { host, port } = await opening.listen();
+      listener = opening;
+      return `http://${authority(host, port)}`;
+    } catch (error) {
+      logger.warn('login_page_not_open', { error });
+      return null;
+    }
   };
   const loginPages = new LoginPages({
     logins,

@@ -32,7 +32,12 @@ const SERVERS = new Map([
 ]);
 
 /** Where the user of the caller is sent for each server; null for one at which the caller is not asked. */
-async function pages(principal: Principal, agents: readonly string[], listen: object = {}) {
+async function pages(
+  principal: Principal,
+  agents: readonly string[],
+  listen: object = {},
+  openOwn: (() => Promise<string | null>) | null = null,
+) {
   const state = {
     servers: SERVERS,
     agents: new Map(agents.map((name) => [name, { name, key: { reveal: () => `key of ${name}` }, servers: null }])),
@@ -45,7 +50,7 @@ async function pages(principal: Principal, agents: readonly string[], listen: ob
     authenticator: new KeyAuthenticator(state),
     random: systemRandom,
     state: () => state,
-    openOwn: null,
+    openOwn,
   });
   made.register(new RouteTable());
   made.opened(ORIGIN);
@@ -66,4 +71,12 @@ test('proto:D5 a caller is asked where the page can tell that its user opens it'
   assert.deepEqual(await pages(ANONYMOUS, ['ada']), OWN, 'a login for itself, not for agents');
   assert.deepEqual(await pages(ANONYMOUS, [], { host: '0.0.0.0' }), {});
   assert.deepEqual(await pages(ANONYMOUS, [], { publicUrl: 'https://gateway.example' }), {});
+});
+
+test('proto:D5 on pipes the caller is asked whatever agents there are, and not where no page can be opened', async () => {
+  const asked = await pages(ANONYMOUS, ['ada'], {}, async () => 'http://127.0.0.1:5000');
+  assert.deepEqual(Object.keys(asked), ['own', 'shared']);
+  for (const page of Object.values(asked))
+    assert.match(page!, /^http:\/\/127\.0\.0\.1:5000\/oauth\/login\/\w+\?[0-9a-f]{32}$/);
+  assert.deepEqual(await pages(ANONYMOUS, [], {}, async () => null), {});
 });

@@ -27,10 +27,10 @@ interface LoginPagesDeps {
   /** The desired state of the moment. */
   readonly state: () => Pick<DesiredState, 'servers' | 'agents' | 'listen' | 'unknownCallers'>;
   /**
-   * Opens a listener of their own for these pages and resolves with its origin; null where the gateway has listeners. With one,
-   * the only caller is the program that started this process.
+   * Opens a listener of their own for these pages and resolves with its origin, or with null where that fails. null itself where the
+   * gateway has listeners; without them the only caller is the program that started this process.
    */
-  readonly openOwn: ((pages: LoginPages) => Promise<string>) | null;
+  readonly openOwn: ((pages: LoginPages) => Promise<string | null>) | null;
 }
 
 /**
@@ -43,7 +43,7 @@ export class LoginPages implements UserLogins {
   #registered = false;
   /** Origin of the listener for clients, where a browser on this machine reaches it. */
   #origin: string | null = null;
-  #own: Promise<string> | null = null;
+  #own: Promise<string | null> | null = null;
   /** Query of the pages on a listener of their own: other users of this machine reach it, but are not told. */
   readonly #query: string;
 
@@ -95,11 +95,10 @@ export class LoginPages implements UserLogins {
   async #base(): Promise<string | null> {
     const { openOwn, state } = this.#deps;
     if (openOwn === null) return this.#registered ? (state().listen.publicUrl ?? this.#origin) : null;
-    this.#own ??= openOwn(this).catch((error: unknown) => {
-      this.#own = null;
-      throw error;
-    });
-    return this.#own;
+    this.#own ??= openOwn(this);
+    const origin = await this.#own;
+    if (origin === null) this.#own = null;
+    return origin;
   }
 
   /** Why the caller's user cannot sign in at the server here; null where that works. */
