@@ -13,6 +13,9 @@ const SCENARIO = process.env['MCP_CONFORMANCE_SCENARIO'] ?? '';
 /** Any JSON passes: what the gateway hands over is to be looked at as it is. */
 const ANYTHING = { '~standard': { version: 1, vendor: 'suite', validate: (value: unknown) => ({ value }) } } as never;
 
+const MAX_LOGINS = 3;
+let begun = 0;
+
 const gateway = await RunningGateway.start({
   config: { mcpServers: { suite: { type: 'http', url, ...authOf(context) } } },
 });
@@ -74,6 +77,8 @@ function authOf(given: Json): Json {
 /** A user at a browser, who consents to everything: what the authorization server answers is where the browser goes. */
 async function signIn(again = true): Promise<void> {
   if (authOf(context).auth?.grant !== undefined) return gateway.ready('suite');
+  // A person gives up.
+  if (++begun > MAX_LOGINS) return;
   const begin = JSON.stringify({ redirectUri: 'http://127.0.0.1:1/callback' });
   const login = await gateway.control<Json>('/api/v1/servers/suite/login', 'POST', begin);
   const answer = await fetch(login.url, { redirect: 'manual' });
