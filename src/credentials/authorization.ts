@@ -1,6 +1,6 @@
 import * as oauth from 'oauth4webapi';
-import type { GuardedFetch } from '../http/client/guarded-fetch.ts';
-import { type Credential, insideOf } from './credentials.ts';
+import { type GuardedFetch, isInside } from '../http/client/guarded-fetch.ts';
+import type { Credential } from './credentials.ts';
 import type { Authority } from './discovery.ts';
 import { loginRefused } from './login-errors.ts';
 import { authenticationOf, type OAuthClient, through } from './token-endpoint.ts';
@@ -114,7 +114,7 @@ export async function registered(
     ],
     response_types: redirectUri === null ? [] : ['code'],
     token_endpoint_auth_method: wantedMethod,
-    application_type: redirectUri === null || insideOf(redirectUri) ? 'native' : 'web',
+    application_type: redirectUri === null || isInside(new URL(redirectUri)) ? 'native' : 'web',
   });
   const headers = { 'content-type': 'application/json', accept: 'application/json' };
   const response = await fetch(endpoint, { method: 'POST', headers, body });

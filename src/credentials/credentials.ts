@@ -1,4 +1,3 @@
-import { readFile } from 'node:fs/promises';
 import { type GuardedFetch, isInside } from '../http/client/guarded-fetch.ts';
 import { type Clock, pause, within } from '../model/clock.ts';
 import type { AuthSpec, CredentialView } from '../model/credentials.ts';
@@ -54,6 +53,8 @@ const EXCHANGE_MS = 20_000;
 const LEAST_LEFT_MS = 10_000;
 /** How long the end of a login waits for a store that is away; it is stored later then. */
 const LOGIN_STORE_MS = 3_000;
+/** A server may name other ones with every refusal. */
+const MAX_SCOPES = 64;
 /** So often nodes look at what the store has. */
 const LOOK_MS = 100;
 
@@ -96,7 +97,7 @@ export class ServerCredentials {
     const issuer = definition === undefined ? null : authOf(definition).issuer;
     const anywhere = definition === undefined || !('publicOnly' in definition.transport);
     const named = anywhere ? [url, issuer].flatMap((one) => URL.parse(one ?? '')?.host ?? []) : [];
-    return this.deps.fetch(insideOf(url), named);
+    return this.deps.fetch(isInside(new URL(url)), named);
   }
 
   /** The tokens for requests to the server; null without. */
@@ -131,6 +132,18 @@ export class ServerCredentials {
     return challenge;
   }
 
+  /** Calls were refused for want of these scopes: the next login asks for them, whichever node begins it. */
+  async widen(server: Server, scopes: readonly string[]): Promise<void> {
+    const key = keyOf(ownerAt(server));
+    const kept = await this.#reread(key);
+    // The claim of an exchange must stay the newest; the next refusal says it again.
+    if (kept === null || kept.value.exchangeUntil !== null) return;
+    const all = [...new Set([...kept.value.scopes, ...scopes])];
+    if (all.length === kept.value.scopes.length || all.length > MAX_SCOPES) return;
+    await this.#records.put(key, { ...kept.value, scopes: all }, kept.revision);
+    await this.#reread(key);
+  }
+
   /** What a login asks for: what was granted before and what the server asks for now (proto:T9). */
   wantedScopes(server: Server, authority: Authority): readonly string[] {
     const key = keyOf(ownerAt(server));
@@ -147,6 +160,7 @@ export class ServerCredentials {
     const { transport } = server;
     if (!('url' in transport)) throw loginRefused('it is not behind a URL, so there is nothing to sign in to');
     const key = keyOf(ownerAt(server));
+    await this.#reread(key);
     const { resourceMetadata } = this.#challenges.get(key) ?? { resourceMetadata: null };
     const auth = authOf(server);
     const authority = await discover(fetch, transport.url, resourceMetadata, auth.issuer);
@@ -302,7 +316,7 @@ export class ServerCredentials {
       const parameters = { refresh_token: tokens!.refresh };
       return requestTokens({ ...common, grant: 'refresh_token', parameters });
     }
-    const { idJag, noUserGrant } = await import('./user-less-grants.ts');
+    const { idJag, noUserGrant, subjectToken } = await import('./user-less-grants.ts');
     const subject = await subjectToken(auth);
     const assertion = auth.grant === 'enterprise_managed' ? await idJag(fetch, auth, authority, subject) : subject;
     const { grant, parameters } = noUserGrant(auth.grant, assertion);
@@ -382,13 +396,4 @@ export function definedClient({ clientId, clientSecret, privateKey }: AuthSpec):
     privateKey: privateKey?.reveal() ?? null,
     authMethod: null,
   };
-}
-
-async function subjectToken({ subjectToken: given, subjectTokenFile: file }: AuthSpec): Promise<string> {
-  if (file !== null) return (await readFile(file, 'utf8')).trim();
-  return given?.reveal() ?? '';
-}
-
-export function insideOf(url: string): boolean {
-  return isInside(new URL(url));
 }

@@ -1,6 +1,7 @@
 import type { Credentials } from '../model/credential-ports.ts';
 import type { CredentialLease, CredentialRefusal } from '../model/credentials.ts';
 import { authOf, type Server, takesTokens } from '../model/server.ts';
+import { scopesOf } from './challenge.ts';
 import type { ServerCredentials } from './credentials.ts';
 import type { Tokens } from './token-endpoint.ts';
 
@@ -52,7 +53,10 @@ class Lease implements CredentialLease {
     // Another request has had it renewed meanwhile, or a user has signed in.
     if (used !== null && headers?.[1] !== `${used.scheme} ${used.access}`) return true;
     // The first token, and more scopes, need the consent of a user, where the grant has one.
-    if ((used === null || status !== 401) && authOf(this.#server).grant === 'authorization_code') return false;
+    if ((used === null || status !== 401) && authOf(this.#server).grant === 'authorization_code') {
+      if (status === 403) await this.#credentials.widen(this.#server, scopesOf(said.scope)).catch(() => null);
+      return false;
+    }
     return this.#credentials.renew(this.#server, used);
   }
 

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { credentialNode, SharedRecords } from '../../test/support/credential-node.ts';
 import type { GuardedFetch } from '../http/client/guarded-fetch.ts';
 import type { Server } from '../model/server.ts';
+import { Leases } from './lease.ts';
 import { OAuthLogins } from './logins.ts';
 
 const ISSUER = 'https://as.example';
@@ -127,4 +128,21 @@ test('browsers begin so many logins of one credential, and never in the place of
   await assert.rejects(logins.begin(SERVER, BACK, null, 'one more'), { code: 'OVERLOADED' });
   await logins.begin({ ...SERVER, name: 'other' }, BACK, null, 'one more');
   await logins.begin(SERVER, BACK, null);
+});
+
+test('proto:T9 a login at any node asks for the scopes for want of which calls were refused at another', async () => {
+  const records = new SharedRecords();
+  const [a, b] = [credentialNode(records, world(granted)), credentialNode(records, world(granted))];
+  const logins = [new OAuthLogins(a), new OAuthLogins(b)] as const;
+  const { id } = await logins[0].begin(SERVER, BACK, null);
+  await logins[0].finish(`${BACK}?state=${id}&code=x&iss=${encodeURIComponent(ISSUER)}`);
+  await b.refresh();
+  const lease = new Leases(a).lease(SERVER)!;
+  const headers = await lease.headers('POST', TARGET);
+  for (const scope of ['write', 'admin']) {
+    const challenge = `Bearer error="insufficient_scope", scope="${scope}"`;
+    assert.equal(await lease.refused({ status: 403, challenge, headers }), false);
+  }
+  const { url } = await logins[1].begin(SERVER, BACK, null);
+  assert.equal(new URL(url).searchParams.get('scope'), 'write admin');
 });

@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises';
 import * as oauth from 'oauth4webapi';
 import type { GuardedFetch } from '../http/client/guarded-fetch.ts';
 import type { AuthSpec } from '../model/credentials.ts';
@@ -12,6 +13,11 @@ const TOKEN_TYPE = 'urn:ietf:params:oauth:token-type:';
 interface Grant {
   readonly grant: string;
   readonly parameters: Readonly<Record<string, string>>;
+}
+
+export async function subjectToken({ subjectToken: given, subjectTokenFile: file }: AuthSpec): Promise<string> {
+  if (file !== null) return (await readFile(file, 'utf8')).trim();
+  return given?.reveal() ?? '';
 }
 
 /** `subject`: the token to exchange, or the assertion; not used by `client_credentials`. */
