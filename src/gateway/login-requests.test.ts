@@ -167,6 +167,19 @@ describe('S3.5 proto:D5 a call waits for the login of its user', () => {
     assert.equal(third.exchange.asked.length, 1);
   });
 
+  test('it counts once where calls are limited in number', async () => {
+    const { made, signIn, call } = bench();
+    const limits = { maxMessageBytes: 1, maxProcesses: 1, callsPerMinute: 1 };
+    made.upstreams.list = made.upstreams.list.map((server) => ({ ...server, limits }));
+    const { ended } = call('accept');
+    await settled(made, 500);
+    signIn();
+    await settled(made, 500);
+    assert.equal((await ended).kind, 'answer');
+    const next = await call('accept').ended;
+    assert.ok(next.kind === 'failure' && next.error.code === 'RATE_LIMITED');
+  });
+
   test('a definition that needs no login any more lets the call go on', async () => {
     const { made, redefine, call } = bench();
     const { ended } = call('accept');

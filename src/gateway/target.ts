@@ -25,8 +25,6 @@ export class Target {
   asked = false;
   /** The policies have let it through. */
   admitted = false;
-  /** It was counted where calls are limited in number. */
-  counted = false;
   #name: string | GatewayError | null;
   #definition: Capability | null | undefined;
 

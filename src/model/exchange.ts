@@ -26,6 +26,8 @@ export interface Exchange {
   begunAt?: number | undefined;
   /** How much of that time was spent on nodes that failed: the search for a node has a limit of its own. */
   triedMs?: number | undefined;
+  /** It was counted where calls are limited in number; it may be sent again. */
+  counted?: boolean;
   readonly cancelled: string | null;
   /** Called at most once when the caller cancels or is gone; must not throw. */
   onCancel: ((reason: string) => void) | null;

@@ -16,8 +16,8 @@ export const rateLimit: PolicyFactory = ({ name: server, limits: { callsPerMinut
   /** By caller and tool, when all that was used has run out. */
   const used = new Map<string, number>();
   let sweepAt = SWEEP;
-  return (target) => {
-    if (target.kind !== 'tool' || target.counted) return null;
+  return (target, exchange) => {
+    if (target.kind !== 'tool' || exchange.counted === true) return null;
     const tool = target.definition?.key ?? '';
     const key = `${target.principal.id}\0${tool}`;
     const now = clock.now();
@@ -27,7 +27,7 @@ export const rateLimit: PolicyFactory = ({ name: server, limits: { callsPerMinut
       const text = `One caller may call a tool of the server '${server}' ${callsPerMinute} times a minute`;
       return new GatewayError('RATE_LIMITED', text, { server, retryAfterMs: waitMs });
     }
-    target.counted = true;
+    exchange.counted = true;
     used.set(key, from + intervalMs);
     if (used.size >= sweepAt) {
       for (const [entry, until] of used) if (until <= now) used.delete(entry);
