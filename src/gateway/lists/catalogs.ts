@@ -58,7 +58,7 @@ export class Catalogs {
       return this.#deps.cursors.write(content);
     },
   };
-  /** Until when the first lists wait for a server, by server and kind of client: once, not at every list. */
+  /** Until when the first lists wait for a server, by server and kind of client, or principal: once, not at every list. */
   readonly #waits = new Map<string, number>();
   #waitsFor: readonly Server[] | null = null;
   /** Sessions that see servers which others do not, of these servers. */
@@ -216,7 +216,8 @@ export class Catalogs {
       this.#waits.clear();
       this.#waitsFor = servers;
     }
-    const key = `${server} ${this.#kindOf(client)}`;
+    const own = servers.find(({ name }) => name === server)?.apart?.credentials === true;
+    const key = `${server} ${this.#kindOf(client)} ${own ? client.principal.id : ''}`;
     const now = this.#deps.clock.now();
     const until = this.#waits.get(key);
     if (until !== undefined) return Math.max(0, until - now);

@@ -201,6 +201,17 @@ test('a server that was never listed delays a list once, and is found when its t
   assert.equal(third.tools.at(-1)!.name, 'slow__go');
 });
 
+test('goal:G18 the first list of a principal waits for a server that tells principals apart, whoever listed before', async () => {
+  const bench = new GatewayBench({ own: null }, { own: { apart: { credentials: true, headers: {} } } });
+  const waited = async (name: string): Promise<number> => {
+    const list = bench.run('tools/list', null, { client: client('stateless', { principal: agent(name, 'own') }) });
+    await bench.clock.advance(2_000);
+    await list;
+    return bench.upstreams.waits.at(-1)!.waitMs;
+  };
+  assert.deepEqual([await waited('ada'), await waited('bob'), await waited('ada')], [2_000, 2_000, 0]);
+});
+
 test('a waiting list is sent as soon as all servers have been listed', async () => {
   const bench = new GatewayBench({ a: null, b: null });
   const list = bench.run('tools/list', null);
