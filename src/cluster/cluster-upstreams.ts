@@ -72,8 +72,12 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     if (!this.#listedHere(place)) return this.#lists.own.known(place, client) ?? this.#catalogs.known(server, client);
     const here = this.#local.knownCatalog(server, client, orOthers);
     const known = here?.own === true ? here : (this.#lists.own.known(place, client) ?? here);
-    const [instead] = known === null ? instancesInstead(place, this.#local) : [];
-    return instead === undefined ? known : this.#catalogs.knownAt(instead, client);
+    if (known !== null) return known;
+    for (const instance of this.#readInstead(place, client)) {
+      const theirs = this.#catalogs.knownAt(instance, client);
+      if (theirs !== null) return theirs;
+    }
+    return this.#catalogs.known(server, client);
   }
 
   async catalog(
@@ -89,8 +93,12 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     if (elsewhere !== null) return elsewhere;
     if (place === undefined || this.#listedHere(place)) {
       const own = await local.catalog(server, client, waitMs, amongOthers);
-      const [instead] = own !== null || place === undefined ? [] : instancesInstead(place, local);
-      return instead === undefined ? own : catalogs.get(instead, client, waitMs, amongOthers);
+      if (own !== null || place === undefined) return own;
+      for (const instance of this.#readInstead(place, client)) {
+        const theirs = await catalogs.get(instance, client, waitMs, amongOthers);
+        if (theirs !== null) return theirs;
+      }
+      return null;
     }
     const instance = this.#instanceFor(place, client);
     if (instance !== null) return catalogs.get(instance, client, waitMs, amongOthers);
@@ -193,6 +201,14 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     return this.#listedHere(place) ? null : instanceToRead(place);
   }
 
+  /** The same for a client whose catalog came from this peer: while this node has none, it is read there again. */
+  sourceFor(server: string, client: ClientProfile, peer: string): RemoteInstance | null {
+    const place = this.#place(server);
+    if (place === undefined || !this.#listedHere(place)) return this.instanceOf(server);
+    if (this.#local.knownCatalog(server, client) !== null) return null;
+    return place.otherInstances.find(({ node }) => node.peer === peer) ?? null;
+  }
+
   /** Clients that the node served lose what was set up there. */
   nodeSilent(peer: string): void {
     const { places } = this.#parts.known.routingTable;
@@ -234,6 +250,13 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
   #listedHere(place: Place): boolean {
     if (!place.here) return false;
     return !runsOnce(place) || this.#local.state(place.server.name) !== null;
+  }
+
+  /** Whose catalogs a client sees while this node has none: it cannot start the server, or is not signed in there. */
+  #readInstead(place: Place, client: ClientProfile): readonly RemoteInstance[] {
+    const local = this.#local;
+    if (place.here && local.state(place.server.name, client) === 'auth_required') return place.otherInstances;
+    return instancesInstead(place, local).slice(0, 1);
   }
 
   #instanceFor(place: Place, client: ClientProfile): RemoteInstance | null {

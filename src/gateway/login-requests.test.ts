@@ -255,6 +255,29 @@ describe('S3.5 the login as a tool', () => {
     assert.ok(refused.kind === 'failure' && refused.error.code === 'INVALID_PARAMS');
   });
 
+  test('is listed at once, and the first list after the login waits for the tools of the server', async () => {
+    const { made, signIn } = bench();
+    const listed = async () => {
+      const outcome = await made.run('tools/list', null);
+      assert.ok(outcome.kind === 'answer');
+      return JSON.parse(outcome.message.body.toString()).tools.map(({ name }: { name: string }) => name);
+    };
+    made.upstreams.states.set('web', 'starting');
+    const early = listed();
+    await settled(made, 2_500);
+    assert.deepEqual(await early, []);
+    made.upstreams.states.set('web', 'auth_required');
+    made.gateway.statusChanged('web', made.upstreams.status('web')!);
+    assert.deepEqual([await listed(), await listed()], [['web__trunkline_login'], ['web__trunkline_login']]);
+    signIn();
+    made.gateway.catalogChanged('web', '{}', []);
+    const late = listed();
+    await settled(made, 500);
+    made.upstreams.listed('web', { tools: ['{"name":"echo"}'] });
+    made.gateway.catalogChanged('web', '{}', ['tools']);
+    assert.deepEqual(await late, ['web__echo']);
+  });
+
   test('is announced to clients that were given a list before', async () => {
     const { made } = bench();
     made.upstreams.states.set('web', 'starting');

@@ -21,7 +21,12 @@ test('a caller without a call yet counts as served like the last known one', asy
     logger,
   });
   const deps = { bus, logger, local: new PlayedUpstreams('a'), events: new RecordedEvents() };
-  const shown = { definition: () => undefined, knownCatalog: () => null, instanceOf: () => null };
+  const shown = {
+    definition: () => undefined,
+    knownCatalog: () => null,
+    instanceOf: () => null,
+    sourceFor: () => null,
+  };
   const catalogs = new ForeignCatalogs(deps, new Users(), shown);
   const [first, second, other] = [clientOf('1'), clientOf('2'), clientOf('3')];
   assert.equal(catalogs.sharedKey('web', other), null);

@@ -67,6 +67,7 @@ export interface ShownCatalogs {
   definition(server: string): Server | undefined;
   knownCatalog(server: string, client: ClientProfile): ServerCatalog | null;
   instanceOf(server: string): RemoteInstance | null;
+  sourceFor(server: string, client: ClientProfile, peer: string): RemoteInstance | null;
 }
 
 type Deps = Pick<ClusterDeps, 'bus' | 'logger' | 'local' | 'events'>;
@@ -187,12 +188,13 @@ export class ForeignCatalogs {
     }
   }
 
-  /** Reads changed catalogs again and notifies clients. Catalogs of servers whose instances are all gone are kept. */
+  /** Reads changed catalogs again and notifies clients. Those of servers whose instances are all gone are kept. */
   refresh(isLost: (server: string) => boolean): void {
     for (const [key, { catalog, client, generation, peer }] of [...this.#kept.entries()]) {
-      const instance = this.#shown.instanceOf(catalog.server);
+      const instance = this.#shown.sourceFor(catalog.server, client, peer);
       if (instance === null) {
-        if (!isLost(catalog.server)) this.#kept.delete(key);
+        const shown = isLost(catalog.server) || this.#shown.knownCatalog(catalog.server, client) === catalog;
+        if (!shown) this.#kept.delete(key);
       } else if (instance.node.peer !== peer || instance.advertised.catalogs !== generation)
         void this.read(instance, client);
     }

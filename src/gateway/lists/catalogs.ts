@@ -135,10 +135,13 @@ export class Catalogs {
     const catalog = this.of(client);
     const { upstreams } = this.#deps;
     const waiting: Promise<unknown>[] = [];
-    for (const member of catalog.members) {
-      if (member.catalog !== null && upstreams.knownCatalog(member.server, client) !== null) continue;
-      const left = member.catalog === null ? this.#waitLeft(member.server, client, waitMs) : 0;
-      const listed = upstreams.catalog(member.server, client, left, true);
+    for (const { server, catalog: shown } of catalog.members) {
+      const login = shown !== null && isLoginCatalog(shown);
+      if (shown !== null && !login && upstreams.knownCatalog(server, client) !== null) continue;
+      const left = shown === null || login ? this.#waitLeft(server, client, waitMs, login) : 0;
+      // Other nodes may know what it offers: they are asked at first.
+      if (login && left <= 0) continue;
+      const listed = upstreams.catalog(server, client, login ? 0 : left, true);
       if (left > 0) waiting.push(listed);
     }
     if (waiting.length === 0) return catalog;
@@ -210,14 +213,17 @@ export class Catalogs {
     this.#sweepAt = Math.max(SWEEP, 2 * this.#merged.size);
   }
 
-  #waitLeft(server: string, client: ClientProfile, waitMs: number): number {
+  #waitLeft(server: string, client: ClientProfile, waitMs: number, login: boolean): number {
     const servers = this.#deps.upstreams.servers();
     if (this.#waitsFor !== servers || this.#waits.size > 10_000) {
       this.#waits.clear();
       this.#waitsFor = servers;
     }
     const own = servers.find(({ name }) => name === server)?.apart?.credentials === true;
-    const key = `${server} ${this.#kindOf(client)} ${own ? client.principal.id : ''}`;
+    const listed = `${server} ${this.#kindOf(client)} ${own ? client.principal.id : ''}`;
+    const key = login ? `login ${listed}` : listed;
+    // After the login it lists for the first time.
+    if (login) this.#waits.delete(listed);
     const now = this.#deps.clock.now();
     const until = this.#waits.get(key);
     if (until !== undefined) return Math.max(0, until - now);

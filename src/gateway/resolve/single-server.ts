@@ -57,6 +57,7 @@ export class SingleServer implements Resolver {
     let catalog = upstreams.knownCatalog(name, client);
     const old = catalog !== null && handshakeIsStale(catalog, clock.wall()) && isStarted(upstreams, name, client);
     if (catalog === null || old) catalog = (await upstreams.catalog(name, client, patience)) ?? catalog;
+    else if (isLoginCatalog(catalog)) catalog = await upstreams.catalog(name, client, 0, true);
     return catalog === null ? unavailable(upstreams, name, client) : viewOf(catalog, clock.wall(), client.principal);
   }
 
@@ -98,7 +99,9 @@ export class SingleServer implements Resolver {
       }
     }
     if (known === null && !target.asked) await dispatch.listed(target, exchange);
-    const { catalog } = target;
+    let { catalog } = target;
+    // Other nodes may know what it offers.
+    if (catalog !== null && isLoginCatalog(catalog)) catalog = await upstreams.catalog(name, client, 0, true);
     if (catalog === null) return failure(unavailable(upstreams, name, client));
     if (isLoginCatalog(catalog)) {
       return list.kind === 'tools' ? knownPage(catalog, list, request) : failure(unavailable(upstreams, name, client));
