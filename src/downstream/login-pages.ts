@@ -80,8 +80,7 @@ export class LoginPages implements UserLogins {
   }
 
   async page(name: string, principal: Principal): Promise<string | null> {
-    const server = this.#deps.state().servers.get(name);
-    if (server === undefined || this.#refusal(server, principal) !== null) return null;
+    if (this.#refusalOf(name, principal) !== null) return null;
     const base = await this.#base();
     return base === null ? null : `${base}${LOGIN}${name}${this.#query && `?${this.#query}`}`;
   }
@@ -102,9 +101,10 @@ export class LoginPages implements UserLogins {
   }
 
   /** Why the caller's user cannot sign in at the server here; null where that works. */
-  #refusal(server: Server, principal: Principal): string | null {
-    const { agents, listen } = this.#deps.state();
-    if (!mayUse(principal, server.name) || !server.enabled) return `There is no server ${server.name} for this caller.`;
+  #refusalOf(name: string, principal: Principal): string | null {
+    const { agents, listen, servers } = this.#deps.state();
+    const server = servers.get(name);
+    if (!server?.enabled || !mayUse(principal, name)) return `There is no server ${name} for this caller.`;
     if (!takesLogin(server)) return `${server.name} takes no login of a user.`;
     if (this.#deps.openOwn !== null) return null;
     const own = authOf(server).per === 'principal';
@@ -125,29 +125,36 @@ export class LoginPages implements UserLogins {
   #show(context: RequestContext): void {
     const keyed = this.#keyed;
     const name = context.param;
-    const whose = !keyed ? EVERYBODY : this.#deps.state().unknownCallers === 'allow' ? OF_KEY_OR_NONE : OF_KEY;
-    const text = `The gateway asks for a login at the server ${name}. ${whose} The authorization server of ${name} asks you next.`;
-    const page = formPage(`Sign in to ${name}`, text, keyed ? 'Key of the agent' : null, 'Continue');
-    context.answer(200, PAGE_TYPE, Buffer.from(page), FORM_PAGE_HEADERS);
+    const own = context.query.startsWith(this.#query);
+    // A user without a key is not told which servers there are.
+    const refusal = !own ? FOREIGN : keyed ? null : this.#refusalOf(name, ANONYMOUS);
+    if (refusal === null) {
+      const whose = !keyed ? EVERYBODY : this.#deps.state().unknownCallers === 'allow' ? OF_KEY_OR_NONE : OF_KEY;
+      const text = `The gateway asks for a login at the server ${name}. ${whose} The authorization server of ${name} asks you next.`;
+      this.#ask(context, 200, text);
+    } else send(context, own ? 404 : 403, NOT_BEGUN, refusal);
+  }
+
+  #ask(context: RequestContext, status: number, text: string): void {
+    const page = formPage(`Sign in to ${context.param}`, text, this.#keyed ? 'Key of the agent' : null, 'Continue');
+    context.answer(status, PAGE_TYPE, Buffer.from(page), FORM_PAGE_HEADERS);
   }
 
   async #begin(context: RequestContext, form: URLSearchParams): Promise<void> {
     const { logins, random, state } = this.#deps;
-    const refuse = (status: number, text: string) => send(context, status, 'The login has not begun', text);
+    const refuse = (status: number, text: string) => send(context, status, NOT_BEGUN, text);
     if (!isOwnPage(context, state().listen.publicUrl) || !context.query.startsWith(this.#query))
-      return refuse(403, 'The request does not come from the page of the gateway.');
+      return refuse(403, FOREIGN);
     const principal = this.#callerOf(form.get('key') ?? '');
-    if (principal === null) return refuse(403, 'No agent has this key. Go back and give another one.');
-    const name = context.param;
-    const server = state().servers.get(name);
-    const refusal =
-      server === undefined ? `There is no server ${name} for this caller.` : this.#refusal(server, principal);
+    if (principal === null) return this.#ask(context, 403, NO_AGENT);
+    const refusal = this.#refusalOf(context.param, principal);
     if (refusal !== null) return refuse(404, refusal);
+    const server = state().servers.get(context.param)!;
     try {
       const base = await this.#redirectUri();
       if (base === null) return refuse(404, 'The gateway does not know its own address; set listen.publicUrl.');
       const secret = random.hex(16);
-      const { id, url } = await logins.begin(server!, base, ownerFor(server!, principal.id), secret);
+      const { id, url } = await logins.begin(server, base, ownerFor(server, principal.id), secret);
       const secure = base.startsWith('https:');
       const cookie = `${cookieName(id, secure)}=${secret}; Path=/; Max-Age=${LOGIN_SECONDS}; HttpOnly; SameSite=Lax`;
       const headers = ['Location', url, 'Set-Cookie', secure ? `${cookie}; Secure` : cookie, ...PAGE_HEADERS];
@@ -198,6 +205,9 @@ export class LoginPages implements UserLogins {
   }
 }
 
+const NOT_BEGUN = 'The login has not begun';
+const FOREIGN = 'The request does not come from the page of the gateway.';
+const NO_AGENT = 'No agent has this key. Give the key that the client of the agent sends to the gateway.';
 const OF_KEY = 'Give the key of the agent that calls: the login will be for that agent alone.';
 const OF_KEY_OR_NONE = `${OF_KEY} Without a key it will be for all callers without one.`;
 const EVERYBODY = 'Callers of this gateway have no keys: all of them will use this login.';

@@ -17,8 +17,8 @@ export const FORM_PAGE_HEADERS = [
 ];
 
 export function plainPage(title: string, text: string, form = ''): string {
-  const head = `<!doctype html><html lang="en"><meta charset="utf-8"><title>${escaped(title)} · Trunkline</title>`;
-  return `${head}<h1>${escaped(title)}</h1><p>${escaped(text)}</p>${form}</html>`;
+  const head = `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">`;
+  return `${head}<title>${escaped(title)} · Trunkline</title><h1>${escaped(title)}</h1><p>${escaped(text)}</p>${form}</html>`;
 }
 
 /** The same with a form that is posted to its own address; `secret`: the label of its field, null for none. */
