@@ -181,7 +181,7 @@ class ExecCredential implements CredentialLease {
       this.#answer = answer;
       const life = answer.expiresAt === null ? 0 : answer.expiresAt - now;
       this.#askAt = answer.expiresAt === null ? null : answer.expiresAt - Math.min(AHEAD_MS, life / 10);
-      this.#reason = null;
+      this.#reason = this.#ended() ? 'its credential program gave a credential that has ended: see "expiresAt"' : null;
       if (!isNew || this.#ended()) this.#barrenAt = clock.now();
       if (isNew) {
         this.#changedAt = now;

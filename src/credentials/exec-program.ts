@@ -22,6 +22,12 @@ const MAX_STDERR_BYTES = 8 * 1024;
 const MAX_HEADERS = 32;
 const MAX_LINE = 200;
 
+/** What the operating system says at `spawn`, for people. */
+const NOT_STARTED: Readonly<Record<string, string>> = {
+  ENOENT: 'FILE was not found; correct "command" or PATH, or the first line of the script',
+  EACCES: 'may not be executed by the user of the gateway: chmod +x FILE',
+};
+
 /**
  * Runs the program once: the question as one line of JSON on its standard input, the answer as JSON on its output. It gets a
  * process group of its own, which is killed when its time is over, and with the gateway. Rejects with ExecFailure.
@@ -85,9 +91,9 @@ function outputOf(
     child.stderr.on('data', (chunk: Buffer) => {
       stderr = Buffer.concat([stderr, chunk]).subarray(-MAX_STDERR_BYTES);
     });
-    child.on('error', ({ message }) => {
+    child.on('error', ({ code, message }: NodeJS.ErrnoException) => {
       over();
-      fail(`could not be started (${message})`);
+      fail(NOT_STARTED[code ?? '']?.replace('FILE', () => command) ?? `could not be started (${message})`);
     });
     child.on('close', (code, by) => {
       over();
@@ -119,6 +125,7 @@ function answerIn(output: string): ExecAnswer {
   const { headers = {}, token, expiresAt = null } = said as Readonly<Record<string, unknown>>;
   if (typeof headers !== 'object' || headers === null || Array.isArray(headers)) throw bad('"headers" that are no map');
   const all = Object.entries(headers as Readonly<Record<string, unknown>>);
+  if (token === '') throw bad('an empty "token"');
   if (token !== undefined) all.push(['Authorization', typeof token === 'string' ? `Bearer ${token}` : null]);
   if (all.length === 0) throw bad('neither "headers" nor "token"');
   if (all.length > MAX_HEADERS) throw bad(`more than ${MAX_HEADERS} headers`);

@@ -129,6 +129,12 @@ describe('credential programs', { timeout: 120_000 }, () => {
     ['prints nothing of use', { print: { tokens: 'canary-token' } }, /printed neither "headers" nor "token"/],
     ['prints a wire header', { print: { headers: { Host: 'canary-token' } } }, /it is set by the protocol itself/],
     ['prints a broken value', { print: { token: 'canary-token\r\nX: y' } }, /characters a header cannot carry/],
+    ['prints an empty token', { print: { token: '' } }, /printed an empty "token"/],
+    [
+      'gives what has ended',
+      { print: { token: 'canary-token', expiresAt: '2020-01-01T00:00:00Z' } },
+      /gave a credential that has ended: see "expiresAt"/,
+    ],
     ['prints no time', { print: { token: 'canary-token', expiresAt: 'soon' } }, /"expiresAt" that is no time/],
   ] as const) {
     test(`S3.5 a program that ${how} leaves its server without a credential, and the reason is said`, async (t) => {
@@ -147,6 +153,17 @@ describe('credential programs', { timeout: 120_000 }, () => {
       assert.match(JSON.stringify(message), /its credential program has none/);
     });
   }
+
+  test('a program that is not there, or that may not be run, is named', async (t) => {
+    for (const [command, words] of [
+      ['trunkline-no-such-program', /program trunkline-no-such-program was not found; correct "command" or PATH/],
+      [join(folder, 'program.mjs'), /may not be executed by the user of the gateway: chmod \+x \/.*program\.mjs/],
+    ] as const) {
+      const gateway = await start(t, { command });
+      await stateOf(gateway, 'auth_required');
+      assert.match((await connections(gateway)).out, words);
+    }
+  });
 
   test('fault:F20 a server comes up by itself when its program gives what it takes', async (t) => {
     server.good.add('Bearer right');
