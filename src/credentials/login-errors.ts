@@ -1,4 +1,4 @@
-import { EgressRefused } from '../http/client/guarded-fetch.ts';
+import { EgressRefused, NotReached } from '../http/client/guarded-fetch.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { StoreError } from '../store/run-time-store/run-time-store.ts';
 
@@ -25,12 +25,11 @@ export function plainly(server: string, error: unknown): GatewayError {
   if (error instanceof StoreError)
     return say('NOT_SENT', 'the store of the gateway does not answer; try again in a moment');
   if (error instanceof EgressRefused) return say('AUTH_REQUIRED', error.message);
-  const { name, code } = error as { name?: string; code?: string };
+  if (error instanceof NotReached) return say('NOT_SENT', error.message);
+  const { code } = error as { code?: string };
   if (code?.startsWith('OAUTH_') === true)
     return say('AUTH_REQUIRED', `the authorization server is not right: ${clean((error as Error).message)}`);
-  if (name === 'TimeoutError') return say('NOT_SENT', 'the authorization server does not answer within 5 s');
-  const reason = (error as { cause?: { code?: string } }).cause?.code ?? code ?? 'no connection';
-  return say('NOT_SENT', `the authorization server cannot be reached (${clean(reason)})`);
+  return say('NOT_SENT', `the authorization server cannot be reached (${clean(code ?? 'no connection')})`);
 }
 
 const ANSWERS = new Set(['OAUTH_AUTHORIZATION_RESPONSE_ERROR', 'OAUTH_RESPONSE_BODY_ERROR']);

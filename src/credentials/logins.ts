@@ -103,8 +103,10 @@ export class OAuthLogins implements Logins {
   }
 
   async finish(redirected: string, browser: string | null = null): Promise<CredentialView> {
-    const parameters = new URL(redirected).searchParams;
-    const id = parameters.get('state') ?? '';
+    const parameters = URL.parse(redirected)?.searchParams;
+    const id = parameters?.get('state') ?? '';
+    if (parameters === undefined || id === '')
+      throw noLogin('the login: give the whole address that the browser was sent back to, from http to the end');
     const pending = await this.#plainly('the login', () => this.#claimed(id, browser));
     let again = false;
     try {

@@ -97,6 +97,9 @@ describe('a user signs in to a server with a real browser and a real authorizati
     await assert.rejects(gateway.logins.begin('nosuch', null), { code: 'INVALID_PARAMS' });
     await assert.rejects(gateway.logins.finish('http://127.0.0.1/cb?code=x&state=y'), { code: 'AUTH_REQUIRED' });
 
+    for (const given of ['code', 'http://127.0.0.1/cb?code=x'])
+      await assert.rejects(gateway.logins.finish(given), { code: 'INVALID_REQUEST', message: /the whole address/ });
+
     const redirected = await redirectedTo(async (uri) => (await gateway.logins.begin('web', uri)).url);
     assert.equal((await gateway.logins.finish(redirected)).state, 'connected');
     await assert.rejects(gateway.logins.finish(redirected), { code: 'AUTH_REQUIRED' }, 'a state is good once');

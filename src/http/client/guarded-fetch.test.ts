@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
-import { EgressRefused, guardedFetch } from './guarded-fetch.ts';
+import { freePort } from '../../../test/support/free-port.ts';
+import { EgressRefused, guardedFetch, NotReached } from './guarded-fetch.ts';
 import { Resolver } from './resolver.ts';
 
 /** Spellings of this machine and its network. */
@@ -112,6 +113,17 @@ test('proto:T10 redirects are not followed, large bodies are not read, and http 
   await assert.rejects(fetch('http://192.168.0.1/'), EgressRefused);
   await assert.rejects(fetch('http://user:secret@127.0.0.1/'), (error: Error) => !error.message.includes('secret'));
   assert.equal(target.hits, 0);
+});
+
+test('a host that does not answer is named, without the rest of the URL', async (t) => {
+  const fetch = guardedFetch(new Resolver(), true);
+  const port = await freePort();
+  const message = `127.0.0.1:${port} cannot be reached (ECONNREFUSED)`;
+  const failure = await fetch(`http://127.0.0.1:${port}/secret`).catch((error: Error) => error);
+  assert.ok(failure instanceof NotReached);
+  assert.equal(failure.message, message);
+  const wire = await tripwire(t, (_request, response) => void response.destroy());
+  await assert.rejects(fetch(`http://127.0.0.1:${wire.port}/secret`), /^Error: 127\.0\.0\.1:\d+ cannot be reached/);
 });
 
 test('proto:T10 a host that the operator has named may lead inside, and no other, at no other port', async (t) => {

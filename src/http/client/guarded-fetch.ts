@@ -5,11 +5,14 @@ import type { Resolver } from './resolver.ts';
 const TIMEOUT_MS = 5_000;
 const MAX_BYTES = 256 * 1024;
 
-/** `fetch` for URLs that did not come from the operator's file. Rejects with EgressRefused, or as `fetch` does. */
+/** `fetch` for URLs that did not come from the operator's file. Rejects with EgressRefused or NotReached. */
 export type GuardedFetch = (url: string | URL, init?: RequestInit) => Promise<Response>;
 
 /** The URL leads where the gateway does not go. The message has the host, never more of the URL. */
 export class EgressRefused extends Error {}
+
+/** No answer came, or not in time. The message has the host, never more of the URL. */
+export class NotReached extends Error {}
 
 /**
  * Makes a guarded fetch: https to public addresses only, and to the addresses that were checked; no proxy, no redirects,
@@ -27,10 +30,7 @@ export function guardedFetch(resolver: Resolver, inside: boolean, hosts: readonl
     try {
       const signal = AbortSignal.timeout(TIMEOUT_MS);
       const options = { ...init, redirect: 'manual', signal, dispatcher };
-      const response = await fetch(url, options as Parameters<typeof fetch>[1]).catch((cause: Error) => {
-        const { code } = (cause.cause ?? {}) as NodeJS.ErrnoException;
-        throw code === 'EACCES' ? new EgressRefused(insideWords(url)) : cause;
-      });
+      const response = await fetch(url, options as Parameters<typeof fetch>[1]);
       if (response.status >= 300 && response.status < 400) {
         await response.body?.cancel();
         throw new EgressRefused(`${url.host} redirects (HTTP ${response.status}); redirects are not followed`);
@@ -39,6 +39,8 @@ export function guardedFetch(resolver: Resolver, inside: boolean, hosts: readonl
       const { status } = response;
       const headers = new Headers([...response.headers]);
       return new Response(status === 204 ? null : body, { status, headers });
+    } catch (error) {
+      throw error instanceof EgressRefused ? error : failed(url, error as Error);
     } finally {
       void dispatcher.close();
     }
@@ -56,6 +58,14 @@ function refuse(url: URL, inside: boolean): void {
   if (isLoopbackHost(host) || (isIP(host) !== 0 && !isPublicAddress(host))) {
     throw new EgressRefused(insideWords(url));
   }
+}
+
+function failed(url: URL, cause: Error): Error {
+  const { code = 'no connection' } = (cause.cause ?? cause) as NodeJS.ErrnoException;
+  if (code === 'EACCES') return new EgressRefused(insideWords(url));
+  const late = cause.name === 'TimeoutError';
+  const words = late ? `does not answer within ${TIMEOUT_MS / 1000} s` : `cannot be reached (${code})`;
+  return new NotReached(`${url.host} ${words}`, { cause });
 }
 
 function insideWords({ host }: URL): string {
