@@ -1,8 +1,8 @@
 import { resolve } from 'node:path';
-import { type AuthSpec, PLAIN_AUTH } from '../../model/credentials.ts';
+import { type AuthSpec, GRANTS, PLAIN_AUTH } from '../../model/credentials.ts';
 import { headerComplaint } from '../../model/request-headers.ts';
 import { Secret } from '../../model/secret.ts';
-import type { HttpSpec, TlsSpec } from '../../model/server.ts';
+import { type HttpSpec, type TlsSpec, takesTokens } from '../../model/server.ts';
 import { isString, objectAt } from '../document/node.ts';
 import { isReadFailure, readBytes } from '../document/read-source.ts';
 import { type FieldReader, isWord } from './field-reader.ts';
@@ -41,12 +41,15 @@ export function readHttp(fields: FieldReader, type: HttpSpec['type'], sseFallbac
     fields.error('TL1311', null, `${fields.path} has an Authorization header, and "exec" to get one`);
     return null;
   }
+  const transport = { type, ...url, headers, tls };
+  const named = fields.first('auth', 'oauth');
+  if (spec !== null && named !== null && !takesTokens({ transport })) {
+    const words = `${fields.path}.${named.key} gets no credential: the Authorization header is sent in its place`;
+    fields.warn('TL1307', named.node, words, 'remove one of the two');
+  }
   return {
-    type,
-    ...url,
+    ...transport,
     ...(sseFallback ? { sseFallback } : {}),
-    headers,
-    tls,
     ...(spec === null ? {} : { auth: spec }),
     ...(Object.keys(forwardHeaders).length === 0 ? {} : { forwardHeaders }),
   };
@@ -109,7 +112,8 @@ function readForwarded(
     if (!isString(value)) continue;
     const [from, to] = [key.toLowerCase(), String(value.value)];
     const complaint = forwardComplaint(from, to, forwarded) ?? headerComplaint(to, '', seen);
-    if (complaint !== null) fields.error('TL1410', value, `${fields.path}.forwardHeaders.${key} ${complaint}`);
+    const fix = 'leave it out, or write "name in the request": "name at the server"';
+    if (complaint !== null) fields.error('TL1410', value, `${fields.path}.forwardHeaders.${key} ${complaint}`, fix);
     good &&= complaint === null;
     seen.set(to.toLowerCase(), to);
     forwarded[from] = to;
@@ -173,7 +177,8 @@ function readAuth(fields: FieldReader): { readonly spec: AuthSpec | null } | nul
     dpop: dpop?.kind === 'boolean' && dpop.value === true,
     exec: exec ?? null,
   };
-  const complaint = good ? authComplaint(spec) : null;
+  const known = (GRANTS as readonly string[]).includes(spec.grant);
+  const complaint = good && known ? authComplaint(spec) : null;
   if (complaint !== null) fields.error('TL1311', native?.node ?? null, `${native?.path ?? fields.path} ${complaint}`);
   if (!good || complaint !== null) return null;
   const said = Object.values({
@@ -193,6 +198,10 @@ function authComplaint(spec: AuthSpec): string | null {
     (grant !== 'authorization_code' || spec.per !== 'gateway' || dpop || others.some((value) => value !== null))
   ) {
     return 'has "exec", and other keys beside it that would get another credential';
+  }
+  for (const key of ['issuer', 'idpTokenEndpoint'] as const) {
+    if (spec[key] !== null && !/^https?:$/.test(URL.parse(spec[key])?.protocol ?? ''))
+      return `has the key "${key}" with what is not an address: write https://… in full`;
   }
   if (grant !== 'authorization_code' && clientId === null) return `needs the key "clientId" for the grant ${grant}`;
   if (spec.per === 'principal' && grant !== 'authorization_code') {

@@ -22,7 +22,7 @@ export function readStdio(
   { ssh: sshValues, runAs: runAsValues, inheritEnv }: Pick<Filled<ServerInput>, 'ssh' | 'runAs' | 'inheritEnv'>,
 ): StdioSpec | null {
   fields.warnUseless(
-    ['headers', 'http_headers', 'env_http_headers', 'bearer_token_env_var', 'tls'],
+    ['headers', 'http_headers', 'env_http_headers', 'bearer_token_env_var', 'tls', 'forwardHeaders', 'auth'],
     'on a stdio server',
   );
   const program = readProgram(fields);
