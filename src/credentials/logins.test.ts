@@ -122,6 +122,14 @@ test('proto:D5 a login of a browser ends in that browser alone', async () => {
   assert.equal((await logins.finish(back, 'secret')).state, 'connected');
 });
 
+test('a login for a principal that is not there says which there are', async () => {
+  const logins = new OAuthLogins(credentialNode(new SharedRecords(), world(granted)));
+  const refused = (principal: string, message: RegExp) =>
+    assert.rejects(logins.begin(SERVER, BACK, principal), { code: 'INVALID_REQUEST', message });
+  await refused('agent:eve', /the configuration has no agent eve$/);
+  await refused('eve', /those of agents are written agent:<name>$/);
+});
+
 test('browsers begin so many logins of one credential, and never in the place of those of another', async () => {
   const logins = new OAuthLogins(credentialNode(new SharedRecords(), world(granted)));
   for (let count = 0; count < 16; count++) await logins.begin(SERVER, BACK, null, `browser ${count}`);

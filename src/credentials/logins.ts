@@ -190,7 +190,10 @@ export class OAuthLogins implements Logins {
     const { agents } = this.#credentials.deps.desired.state;
     const ids = [ANONYMOUS.id, OPERATOR.id, ...Array.from(agents.keys(), (name) => `agent:${name}`)];
     if (principal !== null && !ids.includes(principal)) {
-      throw noLogin(`there is no principal ${principal.slice(0, 64)}; those of agents are written agent:<name>`);
+      const words = principal.startsWith('agent:')
+        ? `the configuration has no agent ${principal.slice(6, 70)}`
+        : `there is no principal ${principal.slice(0, 64)}; those of agents are written agent:<name>`;
+      throw noLogin(words);
     }
     if (authOf(server).per === 'principal')
       return { ...server, caller: { digest: '', owner: principal ?? OPERATOR.id, of: server.connectionDigest } };
