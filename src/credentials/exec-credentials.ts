@@ -3,7 +3,7 @@ import type { CredentialLease, CredentialRefusal, CredentialView, ExecSpec } fro
 import type { DesiredState } from '../model/desired-state.ts';
 import type { ProcessGuard } from '../model/process-guard.ts';
 import { secretForms } from '../model/secret.ts';
-import type { Server } from '../model/server.ts';
+import { digestOfWhole, type Server } from '../model/server.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { askProgram, type ExecAnswer, ExecFailure } from './exec-program.ts';
 
@@ -41,7 +41,7 @@ export class ExecCredentials {
   /** Shared by all connections of one definition. */
   lease(server: Server, spec: ExecSpec): CredentialLease {
     let known = this.#known.get(server.name);
-    if (known === undefined || known.digest !== (server.caller?.of ?? server.connectionDigest)) {
+    if (known === undefined || known.digest !== digestOfWhole(server)) {
       known?.close();
       known = new ExecCredential(this.deps, server, spec);
       this.#known.set(server.name, known);
@@ -85,7 +85,7 @@ class ExecCredential implements CredentialLease {
 
   /** Of the server, whichever of its callers it is asked for. */
   get digest(): string {
-    return this.server.caller?.of ?? this.server.connectionDigest;
+    return digestOfWhole(this.server);
   }
 
   get isDesired(): boolean {

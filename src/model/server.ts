@@ -206,6 +206,11 @@ export interface Server {
   readonly connectionDigest: string;
 }
 
+/** `connectionDigest` of the whole server, whichever of its callers the definition is for. */
+export function digestOfWhole({ caller, connectionDigest }: Pick<Server, 'caller' | 'connectionDigest'>): string {
+  return caller?.of ?? connectionDigest;
+}
+
 /** What its definition says of credentials. */
 export function authOf({ transport }: Pick<Server, 'transport'>): AuthSpec {
   return ('auth' in transport ? transport.auth : undefined) ?? PLAIN_AUTH;

@@ -3,7 +3,14 @@ import { test } from 'node:test';
 import { settled } from '../../test/support/fake-clock.ts';
 import { agent } from '../../test/support/gateway-bench.ts';
 import { ScriptedServer, SILENCE, scriptedTool, statelessServer } from '../../test/support/scripted-server.ts';
-import { answerText, clientOf, httpServerOf, toolCall, UpstreamBench } from '../../test/support/upstream-bench.ts';
+import {
+  answerText,
+  clientOf,
+  httpServerOf,
+  Remembered,
+  toolCall,
+  UpstreamBench,
+} from '../../test/support/upstream-bench.ts';
 import type { Principal } from '../model/client-profile.ts';
 import { POOL_DEFAULTS } from '../model/desired-state.ts';
 import type { Outcome } from '../model/outcome.ts';
@@ -18,7 +25,8 @@ function webOf(changes: Partial<Server> = {}): Server {
 }
 
 class Scene {
-  readonly bench = new UpstreamBench({ times: { drainMs: 1_000 } });
+  readonly remembered = new Remembered();
+  readonly bench = new UpstreamBench({ times: { drainMs: 1_000 }, remembered: this.remembered });
   readonly script = new ScriptedServer(statelessServer([scriptedTool('echo')]));
 
   get opened(): number {
@@ -49,6 +57,7 @@ test('goal:G18 a caller with ever new header values is served, and displaces no 
   assert.equal(scene.opened, first + VALUES, 'the side of the other caller has lived on');
   answerText(await scene.call(ada, 'team-0'));
   assert.equal(scene.opened, first + VALUES + 1, 'the oldest of the caller itself was ended');
+  assert.equal(scene.remembered.file.all('era').size, 1, 'which eras it speaks is remembered of the server');
 });
 
 test('goal:G18 calls with more values at once than a server has sides are all answered', async () => {

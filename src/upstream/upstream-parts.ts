@@ -2,7 +2,7 @@ import { PhaseTimes } from '../http/client/phase-times.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import type { ConnectionChange, StateLoss } from '../model/ports.ts';
-import { isOwnProcess, type Server } from '../model/server.ts';
+import { digestOfWhole, isOwnProcess, type Server } from '../model/server.ts';
 import type { ListKind } from '../model/server-catalog.ts';
 import { loginAdvice, type RecoveryStep, type ServerStatus } from '../model/server-state.ts';
 import { declares } from '../protocol/askable.ts';
@@ -103,7 +103,7 @@ export class UpstreamParts implements PartEvents, Supervised {
     const mark = deps.startMarks?.of(name, connectionDigest);
     const advice = loginAdvice(name, transport, caller?.owner);
     this.supervisor = new Supervisor({ server: name, advice, local, clock, random, times, misconfigured, mark }, this);
-    this.eras = new SpokenEras(deps.eraVerdicts, connectionDigest);
+    this.eras = new SpokenEras(deps.eraVerdicts, digestOfWhole(server));
     this.#connector = new Connector(context, this.eras, this.phases);
     this.connections = new ClientConnections(context, {
       connector: this.#connector,

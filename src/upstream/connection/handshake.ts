@@ -11,7 +11,7 @@ import {
   STATEFUL_REVISIONS,
 } from '../../model/message.ts';
 import type { UpstreamSessionRecord } from '../../model/ports.ts';
-import { type Server, WITHOUT_DISCOVERY } from '../../model/server.ts';
+import { digestOfWhole, type Server, WITHOUT_DISCOVERY } from '../../model/server.ts';
 import type { HandshakeResult } from '../../model/server-catalog.ts';
 import { bodyField, bodyString, errorCode } from '../../protocol/body.ts';
 import { request, result } from '../../protocol/compose.ts';
@@ -87,7 +87,8 @@ export class Handshake {
   async run(wire: Transport['kind']): Promise<Connection> {
     const { server, deps } = this.#context;
     const { eraVerdicts } = deps;
-    let remembered = eraVerdicts.get(server.connectionDigest);
+    const digest = digestOfWhole(server);
+    let remembered = eraVerdicts.get(digest);
     this.#discovers = remembered?.era === 'stateless';
     const stateful = remembered?.era === 'stateful' || WITHOUT_DISCOVERY.has(wire);
     let next: { first: First; wire: Transport['kind'] } = { first: stateful ? 'initialize' : 'discover', wire };
@@ -97,11 +98,11 @@ export class Handshake {
         const { era, revision } = step.handshake!;
         if (remembered?.era !== era || remembered.revision !== revision) {
           const refused = era === 'stateless' && this.#refusedInitialize;
-          eraVerdicts.set(server.connectionDigest, refused ? { era, revision, also: 'none' } : { era, revision });
+          eraVerdicts.set(digest, refused ? { era, revision, also: 'none' } : { era, revision });
         }
         return step;
       }
-      eraVerdicts.forget(server.connectionDigest);
+      eraVerdicts.forget(digest);
       remembered = null;
       if (i === MAX_TRANSPORTS - 1) throw step.why;
       next = step;
@@ -207,7 +208,7 @@ export class Handshake {
     const answer = await this.#within(probe, alone ? startupMs : probeSilenceMs, connection);
     if (answer === 'silence') {
       if (alone) {
-        this.#context.deps.eraVerdicts.forget(this.#server.connectionDigest);
+        this.#context.deps.eraVerdicts.forget(digestOfWhole(this.#server));
         throw this.#failed('it did not answer server/discover');
       }
       return this.#initialize(connection, probe);
