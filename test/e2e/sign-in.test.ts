@@ -50,6 +50,8 @@ describe('a user signs in to a server with a real browser and a real authorizati
     assert.equal((await run('logout', 'web')).code, 0);
     assert.equal((await run('call', 'web.echo', 'text=hello')).code, 3);
     assert.equal((await run('logout', 'web')).code, 1);
+    const other = await run('logout', 'web', '--principal', 'anonymous');
+    assert.match(other.err, /there is no credential for web of anonymous; trunkline connections lists them/);
   });
 
   test('fault:F20 proto:T2 a running gateway: 32 calls with an expired token are one renewal, and no token shows', async (t) => {

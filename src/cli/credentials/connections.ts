@@ -57,7 +57,9 @@ export async function logout(
   const access = await credentialAccess(input);
   try {
     if (!(await access.revoke(server, principal))) {
-      throw new CommandError(EXIT.usage, `there is no credential for ${server}; trunkline connections lists them`);
+      const whose = principal === null ? '' : ` of ${principal}`;
+      const words = `there is no credential for ${server}${whose}; trunkline connections lists them, and --principal says whose`;
+      throw new CommandError(EXIT.usage, words);
     }
     print(input, { removed: server }, () => `signed out of ${server}\n`);
     return EXIT.ok;
