@@ -21,6 +21,16 @@ async function call(): Promise<string> {
   return (await promisify(execFile)(process.execPath, CALL, options)).stdout;
 }
 
+async function statusWhenReady(): Promise<string> {
+  for (const until = Date.now() + 30_000; ; ) {
+    try {
+      return (await promisify(execFile)(process.execPath, [BIN, 'status'], options)).stdout;
+    } catch (error) {
+      if ((error as { code?: unknown }).code !== 4 || Date.now() > until) throw error;
+    }
+  }
+}
+
 test('the file is found and served; tools are called through the running gateway, and without one', async () => {
   assert.match(await call(), /Welcome/i);
   const gateway = spawn(process.execPath, [BIN, '--port', '0', '--control-port', '0'], { ...options, stdio: 'pipe' });
@@ -37,9 +47,9 @@ test('the file is found and served; tools are called through the running gateway
         text += chunk;
       });
     });
-    const { stdout } = await promisify(execFile)(process.execPath, [BIN, 'status'], options);
-    assert.match(stdout, /running at http:\/\/127\.0\.0\.1:\d+\/mcp/);
+    // the call waits for its server; `status` does not, and ends with 4 while a server starts
     assert.match(await call(), /Welcome/i);
+    assert.match(await statusWhenReady(), /2 of 2 servers ready \(running at http:\/\/127\.0\.0\.1:\d+\/mcp\)/);
   } finally {
     gateway.kill('SIGTERM');
     assert.equal(await exited, 0);
