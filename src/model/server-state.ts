@@ -132,10 +132,26 @@ export type RequestPhases = Infer<typeof REQUEST_PHASES>;
 
 const EXIT = named('ProcessExit', object({ code: nullable(integer), signal: nullable(text) }));
 
+/** In the order in which a start takes them; a process has no `name`, and a URL no `command`. */
+export const START_STEPS = [
+  'definition',
+  'command',
+  'name',
+  'connection',
+  'certificate',
+  'start',
+  'http',
+  'login',
+  'initialize',
+] as const;
+const START_STEP = named('StartStep', oneOf(START_STEPS));
+export type StartStep = Infer<typeof START_STEP>;
+
 const LAUNCH_FAILURE = named(
   'LaunchFailure',
   object({
     at: wallTime,
+    step: described(START_STEP, 'The step of the start that failed; those before it went well.'),
     error: text,
     likelyCause: described(nullable(text), 'The most probable reason, with the remedy.'),
     command: described(nullable(text), 'null where the gateway starts nothing.'),

@@ -1,8 +1,5 @@
-import { HttpFailure } from '../../http/client/http-failure.ts';
 import type { PhaseTimes } from '../../http/client/phase-times.ts';
-import { GatewayError } from '../../model/gateway-error.ts';
-import { bareHost, isLoopbackHost } from '../../model/host-address.ts';
-import { authOf, type Server, type TransportSpec } from '../../model/server.ts';
+import { authOf, type Server } from '../../model/server.ts';
 import {
   type ConnectionStatus,
   type DefinitionView,
@@ -16,7 +13,6 @@ import {
 } from '../../model/server-state.ts';
 import { sweptDefinition, sweptDescription } from '../../model/swept-definition.ts';
 import type { Connection } from '../connection/connection.ts';
-import type { FailureClass } from '../health/failure-class.ts';
 import type { ServerHealth } from '../health/server-health.ts';
 import type { ServerCatalogs } from '../lists/server-catalogs.ts';
 import type { ClientConnections } from '../pool/client-connections.ts';
@@ -24,63 +20,8 @@ import { missingVariables } from '../process/environment.ts';
 import type { ServerContext } from '../server-context.ts';
 import type { Transition } from '../supervision/state-machine.ts';
 import type { Supervisor } from '../supervision/supervisor.ts';
-import { refusalOf } from '../transport/http-refusal.ts';
+import { failedStep, likelyCause } from './likely-cause.ts';
 import type { ServerStory } from './server-story.ts';
-
-/** What is known of a start that failed. */
-export interface FailedStart {
-  readonly server: string;
-  readonly transport: TransportSpec;
-  readonly failure: FailureClass | null;
-  readonly error: GatewayError | null;
-  readonly missing: readonly string[];
-  readonly inContainer: boolean;
-  readonly exit: LaunchFailure['exit'];
-  readonly timedOut: boolean;
-}
-
-/** Exit codes of shells and of programs that start others. */
-const NOT_EXECUTABLE = 126;
-const NOT_FOUND = 127;
-
-/** Why, most probably, and what to do about it; null where nothing is known beyond the error itself. */
-export function likelyCause(start: FailedStart): string | null {
-  const { transport, failure, error, missing, inContainer, exit, timedOut } = start;
-  if (missing.length > 0) {
-    return `${missing.join(', ')} is to be handed on to it, and is not set in the gateway's own environment`;
-  }
-  if (failure === 'auth') return `it asks for credentials; ${loginAdvice(start.server, transport)}`;
-  if ('url' in transport) return ofRemote(error, inContainer && isHere(transport.url));
-  if (failure === 'configuration') return 'its definition names something that is not there; see the error';
-  if (exit?.code === NOT_FOUND) return 'a program that its command starts is not installed where it runs';
-  if (exit?.code === NOT_EXECUTABLE) return 'a program that its command starts may not be executed';
-  if (exit?.code === 0) return 'it ended by itself, as a program does that is no server or lacks an argument';
-  if (exit !== null) return 'it ended by itself; its last words are in the tail of its standard error';
-  if (timedOut) return 'it is waiting for something, is still fetching a package, or speaks no MCP on its output';
-  return null;
-}
-
-const INSIDE =
-  'the gateway runs in a container, where localhost is the container itself; name the host, as in host.docker.internal';
-
-/** `inside`: its address means the gateway's own container. That matters only where nothing answered there. */
-function ofRemote(error: GatewayError | null, inside: boolean): string | null {
-  let unreached = false;
-  for (let at: unknown = error, depth = 0; at instanceof Error && depth < 8; at = at.cause, depth++) {
-    const status = at instanceof GatewayError ? (refusalOf(at)?.status ?? 0) : 0;
-    if (status >= 500) return 'the server answered, and failed by itself; its own log says why';
-    if (status >= 400) return 'something answered at its address and takes no MCP there; check the path of its url';
-    if (at instanceof HttpFailure) unreached = !at.sent && at.kind !== 'tls' && at.kind !== 'proxy';
-  }
-  if (!unreached && error?.code === 'UPSTREAM_PROTOCOL') {
-    return 'what answered at its address is no MCP server, but perhaps a web page or a login; check its url';
-  }
-  return inside && unreached ? INSIDE : null;
-}
-
-function isHere(url: string): boolean {
-  return URL.canParse(url) && isLoopbackHost(bareHost(new URL(url).hostname));
-}
 
 /** What was left of the connections of one start; it may come after the start has failed. */
 interface Remains {
@@ -168,19 +109,12 @@ export class ServerObserver {
     const missing = transport.type === 'stdio' ? missingVariables(transport, environment) : [];
     const { exit } = this.#remains;
     const timedOut = deps.clock.now() - supervisor.startedAt >= times.startupMs;
+    const start = { server: context.server.name, transport, failure, error, missing, inContainer, exit, timedOut };
     const failed = {
       at,
+      step: failedStep(start),
       error: logger.redact(reason ?? ''),
-      likelyCause: likelyCause({
-        server: context.server.name,
-        transport,
-        failure,
-        error,
-        missing,
-        inContainer,
-        exit,
-        timedOut,
-      }),
+      likelyCause: likelyCause(start),
       command: command === null ? null : logger.redact(command),
       arguments: args.map((arg) => logger.redact(arg)),
       environment: Object.keys(env).sort(),

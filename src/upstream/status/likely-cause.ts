@@ -1,0 +1,160 @@
+import { HttpFailure } from '../../http/client/http-failure.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { bareHost, isLoopbackHost } from '../../model/host-address.ts';
+import type { HttpSpec, TransportSpec } from '../../model/server.ts';
+import { type LaunchFailure, loginAdvice, type StartStep } from '../../model/server-state.ts';
+import { EngineError } from '../docker/engine.ts';
+import type { FailureClass } from '../health/failure-class.ts';
+import { Misconfigured } from '../process/command.ts';
+import { refusalOf } from '../transport/http-refusal.ts';
+
+/** What is known of a start that failed. */
+export interface FailedStart {
+  readonly server: string;
+  readonly transport: TransportSpec;
+  readonly failure: FailureClass | null;
+  readonly error: GatewayError | null;
+  readonly missing: readonly string[];
+  readonly inContainer: boolean;
+  readonly exit: LaunchFailure['exit'];
+  readonly timedOut: boolean;
+}
+
+/** Exit codes of shells and of programs that start others. */
+const NOT_EXECUTABLE = 126;
+const NOT_FOUND = 127;
+/** ssh's own, where it has not come to run the command. */
+const SSH_FAILED = 255;
+const MAX_DEPTH = 8;
+
+/** Why, most probably, and what to do about it; null where nothing is known beyond the error itself. */
+export function likelyCause(start: FailedStart): string | null {
+  const { transport, failure, error, missing, inContainer, exit, timedOut } = start;
+  if (missing.length > 0) {
+    return `${missing.join(', ')} is to be handed on to it, and is not set in the gateway's own environment`;
+  }
+  if (failure === 'auth') return `it asks for credentials; ${loginAdvice(start.server, transport)}`;
+  if ('url' in transport) return ofRemote(error, transport, inContainer && isHere(transport.url));
+  if (failure === 'configuration') return 'its definition names something that is not there; see the error';
+  if (transport.type === 'stdio' && transport.ssh != null && exit?.code === SSH_FAILED)
+    return ofSsh(transport.ssh.host);
+  if (exit?.code === NOT_FOUND) return 'a program that its command starts is not installed where it runs';
+  if (exit?.code === NOT_EXECUTABLE) return 'a program that its command starts may not be executed';
+  if (exit?.code === 0) return 'it ended by itself, as a program does that is no server or lacks an argument';
+  if (exit !== null) return 'it ended by itself; its last words are in the tail of its standard error';
+  if (timedOut) return 'it is waiting for something, is still fetching a package, or speaks no MCP on its output';
+  return null;
+}
+
+/** How far the start came. */
+export function failedStep({ transport, failure, error, exit }: FailedStart): StartStep {
+  if (failure === 'auth') return 'login';
+  if (exit !== null) {
+    const bySsh = transport.type === 'stdio' && transport.ssh != null && exit.code === SSH_FAILED;
+    return bySsh ? 'connection' : 'start';
+  }
+  for (const at of causes(error)) {
+    if (at instanceof Misconfigured) return 'command';
+    // What has to be corrected before anything is sent, as a variable that names no proxy.
+    if (at instanceof TypeError) return 'connection';
+    if (at instanceof EngineError) return at.status === 0 ? 'connection' : 'start';
+    if (at instanceof HttpFailure) return STEP_OF[at.kind] ?? 'http';
+    if (at instanceof GatewayError && refusalOf(at) !== null) return 'http';
+    if ('code' in at && !(at instanceof GatewayError)) return 'url' in transport ? 'connection' : 'start';
+  }
+  return 'initialize';
+}
+
+const STEP_OF: Readonly<Partial<Record<HttpFailure['kind'], StartStep>>> = {
+  dns: 'name',
+  refused: 'connection',
+  timeout: 'connection',
+  reset: 'connection',
+  proxy: 'connection',
+  tls: 'certificate',
+};
+
+function* causes(error: unknown): Generator<Error> {
+  for (let at = error, depth = 0; at instanceof Error && depth < MAX_DEPTH; at = at.cause, depth++) yield at;
+}
+
+const INSIDE =
+  'the gateway runs in a container, where localhost is the container itself; name the host, as in host.docker.internal';
+
+/** `inside`: its address means the gateway's own container. That matters only where nothing answered there. */
+function ofRemote(error: GatewayError | null, { url }: HttpSpec, inside: boolean): string | null {
+  for (const at of causes(error)) {
+    const status = at instanceof GatewayError ? (refusalOf(at)?.status ?? 0) : 0;
+    if (status >= 500) return 'the server answered, and failed by itself; its own log says why';
+    if (status >= 400) return 'something answered at its address and takes no MCP there; check the path of its url';
+    if (!(at instanceof HttpFailure)) continue;
+    if (at.kind === 'tls') return ofTls(codeOf(at));
+    if (at.kind === 'proxy')
+      return 'the proxy of HTTPS_PROXY or HTTP_PROXY does not let it through; correct the proxy, or name the host in NO_PROXY';
+    if (!at.sent && inside) return INSIDE;
+    return ofConnection(at, new URL(url));
+  }
+  if (error?.code === 'UPSTREAM_PROTOCOL') {
+    return 'what answered at its address is no MCP server, but perhaps a web page or a login; check its url';
+  }
+  return null;
+}
+
+function ofConnection(failure: HttpFailure, { protocol, host, hostname }: URL): string {
+  const secure = protocol === 'https:';
+  const place = host === hostname ? `${host}:${secure ? 443 : 80}` : host;
+  switch (failure.kind) {
+    case 'dns':
+      return codeOf(failure) === 'EAI_AGAIN'
+        ? `no name server answers for ${hostname}; check the network, a VPN, or the name itself`
+        : `no name server knows ${hostname}; correct the host in its url`;
+    case 'timeout':
+      return failure.sent
+        ? `${place} took the request and does not answer; look at that server's own log`
+        : `${place} does not answer; check the address, and whether a firewall or a VPN is between`;
+    case 'reset':
+    case 'protocol':
+      return secure
+        ? `${place} ends the connection without an answer; look at that server's own log`
+        : `what listens at ${place} does not speak plain HTTP; try https:// in its url, or correct the port`;
+    default:
+      return codeOf(failure) === 'ECONNREFUSED'
+        ? `nothing listens at ${place}; start the server there, or correct host and port of its url`
+        : `${place} cannot be reached from this machine; check the network, a VPN, or the address in its url`;
+  }
+}
+
+const TLS_CAUSES: readonly (readonly [RegExp, string])[] = [
+  [
+    /SELF_SIGNED|UNABLE_TO_(?:VERIFY|GET_ISSUER)/,
+    'no authority that this machine knows has signed its certificate; name the file of that authority in tls.ca, or in NODE_EXTRA_CA_CERTS',
+  ],
+  [/EXPIRED/, 'its certificate has expired; have it renewed, and check the clock of this machine'],
+  [/NOT_YET_VALID/, 'its certificate is not valid yet; check the clock of this machine'],
+  [/ALTNAME|HOSTNAME/, 'its certificate is for other names; use one of them in its url'],
+  [/ALERT|CERTIFICATE_REQUIRED/, 'it asks for a certificate of ours that it takes; name it in tls.cert and tls.key'],
+  [
+    /WRONG_VERSION|EPROTO|PACKET_LENGTH/,
+    'it speaks no TLS at this port; write http:// in its url, or correct the port',
+  ],
+];
+
+function ofTls(code: string): string {
+  const [, words] = TLS_CAUSES.find(([pattern]) => pattern.test(code)) ?? [];
+  return words ?? 'there is no secure connection to it; check the port, and the keys of tls';
+}
+
+/** The code of the deepest cause that has one. */
+function codeOf(failure: HttpFailure): string {
+  let code = '';
+  for (let at: unknown = failure; at instanceof Error; at = at.cause) if ('code' in at) code = String(at.code);
+  return code;
+}
+
+function ofSsh(host: string): string {
+  return `ssh has not come in at ${host}; try the same as this user: ssh -o BatchMode=yes ${host} true`;
+}
+
+function isHere(url: string): boolean {
+  return URL.canParse(url) && isLoopbackHost(bareHost(new URL(url).hostname));
+}
