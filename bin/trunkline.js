@@ -17,11 +17,17 @@ if (major < 24) {
   process.exit(1);
 }
 
-// Look-ups of names block a thread of the pool each, and files need threads too. Read once, when the pool is first used.
-process.env.UV_THREADPOOL_SIZE ??= '16';
-// Node ends after its last look-up, which nothing can cancel. A name server that does not answer takes 4 s with this, 10 s by default;
-// a connection waits 5 s at most for its name anyway.
-process.env.RES_OPTIONS ??= 'timeout:2 attempts:2';
+const OWN = {
+  // Look-ups of names block a thread of the pool each, and files need threads too. Read once, when the pool is first used.
+  UV_THREADPOOL_SIZE: '16',
+  // Node ends after its last look-up, which nothing can cancel. A name server that does not answer takes 4 s with this, 10 s by
+  // default; a connection waits 5 s at most for its name anyway.
+  RES_OPTIONS: 'timeout:2 attempts:2',
+};
+const unset = Object.keys(OWN).filter((name) => process.env[name] === undefined);
+for (const name of unset) process.env[name] = OWN[name];
+// Servers do not inherit them. A gateway that this one starts has them already, and the list with them.
+if (unset.length > 0) process.env.TRUNKLINE_OWN_VARIABLES = unset.join(' ');
 
 // In a checkout the TypeScript sources run directly; the published package has only the built ones.
 const source = new URL('../src/main.ts', import.meta.url);

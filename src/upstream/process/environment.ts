@@ -13,8 +13,8 @@ const ALWAYS_PATTERN = /^(?:LC_|XDG_)|_PROXY$/i;
 const FETCHING = /^(?:UV_|PIP_|npm_config_)/i;
 /** Of the gateway's own process, not of uv. */
 const OF_LIBUV = new Set(['UV_THREADPOOL_SIZE', 'UV_USE_IO_URING']);
-/** What `bin/trunkline.js` sets for the gateway's own process where the operator has set nothing. */
-const OF_BIN: Readonly<Record<string, string>> = { UV_THREADPOOL_SIZE: '16', RES_OPTIONS: 'timeout:2 attempts:2' };
+/** The names of what `bin/trunkline.js` has set for the gateway's own process, where the operator had set nothing. */
+const SET_BY_BIN = 'TRUNKLINE_OWN_VARIABLES';
 /** What npm sets for the command that it is running, such as this gateway; another `npx` would take it for its own. */
 const OF_NPM_ITSELF =
   /^npm_config_(?:package|call|workspaces?|(?:local_|global_)?prefix|global|location|user_agent|npm_version)$/i;
@@ -41,8 +41,9 @@ export function childEnvironment(
 ): Record<string, string> {
   const environment: Record<string, string> = {};
   const listed = typeof spec.inheritEnv === 'boolean' ? new Set<string>() : new Set(spec.inheritEnv);
+  const setByBin = new Set([SET_BY_BIN, ...(own[SET_BY_BIN] ?? '').split(' ')]);
   for (const [name, value] of Object.entries(own)) {
-    if (value === undefined || OF_BIN[name] === value) continue;
+    if (value === undefined || setByBin.has(name)) continue;
     const open = FETCHING.test(name) ? fetches(name, value) : ALWAYS.has(name) || ALWAYS_PATTERN.test(name);
     const wanted = open || spec.inheritEnv === true;
     if (listed.has(name) || (wanted && !SECRET_PATTERN.test(name))) environment[name] = value;
