@@ -259,7 +259,8 @@ export class ClientConnection implements ResponseSink, RequestChannel {
     this.#active = null;
     this.#destroy(failure);
     if (request === null) return;
-    if (this.#served > 0 && !failure.sent && failure.kind === 'reset') this.#pool.unsent(request);
+    failure.kept = this.#served > 0;
+    if (failure.kept && !failure.sent && failure.kind === 'reset') this.#pool.unsent(request);
     else request.onError(failure);
   }
 

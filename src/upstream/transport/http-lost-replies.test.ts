@@ -134,12 +134,21 @@ describe('lost replies', LIMIT, () => {
     }
   }
 
-  test('fault:F24 a server that ends every connection gets initialize twice and no more', async () => {
-    const server = await RawServer.start((socket) => void socket.end());
+  test('fault:F24 initialize is not repeated where a new connection ends, and once where a kept one does', async () => {
+    let answers = 0;
+    const server = await RawServer.start((socket, request) => {
+      if (answers-- > 0) socket.write(response(idOf(request), 'json'));
+      else socket.end();
+    });
     await withRaw(server, {}, async (bench) => {
       ask(bench, 1, 'initialize');
       assert.equal((await bench.receiver.loss(1)).outcome, 'UNKNOWN');
-      assert.deepEqual(server.ledger.map(idOf), [1, 1]);
+      answers = 1;
+      callEcho(bench, 2);
+      await echoed(bench, 2);
+      ask(bench, 3, 'initialize');
+      assert.equal((await bench.receiver.loss(3)).outcome, 'UNKNOWN');
+      assert.deepEqual(server.ledger.map(idOf), [1, 2, 3, 3]);
     });
   });
 

@@ -40,7 +40,7 @@ export class HttpPost implements ResponseHandler, PostReply {
   status = 0;
   headers: ResponseHeaders | null = null;
   running: ClientRequest | null = null;
-  /** Is sent, once, if the connection ends before the answer; null for what may do harm twice. */
+  /** Is sent, once, if a kept connection ends before the answer; null for what may do harm twice. */
   repeat: HttpRequest | null = null;
   /** It is still being found out what a refusal means. */
   undecided = false;
@@ -125,7 +125,7 @@ export class HttpPost implements ResponseHandler, PostReply {
   error(failure: HttpFailure): void {
     const { repeat } = this;
     this.repeat = null;
-    if (repeat === null || failure.kind !== 'reset' || this.headers !== null) this.#ended(failure);
+    if (repeat === null || failure.kind !== 'reset' || !failure.kept || this.headers !== null) this.#ended(failure);
     else this.running = this.#transport.client.request(repeat, this);
   }
 
