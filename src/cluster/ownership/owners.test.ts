@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import { RecordedEvents } from '../../../test/support/played-upstreams.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
 import type { OwnNode } from '../lease/own-node.ts';
 import type { Place } from '../nodes/routing-table.ts';
 import type { Owner } from './claims.ts';
@@ -67,13 +68,28 @@ test('only a session whose process runs here under its claim is in use', () => {
   assert.equal(engaged('s'), null);
 });
 
-test('a list waits a second for a store that does not answer', async () => {
-  const { clock, found, find } = played();
+test('check:C9 one list waits a second for a store that does not answer, and none until it has answered', async () => {
+  const { clock, questions, found, find } = played();
   void find();
   await clock.advance(999);
   assert.deepEqual(found, []);
   await clock.advance(1);
   assert.deepEqual(found, [null]);
+  for (let i = 0; i < 3; i++) await find();
+  assert.deepEqual([found.length, questions.length], [4, 1]);
+  await clock.advance(1_000);
+  for (let i = 0; i < 3; i++) await find();
+  assert.deepEqual([found.length, questions.length], [7, 2], 'the store is asked again, and no list waits');
+  questions[0]!.reject(new GatewayError('NOT_SENT', 'the store of the cluster does not answer'));
+  await settled();
+  questions[1]!.resolve(theirs);
+  await settled();
+  void find();
+  await settled();
+  assert.deepEqual([found.length, questions.length], [7, 3], 'lists wait for it again');
+  questions[2]!.resolve(theirs);
+  await settled();
+  assert.equal(found.at(-1), 'b');
 });
 
 test('a store that answers soon is asked every time', async () => {

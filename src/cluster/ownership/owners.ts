@@ -9,8 +9,8 @@ import type { Claim } from './own-claims.ts';
 import type { OwnServers } from './own-servers.ts';
 import { SINGLETON } from './placement.ts';
 
-/** A list does not wait longer for a store that does not answer. */
 const SOON_MS = 1_000;
+const AGAIN_MS = 1_000;
 
 /**
  * Decides who serves what only one node may own. A claim is not enough: a removed server, and what is being handed over, is not
@@ -21,6 +21,8 @@ export class Owners {
   readonly #events: Pick<UpstreamEvents, 'stateLost'>;
   readonly #self: OwnNode;
   readonly #servers: OwnServers;
+  /** Null while the store answers in time. */
+  #askAgainAt: number | null = null;
 
   constructor(clock: Clock, events: Pick<UpstreamEvents, 'stateLost'>, self: OwnNode, servers: OwnServers) {
     this.#clock = clock;
@@ -64,8 +66,7 @@ export class Owners {
   /** Null if that is this node, no node, or unknown. */
   async instanceOfOwner({ server, otherInstances }: Place, key: string): Promise<RemoteInstance | null> {
     if (otherInstances.length === 0 || this.#claims.mine(server.name, key) !== null) return null;
-    const asked = this.#claims.owner(server.name, key).catch(() => null);
-    const owner = await within(this.#clock, SOON_MS, asked, () => null);
+    const owner = await this.#ownerSoon(server.name, key);
     return otherInstances.find(({ node }) => owner?.kind === 'theirs' && node.peer === owner.peer) ?? null;
   }
 
@@ -77,6 +78,22 @@ export class Owners {
     if (owner !== null) return owner;
     const server = place.server.name;
     throw new GatewayError('NOT_SENT', `the files of this node have dropped ${server}`, { server });
+  }
+
+  /** Null without an owner. One list waits a second for a store that is silent; then none does until it has answered. */
+  #ownerSoon(server: string, key: string): Promise<Owner | null> {
+    const clock = this.#clock;
+    const silent = this.#askAgainAt !== null;
+    if (clock.now() < (this.#askAgainAt ?? 0)) return Promise.resolve(null);
+    const unanswered = (): null => {
+      this.#askAgainAt = clock.now() + AGAIN_MS;
+      return null;
+    };
+    const answer = this.#claims.owner(server, key).then((owner) => {
+      this.#askAgainAt = null;
+      return owner;
+    }, unanswered);
+    return silent ? Promise.resolve(unanswered()) : within(clock, SOON_MS, answer, unanswered);
   }
 
   #isEnding(claim: Claim): boolean {
