@@ -87,6 +87,17 @@ test('what an ended file left behind, and what holds its output, is ended: the r
   assert.equal(run.reported.length, 1);
 });
 
+test('a file that exits before its tests are done fails', async (t) => {
+  const { run } = runner(
+    t,
+    `test('is good', () => {});\ntest('exits', () => new Promise((done) => setTimeout(done, 50)).then(() => process.exit(0)));`,
+  );
+  const [code] = await run.exited;
+  assert.match(run.said, /✔ is good/);
+  assert.match(run.said, /LEFT EARLY {2}\S+watched\.test\.mjs/);
+  assert.equal(code, 1);
+});
+
 test('a file that ends leaves nothing behind', async (t) => {
   const { run, watch } = runner(t, `test('is good', () => {});`);
   const [code] = await run.exited;

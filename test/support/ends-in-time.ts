@@ -1,7 +1,7 @@
 /**
  * Loaded before each test file by `npm test`: a file whose tests are done and that goes on for far too long ends all the
  * same, with all processes that it began, says what held it, and fails. The test runner itself waits for such a file for
- * ever: one child process that a failed test left open is enough. Of files that cannot end themselves, and of what is left
+ * ever: one child process that a failed test left open is enough. A file that exits before its tests are done fails. Of files that cannot end themselves, and of what is left
  * when one has ended, `scripts/file-watch.ts` sees by the note that each file leaves here.
  */
 import { mkdirSync, readlinkSync, writeFileSync } from 'node:fs';
@@ -20,7 +20,15 @@ const GRACE_MS = Number(process.env['TRUNKLINE_TEST_GRACE_MS'] ?? 60_000);
 // Threads that a test starts load this as well.
 if (isMainThread && process.env['NODE_TEST_CONTEXT'] !== undefined) {
   leaveNote(process.env['TRUNKLINE_TEST_NOTES']);
+  let done = false;
+  // The runner takes the tests that ended before it for all that there are.
+  process.once('exit', (code) => {
+    if (done || code !== 0) return;
+    console.error(`LEFT EARLY  ${process.argv[1]}: process.exit(0) was called before its tests were done`);
+    process.exitCode = 1;
+  });
   after(() => {
+    done = true;
     setTimeout(() => endAll(`the tests are done for ${GRACE_MS / 1000} s, and the file goes on`), GRACE_MS).unref();
   });
 }
