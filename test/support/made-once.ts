@@ -1,6 +1,6 @@
 import { execFile, execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -15,12 +15,20 @@ const SQLITE_BUSY = 5;
 const OLDEST_GO = 1.25;
 const run = promisify(execFile);
 
+/** Written where `make` failed, for those that waited for it. */
+interface Failure {
+  readonly at: number;
+  readonly why: string;
+}
+
 /**
  * The folder of that name in the cache. If there is none, `make` fills a scratch folder, which then becomes it: a folder is
- * complete or absent. Others that want it wait meanwhile. Rejects with what `make` throws.
+ * complete or absent. Others that want it wait meanwhile, and fail as well if `make` does. Rejects with what `make` throws.
  */
 export async function madeOnce(name: string, make: (scratch: string) => Promise<unknown>): Promise<string> {
   const folder = join(CACHE, name);
+  const failed = `${folder}.failed`;
+  const since = Date.now();
   mkdirSync(CACHE, { recursive: true });
   // A lock that ends with its process.
   using lock = new DatabaseSync(join(CACHE, `${name}.lock`), { timeout: 0 });
@@ -32,12 +40,18 @@ export async function madeOnce(name: string, make: (scratch: string) => Promise<
       continue;
     }
     if (existsSync(folder)) break;
+    const failure = existsSync(failed) ? (JSON.parse(readFileSync(failed, 'utf8')) as Failure) : null;
+    if (failure !== null && failure.at >= since) throw new Error(`${name} was not made: ${failure.why}`);
     // Left by a process that was killed.
     for (const left of globSync(`${folder}-??????`)) rmSync(left, { recursive: true, force: true });
     const scratch = mkdtempSync(`${folder}-`);
     try {
       await make(scratch);
       renameSync(scratch, folder);
+      rmSync(failed, { force: true });
+    } catch (error) {
+      writeFileSync(failed, JSON.stringify({ at: Date.now(), why: String(error) } satisfies Failure));
+      throw error;
     } finally {
       rmSync(scratch, { recursive: true, force: true });
     }
