@@ -194,3 +194,23 @@ test('fault:F28 a node that has ended looks for no records, whatever it received
   await clock.advance(4_000);
   assert.equal(clock.pending, 0);
 });
+
+test('a known record is written with one round trip, and read first only where another node wrote it unheard', async () => {
+  const { bucket, events, table, view, close } = await known(2);
+  for (const value of ['first', 'second']) {
+    table.put('k0', Buffer.from(value));
+    await settled();
+  }
+  assert.equal(view.looked, 0);
+  view.hears = false;
+  await bucket.update('k1', Buffer.from('of another'), (await bucket.get('k1'))!.revision);
+  table.put('k1', Buffer.from('third'));
+  await settled();
+  assert.equal(view.looked, 1);
+  await bucket.delete('k0');
+  table.put('k0', Buffer.from('fourth'));
+  await settled();
+  assert.equal(await bucket.get('k0'), null, 'a deletion is final');
+  assert.deepEqual([(await bucket.get('k1'))!.value.toString(), events.at(-1)], ['third', 'k0 gone']);
+  await close();
+});
