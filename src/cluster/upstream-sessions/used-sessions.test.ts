@@ -1,0 +1,33 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { FakeClock } from '../../../test/support/fake-clock.ts';
+import { Logger } from '../../telemetry/logger.ts';
+import type { SharedSessionStore } from './session-record.ts';
+import { UsedSessions } from './used-sessions.ts';
+
+const SESSIONS = 200;
+const HELLO_BYTES = 100_000;
+
+test('a server’s handshake result is kept once for all its sessions', () => {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  const store = { bucket: { incarnation: 'i' } } as unknown as SharedSessionStore;
+  const sessions = new UsedSessions({ clock: new FakeClock(), logger: Logger.silent() }, store);
+  /** Each with a string of its own, as it is read from the store. */
+  const put = (key: string): void => {
+    const hello = Buffer.alloc(HELLO_BYTES, 'h').toString('latin1');
+    const record = { identity: 'web', mcpSessionId: key, hello, revision: '2025-11-25', fingerprint: '{}' };
+    sessions.put(key, record, 'i.1', { published: true });
+  };
+  put('first');
+  collect();
+  const before = process.memoryUsage().heapUsed;
+  for (let i = 0; i < SESSIONS; i++) put(`s${i}`);
+  collect();
+  const grown = process.memoryUsage().heapUsed - before;
+  assert.ok(grown < (SESSIONS * HELLO_BYTES) / 10, `the heap has grown by ${grown} bytes`);
+  assert.equal(sessions.get('s9')!.record.hello.length, HELLO_BYTES);
+  sessions.close();
+});
