@@ -120,6 +120,22 @@ export function clientPortContract(name: string, subject: ClientSubject): void {
       assert.deepEqual([failure.kind, failure.sent], ['reset', true]);
     });
 
+    test('a reset tells whether the connection had served an earlier request', async () => {
+      const answers = [OK, null, null];
+      const client = await open((peer) =>
+        peer.onData(() => {
+          const answer = answers.shift()!;
+          if (answer === null) peer.end('');
+          else peer.write(answer);
+        }),
+      );
+      assert.equal((await send(client)).status, 200);
+      // The connection is free a turn after its answer has ended.
+      await new Promise(setImmediate);
+      assert.equal(failureOf(await send(client)).kept, true);
+      assert.equal(failureOf(await send(client)).kept, false);
+    });
+
     test('an answer that is not HTTP is a protocol failure after sending', async () => {
       const client = await open((peer) => peer.onData(() => peer.end('SSH-2.0-OpenSSH_9.2\r\n\r\n')));
       const failure = failureOf(await send(client));

@@ -226,7 +226,9 @@ export function undiciFailure(error: Error, sent: boolean): HttpFailure {
     const words = `the head of the answer is larger than the limit of ${MAX_HEAD_BYTES} bytes`;
     return new HttpFailure('head_too_large', sent, words, error);
   }
-  return new HttpFailure(KINDS[code] ?? (sent ? 'reset' : 'refused'), sent, message, error);
+  const failure = new HttpFailure(KINDS[code] ?? (sent ? 'reset' : 'refused'), sent, message, error);
+  failure.kept = (root as { readonly socket?: { readonly bytesRead: number } }).socket?.bytesRead !== 0;
+  return failure;
 }
 
 function rootOf(error: Error): Error {
