@@ -97,8 +97,8 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#advertisements = new Advertisements(deps, this.peers, this.#own, this);
     this.#lost = new LostInstances(clock, this);
     this.#known = new KnownServers(deps, this.#own, this.peers, this.#advertisements, this.#lost);
-    const ground = { deps, store: claimed, leases, lease: this.#lease, nodes: this.peers };
-    const claims = new Claims(ground, this);
+    const context = { deps, store: claimed, leases, lease: this.#lease, nodes: this.peers };
+    const claims = new Claims(context, this);
     this.#owned = new OwnedCalls(claims, clock);
     this.#servers = new OwnServers(deps, this.#self, this.#known, this.#owned);
     this.#messages = new SideMessages(deps);

@@ -150,7 +150,7 @@ export const S1: readonly Mutation[] = [
     row: 'S1.19',
     what: 'the report of a failed start has no tail of the standard error',
     file: 'src/upstream/status/server-observer.ts',
-    find: 'this.#remains.stderrTail = this.#stderrTail;',
+    find: 'this.#processEnd.stderrTail = this.#stderrTail;',
     replace: '',
   },
 ];

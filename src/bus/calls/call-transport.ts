@@ -10,13 +10,13 @@ export const MAX_PAYLOAD_BYTES = 64 * 1024 * 1024;
 /** A call not taken by then has failed: a silent peer counts as gone. */
 export const TAKE_MS = 1_500;
 /** An answer within this time costs two messages; later ones are preceded by an acceptance. */
-const QUIET_MS = 20;
+const ACCEPT_MS = 20;
 
-export interface Untaken extends DueItem<Untaken> {
+export interface UntakenCall extends DueItem<UntakenCall> {
   noResponders(): void;
 }
 
-export interface Quiet extends DueItem<Quiet> {
+export interface UnansweredCall extends DueItem<UnansweredCall> {
   accept(): void;
 }
 
@@ -24,8 +24,8 @@ export interface Quiet extends DueItem<Quiet> {
 export class CallTransport {
   readonly clock: Clock;
   readonly post: FramePost;
-  readonly untaken: DueQueue<Untaken>;
-  readonly quiet: DueQueue<Quiet>;
+  readonly untaken: DueQueue<UntakenCall>;
+  readonly unanswered: DueQueue<UnansweredCall>;
   readonly slow: (subject: string) => void;
   readonly #wire: Wire;
 
@@ -34,7 +34,7 @@ export class CallTransport {
     this.clock = clock;
     this.post = post;
     this.untaken = new DueQueue(clock, TAKE_MS, (call) => call.noResponders());
-    this.quiet = new DueQueue(clock, QUIET_MS, (call) => call.accept());
+    this.unanswered = new DueQueue(clock, ACCEPT_MS, (call) => call.accept());
     this.slow = slow;
     this.#wire = wire;
   }

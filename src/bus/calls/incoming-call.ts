@@ -1,6 +1,12 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { BusServing, Payload } from '../bus.ts';
-import { type CallTransport, Deadline, MAX_DEADLINE_MS, MAX_PAYLOAD_BYTES, type Quiet } from './call-transport.ts';
+import {
+  type CallTransport,
+  Deadline,
+  MAX_DEADLINE_MS,
+  MAX_PAYLOAD_BYTES,
+  type UnansweredCall,
+} from './call-transport.ts';
 import { Channel, type ChannelEnds } from './channel.ts';
 import { failureJson, readFailure } from './failure-json.ts';
 import {
@@ -32,12 +38,12 @@ export interface IncomingEnds {
 }
 
 /** The serving end of a call, until the caller has the answer. */
-export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
+export class IncomingCall implements BusServing, ChannelEnds, CallId, UnansweredCall {
   readonly family: number;
   readonly number: number;
   dueAt = 0;
-  earlier: Quiet | null = null;
-  later: Quiet | null = null;
+  earlier: UnansweredCall | null = null;
+  later: UnansweredCall | null = null;
   /** It counts towards the concurrency limit. */
   counts = false;
   readonly subject: string;
@@ -72,7 +78,7 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
     this.#ends = ends;
     this.#total = request.total;
     this.#deadline = new Deadline(transport.clock, Math.min(request.deadlineMs, MAX_DEADLINE_MS), this);
-    if (this.#isWhole) transport.quiet.add(this);
+    if (this.#isWhole) transport.unanswered.add(this);
     else {
       this.accept();
       this.#stopTimer = transport.clock.after(REQUEST_MS, () => {
@@ -157,7 +163,7 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
       this.#channel.repeat();
     }
     this.#acceptedIt = true;
-    this.#transport.quiet.delete(this);
+    this.#transport.unanswered.delete(this);
     this.#channel.open();
   }
 
@@ -169,7 +175,7 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
   accept(): void {
     if (this.#acceptedIt || this.#over) return;
     this.#acceptedIt = true;
-    this.#transport.quiet.delete(this);
+    this.#transport.unanswered.delete(this);
     this.transmit(plainFrame(FRAME.accept));
     this.#channel.open();
   }
@@ -241,7 +247,7 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
     if (this.#over) return;
     this.#over = true;
     this.#stopTimer?.();
-    this.#transport.quiet.delete(this);
+    this.#transport.unanswered.delete(this);
     this.#deadline.stop();
     this.#ends.ended(this);
   }

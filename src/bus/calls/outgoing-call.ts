@@ -6,18 +6,18 @@ import {
   MAX_DEADLINE_MS,
   MAX_PAYLOAD_BYTES,
   TAKE_MS,
-  type Untaken,
+  type UntakenCall,
 } from './call-transport.ts';
 import { Channel, type ChannelEnds } from './channel.ts';
 import { failureJson, readFailure } from './failure-json.ts';
 import { type AckFrame, type CallId, type DataFrame, FRAME, PART, type Part, Pieces, plainFrame } from './frames.ts';
 
-export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
+export class OutgoingCall implements BusCall, ChannelEnds, CallId, UntakenCall {
   readonly family: number;
   readonly number: number;
   dueAt = 0;
-  earlier: Untaken | null = null;
-  later: Untaken | null = null;
+  earlier: UntakenCall | null = null;
+  later: UntakenCall | null = null;
   readonly outcome: Promise<BusOutcome>;
   readonly to: string;
   taken = false;

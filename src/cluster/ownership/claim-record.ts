@@ -8,8 +8,8 @@ import type { Nodes } from '../nodes/nodes.ts';
 const FLOOR = 'forgotten';
 const ATTEMPTS = 5;
 
-/** What claims stand on. */
-export interface ClaimGround {
+/** What the classes of claims share. */
+export interface ClaimContext {
   readonly deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger' | 'node'>;
   /** The claims of all nodes, without TTL. */
   readonly store: LazyBucket;

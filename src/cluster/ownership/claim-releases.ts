@@ -1,5 +1,5 @@
 import { fencingToken } from '../lazy-bucket.ts';
-import { type ClaimGround, claimText, readClaim, recordKey } from './claim-record.ts';
+import { type ClaimContext, claimText, readClaim, recordKey } from './claim-record.ts';
 import type { Claim } from './own-claims.ts';
 
 const AGAIN_MS = 1_000;
@@ -12,14 +12,14 @@ type Released = Pick<Claim, 'server' | 'key' | 'epoch' | 'since' | 'revision'>;
  * release is retried until it is written or another node has the claim.
  */
 export class ClaimReleases {
-  readonly #ground: ClaimGround;
+  readonly #context: ClaimContext;
   /** Value: whether to delete the record. */
   readonly #owed = new Map<Released, boolean>();
   #stop: (() => void) | null = null;
   #closed = false;
 
-  constructor(ground: ClaimGround) {
-    this.#ground = ground;
+  constructor(context: ClaimContext) {
+    this.#context = context;
   }
 
   /** Resolves after the first attempt. */
@@ -35,7 +35,7 @@ export class ClaimReleases {
     const [oldest] = this.#owed.keys();
     if (this.#owed.size > MAX_OWED && oldest !== undefined) {
       this.#owed.delete(oldest);
-      this.#ground.deps.logger.warn('claim_not_released', { server: oldest.server, epoch: oldest.epoch });
+      this.#context.deps.logger.warn('claim_not_released', { server: oldest.server, epoch: oldest.epoch });
     }
     this.#arm();
   }
@@ -52,7 +52,7 @@ export class ClaimReleases {
 
   #arm(): void {
     if (this.#closed || this.#stop !== null || this.#owed.size === 0) return;
-    this.#stop = this.#ground.deps.clock.after(AGAIN_MS, () => {
+    this.#stop = this.#context.deps.clock.after(AGAIN_MS, () => {
       void this.#again().finally(() => {
         this.#stop = null;
         this.#arm();
@@ -61,10 +61,10 @@ export class ClaimReleases {
   }
 
   async #again(): Promise<void> {
-    const { logger } = this.#ground.deps;
+    const { logger } = this.#context.deps;
     for (const [claim, forget] of [...this.#owed]) {
       // Without a lease any node may take it.
-      if (!this.#ground.lease.held) return;
+      if (!this.#context.lease.held) return;
       try {
         if (await this.#free(claim, forget)) this.#owed.delete(claim);
       } catch (error) {
@@ -77,19 +77,19 @@ export class ClaimReleases {
   /** An earlier attempt may have arrived, or the claim been written again. */
   async #free(claim: Released, forget: boolean): Promise<boolean> {
     // In another incarnation the revision may be of a later claim.
-    if (claim.epoch !== fencingToken(this.#ground.store.incarnation, claim.since)) return true;
-    const present = await this.#ground.store.get(recordKey(claim));
+    if (claim.epoch !== fencingToken(this.#context.store.incarnation, claim.since)) return true;
+    const present = await this.#context.store.get(recordKey(claim));
     if (present === null) return true;
     const { peer, since } = readClaim(present);
-    if (peer !== this.#ground.deps.bus.peer || (since ?? present.revision) !== claim.since) return true;
+    if (peer !== this.#context.deps.bus.peer || (since ?? present.revision) !== claim.since) return true;
     return this.#write(claim, forget, present.revision);
   }
 
   async #write(claim: Released, forget: boolean, revision: number): Promise<boolean> {
     const name = recordKey(claim);
-    if (forget) return this.#ground.store.delete(name, revision);
+    if (forget) return this.#context.store.delete(name, revision);
     return (
-      (await this.#ground.store.update(name, claimText({ node: '', peer: '', since: claim.since }), revision)) !== null
+      (await this.#context.store.update(name, claimText({ node: '', peer: '', since: claim.since }), revision)) !== null
     );
   }
 }

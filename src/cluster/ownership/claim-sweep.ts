@@ -1,6 +1,6 @@
 import { FORGETS } from '../frames/frame.ts';
 import { leaseKey } from '../lease/node-lease.ts';
-import { type ClaimGround, raiseFloor, readClaim } from './claim-record.ts';
+import { type ClaimContext, raiseFloor, readClaim } from './claim-record.ts';
 
 const EVERY_MS = 10 * 60_000;
 const KEEP_MS = 60 * 60_000;
@@ -14,7 +14,7 @@ interface Revised {
   readonly revision: number;
 }
 
-interface Look {
+interface ListedClaims {
   readonly keys: string[];
   /** Some of the old ones. */
   readonly marks: Revised[];
@@ -30,7 +30,7 @@ interface Look {
  * is an hour old is not needed, and is forgotten too.
  */
 export class ClaimSweep {
-  readonly #ground: ClaimGround;
+  readonly #context: ClaimContext;
   readonly #idle = new Map<string, { readonly revision: number; readonly since: number }>();
   /** Highest revisions and when they were seen, oldest first: dates older records. */
   #seen: { readonly revision: number; readonly at: number }[] = [];
@@ -40,15 +40,15 @@ export class ClaimSweep {
   #stop: (() => void) | null = null;
   #closed = false;
 
-  constructor(ground: ClaimGround) {
-    this.#ground = ground;
+  constructor(context: ClaimContext) {
+    this.#context = context;
   }
 
   start(): void {
     if (this.#closed) return;
     this.#stop?.();
-    this.#stop = this.#ground.deps.clock.after(EVERY_MS, () => {
-      const { logger } = this.#ground.deps;
+    this.#stop = this.#context.deps.clock.after(EVERY_MS, () => {
+      const { logger } = this.#context.deps;
       const failed = (error: unknown): void => logger.debug('claims_not_swept', { error: String(error) });
       void this.run()
         .catch(failed)
@@ -63,7 +63,7 @@ export class ClaimSweep {
       this.#seen = [];
       return 0;
     }
-    const alive = new Set(await this.#ground.leases.keys('lease.*'));
+    const alive = new Set(await this.#context.leases.keys('lease.*'));
     const { keys, marks } = await this.#look();
     const forgotten = await this.#forgetClaims(this.#next(keys), alive);
     await this.#forgetMarks(marks);
@@ -78,11 +78,11 @@ export class ClaimSweep {
 
   /** One node sweeps, and only if all respect the floor. */
   get #due(): boolean {
-    return this.#ground.lease.held && this.#ground.nodes.first(FORGETS);
+    return this.#context.lease.held && this.#context.nodes.first(FORGETS);
   }
 
   async #forgetClaims(keys: readonly string[], alive: ReadonlySet<string>): Promise<number> {
-    const claims = this.#ground.store;
+    const claims = this.#context.store;
     const old: Revised[] = [];
     for (const key of keys) {
       const record = await claims.get(key);
@@ -97,7 +97,7 @@ export class ClaimSweep {
       this.#idle.delete(key);
       if (await claims.delete(key, revision)) forgotten++;
     }
-    this.#ground.deps.logger.info('claims_forgotten', { claims: forgotten });
+    this.#context.deps.logger.info('claims_forgotten', { claims: forgotten });
     return forgotten;
   }
 
@@ -105,14 +105,14 @@ export class ClaimSweep {
     let forgotten = 0;
     for (let at = 0; at < marks.length && this.#due && !this.#closed; at += MARKS_AT_ONCE) {
       const some = marks.slice(at, at + MARKS_AT_ONCE);
-      const deleted = await Promise.all(some.map(({ key, revision }) => this.#ground.store.delete(key, revision)));
+      const deleted = await Promise.all(some.map(({ key, revision }) => this.#context.store.delete(key, revision)));
       forgotten += deleted.filter((was) => was).length;
     }
-    const { logger } = this.#ground.deps;
+    const { logger } = this.#context.deps;
     if (marks.length > 0) logger.debug('claim_marks_forgotten', { marks: forgotten, more: marks.length === MAX_MARKS });
   }
 
-  async #look(): Promise<Look> {
+  async #look(): Promise<ListedClaims> {
     const oldUpTo = this.#oldUpTo();
     let look = nothing();
     const changed = ({ key, revision }: Revised, gone: boolean): void => {
@@ -122,7 +122,7 @@ export class ClaimSweep {
     };
     const { promise, resolve } = Promise.withResolvers<string>();
     this.#endLook = () => resolve('');
-    const watch = await this.#ground.store.watch('own.*', {
+    const watch = await this.#context.store.watch('own.*', {
       onBegin: () => {
         look = nothing();
       },
@@ -136,13 +136,13 @@ export class ClaimSweep {
     this.#incarnation = incarnation;
     // Revisions of another incarnation do not date these.
     if (other) this.#seen = [];
-    this.#seen.push({ revision: look.highest, at: this.#ground.deps.clock.now() });
+    this.#seen.push({ revision: look.highest, at: this.#context.deps.clock.now() });
     // The last mark is kept: its revision is the one that later records follow.
     return { ...look, marks: other ? [] : look.marks.filter(({ revision }) => revision < look.highest) };
   }
 
   #oldUpTo(): number {
-    const old = ({ at }: { readonly at: number }): boolean => this.#ground.deps.clock.now() - at >= KEEP_MS;
+    const old = ({ at }: { readonly at: number }): boolean => this.#context.deps.clock.now() - at >= KEEP_MS;
     const upTo = this.#seen.findLast(old);
     this.#seen = this.#seen.filter((seen) => seen === upTo || !old(seen));
     return upTo?.revision ?? 0;
@@ -159,7 +159,7 @@ export class ClaimSweep {
   }
 
   #idleForLong(key: string, revision: number): boolean {
-    const now = this.#ground.deps.clock.now();
+    const now = this.#context.deps.clock.now();
     const known = this.#idle.get(key);
     if (known?.revision === revision) return now - known.since >= KEEP_MS;
     if (known !== undefined || this.#idle.size < MAX_REMEMBERED) this.#idle.set(key, { revision, since: now });
@@ -167,6 +167,6 @@ export class ClaimSweep {
   }
 }
 
-function nothing(): Look {
+function nothing(): ListedClaims {
   return { keys: [], marks: [], highest: 0 };
 }

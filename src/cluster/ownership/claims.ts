@@ -6,8 +6,8 @@ import type { Regained, ThisNode } from '../cluster-deps.ts';
 import { fencingToken } from '../lazy-bucket.ts';
 import { LEASE_MS, leaseKey } from '../lease/node-lease.ts';
 import {
+  type ClaimContext,
   type Claimed,
-  type ClaimGround,
   claimText,
   forgottenUpTo,
   raiseFloor,
@@ -38,7 +38,7 @@ const WAIT_MS = 5_000;
  * knows no owners; a node that knew the one before claims nothing until their leases are over.
  */
 export class Claims {
-  readonly #ground: ClaimGround;
+  readonly #context: ClaimContext;
   readonly #node: Pick<ThisNode, 'claimLost'>;
   readonly #mine = new OwnClaims();
   readonly #sweep: ClaimSweep;
@@ -51,11 +51,11 @@ export class Claims {
   /** Claims are refused until then after the store lost its data: owners may still serve. */
   #claimableAt = Number.NEGATIVE_INFINITY;
 
-  constructor(ground: ClaimGround, node: Pick<ThisNode, 'claimLost'>) {
-    this.#ground = ground;
+  constructor(context: ClaimContext, node: Pick<ThisNode, 'claimLost'>) {
+    this.#context = context;
     this.#node = node;
-    this.#sweep = new ClaimSweep(ground);
-    this.#releases = new ClaimReleases(ground);
+    this.#sweep = new ClaimSweep(context);
+    this.#releases = new ClaimReleases(context);
   }
 
   get size(): number {
@@ -69,12 +69,12 @@ export class Claims {
   /** A look-up and a comparison: every call asks. */
   mine(server: string, key: string): Claim | null {
     const claim = this.#mine.get(server, key);
-    return claim !== undefined && this.#ground.lease.held ? claim : null;
+    return claim !== undefined && this.#context.lease.held ? claim : null;
   }
 
   /** Not lost, and not lost and claimed again. Every call asks. */
   still(claim: Claim): boolean {
-    return claim.held && this.#ground.lease.held;
+    return claim.held && this.#context.lease.held;
   }
 
   /** Null without an owner. Rejects with GatewayError. */
@@ -84,7 +84,7 @@ export class Claims {
     const entry = await this.#get(recordKey({ server, key }));
     if (entry === null) return null;
     const claimed = readClaim(entry);
-    return claimed.peer === '' || claimed.peer === this.#ground.deps.bus.peer ? null : this.#theirs(claimed, entry);
+    return claimed.peer === '' || claimed.peer === this.#context.deps.bus.peer ? null : this.#theirs(claimed, entry);
   }
 
   /** Unless a live node has it. Rejects with GatewayError NOT_SENT. */
@@ -115,7 +115,7 @@ export class Claims {
     this.#mine.delete(claim);
     await ended;
     const raised = (): Promise<boolean> =>
-      raiseFloor(this.#ground.store, claim.revision).then(
+      raiseFloor(this.#context.store, claim.revision).then(
         () => true,
         () => false,
       );
@@ -159,14 +159,14 @@ export class Claims {
 
   /** Claims that another node could have taken are written again, or are lost. */
   async regained(how: Regained): Promise<void> {
-    const incarnation = await this.#ground.store.readIncarnation();
+    const incarnation = await this.#context.store.readIncarnation();
     const other = this.#incarnation !== '' && incarnation !== this.#incarnation;
     this.#incarnation = incarnation;
     this.#sweep.start();
     if (other) {
       this.#releases.forgetAll();
       this.#highest = 0;
-      this.#claimableAt = this.#ground.deps.clock.now() + LEASE_MS;
+      this.#claimableAt = this.#context.deps.clock.now() + LEASE_MS;
     }
     if (how === 'in time' && !other) return;
     for (const claim of this.all()) {
@@ -182,9 +182,9 @@ export class Claims {
   }
 
   async #keep(claim: Claim): Promise<boolean> {
-    const { node, bus } = this.#ground.deps;
+    const { node, bus } = this.#context.deps;
     const { peer } = bus;
-    const store = this.#ground.store;
+    const store = this.#context.store;
     const name = recordKey(claim);
     const value = claimText({ node, peer, since: claim.since });
     let revision = await store.update(name, value, claim.revision);
@@ -202,15 +202,15 @@ export class Claims {
   }
 
   async #claim(server: string, key: string, client: ClientProfile | null): Promise<Owner> {
-    const { clock, node, bus, logger } = this.#ground.deps;
+    const { clock, node, bus, logger } = this.#context.deps;
     const { peer } = bus;
-    const store = this.#ground.store;
+    const store = this.#context.store;
     const name = recordKey({ server, key });
     const tooSoonMs = this.#claimableAt - clock.now();
     if (tooSoonMs > 0) await pause(clock, tooSoonMs);
     const end = clock.now() + WAIT_MS;
     for (;;) {
-      const { held, since } = this.#ground.lease;
+      const { held, since } = this.#context.lease;
       if (!held) throw noLease(server);
       const entry = await this.#get(name);
       const before = entry === null ? null : readClaim(entry);
@@ -227,14 +227,14 @@ export class Claims {
       );
       const forgotten = await asked;
       // The lease may have been lost and regained during the write: another node may have it.
-      const lease = this.#ground.lease;
+      const lease = this.#context.lease;
       if (!lease.held || lease.since !== since) throw noLease(server);
       if (revision !== null) {
         // The store was created again, which the lease has not noticed yet.
         if (revision <= highest) throw noLease(server);
         this.#highest = Math.max(this.#highest, revision);
         const what = { server, key, fresh: entry === null, forgotten, client, since: revision };
-        const claim = new Claim(what, this.#ground.store.incarnation);
+        const claim = new Claim(what, this.#context.store.incarnation);
         this.#mine.set(claim);
         if (before !== null && before.peer !== '') {
           this.#takenOver++;
@@ -249,16 +249,16 @@ export class Claims {
 
   /** While leases return after an outage no node takes over. */
   async #keeps(peer: string): Promise<boolean> {
-    return this.#ground.lease.returning || (await this.lives(peer));
+    return this.#context.lease.returning || (await this.lives(peer));
   }
 
   /** Rejects with GatewayError. */
   async lives(peer: string): Promise<boolean> {
-    return (await this.#asked(() => this.#ground.leases.get(leaseKey(peer)))) !== null;
+    return (await this.#asked(() => this.#context.leases.get(leaseKey(peer)))) !== null;
   }
 
   #get(key: string): Promise<StateRecord | null> {
-    return this.#asked(() => this.#ground.store.get(key));
+    return this.#asked(() => this.#context.store.get(key));
   }
 
   async #asked<T>(work: () => Promise<T>): Promise<T> {
@@ -270,7 +270,12 @@ export class Claims {
   }
 
   #theirs({ node, peer, since }: Claimed, entry: StateRecord): Owner {
-    return { kind: 'theirs', node, peer, epoch: fencingToken(this.#ground.store.incarnation, since ?? entry.revision) };
+    return {
+      kind: 'theirs',
+      node,
+      peer,
+      epoch: fencingToken(this.#context.store.incarnation, since ?? entry.revision),
+    };
   }
 }
 

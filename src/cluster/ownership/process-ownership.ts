@@ -20,7 +20,7 @@ interface WarmProcess {
   ended(): void;
 }
 
-class OfClaim implements Owned {
+class ClaimedProcess implements Owned {
   readonly epoch: string;
   readonly #claims: Claims;
   readonly #warm: WarmProcess | null;
@@ -97,14 +97,15 @@ export class ProcessOwnership implements Ownership {
     client: ClientProfile,
     whose: 'spare' | 'shared' | 'session' | 'principal',
   ): Promise<Owned> {
-    if (isSingleton(server)) return new OfClaim(this.#claims, await this.#claim(server, SINGLETON, null));
+    if (isSingleton(server)) return new ClaimedProcess(this.#claims, await this.#claim(server, SINGLETON, null));
     if (whose === 'shared' || server.isolation === 'shared') return unowned(this.#self.epoch);
-    if (whose !== 'spare') return new OfClaim(this.#claims, await this.#claim(server, keyOf(server, client), client));
+    if (whose !== 'spare')
+      return new ClaimedProcess(this.#claims, await this.#claim(server, keyOf(server, client), client));
     // Its epoch is older than that of any later owner.
     const warm = await this.#claim(server, `spare ${this.#peer} ${++this.#warmCount}`, null);
     const taken = (): void => void this.#waiting.delete(warm);
     this.#waiting.add(warm);
-    return new OfClaim(this.#claims, warm, {
+    return new ClaimedProcess(this.#claims, warm, {
       taken,
       claimOf: (its) => {
         const claim = this.#claims.mine(server.name, keyOf(server, its));

@@ -33,7 +33,7 @@ export function concernsAll({ method }: Message): boolean {
   return method === SUBSCRIBE || method === UNSUBSCRIBE;
 }
 
-interface Left {
+interface GivenUpWatch {
   readonly resource: string;
   readonly node: string;
   /** Null: nothing is withdrawn, whatever the answer. */
@@ -79,7 +79,7 @@ export class SharedWatches {
       bus.serve(
         NAME,
         (serving) => {
-          const { resource, node, id } = unpackFrame<Left>(serving.payload).header;
+          const { resource, node, id } = unpackFrame<GivenUpWatch>(serving.payload).header;
           const watched = this.#leave(resource, node) || (id !== null && !this.#hold(resource, id));
           serving.answer(packFrame({ watched } satisfies WatchState));
         },
@@ -191,7 +191,7 @@ export class SharedWatches {
   }
 
   /** Null if it does not answer. */
-  async #ask(peer: string, left: Left): Promise<boolean | null> {
+  async #ask(peer: string, left: GivenUpWatch): Promise<boolean | null> {
     const { outcome } = this.#deps.bus.call(NAME, packFrame(left), { to: peer, deadlineMs: ASK_MS });
     const ended = await outcome;
     return ended.kind === 'failure' ? null : unpackFrame<WatchState>(ended.payload).header.watched;

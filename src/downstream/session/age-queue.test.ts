@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
-import { type Ageing, AgeQueue } from './age-queue.ts';
+import { AgeQueue, type AgeQueueItem } from './age-queue.ts';
 
-class Member implements Ageing {
+class Member implements AgeQueueItem {
   dueAt = 0;
-  earlier: Ageing | null = null;
-  later: Ageing | null = null;
+  earlier: AgeQueueItem | null = null;
+  later: AgeQueueItem | null = null;
   readonly #reported: string[];
   readonly #name: string;
 

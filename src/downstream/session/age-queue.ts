@@ -1,11 +1,11 @@
 import type { Clock } from '../../model/clock.ts';
 
 /** An entry that is notified when it has waited long enough. The links belong to the queue. */
-export interface Ageing {
+export interface AgeQueueItem {
   /** Clock reading at which it is due; 0 while it is in no queue. */
   dueAt: number;
-  earlier: Ageing | null;
-  later: Ageing | null;
+  earlier: AgeQueueItem | null;
+  later: AgeQueueItem | null;
   /** Called once, after it has left the queue. */
   due(): void;
 }
@@ -18,8 +18,8 @@ export interface Ageing {
 export class AgeQueue {
   readonly #clock: Clock;
   readonly #delayMs: number;
-  #first: Ageing | null = null;
-  #last: Ageing | null = null;
+  #first: AgeQueueItem | null = null;
+  #last: AgeQueueItem | null = null;
   #armed = false;
   readonly #tick = (): void => this.#run();
 
@@ -28,7 +28,7 @@ export class AgeQueue {
     this.#delayMs = delayMs;
   }
 
-  join(member: Ageing): void {
+  join(member: AgeQueueItem): void {
     member.dueAt = this.#clock.turnNow() + this.#delayMs;
     member.earlier = this.#last;
     member.later = null;
@@ -39,7 +39,7 @@ export class AgeQueue {
   }
 
   /** No-op for a thing that is not waiting. */
-  leave(member: Ageing): void {
+  leave(member: AgeQueueItem): void {
     if (member.dueAt === 0) return;
     member.dueAt = 0;
     if (member.earlier === null) this.#first = member.later;

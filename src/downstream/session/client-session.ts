@@ -4,7 +4,7 @@ import type { Clock } from '../../model/clock.ts';
 import type { Endpoint } from '../../model/exchange.ts';
 import type { Message } from '../../model/message.ts';
 import { ExchangeList } from './client-exchange.ts';
-import type { Introduction } from './initialize.ts';
+import type { DeclaredClient } from './initialize.ts';
 import type { LoggedStream } from './logged-stream.ts';
 import { PendingAsks } from './pending-asks.ts';
 
@@ -83,7 +83,7 @@ export class ClientSession {
   }
 
   /** Takes what the client says of itself, where the session was there before its `initialize`. */
-  introduce(client: Introduction, fingerprint: string): void {
+  introduce(client: DeclaredClient, fingerprint: string): void {
     const { revision, capabilities, info } = client;
     this.client = { ...this.client, revision, capabilities, fingerprint, info };
     this.introduced = true;

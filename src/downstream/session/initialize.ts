@@ -2,7 +2,7 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import { LATEST_STATEFUL, type Message, type Revision, STATEFUL_REVISIONS } from '../../model/message.ts';
 import { fields, type Range, stringValue } from '../../protocol/fields.ts';
 
-export interface Introduction {
+export interface DeclaredClient {
   /** The revision the session will speak: the client's, if it is one of the stateful ones, else our newest. */
   readonly revision: Revision;
   /** As written. */
@@ -14,7 +14,7 @@ export interface Introduction {
 const MAX_INTRODUCTION_BYTES = 64 * 1024;
 
 /** Reads what a client says of itself in `initialize` (lifecycle §Initialization of the stateful revisions). */
-export function readInitialize(request: Message): Introduction | GatewayError {
+export function readInitialize(request: Message): DeclaredClient | GatewayError {
   if (request.bodyStart < 0) return new GatewayError('INVALID_PARAMS', 'initialize needs params');
   const { bytes } = request;
   const [version, capabilities, info] = fields(bytes, request.bodyStart, request.bodyEnd, [

@@ -58,7 +58,7 @@ export class SessionTable {
   readonly #byMcpSessionId = new Map<string, ClientSession>();
   readonly #perPrincipal = new Counts();
   readonly #loading = new Map<string, Promise<ClientSession | null>>();
-  readonly #leftWaits = new LeftWaits();
+  readonly #abandonedWaits = new AbandonedWaits();
   #cancelSweep: () => void;
   #cleanedAt: number;
 
@@ -183,7 +183,7 @@ export class SessionTable {
     for (const session of this.#sessions.values()) {
       if (!session.idle) {
         session.lastUsed = now;
-        this.#leftWaits.sweep(session.exchanges, now);
+        this.#abandonedWaits.sweep(session.exchanges, now);
       }
       if (now - session.lastUsed >= idleMs) {
         this.end(session, 'the session was idle for too long');
@@ -324,7 +324,7 @@ const RETURN_MS = 5 * 60_000;
  * nothing except wait, possibly for ever, and would keep its session from ever being idle. A client that comes back later
  * asks again: the task itself goes on.
  */
-class LeftWaits {
+class AbandonedWaits {
   /** Clock readings: since when no client has been seen. */
   readonly #since = new WeakMap<ClientExchange, number>();
 

@@ -6,7 +6,7 @@ import { isPassedOn, type Outcome } from '../../model/outcome.ts';
 import type { OwedAnswer } from '../../model/stream-copies.ts';
 import type { EdgeParts } from '../edge-parts.ts';
 import { retryAfter, sendLastParts, sendParts } from '../endpoints/send.ts';
-import type { Ageing, AgeQueue } from '../session/age-queue.ts';
+import type { AgeQueue, AgeQueueItem } from '../session/age-queue.ts';
 import { answerParts } from '../session/answer-parts.ts';
 import { abandonAsks, askClient, notificationTo } from '../session/asking.ts';
 import type { ClientExchange, Reply } from '../session/client-exchange.ts';
@@ -26,10 +26,10 @@ export interface StatefulParts extends EdgeParts {
  * message is logged, because a lost connection is no cancellation (2025-11-25 transports): the call goes on, and the
  * client may come back for the rest.
  */
-export class StatefulReply implements Reply, ResumableReply, Ageing {
+export class StatefulReply implements Reply, ResumableReply, AgeQueueItem {
   dueAt = 0;
-  earlier: Ageing | null = null;
-  later: Ageing | null = null;
+  earlier: AgeQueueItem | null = null;
+  later: AgeQueueItem | null = null;
   readonly #deps: StatefulParts;
   readonly #session: ClientSession;
   readonly #takesStream: boolean;

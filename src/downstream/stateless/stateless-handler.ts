@@ -17,7 +17,7 @@ import { retryAfter, sendError, sendLastParts, sendParts } from '../endpoints/se
 import type { Admitted } from '../identity/gate.ts';
 import { withPages } from '../pending-input/page-required.ts';
 import type { Returning } from '../pending-input/pending-input-requests.ts';
-import type { Ageing, AgeQueue } from '../session/age-queue.ts';
+import type { AgeQueue, AgeQueueItem } from '../session/age-queue.ts';
 import { answerMessage, notificationFor } from '../session/answer-parts.ts';
 import { ClientExchange, type ExchangeList, type Reply } from '../session/client-exchange.ts';
 import { WaitingFlows } from '../session/waiting-flows.ts';
@@ -120,10 +120,10 @@ interface StatelessReplyDeps extends Pick<StatelessHandlerDeps, 'patience' | 'pe
  * have no ids, because there is no coming back; a lost connection cancels the request (streamable-http
  * §Cancellation).
  */
-class StatelessReply implements Reply, Ageing {
+class StatelessReply implements Reply, AgeQueueItem {
   dueAt = 0;
-  earlier: Ageing | null = null;
-  later: Ageing | null = null;
+  earlier: AgeQueueItem | null = null;
+  later: AgeQueueItem | null = null;
   readonly canAsk = true;
   readonly #deps: StatelessReplyDeps;
   readonly #endpoint: Endpoint;

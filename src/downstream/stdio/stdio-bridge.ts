@@ -11,7 +11,7 @@ import { oneLine, withId } from '../../protocol/splice.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { classifyHeaderless } from '../stateless/classify-headerless.ts';
 import { BridgeHeaders } from './bridge-headers.ts';
-import { CALLED_OFF, type Talk, talk } from './bridge-talk.ts';
+import { type BridgeRequest, CALLED_OFF, sendBridgeRequest } from './bridge-request.ts';
 import { LineReader } from './line-reader.ts';
 import { LAST_WORDS_MS, MAX_UNREAD, type StdioStreams } from './stdio.ts';
 
@@ -105,7 +105,7 @@ export class StdioBridge {
     this.#lines.end();
     await Promise.all(this.#running);
     this.#stopListening();
-    if (this.#session !== null && !this.#ended) await this.#talk('DELETE', this.#sessionHeaders(), NOTHING);
+    if (this.#session !== null && !this.#ended) await this.#request('DELETE', this.#sessionHeaders(), NOTHING);
     this.close();
   }
 
@@ -134,7 +134,7 @@ export class StdioBridge {
     let calledOff = false;
     const outcome = await this.#patiently(() => {
       if (calledOff) return Promise.resolve(CALLED_OFF);
-      return this.#talk('POST', headers, message.bytes, answer.take, (abort) => {
+      return this.#request('POST', headers, message.bytes, answer.take, (abort) => {
         if (message.kind !== 'request') return;
         this.#abort.set(message.id, () => {
           calledOff = true;
@@ -154,10 +154,12 @@ export class StdioBridge {
     }
     const answer = new AnswerWatch(message, (data) => this.#write(data));
     let session = this.#session;
-    let outcome = await this.#patiently(() => this.#talk('POST', this.#sessionHeaders(), message.bytes, answer.take));
+    let outcome = await this.#patiently(() =>
+      this.#request('POST', this.#sessionHeaders(), message.bytes, answer.take),
+    );
     if (outcome.status === 404 && session !== null && (await this.#reopen(session))) {
       session = this.#session;
-      outcome = await this.#patiently(() => this.#talk('POST', this.#sessionHeaders(), message.bytes, answer.take));
+      outcome = await this.#patiently(() => this.#request('POST', this.#sessionHeaders(), message.bytes, answer.take));
     }
     if (message.kind !== 'request') {
       if (message.method === 'notifications/initialized') void this.#listen();
@@ -169,13 +171,13 @@ export class StdioBridge {
   }
 
   /** Comes back for the rest of a broken stream, for as long as that brings something. */
-  async #takeUp(broken: Talk, answer: AnswerWatch): Promise<Talk> {
+  async #takeUp(broken: BridgeRequest, answer: AnswerWatch): Promise<BridgeRequest> {
     let outcome = broken;
     let lastEventId = broken.lastEventId;
     for (let left = RESUMPTIONS; left > 0 && lastEventId !== null && !answer.came && !this.#ended; left--) {
       await pause(this.#deps.clock, outcome.retryMs ?? RETRY_MS);
       outcome = await this.#patiently(() =>
-        this.#talk('GET', [...this.#sessionHeaders(), 'Last-Event-ID', lastEventId!], NOTHING, answer.take),
+        this.#request('GET', [...this.#sessionHeaders(), 'Last-Event-ID', lastEventId!], NOTHING, answer.take),
       );
       if (!outcome.streamed && outcome.failure === null) break;
       if (outcome.lastEventId === null) continue;
@@ -186,7 +188,7 @@ export class StdioBridge {
   }
 
   /** Gives the client the answer if it has none yet: the gateway's own, or what there is to say of the loss. */
-  #conclude(message: Message, answer: AnswerWatch, outcome: Talk): void {
+  #conclude(message: Message, answer: AnswerWatch, outcome: BridgeRequest): void {
     if (message.kind !== 'request' || answer.came) return;
     const said = outcome.body.length > 0 ? scanMessage(outcome.body, message.era, 'relaxed') : null;
     if (said !== null && !isScanFailure(said)) {
@@ -206,7 +208,7 @@ export class StdioBridge {
     this.#write(failureAnswer(message.id, error, message.era).bytes);
   }
 
-  #opened(outcome: Talk, answer: Message | null): void {
+  #opened(outcome: BridgeRequest, answer: Message | null): void {
     const id = outcome.headers?.get('mcp-session-id');
     if (id === undefined || answer?.kind !== 'result') return;
     this.#session = { id, revision: bodyString(answer, 'protocolVersion') ?? '' };
@@ -225,13 +227,13 @@ export class StdioBridge {
     if (this.#initialize === null) return false;
     const answer = new AnswerWatch(this.#initialize, () => {});
     this.#deps.logger.info('session_reopened');
-    const outcome = await this.#talk('POST', [], this.#initialize.bytes, answer.take);
+    const outcome = await this.#request('POST', [], this.#initialize.bytes, answer.take);
     if (outcome.body.length > 0) answer.take(outcome.body);
     const before = this.#session;
     this.#opened(outcome, answer.message);
     if (this.#session === before) return false;
     const initialized = Buffer.from('{"jsonrpc":"2.0","method":"notifications/initialized"}');
-    await this.#talk('POST', this.#sessionHeaders(), initialized);
+    await this.#request('POST', this.#sessionHeaders(), initialized);
     void this.#listen();
     return true;
   }
@@ -243,7 +245,7 @@ export class StdioBridge {
     let lastEventId: string | null = null;
     while (session !== null && session === this.#session && !this.#ended) {
       const resume: string[] = lastEventId === null ? [] : ['Last-Event-ID', lastEventId];
-      const outcome = await this.#talk(
+      const outcome = await this.#request(
         'GET',
         [...this.#sessionHeaders(), ...resume],
         NOTHING,
@@ -273,7 +275,7 @@ export class StdioBridge {
   }
 
   /** Sends again what never left, while the gateway may be coming back. */
-  async #patiently(attempt: () => Promise<Talk>): Promise<Talk> {
+  async #patiently(attempt: () => Promise<BridgeRequest>): Promise<BridgeRequest> {
     const end = this.#deps.clock.now() + (this.#deps.patienceMs ?? PATIENCE_MS);
     for (;;) {
       const outcome = await attempt();
@@ -284,18 +286,23 @@ export class StdioBridge {
     }
   }
 
-  #talk(
+  #request(
     method: string,
     headers: readonly string[],
     body: Buffer,
     onMessage: (data: Buffer) => void = () => {},
     onStart?: (abort: () => void) => void,
-  ): Promise<Talk> {
+  ): Promise<BridgeRequest> {
     const { client, path } = this.#deps;
     const type = body.length === 0 ? [] : ['Content-Type', 'application/json'];
     const accept = method === 'GET' ? 'text/event-stream' : 'application/json, text/event-stream';
     const all = ['Accept', accept, ...type, ...this.#deps.headers, ...headers];
-    return talk(client, { method, path, headers: all, body: body.length === 0 ? [] : [body] }, onMessage, onStart);
+    return sendBridgeRequest(
+      client,
+      { method, path, headers: all, body: body.length === 0 ? [] : [body] },
+      onMessage,
+      onStart,
+    );
   }
 
   #sessionHeaders(): string[] {

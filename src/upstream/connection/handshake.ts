@@ -42,12 +42,12 @@ const MAX_TRANSPORTS = 4;
 const PROBE_HEADERS = ['MCP-Protocol-Version', LATEST_STATELESS, 'Mcp-Method', 'server/discover'] as const;
 
 /** What a request led to. */
-type Said = Message | GatewayError | 'silence';
+type FirstReply = Message | GatewayError | 'silence';
 
-type First = 'discover' | 'initialize';
+type FirstMethod = 'discover' | 'initialize';
 
 /** A connection that is negotiated, or what to try next on a fresh transport. */
-type Step = Connection | { readonly first: First; readonly wire: Transport['kind']; readonly why: GatewayError };
+type Step = Connection | { readonly first: FirstMethod; readonly wire: Transport['kind']; readonly why: GatewayError };
 
 /**
  * Negotiates a connection and finds out the server's era on the way: first `server/discover`, then `initialize`.
@@ -62,7 +62,7 @@ export class Handshake {
   readonly #profile: ClientProfile;
   readonly #attempt: Attempt;
   /** Whether both ways have been tried in this handshake, so that it ends. */
-  readonly #tried = new Set<First>();
+  readonly #tried = new Set<FirstMethod>();
   #refusedInitialize = false;
   /** It has answered `server/discover` before: it may take the whole start for that, and gets nothing else on its pipe. */
   #discovers = false;
@@ -91,7 +91,7 @@ export class Handshake {
     let remembered = eraVerdicts.get(digest);
     this.#discovers = remembered?.era === 'stateless';
     const stateful = remembered?.era === 'stateful' || WITHOUT_DISCOVERY.has(wire);
-    let next: { first: First; wire: Transport['kind'] } = { first: stateful ? 'initialize' : 'discover', wire };
+    let next: { first: FirstMethod; wire: Transport['kind'] } = { first: stateful ? 'initialize' : 'discover', wire };
     for (let i = 0; ; i++) {
       const step = await this.#step(next.first, next.wire);
       if (!('why' in step)) {
@@ -155,7 +155,7 @@ export class Handshake {
   }
 
   /** What a fresh connection said to `initialize`. Only the server's own word is taken to last. */
-  #taken(connection: Connection, answer: Said): HandshakeResult {
+  #taken(connection: Connection, answer: FirstReply): HandshakeResult {
     const { name } = this.#server;
     if (answer === 'silence') throw new EraUnspoken(name, 'it did not answer', false);
     if (answer instanceof GatewayError) {
@@ -170,7 +170,7 @@ export class Handshake {
     throw new EraUnspoken(name, `it answered with the protocol revision ${handshake.revision}`, true);
   }
 
-  async #step(first: First, wire: Transport['kind']): Promise<Step> {
+  async #step(first: FirstMethod, wire: Transport['kind']): Promise<Step> {
     const connection = await this.#open(wire);
     try {
       const step = first === 'discover' ? await this.#discover(connection) : await this.#initialize(connection, null);
@@ -340,7 +340,7 @@ export class Handshake {
     return connection;
   }
 
-  async #within(answer: Promise<Said>, ms: number, connection: Connection): Promise<Said> {
+  async #within(answer: Promise<FirstReply>, ms: number, connection: Connection): Promise<FirstReply> {
     try {
       return await within(this.#context.deps.clock, ms, answer, () => 'silence' as const);
     } catch (error) {
@@ -374,7 +374,7 @@ function goOn(connection: Connection, record: UpstreamSessionRecord): void {
   connection.resumed(handshakeFromInitialize(result('1', record.hello, 'stateful')), record);
 }
 
-function isMessage(said: Said): said is Message {
+function isMessage(said: FirstReply): said is Message {
   return said !== 'silence' && !(said instanceof GatewayError);
 }
 

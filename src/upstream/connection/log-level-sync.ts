@@ -12,7 +12,7 @@ const SET_LEVEL = 'logging/setLevel';
 const AGREE_MS = 1_000;
 
 /** The connection whose server gets the level. */
-interface Teller {
+interface LeveledConnection {
   /** Not null: its session is used by all nodes, which may have sent the server another level. */
   readonly joined?: object | null;
   /** Rejects when the request is not answered in time. */
@@ -24,7 +24,7 @@ interface Teller {
  * call. It stays when the call is over; the gateway keeps from clients what they did not ask for.
  */
 export class LogLevelSync {
-  readonly #teller: Teller;
+  readonly #connection: LeveledConnection;
   readonly #pending: PendingById;
   readonly #ordered: boolean;
   /** The level that was sent last; null for none. */
@@ -32,8 +32,8 @@ export class LogLevelSync {
   #telling: Promise<void> | null = null;
 
   /** `ordered`: what is sent first arrives first. */
-  constructor(teller: Teller, pending: PendingById, ordered: boolean) {
-    this.#teller = teller;
+  constructor(connection: LeveledConnection, pending: PendingById, ordered: boolean) {
+    this.#connection = connection;
     this.#pending = pending;
     this.#ordered = ordered;
   }
@@ -51,7 +51,7 @@ export class LogLevelSync {
     }
     const { logLevel, sessionId } = call.exchange.client;
     // A session has one level at all nodes; what shares a connection may want another one with each call, at each of them.
-    const agreed = this.before(logLevel, sessionId === null && this.#teller.joined != null);
+    const agreed = this.before(logLevel, sessionId === null && this.#connection.joined != null);
     if (agreed === null) return false;
     void agreed.then(() => {
       if (!call.done) go();
@@ -74,7 +74,7 @@ export class LogLevelSync {
   async #agree(level: LogLevel): Promise<void> {
     const message = request(SET_LEVEL, '0', JSON.stringify({ level }), 'stateful');
     try {
-      await this.#teller.ask(message, AGREE_MS);
+      await this.#connection.ask(message, AGREE_MS);
     } catch (error) {
       // A server that does not answer in time has still got it.
       const silent = error instanceof GatewayError && error.code === 'TIMEOUT';

@@ -4,7 +4,7 @@ import type { EraVerdicts } from '../../model/ports.ts';
 import type { HandshakeResult } from '../../model/server-catalog.ts';
 import type { EraUnspoken } from './failures.ts';
 
-type Also = 'stateful' | 'none';
+type OtherEra = 'stateful' | 'none';
 
 /**
  * Which eras a server speaks. The handshake finds the newest; whether a stateless server takes `initialize` as well is
@@ -15,7 +15,7 @@ export class SpokenEras {
   readonly #identity: string;
   /** null until the server was met. */
   newest: Era | null;
-  #also: Also | null;
+  #also: OtherEra | null;
   /** It answered `server/discover` late and `initialize` not at all: the next start sends `server/discover` only. */
   ignoresInitialize = false;
 
@@ -64,11 +64,11 @@ export class SpokenEras {
     if (this.#also === 'none') this.#also = this.#known();
   }
 
-  #known(): Also | null {
+  #known(): OtherEra | null {
     return this.#verdicts.get(this.#identity)?.also ?? (this.ignoresInitialize ? 'none' : null);
   }
 
-  #learn(also: Also | null): void {
+  #learn(also: OtherEra | null): void {
     this.#also = also;
     const verdict = this.#verdicts.get(this.#identity);
     if (verdict === null || verdict.era !== 'stateless' || (verdict.also ?? null) === also) return;

@@ -8,7 +8,7 @@ import type { ServerContext } from '../server-context.ts';
 import { differingLists } from './listing.ts';
 
 /** What is known of a server's lists: of those for one kind of client, or of those that the process of one client has. */
-export interface Shelf {
+export interface CatalogEntry {
   readonly era: Era;
   readonly profile: ClientProfile;
   /** The process whose lists these are; null where they are those of a fresh process, or of a server that all share. */
@@ -30,7 +30,7 @@ export interface Shelf {
   disarm: () => void;
 }
 
-export function newShelf(profile: ClientProfile, era: Era, own: Connection | null): Shelf {
+export function newCatalogEntry(profile: ClientProfile, era: Era, own: Connection | null): CatalogEntry {
   const state = { listedIn: 0, listing: null, again: false, pausedUntil: 0, failures: 0, disarm: () => {} };
   return { era, profile, own, catalog: null, over: null, ...state };
 }
@@ -42,14 +42,14 @@ const DOUBT_EVERY_MS = 5_000;
 export class OwnLists {
   readonly #context: ServerContext;
   readonly #pool: SessionPool;
-  readonly #common: (own: Shelf) => Shelf;
-  readonly #shelves = new Map<Connection, Shelf>();
+  readonly #common: (own: CatalogEntry) => CatalogEntry;
+  readonly #entries = new Map<Connection, CatalogEntry>();
   #doubtAfter = 0;
   /** How many differ: asked with every call. */
   #differing = 0;
 
-  /** `common`: the shelf of the same kind of client with the lists of a fresh process. */
-  constructor(context: ServerContext, pool: SessionPool, common: (own: Shelf) => Shelf) {
+  /** `common`: the entry of the same kind of client with the lists of a fresh process. */
+  constructor(context: ServerContext, pool: SessionPool, common: (own: CatalogEntry) => CatalogEntry) {
     this.#context = context;
     this.#pool = pool;
     this.#common = common;
@@ -60,12 +60,12 @@ export class OwnLists {
     return this.#differing > 0;
   }
 
-  of(connection: Connection): Shelf | null {
-    return this.#shelves.get(connection) ?? null;
+  of(connection: Connection): CatalogEntry | null {
+    return this.#entries.get(connection) ?? null;
   }
 
-  values(): Iterable<Shelf> {
-    return this.#shelves.values();
+  values(): Iterable<CatalogEntry> {
+    return this.#entries.values();
   }
 
   /** By the key of their connection. */
@@ -73,16 +73,16 @@ export class OwnLists {
     for (const { own, catalog } of this.values()) if (own?.live && catalog !== null) yield [own.key, catalog];
   }
 
-  /** The connection serves a client from now on. Its shelf, where it is to be listed; null where it just was, or serves no single client. */
-  add(connection: Connection): Shelf | null {
-    if (!this.#isOwn(connection) || this.#shelves.has(connection)) return null;
+  /** The connection serves a client from now on. Its entry, where it is to be listed; null where it just was, or serves no single client. */
+  add(connection: Connection): CatalogEntry | null {
+    if (!this.#isOwn(connection) || this.#entries.has(connection)) return null;
     // No client is notified of what the pool closed by itself.
-    for (const other of this.#shelves.keys()) if (!other.live) this.#drop(other);
-    const own = newShelf(connection.profile, connection.era, connection);
+    for (const other of this.#entries.keys()) if (!other.live) this.#drop(other);
+    const own = newCatalogEntry(connection.profile, connection.era, connection);
     const common = this.#common(own);
     // A server whose lists fail is not asked more often because it has more processes (F7).
-    own.pausedUntil = Math.max(common.pausedUntil, ...this.#shelves.values().map(({ pausedUntil }) => pausedUntil));
-    this.#shelves.set(connection, own);
+    own.pausedUntil = Math.max(common.pausedUntil, ...this.#entries.values().map(({ pausedUntil }) => pausedUntil));
+    this.#entries.set(connection, own);
     return common.over === connection ? null : own;
   }
 
@@ -92,14 +92,14 @@ export class OwnLists {
     if (own?.catalog != null) this.#tell(own, own.catalog, this.#common(own).catalog);
   }
 
-  /** Takes what the process has listed. Resolves with the common shelf where that should be listed again, else with null. */
-  async keep(own: Shelf, listed: ServerCatalog): Promise<Shelf | null> {
+  /** Takes what the process has listed. Resolves with the common entry where that should be listed again, else with null. */
+  async keep(own: CatalogEntry, listed: ServerCatalog): Promise<CatalogEntry | null> {
     const { digest } = listed;
     const isCommon = digest === this.#common(own).catalog?.digest;
-    const equal = this.#shelves.values().find(({ catalog }) => catalog?.digest === digest)?.catalog;
+    const equal = this.#entries.values().find(({ catalog }) => catalog?.digest === digest)?.catalog;
     const kept = equal ?? { ...listed, own: true as const };
     if (!isCommon && equal == null) await this.#context.deps.inspect?.(kept);
-    if (this.#shelves.get(own.own!) !== own) return null;
+    if (this.#entries.get(own.own!) !== own) return null;
     const common = this.#common(own);
     const before = own.catalog ?? common.catalog;
     this.#set(own, digest === common.catalog?.digest ? null : kept);
@@ -110,9 +110,9 @@ export class OwnLists {
   }
 
   /** A fresh process lists something else now: clients that have a process go on being shown what theirs lists. */
-  split(common: Shelf, before: ServerCatalog | null): void {
+  split(common: CatalogEntry, before: ServerCatalog | null): void {
     const kept = before === null ? null : { ...before, own: true as const };
-    for (const own of this.#shelves.values()) {
+    for (const own of this.#entries.values()) {
       if (this.#common(own) !== common || own.own === common.over) continue;
       if (own.catalog === null && kept !== null) this.#set(own, kept);
       else if (own.catalog?.digest === common.catalog?.digest) this.#set(own, null);
@@ -122,7 +122,7 @@ export class OwnLists {
   }
 
   /** A process lists something else than a fresh one did: perhaps a fresh one does so by now as well. */
-  #isDoubtful(common: Shelf): boolean {
+  #isDoubtful(common: CatalogEntry): boolean {
     const { clock } = this.#context.deps;
     if (common.listing !== null || clock.now() < this.#doubtAfter || this.#pool.room !== 'free') return false;
     this.#doubtAfter = clock.now() + DOUBT_EVERY_MS;
@@ -134,20 +134,20 @@ export class OwnLists {
     return this.#context.ownProcess && era === 'stateful' && isExclusive(tenancy);
   }
 
-  #set(own: Shelf, catalog: ServerCatalog | null): void {
+  #set(own: CatalogEntry, catalog: ServerCatalog | null): void {
     this.#differing += Number(catalog !== null) - Number(own.catalog !== null);
     own.catalog = catalog;
   }
 
-  #drop(connection: Connection): Shelf | undefined {
-    const own = this.#shelves.get(connection);
+  #drop(connection: Connection): CatalogEntry | undefined {
+    const own = this.#entries.get(connection);
     own?.disarm();
-    this.#shelves.delete(connection);
+    this.#entries.delete(connection);
     if (own?.catalog != null) this.#differing--;
     return own;
   }
 
-  #tell({ profile, own }: Shelf, before: ServerCatalog | null, after: ServerCatalog | null): void {
+  #tell({ profile, own }: CatalogEntry, before: ServerCatalog | null, after: ServerCatalog | null): void {
     this.#context.events.listed(profile.fingerprint, after === null ? [] : differingLists(before, after), own!.key);
   }
 }

@@ -12,7 +12,7 @@ import type { ClientConnections } from '../pool/client-connections.ts';
 import type { ServerContext } from '../server-context.ts';
 import type { Supervisor } from '../supervision/supervisor.ts';
 import { differingLists, listServer } from './listing.ts';
-import { newShelf, OwnLists, type Shelf } from './own-lists.ts';
+import { type CatalogEntry, newCatalogEntry, OwnLists } from './own-lists.ts';
 
 /** A list that failed is not asked for again for so long (seeds F7). */
 const FAILED_LIST_PAUSE_MS = 5_000;
@@ -35,10 +35,10 @@ export class ServerCatalogs {
   readonly #context: ServerContext;
   readonly #supervisor: Supervisor;
   readonly #connections: ClientConnections;
-  readonly #shelves: Readonly<Record<Era, Map<string, Shelf>>> = { stateful: new Map(), stateless: new Map() };
+  readonly #entries: Readonly<Record<Era, Map<string, CatalogEntry>>> = { stateful: new Map(), stateless: new Map() };
   /** Of single processes. */
   readonly own: OwnLists;
-  #latest: Shelf | null = null;
+  #latest: CatalogEntry | null = null;
   #run = 1;
   /** The invalid items that were reported in this run, as text. */
   readonly #reported = new Set<string>();
@@ -52,11 +52,11 @@ export class ServerCatalogs {
     this.#context = context;
     this.#supervisor = supervisor;
     this.#connections = connections;
-    this.own = new OwnLists(context, connections.pool, ({ profile, era }) => this.#shelf(profile, era));
+    this.own = new OwnLists(context, connections.pool, ({ profile, era }) => this.#entry(profile, era));
     for (const { profile, catalog } of remembered) {
-      const shelf = this.#shelf(profile, catalog.handshake.era);
-      shelf.catalog = catalog;
-      if (this.#latest === null || catalog.listedAt > this.#latest.catalog!.listedAt) this.#latest = shelf;
+      const entry = this.#entry(profile, catalog.handshake.era);
+      entry.catalog = catalog;
+      if (this.#latest === null || catalog.listedAt > this.#latest.catalog!.listedAt) this.#latest = entry;
     }
   }
 
@@ -76,21 +76,21 @@ export class ServerCatalogs {
   }
 
   known(fingerprint: string, era: Era): ServerCatalog | null {
-    return this.#shelves[era].get(fingerprint)?.catalog ?? null;
+    return this.#entries[era].get(fingerprint)?.catalog ?? null;
   }
 
   /** The one that was listed last, whatever for; of this era where there is one. */
   ofOthers(era: Era): ServerCatalog | null {
     let latest: ServerCatalog | null = null;
-    for (const { catalog } of this.#shelves[era].values()) {
+    for (const { catalog } of this.#entries[era].values()) {
       if (catalog !== null && (latest === null || catalog.listedAt > latest.listedAt)) latest = catalog;
     }
     return latest ?? this.latest;
   }
 
-  *#all(): Iterable<Shelf> {
-    yield* this.#shelves.stateful.values();
-    yield* this.#shelves.stateless.values();
+  *#all(): Iterable<CatalogEntry> {
+    yield* this.#entries.stateful.values();
+    yield* this.#entries.stateless.values();
   }
 
   tool(fingerprint: string, era: Era, name: string, own: ServerCatalog | null = null): Buffer | null {
@@ -103,26 +103,26 @@ export class ServerCatalogs {
     this.#run++;
     this.#reported.clear();
     // What failed was another run's.
-    for (const shelf of this.#all()) shelf.pausedUntil = 0;
+    for (const entry of this.#all()) entry.pausedUntil = 0;
   }
 
   /** What is known, at once. Waits for the first listing, and for that of lists whose time to live is over. */
   async get(profile: ClientProfile, era: Era, waitMs: number): Promise<ServerCatalog | null> {
-    const shelf = this.#shelf(profile, era);
-    const upToDate = shelf.listedIn === this.#run;
-    const known = shelf.catalog;
+    const entry = this.#entry(profile, era);
+    const upToDate = entry.listedIn === this.#run;
+    const known = entry.catalog;
     if (known !== null && upToDate && !isStale(known, this.#context.deps.clock.wall())) return known;
-    const mayList = shelf.listing === null && this.#context.deps.clock.now() >= shelf.pausedUntil;
-    const listing = mayList ? this.#refresh(shelf, null) : shelf.listing;
+    const mayList = entry.listing === null && this.#context.deps.clock.now() >= entry.pausedUntil;
+    const listing = mayList ? this.#refresh(entry, null) : entry.listing;
     if (listing === null || waitMs <= 0 || (known !== null && !upToDate)) return known;
     await within(this.#context.deps.clock, waitMs, listing, () => {});
-    return shelf.catalog;
+    return entry.catalog;
   }
 
   /** Nothing is listed any more unasked. */
   close(): void {
-    for (const shelf of this.own.values()) shelf.disarm();
-    for (const shelf of this.#all()) shelf.disarm();
+    for (const entry of this.own.values()) entry.disarm();
+    for (const entry of this.#all()) entry.disarm();
   }
 
   /**
@@ -130,8 +130,8 @@ export class ServerCatalogs {
    * server, and what a process of its client's own lists, unless that just was.
    */
   useful(profile: ClientProfile, connection: Connection): void {
-    const shelf = this.#shelf(profile, connection.era);
-    if (shelf.listedIn !== this.#run && shelf.listing === null) void this.#relist(shelf, connection);
+    const entry = this.#entry(profile, connection.era);
+    if (entry.listedIn !== this.#run && entry.listing === null) void this.#relist(entry, connection);
     const own = this.own.add(connection);
     if (own !== null) void this.#relist(own, connection);
   }
@@ -142,32 +142,32 @@ export class ServerCatalogs {
    */
   async relistOver(connection: Connection): Promise<void> {
     if (connection.era === 'stateful') return this.#relist(this.#shelfOf(connection), connection);
-    const listed = [...this.#shelves[connection.era].values()].filter(({ listedIn }) => listedIn === this.#run);
-    await Promise.all(listed.map((shelf) => this.#relist(shelf, connection)));
+    const listed = [...this.#entries[connection.era].values()].filter(({ listedIn }) => listedIn === this.#run);
+    await Promise.all(listed.map((entry) => this.#relist(entry, connection)));
   }
 
   /** Lists for this kind of client over this connection, and not what was asked for before now. */
   async relist(profile: ClientProfile, connection: Connection): Promise<void> {
-    const shelf = this.#shelf(profile, connection.era);
-    if (shelf.listing !== null) await shelf.listing;
-    await (shelf.listing ?? this.#relist(shelf, connection));
+    const entry = this.#entry(profile, connection.era);
+    if (entry.listing !== null) await entry.listing;
+    await (entry.listing ?? this.#relist(entry, connection));
   }
 
   /** Lists again for every kind of client that was listed in this run, or is about to be, over a connection that fits. */
   async refreshListed(era: Era): Promise<void> {
-    const again = async (shelf: Shelf): Promise<void> => {
-      if (shelf.listing === null) return this.#relist(shelf, null);
-      shelf.again = true;
-      await shelf.listing;
-      await shelf.listing;
+    const again = async (entry: CatalogEntry): Promise<void> => {
+      if (entry.listing === null) return this.#relist(entry, null);
+      entry.again = true;
+      await entry.listing;
+      await entry.listing;
     };
-    const listed = [...this.#shelves[era].values()].filter((one) => one.listedIn === this.#run || one.listing !== null);
+    const listed = [...this.#entries[era].values()].filter((one) => one.listedIn === this.#run || one.listing !== null);
     await Promise.all(listed.map(again));
   }
 
   /** Lists now, on a connection that fits. Never rejects; later callers join it. */
   refresh(profile: ClientProfile, era: Era): Promise<void> {
-    return this.#refresh(this.#shelf(profile, era), null);
+    return this.#refresh(this.#entry(profile, era), null);
   }
 
   /** The listing under way of what such a client of this connection is shown; null for none. */
@@ -178,98 +178,98 @@ export class ServerCatalogs {
   /** The connection is new: lists over it, unless the first listing of this run is under way and tells as much. */
   renewed(connection: Connection): Promise<void> {
     const own = this.own.of(connection);
-    const shelf = this.#shelf(connection.profile, connection.era);
+    const entry = this.#entry(connection.profile, connection.era);
     if (own !== null) {
-      if (own.listing === null && shelf.over !== connection) return this.#relist(own, connection);
-      return own.listing ?? shelf.listing ?? Promise.resolve();
+      if (own.listing === null && entry.over !== connection) return this.#relist(own, connection);
+      return own.listing ?? entry.listing ?? Promise.resolve();
     }
-    return shelf.listing !== null && shelf.listedIn !== this.#run ? shelf.listing : this.#relist(shelf, connection);
+    return entry.listing !== null && entry.listedIn !== this.#run ? entry.listing : this.#relist(entry, connection);
   }
 
   /** As soon as the list may be asked for: one that failed is not asked again at once, whatever has happened (F7). */
-  #relist(shelf: Shelf, connection: Connection | null): Promise<void> {
-    const leftMs = shelf.pausedUntil - this.#context.deps.clock.now();
-    if (leftMs <= 0 || shelf.listing !== null) return this.#refresh(shelf, connection);
-    shelf.disarm();
-    shelf.disarm = this.#context.deps.clock.after(leftMs, () => {
-      if (connection?.ready !== false && shelf.listing === null) void this.#refresh(shelf, connection);
+  #relist(entry: CatalogEntry, connection: Connection | null): Promise<void> {
+    const leftMs = entry.pausedUntil - this.#context.deps.clock.now();
+    if (leftMs <= 0 || entry.listing !== null) return this.#refresh(entry, connection);
+    entry.disarm();
+    entry.disarm = this.#context.deps.clock.after(leftMs, () => {
+      if (connection?.ready !== false && entry.listing === null) void this.#refresh(entry, connection);
     });
     return Promise.resolve();
   }
 
-  #refresh(shelf: Shelf, connection: Connection | null): Promise<void> {
-    if (shelf.listing !== null) {
-      shelf.again ||= connection !== null;
-      return shelf.listing;
+  #refresh(entry: CatalogEntry, connection: Connection | null): Promise<void> {
+    if (entry.listing !== null) {
+      entry.again ||= connection !== null;
+      return entry.listing;
     }
-    shelf.listing = this.#list(shelf, connection).finally(() => {
-      shelf.listing = null;
-      if (!shelf.again) return;
-      shelf.again = false;
-      void this.#refresh(shelf, connection?.ready === true ? connection : null);
+    entry.listing = this.#list(entry, connection).finally(() => {
+      entry.listing = null;
+      if (!entry.again) return;
+      entry.again = false;
+      void this.#refresh(entry, connection?.ready === true ? connection : null);
     });
-    return shelf.listing;
+    return entry.listing;
   }
 
-  async #list(shelf: Shelf, given: Connection | null, left = MAX_CONNECTIONS): Promise<void> {
+  async #list(entry: CatalogEntry, given: Connection | null, left = MAX_CONNECTIONS): Promise<void> {
     const { logger, server } = this.#context;
     const { clock, inspect, knownCatalogs } = this.#context.deps;
     let connection: Connection | null = null;
-    shelf.disarm();
+    entry.disarm();
     try {
-      if (shelf.own?.ready === false) return;
-      shelf.over = given;
-      connection = shelf.own ?? given;
+      if (entry.own?.ready === false) return;
+      entry.over = given;
+      connection = entry.own ?? given;
       if (connection?.ready !== true) {
-        await this.#supervisor.readyFor(shelf.profile, shelf.era);
-        connection = await this.#connections.forListing(shelf.profile, shelf.era);
+        await this.#supervisor.readyFor(entry.profile, entry.era);
+        connection = await this.#connections.forListing(entry.profile, entry.era);
       }
-      shelf.over = connection;
+      entry.over = connection;
       const run = this.#run;
-      const before = shelf.catalog ?? (shelf.own === null ? null : this.#shelf(shelf.profile, shelf.era).catalog);
+      const before = entry.catalog ?? (entry.own === null ? null : this.#entry(entry.profile, entry.era).catalog);
       const wall = clock.wall();
       const over = connection;
       const { catalog, complaints, invalid, refused } = await over.during(() =>
-        listServer(over, server.name, shelf.profile, server.timeoutMs, before, wall),
+        listServer(over, server.name, entry.profile, server.timeoutMs, before, wall),
       );
       const taken = (): void => {
-        shelf.pausedUntil = refused ? clock.now() + FAILED_LIST_PAUSE_MS : 0;
-        shelf.failures = 0;
-        shelf.listedIn = run;
+        entry.pausedUntil = refused ? clock.now() + FAILED_LIST_PAUSE_MS : 0;
+        entry.failures = 0;
+        entry.listedIn = run;
       };
       for (const complaint of complaints.slice(0, MAX_COMPLAINTS)) logger.warn('list_odd', { complaint });
       this.#tellInvalid(invalid);
-      if (shelf.own !== null) {
+      if (entry.own !== null) {
         taken();
-        const doubtful = await this.own.keep(shelf, catalog);
+        const doubtful = await this.own.keep(entry, catalog);
         if (doubtful !== null) void this.#refresh(doubtful, null);
         return;
       }
       const inspected = inspect?.(catalog);
       if (inspected != null) await inspected;
-      const unchanged = before !== null && before.digest === catalog.digest && shelf.listedIn !== 0;
+      const unchanged = before !== null && before.digest === catalog.digest && entry.listedIn !== 0;
       // Of the same lists the one that was taken last is kept: their time to live has begun again.
-      shelf.catalog = unchanged && shelf.era === 'stateful' ? before : catalog;
+      entry.catalog = unchanged && entry.era === 'stateful' ? before : catalog;
       taken();
-      this.#latest = shelf;
+      this.#latest = entry;
       if (!unchanged && server.temporary !== true)
-        knownCatalogs.save(identityOf(server, shelf.profile, shelf.era), catalog);
-      if (!unchanged) this.own.split(shelf, before);
-      this.#context.events.listed(shelf.profile.fingerprint, unchanged ? [] : differingLists(before, catalog), null);
+        knownCatalogs.save(identityOf(server, entry.profile, entry.era), catalog);
+      if (!unchanged) this.own.split(entry, before);
+      this.#context.events.listed(entry.profile.fingerprint, unchanged ? [] : differingLists(before, catalog), null);
     } catch (error) {
       // It was a client's, say, whose session has ended: that says nothing of the server.
-      if (shelf.own?.live === false) return;
+      if (entry.own?.live === false) return;
       const closedByUs = connection !== null && !connection.live && connection.ended === null;
-      if (closedByUs && left > 1 && this.#supervisor.up) return this.#list(shelf, null, left - 1);
-      shelf.pausedUntil = clock.now() + FAILED_LIST_PAUSE_MS;
-      shelf.failures++;
+      if (closedByUs && left > 1 && this.#supervisor.up) return this.#list(entry, null, left - 1);
+      entry.pausedUntil = clock.now() + FAILED_LIST_PAUSE_MS;
+      entry.failures++;
       logger.warn('list_failed', { error: error instanceof Error ? error.message : String(error) });
       const over = connection;
       if (over?.ready !== true) return;
       // Of a connection that ended meanwhile the next one lists.
-      const pauseMs = FAILED_LIST_PAUSE_MS * Math.min(2 ** (shelf.failures - 1), MAX_PAUSES);
-      shelf.disarm = clock.after(pauseMs, () => {
-        if (over.ready && shelf.failures > 0 && shelf.listing === null) void this.#refresh(shelf, over);
+      const pauseMs = FAILED_LIST_PAUSE_MS * Math.min(2 ** (entry.failures - 1), MAX_PAUSES);
+      entry.disarm = clock.after(pauseMs, () => {
+        if (over.ready && entry.failures > 0 && entry.listing === null) void this.#refresh(entry, over);
       });
     }
   }
@@ -286,22 +286,22 @@ export class ServerCatalogs {
     }
   }
 
-  #shelfOf(connection: Connection, profile: ClientProfile = connection.profile): Shelf {
-    return this.own.of(connection) ?? this.#shelf(profile, connection.era);
+  #shelfOf(connection: Connection, profile: ClientProfile = connection.profile): CatalogEntry {
+    return this.own.of(connection) ?? this.#entry(profile, connection.era);
   }
 
-  #shelf(profile: ClientProfile, era: Era): Shelf {
-    const shelves = this.#shelves[era];
-    const known = shelves.get(profile.fingerprint);
+  #entry(profile: ClientProfile, era: Era): CatalogEntry {
+    const entries = this.#entries[era];
+    const known = entries.get(profile.fingerprint);
     if (known !== undefined) return known;
-    if (shelves.size >= MAX_SHELVES) {
-      const given = shelves.values().find((shelf) => shelf !== this.#latest && shelf.listing === null);
+    if (entries.size >= MAX_SHELVES) {
+      const given = entries.values().find((entry) => entry !== this.#latest && entry.listing === null);
       given?.disarm();
-      if (given !== undefined) shelves.delete(given.profile.fingerprint);
+      if (given !== undefined) entries.delete(given.profile.fingerprint);
     }
-    const shelf = newShelf(profile, era, null);
-    shelves.set(profile.fingerprint, shelf);
-    return shelf;
+    const entry = newCatalogEntry(profile, era, null);
+    entries.set(profile.fingerprint, entry);
+    return entry;
   }
 }
 

@@ -16,7 +16,7 @@ import type { ServerContext, Swept } from '../server-context.ts';
 import type { StartQueue } from '../supervision/start-queue.ts';
 import type { Supervisor } from '../supervision/supervisor.ts';
 import type { CloseReason } from '../transport/transport.ts';
-import type { ProcessQuota, Yielding } from './process-quota.ts';
+import type { ProcessQuota, QuotaPool } from './process-quota.ts';
 import { longestUnused, type Slot, type Unused } from './slot.ts';
 
 /** A client whose stream has ended and that comes back within this time finds its process. As long as streams are kept. */
@@ -34,7 +34,7 @@ export interface PoolParts {
 }
 
 /** Which connections a server has, what they count against the limits, and when they end. `SessionPool` opens them. */
-export class PooledConnections implements Yielding {
+export class PooledConnections implements QuotaPool {
   protected readonly context: ServerContext;
   protected readonly by: PoolParts;
   /** By session key; the warm connection under that of none. */

@@ -5,7 +5,7 @@ import type { NodeLimits } from '../server-context.ts';
 import type { Unused } from './slot.ts';
 
 /** One server's share of the node's processes, and what of it could be given up. */
-export interface Yielding {
+export interface QuotaPool {
   /** Its connection that is ended first where another needs room; null where none may be. */
   longestUnused(): Unused | null;
   /** Ends that connection; false where there is none. */
@@ -29,7 +29,7 @@ interface RoomWaiter {
 /** Child processes of this node, counted over all servers, against the operator's limit. */
 export class ProcessQuota {
   readonly #limits: NodeLimits;
-  readonly #pools = new Set<Yielding>();
+  readonly #pools = new Set<QuotaPool>();
   readonly #clock: Clock;
   /** In the order in which they came. */
   readonly #waiters = new Set<RoomWaiter>();
@@ -46,7 +46,7 @@ export class ProcessQuota {
     return this.taken >= this.#limits.maxProcesses;
   }
 
-  take(pool: Yielding): void {
+  take(pool: QuotaPool): void {
     this.taken++;
     this.#pools.add(pool);
   }
@@ -56,7 +56,7 @@ export class ProcessQuota {
   }
 
   /** The pool has ended. */
-  leave(pool: Yielding): void {
+  leave(pool: QuotaPool): void {
     this.#pools.delete(pool);
   }
 
@@ -121,8 +121,8 @@ export class ProcessQuota {
     this.#disarm = null;
   }
 
-  #first(): Yielding | null {
-    let first: Yielding | null = null;
+  #first(): QuotaPool | null {
+    let first: QuotaPool | null = null;
     let best: Unused | null = null;
     for (const pool of this.#pools) {
       const unused = pool.longestUnused();

@@ -23,8 +23,8 @@ import type { Supervisor } from '../supervision/supervisor.ts';
 import { failedStep, likelyCause } from './likely-cause.ts';
 import type { ServerStory } from './server-story.ts';
 
-/** What was left of the connections of one start; it may come after the start has failed. */
-interface Remains {
+/** How the last process of a start ended; known perhaps after the start has failed. */
+interface ProcessEnd {
   exit: LaunchFailure['exit'];
   stderrTail: string;
 }
@@ -48,8 +48,8 @@ export class ServerObserver {
   #lastExit: ServerStatus['lastExit'] = null;
   #stderrTail = '';
   /** Of the start under way, or of the last one. */
-  #remains: Remains = { exit: null, stderrTail: '' };
-  #lastFailure: { readonly failure: Omit<LaunchFailure, keyof Remains>; readonly remains: Remains } | null = null;
+  #processEnd: ProcessEnd = { exit: null, stderrTail: '' };
+  #lastFailure: { readonly failure: Omit<LaunchFailure, keyof ProcessEnd>; readonly end: ProcessEnd } | null = null;
   /** It asks for a login, which was reported. */
   #asksLogin = false;
 
@@ -60,7 +60,7 @@ export class ServerObserver {
   /** A start begins; it has taken place when the server is listed for the first time. */
   starting(): void {
     this.#startedInMs = null;
-    this.#remains = { exit: null, stderrTail: '' };
+    this.#processEnd = { exit: null, stderrTail: '' };
   }
 
   listed(): void {
@@ -71,15 +71,15 @@ export class ServerObserver {
 
   ended({ ended, transport }: Connection): void {
     this.#stderrTail = transport.stderrTail();
-    this.#remains.stderrTail = this.#stderrTail;
+    this.#processEnd.stderrTail = this.#stderrTail;
     if (ended?.kind !== 'exited') return;
     this.#lastExit = { code: ended.code, signal: ended.signal };
-    this.#remains.exit = this.#lastExit;
+    this.#processEnd.exit = this.#lastExit;
   }
 
   /** null when the last start succeeded, or none has ended. */
   get lastLaunchFailure(): LaunchFailure | null {
-    return this.#lastFailure === null ? null : { ...this.#lastFailure.failure, ...this.#lastFailure.remains };
+    return this.#lastFailure === null ? null : { ...this.#lastFailure.failure, ...this.#lastFailure.end };
   }
 
   /** Reported once until it is up again, however often it asks. */
@@ -107,7 +107,7 @@ export class ServerObserver {
     const { environment = {}, inContainer = false } = deps.surroundings ?? {};
     const { command, args, env } = sweptDefinition(transport);
     const missing = transport.type === 'stdio' ? missingVariables(transport, environment) : [];
-    const { exit } = this.#remains;
+    const { exit } = this.#processEnd;
     const timedOut = deps.clock.now() - supervisor.startedAt >= times.startupMs;
     const start = { server: context.server.name, transport, failure, error, missing, inContainer, exit, timedOut };
     const failed = {
@@ -121,7 +121,7 @@ export class ServerObserver {
       missingVariables: missing,
       inContainer,
     };
-    this.#lastFailure = { failure: failed, remains: this.#remains };
+    this.#lastFailure = { failure: failed, end: this.#processEnd };
     logger.warn('server_start_failed', { ...this.lastLaunchFailure });
   }
 

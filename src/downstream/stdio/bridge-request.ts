@@ -7,7 +7,7 @@ const NOTHING = Buffer.alloc(0);
 const MAX_BYTES = 64 * 1024 * 1024;
 
 /** One request to a gateway, and how it ended. */
-export class Talk implements ResponseHandler {
+export class BridgeRequest implements ResponseHandler {
   /** 0 when no answer began. */
   status = 0;
   headers: ResponseHeaders | null = null;
@@ -20,11 +20,11 @@ export class Talk implements ResponseHandler {
   /** Why the answer is not whole; null when it is. */
   failure: HttpFailure | null = null;
   readonly #onMessage: (data: Buffer) => void;
-  readonly #ended: (talk: Talk) => void;
+  readonly #ended: (request: BridgeRequest) => void;
   #parser: SseParser | null = null;
 
   /** Messages of an event stream go to `onMessage` as they come; `ended` is called when the answer has ended, however. */
-  constructor(onMessage: (data: Buffer) => void, ended: (talk: Talk) => void) {
+  constructor(onMessage: (data: Buffer) => void, ended: (request: BridgeRequest) => void) {
     this.#onMessage = onMessage;
     this.#ended = ended;
   }
@@ -62,20 +62,20 @@ export class Talk implements ResponseHandler {
 }
 
 /** How a request ends that this side gave up. */
-export const CALLED_OFF = new Talk(
+export const CALLED_OFF = new BridgeRequest(
   () => {},
   () => {},
 );
 
 /** Never rejects. `onStart` gets the way to end the request early. */
-export function talk(
+export function sendBridgeRequest(
   client: HttpClientPort,
   request: HttpRequest,
   onMessage: (data: Buffer) => void,
   onStart: (abort: () => void) => void = () => {},
-): Promise<Talk> {
+): Promise<BridgeRequest> {
   return new Promise((resolve) => {
-    const running = client.request({ ...request, maxBodyBytes: MAX_BYTES }, new Talk(onMessage, resolve));
+    const running = client.request({ ...request, maxBodyBytes: MAX_BYTES }, new BridgeRequest(onMessage, resolve));
     onStart(() => {
       running.abort();
       resolve(CALLED_OFF);
