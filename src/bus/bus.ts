@@ -1,4 +1,5 @@
 import type { GatewayError } from '../model/gateway-error.ts';
+import type { WireStatus } from './wire.ts';
 
 /**
  * Port: how the nodes of a cluster talk. Bytes in, bytes out: what a payload means is its users' affair. One contract
@@ -113,16 +114,7 @@ export interface BusServing {
   fail(error: GatewayError): void;
 }
 
-export interface BusStatus {
-  readonly state: 'connecting' | 'connected' | 'disconnected' | 'closed';
-  /** Without credentials; empty for memory. */
-  readonly server: string;
-  /** Empty while unknown. */
-  readonly version: string;
-  /** For operators; empty if nothing. */
-  readonly lacks: readonly string[];
-  readonly lastError: string;
-  readonly reconnects: number;
+export interface BusStatus extends WireStatus {
   readonly calls: number;
   readonly serving: number;
   /** Dropped: unsigned, repeated, late or malformed. */

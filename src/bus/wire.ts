@@ -41,8 +41,11 @@ export interface WireMessage {
 
 export interface WireStatus {
   readonly state: 'connecting' | 'connected' | 'disconnected' | 'closed';
+  /** Without credentials; empty for memory. */
   readonly server: string;
+  /** Empty while unknown. */
   readonly version: string;
+  /** For operators; empty if nothing. */
   readonly lacks: readonly string[];
   readonly lastError: string;
   readonly reconnects: number;

@@ -238,7 +238,7 @@ export class Downstream implements ClientStreams {
 
   /**
    * Begins the end: no new sessions and streams, listening streams get their completion, sessions' own streams end.
-   * Calls go on; `inFlight` tells when the last is answered.
+   * Calls go on; `inFlight` shows when the last is answered.
    */
   drain(): void {
     if (this.#draining) return;

@@ -7,7 +7,7 @@ const BEAT_MS = 250;
 const BLOCKED_MS = 1_000;
 
 /**
- * Detects that this process stood still. A thread (`LOOP_WATCHER`) reports a blocked event loop while it lasts; a stopped process
+ * Detects that this process did not run for a time. A thread (`LOOP_WATCHER`) reports a blocked event loop while it lasts; a stopped process
  * is noticed afterwards.
  */
 export class LoopWatch {

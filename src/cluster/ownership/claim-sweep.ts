@@ -26,7 +26,7 @@ interface ListedClaims {
  * which it had no owner all the time, so that a node that takes it meanwhile keeps it. What is forgotten does not say any
  * more that it was ever owned; the floor, which rises before, says up to where that may be so.
  *
- * The bucket keeps of each deleted claim that there was one, for those who watch or compare revisions at that moment. What
+ * The bucket keeps of each deleted claim that there was one, for nodes that watch or compare revisions at that moment. What
  * is an hour old is not needed, and is forgotten too.
  */
 export class ClaimSweep {

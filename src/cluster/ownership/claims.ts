@@ -34,7 +34,7 @@ const WAIT_MS = 5_000;
 /**
  * What only one node may own at a time: a server's one process of the whole cluster, the processes of one session. A
  * claim counts as long as its owner's lease; when that is over any node may take it, by a write on the revision that was
- * read, so that of two who try one succeeds. The revision is the fencing token: it never falls. A store that was made anew
+ * read, so that of two nodes that try one succeeds. The revision is the fencing token: it never falls. A store that was made anew
  * knows no owners; a node that knew the one before claims nothing until their leases are over.
  */
 export class Claims {

@@ -36,7 +36,7 @@ export function concernsAll({ method }: Message): boolean {
 interface GivenUpWatch {
   readonly resource: string;
   readonly node: string;
-  /** Null: nothing is withdrawn, whatever the answer. */
+  /** Null: nothing is withdrawn with any answer. */
   readonly id: string | null;
 }
 

@@ -83,7 +83,7 @@ export class PendingInputRequests implements PendingInputCalls {
   }
 
   /**
-   * The call's server asks for the first time: from now on another exchange stands before the client in its place, and
+   * The call's server asks for the first time: from now on another exchange serves the client in its place, and
    * in the list of those in flight. `wire` is what the call ends with. Throws GatewayError where there are too many.
    */
   begin(call: ClientExchange, inFlight: ExchangeList, endpoint: Endpoint, wire: object | null): ClientExchange {

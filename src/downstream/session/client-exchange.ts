@@ -63,7 +63,7 @@ export class ClientExchange implements Exchange {
     this.#headers = headers;
   }
 
-  /** Another exchange of the same request, to stand before the client in this one's place. */
+  /** Another exchange of the same request, which serves the client in place of this one. */
   attachedRequest(): ClientExchange {
     return new ClientExchange(this.request, this.client, this.reply, this.#headers);
   }
@@ -119,7 +119,7 @@ export class ClientExchange implements Exchange {
     tell?.(reason);
   }
 
-  /** Ends the exchange; whatever comes later is dropped. */
+  /** Ends the exchange; later messages are dropped. */
   finish(outcome: Outcome): void {
     if (this.#over) return;
     this.#over = true;

@@ -24,7 +24,7 @@ export interface SessionChannel {
   readonly open: boolean;
   deliver(notification: Message, server?: string): void;
   ask(request: Message, server?: string): Promise<Message>;
-  /** Tells the client that a question it was asked is called off. */
+  /** Notifies the client that a question it was asked is called off. */
   calledOff(cancellation: Buffer): void;
   /** Ends the streams; the session is over or the gateway stops. */
   close(): void;
@@ -128,7 +128,7 @@ export class ClientSession {
 
   /**
    * A name for another stream of this session, unique over all sessions and processes. It begins with a digest of the
-   * session's id, so that an event id tells whose it is even when the event has left the log.
+   * session's id, so that an event id names its session even when the event has left the log.
    */
   nextStream(prefix: string, kind: StreamKind): string {
     return `${this.streamHead(kind)}${prefix}${(++this.#streams).toString(36)}`;

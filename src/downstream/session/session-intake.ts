@@ -18,7 +18,7 @@ export type SessionRelay = (sessionId: string, message: Message) => void;
 export const MAX_IN_FLIGHT = 256;
 
 /**
- * Takes the messages of stateful sessions, whatever wire brought them: requests become exchanges, answers go to the
+ * Takes the messages of stateful sessions from any wire: requests become exchanges, answers go to the
  * asks they belong to, a cancel finds its call.
  */
 export class SessionIntake {
@@ -90,7 +90,7 @@ export class SessionIntake {
 
   /**
    * It goes on as any request, once other nodes know: the session's next request may come to one of them. The session keeps
-   * the level, whatever becomes of its servers and of this process.
+   * the level, also after restarts of its servers and of this process.
    */
   #setLevel(session: ClientSession, request: Message): Promise<void> | null {
     const level = bodyLexeme(request, 'level')?.slice(1, -1) ?? null;

@@ -22,7 +22,7 @@ interface SessionTableDeps {
   readonly settings: () => SessionSettings;
   /** Whether memory is too short for another session (F40). */
   readonly memoryScarce: () => boolean;
-  /** Called once for every session that ended, whatever ended it; also for those that only their records knew. */
+  /** Called once for every session that ended, for any reason; also for those that only their records knew. */
   readonly onEnded: (sessionId: string) => void;
 }
 

@@ -157,7 +157,7 @@ function isOwn(eventId: string, session: ClientSession): boolean {
   return eventId.startsWith(session.streamHead('g'));
 }
 
-/** Whether the event is of the stream. Event ids begin with the stream's name, whatever follows. */
+/** Whether the event is of the stream. Event ids begin with the stream's name. */
 function isOf(eventId: string, stream: string): boolean {
   return eventId.startsWith(stream) && !/^[0-9a-z.]/.test(eventId.slice(stream.length));
 }

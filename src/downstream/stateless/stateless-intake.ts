@@ -10,7 +10,7 @@ import type { Returning } from '../pending-input/pending-input-requests.ts';
 import { type ClientExchange, ExchangeList } from '../session/client-exchange.ts';
 import { settle } from '../session/session-intake.ts';
 
-/** Takes the requests of stateless clients, whatever wire brought them. */
+/** Takes the requests of stateless clients from any wire. */
 export class StatelessIntake {
   readonly exchanges = new ExchangeList();
   readonly #deps: EdgeParts;

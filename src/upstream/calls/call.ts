@@ -22,7 +22,7 @@ const ASK_MS = 15 * 60_000;
 export interface CallTiming {
   /** From the start, or from the last progress the server reported; 0 for no deadline. */
   readonly timeoutMs: number;
-  /** From the start, whatever progress says. A longer `timeoutMs` raises it. */
+  /** From the start; progress does not extend it. A longer `timeoutMs` raises it. */
   readonly maxTimeoutMs: number;
 }
 
@@ -37,7 +37,7 @@ export class Call implements PendingRequest {
   readonly method: string;
   /** How often the server has answered that it needs input (2026-07-28 basic/patterns/mrtr). */
   rounds = 0;
-  /** An attempt may have run; whatever becomes of the next one, the call has been sent. */
+  /** An attempt may have run: the call counts as sent, even if the next attempt is not. */
   mayHaveRun = false;
   /** Of the server's messages that name it: the client's own progress token, as written; null where it sent none. */
   token: string | null = null;
@@ -124,7 +124,7 @@ export class Call implements PendingRequest {
     this.#finish(answer(message));
   }
 
-  /** Whatever the failure says of the last attempt, an earlier one or an earlier round may have reached the server. */
+  /** The failure speaks of the last attempt only; an earlier one or an earlier round may have reached the server. */
   fail(error: GatewayError): void {
     this.#finish(failure(this.rounds === 0 && !this.mayHaveRun ? error : error.begun(this)));
   }
@@ -187,7 +187,7 @@ export class Call implements PendingRequest {
     });
   }
 
-  /** Takes the attempt back and fails, whatever taking it back throws. `sent`: the server may have seen it. */
+  /** Takes the attempt back and fails, also where taking it back throws. `sent`: the server may have seen it. */
   #withdraw(why: 'timeout' | 'cancelled', reason: string, error: (sent: boolean) => GatewayError): void {
     const carrier = this.#carrier;
     this.#carrier = null;
@@ -202,7 +202,7 @@ export class Call implements PendingRequest {
   #finish(outcome: Outcome): void {
     if (this.done) return;
     this.done = true;
-    // First: nothing else would tell the caller, whatever the rest throws.
+    // First: if the rest throws, the caller would get no other answer.
     this.#resolve(outcome);
     this.#disarm?.();
     this.exchange.onCancel = null;

@@ -32,14 +32,14 @@ export interface PendingRequest {
   goesOn?(): void;
 }
 
-/** The requests that a connection has in flight, by our ids, for those who only look. */
+/** The requests that a connection has in flight, by our ids, read-only. */
 export type PendingById = Pick<ByNumber<PendingRequest>, 'get' | 'values' | 'inOrder' | 'last'>;
 
 /** Who has a pending request in flight, as the request sees it. */
 export interface RequestCarrier {
   /** Why it ended by itself; null while it lives or was closed by us. */
   readonly ended: ClosedReason | null;
-  /** Forgets the request and tells the server. Nothing follows. False when the server certainly knows nothing of it. */
+  /** Forgets the request and notifies the server. Nothing follows. False when the server certainly knows nothing of it. */
   withdraw(id: number, why: 'timeout' | 'cancelled', reason: string): boolean;
 }
 
@@ -67,7 +67,7 @@ export class OwnRequest implements PendingRequest {
   }
 }
 
-/** The requests that one connection has in flight, by our ids, and who waits until there are none. */
+/** The requests that one connection has in flight, by our ids, and the waits for all of them to end. */
 export class PendingRequests {
   readonly #clock: Clock;
   readonly byId = new ByNumber<PendingRequest>();
@@ -129,7 +129,7 @@ export class PendingRequests {
     }
   }
 
-  /** All are over; `settle` resolves those who wait for that. */
+  /** All are over; `settle` resolves the waits for that. */
   takeAll(): readonly PendingRequest[] {
     const all = this.byId.inOrder();
     this.byId.clear();

@@ -9,7 +9,7 @@ import { isExclusive, isOneClient, type Tenancy } from './session-key.ts';
 /** So long a cancelled call may still run and ask, unless its answer, or that of a later ping, shows its end. */
 const WITHDRAWN_MS = 10 * 60_000;
 
-/** Notifications about the connection as a whole: on a pipe they belong to no call, whatever is in flight. */
+/** Notifications about the connection as a whole: on a pipe they belong to no call, even with one in flight. */
 const OF_CONNECTION: ReadonlySet<string> = new Set([
   'notifications/resources/updated',
   'notifications/elicitation/complete',

@@ -36,7 +36,7 @@ export class ConnectionUse {
     this.lastUsedAt = clock.now();
   }
 
-  /** A resource is subscribed to over it: who waits for updates makes no calls. */
+  /** A resource is subscribed to over it: a client that waits for updates makes no calls. */
   get watching(): boolean {
     return this.#watched !== null && this.#watched.size > 0;
   }

@@ -52,14 +52,14 @@ function lastOf(lines: readonly string[]): number {
   return lines.findLastIndex((line) => !NOISE.test(line.trim()));
 }
 
-/** Whatever was thrown before anything was sent, as a failure of this server. */
+/** What was thrown before anything was sent, as a failure of this server. */
 export function asGatewayError(error: unknown, server: string): GatewayError {
   if (error instanceof GatewayError) return error;
   const text = error instanceof Error ? error.message : String(error);
   return new GatewayError('INTERNAL', text, { server, outcome: 'NOT_SENT', cause: error });
 }
 
-/** Why a connection ended; nothing of those who wait for the next one was sent. `stderr`: the tail of its process's. */
+/** Why a connection ended; calls that wait for the next one were not sent. `stderr`: the tail of its process's. */
 export function closedError(server: string, reason: ClosedReason, stderr = ''): GatewayError {
   switch (reason.kind) {
     case 'exited': {

@@ -126,7 +126,7 @@ export class Handshake {
     return connection;
   }
 
-  /** Tells the server that a session of an earlier connection of ours is over. Rejects with GatewayError. */
+  /** Ends a session of an earlier connection of ours at the server. Rejects with GatewayError. */
   async discard(wire: Transport['kind'], record: UpstreamSessionRecord): Promise<void> {
     const connection = await this.#open(wire);
     connection.transport.silence?.();
@@ -142,7 +142,7 @@ export class Handshake {
       const { probeSilenceMs, startupMs } = this.#context.times;
       let answer = await this.#within(pending.answer, probeSilenceMs, connection);
       if (answer === 'silence') {
-        // It may be slow to start. A server that has started answers this, whatever it makes of the other.
+        // It may be slow to start. A server that has started answers this, also where it does not know the other.
         const started = this.#probe(connection);
         const late = () => this.#within(pending.answer, OTHER_ANSWER_MS, connection);
         answer = await this.#within(Promise.race([pending.answer, started.then(late, late)]), startupMs, connection);
@@ -227,7 +227,7 @@ export class Handshake {
     if (answer.kind === 'result') {
       const offered = supports(answer, 'supportedVersions');
       if (offered.includes(LATEST_STATELESS)) return this.#done(connection, handshakeFromDiscover(answer));
-      // Some old servers answer whatever they do not know with a result that says nothing.
+      // Some old servers answer unknown methods with a result that says nothing.
       return offered.length === 0 ? this.#initialize(connection, null) : this.#orInitialize(connection, offered);
     }
     if (!MODERN_ERRORS.has(errorCode(answer))) return this.#initialize(connection, null);
@@ -258,7 +258,7 @@ export class Handshake {
 
   /**
    * `late`: the answer to `server/discover` that has not come. A slow server looks like an old one; it answers both
-   * requests when it has started, in any order, and whatever it says to `server/discover` is taken.
+   * requests when it has started, in any order, and any answer to `server/discover` is taken.
    */
   async #initialize(connection: Connection, late: Promise<Message> | null): Promise<Step> {
     this.#tried.add('initialize');
@@ -361,7 +361,7 @@ export class Handshake {
     return new GatewayError('AUTH_REQUIRED', `${name} asks for credentials`, { server: name, cause });
   }
 
-  /** Whatever goes wrong here, the call that waits for the connection was never sent. */
+  /** No failure here concerns a call that was sent: the call still waits for the connection. */
   #failed(text: string, code: GatewayError['code'] = 'NOT_SENT', cause?: GatewayError): GatewayError {
     const { name } = this.#server;
     const data = { server: name, outcome: 'NOT_SENT', cause } as const;

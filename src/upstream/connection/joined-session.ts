@@ -55,7 +55,7 @@ export class JoinedSession<C extends { readonly transport: Transport }> implemen
     this.#withServer = true;
   }
 
-  /** How the connection closes, that was to take the session along: as the one that tells the server, or not. */
+  /** How to close a connection that was to end the session too: `remove` ends it at the server, `shutdown` does not. */
   end(): Promise<CloseReason> {
     this.#ending ??= this.#sessions
       .end(this.#place, this.generation, this.#withServer)

@@ -216,7 +216,7 @@ export class ServerMessages<C extends MessageSource> {
     }
   }
 
-  /** A question of some call's is before its client: whatever else the server asks now would be as well its. */
+  /** The client of some call has a question before it: further questions of the server may belong to that call too. */
   get engaged(): boolean {
     return this.#asks.engaged;
   }

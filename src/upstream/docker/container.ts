@@ -69,7 +69,7 @@ export async function stopContainer({ engine, id }: ContainerId, terminateMs: nu
   await engine.call('POST', `/containers/${id}/stop?t=${Math.ceil(terminateMs / 1000)}`, undefined, true).catch(gone);
 }
 
-/** Whatever is left of it. Resolves when it is gone, also where the engine is removing it already. */
+/** Removes what is left of it. Resolves when it is gone, also where the engine is removing it already. */
 export async function removeContainer({ engine, id }: ContainerId): Promise<void> {
   try {
     await engine.call('DELETE', `/containers/${id}?force=true&v=true`);

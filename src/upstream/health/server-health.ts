@@ -62,7 +62,7 @@ export class ServerHealth {
     else this.#endProbing();
   }
 
-  /** Whatever the answer is: what a tool says went wrong is no failure of its server (S3.8). */
+  /** Any answer counts: an error that a tool reports is no failure of its server (S3.8). */
   callAnswered(): void {
     this.#unsent = 0;
     if (this.#failedCalls === 0) return;

@@ -45,7 +45,7 @@ class ChangeListener {
     this.#open(connection, filter, false);
   }
 
-  /** Whether the server tells of changes over a connection of this node. */
+  /** Whether the server announces changes over a connection of this node. */
   get hears(): boolean {
     return this.#connection?.ready === true && this.#disarm === null && !this.#refused;
   }
@@ -108,14 +108,14 @@ function filterOf(connection: Connection): string | null {
   return changing.length === 0 ? null : `{${changing.map((list) => `"${list}ListChanged":true`).join(',')}}`;
 }
 
-/** F12: a server is listed again at most once in so long, whatever it announces and whatever other nodes hear of it. */
+/** F12: a server is listed again at most once in so long, however often it or other nodes announce changes. */
 const REFRESH_EVERY_MS = 1_000;
 /** Changes come in groups (tools, prompts and resources of one event); they are waited for so long. */
 const GROUPING_MS = 20;
 /** A call waits no longer for lists that are due or being read. */
 const SETTLE_MS = 2_000;
 
-/** Keeps what is known of one server's lists up to date: lists it when it can be, and again when it tells of changes. */
+/** Keeps what is known of one server's lists up to date: lists it when it can be, and again when it announces changes. */
 export class ListUpkeep {
   readonly #context: ServerContext;
   readonly #catalogs: ServerCatalogs;
@@ -171,7 +171,7 @@ export class ListUpkeep {
   /** Waits for the lists of such a client over its connection, at most for a moment. False: none are due or being read. */
   async settled(connection: Connection, client: ClientProfile): Promise<boolean> {
     const catalogs = this.#catalogs;
-    // Any stateless connection tells of all.
+    // Any stateless connection announces the changes of all.
     const isDue = this.#noted.has(connection) || (connection.era === 'stateless' && this.#noted.size > 0);
     const due = isDue ? this.#acting.promise : null;
     if (due === null && catalogs.listing(client, connection) === null) return false;

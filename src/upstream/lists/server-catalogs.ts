@@ -60,7 +60,7 @@ export class ServerCatalogs {
     }
   }
 
-  /** The catalogue that was listed last, of whatever kind of client. */
+  /** The catalogue that was listed last, of any kind of client. */
   get latest(): ServerCatalog | null {
     return this.#latest?.catalog ?? null;
   }
@@ -79,7 +79,7 @@ export class ServerCatalogs {
     return this.#entries[era].get(fingerprint)?.catalog ?? null;
   }
 
-  /** The one that was listed last, whatever for; of this era where there is one. */
+  /** The one that was listed last, for any kind of client; of this era where there is one. */
   ofOthers(era: Era): ServerCatalog | null {
     let latest: ServerCatalog | null = null;
     for (const { catalog } of this.#entries[era].values()) {
@@ -175,7 +175,7 @@ export class ServerCatalogs {
     return this.#shelfOf(connection, profile).listing;
   }
 
-  /** The connection is new: lists over it, unless the first listing of this run is under way and tells as much. */
+  /** The connection is new: lists over it, unless the first listing of this run is under way and finds the same. */
   renewed(connection: Connection): Promise<void> {
     const own = this.own.of(connection);
     const entry = this.#entry(connection.profile, connection.era);
@@ -186,7 +186,7 @@ export class ServerCatalogs {
     return entry.listing !== null && entry.listedIn !== this.#run ? entry.listing : this.#relist(entry, connection);
   }
 
-  /** As soon as the list may be asked for: one that failed is not asked again at once, whatever has happened (F7). */
+  /** As soon as the list may be asked for: one that failed is never asked again at once (F7). */
   #relist(entry: CatalogEntry, connection: Connection | null): Promise<void> {
     const leftMs = entry.pausedUntil - this.#context.deps.clock.now();
     if (leftMs <= 0 || entry.listing !== null) return this.#refresh(entry, connection);
@@ -257,7 +257,7 @@ export class ServerCatalogs {
       if (!unchanged) this.own.split(entry, before);
       this.#context.events.listed(entry.profile.fingerprint, unchanged ? [] : differingLists(before, catalog), null);
     } catch (error) {
-      // It was a client's, say, whose session has ended: that says nothing of the server.
+      // The connection may have been a client's whose session has ended: that says nothing about the server.
       if (entry.own?.live === false) return;
       const closedByUs = connection !== null && !connection.live && connection.ended === null;
       if (closedByUs && left > 1 && this.#supervisor.up) return this.#list(entry, null, left - 1);

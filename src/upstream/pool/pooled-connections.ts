@@ -103,7 +103,7 @@ export class PooledConnections implements QuotaPool {
     return this.#running.size + this.#starting;
   }
 
-  /** The server has as many as it may have, whatever the node has. */
+  /** The server has as many as it may have; the node may have room for more. */
   protected get serverFull(): boolean {
     return this.by.quota !== null && this.#count >= this.context.server.limits.maxProcesses;
   }
@@ -171,7 +171,7 @@ export class PooledConnections implements QuotaPool {
 
   // How they end.
 
-  /** The connection ended by itself: forgets it and returns whose it was; null when it was not pooled. */
+  /** The connection ended by itself: forgets it and returns its owner; null when it was not pooled. */
   forget(connection: Connection): WantedConnection | null {
     this.gone(connection);
     for (const [key, slot] of this.slots) {

@@ -43,7 +43,7 @@ export class WriteQueue {
   };
   #waiting: WaitingMessage[] = [];
   #waitingBytes = 0;
-  /** More may be sent before those who send now are done. */
+  /** More may be sent before the present senders are done. */
   #gathering = false;
   #ended = false;
 

@@ -14,7 +14,7 @@ interface StartEntry {
   starting: boolean;
 }
 
-/** What the supervisor of one server knows and tells of its starts. */
+/** What the supervisor of one server knows and reports about its starts. */
 export type StartMark = ReturnType<StartMarks['of']>;
 
 /**

@@ -24,7 +24,7 @@ interface SupervisorDeps {
   readonly times: { readonly startupMs: number };
   /** What is wrong with its definition: it is never launched. Absent: nothing is wrong. */
   readonly misconfigured?: string | undefined;
-  /** Tells the next process which start this one did not survive. Absent: starts are not recorded. */
+  /** Records for the next process which start this one did not survive. Absent: starts are not recorded. */
   readonly mark?: StartMark | undefined;
 }
 
@@ -55,7 +55,7 @@ export class Supervisor {
   startedAt = 0;
   /** Since when the first start is to come; null when it has come to something, or none is planned. */
   #dueAt: number | null = null;
-  /** Resolves for those who wait for it to begin. */
+  /** Resolves when it begins. */
   #due: PromiseWithResolvers<void> | null = null;
   #upSince = 0;
   #proven = false;
@@ -180,7 +180,7 @@ export class Supervisor {
     return this.up;
   }
 
-  /** A call was answered: whatever crashes now crashes from health. */
+  /** A call was answered: a crash from now on is a crash of a healthy server. */
   proved(): void {
     if (this.#proven) return;
     this.#proven = true;
@@ -220,7 +220,7 @@ export class Supervisor {
     return true;
   }
 
-  /** Stops it for good, or until `start`. Whatever start or restart is under way loses. */
+  /** Stops it for good, or until `start`. A start or restart under way is given up. */
   stop(target: 'stopped' | 'suspended' = 'stopped'): Promise<void> {
     this.#restarting = null;
     return this.#stop(target);
@@ -242,7 +242,7 @@ export class Supervisor {
     return (this.#restarting = restarting);
   }
 
-  /** Whatever was begun or planned loses. Returns the new generation. */
+  /** What was begun or planned before is given up. Returns the new generation. */
   #callOff(): number {
     this.#generation++;
     this.#calls = [];

@@ -80,7 +80,7 @@ function isTransient(status: number): boolean {
   return status === 408 || status === 409 || status === 429 || (status >= 500 && status !== 501);
 }
 
-/** Least time between two polls that both brought something, whatever the server's `retry` says. */
+/** Least time between two polls that both brought something, also with a shorter `retry` of the server. */
 const MIN_POLL_MS = 20;
 
 /**

@@ -48,7 +48,7 @@ export function isText(bytes: Buffer, start: number, end: number, text: string):
   return true;
 }
 
-/** What the request is known by whose id is this positive integer, followed by anything that ends a number; 0 for all else. */
+/** Our number of the request with this positive integer as id, followed by anything that ends a number; 0 for all else. */
 function integer(bytes: Buffer, at: number): number {
   const start = at;
   let value = 0;

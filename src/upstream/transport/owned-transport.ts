@@ -14,7 +14,7 @@ import type {
 interface OwnedTransportOptions {
   readonly server: string;
   readonly kind: TransportKind;
-  /** Whatever has to be owned before the process is started. Rejects with GatewayError. */
+  /** Takes what the node has to own before the process is started. Rejects with GatewayError. */
   readonly own: () => Promise<Owned>;
   /** The transport of the process, with the epoch that it is started under. */
   readonly make: (epoch: string) => Transport;

@@ -29,7 +29,7 @@ export interface PostReply extends Flow {
 }
 
 /**
- * One request on its own POST, from sending to its end: tells JSON from event streams from refusals and judges what
+ * One request on its own POST, from sending to its end: tells JSON, event streams and refusals apart and judges what
  * is none of these. One object per call, no closure on the JSON path. Knows no session and no revision.
  */
 export class HttpPost implements ResponseHandler, PostReply {

@@ -162,7 +162,7 @@ export class SseTransport extends UrlTransport implements Transport {
     }
   }
 
-  /** The event is gone, and with it perhaps an answer: only where one request is in flight is it known whose. */
+  /** The event is gone, and with it perhaps an answer: which request lost it is known only where one is in flight. */
   tooLarge(): void {
     if (this.state !== 'open' || this.#inFlight.size !== 1) return;
     const [request] = this.#inFlight.takeAll();
@@ -200,7 +200,7 @@ export class SseTransport extends UrlTransport implements Transport {
     switch (end.kind) {
       case 'refused': {
         const error = this.refusal(end.status, end.headers, end.body);
-        // Nothing but a GET went out, so that whatever the status was, no call is in doubt.
+        // Only a GET went out: with any status, no call is in doubt.
         if (error.outcome !== 'UNKNOWN') return error;
         return new GatewayError('NOT_SENT', error.message, { server, cause: error.cause });
       }
