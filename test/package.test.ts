@@ -1,23 +1,27 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { isBuiltin } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
-import { bundle } from '../scripts/bundle.ts';
+import { manifest, packPackage } from './support/packed-package.ts';
 
 const ROOT = resolve(import.meta.dirname, '..');
 const TSC = join(ROOT, 'node_modules/.bin/tsc');
 const work = mkdtempSync(join(tmpdir(), 'trunkline-package-'));
 const consumer = join(work, 'consumer');
 const installed = join(consumer, 'node_modules/trunkline');
-const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
-  version: string;
-  files: readonly string[];
-  dependencies: Record<string, string>;
-};
 const run = promisify(execFile);
 
 /** `@scope/name/part` belongs to `@scope/name`. */
@@ -62,24 +66,23 @@ console.log([tools[0]?.name, bridged[0]?.name, client?.serverInfo?.name, text, r
 createGateway({ servers: { a: { command: 'x', isolation: 'evr' } } }).catch(() => {});
 `;
 
+const CLIENT = `
+import { GatewayError, type ToolCallResult } from 'trunkline';
+import { type MCPToolReply, type ToolClient, type ToolClientOptions, subjectExecute } from 'trunkline/client';
+import type { Router } from 'trunkline/compat';
+import type { Router as OwnRouter } from 'trunkline';
+
+export const subject: string = subjectExecute('a');
+export type Made = ToolClient<Headers> | ToolClientOptions<Headers>;
+export const one: (router: OwnRouter) => Router = (router) => router;
+export type Reply = [MCPToolReply, ToolCallResult, GatewayError];
+`;
+
 /** Built, packed and unpacked as npm would, with the dependencies of this checkout beside it. No network. */
 before(async () => {
-  const staging = join(work, 'staging');
-  mkdirSync(staging, { recursive: true });
-  const build = ['-p', join(ROOT, 'tsconfig.build.json'), '--outDir', join(staging, 'dist')];
-  await run(TSC, build, { cwd: ROOT });
-  await bundle(join(staging, 'dist'));
-  for (const name of ['package.json', ...manifest.files.filter((file) => file !== 'dist')]) {
-    if (readdirSync(ROOT).includes(name)) cpSync(join(ROOT, name), join(staging, name), { recursive: true });
-  }
-  const npm = ['pack', '--offline', '--ignore-scripts', '--json', '--pack-destination', work];
-  const { stdout } = await run('npm', npm, {
-    cwd: staging,
-    env: { ...process.env, npm_config_cache: join(work, 'npm') },
-  });
-  const packed = (JSON.parse(stdout) as { filename: string }[])[0]!;
+  const tarball = await packPackage(work);
   mkdirSync(installed, { recursive: true });
-  await run('tar', ['-xzf', join(work, packed.filename), '-C', installed, '--strip-components=1']);
+  await run('tar', ['-xzf', tarball, '-C', installed, '--strip-components=1']);
   for (const name of [...Object.keys(manifest.dependencies), '@types/node', 'undici-types']) {
     const link = join(consumer, 'node_modules', name);
     mkdirSync(dirname(link), { recursive: true });
@@ -87,13 +90,14 @@ before(async () => {
   }
   writeFileSync(join(consumer, 'package.json'), '{"type":"module"}');
   writeFileSync(join(consumer, 'main.ts'), PROGRAM);
+  writeFileSync(join(consumer, 'client.ts'), CLIENT);
 });
 
 after(() => rmSync(work, { recursive: true, force: true }));
 
 test('the packed package has what it needs and nothing else', () => {
   const files = readdirSync(installed, { recursive: true }) as string[];
-  for (const entry of ['index.js', 'index.d.ts', 'client.js', 'client.d.ts', 'compat.js', 'compat/index.d.ts']) {
+  for (const entry of ['index.js', 'index.d.ts', 'client.js', 'client.d.ts', 'compat.js', 'compat.d.ts']) {
     assert.ok(files.includes(join('dist', entry)), entry);
   }
   assert.deepEqual(
@@ -113,23 +117,44 @@ test('the packed package has what it needs and nothing else', () => {
   assert.deepEqual(strangers, []);
   const modules = files.filter((file) => file.startsWith('dist') && file.endsWith('.js'));
   assert.ok(modules.length < 60, `${modules.length} modules: each of them takes its time at every start`);
+  const declarations = files.filter((file) => file.endsWith('.d.ts'));
+  assert.ok(declarations.length <= 5, `one for each way in, and what they share: ${declarations.join(' ')}`);
 });
 
-test('its types compile in a strict program, libraries checked as well', async () => {
-  const options = {
-    target: 'es2024',
-    lib: ['es2024', 'esnext.disposable'],
-    module: 'nodenext',
-    types: ['node'],
-    strict: true,
-    exactOptionalPropertyTypes: true,
-    skipLibCheck: false,
-    noEmit: true,
-  };
-  writeFileSync(join(consumer, 'tsconfig.json'), JSON.stringify({ compilerOptions: options, files: ['main.ts'] }));
-  const checked = await run(TSC, ['-p', consumer]).catch((error: { stdout: string }) => error);
-  assert.equal(checked.stdout, '');
+test('every link of its documents leads to a file that is in it', () => {
+  const documents = (readdirSync(installed, { recursive: true }) as string[]).filter((file) => file.endsWith('.md'));
+  assert.ok(documents.includes('README.md') && documents.length > 20, documents.join(' '));
+  const dead = documents.flatMap((file) => {
+    const text = readFileSync(join(installed, file), 'utf8').replace(/```[\s\S]*?```|`[^`\n]*`/g, '');
+    return [...text.matchAll(/\]\(([^)#\s]+)[^)]*\)/g)]
+      .filter(([, link]) => !/^\w+:/.test(link!) && !existsSync(join(installed, dirname(file), link!)))
+      .map(([, link]) => `${file}: ${link}`);
+  });
+  assert.deepEqual(dead, []);
 });
+
+for (const [module, moduleResolution] of [
+  ['nodenext', 'nodenext'],
+  ['esnext', 'bundler'],
+]) {
+  test(`its types compile in a strict program with the resolution ${moduleResolution}, libraries checked as well`, async () => {
+    const options = {
+      target: 'es2024',
+      lib: ['es2024', 'esnext.disposable'],
+      module,
+      moduleResolution,
+      types: ['node'],
+      strict: true,
+      exactOptionalPropertyTypes: true,
+      skipLibCheck: false,
+      noEmit: true,
+    };
+    const files = ['main.ts', 'client.ts'];
+    writeFileSync(join(consumer, 'tsconfig.json'), JSON.stringify({ compilerOptions: options, files }));
+    const checked = await run(TSC, ['-p', consumer]).catch((error: { stdout: string }) => error);
+    assert.equal(checked.stdout, '');
+  });
+}
 
 test('the program and the command run with it', async () => {
   const { stdout } = await run(process.execPath, ['main.ts'], { cwd: consumer, timeout: 30_000 });
