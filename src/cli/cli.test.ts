@@ -70,6 +70,20 @@ test('a word that is no file is an unknown command, with the closest name or wha
   assert.match((await run('./statsu')).err, /there is no such file/);
 });
 
+test('a word too many is refused, and a header that is refused is not shown', async () => {
+  const excess = await run('connections', 'nosuch');
+  assert.deepEqual([excess.exitCode, excess.out], [EXIT.usage, '']);
+  assert.match(excess.err, /too many arguments for 'connections'.*nosuch/);
+  for (const [header, shown] of [
+    ['Authorization Bearer sk-1', 'Authorization ***'],
+    ['sk-1', '***'],
+  ] as const) {
+    const { exitCode, err } = await run('add', 'x', 'https://h.example/', '-H', header);
+    assert.equal(exitCode, EXIT.usage);
+    assert.ok(err.trimEnd().endsWith(`between them: ${shown}`), err);
+  }
+});
+
 test('arguments of a call may be one JSON object, or stand in brackets', () => {
   const given = (tool: string, ...words: string[]) => {
     const { argumentsJson, ...call } = withArguments({ tool, words, argumentsJson: null });

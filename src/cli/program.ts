@@ -169,6 +169,8 @@ function addOptions(command: Command, serves = true, withJson = true): Command {
     const shown = serves || option.attributeName() === 'dataDir';
     command.addOption(shown ? option : Object.assign(Object.create(option), { hidden: true }));
   }
+  // The program takes any words, to say of those that are no command what they could be; its commands take theirs.
+  if (command.parent !== null) command.allowExcessArguments(false);
   return withJson ? command.addOption(JSON_OPTION) : command;
 }
 

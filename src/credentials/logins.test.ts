@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { credentialNode, SharedRecords } from '../../test/support/credential-node.ts';
 import type { GuardedFetch } from '../http/client/guarded-fetch.ts';
+import { PLAIN_AUTH } from '../model/credentials.ts';
 import type { Server } from '../model/server.ts';
 import { Leases } from './lease.ts';
 import { OAuthLogins } from './logins.ts';
@@ -122,12 +123,15 @@ test('proto:D5 a login of a browser ends in that browser alone', async () => {
   assert.equal((await logins.finish(back, 'secret')).state, 'connected');
 });
 
-test('a login for a principal that is not there says which there are', async () => {
+test('a login for a principal that is not there says which there are, or that the credential is shared', async () => {
   const logins = new OAuthLogins(credentialNode(new SharedRecords(), world(granted)));
-  const refused = (principal: string, message: RegExp) =>
-    assert.rejects(logins.begin(SERVER, BACK, principal), { code: 'INVALID_REQUEST', message });
-  await refused('agent:eve', /the configuration has no agent eve$/);
-  await refused('eve', /those of agents are written agent:<name>$/);
+  const auth = { ...PLAIN_AUTH, per: 'principal' } as const;
+  const own = { ...SERVER, transport: { ...SERVER.transport, auth } } as unknown as Server;
+  const refused = (server: Server, principal: string, message: RegExp) =>
+    assert.rejects(logins.begin(server, BACK, principal), { code: 'INVALID_REQUEST', message });
+  await refused(own, 'agent:eve', /the configuration has no agent eve$/);
+  await refused(own, 'eve', /those of agents are written agent:<name>$/);
+  await refused(SERVER, 'agent:eve', /all its callers share one credential/);
 });
 
 test('browsers begin so many logins of one credential, and never in the place of those of another', async () => {

@@ -187,6 +187,10 @@ export class OAuthLogins implements Logins {
 
   /** The server as it is for the owner of the credential. */
   #ownedBy(server: Server, principal: string | null): Server {
+    const shared = authOf(server).per !== 'principal';
+    if (shared && principal === null) return server;
+    if (shared)
+      throw noLogin('all its callers share one credential; "auth": { "per": "principal" } gives each its own');
     const { agents } = this.#credentials.deps.desired.state;
     const ids = [ANONYMOUS.id, OPERATOR.id, ...Array.from(agents.keys(), (name) => `agent:${name}`)];
     if (principal !== null && !ids.includes(principal)) {
@@ -195,10 +199,7 @@ export class OAuthLogins implements Logins {
         : `there is no principal ${principal.slice(0, 64)}; those of agents are written agent:<name>`;
       throw noLogin(words);
     }
-    if (authOf(server).per === 'principal')
-      return { ...server, caller: { digest: '', owner: principal ?? OPERATOR.id, of: server.connectionDigest } };
-    if (principal === null) return server;
-    throw noLogin('all its callers share one credential; "auth": { "per": "principal" } gives each its own');
+    return { ...server, caller: { digest: '', owner: principal ?? OPERATOR.id, of: server.connectionDigest } };
   }
 
   #of({ server, principal }: CredentialOwner): CredentialView | undefined {

@@ -214,6 +214,9 @@ test('check:G4 trunkline drift: shows, checks, approves, blocks and keeps the hi
     const data = join(gateway.folder, 'data');
     const status = await trunkline(['status', '--data-dir', data], { cwd: gateway.folder });
     assert.match(status.out, /3 definitions are not as approved: trunkline drift/);
+    const held = await trunkline(['call', 'rug.n', '--data-dir', data], { cwd: gateway.folder });
+    assert.deepEqual([held.code, held.out], [5, '']);
+    assert.match(held.err, /QUARANTINED.*The tool 'n' of the server 'rug' .*trunkline drift rug/);
     const json = JSON.parse((await run('--json')).out);
     assert.deepEqual(
       json.servers[0].waiting.map(({ key }: Json) => key),

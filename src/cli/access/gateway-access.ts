@@ -4,6 +4,7 @@ import { openApp } from '../../app/open-app.ts';
 import { controlPlane, type ToolView } from '../../app/plane.ts';
 import { processLogger } from '../../app/process-logger.ts';
 import { hasStoredServers } from '../../app/running.ts';
+import type { DriftReport } from '../../model/drift.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
 import type { CommandInput } from '../command-input.ts';
 import { cannotOpen } from '../exit-code.ts';
@@ -23,6 +24,8 @@ export interface GatewayAccess {
   statuses(): Promise<readonly ServerStatus[]>;
   facts(): Promise<Pick<GatewayFacts, 'configProblem' | 'desiredProblems' | 'processes'>>;
   tools(): Promise<readonly ToolView[]>;
+  /** What of the server waits for a decision. */
+  drift(server: string): Promise<Pick<DriftReport, 'waiting'>>;
   /** JSON text with `outcome`, and `result` or `error` as they came. */
   call(server: string, tool: string, argumentsJson: string): Promise<string>;
   close(): Promise<void>;
@@ -60,6 +63,7 @@ function remoteAccess(client: ControlClient, mcpUrl: string): GatewayAccess {
       );
       return tools.map((tool) => ({ ...tool, definition: JSON.stringify(tool.definition) }));
     },
+    drift: (server) => get(`/api/v1/servers/${encodeURIComponent(server)}/drift`),
     call(server, tool, argumentsJson) {
       const path = `/api/v1/servers/${encodeURIComponent(server)}/call?tool=${encodeURIComponent(tool)}`;
       return client.post(path, argumentsJson);
@@ -90,6 +94,7 @@ function ownAccess(app: App, starts: boolean): GatewayAccess {
       await statuses();
       return plane.tools(null);
     },
+    drift: (server) => plane.drift.report(server),
     call: async (server, tool, argumentsJson) =>
       (await plane.callTool(server, tool, Buffer.from(argumentsJson))).toString(),
     close: () => app.close('shutdown'),

@@ -156,12 +156,18 @@ function pairs(texts: readonly string[], separator: string, flag: string): Recor
   const found = new Map<string, string>();
   for (const text of texts) {
     const cut = text.indexOf(separator);
-    if (cut <= 0)
-      throw usage(`${flag} takes a name and a value with "${separator}" between them: ${text.slice(0, 40)}`);
+    // What has no name before a value may be a value alone, and that a secret.
+    if (cut <= 0) throw usage(`${flag} takes a name and a value with "${separator}" between them: ${masked(text)}`);
     const value = text.slice(cut + 1);
     found.set(text.slice(0, cut).trim(), separator === ':' ? value.trim() : value);
   }
   return Object.fromEntries(found);
+}
+
+/** The first word, where others follow: `Bearer ***`. */
+function masked(text: string): string {
+  const [, first = ''] = /^(\w{1,20}) ./.exec(text) ?? [];
+  return `${first} ***`.trimStart();
 }
 
 /** `90s`, `10m`, `2h`, or milliseconds. */

@@ -20,7 +20,13 @@ interface CallAnswer {
     readonly structuredContent?: unknown;
     readonly isError?: boolean;
   };
-  readonly error?: { readonly name?: string; readonly code: number; readonly message: string };
+  readonly error?: CallError;
+}
+
+interface CallError {
+  readonly name?: string;
+  readonly code: number;
+  readonly message: string;
 }
 
 interface ContentBlock {
@@ -42,12 +48,18 @@ export async function call(input: CallInput): Promise<ExitCode> {
     const text = await gateway.call(tool.server, tool.name, json);
     const answer = JSON.parse(text) as CallAnswer;
     if (flags.json === true) terminal.out(`${text}\n`);
-    else if (answer.error !== undefined) terminal.err(`${answer.outcome}: ${answer.error.message}\n`);
+    else if (answer.error !== undefined) terminal.err(`${failureText(answer.outcome, answer.error, tool)}\n`);
     else terminal.out(`${readable(answer.result)}\n`);
     return exitCode(answer);
   } finally {
     await gateway.close();
   }
+}
+
+function failureText(outcome: string, { name, message }: CallError, { server }: ToolView): string {
+  const kind = name === undefined || name === outcome ? outcome : `${outcome} (${name})`;
+  const remedy = name === 'QUARANTINED' ? `; trunkline drift ${server} shows it, and how to approve it` : '';
+  return `${kind}: ${message}${remedy}`;
 }
 
 /** Besides `--json` and words: one word that is a JSON object, and `server.tool(key: value, …)`. */
@@ -95,9 +107,19 @@ async function find(wanted: string, gateway: GatewayAccess): Promise<ToolView> {
     throw new CommandError(EXIT.usage, message);
   }
   const server = spelled[0];
+  const held = server === undefined ? null : await heldTool(wanted, server.name, gateway);
+  if (held !== null) return held;
   if (server !== undefined && !tools.some((tool) => tool.server === server.name)) throw unlisted(server);
   const names = tools.map((tool) => `${tool.server}.${tool.name}`);
   throw noSuch(`tool "${wanted}"`, wanted, names, '; trunkline tools lists them');
+}
+
+/** A tool that is kept from clients until it is approved; the answer of its call says so. */
+async function heldTool(wanted: string, server: string, gateway: GatewayAccess): Promise<ToolView | null> {
+  const { waiting } = await gateway.drift(server);
+  const name = wanted.slice(server.length + 1);
+  const known = waiting.some(({ list, key }) => list === 'tools' && key === name);
+  return known ? { server, name, exposedName: wanted, definition: '{}' } : null;
 }
 
 /** A server that offers nothing may well have the tool: what keeps it from saying so is the answer. */
