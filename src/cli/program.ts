@@ -78,6 +78,13 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
   const check = program.command('check').description('print all problems of a configuration; exit code 0 or 1');
   onFile(addOptions(check), async () => (await import('./check.ts')).check);
 
+  addOptions(program.command('init').description('write a first configuration file; never overwrites one'), false)
+    .argument('[file]', 'trunkline.json (default), .mcp.json, …')
+    .action(async (file: string | undefined, flags: GatewayFlags) => {
+      const { init } = await import('./init.ts');
+      done(await init({ file, serverCommand, flags: merged(flags), terminal }));
+    });
+
   const parts: CommandParts = {
     command: (name, description, parent = program) =>
       addOptions(parent.command(name).description(description), false).addOption(CONFIG_OPTION),
@@ -147,6 +154,13 @@ function addWatchingCommands({ command, input, done }: CommandParts): void {
         done(await logs({ ...input(flags), server, follow, lines: count }));
       },
     );
+
+  command('doctor', 'look at the machine, and try each server step by step; says what to do')
+    .argument('[words...]', 'a configuration file, and names of servers (default: the nearest file, all servers)')
+    .action(async (words: string[], flags: GatewayFlags) => {
+      const { doctor } = await import('./doctor/doctor.ts');
+      done(await doctor({ ...input(flags), words }));
+    });
 
   command('nodes', 'list the nodes of the cluster and conflicts between their files').action(
     async (flags: GatewayFlags) => {

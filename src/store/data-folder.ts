@@ -1,6 +1,6 @@
 import * as fs from 'node:fs';
 import { homedir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 
 /** What a running gateway tells about itself in its data folder, for the commands and a second gateway. */
@@ -40,6 +40,7 @@ const ANOTHER = 'name a folder that this user may write: --data-dir <folder>, TR
 /** What steers the gateway: who could put one of these there would be its operator. */
 const DECISIVE = ['lock.db', 'control.token', 'exec.token', 'credentials.key', 'truth.db', 'instance.json'];
 const WRITE_BY_OTHERS = 0o022;
+const WRITABLE = fs.constants.R_OK | fs.constants.W_OK | fs.constants.X_OK;
 
 /** Who only looks whether the folder is taken has the lock for an instant; that is waited for. */
 const GLANCE_MS = 100;
@@ -84,10 +85,32 @@ export class DataFolder {
   prepare(): void {
     try {
       fs.mkdirSync(this.path, { recursive: true, mode: 0o700 });
-      fs.accessSync(this.path, fs.constants.R_OK | fs.constants.W_OK | fs.constants.X_OK);
+      fs.accessSync(this.path, WRITABLE);
     } catch (error) {
       throw this.#failed(error);
     }
+    this.#refuseOthers();
+  }
+
+  /** What `prepare` would find, without making the folder: whether it is there. Throws FolderUnusable. */
+  examine(): boolean {
+    try {
+      for (let folder = this.path; ; folder = dirname(folder)) {
+        const found = fs.statSync(folder, { throwIfNoEntry: false });
+        if (found === undefined && folder !== dirname(folder)) continue;
+        if (found?.isDirectory() !== true) throw Object.assign(new Error(), { code: 'ENOTDIR' });
+        fs.accessSync(folder, WRITABLE);
+        if (folder !== this.path) return false;
+        break;
+      }
+    } catch (error) {
+      throw this.#failed(error);
+    }
+    this.#refuseOthers();
+    return true;
+  }
+
+  #refuseOthers(): void {
     this.#refuseShared(this.path, fs.statSync(this.path), 'the data folder', 'chmod 700');
     for (const name of DECISIVE) {
       const file = this.file(name);

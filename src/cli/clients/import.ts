@@ -50,6 +50,8 @@ interface Found {
 export async function importServers(input: ImportInput): Promise<ExitCode> {
   const { terminal, yes } = input;
   const found = await collect(input);
+  if (found === null)
+    throw new CommandError(EXIT.usage, 'no client with a file of servers was found on this machine; name a file');
   const changes = await serverChanges(input, false);
   const there = new Set<string>();
   try {
@@ -78,7 +80,8 @@ export async function importServers(input: ImportInput): Promise<ExitCode> {
   return failed.length > 0 ? EXIT.usage : EXIT.ok;
 }
 
-async function collect(input: ImportInput): Promise<Found> {
+/** null where no client has a file. */
+async function collect(input: ImportInput): Promise<Found | null> {
   const { files, terminal } = input;
   const { cwd, env } = terminal;
   const own = (await findRunning(input))?.instance.mcpUrl ?? DEFAULT_URL;
@@ -86,8 +89,7 @@ async function collect(input: ImportInput): Promise<Found> {
   const ofClients = clientsHere(env).flatMap((client) => client.files.map((file) => ({ file, title: client.title })));
   const ofProjects = OF_PROJECTS.map((file) => ({ file: resolve(cwd, file), title: file }));
   const sources = named.length > 0 ? named : [...ofClients, ...ofProjects].filter(({ file }) => existsSync(file));
-  if (sources.length === 0)
-    throw new CommandError(EXIT.usage, 'no client with a file of servers was found on this machine; name a file');
+  if (sources.length === 0) return null;
   const byTransport = new Map<string, ImportedServer>();
   const names = new Map<string, string>();
   const left: [string, string][] = [];
@@ -194,20 +196,45 @@ async function agreed({ terminal }: ImportInput, count: number): Promise<boolean
   return /^y(?:es)?$/i.test((answer ?? '').trim());
 }
 
+async function keepSecrets(input: CommandInput, secrets: ReadonlyMap<string, string>): Promise<void> {
+  if (secrets.size === 0) return;
+  const store = await secretAccess(input, false);
+  try {
+    for (const [name, value] of secrets) await store.changes.put(name, value);
+  } finally {
+    await store.close();
+  }
+}
+
+/** The servers of the clients as they would stand in a file. */
+export interface ImportOffer {
+  readonly servers: Readonly<Record<string, object>>;
+  /** In words, what is taken and what is not. */
+  readonly plan: string;
+  /** To be called before the servers are used: they refer to these. */
+  keepSecrets(): Promise<void>;
+}
+
+/** What `import` would find; null where there is nothing. */
+export async function importOffer(input: ImportInput): Promise<ImportOffer | null> {
+  const found = await collect(input);
+  if (found === null) return null;
+  const secrets = new Map<string, string>();
+  const take = found.take.map((one) => ({ ...one, definition: withoutSecrets(one.name, one.definition, secrets) }));
+  return {
+    servers: Object.fromEntries(take.map(({ name, definition }) => [name, definition])),
+    plan: plan(take, found.left, [...secrets.keys()]),
+    keepSecrets: () => keepSecrets(input, secrets),
+  };
+}
+
 /** Servers that could not be added, with the reason. */
 async function carryOut(
   input: ImportInput,
   adding: readonly ImportedServer[],
   secrets: ReadonlyMap<string, string>,
 ): Promise<(readonly [string, string])[]> {
-  if (secrets.size > 0) {
-    const store = await secretAccess(input, false);
-    try {
-      for (const [name, value] of secrets) await store.changes.put(name, value);
-    } finally {
-      await store.close();
-    }
-  }
+  await keepSecrets(input, secrets);
   const failed: (readonly [string, string])[] = [];
   const changes = await serverChanges(input, false);
   try {

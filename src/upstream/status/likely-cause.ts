@@ -29,12 +29,12 @@ const MAX_DEPTH = 8;
 
 /** Why, most probably, and what to do about it; null where nothing is known beyond the error itself. */
 export function likelyCause(start: FailedStart): string | null {
-  const { transport, failure, error, missing, inContainer, exit, timedOut } = start;
+  const { transport, failure, missing, inContainer, exit, timedOut } = start;
   if (missing.length > 0) {
     return `${missing.join(', ')} is to be handed on to it, and is not set in the gateway's own environment`;
   }
   if (failure === 'auth') return `it asks for credentials; ${loginAdvice(start.server, transport)}`;
-  if ('url' in transport) return ofRemote(error, transport, inContainer && isHere(transport.url));
+  if ('url' in transport) return ofRemote(start, transport, inContainer && isHere(transport.url));
   if (failure === 'configuration') return 'its definition names something that is not there; see the error';
   if (transport.type === 'stdio' && transport.ssh != null && exit?.code === SSH_FAILED)
     return ofSsh(transport.ssh.host);
@@ -47,7 +47,7 @@ export function likelyCause(start: FailedStart): string | null {
 }
 
 /** How far the start came. */
-export function failedStep({ transport, failure, error, exit }: FailedStart): StartStep {
+export function failedStep({ transport, failure, error, exit, timedOut }: FailedStart): StartStep {
   if (failure === 'auth') return 'login';
   if (exit !== null) {
     const bySsh = transport.type === 'stdio' && transport.ssh != null && exit.code === SSH_FAILED;
@@ -58,11 +58,11 @@ export function failedStep({ transport, failure, error, exit }: FailedStart): St
     // What has to be corrected before anything is sent, as a variable that names no proxy.
     if (at instanceof TypeError) return 'connection';
     if (at instanceof EngineError) return at.status === 0 ? 'connection' : 'start';
-    if (at instanceof HttpFailure) return STEP_OF[at.kind] ?? 'http';
-    if (at instanceof GatewayError && refusalOf(at) !== null) return 'http';
+    if (at instanceof HttpFailure) return (at.sent ? null : STEP_OF[at.kind]) ?? 'http';
+    if ('url' in transport && at instanceof GatewayError && refusalOf(at) !== null) return 'http';
     if ('code' in at && !(at instanceof GatewayError)) return 'url' in transport ? 'connection' : 'start';
   }
-  return 'initialize';
+  return timedOut && 'url' in transport ? 'http' : 'initialize';
 }
 
 const STEP_OF: Readonly<Partial<Record<HttpFailure['kind'], StartStep>>> = {
@@ -79,30 +79,39 @@ function* causes(error: unknown): Generator<Error> {
 }
 
 const INSIDE =
-  'the gateway runs in a container, where localhost is the container itself; name the host, as in host.docker.internal';
+  'the gateway runs in a container, where localhost is the container itself: name the host, as in host.docker.internal';
 
 /** `inside`: its address means the gateway's own container. That matters only where nothing answered there. */
-function ofRemote(error: GatewayError | null, { url }: HttpSpec, inside: boolean): string | null {
+function ofRemote({ error, timedOut }: FailedStart, { url }: HttpSpec, inside: boolean): string | null {
   for (const at of causes(error)) {
     const status = at instanceof GatewayError ? (refusalOf(at)?.status ?? 0) : 0;
+    // The error itself says where to.
+    if (status >= 300 && status < 400) return null;
     if (status >= 500) return 'the server answered, and failed by itself; its own log says why';
     if (status >= 400) return 'something answered at its address and takes no MCP there; check the path of its url';
     if (!(at instanceof HttpFailure)) continue;
     if (at.kind === 'tls') return ofTls(codeOf(at));
     if (at.kind === 'proxy')
       return 'the proxy of HTTPS_PROXY or HTTP_PROXY does not let it through; correct the proxy, or name the host in NO_PROXY';
-    if (!at.sent && inside) return INSIDE;
-    return ofConnection(at, new URL(url));
+    const words = ofConnection(at, new URL(url));
+    return !at.sent && inside ? `${words}; ${INSIDE}` : words;
   }
   if (error?.code === 'UPSTREAM_PROTOCOL') {
     return 'what answered at its address is no MCP server, but perhaps a web page or a login; check its url';
   }
-  return null;
+  return timedOut ? `${placeOf(new URL(url))} ${SILENT}` : null;
 }
 
-function ofConnection(failure: HttpFailure, { protocol, host, hostname }: URL): string {
+const SILENT = "took the request and does not answer; look at that server's own log";
+
+function placeOf({ protocol, host, port }: URL): string {
+  return port === '' ? `${host}:${protocol === 'https:' ? 443 : 80}` : host;
+}
+
+function ofConnection(failure: HttpFailure, url: URL): string {
+  const { protocol, hostname } = url;
   const secure = protocol === 'https:';
-  const place = host === hostname ? `${host}:${secure ? 443 : 80}` : host;
+  const place = placeOf(url);
   switch (failure.kind) {
     case 'dns':
       return codeOf(failure) === 'EAI_AGAIN'
@@ -110,7 +119,7 @@ function ofConnection(failure: HttpFailure, { protocol, host, hostname }: URL): 
         : `no name server knows ${hostname}; correct the host in its url`;
     case 'timeout':
       return failure.sent
-        ? `${place} took the request and does not answer; look at that server's own log`
+        ? `${place} ${SILENT}`
         : `${place} does not answer; check the address, and whether a firewall or a VPN is between`;
     case 'reset':
     case 'protocol':

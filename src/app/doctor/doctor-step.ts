@@ -1,0 +1,42 @@
+import type { OpenProblem } from '../app-options.ts';
+
+/** One thing that was looked at. The first that fails is the last. */
+export interface DoctorStep {
+  readonly step: string;
+  readonly state: 'ok' | 'warning' | 'failed';
+  /** What was found. */
+  readonly text: string;
+  /** What to do; null where nothing has to be done. */
+  readonly fix: string | null;
+}
+
+export function ok(step: string, text: string): DoctorStep {
+  return { step, state: 'ok', text, fix: null };
+}
+
+export function warning(step: string, text: string, fix: string): DoctorStep {
+  return { step, state: 'warning', text, fix };
+}
+
+/** Messages that end in their remedy are taken apart. */
+export function failed(step: string, text: string, fix: string | null = null): DoctorStep {
+  const [what, remedy] = splitFix(text);
+  return { step, state: 'failed', text: what, fix: fix ?? remedy };
+}
+
+function splitFix(text: string): readonly [string, string | null] {
+  const at = text.indexOf('; fix: ');
+  return at < 0 ? [text, null] : [text.slice(0, at), text.slice(at + '; fix: '.length)];
+}
+
+/** The data folder and the store, where they keep a gateway from being built. */
+export function ofProblem(problem: Exclude<OpenProblem, { kind: 'config' }>): DoctorStep {
+  switch (problem.kind) {
+    case 'bind':
+      return failed('ports', problem.message);
+    case 'held':
+      return failed('data', `another process uses ${problem.dataDir}`, 'stop it, or name another --data-dir');
+    default:
+      return failed('data', problem.message, problem.remedy);
+  }
+}

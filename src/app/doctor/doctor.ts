@@ -1,0 +1,115 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { LoadOptions } from '../../config/load-config.ts';
+import type { ConfigProblem } from '../../config/problem/problem.ts';
+import type { DesiredState } from '../../model/desired-state.ts';
+import { type ServerStatus, UP } from '../../model/server-state.ts';
+import type { LogEntry } from '../../telemetry/log-format.ts';
+import { Logger } from '../../telemetry/logger.ts';
+import type { App } from '../app.ts';
+import type { OpenProblem } from '../app-options.ts';
+import { openApp } from '../open-app.ts';
+import type { DoctorStep } from './doctor-step.ts';
+import { lastWords, serverSteps } from './server-steps.ts';
+
+const POLL_MS = 25;
+/** For the lists, after the start. */
+const LISTS_MS = 10_000;
+
+export interface ExaminedServer {
+  readonly name: string;
+  readonly steps: readonly DoctorStep[];
+  /** The last lines of its standard error, where its start failed. */
+  readonly stderr: readonly string[];
+}
+
+export type OpenDoctor =
+  | { readonly ok: true; readonly doctor: Doctor }
+  | { readonly ok: false; readonly problem: OpenProblem };
+
+/**
+ * Starts servers as a gateway does, in a gateway of its own that has no listener and keeps nothing, and says how far each
+ * comes. What it starts it ends.
+ */
+export class Doctor {
+  readonly #app: App;
+  readonly #heard: Map<string, LogEntry[]>;
+  /** Names of all servers, tried or not. */
+  readonly known: readonly string[];
+
+  private constructor(app: App, heard: Map<string, LogEntry[]>, known: readonly string[]) {
+    this.#app = app;
+    this.#heard = heard;
+    this.known = known;
+  }
+
+  /** `wanted`: names of servers, tried even if they are disabled; empty for all. */
+  static async open(load: LoadOptions, wanted: readonly string[]): Promise<OpenDoctor> {
+    const logger = Logger.silent();
+    const heard = new Map<string, LogEntry[]>();
+    logger.keptBy((entry) => {
+      const server = String(entry.fields['server']);
+      heard.set(server, [...(heard.get(server) ?? []), entry]);
+    });
+    let known: readonly string[] = [];
+    const overlay = (state: DesiredState): DesiredState => {
+      known = [...state.servers.keys()];
+      return chosen(state, wanted);
+    };
+    const opened = await openApp({ load, logger, state: 'look', follow: false, overlay });
+    return opened.ok ? { ok: true, doctor: new Doctor(opened.app, heard, known) } : opened;
+  }
+
+  get state(): DesiredState {
+    return this.#app.state;
+  }
+
+  get misconfigured(): readonly ConfigProblem[] {
+    return this.#app.rooms.loaded.misconfigured;
+  }
+
+  get warnings(): readonly ConfigProblem[] {
+    return this.#app.rooms.loaded.warnings;
+  }
+
+  start(): void {
+    this.#app.startServers();
+  }
+
+  /** Resolves when the server has come up or failed. */
+  async examine(name: string): Promise<ExaminedServer> {
+    const server = this.#app.state.servers.get(name)!;
+    const status = server.enabled ? await this.#settled(name) : this.#status(name);
+    const tried = { app: this.#app, server, status, heard: this.#heard.get(name) ?? [] };
+    return { name, steps: await serverSteps(tried), stderr: UP.has(status.state) ? [] : lastWords(status) };
+  }
+
+  close(): Promise<void> {
+    return this.#app.close('shutdown');
+  }
+
+  #status(name: string): ServerStatus {
+    return this.#app.rooms.upstreams.statuses().find((status) => status.name === name)!;
+  }
+
+  async #settled(name: string): Promise<ServerStatus> {
+    const first = this.#status(name);
+    const end = performance.now() + first.startupTimeoutMs + LISTS_MS;
+    for (let status = first; ; status = this.#status(name)) {
+      const { state, startedInMs, nextRetryAt } = status;
+      const waits = state === 'starting' || (state === 'unknown' && nextRetryAt === null);
+      const done = UP.has(state) ? startedInMs !== null : !waits;
+      if (done || performance.now() > end) return status;
+      await pause(POLL_MS);
+    }
+  }
+}
+
+/** Only these, and each of them at once. */
+function chosen(state: DesiredState, wanted: readonly string[]): DesiredState {
+  const all = [...state.servers].filter(([name]) => wanted.length === 0 || wanted.includes(name));
+  const servers = all.map(([name, server]) => {
+    const enabled = server.enabled || wanted.includes(name);
+    return [name, { ...server, start: 'eager', enabled }] as const;
+  });
+  return { ...state, servers: new Map(servers) };
+}

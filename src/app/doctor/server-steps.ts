@@ -1,0 +1,200 @@
+import { isIP } from 'node:net';
+import { proxyFor } from '../../http/client/proxy-choice.ts';
+import { Resolver } from '../../http/client/resolver.ts';
+import { bareHost } from '../../model/host-address.ts';
+import { printable } from '../../model/printable.ts';
+import { type HttpSpec, type Server, type StdioSpec, takesTokens } from '../../model/server.ts';
+import { type ServerStatus, START_STEPS, type StartStep, UP } from '../../model/server-state.ts';
+import { sweptDefinition } from '../../model/swept-definition.ts';
+import type { LogEntry } from '../../telemetry/log-format.ts';
+import { resolveCommand } from '../../upstream/process/command.ts';
+import { childEnvironment, missingVariables } from '../../upstream/process/environment.ts';
+import { overSsh } from '../../upstream/process/spawn-child.ts';
+import type { App } from '../app.ts';
+import { type DoctorStep, failed, ok, warning } from './doctor-step.ts';
+import { addressesOf, certificateOf, connectionOf, versionOf } from './probes.ts';
+
+/** A certificate that has fewer days left is mentioned. */
+const SOON_DAYS = 14;
+const SHOWN_LINES = 10;
+/** Of the stack of an exception: says nothing to who cannot change the server. */
+const FRAME = /^\s+at /;
+
+/** A server that the gateway of the doctor has tried to start, and what was logged of it meanwhile. */
+export interface TriedServer {
+  readonly app: App;
+  readonly server: Server;
+  readonly status: ServerStatus;
+  readonly heard: readonly LogEntry[];
+}
+
+/**
+ * The steps of its start, in their order, up to the one that failed. The gateway's own attempt decides which that is; the
+ * rest is looked up to say more.
+ */
+export async function serverSteps(tried: TriedServer): Promise<readonly DoctorStep[]> {
+  const { server, status } = tried;
+  if (!server.enabled)
+    return [warning('definition', 'it is disabled or suspended, and was not tried', resumeAdvice(server))];
+  if (server.misconfigured !== undefined) return [failed('definition', server.misconfigured)];
+  const { transport } = server;
+  const up = UP.has(status.state);
+  const last = up ? null : (status.lastLaunchFailure?.step ?? 'initialize');
+  const passed = last === null ? START_STEPS : START_STEPS.slice(0, START_STEPS.indexOf(last));
+  const found =
+    'url' in transport
+      ? await ofUrl(tried, transport, passed)
+      : transport.type === 'stdio'
+        ? await ofProcess(tried, transport, passed)
+        : ofContainer(tried, passed);
+  const place = `${server.origin.file}:${server.origin.line}:${server.origin.column}`;
+  const steps = [ok('definition', server.origin.file === '' ? 'added at run time' : place), ...found];
+  if (last !== null) return [...steps, await failedStep(tried, last)];
+  return [...steps, ...ofProtocol(tried)];
+}
+
+function resumeAdvice({ name }: Server): string {
+  return `name it to try it all the same: trunkline doctor ${name}`;
+}
+
+async function failedStep({ server, status }: TriedServer, step: StartStep): Promise<DoctorStep> {
+  const { lastLaunchFailure: failure, reason, state } = status;
+  const text = failure?.error || reason || `it is ${state}`;
+  const { command, args } = sweptDefinition(server.transport);
+  const byHand = command === null ? null : `see what it says when it is run by hand: ${[command, ...args].join(' ')}`;
+  const [what, remedy] = apart(text, server.name);
+  // What names a thing that is not there says what to do about it.
+  const advice = step === 'command' || server.transport.type === 'docker' ? remedy : (failure?.likelyCause ?? remedy);
+  const fix = step === 'start' || step === 'initialize' ? [advice, byHand] : [advice];
+  const challenge = Object.entries(status.authChallenge ?? {}).filter(([, value]) => value !== null);
+  const asked = challenge.map(([key, value]) => `; ${key} ${value}`).join('');
+  const shown = step === 'certificate' && 'url' in server.transport ? await shownBy(server.transport) : asked;
+  return failed(
+    step,
+    printable(advice === remedy ? what : `${what}${remedy === null ? '' : `; ${remedy}`}`) + shown,
+    fix.filter((part) => part !== null).join('; ') || null,
+  );
+}
+
+async function ofProcess({ app, status, heard }: TriedServer, spec: StdioSpec, passed: Passed): Promise<DoctorStep[]> {
+  const { env } = app.rooms.options.load;
+  const steps: DoctorStep[] = [];
+  const started = spec.ssh == null ? spec : overSsh(spec, spec.ssh, env).spec;
+  const environment = childEnvironment(started, env);
+  if (passed.includes('command')) {
+    const file = await resolveCommand(status.name, started, environment).catch(() => null);
+    const version = file === null ? null : await versionOf(file, environment);
+    steps.push(ok('command', `${file ?? started.command}${version === null ? '' : ` (${version})`} in ${started.cwd}`));
+  }
+  const missing = missingVariables(spec, env);
+  if (missing.length > 0) {
+    steps.push(
+      warning('variables', `${missing.join(', ')}: to be handed on, and not set here`, `export ${missing[0]}=...`),
+    );
+  } else if (Object.keys(spec.env).length > 0) {
+    steps.push(ok('variables', Object.keys(spec.env).sort().join(', ')));
+  }
+  if (spec.ssh != null && passed.includes('connection')) steps.push(ok('connection', `ssh to ${spec.ssh.host}`));
+  const pid = heard.findLast(({ event }) => event === 'process_started')?.fields['pid'];
+  if (passed.includes('start')) steps.push(ok('start', `process ${pid ?? 'started'}`));
+  return steps;
+}
+
+function ofContainer({ heard }: TriedServer, passed: Passed): DoctorStep[] {
+  const id = heard.findLast(({ event }) => event === 'container_started')?.fields['container'];
+  return [
+    ...(passed.includes('connection') ? [ok('connection', 'the container engine answers')] : []),
+    ...(passed.includes('start') ? [ok('start', `container ${id ?? 'started'}`)] : []),
+  ];
+}
+
+/** Without the words that say only which server it is; and the remedy in it, where there is one. */
+function apart(text: string, name: string): readonly [string, string | null] {
+  const prefix = [`Cannot start the server ${name}: `, `${name} could not be started: `, `${name}: `];
+  const bare = prefix.reduce((rest, words) => (rest.startsWith(words) ? rest.slice(words.length) : rest), text);
+  const [, what = bare, remedy = null] = /^(.*?); (.*?)\.?$/s.exec(bare) ?? [];
+  return [what, remedy];
+}
+
+async function shownBy(spec: HttpSpec): Promise<string> {
+  const found = await certificateOf(new Resolver(), new URL(spec.url), spec);
+  return found === null ? '' : `; its certificate is ${found.text}`;
+}
+
+type Passed = readonly StartStep[];
+
+async function ofUrl({ app, server, status }: TriedServer, spec: HttpSpec, passed: Passed): Promise<DoctorStep[]> {
+  const url = new URL(spec.url);
+  const resolver = new Resolver();
+  const steps: DoctorStep[] = [];
+  const proxy = proxyOf(url, app);
+  const host = bareHost(url.hostname);
+  if (proxy !== null) {
+    if (passed.includes('connection')) steps.push(ok('proxy', proxy.host));
+  } else {
+    if (passed.includes('name') && isIP(host) === 0)
+      steps.push(ok('name', `${host} is ${(await addressesOf(resolver, host)) ?? 'known'}`));
+    if (passed.includes('connection'))
+      steps.push(ok('connection', (await connectionOf(resolver, url)) ?? 'it takes connections'));
+    if (url.protocol === 'https:' && passed.includes('certificate')) {
+      const found = await certificateOf(resolver, url, spec);
+      const soon = found !== null && found.daysLeft < SOON_DAYS;
+      const text = found?.text ?? 'it is trusted';
+      steps.push(soon ? warning('certificate', text, 'have it renewed') : ok('certificate', text));
+    }
+  }
+  if (passed.includes('http')) {
+    const ms = status.phases?.firstByte?.lastMs;
+    steps.push(ok('http', `${url.pathname} answers${ms === undefined ? '' : ` in ${Math.round(ms)} ms`}`));
+  }
+  if (passed.includes('login')) steps.push(ok('login', credentialWords(app, server)));
+  return steps;
+}
+
+function proxyOf(url: URL, app: App): URL | null {
+  try {
+    return proxyFor(url, app.rooms.options.load.env);
+  } catch {
+    return null;
+  }
+}
+
+function credentialWords({ rooms }: App, server: Server): string {
+  if (!takesTokens(server)) return 'its Authorization header is accepted';
+  const known = rooms.credentials.list().some((one) => one.server === server.name && one.state === 'connected');
+  return known ? 'its stored credential is accepted' : 'it asks for no credentials';
+}
+
+/** Of one that is up. */
+function ofProtocol({ app, server, status, heard }: TriedServer): DoctorStep[] {
+  const { revision, toolCount, promptCount, resourceCount, startedInMs } = status;
+  const { upstreams, operator } = app.rooms;
+  const info = upstreams.knownCatalog(server.name, operator.profile, true)?.handshake.serverInfo ?? null;
+  const { name = 'without a name', version = '' } = (info === null ? {} : JSON.parse(info)) as Record<string, string>;
+  const took = startedInMs === null ? '' : ` after ${startedInMs} ms`;
+  const lists = `${toolCount} tools, ${promptCount} prompts, ${resourceCount} resources${took}`;
+  const junk = heard.filter(({ event }) => event === 'not_a_message');
+  const { begins = '', skippedLines = 1 } = junk.at(-1)?.fields ?? {};
+  return [
+    ok('initialize', printable(`${name} ${version} speaks ${revision}`)),
+    toolCount + promptCount + resourceCount === 0
+      ? warning('lists', lists, 'see whether it needs an argument or a variable to offer something')
+      : ok('lists', lists),
+    ...(junk.length === 0
+      ? []
+      : [
+          warning(
+            'output',
+            `${skippedLines} lines on standard output are no messages, the last: ${begins}`,
+            'have the server write its log to standard error',
+          ),
+        ]),
+  ];
+}
+
+/** The last lines that a process wrote to standard error before it failed. */
+export function lastWords({ lastLaunchFailure }: ServerStatus): readonly string[] {
+  const text = printable(lastLaunchFailure?.stderrTail ?? '').trimEnd();
+  const lines = text.split('\n').filter((line) => line.trim() !== '' && !FRAME.test(line));
+  return lines.slice(-SHOWN_LINES);
+}

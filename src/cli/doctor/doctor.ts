@@ -1,0 +1,140 @@
+import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { styleText } from 'node:util';
+import { Doctor, type ExaminedServer } from '../../app/doctor/doctor.ts';
+import { type DoctorStep, failed, ofProblem, ok, warning } from '../../app/doctor/doctor-step.ts';
+import { folderStep, portSteps, programSteps } from '../../app/doctor/machine-steps.ts';
+import { hasStoredServers, type RunningGateway } from '../../app/running.ts';
+import type { LoadOptions } from '../../config/load-config.ts';
+import { renderProblem } from '../../config/problem/problem.ts';
+import type { ServerStatus } from '../../model/server-state.ts';
+import { ControlClient } from '../access/control-client.ts';
+import { findRunning } from '../access/find-running.ts';
+import { type CommandInput, print } from '../command-input.ts';
+import { CommandError, EXIT, type ExitCode, noSuch } from '../exit-code.ts';
+import { loadOptions, sourceLabel } from '../sources.ts';
+import { isReady } from '../start-screen.ts';
+
+export interface DoctorInput extends CommandInput {
+  /** A configuration file where the first is one, and names of servers. */
+  readonly words: readonly string[];
+}
+
+/**
+ * `trunkline doctor [file] [server…]`: looks at the machine, then starts each server as a gateway would and says at which step
+ * it fails. Changes nothing. Exit code 0 where all is well, 4 otherwise.
+ */
+export async function doctor(input: DoctorInput): Promise<ExitCode> {
+  const { terminal, flags, words } = input;
+  const [first = ''] = words;
+  const isFile = first !== '' && (existsSync(resolve(terminal.cwd, first)) || /[./\\]/.test(first));
+  const given = isFile ? { ...input, file: first } : input;
+  const wanted = isFile ? words.slice(1) : words;
+  const tell = flags.json === true ? () => {} : terminal.out;
+  const running = await findRunning(given);
+  const machine: DoctorStep[] = [...programSteps()];
+  const load = loadOf(given, running, machine);
+  const opened = load === null ? null : await Doctor.open(load, wanted);
+  if (opened?.ok === true) {
+    const { state, known } = opened.doctor;
+    const count = `${known.length} ${known.length === 1 ? 'server' : 'servers'}`;
+    machine.push(ok('file', `${sourceLabel(load!)}: ${count}`));
+    for (const problem of opened.doctor.warnings) machine.push(noted(problem, terminal.cwd));
+    machine.push(folderStep(state.dataDir, terminal.env), ...(await portSteps(state, running?.instance ?? null)));
+  } else if (opened !== null) {
+    if (opened.problem.kind === 'config')
+      for (const problem of opened.problem.problems) machine.push(failed('file', renderProblem(problem, terminal.cwd)));
+    else machine.push(ofProblem(opened.problem));
+  }
+  machine.push(
+    running === null
+      ? ok('gateway', 'none runs here')
+      : ok('gateway', `runs as pid ${running.instance.pid} at ${running.instance.mcpUrl}`),
+  );
+  tell(section('machine', machine));
+  const servers = opened?.ok === true ? await examineAll(opened.doctor, wanted, running, tell) : [];
+  const isWell = (steps: readonly DoctorStep[]): boolean => steps.every(({ state }) => state !== 'failed');
+  const ill = servers.filter(({ steps }) => !isWell(steps)).length;
+  const well = isWell(machine) && ill === 0;
+  print(given, { ok: well, machine, servers }, () => summary(isWell(machine), servers.length, ill));
+  return well ? EXIT.ok : EXIT.unreachable;
+}
+
+/** What the running gateway has read, unless a file was named; null where nothing is configured, which is told. */
+function loadOf(input: CommandInput, running: RunningGateway | null, machine: DoctorStep[]): LoadOptions | null {
+  const { flags, terminal, file } = input;
+  try {
+    const load = loadOptions(input, hasStoredServers(flags.dataDir, terminal.env) || running !== null);
+    const files = running?.instance.files ?? [];
+    return file === undefined && running !== null ? { ...load, ...(files.length > 0 ? { files } : {}) } : load;
+  } catch (error) {
+    if (!(error instanceof CommandError)) throw error;
+    machine.push(failed('file', `no configuration file here or above ${terminal.cwd}`, 'make one: trunkline init'));
+    return null;
+  }
+}
+
+function noted(problem: Parameters<typeof renderProblem>[0], cwd: string): DoctorStep {
+  return warning('file', renderProblem(problem, cwd), problem.fix);
+}
+
+async function examineAll(
+  doctor: Doctor,
+  wanted: readonly string[],
+  running: RunningGateway | null,
+  tell: (text: string) => void,
+): Promise<readonly ExaminedServer[]> {
+  try {
+    for (const name of wanted) if (!doctor.known.includes(name)) throw noSuch(`server "${name}"`, name, doctor.known);
+    const there = await statusesOf(running);
+    doctor.start();
+    const examined: ExaminedServer[] = [];
+    for (const name of doctor.state.servers.keys()) {
+      const one = await doctor.examine(name);
+      const steps = there === null ? one.steps : [...one.steps, gatewayStep(there.get(name), one)];
+      tell(section(name, steps, one.stderr));
+      examined.push({ ...one, steps });
+    }
+    return examined;
+  } finally {
+    await doctor.close();
+  }
+}
+
+async function statusesOf(running: RunningGateway | null): Promise<ReadonlyMap<string, ServerStatus> | null> {
+  if (running === null) return null;
+  const { servers } = JSON.parse(await new ControlClient(running).get('/api/v1/servers')) as {
+    servers: ServerStatus[];
+  };
+  return new Map(servers.map((status) => [status.name, status]));
+}
+
+/** What the running gateway says of the server. */
+function gatewayStep(status: ServerStatus | undefined, { name, steps }: ExaminedServer): DoctorStep {
+  if (status === undefined)
+    return warning('gateway', 'the running gateway does not have it', 'see why: trunkline status');
+  const { state, reason, toolCount } = status;
+  if (isReady(status)) return ok('gateway', `${state} there, ${toolCount} tools`);
+  const text = `${state} there${reason === null ? '' : `: ${reason}`}`;
+  const fine = steps.every((step) => step.state !== 'failed');
+  return fine && reason !== null ? warning('gateway', text, `trunkline restart ${name}`) : ok('gateway', text);
+}
+
+const WORDS = {
+  ok: styleText('green', 'ok  '),
+  warning: styleText('yellow', 'note'),
+  failed: styleText('red', 'FAIL'),
+};
+
+function section(title: string, steps: readonly DoctorStep[], stderr: readonly string[] = []): string {
+  const lines = steps.flatMap(({ step, state, text, fix }) => [
+    `  ${WORDS[state]}  ${step.padEnd(12)} ${text.replaceAll('\n', `\n${' '.repeat(8)}`)}`,
+    ...(fix === null || text.includes(`fix: ${fix}`) ? [] : [`        ${styleText('bold', 'fix:')} ${fix}`]),
+  ]);
+  return `${styleText('bold', title)}\n${[...lines, ...stderr.map((line) => `        | ${line}`)].join('\n')}\n\n`;
+}
+
+function summary(machine: boolean, count: number, ill: number): string {
+  const servers = `${count - ill} of ${count} servers well`;
+  return `${machine ? '' : 'this machine needs something; '}${servers}\n`;
+}

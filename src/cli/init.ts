@@ -1,0 +1,82 @@
+import { existsSync, writeFileSync } from 'node:fs';
+import { basename, dirname, resolve } from 'node:path';
+import { findConfig } from '../config/files/find-config.ts';
+import { type ImportOffer, importOffer } from './clients/import.ts';
+import { type CommandInput, print } from './command-input.ts';
+import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
+
+const SCHEMA = 'https://unpkg.com/trunkline/schema/config.schema.json';
+const USUAL = 'trunkline.json';
+
+const EXAMPLE = {
+  files: { command: 'npx', args: ['-y', '@modelcontextprotocol/server-filesystem', '.'] },
+};
+
+/**
+ * `trunkline init [file]`: writes a first configuration file; on a terminal with the servers of the clients of this machine, if
+ * they are wanted. Never overwrites one.
+ */
+export async function init(input: CommandInput): Promise<ExitCode> {
+  const { terminal, file = USUAL } = input;
+  const path = resolve(terminal.cwd, file);
+  if (!/\.jsonc?$/.test(path)) throw usage(`init writes JSON: name a file as ${USUAL} or .mcp.json, and not ${file}`);
+  if (existsSync(path))
+    throw usage(`${file} is there already, and stays as it is; look at it with: trunkline check ${file}`);
+  const near = findConfig(terminal.cwd);
+  if (input.file === undefined && near !== null && dirname(near) === terminal.cwd)
+    throw usage(
+      `${basename(near)} is here already; start it with: trunkline   or name another file: trunkline init <file>`,
+    );
+  const offer = terminal.ask === null ? null : await offered(input);
+  await offer?.keepSecrets();
+  const servers = offer?.servers ?? null;
+  try {
+    writeFileSync(path, textOf(servers, basename(path)), { flag: 'wx' });
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    const why = code === 'EACCES' || code === 'EPERM' || code === 'EROFS' ? 'this user may not write there' : message;
+    throw usage(`${path} cannot be written: ${why}; go to a folder of yours`);
+  }
+  const count = servers === null ? 1 : Object.keys(servers).length;
+  print(input, { file: path, servers: Object.keys(servers ?? EXAMPLE) }, () => {
+    const what = servers === null ? 'one example; put your servers there' : `${count} servers of your clients`;
+    const checked = basename(path) === USUAL || basename(path) === '.mcp.json' ? '' : ` ${file}`;
+    return `wrote ${file} with ${what}\n  next:  trunkline doctor${checked}   tries each server\n         trunkline${checked}          starts the gateway\n`;
+  });
+  return EXIT.ok;
+}
+
+function usage(message: string): CommandError {
+  return new CommandError(EXIT.usage, message);
+}
+
+/** What `import` would find, if the person wants it in the file. */
+async function offered(input: CommandInput): Promise<ImportOffer | null> {
+  const { ask, err } = input.terminal;
+  const offer = await importOffer({ ...input, file: undefined, files: [], yes: false });
+  const count = Object.keys(offer?.servers ?? {}).length;
+  if (offer === null || count === 0) return null;
+  err(offer.plan);
+  const description = `Put ${count === 1 ? 'this server' : `these ${count} servers`} of your clients into the file?`;
+  const answer = await ask!({ id: 'y/N', description, password: false });
+  return /^y(?:es)?$/i.test((answer ?? '').trim()) ? offer : null;
+}
+
+/** Other programs read `.mcp.json` without comments and keys of ours. */
+function textOf(servers: object | null, name: string): string {
+  const mcpServers = servers ?? EXAMPLE;
+  if (!name.startsWith('trunkline.')) return `${JSON.stringify({ mcpServers }, null, 2)}\n`;
+  const body = JSON.stringify({ $schema: SCHEMA, mcpServers }, null, 2);
+  return servers === null ? commented(body) : `${body}\n`;
+}
+
+function commented(body: string): string {
+  const lines = body.split('\n');
+  lines.splice(
+    lines.indexOf('  "mcpServers": {') + 1,
+    0,
+    '    // A server behind a URL; ${SEARCH_TOKEN} is a variable of your environment:',
+    '    // "search": { "url": "https://example.com/mcp", "headers": { "Authorization": "Bearer ${SEARCH_TOKEN}" } },',
+  );
+  return `// All keys: https://unpkg.com/trunkline/docs/config.md\n${lines.join('\n')}\n`;
+}
