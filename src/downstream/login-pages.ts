@@ -123,6 +123,11 @@ export class LoginPages implements UserLogins {
   }
 
   #show(context: RequestContext): void {
+    const elsewhere = this.#nameOfCallback(context);
+    if (elsewhere !== null) {
+      redirect(context, `${elsewhere}${LOGIN}${context.param}`);
+      return;
+    }
     const keyed = this.#keyed;
     const name = context.param;
     const own = context.query.startsWith(this.#query);
@@ -133,6 +138,13 @@ export class LoginPages implements UserLogins {
       const text = `The gateway asks for a login at the server ${name}. ${whose} The authorization server of ${name} asks you next.`;
       this.#ask(context, 200, text);
     } else send(context, own ? 404 : 403, NOT_BEGUN, refusal);
+  }
+
+  /** Origin of the callback where the browser used another name of this machine: its cookies are sent to one name only. */
+  #nameOfCallback({ publicOrigin }: RequestContext): string | null {
+    const [here, there] = [URL.parse(publicOrigin), URL.parse(this.callback ?? '')];
+    if (here === null || there === null || here.port !== there.port || here.hostname === there.hostname) return null;
+    return [here, there].every(({ hostname }) => isLoopbackHost(hostname)) ? there.origin : null;
   }
 
   #ask(context: RequestContext, status: number, text: string): void {
@@ -155,10 +167,7 @@ export class LoginPages implements UserLogins {
       if (base === null) return refuse(404, 'The gateway does not know its own address; set listen.publicUrl.');
       const secret = random.hex(16);
       const { id, url } = await logins.begin(server, base, ownerFor(server, principal.id), secret);
-      const secure = base.startsWith('https:');
-      const cookie = `${cookieName(id, secure)}=${secret}; Path=/; Max-Age=${LOGIN_SECONDS}; HttpOnly; SameSite=Lax`;
-      const headers = ['Location', url, 'Set-Cookie', secure ? `${cookie}; Secure` : cookie, ...PAGE_HEADERS];
-      context.answer(303, PAGE_TYPE, Buffer.from(plainPage('Sign in', 'The browser goes on.')), headers);
+      redirect(context, url, ['Set-Cookie', cookieOf(cookieName(id, base.startsWith('https:')), secret)]);
     } catch (error) {
       this.#failed(context, error);
     }
@@ -183,8 +192,11 @@ export class LoginPages implements UserLogins {
       // Without `__Host-`, pages of neighbouring hosts can set it.
       const ours = cookieName(id, (await this.#redirectUri())?.startsWith('https:') === true);
       const secret = cookies.find(([name]) => name === ours)?.[1] ?? null;
+      if (secret === SIGNED_IN) return send(context, 200, 'Signed in', 'You can close this page.');
       const { server } = await this.#deps.logins.finish(`http://localhost${CALLBACK}?${context.query}`, secret);
-      send(context, 200, 'Signed in', `The gateway is signed in to ${server}. You can close this page.`);
+      // For a reload of the page.
+      const cookie = secret === null ? [] : ['Set-Cookie', cookieOf(ours, SIGNED_IN)];
+      send(context, 200, 'Signed in', `The gateway is signed in to ${server}. You can close this page.`, cookie);
     } catch (error) {
       this.#failed(context, error);
     }
@@ -192,7 +204,8 @@ export class LoginPages implements UserLogins {
 
   #failed(context: RequestContext, error: unknown): void {
     const { code, message } = error instanceof GatewayError ? error : { code: null, message: '' };
-    if (code === 'NOT_SENT') send(context, 503, 'Not yet', `${message}. Reload this page then: nothing is lost.`);
+    if (code === 'NOT_SENT')
+      send(context, 503, 'Not yet', `${message}. Reload this page in a few seconds: nothing is lost.`);
     else if (code !== null) send(context, code === 'OVERLOADED' ? 429 : 400, 'The login has failed', message);
     else context.refuse({ status: 500, code: 'internal', message: 'a defect of the gateway; its log has the details' });
   }
@@ -205,6 +218,8 @@ export class LoginPages implements UserLogins {
   }
 }
 
+/** Instead of the secret, once the login has ended. */
+const SIGNED_IN = 'signed-in';
 const NOT_BEGUN = 'The login has not begun';
 const FOREIGN = 'The request does not come from the page of the gateway.';
 const NO_AGENT = 'No agent has this key. Give the key that the client of the agent sends to the gateway.';
@@ -249,6 +264,15 @@ function cookieName(id: string, secure: boolean): string {
   return `${secure ? '__Host-' : ''}trunkline-login-${hash('sha256', id, 'hex').slice(0, 16)}`;
 }
 
-function send(context: RequestContext, status: number, title: string, text: string): void {
-  context.answer(status, PAGE_TYPE, Buffer.from(plainPage(title, text)), PAGE_HEADERS);
+function cookieOf(name: string, value: string): string {
+  const cookie = `${name}=${value}; Path=/; Max-Age=${LOGIN_SECONDS}; HttpOnly; SameSite=Lax`;
+  return name.startsWith('__Host-') ? `${cookie}; Secure` : cookie;
+}
+
+function redirect(context: RequestContext, url: string, headers: readonly string[] = []): void {
+  send(context, 303, 'Sign in', 'The browser goes on.', ['Location', url, ...headers]);
+}
+
+function send(context: RequestContext, status: number, title: string, text: string, headers: readonly string[] = []) {
+  context.answer(status, PAGE_TYPE, Buffer.from(plainPage(title, text)), [...headers, ...PAGE_HEADERS]);
 }

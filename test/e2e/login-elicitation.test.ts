@@ -250,6 +250,11 @@ describe('who signs in on the page is who called', { timeout: 120_000 }, () => {
     assert.match(cookie, /; HttpOnly; SameSite=Lax$/);
     const own = await fetch(back, { headers: { cookie: cookie.split(';')[0]! } });
     assert.equal(own.status, 200, 'in the browser that began it, it still ends');
+    const reloaded = await fetch(back, { headers: { cookie: own.headers.get('set-cookie')!.split(';')[0]! } });
+    assert.match(await reloaded.text(), /Signed in/);
+    const localhost = new URL(gateway.mcpUrl).origin.replace('127.0.0.1', 'localhost');
+    const other = await fetch(`${localhost}/oauth/login/own`, { redirect: 'manual' });
+    assert.equal(other.headers.get('location'), `${localhost.replace('localhost', '127.0.0.1')}/oauth/login/own`);
     assert.deepEqual(await connections(), [['own', 'agent:ada']]);
     await gateway.control('/api/v1/servers/own/login?principal=agent%3Aada', 'DELETE');
   });
