@@ -122,7 +122,7 @@ class Load {
     this.#watched.add(file);
     const source = readSource(file);
     if (!(source instanceof Source)) {
-      this.#problems.error(source.code, new Source(file, ''), null, source.message);
+      this.#problems.error(source.code, new Source(file, ''), null, source.message, source.fix);
       return;
     }
     await this.#source(source, dirname(file), folderOf(file), false);

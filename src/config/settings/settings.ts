@@ -64,7 +64,13 @@ export function readSettings(
   };
   const hostOf = (key: 'listen' | 'control', host: string): string => {
     if (!isHost(host))
-      complain('TL1602', key, 'host', `${key}.host ${JSON.stringify(host)} is not an address or host name`);
+      complain(
+        'TL1602',
+        key,
+        'host',
+        `${key}.host ${JSON.stringify(host)} is not an address or host name`,
+        `write the host alone; its port is ${key}.port`,
+      );
     return bareHost(host);
   };
   const checkList = (key: string, accepts: (text: string) => boolean, complaint: string): void => {
