@@ -1,10 +1,12 @@
 import type { App } from '../app/app.ts';
+import { announceFolder } from '../app/gateway-folders.ts';
 import { openApp } from '../app/open-app.ts';
 import { processLogger } from '../app/process-logger.ts';
 import { hasStoredServers } from '../app/running.ts';
 import { renderProblem } from '../config/problem/problem.ts';
 import { unsafeExposure } from '../model/desired-state.ts';
 import { isLoopbackHost } from '../model/host-address.ts';
+import { keptPorts, withUsualPorts } from './access/own-ports.ts';
 import { unlinked } from './clients/links.ts';
 import type { CommandInput } from './command-input.ts';
 import { CommandError, cannotOpen, EXIT, type ExitCode } from './exit-code.ts';
@@ -17,7 +19,7 @@ const WATCH_MS = 50;
 /** `trunkline [file]`: starts the gateway and runs until a signal stops it. */
 export async function serve(input: CommandInput): Promise<ExitCode> {
   const { terminal, flags } = input;
-  const load = loadOptions(input, hasStoredServers(flags.dataDir, terminal.env));
+  const load = await withUsualPorts(input, loadOptions(input, hasStoredServers(flags.dataDir, terminal)));
   const logger = processLogger({ level: flags.logLevel ?? 'warn', json: flags.json === true, write: terminal.err });
   const opened = await openApp({ load, logger, state: 'data', follow: true });
   if (!opened.ok) throw cannotOpen(opened.problem, terminal.cwd);
@@ -29,6 +31,10 @@ export async function serve(input: CommandInput): Promise<ExitCode> {
     await app.close('shutdown');
     throw new CommandError(EXIT.usage, error.message, { cause: error });
   });
+  const { folder } = app.rooms;
+  const otherPort = keptPorts(load, folder, addresses.mcpUrl);
+  const forget = folder === null ? () => {} : announceFolder(folder.path, terminal.env);
+  void stopped.finally(forget);
   const facts: StartFacts = {
     version: terminal.version,
     readyMs: Math.round(performance.now()),
@@ -36,7 +42,7 @@ export async function serve(input: CommandInput): Promise<ExitCode> {
     source: sourceLabel(load),
     problems: app.rooms.loaded.misconfigured.map((problem) => renderProblem(problem, terminal.cwd)),
     warnings: [
-      ...(notKept === null ? [] : [notKept]),
+      ...[notKept, otherPort].filter((text) => text !== null),
       ...openness(app),
       ...app.rooms.loaded.warnings.map((warning) => renderProblem(warning, terminal.cwd)),
     ],
