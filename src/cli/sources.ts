@@ -51,5 +51,5 @@ export function sourceLabel(options: LoadOptions): string {
 
 function shortest(cwd: string, file: string): string {
   const path = relative(cwd, resolve(cwd, file));
-  return path.startsWith('..') ? resolve(cwd, file) : path;
+  return path === '' || path.startsWith('..') ? resolve(cwd, file) : path;
 }

@@ -84,7 +84,8 @@ function choose({ clients: ids, all, terminal }: LinkInput): readonly ClientApp[
     const client = known.find((one) => one.id === id);
     if (client !== undefined) return client;
     const names = known.map((one) => one.id);
-    throw noSuch(`client "${id}"`, id, names, `; known are ${names.join(', ')}`);
+    const short = names.flatMap((name) => [name, name.split('-')[0]!]);
+    throw noSuch(`client "${id}"`, id, short, `; known are ${names.join(', ')}`);
   });
 }
 
