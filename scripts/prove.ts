@@ -1,6 +1,6 @@
 /**
  * `npm run prove -- faults|chaos|soak [--goal G7] [--rows F01,F03] [--seed N] [--resume] [--short]` tries the claims that
- * need more time than `npm test` has, at real constants. Each result becomes a row of `docs/proof.md`; all its figures are
+ * need more time than `npm test` has, at real constants. Each result becomes a row of `docs/developers/proof.md`; all its figures are
  * in `build/proof/`. The exit code is 0 if all hold. `--resume` continues an interrupted run and does not repeat what was
  * finished. `--short` leaves out what takes ten minutes, and the row says so. `--record FILE` runs nothing: it records a
  * result from the `build/proof/` of another checkout.

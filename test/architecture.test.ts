@@ -25,7 +25,7 @@ const BELOW_APP: readonly string[] = [
   'control',
 ];
 
-/** Who may import whom; type imports count. The table of docs/architecture.md, as data. */
+/** Who may import whom; type imports count. The table of docs/developers/architecture.md, as data. */
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   model: [],
   telemetry: ['model'],

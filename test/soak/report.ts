@@ -7,7 +7,7 @@ import { PROOFS } from './proofs.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 /** One row for each claim. The repository keeps no other record of the results. */
-export const TABLE = join(ROOT, 'docs/proof.md');
+export const TABLE = join(ROOT, 'docs/developers/proof.md');
 const RAW = join(ROOT, 'build/proof');
 /** So many figures without a limit are in a row at most; they say how much was tried. */
 const SIZES = 3;
