@@ -7,14 +7,22 @@ import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { boundYoungGeneration } from './young-generation.js';
 
-const [major] = process.versions.node.split('.').map(Number);
-if (major < 24) {
-  console.error(
-    `trunkline needs Node.js 24 or newer; this is ${process.versions.node}.\n` +
-      '  with the one that npm has:  npx -y -p node@24 -p trunkline trunkline\n' +
-      '  in a checkout:              npm start',
-  );
+// In a checkout the TypeScript sources run directly; the published package has only the built ones.
+const source = new URL('../src/main.ts', import.meta.url);
+const built = new URL('../dist/main.js', import.meta.url);
+
+const [major, minor] = process.versions.node.split('.').map(Number);
+if (major < 22 || (major === 22 && minor < 19)) {
+  const remedy = existsSync(source) ? 'npm start' : 'npx -y -p node@24 -p trunkline trunkline';
+  console.error(`trunkline needs Node.js 22.19 or newer; this is ${process.versions.node}.\n  use: ${remedy}`);
   process.exit(1);
+}
+if (major === 22) {
+  // Node 22 warns at every start that its SQLite is an experiment. It has all that is used of it.
+  const { emitWarning } = process;
+  process.emitWarning = (warning, type, ...rest) => {
+    if (type !== 'ExperimentalWarning') emitWarning(warning, type, ...rest);
+  };
 }
 
 const OWN = {
@@ -29,9 +37,9 @@ for (const name of unset) process.env[name] = OWN[name];
 // Servers do not inherit them. A gateway that this one starts has them already, and the list with them.
 if (unset.length > 0) process.env.TRUNKLINE_OWN_VARIABLES = unset.join(' ');
 
-// In a checkout the TypeScript sources run directly; the published package has only the built ones.
-const source = new URL('../src/main.ts', import.meta.url);
-const built = new URL('../dist/main.js', import.meta.url);
+// npx hands its options on to what it starts: with `package`, the npx of a server would take the server for a command of ours.
+delete process.env.npm_config_package;
+
 const useSource = existsSync(source) && process.env.TRUNKLINE_BUILT !== '1';
 
 // Compiled code is kept between starts, in the user's own cache folder: one in /tmp could be another user's work.

@@ -29,7 +29,7 @@ export class Operations {
     const finished = { ...operation, durationMs: this.clock.now() - since };
     const failed = (error: unknown): void => this.#logger.error('tracker_failed', { operation: finished.name, error });
     // An `async` tracker rejects instead of throwing.
-    outsideServers(() => Promise.try(this.#tracker, finished)).catch(failed);
+    outsideServers(() => (async () => this.#tracker(finished))()).catch(failed);
   }
 
   /** A request of a client or of the program. Requests on public subjects are told where they are answered. */

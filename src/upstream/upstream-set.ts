@@ -104,7 +104,7 @@ export class UpstreamSet implements Upstreams {
     // Whatever the change of one server throws, the others' go on.
     const each = (servers: readonly Server[], change: (server: Server) => Promise<void> | void): void => {
       for (const server of servers) {
-        const changed = Promise.try(change, server).catch((error: unknown) => {
+        const changed = (async () => change(server))().catch((error: unknown) => {
           const stack = error instanceof Error ? error.stack : String(error);
           this.#deps.logger.error('server_defect', { server: server.name, stack });
         });

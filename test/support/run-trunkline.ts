@@ -2,6 +2,8 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { resolve } from 'node:path';
 
 const BIN = resolve(import.meta.dirname, '../../bin/trunkline.js');
+/** A gateway of the built package can run on another Node than its test. */
+const NODE = process.env['TRUNKLINE_TEST_NODE'] ?? process.execPath;
 
 export interface CommandRun {
   readonly process: ChildProcess;
@@ -16,7 +18,7 @@ export function startTrunkline(
   args: readonly string[],
   options: { readonly cwd: string; readonly env?: NodeJS.ProcessEnv; readonly input?: boolean; readonly uid?: number },
 ): CommandRun {
-  const child = spawn(process.execPath, [BIN, ...args], {
+  const child = spawn(NODE, [BIN, ...args], {
     cwd: options.cwd,
     env: { ...process.env, ...options.env },
     ...(options.uid === undefined ? {} : { uid: options.uid, gid: options.uid }),

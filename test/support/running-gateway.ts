@@ -6,6 +6,8 @@ import { join, resolve } from 'node:path';
 /** Long enough for a loaded machine; a gateway that says nothing for so long never will. */
 const START_MS = 60_000;
 const BIN = resolve(import.meta.dirname, '../../bin/trunkline.js');
+/** A gateway of the built package can run on another Node than its test. */
+const NODE = process.env['TRUNKLINE_TEST_NODE'] ?? process.execPath;
 
 export interface GatewayOptions {
   /** Content of the configuration file; written as JSON. */
@@ -58,7 +60,7 @@ export class RunningGateway {
       ...(options.args ?? []),
       file,
     ];
-    const [command, ...rest] = [...(options.under ?? []), process.execPath, ...args];
+    const [command, ...rest] = [...(options.under ?? []), NODE, ...args];
     const child = spawn(command!, rest, {
       cwd: folder,
       env: { ...process.env, ...options.env },

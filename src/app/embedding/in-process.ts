@@ -50,7 +50,7 @@ export function inProcess(
   return new InProcessServer((link) => {
     const transport = new ObjectTransport({ send: (text) => link.deliver(text), close: () => link.exit() });
     const crashed = (cause: unknown): void => link.exit(cause ?? new Error('connect failed'));
-    Promise.try(connect, transport).catch(crashed);
+    (async () => connect(transport))().catch(crashed);
     return {
       receive: (message) => transport.deliver(message.toString()),
       close: () => transport.ended(),

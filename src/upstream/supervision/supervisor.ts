@@ -337,7 +337,7 @@ export class Supervisor {
     let failure: GatewayError | null = null;
     const ended = await mark?.begin(attempt.begun); // The state says `starting` first.
     if (this.#running?.attempt !== attempt) return ended?.();
-    const launch = Promise.try(() => this.#supervised.launch(attempt)).finally(ended);
+    const launch = (async () => this.#supervised.launch(attempt))().finally(ended);
     const { startupMs } = times;
     try {
       // The time in which it waits for its place is not its own.
