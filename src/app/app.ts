@@ -132,8 +132,7 @@ export class App {
       this.#listeners = null;
       throw error;
     }
-    const { argvCommand = null, cwd } = rooms.options.load;
-    rooms.folder?.publish({ ...this.facts(), startedAt: this.#startedAt.getTime(), command: argvCommand, cwd });
+    rooms.folder?.publish({ ...this.facts(), startedAt: this.#startedAt.getTime() });
     return this.addresses;
   }
 

@@ -10,7 +10,7 @@ import { loadOptions, sourceLabel } from './sources.ts';
 export async function check(input: CommandInput): Promise<ExitCode> {
   const { terminal, flags } = input;
   const options = { ...loadOptions(input), strict: true };
-  const result = await read(options, input);
+  const result = await readOnce(options, input);
   const bind = result.ok ? bindProblem(result.state) : null;
   const problems = result.ok ? [] : result.problems;
   const good = result.ok && bind === null;
@@ -28,7 +28,7 @@ export async function check(input: CommandInput): Promise<ExitCode> {
 }
 
 /** Only where there are references to secrets is the store needed, and most of Trunkline loaded for it. */
-async function read(load: LoadOptions, { flags, terminal }: CommandInput): Promise<ConfigResult> {
+export async function readOnce(load: LoadOptions, { flags, terminal }: CommandInput): Promise<ConfigResult> {
   let refers = false;
   const secrets: LoadOptions['secrets'] = async () => {
     refers = true;

@@ -4,7 +4,8 @@ import { stripVTControlCharacters } from 'node:util';
 import type { ServerStatus } from '../model/server-state.ts';
 import { EXIT } from './exit-code.ts';
 import { runProgram } from './program.ts';
-import { serverLine, startHeader, startSummary } from './start-screen.ts';
+import { startHeader } from './screen/start-header.ts';
+import { serverLine, serversText } from './server-line.ts';
 import { argumentsFromWords, withArguments } from './tools/call.ts';
 import { toolSignature } from './tools/tools.ts';
 
@@ -161,20 +162,23 @@ test('the start screen names addresses, states, reasons and how to connect', () 
     source: '.mcp.json',
     problems: [],
     warnings: ['w'],
+    key: null,
+    clients: { linked: [], others: [] },
   };
   const text = stripVTControlCharacters(
-    [
-      startHeader(facts),
-      serverLine(ready, 6, 1000),
-      serverLine(broken, 6, 1000),
-      startSummary([ready, broken], facts),
-    ].join('\n'),
+    [startHeader(facts), serverLine(ready, 6, 1000), serverLine(broken, 6, 1000), serversText([ready, broken])].join(
+      '\n',
+    ),
   );
   assert.match(text, /trunkline 0\.1\.0 {2}ready in 21 ms/);
   assert.match(text, /memory {2}ready {7}9 tools {2}0\.21 s/);
   assert.match(text, /k8s {5}retry {5}in 30 s: exited 1: kubectl not found/);
   assert.match(text, /1 of 2 ready, 9 tools/);
   assert.match(text, /claude mcp add -t http tl http:\/\/127\.0\.0\.1:4270\/mcp$/m);
-  const withKeys = startSummary([ready], { ...facts, needsKey: true });
-  assert.match(withKeys, /4270\/mcp --header "Authorization: Bearer <key of an agent>"$/m);
+  const key = { agent: 'writer', shell: '$WRITER_KEY', variable: 'WRITER_KEY', others: ['reader'] };
+  const withKey = startHeader({ ...facts, key });
+  assert.match(withKey, /4270\/mcp --header "Authorization: Bearer \$WRITER_KEY"$/m);
+  assert.match(withKey, /Key +that of agent writer, in \$WRITER_KEY; other agents: reader$/m);
+  const from = { ...key, shell: '$(trunkline key writer)', variable: null, others: [] };
+  assert.match(startHeader({ ...facts, key: from }), /Bearer \$\(trunkline key writer\)"$/m);
 });

@@ -7,6 +7,8 @@ export interface GatewayFlags {
   readonly controlPort?: number;
   readonly dataDir?: string;
   readonly logLevel?: 'debug' | 'info' | 'warn' | 'error';
+  /** Log records on the terminal too. */
+  readonly log?: boolean;
   readonly insecure?: boolean;
   readonly strict?: boolean;
   readonly nats?: string;
@@ -25,9 +27,7 @@ export const GATEWAY_OPTIONS: readonly Option[] = [
   new Option('--control-port <number>', 'port of the control listener (default 4271; 0 selects a free one)')
     .env('TRUNKLINE_CONTROL_PORT')
     .argParser(port),
-  new Option('--data-dir <folder>', 'data folder (default: one of each file in the XDG state folder)').env(
-    'TRUNKLINE_DATA_DIR',
-  ),
+  new Option('--data-dir <folder>', 'data folder (default: the XDG state folder)').env('TRUNKLINE_DATA_DIR'),
   new Option('--log-level <level>', 'lowest level that is logged to standard error')
     .env('TRUNKLINE_LOG_LEVEL')
     .choices(['debug', 'info', 'warn', 'error']),
@@ -35,6 +35,11 @@ export const GATEWAY_OPTIONS: readonly Option[] = [
   new Option('--strict', 'do not start if a server is misconfigured').env('TRUNKLINE_STRICT'),
   new Option('--insecure', 'listen beyond loopback without authentication and TLS').env('TRUNKLINE_INSECURE'),
 ];
+
+/** Of the gateway that a person watches. */
+export const LOG_OPTION = new Option('--log', 'write the log to the terminal too, not to trunkline logs alone').env(
+  'TRUNKLINE_LOG',
+);
 
 /** By the environment rather than on the command line, where every process of the machine could read it. */
 export const KEY_OPTION = new Option('--key <key>', 'key of an agent, for a running gateway that has agents').env(

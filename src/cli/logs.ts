@@ -1,4 +1,5 @@
 import { styleText } from 'node:util';
+import { frameBelow } from '../app/process-logger.ts';
 import { printable } from '../model/printable.ts';
 import { ControlClient } from './access/control-client.ts';
 import { needRunning } from './access/find-running.ts';
@@ -14,7 +15,8 @@ export interface LogsInput extends CommandInput {
 }
 
 /**
- * `trunkline logs [server] [-f]`: what servers wrote to their standard error and what became of them. Following ends with
+ * `trunkline logs [server] [-f]`: what servers wrote to their standard error and what became of them; without a server
+ * also what the gateway logged of itself. Following ends with
  * Ctrl-C, which is how it is meant to end (exit code 0), or with the gateway (4).
  */
 export async function logs(input: LogsInput): Promise<ExitCode> {
@@ -71,9 +73,12 @@ const PAINT: Readonly<Record<string, 'gray' | 'yellow' | 'red'>> = { info: 'gray
 function logLine(entry: ParsedLogLine): string {
   if (entry.type === 'gap') return styleText('yellow', `… some lines are missing: ${shown(entry.reason)}`);
   const { time = '', level = 'info', event = '', server = '', ...fields } = entry;
-  const head = `${styleText('gray', shown(time).slice(11, 23))} ${shown(server)}`;
+  const head = `${styleText('gray', shown(time).slice(11, 23))} ${server === '' ? styleText('bold', 'gateway') : shown(server)}`;
   if (event === 'server_stderr') return `${head} | ${shown(fields['line'])}`;
-  return `${head} ${styleText(PAINT[level] ?? 'gray', shown(event))} ${said(event, fields)}`.trimEnd();
+  const { problem, ...rest } = fields;
+  return (
+    `${head} ${styleText(PAINT[level] ?? 'gray', shown(event))} ${said(event, rest)}`.trimEnd() + frameBelow(problem)
+  );
 }
 
 function said(event: string, { before, state, reason, ...rest }: Record<string, unknown>): string {

@@ -7,7 +7,15 @@ import { addCredentialCommands } from './credentials/credential-commands.ts';
 import { addSecretCommands } from './credentials/secret-commands.ts';
 import { addDriftCommands } from './drift/drift-commands.ts';
 import { CommandError, EXIT, type ExitCode, noSuch } from './exit-code.ts';
-import { CONFIG_OPTION, GATEWAY_OPTIONS, type GatewayFlags, JSON_OPTION, KEY_OPTION, lines } from './flags.ts';
+import {
+  CONFIG_OPTION,
+  GATEWAY_OPTIONS,
+  type GatewayFlags,
+  JSON_OPTION,
+  KEY_OPTION,
+  LOG_OPTION,
+  lines,
+} from './flags.ts';
 import { addServerCommands } from './servers/server-commands.ts';
 
 /**
@@ -70,7 +78,7 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
         const run = await load();
         done(await run({ file, serverCommand, flags: merged(flags), terminal }));
       });
-  onFile(addOptions(program), async () => (await import('./serve.ts')).serve);
+  onFile(addOptions(program).addOption(LOG_OPTION), async () => (await import('./serve.ts')).serve);
   const stdio = program
     .command('stdio')
     .description('serve MCP on standard input and output, for clients that spawn commands');
@@ -140,7 +148,7 @@ function addWatchingCommands({ command, input, done }: CommandParts): void {
       done(await status({ ...input(flags), word }));
     });
 
-  command('logs', 'show standard error and state changes of servers')
+  command('logs', 'show standard error and state changes of servers, and the log of the gateway')
     .addOption(new Option('-f, --follow', 'follow new lines, over restarts of the server; Ctrl-C ends it'))
     .addOption(new Option('-n, --lines <number>', 'number of existing lines').default(100).argParser(lines))
     .argument('[server]', 'only of this server')
@@ -185,8 +193,6 @@ function addOptions(command: Command, serves = true, withJson = true): Command {
   }
   // The program takes any words, to say of those that are no command what they could be; its commands take theirs.
   if (command.parent !== null) command.allowExcessArguments(false);
-  const parent = command.parent?.parent == null ? command : command.parent;
-  if (command.parent !== null) command.showHelpAfterError(`(trunkline help ${parent.name()} shows what it takes)`);
   return withJson ? command.addOption(JSON_OPTION) : command;
 }
 

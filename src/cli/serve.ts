@@ -1,26 +1,33 @@
 import type { App } from '../app/app.ts';
-import { announceFolder } from '../app/gateway-folders.ts';
 import { openApp } from '../app/open-app.ts';
-import { processLogger } from '../app/process-logger.ts';
+import { processLogger, saying } from '../app/process-logger.ts';
 import { hasStoredServers } from '../app/running.ts';
+import type { InputPrompt } from '../config/document/inputs.ts';
 import { renderProblem } from '../config/problem/problem.ts';
 import { unsafeExposure } from '../model/desired-state.ts';
 import { isLoopbackHost } from '../model/host-address.ts';
-import { keptPorts, withUsualPorts } from './access/own-ports.ts';
-import { unlinked } from './clients/links.ts';
+import { shownKey } from './clients/connect.ts';
+import { clientsByLink } from './clients/links.ts';
 import type { CommandInput } from './command-input.ts';
 import { CommandError, cannotOpen, EXIT, type ExitCode } from './exit-code.ts';
+import type { StartFacts } from './screen/start-header.ts';
+import { StartScreen } from './screen/start-screen.ts';
 import { untilStopped } from './signals.ts';
 import { loadOptions, sourceLabel } from './sources.ts';
-import { isSettled, type StartFacts, serverLine, startHeader, startSummary } from './start-screen.ts';
-
-const WATCH_MS = 50;
 
 /** `trunkline [file]`: starts the gateway and runs until a signal stops it. */
 export async function serve(input: CommandInput): Promise<ExitCode> {
   const { terminal, flags } = input;
-  const load = await withUsualPorts(input, loadOptions(input, hasStoredServers(flags.dataDir, terminal)));
-  const logger = processLogger({ level: flags.logLevel ?? 'warn', json: flags.json === true, write: terminal.err });
+  const json = flags.json === true;
+  const isTerminal = process.stdout.isTTY === true && process.stderr.isTTY === true;
+  // What is written to a file, or asked for, is the log; on a terminal it would tear the rows apart.
+  const quiet = isTerminal && !json && flags.log !== true && flags.logLevel === undefined;
+  const screen = new StartScreen({ out: terminal.out, err: terminal.err, quiet }, terminal.env);
+  const ask: InputPrompt | null = terminal.ask && ((question) => screen.without(() => terminal.ask!(question)));
+  const load = loadOptions({ ...input, terminal: { ...terminal, ask } }, hasStoredServers(flags.dataDir, terminal.env));
+  const write = quiet ? () => {} : isTerminal && !json ? (line: string) => screen.write(line) : terminal.err;
+  const logger = processLogger({ level: flags.logLevel ?? 'warn', json, write });
+  logger.keptBy((entry, scrub) => screen.heard(entry, scrub));
   const opened = await openApp({ load, logger, state: 'data', follow: true });
   if (!opened.ok) throw cannotOpen(opened.problem, terminal.cwd);
   const { app, notKept } = opened;
@@ -31,10 +38,6 @@ export async function serve(input: CommandInput): Promise<ExitCode> {
     await app.close('shutdown');
     throw new CommandError(EXIT.usage, error.message, { cause: error });
   });
-  const { folder } = app.rooms;
-  const otherPort = keptPorts(load, folder, addresses.mcpUrl);
-  const forget = folder === null ? () => {} : announceFolder(folder.path, terminal.env);
-  void stopped.finally(forget);
   const facts: StartFacts = {
     version: terminal.version,
     readyMs: Math.round(performance.now()),
@@ -42,22 +45,20 @@ export async function serve(input: CommandInput): Promise<ExitCode> {
     source: sourceLabel(load),
     problems: app.rooms.loaded.misconfigured.map((problem) => renderProblem(problem, terminal.cwd)),
     warnings: [
-      ...[notKept, otherPort].filter((text) => text !== null),
+      ...(notKept === null ? [] : [notKept]),
       ...openness(app),
       ...app.rooms.loaded.warnings.map((warning) => renderProblem(warning, terminal.cwd)),
     ],
-    clients: flags.json === true ? [] : unlinked(input).map(({ title }) => title),
-    needsKey: app.state.agents.size > 0 && app.state.unknownCallers === 'refuse',
+    clients: json ? { linked: [], others: [] } : clientsByLink(input),
+    key: shownKey(app.state, terminal.env),
     onAllAddresses: ANY_ADDRESS.has(app.state.listen.host) ? app.state.listen.host : null,
   };
-  if (flags.json === true) {
-    terminal.out(`${JSON.stringify({ event: 'listening', ...facts })}\n`);
-    app.startServers();
-  } else {
-    terminal.out(startHeader(facts));
-    app.startServers();
-    tellServers(app, facts, terminal.out);
-  }
+  if (json) {
+    const { clients: _, key, ...listening } = facts;
+    const event = { time: new Date().toISOString(), event: 'listening', ...saying(listening), needsKey: key !== null };
+    terminal.out(`${JSON.stringify(event)}\n`);
+  } else screen.begin(app, facts);
+  app.startServers();
   return stopped;
 }
 
@@ -76,22 +77,4 @@ function openness({ state }: App): readonly string[] {
     ...main,
     `The control API listens on ${control.host}, unencrypted (--insecure): its token can be read on the way.`,
   ];
-}
-
-/** Prints a line per server as it comes up or fails, and the summary when the last has. */
-function tellServers(app: App, facts: StartFacts, out: (text: string) => void): void {
-  const reported = new Set<string>();
-  const look = (): void => {
-    const statuses = app.rooms.upstreams.statuses();
-    const width = Math.max(0, ...statuses.map(({ name }) => name.length));
-    for (const status of statuses) {
-      const lazy = app.state.servers.get(status.name)?.start === 'lazy';
-      if (reported.has(status.name) || !(lazy || isSettled(status))) continue;
-      reported.add(status.name);
-      out(`${serverLine(status, width, Date.now())}\n`);
-    }
-    if (statuses.every(({ name }) => reported.has(name))) out(startSummary(statuses, facts));
-    else if (app.readiness().ready) setTimeout(look, WATCH_MS).unref();
-  };
-  look();
 }

@@ -120,7 +120,7 @@ export const EVENT = named(
 const LOG_LINE = named(
   'LogLine',
   object({ time: isoTime, level: oneOf(['info', 'warn', 'error']), event: text, server: text }),
-  'As in the log of the gateway; further fields belong to the event. `line` of `server_stderr` is what the server wrote.',
+  'As in the log of the gateway; further fields belong to the event. `server` is empty where the gateway logged of itself. `line` of `server_stderr` is what the server wrote.',
 );
 export const LOG_ENTRY = union(LOG_LINE, GAP);
 export const LOGS = object({ entries: list(LOG_LINE), cursor: text });

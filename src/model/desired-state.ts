@@ -5,6 +5,8 @@ import type { Server } from './server.ts';
 export interface Agent {
   readonly name: string;
   readonly key: Secret;
+  /** The environment variable that holds the key, where the file names one. */
+  readonly variable?: string | undefined;
   readonly servers: ReadonlySet<string> | null;
 }
 

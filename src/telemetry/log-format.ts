@@ -1,4 +1,5 @@
 import { styleText } from 'node:util';
+import { printable } from '../model/printable.ts';
 
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -16,12 +17,16 @@ export interface LogEntry {
 
 export type LogFormat = (entry: LogEntry) => string;
 
-/** One JSON object per line: `time`, `level`, `event`, then the fields. */
-export const formatJson: LogFormat = (entry) =>
-  JSON.stringify(
-    { time: new Date(entry.at).toISOString(), level: entry.level, event: entry.event, ...entry.fields },
-    plain,
+/** One JSON object per line: `time`, `level`, `event`, then the fields that say something. */
+export const formatJson: LogFormat = ({ at, level, event, fields }) =>
+  JSON.stringify({ time: new Date(at).toISOString(), level, event, ...saying(fields) }, plain);
+
+/** Without null, and without empty lists. */
+export function saying(fields: LogFields): LogFields {
+  return Object.fromEntries(
+    Object.entries(fields).filter(([, value]) => value != null && !(Array.isArray(value) && value.length === 0)),
   );
+}
 
 const PAINT: Record<LogLevel, 'gray' | 'cyan' | 'yellow' | 'red'> = {
   debug: 'gray',
@@ -30,16 +35,18 @@ const PAINT: Record<LogLevel, 'gray' | 'cyan' | 'yellow' | 'red'> = {
   error: 'red',
 };
 
-/** For people on a terminal: time, level, event, `key=value` pairs. Control characters in values are escaped. */
+/**
+ * For people on a terminal: time, level, event, `key=value` pairs, and below them the frame of a `problem` of the
+ * configuration. Control characters in values are escaped.
+ */
 export const formatPretty: LogFormat = (entry) => {
   const time = new Date(entry.at).toISOString().slice(11, 23);
-  const fields = Object.entries(entry.fields)
-    .filter(([, value]) => value !== undefined)
-    .map(
-      ([key, value]) =>
-        `${key}=${typeof value === 'string' && /^[\w.:/@+-]+$/.test(value) ? value : JSON.stringify(value, plain)}`,
-    );
-  return [
+  const { problem, ...others } = saying(entry.fields);
+  const fields = Object.entries(others).map(
+    ([key, value]) =>
+      `${key}=${typeof value === 'string' && /^[\w.:/@+-]+$/.test(value) ? value : JSON.stringify(value, plain)}`,
+  );
+  const line = [
     styleText('gray', time),
     styleText(PAINT[entry.level], entry.level.padEnd(5)),
     entry.event,
@@ -47,7 +54,13 @@ export const formatPretty: LogFormat = (entry) => {
   ]
     .join(' ')
     .trimEnd();
+  return line + frameBelow(problem);
 };
+
+/** Indented, so that no line of it looks like a record. */
+export function frameBelow(problem: unknown): string {
+  return typeof problem === 'string' ? `\n${printable(problem).trimEnd().replaceAll(/^/gm, '  ')}` : '';
+}
 
 /** JSON.stringify replacer: errors become their message and cause, big integers text. */
 export function plain(_key: string, value: unknown): unknown {

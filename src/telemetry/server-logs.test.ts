@@ -19,7 +19,7 @@ function bench(): { readonly logger: Logger; readonly logs: ServerLogs; of(serve
   return found;
 }
 
-test('log entries of a server are kept at every log level except debug, by server', () => {
+test('log entries of a server are kept at every log level except debug, by server; under no name the others', () => {
   const { logger, logs, of } = bench();
   const a = logger.child({ server: 'a' });
   a.info('server_state', { state: 'running' });
@@ -34,6 +34,10 @@ test('log entries of a server are kept at every log level except debug, by serve
   assert.deepEqual(
     of('b').map(({ event, health }) => [event, health]),
     [['server_health', 'unhealthy']],
+  );
+  assert.deepEqual(
+    of('').map(({ event }) => event),
+    ['config_applied'],
   );
   logs.close();
   a.info('server_state', { state: 'stopped' });

@@ -15,7 +15,7 @@ interface FailedCalls {
 
 /**
  * The log of each server: what it wrote to its standard error, and what the gateway logged of it, whatever the log
- * level. One line of JSON each, in the form of the gateway's own log, redacted, control characters spelled out.
+ * level; and, under no name, what the gateway logged of itself. One line of JSON each, in the form of the gateway's own log, redacted, control characters spelled out.
  */
 export class ServerLogs {
   readonly journal: Journal;
@@ -32,8 +32,8 @@ export class ServerLogs {
   }
 
   #keep(entry: LogEntry, scrub: (text: string) => string): void {
-    const { server } = entry.fields;
-    if (typeof server !== 'string' || server === '') return;
+    const { server: named } = entry.fields;
+    const server = typeof named === 'string' ? named : '';
     if (entry.event === 'call_failed') this.#failedCall(server, entry, scrub);
     else this.#push(server, entry, scrub);
   }
@@ -53,7 +53,7 @@ export class ServerLogs {
   }
 
   #push(server: string, entry: LogEntry, scrub: (text: string) => string): void {
-    const fields = shown(entry.fields, scrub) as LogFields;
+    const fields = { server, ...(shown(entry.fields, scrub) as LogFields) };
     this.journal.push(server, scrub(formatJson({ ...entry, fields })));
   }
 }

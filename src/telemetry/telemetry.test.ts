@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { stripVTControlCharacters } from 'node:util';
 import { Secret } from '../model/secret.ts';
-import { formatPretty } from './log-format.ts';
+import { formatJson, formatPretty } from './log-format.ts';
 import { Logger } from './logger.ts';
 import { Metrics } from './metrics.ts';
 import { Scrubber } from './scrubber.ts';
@@ -114,6 +115,22 @@ test('a Secret prints masked in every way of printing', () => {
 test('the pretty format escapes control characters of values', () => {
   const line = formatPretty({ at: 0, level: 'info', event: 'e', fields: { text: 'a\u001b[31mb\nc' } });
   assert.ok(line.includes('a\\u001b[31mb\\nc'));
+});
+
+test('the pretty format shows the frame of a problem as it is, below the record', () => {
+  const fields = { code: 'TL1101', problem: 'TL1101  a.json:1:5\n    1 | {"\u001b\n      |     ^', none: null, no: [] };
+  assert.equal(
+    stripVTControlCharacters(formatPretty({ at: 0, level: 'error', event: 'e', fields })),
+    '00:00:00.000 error e code=TL1101\n  TL1101  a.json:1:5\n      1 | {"\\x1b\n        |     ^',
+  );
+});
+
+test('a JSON record has no null and no empty list', () => {
+  const fields = { a: null, b: [], c: 0, d: '', e: [null], f: undefined };
+  assert.equal(
+    formatJson({ at: 0, level: 'warn', event: 'e', fields }),
+    '{"time":"1970-01-01T00:00:00.000Z","level":"warn","event":"e","c":0,"d":"","e":[null]}',
+  );
 });
 
 test('metrics are in Prometheus text form, labels escaped, buckets cumulative', () => {

@@ -44,7 +44,7 @@ describe('a gateway from the nearest file, and the commands that talk to it', ()
     mkdirSync(cwd, { recursive: true });
     data = ['--data-dir', join(folder, 'data')];
     gateway = startTrunkline([...PORTS, ...data], { cwd });
-    await said(gateway, 'Connect');
+    await said(gateway, 'Servers');
   });
   after(async () => {
     await stopped(gateway);
@@ -120,9 +120,9 @@ describe('a gateway from the nearest file, and the commands that talk to it', ()
 
   test('call: text, JSON, and an exit code for each kind of end', async () => {
     const cases: [string[], number, RegExp][] = [
-      [['good.echo', 'text=hi'], 0, /^hi\n\(running at http.*\.mcp\.json\)\n$/],
+      [['good.echo', 'text=hi'], 0, /^hi\n$/],
       [['good.echo', '--json', '{"text":"there"}'], 0, /"outcome":"RESULT".*there/],
-      [['later.echo', 'text=woken'], 0, /^woken\n\(running at/],
+      [['later.echo', 'text=woken'], 0, /^woken\n$/],
       [['good.fail'], 5, /it failed/],
       [['good.ecko'], 1, /did you mean "good.echo"/],
       [['good.echo', '--json', '[1]'], 1, /JSON object/],
@@ -142,7 +142,7 @@ describe('a gateway from the nearest file, and the commands that talk to it', ()
     writeFileSync(other, JSON.stringify({ mcpServers: { elsewhere: manySided('elsewhere') } }));
     const own = join(folder, '.mcp.json');
     assert.match((await run('status', own)).out, /^\d of 4 servers ready \(running at http/);
-    assert.match((await run('status', other)).out, /^1 server \(no gateway runs for .*other.json\)/);
+    assert.match((await run('status', other)).out, /^1 server \(no gateway runs for it\)/);
     assert.match((await run('tools', 'elsewhere', '--config', other)).out, /^elsewhere \(10 tools\)/);
     assert.match((await run('tools', 'good', '--config', own)).out, /^good \(10 tools\)/);
     const called = await run('call', 'elsewhere.echo', 'text=far', '--config', other);
@@ -173,7 +173,7 @@ test('commands without a running gateway start what they need, and leave nothing
 test('`trunkline -- command` needs no file; Ctrl-C ends it at once with its child', async (t) => {
   const cwd = folderOf(t);
   const run = startTrunkline([...PORTS, '--data-dir', join(cwd, 'data'), '--', process.execPath, MANY_SIDED], { cwd });
-  await said(run, 'Connect');
+  await said(run, 'Servers');
   const url = /http:\/\/127\.0\.0\.1:\d+\/mcp/.exec(run.out)![0];
   const client = await WireClient.open(url);
   const { pid } = JSON.parse(await client.callText('who')) as { pid: number };
@@ -206,7 +206,7 @@ test('stdio: alone it serves its own file; beside a running gateway it is a brid
   const data = ['--data-dir', join(cwd, 'data')];
   const gateway = startTrunkline([...PORTS, ...data], { cwd });
   t.after(() => stopped(gateway));
-  await said(gateway, 'Connect');
+  await said(gateway, 'Servers');
   for (const [env, names] of [
     [{ TRUNKLINE_KEY: key }, ['good']],
     [{}, []],

@@ -63,7 +63,7 @@ for (const [reason, make] of HOMES) {
     const env = { HOME: make(cwd), XDG_STATE_HOME: '' };
     for (const source of [['trunkline.json'], ['--', process.execPath, MANY_SIDED]]) {
       const run = startTrunkline([...PORTS, ...source], { cwd, env: { ...env, NAME: 'good' }, ...user });
-      await said(run, /Connect .*\n/);
+      await said(run, /Servers .*\n/);
       const warning = /Warning {2}(the data folder .*)/.exec(run.out)?.[1] ?? '';
       assert.match(warning, reason);
       assert.match(warning, /keeps everything in memory: .* are lost when it stops.*--data-dir/);
@@ -145,7 +145,7 @@ test('a folder or a token that others may write is refused with the remedy; the 
   const data = join(cwd, 'data');
   const run = async (): Promise<string> => {
     const one = startTrunkline([...PORTS, '--data-dir', data, 'trunkline.json'], { cwd });
-    await Promise.race([said(one, 'Connect').catch(() => {}), one.exited]);
+    await Promise.race([said(one, 'Servers').catch(() => {}), one.exited]);
     if (one.process.exitCode === null) await stopped(one);
     else assert.equal(one.process.exitCode, 1, one.err);
     return one.err;
@@ -192,7 +192,7 @@ test('--insecure warns on the screen, which shows where it listens', async (t) =
   const cwd = place(t);
   const data = ['--data-dir', join(cwd, 'data')];
   const open = startTrunkline([...PORTS, ...data, '--host', '0.0.0.0', '--insecure', 'trunkline.json'], { cwd });
-  await said(open, 'Connect');
+  await said(open, 'Servers');
   assert.match(open.out, /MCP {6}http:\/\/127\.0\.0\.1:\d+\/mcp.*\n +on all addresses of this machine \(0\.0\.0\.0\)/);
   assert.match(
     open.out,
@@ -200,7 +200,7 @@ test('--insecure warns on the screen, which shows where it listens', async (t) =
   );
   await stopped(open);
   const usual = startTrunkline([...PORTS, ...data, '--insecure', 'trunkline.json'], { cwd });
-  await said(usual, 'Connect');
+  await said(usual, 'Servers');
   assert.doesNotMatch(usual.out, /Warning|all addresses/);
   await stopped(usual);
 });

@@ -157,7 +157,7 @@ test('beside a running gateway it says what that one says, and leaves it alone',
     gateway.process.kill('SIGTERM');
     await gateway.exited;
   });
-  await said(gateway, 'Connect');
+  await said(gateway, 'Servers');
   const { code, out } = await trunkline(['doctor', ...data, ...PORTS], { cwd: folder });
   assert.equal(code, 4);
   assert.match(out, new RegExp(`gateway +runs as pid ${gateway.process.pid} `));

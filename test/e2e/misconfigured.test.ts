@@ -112,7 +112,7 @@ test('check:A10 check, --strict and TRUNKLINE_STRICT refuse the whole, with posi
     assert.equal(code, 1);
   }
   const run = startTrunkline(ports, { cwd: folder });
-  await said(run, /Connect/);
+  await said(run, /^ {2}Servers/m);
   assert.match(
     run.out,
     new RegExp(`^  Problem  TL1203 [^]*\\| +"Authorization": "Bearer \\$\\{${UNSET}\\}"[^]*fix: export ${UNSET}=`, 'm'),

@@ -62,7 +62,7 @@ test('trunkline stdio as a bridge drains on SIGTERM, too', async (t) => {
     gateway.process.kill('SIGTERM');
     await gateway.exited;
   });
-  await said(gateway, 'Connect');
+  await said(gateway, 'Servers');
   await stoppedInMidCall(t, startTrunkline(['stdio', ...data], { cwd, input: true }), ledger);
 });
 

@@ -296,7 +296,7 @@ describe('watching a running gateway', () => {
       await run.exited;
       rmSync(folder, { recursive: true, force: true });
     });
-    await said(run, 'Connect', 60_000);
+    await said(run, 'Servers', 60_000);
     for (const args of [['status'], ['status', '--config', 'trunkline.json'], ['status', 'trunkline.json']]) {
       const status = await trunkline(args, { cwd: folder, env });
       assert.match(status.out, /1 of 1 servers ready \(running at/, args.join(' '));

@@ -1,13 +1,11 @@
 import type { RunningGateway } from '../../app/running.ts';
 import { CommandError, EXIT } from '../exit-code.ts';
 
-type Reached = Pick<RunningGateway, 'instance' | 'token' | 'execToken'>;
-
 /** The control API of a running gateway. Answers are JSON text, as they came. */
 export class ControlClient {
-  readonly #gateway: Reached;
+  readonly #gateway: RunningGateway;
 
-  constructor(gateway: Reached) {
+  constructor(gateway: RunningGateway) {
     this.#gateway = gateway;
   }
 

@@ -3,15 +3,15 @@ import type { App } from '../../app/app.ts';
 import { openApp } from '../../app/open-app.ts';
 import { controlPlane, type ToolView } from '../../app/plane.ts';
 import { processLogger } from '../../app/process-logger.ts';
-import { hasStoredServers, type RunningGateway } from '../../app/running.ts';
+import { hasStoredServers } from '../../app/running.ts';
 import type { DriftReport } from '../../model/drift.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
 import type { CommandInput } from '../command-input.ts';
 import { cannotOpen } from '../exit-code.ts';
+import { isSettled } from '../server-line.ts';
 import { loadOptions } from '../sources.ts';
-import { isSettled } from '../start-screen.ts';
 import { ControlClient } from './control-client.ts';
-import { findRunning, gatewayName, notRunning } from './find-running.ts';
+import { findRunning } from './find-running.ts';
 
 type GatewayFacts = ReturnType<App['facts']>;
 
@@ -19,8 +19,8 @@ type GatewayFacts = ReturnType<App['facts']>;
 export interface GatewayAccess {
   /** One line for people: which gateway this is. */
   readonly label: string;
-  /** null: a gateway of the command's own. */
-  readonly running: RunningGateway | null;
+  /** It is not a gateway of the command's own. */
+  readonly running: boolean;
   statuses(): Promise<readonly ServerStatus[]>;
   facts(): Promise<Pick<GatewayFacts, 'configProblem' | 'desiredProblems' | 'processes'>>;
   tools(): Promise<readonly ToolView[]>;
@@ -41,26 +41,20 @@ const POLL_MS = 25;
 export async function accessGateway(input: CommandInput, starts = true): Promise<GatewayAccess> {
   const { flags, terminal } = input;
   const running = await findRunning(input);
-  // What is asked for goes to standard output, and which gateway was asked is always said.
-  const told = <T extends GatewayAccess>(access: T): T => {
-    if (starts && flags.json !== true) terminal.err(`(${access.label})\n`);
-    return access;
-  };
-  if (running !== null) return told(remoteAccess(running));
+  if (running !== null) return remoteAccess(new ControlClient(running), running.instance.mcpUrl);
   const logger = processLogger({ level: flags.logLevel ?? 'error', json: flags.json === true, write: terminal.err });
-  const load = loadOptions(input, !starts || hasStoredServers(flags.dataDir, terminal));
+  const load = loadOptions(input, hasStoredServers(flags.dataDir, terminal.env));
   const opened = await openApp({ load, logger, state: 'look', follow: false });
   if (!opened.ok) throw cannotOpen(opened.problem, terminal.cwd);
   if (starts) opened.app.startServers();
-  return told(ownAccess(opened.app, starts, notRunning(input)));
+  return ownAccess(opened.app, starts);
 }
 
-function remoteAccess(gateway: RunningGateway): GatewayAccess {
-  const client = new ControlClient(gateway);
+function remoteAccess(client: ControlClient, mcpUrl: string): GatewayAccess {
   const get = async <T>(path: string): Promise<T> => JSON.parse(await client.get(path)) as T;
   return {
-    running: gateway,
-    label: `running ${gatewayName(gateway)}`,
+    running: true,
+    label: `running at ${mcpUrl}`,
     statuses: async () => (await get<{ servers: ServerStatus[] }>('/api/v1/servers')).servers,
     facts: () => get('/api/v1/gateway'),
     async tools() {
@@ -78,7 +72,7 @@ function remoteAccess(gateway: RunningGateway): GatewayAccess {
   };
 }
 
-function ownAccess(app: App, starts: boolean, whichNot: string): GatewayAccess {
+function ownAccess(app: App, starts: boolean): GatewayAccess {
   const plane = controlPlane(app.rooms, app);
   /** Waits until every server that starts by itself has come up or failed. */
   const statuses = async (): Promise<readonly ServerStatus[]> => {
@@ -92,8 +86,8 @@ function ownAccess(app: App, starts: boolean, whichNot: string): GatewayAccess {
     }
   };
   return {
-    running: null,
-    label: starts ? `${whichNot}; servers were started for this command` : whichNot,
+    running: false,
+    label: starts ? 'no gateway runs for it; servers were started for this command' : 'no gateway runs for it',
     statuses,
     facts: async () => app.facts(),
     async tools() {

@@ -94,8 +94,14 @@ export function linksOf({ flags, terminal }: Pick<CommandInput, 'flags' | 'termi
   return new Links(flags.dataDir === undefined ? defaultDataDir(terminal.env) : resolve(terminal.cwd, flags.dataDir));
 }
 
-/** Clients that are installed and were not linked. */
-export function unlinked(input: Pick<CommandInput, 'flags' | 'terminal'>): readonly ClientApp[] {
+/** The clients that are installed, by whether they were linked. */
+export function clientsByLink(input: Pick<CommandInput, 'flags' | 'terminal'>): {
+  readonly linked: readonly ClientApp[];
+  readonly others: readonly ClientApp[];
+} {
   const links = linksOf(input);
-  return clientsHere(input.terminal.env).filter((client) => isInstalled(client) && links.get(client.id) === null);
+  const { linked = [], others = [] } = Object.groupBy(clientsHere(input.terminal.env).filter(isInstalled), ({ id }) =>
+    links.get(id) === null ? 'others' : 'linked',
+  );
+  return { linked, others };
 }

@@ -12,7 +12,7 @@ interface LoginFlags extends GatewayFlags {
   readonly principal?: string;
 }
 
-/** `trunkline login`, `logout` and `connections`. */
+/** `trunkline login`, `logout`, `connections` and `key`. */
 export function addCredentialCommands({ command, input, done }: CommandParts): void {
   command('login', 'sign in to a server in a browser')
     .addOption(new Option('--no-browser', 'print the address and open no browser'))
@@ -43,6 +43,12 @@ export function addCredentialCommands({ command, input, done }: CommandParts): v
     const { connections } = await import('./connections.ts');
     done(await connections(input(flags)));
   });
+  command('key', 'print the key of an agent, as in: --key "$(trunkline key writer)"')
+    .argument('<agent>', 'name of the agent')
+    .action(async (agent: string, flags: GatewayFlags) => {
+      const { agentKey } = await import('./agent-key.ts');
+      done(await agentKey({ ...input(flags), agent }));
+    });
 }
 
 function principalOption(): Option {

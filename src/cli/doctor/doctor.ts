@@ -12,8 +12,8 @@ import { ControlClient } from '../access/control-client.ts';
 import { findRunning } from '../access/find-running.ts';
 import { type CommandInput, print } from '../command-input.ts';
 import { CommandError, EXIT, type ExitCode, noSuch } from '../exit-code.ts';
+import { isReady } from '../server-line.ts';
 import { loadOptions, sourceLabel } from '../sources.ts';
-import { isReady } from '../start-screen.ts';
 
 export interface DoctorInput extends CommandInput {
   /** A configuration file where the first is one, and names of servers. */
@@ -64,7 +64,7 @@ export async function doctor(input: DoctorInput): Promise<ExitCode> {
 function loadOf(input: CommandInput, running: RunningGateway | null, machine: DoctorStep[]): LoadOptions | null {
   const { flags, terminal, file } = input;
   try {
-    const load = loadOptions(input, hasStoredServers(flags.dataDir, terminal) || running !== null);
+    const load = loadOptions(input, hasStoredServers(flags.dataDir, terminal.env) || running !== null);
     const files = running?.instance.files ?? [];
     return file === undefined && running !== null ? { ...load, ...(files.length > 0 ? { files } : {}) } : load;
   } catch (error) {

@@ -6,6 +6,7 @@ import { serverNameOf } from '../server/server-names.ts';
 import type { Setting } from './settings.ts';
 
 const SHORTEST_KEY = 16;
+const VARIABLE = /^\$\{(?:env:)?([A-Za-z_]\w*)(?::-[^}]*)?\}$/;
 
 /** The agents of the configuration. Keys are compared in full here, and by digest where callers show them. */
 export function readAgents(
@@ -39,7 +40,8 @@ export function readAgents(
       problems.error('TL1502', source, node.span, `${path} has the same key as agents.${owner}`);
     }
     owners.set(key, name);
-    agents.set(name, { name, key: new Secret(key), servers });
+    const variable = VARIABLE.exec(node.text)?.[1];
+    agents.set(name, { name, key: new Secret(key), ...(variable === undefined ? {} : { variable }), servers });
   }
   return { agents, keys: [...owners.keys()] };
 }

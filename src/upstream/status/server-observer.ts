@@ -122,7 +122,7 @@ export class ServerObserver {
       inContainer,
     };
     this.#lastFailure = { failure: failed, end: this.#processEnd };
-    logger.warn('server_start_failed', { ...this.lastLaunchFailure });
+    logger.warn('server_start_failed', { ...this.lastLaunchFailure, at: new Date(at).toISOString() });
   }
 
   tell(): void {

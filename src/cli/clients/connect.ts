@@ -1,0 +1,47 @@
+import type { Agent, DesiredState } from '../../model/desired-state.ts';
+
+/** How a person gives the key of an agent to a client, without that it is shown. */
+export interface ShownKey {
+  readonly agent: string;
+  /** For a shell, as in `$WRITER_KEY`. */
+  readonly shell: string;
+  /** The variable that holds it; null where the key is from elsewhere. */
+  readonly variable: string | null;
+  /** Names of the other agents. */
+  readonly others: readonly string[];
+}
+
+/** The commands by which clients take a server, by client. */
+const COMMANDS: Readonly<Record<string, (url: string, key: ShownKey | null) => string>> = {
+  'claude-code': (url, key) => `claude mcp add -t http tl ${url}${header('--header', key)}`,
+  codex: (url, key) => {
+    const variable = key === null ? '' : ` --bearer-token-env-var ${key.variable ?? 'TRUNKLINE_KEY'}`;
+    const before = key === null || key.variable !== null ? '' : `export TRUNKLINE_KEY="${key.shell}"; `;
+    return `${before}codex mcp add tl --url ${url}${variable}`;
+  },
+  gemini: (url, key) => `gemini mcp add -s user -t http tl ${url}${header('-H', key)}`,
+};
+
+function header(option: string, key: ShownKey | null): string {
+  return key === null ? '' : ` ${option} "Authorization: Bearer ${key.shell}"`;
+}
+
+/** Of those clients that have a command; of Claude Code where none of them has. */
+export function connectCommands(clients: readonly string[], url: string, key: ShownKey | null): readonly string[] {
+  const known = clients.flatMap((id) => COMMANDS[id] ?? []);
+  return (known.length === 0 ? [COMMANDS['claude-code']!] : known).map((command) => command(url, key));
+}
+
+/** Of the agent that may use most; null where no key is needed. */
+export function shownKey(
+  { agents, unknownCallers }: Pick<DesiredState, 'agents' | 'unknownCallers'>,
+  env: NodeJS.ProcessEnv,
+): ShownKey | null {
+  const all: readonly Agent[] = [...agents.values()];
+  const agent = all.find(({ servers }) => servers === null) ?? all[0];
+  if (agent === undefined || unknownCallers !== 'refuse') return null;
+  const { name, variable } = agent;
+  const others = all.map((one) => one.name).filter((other) => other !== name);
+  if (variable !== undefined && env[variable]) return { agent: name, shell: `$${variable}`, variable, others };
+  return { agent: name, shell: `$(trunkline key ${name})`, variable: null, others };
+}

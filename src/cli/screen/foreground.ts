@@ -1,0 +1,19 @@
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+
+/** Whether the terminal is this process's now: not after `trunkline &`. */
+export function inForeground(): boolean {
+  try {
+    if (process.platform !== 'linux') {
+      const state = execFileSync('ps', ['-o', 'stat=', '-p', `${process.pid}`], { encoding: 'utf8' });
+      return state.includes('+');
+    }
+    // The name of the program, in brackets, may hold blanks.
+    const [, , group, , , owner] = readFileSync('/proc/self/stat', 'utf8')
+      .replace(/^.*\) /s, '')
+      .split(' ');
+    return owner === '-1' || group === owner;
+  } catch {
+    return true;
+  }
+}

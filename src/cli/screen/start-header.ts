@@ -1,0 +1,62 @@
+import { styleText } from 'node:util';
+import type { ClientApp } from '../clients/clients.ts';
+import { connectCommands, type ShownKey } from '../clients/connect.ts';
+
+export interface StartFacts {
+  readonly version: string;
+  readonly readyMs: number;
+  readonly mcpUrl: string;
+  readonly controlUrl: string;
+  /** `0.0.0.0` or `::`, where it listens on all addresses of the machine; absent where it does not. */
+  readonly onAllAddresses?: string | null;
+  /** Configuration file as shown to the user, or the command line. */
+  readonly source: string;
+  readonly warnings: readonly string[];
+  /** How a client gets the key that it needs; null where none is needed. */
+  readonly key: ShownKey | null;
+  /** Clients of this machine, by whether they have this gateway. */
+  readonly clients: { readonly linked: readonly ClientApp[]; readonly others: readonly ClientApp[] };
+  /** What is wrong with single servers, each with its place and what to do. */
+  readonly problems: readonly string[];
+}
+
+/** What is known the moment the gateway listens: identity, addresses, and how clients connect. */
+export function startHeader(facts: StartFacts): string {
+  return [
+    `${styleText('bold', `trunkline ${facts.version}`)}  ready in ${facts.readyMs} ms`,
+    `  MCP      ${facts.mcpUrl}   ${styleText('gray', '(2024-11-05 to 2026-07-28)')}`,
+    ...(facts.onAllAddresses == null ? [] : [`           on all addresses of this machine (${facts.onAllAddresses})`]),
+    `  Control  ${facts.controlUrl}`,
+    `  File     ${facts.source}`,
+    ...connectLines(facts),
+    ...facts.problems.map((problem) => noteText('red', 'Problem', problem)),
+    ...facts.warnings.map((warning) => noteText('yellow', 'Warning', warning)),
+    '',
+  ].join('\n');
+}
+
+/** How the clients of this machine come here: at once, while servers are still starting. */
+function connectLines({ clients: { linked, others }, key, mcpUrl }: StartFacts): readonly string[] {
+  const titles = (clients: readonly ClientApp[]): string => clients.map(({ title }) => title).join(', ');
+  const bearer = key === null ? '' : ` --key "${key.shell}"`;
+  const ids = others.map(({ id }) => id);
+  const commands = linked.length > 0 && others.length === 0 ? [] : connectCommands(ids, mcpUrl, key);
+  return [
+    ...(linked.length === 0 ? [] : [`  Linked   ${titles(linked)}`]),
+    ...(others.length === 0
+      ? []
+      : [`  Link     trunkline link --all${bearer}   ${styleText('gray', `(${titles(others)})`)}`]),
+    ...commands.map((command) => `  Connect  ${command}`),
+    ...(key === null ? [] : [`  Key      ${keyText(key)}`]),
+  ];
+}
+
+function keyText({ agent, variable, others }: ShownKey): string {
+  const rest = others.length === 0 ? '' : `; other agents: ${others.join(', ')}`;
+  return `that of agent ${agent}, ${variable === null ? `printed by: trunkline key ${agent}` : `in $${variable}`}${rest}`;
+}
+
+/** A frame of the configuration, or a sentence, behind what it is. */
+export function noteText(colour: 'red' | 'yellow', word: string, text: string): string {
+  return `  ${styleText(colour, word)}  ${text.replaceAll('\n', '\n  ')}`;
+}

@@ -1,0 +1,210 @@
+import type { App } from '../../app/app.ts';
+import { formatPretty, type LogEntry } from '../../app/process-logger.ts';
+import type { ServerStatus } from '../../model/server-state.ts';
+import { cut, isSettled, needsAttention, serverLine, serversText } from '../server-line.ts';
+import { inForeground } from './foreground.ts';
+import { LiveRows } from './live-rows.ts';
+import { noteText, type StartFacts, startHeader } from './start-header.ts';
+
+/** How often the servers are looked at while one is starting, and later. */
+const STARTING_MS = 100;
+const LATER_MS = 1_000;
+/** Lines of the header that stay on the screen above many servers. */
+const HEADER_LINES = 9;
+const LEAST_ROWS = 4;
+const MAX_SAID = 6;
+
+interface ScreenOptions {
+  readonly out: (text: string) => void;
+  readonly err: (text: string) => void;
+  /** The log is not on this screen: what a person has to know of it is. */
+  readonly quiet: boolean;
+}
+
+/**
+ * What a person sees of a gateway that was started by hand. On a terminal one row per server, which changes in place;
+ * elsewhere, and on terminals that cannot do that, a line per server as it comes up or fails.
+ */
+export class StartScreen {
+  readonly #options: ScreenOptions;
+  readonly #live: LiveRows | null;
+  #app: App | null = null;
+  /** What was printed of each server, without what changes by itself. */
+  readonly #told = new Map<string, string>();
+  /** The header, and the last of what was printed. */
+  readonly #said: string[] = [];
+  #summed = false;
+  /** A changed file was refused, and the one before is in force. */
+  #refused = false;
+  readonly #kept = { error: 0, warn: 0 };
+
+  constructor(options: ScreenOptions, env: NodeJS.ProcessEnv) {
+    this.#options = options;
+    const { isTTY, columns = 0, rows = 0 } = process.stdout;
+    const moves = isTTY === true && columns > 0 && rows > 0 && env['TERM'] !== 'dumb' && inForeground();
+    this.#live = moves ? new LiveRows(process.stdout, () => this.#said.join('')) : null;
+  }
+
+  /** Has the listeners' addresses, and servers that are about to start. */
+  begin(app: App, facts: StartFacts): void {
+    const header = startHeader(facts);
+    this.#said.push(header);
+    this.#options.out(header);
+    this.#app = app;
+    if (this.#live !== null) this.#drawFrom(this.#live);
+    this.#look();
+  }
+
+  /** While another writes to the terminal, as one that asks for an input. */
+  async without<T>(work: () => Promise<T>): Promise<T> {
+    this.#live?.rest();
+    try {
+      return await work();
+    } finally {
+      if (this.#app !== null) this.#live?.go();
+    }
+  }
+
+  /** A line of the log, where it is shown. */
+  write(line: string): void {
+    if (this.#live !== null && this.#app !== null) this.#live.print(line);
+    else this.#options.err(line);
+  }
+
+  /** Of a log that is not shown: what the person at the terminal has to know, in words; the rest is counted. */
+  heard(entry: LogEntry, scrub: (text: string) => string): void {
+    if (!this.#options.quiet) return;
+    const { level, event, fields } = entry;
+    const text = this.#app === null ? null : this.#words(event, fields);
+    if (text !== null) this.#print(`${scrub(text)}\n`);
+    else if (event === 'crash' || (level === 'error' && this.#app === null))
+      this.#print(`${scrub(formatPretty(entry))}\n`);
+    else if (fields['server'] === undefined && (level === 'error' || level === 'warn')) this.#kept[level]++;
+  }
+
+  #words(event: string, fields: Readonly<Record<string, unknown>>): string | null {
+    switch (event) {
+      case 'config_refused':
+      case 'server_misconfigured':
+        return noteText('red', 'Problem', String(fields['problem']));
+      case 'config_warning':
+        return noteText('yellow', 'Warning', String(fields['problem']));
+      case 'config_needs_restart':
+        return noteText('yellow', 'Warning', `changed, but in force after a restart only: ${fields['settings']}`);
+      case 'config_kept':
+        this.#refused = true;
+        return `  The file is not in force; the configuration before it still is.`;
+      case 'config_applied':
+        this.#refused = false;
+        return `  reloaded: ${changesText(fields)}`;
+      default:
+        return null;
+    }
+  }
+
+  #print(text: string): void {
+    this.#said.push(text);
+    if (this.#said.length > MAX_SAID) this.#said.splice(1, 1);
+    if (this.#live !== null && this.#app !== null) this.#live.print(text);
+    else this.#options.out(text);
+  }
+
+  /** The rows are left as they are when the process ends, and taken away while it is stopped or in the background. */
+  #drawFrom(live: LiveRows): void {
+    process.stdout.on('resize', () => this.#draw(live));
+    process.once('exit', () => {
+      live.draw(['  stopped']);
+      live.rest(true);
+    });
+    process.on('SIGTSTP', () => {
+      live.rest(true);
+      process.kill(process.pid, 'SIGSTOP');
+    });
+    process.on('SIGCONT', () => {
+      if (inForeground()) live.go();
+    });
+  }
+
+  #look(): void {
+    const app = this.#app!;
+    if (this.#refused && app.facts().configProblem === null) {
+      this.#refused = false;
+      this.#print('  reloaded: no change\n');
+    }
+    if (this.#live === null) this.#tell(app.rooms.upstreams.statuses());
+    else this.#draw(this.#live);
+    const watches = this.#live !== null || this.#options.quiet || !this.#summed;
+    const starting = app.rooms.upstreams.statuses().some((status) => !this.#atRest(status));
+    if (watches) setTimeout(() => this.#look(), starting ? STARTING_MS : LATER_MS).unref();
+  }
+
+  #atRest(status: ServerStatus): boolean {
+    return status.definition.start === 'lazy' || isSettled(status);
+  }
+
+  /** A line for each server that has come up or failed, once for each way in which it does, and one for all. */
+  #tell(statuses: readonly ServerStatus[]): void {
+    const width = nameWidth(statuses);
+    for (const status of statuses) {
+      const is = `${status.state} ${status.reason}`;
+      if (this.#told.get(status.name) === is || !this.#atRest(status) || (this.#summed && !this.#options.quiet))
+        continue;
+      this.#told.set(status.name, is);
+      this.#options.out(`${serverLine(status, width, Date.now())}\n`);
+    }
+    if (this.#summed || !statuses.every(({ name }) => this.#told.has(name))) return;
+    this.#summed = true;
+    this.#options.out(`  Servers  ${serversText(statuses)}\n`);
+  }
+
+  #draw(live: LiveRows): void {
+    const { stopping, rooms } = this.#app!;
+    if (stopping !== null) {
+      live.draw([`  ${stopping}; Ctrl-C again ends it now`]);
+      return;
+    }
+    const statuses = rooms.upstreams.statuses();
+    const { columns } = live;
+    const notes = this.#notes(statuses);
+    const room = Math.max(LEAST_ROWS, live.height - HEADER_LINES);
+    const shown = statuses.length <= room ? statuses : attentionFirst(statuses).slice(0, room - 1);
+    const width = Math.min(nameWidth(shown), Math.max(8, Math.floor(columns / 3)));
+    const rows = shown.map((status) => serverLine(status, width, Date.now(), columns));
+    const left = statuses.filter((status) => !shown.includes(status));
+    const more = left.length === 0 ? [] : [`    … and ${left.length} more: ${serversText(left)}`];
+    live.draw([...rows, ...[...more, ...notes].map((line) => cut(line, columns))]);
+  }
+
+  #notes(statuses: readonly ServerStatus[]): readonly string[] {
+    const { error, warn } = this.#kept;
+    const counted = [
+      ...(error === 0 ? [] : [`${error} ${error === 1 ? 'error' : 'errors'}`]),
+      ...(warn === 0 ? [] : [`${warn} ${warn === 1 ? 'warning' : 'warnings'}`]),
+    ];
+    return [
+      `  Servers  ${serversText(statuses)}`,
+      ...(this.#refused ? ['  Problem  the changed file is not in force; trunkline status shows why'] : []),
+      ...(counted.length === 0 ? [] : [`  Log      ${counted.join(', ')}: trunkline logs`]),
+    ];
+  }
+}
+
+function nameWidth(statuses: readonly ServerStatus[]): number {
+  return Math.max(0, ...statuses.map(({ name }) => name.length));
+}
+
+/** Those that need a person, then those that start; each group by name. */
+function attentionFirst(statuses: readonly ServerStatus[]): readonly ServerStatus[] {
+  const rank = (status: ServerStatus): number => (needsAttention(status) ? 0 : status.state === 'starting' ? 1 : 2);
+  return statuses.toSorted((a, b) => rank(a) - rank(b));
+}
+
+/** As in "+b −c ~d". */
+function changesText(fields: Readonly<Record<string, unknown>>): string {
+  const names = (field: string, sign: string): string[] =>
+    ((fields[field] ?? []) as readonly string[]).map((name) => `${sign}${name}`);
+  const servers = [...names('added', '+'), ...names('removed', '−'), ...names('changed', '~')];
+  const settings = names('settings', '');
+  const said = [...servers, ...(settings.length === 0 ? [] : [`settings ${settings.join(', ')}`])];
+  return said.length === 0 ? 'in force' : said.join(' ');
+}
