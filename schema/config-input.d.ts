@@ -323,7 +323,7 @@ interface ConfigInputPool {
 }
 
 interface ConfigInputData {
-  /** The data folder; by default in the XDG state folder. */
+  /** The data folder; by default one of each file in the XDG state folder (docs/gateways.md). */
   readonly dir?: string | undefined;
 }
 

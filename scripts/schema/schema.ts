@@ -166,7 +166,11 @@ const settingsShape = {
     .describe('The pool of open connections to servers.'),
   data: z
     .strictObject({
-      dir: z.string().min(1).optional().describe('The data folder; by default in the XDG state folder.'),
+      dir: z
+        .string()
+        .min(1)
+        .optional()
+        .describe('The data folder; by default one of each file in the XDG state folder (docs/gateways.md).'),
     })
     .optional()
     .describe('Storage on disk.'),

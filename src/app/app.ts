@@ -132,7 +132,8 @@ export class App {
       this.#listeners = null;
       throw error;
     }
-    rooms.folder?.publish({ ...this.facts(), startedAt: this.#startedAt.getTime() });
+    const { argvCommand = null, cwd } = rooms.options.load;
+    rooms.folder?.publish({ ...this.facts(), startedAt: this.#startedAt.getTime(), command: argvCommand, cwd });
     return this.addresses;
   }
 

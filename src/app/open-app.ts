@@ -5,11 +5,12 @@ import type { StoredSecrets } from '../config/document/expand.ts';
 import { type ConfigResult, type LoadOptions, loadConfig, type SecretsPlace } from '../config/load-config.ts';
 import { bindProblem } from '../http/listener/listen-error.ts';
 import type { DesiredState } from '../model/desired-state.ts';
-import { DataFolder, defaultDataDir, FolderUnusable } from '../store/data-folder.ts';
+import { DataFolder, FolderUnusable } from '../store/data-folder.ts';
 import { App } from './app.ts';
 import type { AppOptions, OpenProblem } from './app-options.ts';
 import type { ClusterConnection } from './cluster/cluster-connection.ts';
 import { openCluster } from './cluster/open-cluster.ts';
+import { gatewayFolder } from './gateway-folders.ts';
 import { buildRooms } from './rooms.ts';
 import { runTimeStoreProblem } from './run-time-store/open-run-time-store.ts';
 import { withStoredSecrets } from './run-time-store/stored-secrets.ts';
@@ -100,7 +101,7 @@ type Taken =
 /** Decision 053: a folder that was named has to be usable; the default one may be unusable as long as nothing was kept in it. */
 function takeFolder(options: AppOptions, state: DesiredState): Taken {
   if (!keepsState(options)) return { ok: true, folder: null, notKept: null };
-  const whole = new DataFolder(state.dataDir ?? defaultDataDir(options.load.env));
+  const whole = gatewayFolder(state.dataDir, options.load);
   try {
     const folder = options.state === 'data' ? whole : instanceFolder(whole, options, state);
     if (folder.acquire()) return { ok: true, folder, notKept: null };

@@ -7,11 +7,11 @@ import { systemRandom } from '../model/random.ts';
 import { Registry } from '../registry/registry.ts';
 import { RunTimeServers } from '../registry/run-time-servers.ts';
 import { StoredServers } from '../registry/stored-definitions.ts';
-import { DataFolder, defaultDataDir } from '../store/data-folder.ts';
 import type { RunTimeStore } from '../store/run-time-store/run-time-store.ts';
 import { type Restored, restoreStore } from '../store/run-time-store/run-time-store-file.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { OpenProblem } from './app-options.ts';
+import { gatewayFolder } from './gateway-folders.ts';
 import { folderProblem, readConfig } from './open-app.ts';
 import { secretChanges } from './plane.ts';
 import { openRunTimeStore, runTimeStoreProblem } from './run-time-store/open-run-time-store.ts';
@@ -150,7 +150,7 @@ async function loadAndTake(load: LoadOptions, logger: Logger) {
 }
 
 function takeFolder({ dataDir }: Pick<SecretsPlace, 'dataDir'>, load: LoadOptions) {
-  const folder = new DataFolder(dataDir ?? defaultDataDir(load.env));
+  const folder = gatewayFolder(dataDir, load);
   try {
     if (folder.acquire()) return { ok: true, folder } as const;
   } catch (error) {

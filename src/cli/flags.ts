@@ -27,7 +27,9 @@ export const GATEWAY_OPTIONS: readonly Option[] = [
   new Option('--control-port <number>', 'port of the control listener (default 4271; 0 selects a free one)')
     .env('TRUNKLINE_CONTROL_PORT')
     .argParser(port),
-  new Option('--data-dir <folder>', 'data folder (default: the XDG state folder)').env('TRUNKLINE_DATA_DIR'),
+  new Option('--data-dir <folder>', 'data folder (default: one of each file in the XDG state folder)').env(
+    'TRUNKLINE_DATA_DIR',
+  ),
   new Option('--log-level <level>', 'lowest level that is logged to standard error')
     .env('TRUNKLINE_LOG_LEVEL')
     .choices(['debug', 'info', 'warn', 'error']),

@@ -34,7 +34,8 @@ export async function init(input: CommandInput): Promise<ExitCode> {
     writeFileSync(path, textOf(servers, basename(path)), { flag: 'wx' });
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
-    const why = code === 'EACCES' || code === 'EPERM' || code === 'EROFS' ? 'this user may not write there' : message;
+    const forbidden = code === 'EACCES' || code === 'EPERM' || code === 'EROFS';
+    const why = forbidden ? 'this user may not write there' : code === 'ENOENT' ? 'there is no such folder' : message;
     throw usage(`${path} cannot be written: ${why}; go to a folder of yours`);
   }
   const count = servers === null ? 1 : Object.keys(servers).length;

@@ -47,7 +47,10 @@ function theOne(all: readonly NodeEntry[], name: string | undefined): NodeEntry 
   const meant = all.filter(({ node, peer, here }) => (name === undefined ? here : node === name || peer === name));
   const [first] = meant;
   if (first === undefined) {
-    const what = name === undefined ? 'this gateway is no node of a cluster' : `there is no node ${name}`;
+    const what =
+      name === undefined
+        ? 'this gateway is no node of a cluster'
+        : `there is no node ${name}; trunkline nodes lists them`;
     throw new CommandError(EXIT.usage, what);
   }
   if (meant.length === 1) return first;

@@ -193,6 +193,8 @@ function addOptions(command: Command, serves = true, withJson = true): Command {
   }
   // The program takes any words, to say of those that are no command what they could be; its commands take theirs.
   if (command.parent !== null) command.allowExcessArguments(false);
+  const parent = command.parent?.parent == null ? command : command.parent;
+  if (command.parent !== null) command.showHelpAfterError(`(trunkline help ${parent.name()} shows what it takes)`);
   return withJson ? command.addOption(JSON_OPTION) : command;
 }
 

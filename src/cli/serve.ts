@@ -1,4 +1,5 @@
 import type { App } from '../app/app.ts';
+import { announceFolder } from '../app/gateway-folders.ts';
 import { openApp } from '../app/open-app.ts';
 import { processLogger, saying } from '../app/process-logger.ts';
 import { hasStoredServers } from '../app/running.ts';
@@ -6,6 +7,7 @@ import type { InputPrompt } from '../config/document/inputs.ts';
 import { renderProblem } from '../config/problem/problem.ts';
 import { unsafeExposure } from '../model/desired-state.ts';
 import { isLoopbackHost } from '../model/host-address.ts';
+import { keptPorts, withUsualPorts } from './access/own-ports.ts';
 import { shownKey } from './clients/connect.ts';
 import { clientsByLink } from './clients/links.ts';
 import type { CommandInput } from './command-input.ts';
@@ -24,7 +26,8 @@ export async function serve(input: CommandInput): Promise<ExitCode> {
   const quiet = isTerminal && !json && flags.log !== true && flags.logLevel === undefined;
   const screen = new StartScreen({ out: terminal.out, err: terminal.err, quiet }, terminal.env);
   const ask: InputPrompt | null = terminal.ask && ((question) => screen.without(() => terminal.ask!(question)));
-  const load = loadOptions({ ...input, terminal: { ...terminal, ask } }, hasStoredServers(flags.dataDir, terminal.env));
+  const asking = { ...input, terminal: { ...terminal, ask } };
+  const load = await withUsualPorts(input, loadOptions(asking, hasStoredServers(flags.dataDir, terminal)));
   const write = quiet ? () => {} : isTerminal && !json ? (line: string) => screen.write(line) : terminal.err;
   const logger = processLogger({ level: flags.logLevel ?? 'warn', json, write });
   logger.keptBy((entry, scrub) => screen.heard(entry, scrub));
@@ -38,6 +41,10 @@ export async function serve(input: CommandInput): Promise<ExitCode> {
     await app.close('shutdown');
     throw new CommandError(EXIT.usage, error.message, { cause: error });
   });
+  const { folder } = app.rooms;
+  const otherPort = keptPorts(load, folder, addresses.mcpUrl);
+  const forget = folder === null ? () => {} : announceFolder(folder.path, terminal.env);
+  void stopped.finally(forget);
   const facts: StartFacts = {
     version: terminal.version,
     readyMs: Math.round(performance.now()),
@@ -45,7 +52,7 @@ export async function serve(input: CommandInput): Promise<ExitCode> {
     source: sourceLabel(load),
     problems: app.rooms.loaded.misconfigured.map((problem) => renderProblem(problem, terminal.cwd)),
     warnings: [
-      ...(notKept === null ? [] : [notKept]),
+      ...[notKept, otherPort].filter((text) => text !== null),
       ...openness(app),
       ...app.rooms.loaded.warnings.map((warning) => renderProblem(warning, terminal.cwd)),
     ],

@@ -2,6 +2,7 @@ import { relative, resolve } from 'node:path';
 import { rememberInputs } from '../config/document/inputs.ts';
 import { findConfig } from '../config/files/find-config.ts';
 import type { LoadOptions } from '../config/load-config.ts';
+import { othersRunning } from './access/find-running.ts';
 import type { CommandInput } from './command-input.ts';
 import { CommandError, EXIT } from './exit-code.ts';
 
@@ -29,7 +30,7 @@ export function loadOptions(input: CommandInput, mayLack = false, nearest = true
       EXIT.usage,
       `no configuration file here or above ${terminal.cwd}\n` +
         '  name one:            trunkline path/to/.mcp.json\n' +
-        '  or start one server: trunkline -- npx -y @modelcontextprotocol/server-everything',
+        `  or start one server: trunkline -- npx -y @modelcontextprotocol/server-everything${othersRunning(input)}`.trimEnd(),
     );
   }
   return { ...base, files: [found] };
@@ -37,7 +38,9 @@ export function loadOptions(input: CommandInput, mayLack = false, nearest = true
 
 /** For what is kept in the data folder, whether or not a file is there. */
 export function storedOptions(input: CommandInput, nearest = true): LoadOptions {
-  return loadOptions({ ...input, serverCommand: [] }, true, nearest);
+  const load = loadOptions({ ...input, serverCommand: [] }, true, nearest);
+  const file = nearest || load.files !== undefined ? null : findConfig(load.cwd);
+  return file === null ? load : { ...load, serves: [file] };
 }
 
 export function sourceLabel(options: LoadOptions): string {
@@ -48,5 +51,5 @@ export function sourceLabel(options: LoadOptions): string {
 
 function shortest(cwd: string, file: string): string {
   const path = relative(cwd, resolve(cwd, file));
-  return path.startsWith('..') ? resolve(cwd, file) : path;
+  return path === '' || path.startsWith('..') ? resolve(cwd, file) : path;
 }

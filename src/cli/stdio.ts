@@ -17,7 +17,7 @@ import { loadOptions } from './sources.ts';
 export async function stdio(input: CommandInput): Promise<ExitCode> {
   const { terminal, flags } = input;
   // Standard input is the client's: the command cannot ask a person here.
-  const mayLack = hasStoredServers(flags.dataDir, terminal.env) || (await findRunning(input)) !== null;
+  const mayLack = hasStoredServers(flags.dataDir, terminal) || (await findRunning(input)) !== null;
   const load = loadOptions({ ...input, terminal: { ...terminal, ask: null } }, mayLack);
   const logger = processLogger({ level: flags.logLevel ?? 'warn', json: flags.json === true, write: terminal.err });
   const streams = { input: process.stdin, output: process.stdout };

@@ -26,6 +26,8 @@ import { NOWHERE, type Overrides, readSettings, type Setting } from './settings/
 export interface LoadOptions {
   /** Files to read, relative to `cwd`. Several are read as one; no server and no setting may be in two. */
   readonly files?: readonly string[];
+  /** The files that say which gateway this is, where those are not read. */
+  readonly serves?: readonly string[];
   /** Documents without a file, read after the files as if they were Trunkline's own. */
   readonly inline?: readonly InlineSource[];
   readonly cwd: string;
@@ -122,7 +124,7 @@ class Load {
     this.#watched.add(file);
     const source = readSource(file);
     if (!(source instanceof Source)) {
-      this.#problems.error(source.code, new Source(file, ''), null, source.message);
+      this.#problems.error(source.code, new Source(file, ''), null, source.message, source.fix);
       return;
     }
     await this.#source(source, dirname(file), folderOf(file), false);

@@ -52,7 +52,7 @@ export const CREDENTIAL_OPERATIONS: readonly ApiOperation[] = [
     errors: { 400: 'The redirect URI is not a URL.', ...NO_SUCH_SERVER, ...REFUSED },
     async run(request, plane) {
       const server = plane.server(request.name);
-      if (server === null) return noSuchServer(request.name);
+      if (server === null) return noSuchServer(request.name, plane.upstreams.statuses());
       const wanted = member(request, 'redirectUri');
       const redirectUri = wanted === undefined ? plane.loginCallback() : wanted;
       if (redirectUri === null && wanted === undefined) {

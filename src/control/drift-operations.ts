@@ -117,7 +117,7 @@ export const DRIFT_OPERATIONS: readonly ApiOperation[] = [
 
 /** Also of a server that is desired and has not been started. */
 function ofServer<T>({ name }: ControlRequest, plane: ControlPlane, run: () => Promise<ControlAnswer<T>>) {
-  return plane.upstreams.status(name) === null ? noSuchServer(name) : run();
+  return plane.upstreams.status(name) === null ? noSuchServer(name, plane.upstreams.statuses()) : run();
 }
 
 /** Answers with the report of the server where the decision was taken. */

@@ -1,3 +1,4 @@
+import { suggest } from '../config/problem/problem.ts';
 import type { Schema } from '../model/schema.ts';
 import { type Caller, type RunTimeCode, RunTimeProblem } from '../registry/run-time-problem.ts';
 import type { ControlPlane } from './control-plane.ts';
@@ -88,8 +89,13 @@ export function problem(status: number, code: string, message: string): ControlA
   return { status, body: JSON.stringify({ error: { code, message } }) };
 }
 
-export function noSuchServer(name: string): ControlAnswer<never> {
-  return problem(404, 'server_unknown', `there is no server named ${JSON.stringify(name.slice(0, 64))}`);
+export function noSuchServer(name: string, known: readonly { readonly name: string }[]): ControlAnswer<never> {
+  const near = suggest(
+    name,
+    known.map((server) => server.name),
+  );
+  const hint = near === null ? '' : `; did you mean ${JSON.stringify(near)}?`;
+  return problem(404, 'server_unknown', `there is no server named ${JSON.stringify(name.slice(0, 64))}${hint}`);
 }
 
 const STATUS: Readonly<Record<RunTimeCode, number>> = {

@@ -95,7 +95,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
     errors: NO_SUCH_SERVER,
     run({ name }, plane) {
       const status = plane.upstreams.status(name);
-      return status === null ? noSuchServer(name) : ok(serverView(status, plane));
+      return status === null ? noSuchServer(name, plane.upstreams.statuses()) : ok(serverView(status, plane));
     },
   }),
   operation({
@@ -111,7 +111,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
     },
     async run({ name }, plane) {
       const before = plane.upstreams.status(name);
-      if (before === null) return noSuchServer(name);
+      if (before === null) return noSuchServer(name, plane.upstreams.statuses());
       if (!before.definition.enabled) {
         const why = plane.desired(name)?.suspended === true ? 'suspended: resume it' : 'disabled by its definition';
         return problem(409, 'server_disabled', `${name} is ${why}`);
@@ -123,7 +123,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
         return problem(503, 'server_unreachable', error.message);
       }
       const status = plane.upstreams.status(name);
-      return status === null ? noSuchServer(name) : ok(serverView(status, plane));
+      return status === null ? noSuchServer(name, plane.upstreams.statuses()) : ok(serverView(status, plane));
     },
   }),
   operation({
@@ -136,7 +136,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
     schema: schemas.OUTCOME,
     errors: { ...NO_SUCH_SERVER, 400: 'The tool is not named, or the body is not a JSON object.' },
     async run({ name, query, body }, plane) {
-      if (plane.upstreams.status(name) === null) return noSuchServer(name);
+      if (plane.upstreams.status(name) === null) return noSuchServer(name, plane.upstreams.statuses());
       const tool = query.get('tool');
       if (tool === null || tool === '') return problem(400, 'tool_missing', 'name the tool: ?tool=…');
       if (!isJsonObject(body)) return problem(400, 'arguments_malformed', 'the body has to be one JSON object');
@@ -153,7 +153,8 @@ export const OPERATIONS: readonly ApiOperation[] = [
     errors: NO_SUCH_SERVER,
     async run({ query }, plane) {
       const server = query.get('server');
-      if (server !== null && plane.upstreams.status(server) === null) return noSuchServer(server);
+      if (server !== null && plane.upstreams.status(server) === null)
+        return noSuchServer(server, plane.upstreams.statuses());
       const tools = (await plane.tools(server)).map(
         ({ definition, ...names }) => `${JSON.stringify(names).slice(0, -1)},"definition":${definition}}`,
       );

@@ -1,4 +1,4 @@
-import type { ConfigProblem } from '../config/problem/problem.ts';
+import { type ConfigProblem, suggest } from '../config/problem/problem.ts';
 import type { Need } from '../config/server/definition-needs.ts';
 import { StoreError } from '../store/run-time-store/run-time-store.ts';
 
@@ -57,8 +57,17 @@ export function storeProblem(error: unknown): unknown {
   return new RunTimeProblem(code, `nothing was changed: ${error.message}`, { cause: error });
 }
 
-export function noServer(name: string): RunTimeProblem {
-  return new RunTimeProblem('no_such_server', `there is no server ${JSON.stringify(name)}`);
+export function noServer(name: string, known: Iterable<string>): RunTimeProblem {
+  const near = suggest(name, known);
+  const hint = near === null ? '' : `; did you mean ${JSON.stringify(near)}?`;
+  return new RunTimeProblem('no_such_server', `there is no server ${JSON.stringify(name)}${hint}`);
+}
+
+/** `file`: the place in the file that has it; null for one that was added at run time. */
+export function nameTaken(name: string, taken: string, file: string | null): RunTimeProblem {
+  const where = file === null ? 'replace it (--replace)' : `it is in ${file}`;
+  const how = taken === name ? `exists already: ${where}, or` : `would be confused with ${taken}:`;
+  return new RunTimeProblem('name_taken', `the server ${name} ${how} choose another name`);
 }
 
 export function revisionChanged(name: string, found: number | null): RunTimeProblem {

@@ -18,6 +18,7 @@ import type { Registry } from './registry.ts';
 import { logWarnings } from './reload-report.ts';
 import {
   type Caller,
+  nameTaken,
   noServer,
   RunTimeProblem,
   refuseBeyondRights,
@@ -146,7 +147,7 @@ export class RunTimeServers {
         this.#definitions.put({ ...stored, revision: now }, result);
       } else if (this.#temporary.get(name) !== undefined) {
         this.#temporary.put(asTemporary(server, text, temporary!), { text, folder, ...rights }, temporary!);
-      } else throw noServer(name);
+      } else throw noServer(name, this.#deps.desired.state.servers.keys());
       return { server, warnings };
     });
   }
@@ -337,7 +338,7 @@ export class RunTimeServers {
   /** Why nothing can be changed here of a server that this node has not. */
   #unknown(name: string): RunTimeProblem {
     const there = this.#elsewhere(name);
-    if (there === null) return noServer(name);
+    if (there === null) return noServer(name, this.#deps.desired.state.servers.keys());
     const text = `${name} is not one of this node's: change it at ${there.nodes.join(' or ')}, which has it`;
     return new RunTimeProblem('not_added_here', text);
   }
@@ -360,8 +361,8 @@ export class RunTimeServers {
     const names = [this.#deps.desired.state.servers.keys(), this.#definitions.entries.keys(), this.#temporary.keys()];
     for (const taken of names.flatMap((some) => [...some])) {
       if (foldedName(taken) !== foldedName(name)) continue;
-      const how = taken === name ? 'exists already' : `would be confused with ${taken}`;
-      throw new RunTimeProblem('name_taken', `the server ${name} ${how}`);
+      const file = this.#definitions.entries.has(taken) ? undefined : this.#deps.desired.state.servers.get(taken);
+      throw nameTaken(name, taken, file === undefined ? null : placeOf(file));
     }
   }
 

@@ -10,7 +10,21 @@ export interface Instance {
   readonly mcpUrl: string;
   readonly controlUrl: string;
   readonly files: readonly string[];
+  /** The command line that it serves, or its files come with; null and absent: none. */
+  readonly command?: readonly string[] | null;
+  /** Absent: an earlier version. */
+  readonly cwd?: string;
+  /** The words that start it again in the background; null and absent: it was not started there. */
+  readonly words?: readonly string[] | null;
   readonly startedAt: number;
+}
+
+/** What a folder is for, so that it stays that. */
+interface Serving {
+  /** null: the gateway without a file. */
+  readonly place: string | null;
+  /** The folder that it is in has to be as private. */
+  readonly within: DataFolder | null;
 }
 
 /** A data folder, or a file in it, cannot be used or must not be. */
@@ -38,7 +52,16 @@ const REASONS: Readonly<Record<string, string>> = {
 };
 const ANOTHER = 'name a folder that this user may write: --data-dir <folder>, TRUNKLINE_DATA_DIR or data.dir';
 /** What steers the gateway: who could put one of these there would be its operator. */
-const DECISIVE = ['lock.db', 'control.token', 'exec.token', 'credentials.key', 'truth.db', 'instance.json'];
+const DECISIVE = [
+  'lock.db',
+  'control.token',
+  'exec.token',
+  'credentials.key',
+  'truth.db',
+  'instance.json',
+  'serves.json',
+  'ports.json',
+];
 const WRITE_BY_OTHERS = 0o022;
 const WRITABLE = fs.constants.R_OK | fs.constants.W_OK | fs.constants.X_OK;
 
@@ -57,10 +80,12 @@ export function defaultDataDir(env: Readonly<Record<string, string | undefined>>
  */
 export class DataFolder {
   readonly path: string;
+  readonly #serving: Serving | null;
   #lock: DatabaseSync | null = null;
 
-  constructor(path: string) {
+  constructor(path: string, serving: Serving | null = null) {
     this.path = path;
+    this.#serving = serving;
   }
 
   file(name: string): string {
@@ -69,6 +94,7 @@ export class DataFolder {
 
   /** Whether there is something in it, or may be: what this process cannot look into may hold anything. */
   get mayHoldState(): boolean {
+    if (this.#serving?.within?.mayHoldState === true) return true;
     try {
       fs.lstatSync(this.path);
     } catch {
@@ -83,6 +109,7 @@ export class DataFolder {
 
   /** Makes the folder if need be. Throws FolderUnusable where it cannot be written, or others may write to it. */
   prepare(): void {
+    this.#serving?.within?.prepare();
     try {
       fs.mkdirSync(this.path, { recursive: true, mode: 0o700 });
       fs.accessSync(this.path, WRITABLE);
@@ -116,6 +143,15 @@ export class DataFolder {
       const file = this.file(name);
       const found = fs.lstatSync(file, { throwIfNoEntry: false });
       if (found !== undefined) this.#refuseShared(file, found, 'the file', 'chmod 600');
+    }
+    if (this.#serving !== null) this.#serve(this.#serving);
+  }
+
+  #serve({ place }: Serving): void {
+    try {
+      fs.writeFileSync(this.file('serves.json'), JSON.stringify({ place }), { mode: 0o600, flag: 'wx' });
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw this.#failed(error);
     }
   }
 

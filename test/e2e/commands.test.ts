@@ -120,9 +120,9 @@ describe('a gateway from the nearest file, and the commands that talk to it', ()
 
   test('call: text, JSON, and an exit code for each kind of end', async () => {
     const cases: [string[], number, RegExp][] = [
-      [['good.echo', 'text=hi'], 0, /^hi\n$/],
+      [['good.echo', 'text=hi'], 0, /^hi\n\(running at http.*\.mcp\.json\)\n$/],
       [['good.echo', '--json', '{"text":"there"}'], 0, /"outcome":"RESULT".*there/],
-      [['later.echo', 'text=woken'], 0, /^woken\n$/],
+      [['later.echo', 'text=woken'], 0, /^woken\n\(running at/],
       [['good.fail'], 5, /it failed/],
       [['good.ecko'], 1, /did you mean "good.echo"/],
       [['good.echo', '--json', '[1]'], 1, /JSON object/],
@@ -142,7 +142,7 @@ describe('a gateway from the nearest file, and the commands that talk to it', ()
     writeFileSync(other, JSON.stringify({ mcpServers: { elsewhere: manySided('elsewhere') } }));
     const own = join(folder, '.mcp.json');
     assert.match((await run('status', own)).out, /^\d of 4 servers ready \(running at http/);
-    assert.match((await run('status', other)).out, /^1 server \(no gateway runs for it\)/);
+    assert.match((await run('status', other)).out, /^1 server \(no gateway runs for .*other.json\)/);
     assert.match((await run('tools', 'elsewhere', '--config', other)).out, /^elsewhere \(10 tools\)/);
     assert.match((await run('tools', 'good', '--config', own)).out, /^good \(10 tools\)/);
     const called = await run('call', 'elsewhere.echo', 'text=far', '--config', other);

@@ -149,11 +149,11 @@ test('without a gateway they change what the next one finds; restart reports tha
   assert.equal((await run('suspend', 'base', '--json')).code, 0);
   const restarted = await run('restart', 'base');
   assert.equal(restarted.code, 4);
-  assert.match(restarted.err, /no gateway runs here/);
+  assert.match(restarted.err, /no gateway runs for .*, so there is nothing to restart/);
   for (const command of ['nodes', 'logs', 'drift']) {
     const asked = await run(command);
     assert.equal(asked.code, 4, command);
-    assert.match(asked.err, /no gateway runs here; name the file or the --data-dir/, command);
+    assert.match(asked.err, /no gateway runs for .*; start it with: trunkline/, command);
   }
   assert.equal((await run('add', 'brief', '--ttl', '5m', ...SERVER)).code, 4);
   await start();

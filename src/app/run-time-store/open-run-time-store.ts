@@ -1,13 +1,13 @@
 import type { Bus } from '../../bus/bus.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { DesiredState } from '../../model/desired-state.ts';
-import { DataFolder, defaultDataDir } from '../../store/data-folder.ts';
 import { PostgresRunTimeStore } from '../../store/run-time-store/postgres/postgres-run-time-store.ts';
 import { type RunTimeStore, StoreError } from '../../store/run-time-store/run-time-store.ts';
 import { StoreUnusable } from '../../store/run-time-store/run-time-store-file.ts';
 import { SqliteRunTimeStore } from '../../store/run-time-store/sqlite-run-time-store.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { AppOptions, OpenProblem } from '../app-options.ts';
+import { gatewayFolder } from '../gateway-folders.ts';
 
 const SCHEMA = 'trunkline';
 
@@ -82,7 +82,7 @@ function runTimeStorePath(
   { dataDir }: Pick<DesiredState, 'dataDir'>,
 ): string {
   if (state === 'none') return ':memory:';
-  return new DataFolder(dataDir ?? defaultDataDir(load.env)).file('truth.db');
+  return gatewayFolder(dataDir, load).file('truth.db');
 }
 
 /** An operator who wants to approve changed definitions has to know that a restart forgets what was approved. */

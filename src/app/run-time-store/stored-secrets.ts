@@ -10,10 +10,10 @@ import { type Clock, systemClock } from '../../model/clock.ts';
 import { type Random, systemRandom } from '../../model/random.ts';
 import type { Sealing } from '../../model/sealing.ts';
 import { CredentialKeys } from '../../store/credential-keys.ts';
-import { DataFolder, defaultDataDir } from '../../store/data-folder.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { AppOptions } from '../app-options.ts';
 import type { ClusterConnection } from '../cluster/cluster-connection.ts';
+import { gatewayFolder } from '../gateway-folders.ts';
 import { openRunTimeStore } from './open-run-time-store.ts';
 
 const KEY_BYTES = 32;
@@ -34,7 +34,7 @@ export function credentialKeys(
     return { keys: ring.keys('sealing').map(({ key }) => key) };
   }
   const make = (): string => random.hex(KEY_BYTES);
-  const path = new DataFolder(dataDir ?? defaultDataDir(load.env)).file('credentials.key');
+  const path = gatewayFolder(dataDir, load).file('credentials.key');
   // A command that only looks makes no folder; without one there is nothing to open either.
   const kept = state !== 'none' && (state !== 'look' || existsSync(path));
   return kept ? new CredentialKeys(path, make) : { keys: [Buffer.from(make(), 'hex')] };

@@ -1,11 +1,13 @@
 import type { RunningGateway } from '../../app/running.ts';
 import { CommandError, EXIT } from '../exit-code.ts';
 
+type Reached = Pick<RunningGateway, 'instance' | 'token' | 'execToken'>;
+
 /** The control API of a running gateway. Answers are JSON text, as they came. */
 export class ControlClient {
-  readonly #gateway: RunningGateway;
+  readonly #gateway: Reached;
 
-  constructor(gateway: RunningGateway) {
+  constructor(gateway: Reached) {
     this.#gateway = gateway;
   }
 

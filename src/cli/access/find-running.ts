@@ -1,33 +1,88 @@
-import { resolve } from 'node:path';
-import { type RunningGateway, runningGateway } from '../../app/running.ts';
+import { dirname, resolve } from 'node:path';
+import { gatewayFolder, placeOf } from '../../app/gateway-folders.ts';
+import { type RunningGateway, runningGateway, runningGateways } from '../../app/running.ts';
 import { dataDirOf } from '../../config/files/data-dir-of.ts';
-import { findConfig } from '../../config/files/find-config.ts';
+import { findConfig, foldersUp } from '../../config/files/find-config.ts';
 import type { CommandInput } from '../command-input.ts';
 import { CommandError, EXIT } from '../exit-code.ts';
 import { ControlClient } from './control-client.ts';
 
 /**
- * The gateway that runs for the file that was named, or, where none was, in the data folder of the nearest one or in the
- * usual place; null when there is none. A flag says where it is whatever a file says.
+ * The gateway that runs for the file that was named, else for the nearest one, whatever data folder it has. Where there is no
+ * file: one that was started here or in a folder above, else the user's default gateway. null when that does not run: another
+ * one is not taken in its place. `--data-dir` says where it is whatever a file says.
  */
 export async function findRunning(input: CommandInput): Promise<RunningGateway | null> {
   const { file, serverCommand, flags, terminal } = input;
+  const { cwd, env } = terminal;
   if (serverCommand.length > 0) return null;
-  const named = file === undefined ? null : [resolve(terminal.cwd, file)];
-  if (flags.dataDir !== undefined) return runningGateway(flags.dataDir, terminal.env, named);
-  const nearest = named?.[0] ?? findConfig(terminal.cwd);
-  const own = nearest === null ? null : await dataDirOf(nearest, terminal.env);
-  const there = own === null ? null : runningGateway(own, terminal.env, named);
-  return there ?? runningGateway(undefined, terminal.env, named);
+  const meant = file === undefined ? findConfig(cwd) : resolve(cwd, file);
+  const served = { files: meant === null ? [] : [meant], cwd, env };
+  const place = placeOf(served);
+  if (flags.dataDir !== undefined) {
+    const there = runningGateway(gatewayFolder(flags.dataDir, served));
+    return file === undefined || there?.place === place ? there : null;
+  }
+  const own = meant === null ? null : await dataDirOf(meant, env);
+  const there = runningGateway(gatewayFolder(own, served));
+  if (meant !== null && there?.place === place) return there;
+  const all = runningGateways(env);
+  if (meant !== null) return all.find((one) => one.place === place) ?? null;
+  return startedAbove(cwd, all) ?? there;
+}
+
+/** The gateway that was started in this folder, or in the nearest one above it. */
+function startedAbove(cwd: string, all: readonly RunningGateway[]): RunningGateway | null {
+  for (const folder of foldersUp(cwd)) {
+    const here = all.filter(({ instance: { files, cwd: from } }) =>
+      files.length === 0 ? from === folder : files.some((file) => dirname(file) === folder),
+    );
+    if (here.length > 1) throw new CommandError(EXIT.usage, `${here.length} gateways run here: ${listed(here)}`);
+    if (here[0] !== undefined) return here[0];
+  }
+  return null;
+}
+
+/** How each is meant, for who has to choose. */
+function listed(all: readonly RunningGateway[]): string {
+  const words = ({ instance, dataDir }: RunningGateway): string => {
+    const [file] = instance.files;
+    return `\n  ${file === undefined ? `--data-dir ${dataDir}` : `--config ${file}`}   (${instance.mcpUrl})`;
+  };
+  return all.map(words).join('');
+}
+
+/** For people, behind "the gateway": which one answers. */
+export function gatewayName({ instance: { mcpUrl, files, command } }: RunningGateway): string {
+  return `at ${mcpUrl}, serving ${files.join(', ') || command?.join(' ') || 'what was added at run time'}`;
+}
+
+/** The same for scripts. */
+export function gatewayFacts({ instance, dataDir }: RunningGateway): object {
+  const { mcpUrl, controlUrl, files, command = null, pid, version, startedAt } = instance;
+  return { mcpUrl, controlUrl, files, command, dataDir, pid, version, startedAt };
 }
 
 /** The gateway that runs, for commands that can do nothing without one. */
 export async function needRunning(input: CommandInput): Promise<RunningGateway> {
   const running = await findRunning(input);
   if (running !== null) return running;
-  const words =
-    'no gateway runs here; name the file or the --data-dir of the one that is meant, or start one with: trunkline';
-  throw new CommandError(EXIT.unreachable, words);
+  throw new CommandError(
+    EXIT.unreachable,
+    `${notRunning(input)}; start it with: trunkline${othersRunning(input)}`.trimEnd(),
+  );
+}
+
+/** Which gateway does not run. */
+export function notRunning({ file, flags, terminal: { cwd } }: CommandInput): string {
+  const meant = file === undefined ? (flags.dataDir ?? findConfig(cwd)) : resolve(cwd, file);
+  return `no gateway runs ${meant === null ? 'here' : `for ${meant}`}`;
+}
+
+/** Those that could be meant instead. */
+export function othersRunning({ terminal: { env } }: CommandInput): string {
+  const all = runningGateways(env);
+  return all.length === 0 ? '' : `\nthese run:${listed(all)}\n`;
 }
 
 export async function runningClient(input: CommandInput): Promise<ControlClient> {

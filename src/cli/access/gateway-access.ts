@@ -3,7 +3,7 @@ import type { App } from '../../app/app.ts';
 import { openApp } from '../../app/open-app.ts';
 import { controlPlane, type ToolView } from '../../app/plane.ts';
 import { processLogger } from '../../app/process-logger.ts';
-import { hasStoredServers } from '../../app/running.ts';
+import { hasStoredServers, type RunningGateway } from '../../app/running.ts';
 import type { DriftReport } from '../../model/drift.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
 import type { CommandInput } from '../command-input.ts';
@@ -11,7 +11,7 @@ import { cannotOpen } from '../exit-code.ts';
 import { isSettled } from '../server-line.ts';
 import { loadOptions } from '../sources.ts';
 import { ControlClient } from './control-client.ts';
-import { findRunning } from './find-running.ts';
+import { findRunning, gatewayName, notRunning } from './find-running.ts';
 
 type GatewayFacts = ReturnType<App['facts']>;
 
@@ -19,8 +19,8 @@ type GatewayFacts = ReturnType<App['facts']>;
 export interface GatewayAccess {
   /** One line for people: which gateway this is. */
   readonly label: string;
-  /** It is not a gateway of the command's own. */
-  readonly running: boolean;
+  /** null: a gateway of the command's own. */
+  readonly running: RunningGateway | null;
   statuses(): Promise<readonly ServerStatus[]>;
   facts(): Promise<Pick<GatewayFacts, 'configProblem' | 'desiredProblems' | 'processes'>>;
   tools(): Promise<readonly ToolView[]>;
@@ -41,20 +41,26 @@ const POLL_MS = 25;
 export async function accessGateway(input: CommandInput, starts = true): Promise<GatewayAccess> {
   const { flags, terminal } = input;
   const running = await findRunning(input);
-  if (running !== null) return remoteAccess(new ControlClient(running), running.instance.mcpUrl);
+  // What is asked for goes to standard output, and which gateway was asked is always said.
+  const told = <T extends GatewayAccess>(access: T): T => {
+    if (starts && flags.json !== true) terminal.err(`(${access.label})\n`);
+    return access;
+  };
+  if (running !== null) return told(remoteAccess(running));
   const logger = processLogger({ level: flags.logLevel ?? 'error', json: flags.json === true, write: terminal.err });
-  const load = loadOptions(input, hasStoredServers(flags.dataDir, terminal.env));
+  const load = loadOptions(input, !starts || hasStoredServers(flags.dataDir, terminal));
   const opened = await openApp({ load, logger, state: 'look', follow: false });
   if (!opened.ok) throw cannotOpen(opened.problem, terminal.cwd);
   if (starts) opened.app.startServers();
-  return ownAccess(opened.app, starts);
+  return told(ownAccess(opened.app, starts, notRunning(input)));
 }
 
-function remoteAccess(client: ControlClient, mcpUrl: string): GatewayAccess {
+function remoteAccess(gateway: RunningGateway): GatewayAccess {
+  const client = new ControlClient(gateway);
   const get = async <T>(path: string): Promise<T> => JSON.parse(await client.get(path)) as T;
   return {
-    running: true,
-    label: `running at ${mcpUrl}`,
+    running: gateway,
+    label: `running ${gatewayName(gateway)}`,
     statuses: async () => (await get<{ servers: ServerStatus[] }>('/api/v1/servers')).servers,
     facts: () => get('/api/v1/gateway'),
     async tools() {
@@ -72,7 +78,7 @@ function remoteAccess(client: ControlClient, mcpUrl: string): GatewayAccess {
   };
 }
 
-function ownAccess(app: App, starts: boolean): GatewayAccess {
+function ownAccess(app: App, starts: boolean, whichNot: string): GatewayAccess {
   const plane = controlPlane(app.rooms, app);
   /** Waits until every server that starts by itself has come up or failed. */
   const statuses = async (): Promise<readonly ServerStatus[]> => {
@@ -86,8 +92,8 @@ function ownAccess(app: App, starts: boolean): GatewayAccess {
     }
   };
   return {
-    running: false,
-    label: starts ? 'no gateway runs for it; servers were started for this command' : 'no gateway runs for it',
+    running: null,
+    label: starts ? `${whichNot}; servers were started for this command` : whichNot,
     statuses,
     facts: async () => app.facts(),
     async tools() {

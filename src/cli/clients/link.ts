@@ -1,9 +1,13 @@
 import { homedir } from 'node:os';
 import { relative, resolve } from 'node:path';
 import { styleText } from 'node:util';
+import { rememberPorts, usualPorts } from '../../app/gateway-folders.ts';
+import type { LoadOptions } from '../../config/load-config.ts';
 import { findRunning } from '../access/find-running.ts';
+import { folderOfLoad } from '../access/own-ports.ts';
 import type { CommandInput } from '../command-input.ts';
 import { CommandError, EXIT, type ExitCode, noSuch } from '../exit-code.ts';
+import { storedOptions } from '../sources.ts';
 import { type ClientApp, clientsHere, DEFAULT_URL, fileOf, isInstalled, type LinkTarget } from './clients.ts';
 import { entryIn, NotEditable, namesIn, withEntry } from './edit-file.ts';
 import { bytesOf, linksOf, replaceFile } from './links.ts';
@@ -80,7 +84,8 @@ function choose({ clients: ids, all, terminal }: LinkInput): readonly ClientApp[
     const client = known.find((one) => one.id === id);
     if (client !== undefined) return client;
     const names = known.map((one) => one.id);
-    throw noSuch(`client "${id}"`, id, names, `; known are ${names.join(', ')}`);
+    const short = names.flatMap((name) => [name, name.split('-')[0]!]);
+    throw noSuch(`client "${id}"`, id, short, `; known are ${names.join(', ')}`);
   });
 }
 
@@ -121,18 +126,26 @@ function reasonOf(cause: unknown): string {
 async function endpointOf(input: LinkInput): Promise<LinkTarget> {
   const { flags, terminal } = input;
   const running = input.url === null ? await findRunning(input) : null;
-  const usual = flags.port === undefined ? DEFAULT_URL : DEFAULT_URL.replace('4270', String(flags.port));
-  const url = input.url ?? running?.instance.mcpUrl ?? usual;
+  const load = storedOptions(input);
+  const url = input.url ?? running?.instance.mcpUrl ?? (await urlOfStopped(input, load));
   if (!/^https?:$/.test(URL.parse(url)?.protocol ?? ''))
     throw new CommandError(EXIT.usage, `"${url}" is not an http or https URL`);
   const key = flags.key ?? null;
   if (input.url !== null) await checkKey(url, key);
   else if (running === null) terminal.err(`no gateway runs; clients will look for it at ${url}\n`);
   else await checkKey(url, key);
-  const files = running?.instance.files ?? [];
+  const files = running?.instance.files ?? (load.files ?? []).map((file) => resolve(load.cwd, file));
   const dataDir = flags.dataDir === undefined ? [] : ['--data-dir', resolve(terminal.cwd, flags.dataDir)];
   const bridge = [process.execPath, resolve(process.argv[1]!), 'stdio', ...files.slice(0, 1), ...dataDir];
   return { url, key, bridge };
+}
+
+/** Where the gateway that does not run will listen; kept, so that no other one takes the port before it starts. */
+async function urlOfStopped(input: LinkInput, load: LoadOptions): Promise<string> {
+  const folder = await folderOfLoad(input, load);
+  const usual = await usualPorts(folder, load.env, async () => true);
+  if (input.flags.port === undefined) rememberPorts(folder, usual);
+  return DEFAULT_URL.replace('4270', String(input.flags.port ?? usual.port));
 }
 
 async function checkKey(url: string, key: string | null): Promise<void> {

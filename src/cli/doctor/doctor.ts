@@ -64,7 +64,7 @@ export async function doctor(input: DoctorInput): Promise<ExitCode> {
 function loadOf(input: CommandInput, running: RunningGateway | null, machine: DoctorStep[]): LoadOptions | null {
   const { flags, terminal, file } = input;
   try {
-    const load = loadOptions(input, hasStoredServers(flags.dataDir, terminal.env) || running !== null);
+    const load = loadOptions(input, hasStoredServers(flags.dataDir, terminal) || running !== null);
     const files = running?.instance.files ?? [];
     return file === undefined && running !== null ? { ...load, ...(files.length > 0 ? { files } : {}) } : load;
   } catch (error) {

@@ -124,6 +124,9 @@ export interface ServerFlags {
   readonly description?: string;
 }
 
+/** `localhost:3000/mcp`, `https//host`, `www.example.com/mcp`. */
+const NEARLY_URL = /^(?:https?(?::\/|\/{1,2})\w|[\w.-]+:\d+(?:\/|$)|www\.)/i;
+
 /** The definition that the words mean: a url, or a command with its arguments. */
 export function definitionFrom(flags: ServerFlags, target: string | undefined, words: readonly string[]): object {
   const { transport, env = [], header = [], scope, description } = flags;
@@ -138,6 +141,8 @@ export function definitionFrom(flags: ServerFlags, target: string | undefined, w
     ...(description === undefined ? {} : { description }),
   };
   const remote = transport === undefined ? /^[a-z][a-z0-9+.-]*:\/\//i.test(command[0]!) : transport !== 'stdio';
+  if (transport === undefined && command.length === 1 && NEARLY_URL.test(command[0]!))
+    throw usage(`${command[0]} is no command and lacks its scheme: write http:// or https:// before it`);
   if (remote) {
     if (command.length > 1) throw usage(`a url takes no arguments: ${command.slice(1).join(' ')}`);
     if (env.length > 0) throw usage('-e is for commands; headers of a url are -H "Name: value"');
@@ -157,7 +162,12 @@ function pairs(texts: readonly string[], separator: string, flag: string): Recor
   for (const text of texts) {
     const cut = text.indexOf(separator);
     // What has no name before a value may be a value alone, and that a secret.
-    if (cut <= 0) throw usage(`${flag} takes a name and a value with "${separator}" between them: ${masked(text)}`);
+    if (cut <= 0) {
+      const words = `${flag} takes a name and a value with "${separator}" between them: ${masked(text)}`;
+      throw usage(
+        `${words}; write ${separator === '=' ? `-e NAME=value, or -e 'NAME=\${NAME}' for a variable of the gateway` : '-H "Name: value"'}`,
+      );
+    }
     const value = text.slice(cut + 1);
     found.set(text.slice(0, cut).trim(), separator === ':' ? value.trim() : value);
   }

@@ -1,7 +1,8 @@
 import { processLogger } from '../../app/process-logger.ts';
+import type { RunningGateway } from '../../app/running.ts';
 import { openStopped, type StoppedGateway } from '../../app/stopped-gateway.ts';
 import { ControlClient } from '../access/control-client.ts';
-import { findRunning } from '../access/find-running.ts';
+import { findRunning, gatewayName, notRunning } from '../access/find-running.ts';
 import type { CommandInput } from '../command-input.ts';
 import { CommandError, cannotOpen, EXIT } from '../exit-code.ts';
 import { storedOptions } from '../sources.ts';
@@ -41,21 +42,22 @@ export interface ServerChanges {
 export async function serverChanges(input: CommandInput, nearest = true): Promise<ServerChanges> {
   const { flags, terminal } = input;
   const running = await findRunning({ ...input, serverCommand: [] });
-  if (running !== null) return ofRunning(new ControlClient(running), running.instance.mcpUrl, terminal.cwd);
+  if (running !== null) return ofRunning(running, terminal.cwd);
   const load = storedOptions(input, nearest);
   const logger = processLogger({ level: flags.logLevel ?? 'error', json: flags.json === true, write: terminal.err });
   const opened = await openStopped(load, logger);
   if (!opened.ok) throw cannotOpen(opened.problem, terminal.cwd);
-  return ofStopped(opened.gateway, terminal.cwd);
+  return ofStopped(opened.gateway, terminal.cwd, notRunning(input));
 }
 
-function ofRunning(client: ControlClient, mcpUrl: string, cwd: string): ServerChanges {
+function ofRunning(gateway: RunningGateway, cwd: string): ServerChanges {
+  const client = new ControlClient(gateway);
   const server = async (name: string): Promise<ChangedServer | null> => {
     const { servers } = JSON.parse(await client.get('/api/v1/servers')) as { servers: ChangedServer[] };
     return servers.find((one) => one.name === name) ?? null;
   };
   return {
-    label: `the gateway at ${mcpUrl}`,
+    label: `the gateway ${gatewayName(gateway)}`,
     running: true,
     server,
     async add(name, definition, { ttlMs, session, replace }) {
@@ -82,14 +84,14 @@ function ofRunning(client: ControlClient, mcpUrl: string, cwd: string): ServerCh
   };
 }
 
-function ofStopped({ runTime, close }: StoppedGateway, cwd: string): ServerChanges {
+function ofStopped({ runTime, close }: StoppedGateway, cwd: string, whichNot: string): ServerChanges {
   return {
-    label: 'no gateway runs; the next one will find it so',
+    label: `${whichNot}; the next one will find it so`,
     running: false,
     server: async (name) => (runTime.provenance(name) === null ? null : { name }),
     async add(name, definition, { ttlMs, session, replace }) {
       if (ttlMs !== null || session !== null) {
-        const message = 'no gateway runs, and a temporary server lives in one only: start it first';
+        const message = `${whichNot}, and a temporary server lives in one only: start it first`;
         throw new CommandError(EXIT.unreachable, message);
       }
       // A process that may lock the data folder could write the files as well.
@@ -101,7 +103,7 @@ function ofStopped({ runTime, close }: StoppedGateway, cwd: string): ServerChang
     },
     async change(name, change) {
       if (change === 'restart') {
-        const message = 'no gateway runs here, so there is nothing to restart; start it with: trunkline';
+        const message = `${whichNot}, so there is nothing to restart; start it with: trunkline`;
         throw new CommandError(EXIT.unreachable, message);
       }
       await runTime[change](name);

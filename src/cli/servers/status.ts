@@ -4,6 +4,7 @@ import { styleText } from 'node:util';
 import type { DriftSummary } from '../../model/drift.ts';
 import { printable } from '../../model/printable.ts';
 import { PHASES, type Phase, type ServerState, type ServerStatus } from '../../model/server-state.ts';
+import { gatewayFacts, othersRunning } from '../access/find-running.ts';
 import { accessGateway, type GatewayAccess } from '../access/gateway-access.ts';
 import { type CommandInput, print } from '../command-input.ts';
 import { EXIT, type ExitCode, noSuch } from '../exit-code.ts';
@@ -31,8 +32,13 @@ export async function status(input: StatusInput): Promise<ExitCode> {
       print(input, one, () => serverPage(one, Date.now()));
       return exitOf(gateway, [one]);
     }
-    const json = flags.json === true ? `${JSON.stringify({ servers: statuses })}\n` : null;
-    terminal.out(json ?? (await overview(gateway, statuses)));
+    const { running } = gateway;
+    if (flags.json === true) {
+      terminal.out(`${JSON.stringify({ gateway: running && gatewayFacts(running), servers: statuses })}\n`);
+    } else {
+      terminal.out(await overview(gateway, statuses));
+      if (running === null) terminal.err(othersRunning(input));
+    }
     return exitOf(gateway, statuses);
   } finally {
     await gateway.close();
@@ -44,21 +50,22 @@ const AT_REST: ReadonlySet<ServerState> = new Set(['unknown', 'stopped', 'discon
 
 function exitOf({ running }: GatewayAccess, statuses: readonly ServerStatus[]): ExitCode {
   const fine = statuses.every((status) => isReady(status) || AT_REST.has(status.state));
-  return running && fine ? EXIT.ok : EXIT.unreachable;
+  return running !== null && fine ? EXIT.ok : EXIT.unreachable;
 }
 
 async function overview(gateway: GatewayAccess, statuses: readonly ServerStatus[]): Promise<string> {
   const { configProblem, desiredProblems, processes } = await gateway.facts();
   const width = Math.max(0, ...statuses.map(({ name }) => name.length));
-  const ready = gateway.running
-    ? `${statuses.filter(isReady).length} of ${statuses.length} servers ready`
-    : `${statuses.length} ${statuses.length === 1 ? 'server' : 'servers'}`;
+  const ready =
+    gateway.running !== null
+      ? `${statuses.filter(isReady).length} of ${statuses.length} servers ready`
+      : `${statuses.length} ${statuses.length === 1 ? 'server' : 'servers'}`;
   const lines = statuses.map((one) => {
     const running = one.processes == null ? '' : `  ${processText(one.processes)}`;
     return `${serverLine(one, width, Date.now())}${running}\n`;
   });
   const refused = `${styleText('red', 'Problems of the configuration, not in force:')}\n${configProblem}\n`;
-  const running = gateway.running ? `, ${processText(processes)}` : '; start it with: trunkline';
+  const running = gateway.running !== null ? `, ${processText(processes)}` : '; start it with: trunkline';
   return [
     `${ready} (${gateway.label})${running}\n`,
     ...lines,

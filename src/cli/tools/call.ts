@@ -1,5 +1,6 @@
 import { isMap, isNode, isScalar, parseDocument } from 'yaml';
 import type { ToolView } from '../../app/plane.ts';
+import { suggest } from '../../config/problem/problem.ts';
 import { type ServerStatus, UP } from '../../model/server-state.ts';
 import { accessGateway, type GatewayAccess } from '../access/gateway-access.ts';
 import type { CommandInput } from '../command-input.ts';
@@ -72,6 +73,11 @@ export function withArguments({
   const object = words.length === 1 && words[0]!.trimStart().startsWith('{') ? words[0]! : null;
   const ways = [argumentsJson !== null, spelled !== null, words.length > 0].filter(Boolean);
   if (ways.length > 1) throw new CommandError(EXIT.usage, 'the arguments are given in two ways; use one of them');
+  if (spelled === null && tool.includes('('))
+    throw new CommandError(
+      EXIT.usage,
+      `the bracket of ${tool} is not closed; put the whole in single quotes: 'server.tool(a: 1)'`,
+    );
   if (spelled !== null) return { tool: spelled[1]!.trim(), words: wordsIn(spelled[2]!), argumentsJson: null };
   return object === null ? { tool, words, argumentsJson } : { tool, words: [], argumentsJson: object };
 }
@@ -111,6 +117,15 @@ async function find(wanted: string, gateway: GatewayAccess): Promise<ToolView> {
   if (held !== null) return held;
   if (server !== undefined && !tools.some((tool) => tool.server === server.name)) throw unlisted(server);
   const names = tools.map((tool) => `${tool.server}.${tool.name}`);
+  const bare = suggest(
+    wanted,
+    tools.map(({ name }) => name),
+  );
+  const [own] = tools.filter((tool) => tool.name === bare || tool.server === wanted);
+  if (own?.server === wanted)
+    throw new CommandError(EXIT.usage, `"${wanted}" is a server: name one of its tools, as in ${wanted}.${own.name}`);
+  if (own !== undefined && suggest(wanted, names) === null)
+    throw new CommandError(EXIT.usage, `there is no tool "${wanted}"; did you mean "${own.server}.${own.name}"?`);
   throw noSuch(`tool "${wanted}"`, wanted, names, '; trunkline tools lists them');
 }
 
@@ -139,10 +154,14 @@ function checkObject(json: string): void {
   try {
     value = JSON.parse(json);
   } catch (error) {
-    throw new CommandError(EXIT.usage, `the arguments are not JSON: ${(error as Error).message}`);
+    const words = `the arguments are not JSON: ${(error as Error).message}`;
+    throw new CommandError(
+      EXIT.usage,
+      `${words}; the shell takes them in single quotes: '{"key": "value"}', or write key=value`,
+    );
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new CommandError(EXIT.usage, 'the arguments have to be one JSON object');
+    throw new CommandError(EXIT.usage, 'the arguments have to be one JSON object, as {"key": "value"}');
   }
 }
 
@@ -176,7 +195,8 @@ export function argumentsFromWords(words: readonly string[], types: ParameterTyp
       throw new CommandError(EXIT.usage, `argument "${word}" is not key=value; write for example: city=Berlin`);
     }
     const [, key = '', operator, value = ''] = match;
-    if (members.has(key)) throw new CommandError(EXIT.usage, `argument "${key}" is given twice`);
+    if (members.has(key))
+      throw new CommandError(EXIT.usage, `argument "${key}" is given twice; write it once, a list as ${key}:='[…]'`);
     const isText = types[key]?.type === 'string' || !isJson(value);
     members.set(key, operator === ':=' ? jsonOrFail(key, value) : isText ? JSON.stringify(value) : value);
   }
@@ -184,7 +204,8 @@ export function argumentsFromWords(words: readonly string[], types: ParameterTyp
 }
 
 function jsonOrFail(key: string, value: string): string {
-  if (!isJson(value)) throw new CommandError(EXIT.usage, `the value of "${key}" is not JSON: ${value}`);
+  if (!isJson(value))
+    throw new CommandError(EXIT.usage, `the value of "${key}" is not JSON: ${value}; for text write ${key}=${value}`);
   return value;
 }
 

@@ -170,7 +170,9 @@ export class Expander {
     const fallback = split < 0 ? null : inner.slice(split + 2);
     if (!NAME.test(name) || fallback?.includes('${')) {
       const why = NAME.test(name) ? 'a default cannot hold a reference' : 'this is not the name of a variable';
-      this.#options.problems.error('TL1201', this.#options.source, span, `${why}: ${whole} (in ${user})`);
+      const dotted = /^env\.(\w+)$/.exec(name)?.[1];
+      const fix = dotted === undefined ? undefined : `write \${env:${dotted}}`;
+      this.#options.problems.error('TL1201', this.#options.source, span, `${why}: ${whole} (in ${user})`, fix);
       return null;
     }
     if (this.#options.keepsReferences === true) return `\${${inner}}`;

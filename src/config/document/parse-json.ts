@@ -1,6 +1,7 @@
 import { createScanner, type Node as JsonNode, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser';
 import { type Problems, reportDuplicate, type Source, type TextSpan } from '../problem/problem.ts';
 import { MAX_DEPTH, MAX_PARTS, type Member, type Node, scalar } from './node.ts';
+import { syntaxFix } from './syntax-fix.ts';
 
 /** By the names of jsonc-parser's error codes. */
 const EXPLAINED: Readonly<Record<string, string>> = {
@@ -31,13 +32,23 @@ export function parseJson(source: Source, problems: Problems): Node | null {
   if (exceedsBounds(source, problems)) return null;
   const errors: ParseError[] = [];
   const tree = parseTree(source.text, errors, { allowTrailingComma: true, disallowComments: false });
-  // The parser recovers and goes on; what follows the first few errors is mostly their echo.
-  const first = errors.filter(({ offset }, index) => errors[index - 1]?.offset !== offset).slice(0, 3);
-  for (const { error, offset, length } of first) {
+  // Comments alone.
+  if (tree === undefined && errors.length === 1 && printParseErrorCode(errors[0]!.error) === 'ValueExpected')
+    return null;
+  for (const { error, offset, length } of telling(errors, source)) {
     const span = { start: offset, end: offset + length };
-    problems.error('TL1101', source, span, EXPLAINED[printParseErrorCode(error)] ?? 'this is not well-formed JSON');
+    const words = EXPLAINED[printParseErrorCode(error)] ?? 'this is not well-formed JSON';
+    problems.error('TL1101', source, span, words, syntaxFix(source, span, words));
   }
   return errors.length > 0 || tree === undefined ? null : convert(tree, source, problems);
+}
+
+/** The parser recovers and goes on: what follows an unknown word, or in the same line, is mostly an echo of the first error. */
+function telling(errors: readonly ParseError[], source: Source): readonly ParseError[] {
+  const lineOf = ({ offset }: ParseError): number => source.position(offset).line;
+  const unknown = errors.findIndex(({ error }) => printParseErrorCode(error) === 'InvalidSymbol');
+  const heard = unknown < 0 ? errors : errors.slice(0, unknown + 1);
+  return heard.filter((error, index) => index === 0 || lineOf(heard[index - 1]!) !== lineOf(error)).slice(0, 3);
 }
 
 /** The parser recurses, so depth has to be known before. Brackets in strings and comments are not counted. */

@@ -1,6 +1,7 @@
 import { parse, TomlError } from 'smol-toml';
 import type { Problems, Source, TextSpan } from '../problem/problem.ts';
 import { MAX_DEPTH, MAX_PARTS, type Member, type Node, scalar } from './node.ts';
+import { syntaxFix } from './syntax-fix.ts';
 
 /** Lines, commas and dots: fewer than of other syntaxes, because values and places are kept apart until the end. */
 const MAX_TOML_PARTS = MAX_PARTS / 4;
@@ -53,7 +54,7 @@ function report(error: unknown, source: Source, problems: Problems): void {
   if (message.includes('nested'))
     problems.error('TL1102', source, span, `more than ${MAX_DEPTH} levels in one document`);
   else if (message.includes('redefine')) problems.error('TL1103', source, span, 'this table or key is defined again');
-  else problems.error('TL1101', source, span, message);
+  else problems.error('TL1101', source, span, message, syntaxFix(source, span, message));
 }
 
 function build(

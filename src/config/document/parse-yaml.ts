@@ -1,6 +1,7 @@
 import { Composer, type Document, isAlias, isMap, isScalar, isSeq, Lexer, Parser, type Node as YamlNode } from 'yaml';
 import { type Problems, reportDuplicate, type Source, type TextSpan } from '../problem/problem.ts';
 import { MAX_DEPTH, MAX_PARTS, type Member, type Node, scalar } from './node.ts';
+import { syntaxFix } from './syntax-fix.ts';
 
 const PLAIN_TAGS = /^(?:tag:yaml\.org,2002:|!!)(?:str|int|float|bool|null|map|seq)$/;
 
@@ -18,7 +19,8 @@ export function parseYaml(source: Source, problems: Problems): Node | null {
       break;
     }
     const code = message.includes('tag') ? 'TL1104' : message.includes('alias') ? 'TL1105' : 'TL1101';
-    problems.error(code, source, span, message.split('\n', 1)[0]!);
+    const words = message.split('\n', 1)[0]!;
+    problems.error(code, source, span, words, code === 'TL1101' ? syntaxFix(source, span, words) : undefined);
   }
   if (document.errors.length > 0 || document.contents === null) return null;
   return built(document.contents, source, problems);

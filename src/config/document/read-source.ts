@@ -1,13 +1,17 @@
-import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
-import { Source } from '../problem/problem.ts';
+import { closeSync, constants, fstatSync, openSync, readdirSync, readSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { Source, suggest } from '../problem/problem.ts';
 import type { ProblemCode } from '../problem/problem-catalogue.ts';
 
+const BYTE_ORDER = 0xfeff;
 const MIB = 1024 * 1024;
 export const MAX_FILE_BYTES = 4 * MIB;
 
 interface ReadFailure {
   readonly code: ProblemCode;
   readonly message: string;
+  /** Where there is more to say than of every failure of this code. */
+  readonly fix?: string;
 }
 
 /**
@@ -21,11 +25,13 @@ export function readBytes(path: string, maxBytes: number): Buffer | ReadFailure 
   } catch (error) {
     const { code = 'unknown' } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT' || code === 'ENOTDIR') return { code: 'TL1001', message: 'there is no such file' };
-    return { code: 'TL1002', message: `cannot be opened (${code})` };
+    if (code !== 'EACCES' && code !== 'EPERM') return { code: 'TL1002', message: `cannot be opened (${code})` };
+    return { code: 'TL1002', message: 'may not be read by this user', fix: 'let this user read it: chmod, or chown' };
   }
   try {
     const stat = fstatSync(fd);
-    if (!stat.isFile()) return { code: 'TL1002', message: 'is not a regular file' };
+    if (!stat.isFile())
+      return { code: 'TL1002', message: stat.isDirectory() ? 'is a folder' : 'is not a regular file' };
     if (stat.size > maxBytes) return { code: 'TL1003', message: `is larger than ${maxBytes / MIB} MiB` };
     // One byte more than allowed, so that a file that is growing right now is noticed.
     const buffer = Buffer.allocUnsafe(Math.min(stat.size + 4096, maxBytes + 1));
@@ -48,15 +54,26 @@ export function isReadFailure(read: Buffer | ReadFailure): read is ReadFailure {
   return !Buffer.isBuffer(read);
 }
 
+/** A file beside it with a name like the one that is not there. */
+function nearTo(file: string): { readonly fix?: string } {
+  try {
+    const near = suggest(basename(file), readdirSync(dirname(file)));
+    return near === null ? {} : { fix: `did you mean ${join(dirname(file), near)}?` };
+  } catch {
+    return {};
+  }
+}
+
 /** The text of a configuration file. A UTF-8 byte-order mark is taken off; UTF-16 and binary files are refused. */
 export function readSource(file: string): Source | ReadFailure {
   const bytes = readBytes(file, MAX_FILE_BYTES);
-  if (isReadFailure(bytes)) return bytes;
+  if (isReadFailure(bytes)) return bytes.code === 'TL1001' ? { ...bytes, ...nearTo(file) } : bytes;
   let text: string;
   try {
     text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch {
-    return { code: 'TL1004', message: 'is not UTF-8 text' };
+    const utf16 = bytes.length > 1 && (bytes.readUInt16LE(0) === BYTE_ORDER || bytes.readUInt16BE(0) === BYTE_ORDER);
+    return { code: 'TL1004', message: utf16 ? 'is UTF-16, as PowerShell writes with ">"' : 'is not UTF-8 text' };
   }
   if (text.includes('\u0000')) return { code: 'TL1004', message: 'holds NUL characters: it is not a text file' };
   return new Source(file, text);

@@ -85,6 +85,23 @@ function checkObject(node: ObjectNode, schema: JsonSchema, path: string, context
   return good;
 }
 
+const HEADER = 'send it as a header: "headers": { "Authorization": "Bearer ${NAME}" }';
+const COMMAND = 'did you mean "command"?';
+
+/** Keys that people expect, by a key that is known at the same place, and what is written in their place. */
+const ELSEWHERE: readonly (readonly [RegExp, string, string])[] = [
+  [/^(?:exec|executable|program|binary|run|path)$/i, 'command', COMMAND],
+  [/^(?:arguments|parameters|params|options)$/i, 'args', 'did you mean "args"?'],
+  [/^(?:endpoint|address|link|href)$/i, 'url', 'did you mean "url"?'],
+  [/^(?:api[-_]?key|key|(?:bearer|access|auth)?[-_]?token|authorization|password)$/i, 'headers', HEADER],
+  [
+    /^(?:api[-_]?key|key|keys|token|password)$/i,
+    'agents',
+    'keys are those of agents: "agents": { "name": { "key": "…" } }',
+  ],
+  [/^(?:port|host|address)$/i, 'listen', 'it belongs into "listen": { … }'],
+];
+
 function unknownKey(
   key: string,
   span: TextSpan,
@@ -100,7 +117,9 @@ function unknownKey(
   if (ignored.has(key) && !strict) return true;
   if (problems.isFull(strict && !problems.lenient ? 'errors' : 'warnings')) return !strict;
   const otherwise = strict ? 'remove it' : 'leave it, if your client needs it';
-  const fix = didYouMean(key, Object.keys(schema.properties ?? {}), otherwise);
+  const known = schema.properties ?? {};
+  const [, , elsewhere = otherwise] = ELSEWHERE.find(([words, at]) => words.test(key) && at in known) ?? [];
+  const fix = didYouMean(key, Object.keys(known), elsewhere);
   if (strict) problems.error('TL1301', source, span, `${path} is not a known key`, fix);
   else problems.warn('TL1301', source, span, `${path} is not a known key and is ignored`, fix);
   return !strict;
@@ -187,6 +206,10 @@ function fixOf(node: Node, wanted: readonly JsonSchema[]): string | undefined {
   }
   if (node.kind === 'string' && types.includes('array')) return 'write it as a list: ["…"]';
   if (node.kind === 'number' && types.includes('string')) return `write "${node.text}" in quotes`;
+  if (node.kind === 'null') return 'write a value, or leave the key out';
+  if (types.includes('integer') && node.kind === 'string')
+    return 'write a number without a unit; names of times say theirs (…Ms)';
+  if (types.includes('object')) return 'write it as a map: { "name": … }';
   return undefined;
 }
 

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { dirname, join, resolve } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 
 const NAMES = [
   'trunkline.yaml',
@@ -18,24 +18,41 @@ const NAMES = [
  * servers for this folder; null when there is none.
  */
 export function findConfig(cwd: string, home: string = homedir()): string | null {
-  for (let folder = resolve(cwd); ; folder = dirname(folder)) {
+  for (const folder of foldersUp(cwd, home)) {
     for (const name of NAMES) {
       const file = join(folder, name);
       if (isFile(file)) return file;
     }
-    const isTop = folder === home || folder === dirname(folder) || existsSync(join(folder, '.git'));
-    if (isTop) return ofClaudeCode(resolve(cwd), home);
+  }
+  const ofClaude = join(home, CLAUDE);
+  return claudeProject(ofClaude, resolve(cwd)) === null ? null : ofClaude;
+}
+
+/** The folders where a configuration may be: this one and those above, up to the repository's root or home. */
+export function foldersUp(cwd: string, home: string = homedir()): readonly string[] {
+  const folders: string[] = [];
+  for (let folder = resolve(cwd); ; folder = dirname(folder)) {
+    folders.push(folder);
+    if (folder === home || folder === dirname(folder) || existsSync(join(folder, '.git'))) return folders;
   }
 }
 
-/** Claude Code keeps servers of single folders in its own file: the last that is looked at. */
-function ofClaudeCode(cwd: string, home: string): string | null {
-  const file = join(home, '.claude.json');
+const CLAUDE = '.claude.json';
+
+/** Claude Code keeps servers of single folders in its own file: the nearest such folder; null for other files. */
+export function claudeProject(file: string, cwd: string): string | null {
+  if (basename(file) !== CLAUDE) return null;
   try {
     const { projects = {} } = JSON.parse(readFileSync(file, 'utf8')) as { projects?: Record<string, ClaudeProject> };
-    const covers = ([folder, { mcpServers = {} }]: [string, ClaudeProject]): boolean =>
-      `${cwd}/`.startsWith(`${folder}/`) && Object.keys(mcpServers).length > 0;
-    return Object.entries(projects).some(covers) ? file : null;
+    const covering = Object.entries(projects).filter(
+      ([folder, { mcpServers = {} }]) => `${cwd}/`.startsWith(`${folder}/`) && Object.keys(mcpServers).length > 0,
+    );
+    return (
+      covering
+        .map(([folder]) => folder)
+        .sort()
+        .at(-1) ?? null
+    );
   } catch {
     return null;
   }

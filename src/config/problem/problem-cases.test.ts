@@ -106,6 +106,7 @@ const CASES: readonly Case[] = [
   ),
   server('TL1309', '{ "command": "npx -y pkg" }'),
   server('TL1310', '{ "command": "x", "args": ["--root=~/notes"] }'),
+  server('TL1312', '{ "command": "x", "env": { "API_KEY": "YOUR_API_KEY" } }'),
   server('TL1311', '{ "url": "https://example.com/mcp", "auth": { "grant": "client_credentials", "clientId": "x" } }'),
   server('TL1311', '{ "url": "https://example.com/mcp", "auth": { "issuer": "auth.example.com" } }'),
   server('TL1303', '{ "url": "https://example.com/mcp", "auth": { "grant": "client_credential", "clientId": "x" } }'),

@@ -58,6 +58,10 @@ export const PROBLEMS = {
     'A key of `auth` is missing for its grant, or contradicts another.',
     'see the keys of `auth` in docs/config.md',
   ),
+  TL1312: entry(
+    'A value of `env` or `headers` is the placeholder of an example, or has `$NAME`, which only a shell would expand (a warning).',
+    'write the value, or ${NAME} and set the variable NAME',
+  ),
   TL1401: entry('The file defines no servers.', 'add "mcpServers": { "name": { "command": "…" } }'),
   TL1402: entry('The name of a server cannot be used.', 'use letters, digits, ".", "-" and single "_", 64 at most'),
   TL1403: entry('The name of a server was adapted (a warning).', 'use letters, digits, ".", "-" and single "_"'),

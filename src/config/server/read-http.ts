@@ -7,6 +7,7 @@ import { isString, objectAt } from '../document/node.ts';
 import { isReadFailure, readBytes } from '../document/read-source.ts';
 import { type FieldReader, isWord } from './field-reader.ts';
 import { readExec } from './read-exec.ts';
+import { warnOfPlaceholder } from './warn-of-placeholder.ts';
 
 export const URL_KEYS = ['url', 'httpUrl', 'serverUrl', 'uri'] as const;
 const LOCAL_KEYS = [
@@ -85,7 +86,10 @@ function readHeaders(fields: FieldReader): Record<string, Secret> | null {
   const declared = fields.first('headers', 'http_headers');
   for (const { key, value } of declared?.node.kind === 'object' ? declared.node.members : []) {
     const path = `${declared!.key}.${key}`;
-    if (isWord(value)) set(key, fields.word(value, path), value, `${fields.path}.${path}`);
+    if (!isWord(value)) continue;
+    const text = fields.word(value, path);
+    warnOfPlaceholder(fields, value, `${fields.path}.${path}`, text);
+    set(key, text, value, `${fields.path}.${path}`);
   }
   for (const { key, value } of objectAt(fields.node, 'env_http_headers')?.members ?? []) {
     const path = `${fields.path}.env_http_headers.${key}`;
@@ -235,7 +239,7 @@ function readTls(fields: FieldReader): TlsSpec | null {
     const bytes = readBytes(file, MAX_PEM_BYTES);
     const complaint = isReadFailure(bytes) ? bytes.message : bytes.includes('-----BEGIN ') ? null : 'is not a PEM file';
     if (complaint !== null) {
-      fields.error('TL1411', value, `${fields.path}.tls.${key}: ${file} ${complaint}`);
+      fields.error('TL1411', value, `${fields.path}.tls.${key}: ${file}: ${complaint}`);
       return null;
     }
     texts[key] = bytes.toString('utf8');

@@ -29,6 +29,13 @@ export function serverContext({ env, inputs, stored, keepsReferences, ...documen
   return { ...document, expander, home: env['HOME'] ?? homedir() };
 }
 
+/** What a text, as people write it in a terminal, is as a definition. */
+function mapFix(node: Node): string | undefined {
+  if (node.kind !== 'string') return undefined;
+  if (/^[\w-]+:\S/.test(node.text)) return 'put a blank behind the colon';
+  return URL.canParse(node.text) ? 'write { "url": "…" }' : 'write { "command": "…", "args": ["…"] }';
+}
+
 /**
  * One definition as a Server of the model, under its final name. Null after a problem, and for what is no server
  * (a client's built-in). A disabled server is read as well as it can be: what is wrong with it is a warning.
@@ -41,7 +48,7 @@ export function readServer(definition: WrittenDefinition, name: string, context:
     problems.error('TL1402', source, definition.nameSpan, message, `write ${JSON.stringify(name)}`);
   }
   if (node.kind !== 'object') {
-    problems.error('TL1302', source, node.span, `${path} must be a map of keys`);
+    problems.error('TL1302', source, node.span, `${path} must be a map of keys`, mapFix(node));
     return null;
   }
   const fields = new FieldReader(context, flattened(node), path);

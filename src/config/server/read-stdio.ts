@@ -9,6 +9,7 @@ import type { Filled } from '../document/shape.ts';
 import { type Problems, Source, type TextSpan } from '../problem/problem.ts';
 import { type FieldReader, isWord } from './field-reader.ts';
 import { readSsh } from './read-ssh.ts';
+import { warnOfPlaceholder } from './warn-of-placeholder.ts';
 
 type RunAsInput = Filled<NonNullable<ServerInput['runAs']>>;
 
@@ -126,10 +127,11 @@ export function readEnv(fields: FieldReader): Record<string, Secret> | null {
   for (const { key, keySpan, value } of found?.node.kind === 'object' ? found.node.members : []) {
     if (!isWord(value)) continue;
     const text = fields.word(value, `${found!.key}.${key}`, true);
+    warnOfPlaceholder(fields, value, `${fields.path}.${found!.key}.${key}`, text);
     const names = fields.has('ssh') ? SHELL_NAME : ENVIRONMENT_NAME;
     if (!names.test(key)) {
       const message = `${fields.path}.${found!.key}: this cannot name a variable`;
-      problems.error('TL1303', source, keySpan, message);
+      problems.error('TL1303', source, keySpan, message, 'name it with letters, digits and "_"');
       good = false;
     } else if (text?.includes('\u0000')) {
       fields.error('TL1207', value, `${fields.path}.${found!.key}.${key} holds a NUL character`);

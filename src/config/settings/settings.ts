@@ -16,6 +16,8 @@ export interface Overrides {
   readonly port?: number | undefined;
   readonly controlPort?: number | undefined;
   readonly dataDir?: string | undefined;
+  /** Ports where neither flags nor files name one. */
+  readonly usual?: { readonly port: number; readonly controlPort: number } | undefined;
   readonly logLevel?: DesiredState['logLevel'] | undefined;
   readonly insecure?: boolean | undefined;
   /** Servers of NATS with commas between them: joins a cluster. */
@@ -64,7 +66,13 @@ export function readSettings(
   };
   const hostOf = (key: 'listen' | 'control', host: string): string => {
     if (!isHost(host))
-      complain('TL1602', key, 'host', `${key}.host ${JSON.stringify(host)} is not an address or host name`);
+      complain(
+        'TL1602',
+        key,
+        'host',
+        `${key}.host ${JSON.stringify(host)} is not an address or host name`,
+        `write the host alone; its port is ${key}.port`,
+      );
     return bareHost(host);
   };
   const checkList = (key: string, accepts: (text: string) => boolean, complaint: string): void => {
@@ -86,17 +94,20 @@ export function readSettings(
     const message = `listen.publicUrl ${JSON.stringify(listen.publicUrl)} is not an http or https URL without a query`;
     complain('TL1602', 'listen', 'publicUrl', message);
   }
+  const usual = { listen: overrides.usual?.port, control: overrides.usual?.controlPort };
+  const usualOr = (key: 'listen' | 'control', port: number): number =>
+    nodeOf(key, 'port') === undefined ? (usual[key] ?? port) : port;
   const settings: Settings = {
     unknownCallers,
     listen: {
       ...listen,
       publicUrl,
       host: overrides.host ?? hostOf('listen', listen.host),
-      port: overrides.port ?? listen.port,
+      port: overrides.port ?? usualOr('listen', listen.port),
       tls: certFile === null || keyFile === null ? null : { certFile, keyFile },
       insecure: overrides.insecure ?? listen.insecure,
     },
-    control: { host: hostOf('control', control.host), port: overrides.controlPort ?? control.port },
+    control: { host: hostOf('control', control.host), port: overrides.controlPort ?? usualOr('control', control.port) },
     allowedCommands: control.commands,
     sessions,
     firstListWaitMs,

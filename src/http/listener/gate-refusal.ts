@@ -52,7 +52,11 @@ export function unroutable(path: string, method: string, allow: string | null): 
   }
   const problem = pathProblem(path);
   if (problem !== null) return { status: 400, code: 'path_malformed', message: problem };
-  return { status: 404, code: 'not_found', message: 'there is nothing at this path' };
+  return {
+    status: 404,
+    code: 'not_found',
+    message: 'there is nothing at this path; MCP is at /mcp of the MCP listener',
+  };
 }
 
 const CONTEXT = Symbol('request context');
