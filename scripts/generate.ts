@@ -30,7 +30,7 @@ const generated: Readonly<Record<string, string>> = {
   'schema/config.schema.json': schema,
   'schema/openapi.json': `${openApiText}\n`,
   'docs/config.md': docsText(JSON.parse(schema)),
-  'docs/compatibility.md': compatibilityText(),
+  'docs/reference/compatibility.md': compatibilityText(),
   'schema/config-input.d.ts': typesText(JSON.parse(schema)),
   'src/protocol/escaped-text.ts': withModule(readFileSync(join(root, 'src/protocol/escaped-text.ts'), 'utf8')),
   'test/e2e/covered.json': `${JSON.stringify(covered, null, 2)}\n`,

@@ -10,7 +10,7 @@ import { RunningGateway } from '../support/running-gateway.ts';
 const TALKER = resolve(import.meta.dirname, '../fixtures/stdio/talker.mjs');
 const KEY = 'key-of-agent-ann-0123456789';
 const PASSWORD = 'the password of nodes';
-/** What programs that call tools need, as docs/public-subjects.md says it. */
+/** What programs that call tools need, as docs/reference/public-subjects.md says it. */
 const PROGRAM_PERMISSIONS = `{
   publish: ["mcp.*.execute", "mcp.*.list-tools"]
   subscribe: ["_INBOX.program.>", "mcp.servers.created", "mcp.servers.deleted"]
