@@ -81,7 +81,7 @@ test('a word too many is refused, and a header that is refused is not shown', as
   ] as const) {
     const { exitCode, err } = await run('add', 'x', 'https://h.example/', '-H', header);
     assert.equal(exitCode, EXIT.usage);
-    assert.ok(err.trimEnd().endsWith(`between them: ${shown}`), err);
+    assert.ok(err.includes(`between them: ${shown};`), err);
   }
 });
 

@@ -34,7 +34,7 @@ function user(t: TestContext, ...projects: string[]) {
       await gateway.exited;
     };
     t.after(stop);
-    await said(gateway, 'Connect');
+    await said(gateway, 'Servers');
     const port = Number(/MCP +http:\/\/127\.0\.0\.1:(\d+)\/mcp/.exec(gateway.out)![1]);
     return { port, stop, gateway };
   };

@@ -72,8 +72,9 @@ test('S1.19 in a container, localhost is blamed only where nothing answered', as
   const env = { PATH: process.env['PATH'], KUBERNETES_SERVICE_HOST: '10.0.0.1' };
   await using gateway = await createGateway({ env });
   const http = createServer((request, response) => {
-    const status = Number(request.url!.slice(1));
-    response.writeHead(status, { 'content-type': 'text/html' }).end('<html>Please log in</html>');
+    const [, status, type = 'html'] = request.url!.split('/');
+    const headers = { 'content-type': type === 'html' ? 'text/html; charset=utf-8' : 'application/json' };
+    response.writeHead(Number(status), headers).end(type === 'html' ? '<html>Please log in</html>' : '{"hello":1}');
   });
   await new Promise<void>((done) => http.listen(0, '127.0.0.1', done));
   const { port } = http.address() as AddressInfo;
@@ -81,9 +82,18 @@ test('S1.19 in a container, localhost is blamed only where nothing answered', as
     const status = await gateway.registerServer(name, { url: `http://127.0.0.1:${port}/${path}` });
     return status.lastLaunchFailure?.likelyCause ?? '';
   };
-  assert.match(await cause('absent', '404'), /check the path of its url/);
+  const other = 'correct the path of its url, mostly /mcp or /sse';
+  assert.equal(await cause('absent', '404'), `there is nothing at the path /404; ${other}`);
+  assert.equal(await cause('method', '405'), `something answered at /405 and takes no MCP there; ${other}`);
+  assert.match(await cause('locked', '401'), /^it asks for credentials; .*trunkline login locked$/);
+  assert.match(await cause('denied', '403'), /^it refuses this caller, .*\(403\); .*trunkline login denied$/);
   assert.match(await cause('broken', '500'), /its own log says why/);
-  assert.match(await cause('page', '200'), /is no MCP server/);
+  assert.match(await cause('bad-gateway', '502'), /^a proxy answered, and the server behind it did not/);
+  assert.equal(
+    await cause('page', '200'),
+    `what answered at /200 is a web page, perhaps a login, and no MCP endpoint; ${other}`,
+  );
+  assert.equal(await cause('api', '200/json'), `what answered at /200/json is no MCP server; ${other}`);
   http.closeAllConnections();
   await new Promise((done) => http.close(done));
   assert.match(await cause('nobody', '200'), /host\.docker\.internal/);

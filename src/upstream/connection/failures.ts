@@ -59,6 +59,9 @@ export function asGatewayError(error: unknown, server: string): GatewayError {
   return new GatewayError('INTERNAL', text, { server, outcome: 'NOT_SENT', cause: error });
 }
 
+const ASKS = 'asks for credentials';
+const FORBIDS = 'refuses this caller (403)';
+
 /** Why a connection ended; calls that wait for the next one were not sent. `stderr`: the tail of its process's. */
 export function closedError(server: string, reason: ClosedReason, stderr = ''): GatewayError {
   switch (reason.kind) {
@@ -71,9 +74,9 @@ export function closedError(server: string, reason: ClosedReason, stderr = ''): 
     case 'session_lost':
       return new GatewayError('NOT_SENT', `${server} no longer knows our session`, { server });
     case 'auth_required':
-      return new GatewayError('AUTH_REQUIRED', `${server} asks for credentials`, {
+      return new GatewayError('AUTH_REQUIRED', `${server} ${reason.status === 403 ? FORBIDS : ASKS}`, {
         server,
-        cause: { status: 401, challenge: reason.challenge } satisfies HttpRefusal,
+        cause: { status: reason.status ?? 401, challenge: reason.challenge } satisfies HttpRefusal,
       });
     case 'unreachable':
     case 'protocol': {

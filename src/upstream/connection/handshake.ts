@@ -358,7 +358,8 @@ export class Handshake {
   #unauthorized({ ended }: Connection, error: GatewayError): GatewayError {
     const { name } = this.#server;
     const cause = ended?.kind === 'auth_required' ? closedError(name, ended) : error;
-    return new GatewayError('AUTH_REQUIRED', `${name} asks for credentials`, { server: name, cause });
+    const words = ended?.kind === 'auth_required' ? cause.message : `${name} asks for credentials`;
+    return new GatewayError('AUTH_REQUIRED', words, { server: name, cause });
   }
 
   /** No failure here concerns a call that was sent: the call still waits for the connection. */

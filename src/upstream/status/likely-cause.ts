@@ -33,7 +33,11 @@ export function likelyCause(start: FailedStart): string | null {
   if (missing.length > 0) {
     return `${missing.join(', ')} is to be handed on to it, and is not set in the gateway's own environment`;
   }
-  if (failure === 'auth') return `it asks for credentials; ${loginAdvice(start.server, transport)}`;
+  if (failure === 'auth') {
+    const refused = [...causes(start.error)].some((at) => at instanceof GatewayError && refusalOf(at)?.status === 403);
+    const what = refused ? 'it refuses this caller, or a firewall before it does (403)' : 'it asks for credentials';
+    return `${what}; ${loginAdvice(start.server, transport)}`;
+  }
   if ('url' in transport) return ofRemote(start, transport, inContainer && isHere(transport.url));
   if (failure === 'configuration') return 'its definition names something that is not there; see the error';
   if (transport.type === 'stdio' && transport.ssh != null && exit?.code === SSH_FAILED)
@@ -85,20 +89,16 @@ const INSIDE =
 function ofRemote({ error, timedOut }: FailedStart, { url }: HttpSpec, inside: boolean): string | null {
   for (const at of causes(error)) {
     const status = at instanceof GatewayError ? (refusalOf(at)?.status ?? 0) : 0;
-    // The error itself says where to.
-    if (status >= 300 && status < 400) return null;
-    if (status >= 500) return 'the server answered, and failed by itself; its own log says why';
-    if (status >= 400) return 'something answered at its address and takes no MCP there; check the path of its url';
+    const words = ofStatus(status, new URL(url));
+    if (words !== undefined) return words;
     if (!(at instanceof HttpFailure)) continue;
     if (at.kind === 'tls') return ofTls(codeOf(at));
     if (at.kind === 'proxy')
       return 'the proxy of HTTPS_PROXY or HTTP_PROXY does not let it through; correct the proxy, or name the host in NO_PROXY';
-    const words = ofConnection(at, new URL(url));
-    return !at.sent && inside ? `${words}; ${INSIDE}` : words;
+    const reached = ofConnection(at, new URL(url));
+    return !at.sent && inside ? `${reached}; ${INSIDE}` : reached;
   }
-  if (error?.code === 'UPSTREAM_PROTOCOL') {
-    return 'what answered at its address is no MCP server, but perhaps a web page or a login; check its url';
-  }
+  if (error?.code === 'UPSTREAM_PROTOCOL') return ofAnswer(error.message, new URL(url));
   return timedOut ? `${placeOf(new URL(url))} ${SILENT}` : null;
 }
 
@@ -106,6 +106,35 @@ const SILENT = "took the request and does not answer; look at that server's own 
 
 function placeOf({ protocol, host, port }: URL): string {
   return port === '' ? `${host}:${protocol === 'https:' ? 443 : 80}` : host;
+}
+
+/** The server, or a proxy before it, answered. undefined: it is not known why, or the start did not end with a status. */
+function ofStatus(status: number, { pathname }: URL): string | null | undefined {
+  if (status < 300) return undefined;
+  // The error itself says where to.
+  if (status < 400) return null;
+  if (status === 404 || status === 410) return `there is nothing at the path ${pathname}; ${otherPath(pathname)}`;
+  if (status === 429)
+    return 'it takes no more requests for now; it is tried again later, or ask its operator for a higher limit';
+  if (status < 500) return `something answered at ${pathname} and takes no MCP there; ${otherPath(pathname)}`;
+  if (status === 502 || status === 504)
+    return 'a proxy answered, and the server behind it did not; look whether that server runs';
+  if (status === 503) return 'it is overloaded, or not ready yet; it is tried again';
+  return 'the server answered, and failed by itself; its own log says why';
+}
+
+/** It answered with success, and not in MCP. */
+function ofAnswer(message: string, { pathname }: URL): string {
+  const what = message.includes('content-type text/html')
+    ? `what answered at ${pathname} is a web page, perhaps a login, and no MCP endpoint`
+    : `what answered at ${pathname} is no MCP server`;
+  return `${what}; ${otherPath(pathname)}`;
+}
+
+/** Where most servers are. */
+function otherPath(pathname: string): string {
+  const usual = ['/mcp', '/sse'].filter((path) => path !== pathname.replace(/\/+$/, ''));
+  return `correct the path of its url, mostly ${usual.join(' or ')}`;
 }
 
 function ofConnection(failure: HttpFailure, url: URL): string {

@@ -316,7 +316,8 @@ export class HttpTransport extends PostTransport {
     const answer = isServerAnswer(status, headers, body, request) ? body : null;
     const inSession = sessionId !== null && this.#era !== 'stateless';
     if (status === 401 || (status === 403 && this.#era === null && answer === null)) {
-      this.#disownWith(post, error, { kind: 'auth_required', challenge: challengeIn(headers) });
+      const challenge = challengeIn(headers);
+      this.#disownWith(post, error, { kind: 'auth_required', challenge, ...(status === 403 ? { status } : {}) });
     } else if (status === 404 && inSession) {
       this.#disownWith(post, error, { kind: 'session_lost' });
     } else if (status === 400 && inSession) {

@@ -96,7 +96,7 @@ export interface TransportReceiver {
 export type ClosedReason =
   | { readonly kind: 'exited'; readonly code: number | null; readonly signal: string | null }
   | { readonly kind: 'session_lost' }
-  | { readonly kind: 'auth_required'; readonly challenge: string | null }
+  | { readonly kind: 'auth_required'; readonly challenge: string | null; readonly status?: 403 }
   | { readonly kind: 'unreachable'; readonly error: GatewayError }
   | { readonly kind: 'protocol'; readonly error: GatewayError };
 
