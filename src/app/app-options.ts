@@ -24,6 +24,8 @@ export interface AppOptions {
   /** Becomes a node of the cluster that the configuration names although it keeps no state. */
   readonly joins?: boolean;
   readonly follow: boolean;
+  /** The words that start it again in the background; absent: it was not started there. */
+  readonly words?: readonly string[] | null;
   /** In-process servers by key, for definitions of type `memory`. */
   readonly memoryServers?: ReadonlyMap<string, MemoryServerFactory>;
   /** What is desired beside the files; `App.overlaid` says that it has changed. */

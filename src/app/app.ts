@@ -51,6 +51,8 @@ export class App {
   /** Another process of the data folder may have approved or blocked something. */
   #pinsBehind = false;
   readonly #startedAt = new Date();
+  /** Ends the process of this gateway; null where that is a program's. */
+  stopProcess: ((now: boolean) => void) | null = null;
   #listeners: Listeners | null = null;
   /** Serves the requests of a server of the program's own. */
   #mounted: Listener | null = null;
@@ -132,8 +134,9 @@ export class App {
       this.#listeners = null;
       throw error;
     }
-    const { argvCommand = null, cwd } = rooms.options.load;
-    rooms.folder?.publish({ ...this.facts(), startedAt: this.#startedAt.getTime(), command: argvCommand, cwd });
+    const { load, words = null } = rooms.options;
+    const startedAt = this.#startedAt.getTime();
+    rooms.folder?.publish({ ...this.facts(), startedAt, words, command: load.argvCommand ?? null, cwd: load.cwd });
     return this.addresses;
   }
 
@@ -178,6 +181,12 @@ export class App {
       desiredProblems: [...this.#reconciler.alarms, ...this.rooms.runTime.problems, ...unreadable(this.rooms)],
       configProblem: problems.length === 0 ? null : problems.map((problem) => renderProblem(problem)).join('\n'),
     };
+  }
+
+  /** As an operator asks for it; false where the process is a program's. */
+  stop(now: boolean): boolean {
+    this.stopProcess?.(now);
+    return this.stopProcess !== null;
   }
 
   /** Why this gateway takes nothing new any more; null while it does. */

@@ -21,7 +21,7 @@ export type { DefinitionConflict, NodeEntry } from '../control/schemas.ts';
 /** What the control API works on, of this gateway. */
 export function controlPlane(
   rooms: Rooms,
-  app: Pick<ControlPlane, 'facts' | 'readiness'> & { secretsChanged(): Promise<void> },
+  app: Pick<ControlPlane, 'facts' | 'readiness' | 'stop'> & { secretsChanged(): Promise<void> },
 ): ControlPlane {
   const {
     everywhere: upstreams,
@@ -51,6 +51,7 @@ export function controlPlane(
     sessionId: async (label) => (await records.all()).find(({ id }) => sessionLabel(id) === label)?.id ?? null,
     facts: () => app.facts(),
     readiness: () => app.readiness(),
+    stop: (now) => app.stop(now),
     sessions: async () => (await records.all()).map(sessionView),
     async endSession(label) {
       const record = (await records.all()).find(({ id }) => sessionLabel(id) === label);

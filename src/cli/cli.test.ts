@@ -60,7 +60,7 @@ test('a word that is no file is an unknown command, with the closest name or wha
     [['restrat', 'fs'], /did you mean "restart"/],
     [['help', 'chekc'], /did you mean "check"/],
     [['list', 'servers'], /trunkline status lists/],
-    [['start'], /without a command starts/],
+    [['up'], /trunkline start starts/],
     [['zzz'], /--help lists the commands/],
     [['a.json', 'b.json'], /one file is taken/],
   ] as const) {

@@ -15,6 +15,8 @@ export interface GatewayFlags {
   readonly json?: boolean;
   /** Only of commands whose words are no file. */
   readonly config?: string;
+  /** Only of `start`, and of its own making: this process is the one in the background. */
+  readonly inBackground?: boolean;
   /** Only of `stdio`: which agent this client is, where a gateway with agents runs already. */
   readonly key?: string;
 }

@@ -1,10 +1,13 @@
 import { styleText } from 'node:util';
+import { readLog } from '../app/log-file.ts';
 import { frameBelow } from '../app/process-logger.ts';
 import { printable } from '../model/printable.ts';
 import { ControlClient } from './access/control-client.ts';
-import { needRunning } from './access/find-running.ts';
+import { findRunning, needRunning, notRunning, othersRunning } from './access/find-running.ts';
+import { folderOfLoad } from './access/own-ports.ts';
 import type { CommandInput } from './command-input.ts';
 import { CommandError, EXIT, type ExitCode, noSuch } from './exit-code.ts';
+import { storedOptions } from './sources.ts';
 
 export interface LogsInput extends CommandInput {
   readonly server: string | undefined;
@@ -21,7 +24,8 @@ export interface LogsInput extends CommandInput {
  */
 export async function logs(input: LogsInput): Promise<ExitCode> {
   const { terminal, flags, server, follow, lines } = input;
-  const running = await needRunning(input);
+  const running = follow ? await needRunning(input) : await findRunning(input);
+  if (running === null) return leftLogs(input);
   const client = new ControlClient(running);
   if (server !== undefined) await isThere(client, server);
   const tell = (json: string): void =>
@@ -48,6 +52,22 @@ export async function logs(input: LogsInput): Promise<ExitCode> {
   }
   if (stop.signal.aborted) return EXIT.ok;
   throw new CommandError(EXIT.unreachable, `the gateway (pid ${running.instance.pid}) has ended`);
+}
+
+/** Of a gateway that does not run: the end of the file that the last one left, and exit code 4 all the same. */
+async function leftLogs(input: LogsInput): Promise<ExitCode> {
+  const { terminal, flags, server, lines } = input;
+  const { path } = await folderOfLoad(input, storedOptions(input));
+  const left = readLog(path)
+    .split('\n')
+    .filter((line) => line !== '' && (server === undefined || line.includes(`"server":${JSON.stringify(server)}`)));
+  const which = notRunning(input);
+  if (left.length === 0)
+    throw new CommandError(EXIT.unreachable, `${which}; start it with: trunkline${othersRunning(input)}`.trimEnd());
+  terminal.err(`(${which}; the last one left this)\n`);
+  for (const line of lines === 0 ? [] : left.slice(-lines))
+    terminal.out(flags.json === true ? `${line}\n` : `${logLine(JSON.parse(line) as ParsedLogLine)}\n`);
+  return EXIT.unreachable;
 }
 
 async function isThere(client: ControlClient, server: string): Promise<void> {

@@ -16,6 +16,7 @@ import {
   LOG_OPTION,
   lines,
 } from './flags.ts';
+import { addGatewayCommands } from './gateways/gateway-commands.ts';
 import { addServerCommands } from './servers/server-commands.ts';
 
 /**
@@ -125,6 +126,10 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
       done(await call({ ...input, tool, words, argumentsJson: typeof json === 'string' ? json : null }));
     });
 
+  addGatewayCommands(parts, addOptions(program.command('start')), (file, flags) => ({
+    ...parts.input(flags),
+    file,
+  }));
   addServerCommands(parts);
   addClientCommands(parts);
   program
@@ -214,9 +219,8 @@ function refuseUnknown(program: Command, cwd: string): void {
 
 /** What other programs call it. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
-  ...Object.fromEntries(
-    ['start', 'serve', 'run', 'up'].map((word) => [word, 'trunkline without a command starts the gateway']),
-  ),
+  ...Object.fromEntries(['serve', 'run', 'up'].map((word) => [word, 'trunkline start starts the gateway'])),
+  ...Object.fromEntries(['down', 'kill', 'quit'].map((word) => [word, 'trunkline stop ends the gateway'])),
   ...Object.fromEntries(['list', 'ls', 'ps', 'get'].map((word) => [word, 'trunkline status lists the servers'])),
   ...Object.fromEntries(['validate', 'lint'].map((word) => [word, 'trunkline check does that'])),
   ...Object.fromEntries(['rm', 'delete', 'uninstall'].map((word) => [word, 'trunkline remove does that'])),

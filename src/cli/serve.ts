@@ -1,5 +1,6 @@
 import type { App } from '../app/app.ts';
 import { announceFolder } from '../app/gateway-folders.ts';
+import { LOG_FILE, LogFile } from '../app/log-file.ts';
 import { openApp } from '../app/open-app.ts';
 import { processLogger, saying } from '../app/process-logger.ts';
 import { hasStoredServers } from '../app/running.ts';
@@ -23,28 +24,36 @@ export async function serve(input: CommandInput): Promise<ExitCode> {
   const json = flags.json === true;
   const isTerminal = process.stdout.isTTY === true && process.stderr.isTTY === true;
   // What is written to a file, or asked for, is the log; on a terminal it would tear the rows apart.
+  const { inBackground = false } = flags;
   const quiet = isTerminal && !json && flags.log !== true && flags.logLevel === undefined;
-  const screen = new StartScreen({ out: terminal.out, err: terminal.err, quiet }, terminal.env);
+  // In the background the file in the data folder is the log, and is bounded.
+  const { out, err } = inBackground ? { out: () => {}, err: () => {} } : terminal;
+  const screen = new StartScreen({ out, err, quiet }, terminal.env);
   const ask: InputPrompt | null = terminal.ask && ((question) => screen.without(() => terminal.ask!(question)));
   const asking = { ...input, terminal: { ...terminal, ask } };
   const load = await withUsualPorts(input, loadOptions(asking, hasStoredServers(flags.dataDir, terminal)));
-  const write = quiet ? () => {} : isTerminal && !json ? (line: string) => screen.write(line) : terminal.err;
+  const write = quiet ? () => {} : isTerminal && !json ? (line: string) => screen.write(line) : err;
   const logger = processLogger({ level: flags.logLevel ?? 'warn', json, write });
   logger.keptBy((entry, scrub) => screen.heard(entry, scrub));
-  const opened = await openApp({ load, logger, state: 'data', follow: true });
+  const words = inBackground ? (await import('./gateways/background.ts')).wordsOf(input, load.files?.[0]) : null;
+  const opened = await openApp({ load, logger, state: 'data', follow: true, words });
   if (!opened.ok) throw cannotOpen(opened.problem, terminal.cwd);
   const { app, notKept } = opened;
   // On a terminal the start screen is what people read; the log tells only what needs attention.
   if (flags.logLevel === undefined && process.stderr.isTTY !== true) logger.level = app.state.logLevel;
+  const { folder } = app.rooms;
+  const logFile = folder === null ? null : new LogFile(folder.file(LOG_FILE), logger);
   const stopped = untilStopped(app);
   const addresses = await app.listen().catch(async (error: Error) => {
     await app.close('shutdown');
     throw new CommandError(EXIT.usage, error.message, { cause: error });
   });
-  const { folder } = app.rooms;
   const otherPort = keptPorts(load, folder, addresses.mcpUrl);
   const forget = folder === null ? () => {} : announceFolder(folder.path, terminal.env);
-  void stopped.finally(forget);
+  void stopped.finally(() => {
+    forget();
+    logFile?.close();
+  });
   const facts: StartFacts = {
     version: terminal.version,
     readyMs: Math.round(performance.now()),

@@ -25,6 +25,7 @@ export function untilStopped(app: App): Promise<ExitCode> {
     };
     const { cluster } = app.rooms;
     cluster?.listen({ drainAsked: () => end(app.drain(), EXIT.ok) });
+    app.stopProcess = (now) => end(now ? app.hurry() : app.drain(), EXIT.ok);
     process.on('SIGTERM', () => end(sigterms++ === 0 ? app.drain() : app.hurry(), EXIT.ok));
     process.on('SIGINT', () => {
       interrupts++;

@@ -67,6 +67,8 @@ export interface ControlPlane {
   sessionId(label: string): Promise<string | null>;
   facts(): GatewayFacts;
   readiness(): Readiness;
+  /** Ends this gateway in good order, or `now`; false for one that a program has made, which ends it. */
+  stop(now: boolean): boolean;
   sessions(): Promise<readonly SessionView[]>;
   /** Ends the session with this label; false when there is none. */
   endSession(label: string): Promise<boolean>;

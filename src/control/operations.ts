@@ -75,6 +75,19 @@ export const OPERATIONS: readonly ApiOperation[] = [
     run: (_request, plane) => ok({ ...plane.facts(), ...plane.readiness() }),
   }),
   operation({
+    id: 'stopGateway',
+    method: 'POST',
+    path: '/api/v1/gateway/stop',
+    summary: 'Has this gateway take nothing new, finish its calls and end, as SIGTERM does.',
+    query: { now: { description: '1: calls do not get the time to finish; 0 by default.', between: [0, 1] } },
+    schema: schemas.STOPPING,
+    errors: { 400: '`now` is neither 0 nor 1.', 409: 'A program has made this gateway, and ends it.' },
+    run({ query }, plane) {
+      if (plane.stop(query.get('now') === '1')) return ok({ stopping: plane.facts().pid });
+      return problem(409, 'gateway_embedded', 'a program has made this gateway, and ends it');
+    },
+  }),
+  operation({
     id: 'listServers',
     method: 'GET',
     path: '/api/v1/servers',

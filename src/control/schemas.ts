@@ -216,6 +216,7 @@ const CONFLICT = named(
 export type DefinitionConflict = Infer<typeof CONFLICT>;
 export const NODES = object({ nodes: list(NODE), conflicts: list(CONFLICT) });
 export const DRAINING = object({ draining: text });
+export const STOPPING = object({ stopping: described(count, 'Id of the process.') });
 
 export const DRIFT = object({ servers: list(DRIFT_REPORT) });
 export const REMOVED = object({ removed: flag });

@@ -61,6 +61,7 @@ const DECISIVE = [
   'instance.json',
   'serves.json',
   'ports.json',
+  'gateway.log',
 ];
 const WRITE_BY_OTHERS = 0o022;
 const WRITABLE = fs.constants.R_OK | fs.constants.W_OK | fs.constants.X_OK;

@@ -13,7 +13,7 @@ interface AddFlags extends GatewayFlags, ServerFlags {
 
 const CHANGES = {
   remove: 'remove a server that was added at run time',
-  restart: 'restart a server',
+  restart: 'restart a server; without a name the gateway itself, if it is in the background',
   suspend: 'stop a server, of a file too, until it is resumed; lasts over restarts',
   resume: 'start a suspended server again',
 } as const;
@@ -63,8 +63,13 @@ export function addServerCommands({ command, input, done }: CommandParts): void 
     });
   for (const [change, description] of Object.entries(CHANGES) as [keyof typeof CHANGES, string][]) {
     command(change, description)
-      .argument('<server>', 'name of the server')
-      .action(async (name: string, flags: GatewayFlags) => {
+      .argument(change === 'restart' ? '[server]' : '<server>', 'name of the server')
+      .action(async (name: string | undefined, flags: GatewayFlags) => {
+        if (name === undefined) {
+          const { restartGateway } = await import('../gateways/background.ts');
+          done(await restartGateway(input(flags)));
+          return;
+        }
         const { changeServer } = await import('./change-servers.ts');
         done(await changeServer({ ...input(flags), name, change }));
       });

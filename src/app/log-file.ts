@@ -1,0 +1,68 @@
+import { closeSync, existsSync, fstatSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { formatJson, type LogEntry } from '../telemetry/log-format.ts';
+import type { Logger } from '../telemetry/logger.ts';
+
+export const LOG_FILE = 'gateway.log';
+/** Of each of the two files. */
+const MAX_BYTES = 4 * 1024 * 1024;
+
+/** What is in the log of this data folder, the older file first. */
+export function readLog(folder: string): string {
+  return [`${LOG_FILE}.1`, LOG_FILE]
+    .map((name) => join(folder, name))
+    .filter((path) => existsSync(path))
+    .map((path) => readFileSync(path, 'utf8'))
+    .join('');
+}
+
+/**
+ * What the gateway logs, as a file in its data folder: for a gateway in the background, and for what was before it ended.
+ * What servers write is not in it. Bounded: a full file takes the place of the one before (`gateway.log.1`).
+ */
+export class LogFile {
+  readonly #path: string;
+  readonly #stop: () => void;
+  #descriptor: number | null = null;
+  #bytes = 0;
+
+  constructor(path: string, logger: Logger) {
+    this.#path = path;
+    this.#stop = logger.keptBy((entry, scrub) => this.#keep(entry, scrub));
+  }
+
+  close(): void {
+    this.#stop();
+    this.#release();
+  }
+
+  #keep(entry: LogEntry, scrub: (text: string) => string): void {
+    if (entry.event === 'server_stderr') return;
+    try {
+      const line = Buffer.from(`${scrub(formatJson(entry))}\n`);
+      if (this.#bytes + line.length > MAX_BYTES) this.#turn();
+      this.#descriptor ??= this.#open();
+      writeSync(this.#descriptor, line);
+      this.#bytes += line.length;
+    } catch {
+      // The disk is full, or the folder is gone: that must not end a call.
+    }
+  }
+
+  #open(): number {
+    const descriptor = openSync(this.#path, 'a', 0o600);
+    this.#bytes = fstatSync(descriptor).size;
+    return descriptor;
+  }
+
+  #turn(): void {
+    this.#release();
+    renameSync(this.#path, `${this.#path}.1`);
+    this.#bytes = 0;
+  }
+
+  #release(): void {
+    if (this.#descriptor !== null) closeSync(this.#descriptor);
+    this.#descriptor = null;
+  }
+}

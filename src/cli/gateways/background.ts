@@ -1,0 +1,177 @@
+import { spawn } from 'node:child_process';
+import { closeSync, openSync, readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { gatewayFolder } from '../../app/gateway-folders.ts';
+import { LOG_FILE } from '../../app/log-file.ts';
+import { folderProblem } from '../../app/open-app.ts';
+import { hasStoredServers, type RunningGateway, runningGateway, runningGateways } from '../../app/running.ts';
+import { ControlClient } from '../access/control-client.ts';
+import { findRunning, gatewayFacts, gatewayName, needRunning } from '../access/find-running.ts';
+import { folderOfLoad } from '../access/own-ports.ts';
+import { type CommandInput, print } from '../command-input.ts';
+import { CommandError, cannotOpen, EXIT, type ExitCode } from '../exit-code.ts';
+import { GATEWAY_OPTIONS } from '../flags.ts';
+import { loadOptions } from '../sources.ts';
+
+/** A start waits for the files, a cluster and a database at most. */
+const START_MS = 60_000;
+/** A drain takes half a minute at most, and a bit. */
+const GONE_MS = 60_000;
+const ANSWER_MS = 10_000;
+const POLL_MS = 50;
+/** What the process writes beside its log: why it did not start, or how it crashed. */
+const OUTPUT = 'background.out';
+
+/** `trunkline start --background`: resolves when the gateway listens. One that runs already is left as it is. */
+export async function startInBackground(input: CommandInput): Promise<ExitCode> {
+  const running = await findRunning(input);
+  if (running !== null) {
+    print(input, { started: false, ...gatewayFacts(running) }, () => `${runs(running)} already\n`);
+    return EXIT.ok;
+  }
+  const load = loadOptions(input, hasStoredServers(input.flags.dataDir, input.terminal));
+  const { path } = await folderOfLoad(input, load);
+  const [file] = load.files ?? [];
+  const started = await launch(input, path, wordsOf(input, file));
+  tellStarted(input, started, 'started');
+  return EXIT.ok;
+}
+
+/** `trunkline stop`: asks the gateway itself, and waits until it has ended. Sends no signal: another process may have its id. */
+export async function stop(input: CommandInput & { readonly now: boolean }): Promise<ExitCode> {
+  const running = await needRunning(input);
+  await end(running, input.now);
+  print(input, { stopped: gatewayFacts(running) }, () => `stopped the gateway ${gatewayName(running)}\n`);
+  return EXIT.ok;
+}
+
+/** `trunkline restart` without a server: the gateway itself, with the words that it was started with. */
+export async function restartGateway(input: CommandInput): Promise<ExitCode> {
+  const running = await needRunning(input);
+  const { words, cwd, pid } = running.instance;
+  if (words == null || cwd === undefined) {
+    const where = `the gateway ${gatewayName(running)} (pid ${pid}) was not started in the background`;
+    const how = 'restart it where it runs, or: trunkline stop && trunkline start --background';
+    throw new CommandError(EXIT.usage, `${where}; ${how}; one server: trunkline restart <server>`);
+  }
+  await end(running, false);
+  const started = await launch({ ...input, terminal: { ...input.terminal, cwd } }, running.dataDir, words);
+  tellStarted(input, started, 'restarted');
+  return EXIT.ok;
+}
+
+/** `trunkline gateways`: those of this user that run. */
+export async function gateways(input: CommandInput): Promise<ExitCode> {
+  const all = runningGateways(input.terminal.env);
+  const here = await findRunning(input);
+  const facts = all.map((one) => ({ ...gatewayFacts(one), here: one.dataDir === here?.dataDir }));
+  const line = (one: RunningGateway): string => {
+    const { instance, dataDir } = one;
+    const where = instance.words == null ? '' : ', in the background';
+    const since = new Date(instance.startedAt).toISOString().slice(0, 16).replace('T', ' ');
+    const mark = dataDir === here?.dataDir ? '*' : ' ';
+    return `${mark} ${gatewayName(one).slice('at '.length)}\n    pid ${instance.pid}${where}, since ${since}Z, ${dataDir}\n`;
+  };
+  print(input, { gateways: facts }, () => (all.length === 0 ? 'no gateway runs\n' : all.map(line).join('')));
+  return EXIT.ok;
+}
+
+function runs(running: RunningGateway): string {
+  return `the gateway ${gatewayName(running)} (pid ${running.instance.pid}) runs`;
+}
+
+function tellStarted(input: CommandInput, running: RunningGateway, what: string): void {
+  const { instance, dataDir } = running;
+  print(input, { started: true, ...gatewayFacts(running) }, () =>
+    [
+      `${what} the gateway ${gatewayName(running)}`,
+      `  in the background, pid ${instance.pid}; its log: ${join(dataDir, LOG_FILE)}`,
+      '  trunkline status shows its servers, trunkline stop ends it',
+      '',
+    ].join('\n'),
+  );
+}
+
+/** The flags as words, those of the environment too: the next start has another one. */
+export function wordsOf({ flags, serverCommand, terminal }: CommandInput, file: string | undefined): readonly string[] {
+  const words: string[] = [];
+  for (const option of GATEWAY_OPTIONS) {
+    const value = (flags as Record<string, unknown>)[option.attributeName()];
+    if (value === true) words.push(option.long!);
+    else if (value !== undefined && value !== false) words.push(option.long!, String(value));
+  }
+  if (file !== undefined) words.push(resolve(terminal.cwd, file));
+  return serverCommand.length === 0 ? words : [...words, '--', ...serverCommand];
+}
+
+/** Rejects with what the process wrote where it ends before it listens. */
+async function launch({ terminal }: CommandInput, dataDir: string, words: readonly string[]): Promise<RunningGateway> {
+  const folder = gatewayFolder(dataDir, terminal);
+  const output = folder.file(OUTPUT);
+  let descriptor: number;
+  try {
+    folder.prepare();
+    descriptor = openSync(output, 'w', 0o600);
+  } catch (error) {
+    const problem = folderProblem(error);
+    if (problem === null) throw error;
+    throw cannotOpen(problem, terminal.cwd);
+  }
+  const child = spawn(
+    process.execPath,
+    [...process.execArgv, resolve(process.argv[1]!), 'start', '--in-background', ...words],
+    {
+      cwd: terminal.cwd,
+      env: terminal.env,
+      detached: true,
+      stdio: ['ignore', descriptor, descriptor],
+    },
+  );
+  closeSync(descriptor);
+  let ended = false;
+  const over = performance.now() + START_MS;
+  const interrupted = (): boolean => child.kill();
+  process.once('SIGINT', interrupted);
+  for (const event of ['exit', 'error']) {
+    child.once(event, () => {
+      ended = true;
+    });
+  }
+  try {
+    while (!ended && performance.now() < over) {
+      const running = runningGateway(folder);
+      if (running !== null && running.instance.pid === child.pid) return running;
+      await pause(POLL_MS);
+    }
+  } finally {
+    process.removeListener('SIGINT', interrupted);
+    child.unref();
+  }
+  const said = readFileSync(output, 'utf8')
+    .trim()
+    .replace(/^trunkline: /gm, '');
+  if (ended) throw new CommandError(EXIT.usage, `the gateway did not start\n${said}`);
+  const what = `the gateway (pid ${child.pid}) does not listen after ${START_MS / 1000} s, and goes on starting`;
+  throw new CommandError(EXIT.unreachable, `${what}; its log: ${folder.file(LOG_FILE)}`);
+}
+
+async function end(running: RunningGateway, now: boolean): Promise<void> {
+  const { pid, startedAt } = running.instance;
+  const client = new ControlClient(running);
+  const asked = client.post(`/api/v1/gateway/stop?now=${now ? 1 : 0}`, '{}');
+  const silent = pause(ANSWER_MS, null, { ref: false });
+  if ((await Promise.race([asked, silent])) === null) {
+    const words = `the gateway ${gatewayName(running)} (pid ${pid}) did not answer within ${ANSWER_MS / 1000} s`;
+    throw new CommandError(EXIT.unreachable, `${words}; nothing was ended: look at the process with: ps -p ${pid}`);
+  }
+  const over = performance.now() + GONE_MS;
+  const folder = gatewayFolder(running.dataDir, { cwd: '/', env: {} });
+  while (folder.instance()?.startedAt === startedAt) {
+    if (performance.now() > over) {
+      const words = `the gateway (pid ${pid}) still finishes calls after ${GONE_MS / 1000} s`;
+      throw new CommandError(EXIT.unreachable, `${words}; trunkline stop --now does not wait for them`);
+    }
+    await pause(POLL_MS);
+  }
+}

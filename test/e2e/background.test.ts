@@ -1,0 +1,134 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { until } from '../support/cluster-processes.ts';
+import { freePort } from '../support/free-port.ts';
+import { manySided } from '../support/many-sided.ts';
+import { said, startTrunkline, trunkline } from '../support/run-trunkline.ts';
+
+/** A folder of a user with a file of one server; its gateway in the background is stopped after the test. */
+function project(t: TestContext) {
+  const home = realpathSync(mkdtempSync(join(tmpdir(), 'trunkline-background-')));
+  const options = { cwd: home, env: { HOME: home, XDG_STATE_HOME: join(home, 'state') } };
+  writeFileSync(join(home, '.mcp.json'), JSON.stringify({ mcpServers: { good: manySided('good') } }));
+  const run = (...args: string[]) => trunkline(args, options);
+  t.after(async () => {
+    await run('stop', '--now');
+    rmSync(home, { recursive: true, force: true });
+  });
+  const status = async () => JSON.parse((await run('status', '--json')).out);
+  const ready = () => until(async () => (await status()).servers[0]?.state === 'running', 'the server');
+  return { home, options, run, status, ready };
+}
+
+const PORTS = ['--port', '0', '--control-port', '0'];
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+test('start --background returns when the gateway listens; stop lets its calls finish and waits for its end', async (t) => {
+  const { home, options, run, status, ready } = project(t);
+  const started = await run('start', '--background', ...PORTS);
+  assert.equal(started.code, 0, started.err);
+  const { gateway } = await status();
+  assert.ok(
+    started.out.startsWith(`started the gateway at ${gateway.mcpUrl}, serving ${join(home, '.mcp.json')}\n`),
+    started.out,
+  );
+  await ready();
+  const again = await run('start', '--background');
+  assert.deepEqual([again.code, / runs already\n$/.test(again.out)], [0, true], again.out + again.err);
+  const listed = await run('gateways');
+  assert.match(listed.out, new RegExp(`^\\* ${gateway.mcpUrl}, serving .*\\n +pid ${gateway.pid}, in the background`));
+
+  const requests = async (): Promise<number> => {
+    const { connections } = JSON.parse((await run('status', 'good', '--json')).out);
+    return connections.reduce((sum: number, one: { requests: number }) => sum + one.requests, 0);
+  };
+  const before = await requests();
+  const call = startTrunkline(['call', 'good.sleep', 'ms=6000'], options);
+  await until(async () => (await requests()) > before, 'the call at its server');
+  const stopped = await run('stop');
+  assert.equal(stopped.code, 0, stopped.err);
+  assert.match(stopped.out, /^stopped the gateway at http/);
+  assert.deepEqual([await call.exited, call.out], [0, 'slept\n'], call.err);
+  await until(() => !isAlive(gateway.pid), 'the end of the process');
+  const none = await run('stop');
+  assert.equal(none.code, 4);
+  assert.match(none.err, /no gateway runs for .*\.mcp\.json/);
+  assert.equal((await run('gateways')).out, 'no gateway runs\n');
+});
+
+test('restart starts the gateway again with its words; one in a terminal is not restarted; a server is one by name', async (t) => {
+  const { home, options, run, status, ready } = project(t);
+  const port = await freePort();
+  const words = ['--port', String(port), '--control-port', '0', '--log-level', 'debug'];
+  assert.equal((await run('start', '-b', ...words)).code, 0);
+  await ready();
+  const { gateway } = await status();
+  const server = await run('restart', 'good');
+  assert.match(server.out, /^restarted good \(the gateway at http/);
+  assert.equal((await status()).gateway.pid, gateway.pid);
+  const again = await run('restart');
+  assert.equal(again.code, 0, again.err);
+  assert.ok(again.out.startsWith(`restarted the gateway at http://127.0.0.1:${port}/mcp, serving ${home}`), again.out);
+  const next = (await status()).gateway;
+  assert.notEqual(next.pid, gateway.pid);
+  assert.equal(next.mcpUrl, gateway.mcpUrl);
+  assert.equal((await run('stop')).code, 0);
+
+  const inTerminal = startTrunkline(PORTS, options);
+  t.after(async () => {
+    inTerminal.process.kill();
+    await inTerminal.exited;
+  });
+  await said(inTerminal, 'Connect');
+  const refused = await run('restart');
+  assert.equal(refused.code, 1);
+  assert.match(refused.err, new RegExp(`pid ${inTerminal.process.pid}\\) was not started in the background`));
+  assert.equal((await run('stop')).code, 0);
+  assert.equal(await inTerminal.exited, 0);
+});
+
+test('a start that fails says why and exits with 1', async (t) => {
+  const { home, run } = project(t);
+  const stranger = createServer();
+  await new Promise<void>((done) => stranger.listen(0, '127.0.0.1', done));
+  t.after(() => stranger.close());
+  const { port } = stranger.address() as AddressInfo;
+  const taken = await run('start', '--background', '--port', String(port), '--control-port', '0');
+  assert.equal(taken.code, 1);
+  assert.match(taken.err, new RegExp(`the gateway did not start\\n127\\.0\\.0\\.1:${port} is in use`));
+  writeFileSync(join(home, '.mcp.json'), '{ "mcpServers": ');
+  const broken = await run('start', '--background', ...PORTS);
+  assert.equal(broken.code, 1);
+  assert.match(broken.err, /the gateway did not start\nTL\d+ +.*\.mcp\.json:1:/);
+});
+
+test('stop asks the gateway and no process of its id: what took its place is left alone', async (t) => {
+  const { home, run, status } = project(t);
+  assert.equal((await run('start', '-b', ...PORTS)).code, 0);
+  const { gateway } = await status();
+  const file = join(gateway.dataDir, 'instance.json');
+  const instance = JSON.parse(readFileSync(file, 'utf8'));
+  process.kill(gateway.pid, 'SIGKILL');
+  await until(() => !isAlive(gateway.pid), 'the end of the process');
+  // This process has the id of the one that was killed.
+  writeFileSync(file, JSON.stringify({ ...instance, pid: process.pid }));
+  assert.equal((await run('stop')).code, 4);
+  assert.equal((await run('status')).code, 4);
+  const left = await run('logs');
+  assert.equal(left.code, 4, left.err);
+  assert.match(left.err, new RegExp(`^\\(no gateway runs for ${home}.*; the last one left this\\)`));
+  assert.match(left.out, /server_state unknown → starting/);
+  assert.equal((await run('logs', '-n', '1')).out.trimEnd().split('\n').length, 1);
+});
