@@ -8,6 +8,10 @@ import { dts } from 'rollup-plugin-dts';
 /** Two levels deep like the modules they are made of, which find `package.json` and `schema/` from where they are. */
 const PARTS = 'parts';
 const TYPES = 'types';
+/** Small modules that every command needs: one part and not five. */
+const TOGETHER = [
+  { name: 'basics', test: /dist\/(?:cli\/(?:exit-code|command-input|flags)|model\/printable|app\/version)\.js$/ },
+];
 const ENTRIES = { index: 'index', client: 'client', compat: 'compat/index' };
 
 /**
@@ -41,6 +45,7 @@ async function programs(dist: string): Promise<BundledFile[]> {
     format: 'esm',
     entryFileNames: '[name].js',
     chunkFileNames: `${PARTS}/[name].js`,
+    codeSplitting: { groups: TOGETHER },
   });
   await build.close();
   return output.map((file) => [file.fileName, file.type === 'chunk' ? file.code : file.source]);

@@ -15,6 +15,8 @@ export interface GatewayFlags {
   readonly json?: boolean;
   /** Only of commands whose words are no file. */
   readonly config?: string;
+  /** Only where a server's command may follow `--`: the variables that it gets, as `NAME` or `NAME=value`. */
+  readonly env?: readonly string[];
   /** Only of `start`, and of its own making: this process is the one in the background. */
   readonly inBackground?: boolean;
   /** Only of `stdio`: which agent this client is, where a gateway with agents runs already. */
@@ -56,6 +58,15 @@ export const CONFIG_OPTION = new Option('--config <file>', 'configuration file (
 );
 
 export const JSON_OPTION = new Option('--json', 'print JSON instead of text').env('TRUNKLINE_JSON');
+
+export const VARIABLE_OPTION = new Option(
+  '-e, --env <NAME[=value]>',
+  'pass a variable to the command behind "--"; may be repeated',
+).argParser(collected);
+
+export function collected(text: string, before: readonly string[] | undefined): readonly string[] {
+  return [...(before ?? []), text];
+}
 
 export function lines(text: string): number {
   if (!/^\d{1,6}$/.test(text)) throw new InvalidArgumentError('The number of lines is a whole number.');

@@ -15,6 +15,7 @@ import {
   KEY_OPTION,
   LOG_OPTION,
   lines,
+  VARIABLE_OPTION,
 } from './flags.ts';
 import { addGatewayCommands } from './gateways/gateway-commands.ts';
 import { addServerCommands } from './servers/server-commands.ts';
@@ -79,11 +80,14 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
         const run = await load();
         done(await run({ file, serverCommand, flags: merged(flags), terminal }));
       });
-  onFile(addOptions(program).addOption(LOG_OPTION), async () => (await import('./serve.ts')).serve);
+  onFile(addOptions(program).addOption(LOG_OPTION).addOption(VARIABLE_OPTION), async () => (await import('./serve.ts')).serve);
   const stdio = program
     .command('stdio')
     .description('serve MCP on standard input and output, for clients that spawn commands');
-  onFile(addOptions(stdio).addOption(KEY_OPTION), async () => (await import('./stdio.ts')).stdio);
+  onFile(
+    addOptions(stdio).addOption(KEY_OPTION).addOption(VARIABLE_OPTION),
+    async () => (await import('./stdio.ts')).stdio,
+  );
   const check = program.command('check').description('print all problems of a configuration; exit code 0 or 1');
   onFile(addOptions(check), async () => (await import('./check.ts')).check);
 
@@ -126,7 +130,7 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
       done(await call({ ...input, tool, words, argumentsJson: typeof json === 'string' ? json : null }));
     });
 
-  addGatewayCommands(parts, addOptions(program.command('start')), (file, flags) => ({
+  addGatewayCommands(parts, addOptions(program.command('start')).addOption(VARIABLE_OPTION), (file, flags) => ({
     ...parts.input(flags),
     file,
   }));

@@ -17,6 +17,8 @@ import type { StartFacts } from './screen/start-header.ts';
 import { StartScreen } from './screen/start-screen.ts';
 import { untilStopped } from './signals.ts';
 import { loadOptions, sourceLabel } from './sources.ts';
+import { withheldNote } from './variables.ts';
+
 
 /** `trunkline [file]`: starts the gateway and runs until a signal stops it. */
 export async function serve(input: CommandInput): Promise<ExitCode> {
@@ -61,7 +63,7 @@ export async function serve(input: CommandInput): Promise<ExitCode> {
     source: sourceLabel(load),
     problems: app.rooms.loaded.misconfigured.map((problem) => renderProblem(problem, terminal.cwd)),
     warnings: [
-      ...[notKept, otherPort].filter((text) => text !== null),
+      ...[notKept, otherPort, withheldNote(input)].filter((text) => text !== null),
       ...openness(app),
       ...app.rooms.loaded.warnings.map((warning) => renderProblem(warning, terminal.cwd)),
     ],

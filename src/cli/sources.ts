@@ -5,6 +5,7 @@ import type { LoadOptions } from '../config/load-config.ts';
 import { othersRunning } from './access/find-running.ts';
 import type { CommandInput } from './command-input.ts';
 import { CommandError, EXIT } from './exit-code.ts';
+import { passedVariables } from './variables.ts';
 
 /**
  * Where the configuration comes from: a named file, a command line, or the nearest file. Without any, nothing is
@@ -20,8 +21,9 @@ export function loadOptions(input: CommandInput, mayLack = false, nearest = true
     ...(terminal.ask === null ? {} : { inputs: rememberInputs(terminal.ask) }),
     overrides: { host, port, controlPort, dataDir, logLevel, insecure, nats },
   };
+  const argvEnv = passedVariables(input);
   if (serverCommand.length > 0) {
-    return { ...base, ...(file === undefined ? {} : { files: [file] }), argvCommand: serverCommand };
+    return { ...base, ...(file === undefined ? {} : { files: [file] }), argvCommand: serverCommand, argvEnv };
   }
   const found = file ?? (nearest ? findConfig(terminal.cwd) : null);
   if (found === null && mayLack) return base;
@@ -38,7 +40,7 @@ export function loadOptions(input: CommandInput, mayLack = false, nearest = true
 
 /** For what is kept in the data folder, whether or not a file is there. */
 export function storedOptions(input: CommandInput, nearest = true): LoadOptions {
-  const load = loadOptions({ ...input, serverCommand: [] }, true, nearest);
+  const load = loadOptions({ ...input, serverCommand: [], flags: { ...input.flags, env: [] } }, true, nearest);
   const file = nearest || load.files !== undefined ? null : findConfig(load.cwd);
   return file === null ? load : { ...load, serves: [file] };
 }

@@ -34,6 +34,8 @@ export interface LoadOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** The command after `--` on the command line: one server that needs no file. */
   readonly argvCommand?: readonly string[];
+  /** The variables that are passed to it. */
+  readonly argvEnv?: Readonly<Record<string, string>>;
   /** Asks the user for `${input:…}`; left out without a terminal. */
   readonly inputs?: InputPrompt;
   /** What `${secret:…}` stands for, by where the files say that it is kept; asked only where there is such a reference. */
@@ -131,7 +133,7 @@ class Load {
   }
 
   #command(words: readonly string[]): void {
-    const made = argvServer(words, this.#options.cwd);
+    const made = argvServer(words, this.#options.cwd, this.#options.argvEnv);
     if (made === null) {
       this.#problems.error('TL1406', NOWHERE, null, 'there is no command after "--"');
       return;

@@ -50,6 +50,9 @@ export function namesSecret(name: string): boolean {
   return (SECRET_WORD.test(name) || KEY_IN_CAMEL_CASE.test(name)) && !ORDINARY_NAME.test(name);
 }
 
+/** Variables whose names speak of a secret are passed to no server by themselves; `TRUNKLINE_INPUT_…` answers a prompt. */
+export const WITHHELD_NAME: RegExp = /TOKEN|SECRET|PASSWORD|^TRUNKLINE_INPUT_/i;
+
 /** Whether the value of this name may be a secret: not the name of a variable that holds it. */
 export function isSecretAssignment(name: string, value: string): boolean {
   return namesSecret(name) && !(/env_var$/.test(name) && /^[A-Z][A-Z0-9_]*$/.test(value));

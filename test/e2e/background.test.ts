@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { until } from '../support/cluster-processes.ts';
 import { freePort } from '../support/free-port.ts';
-import { manySided } from '../support/many-sided.ts';
+import { MANY_SIDED, manySided } from '../support/many-sided.ts';
 import { said, startTrunkline, trunkline } from '../support/run-trunkline.ts';
 
 /** A folder of a user with a file of one server; its gateway in the background is stopped after the test. */
@@ -131,4 +131,21 @@ test('stop asks the gateway and no process of its id: what took its place is lef
   assert.match(left.err, new RegExp(`^\\(no gateway runs for ${home}.*; the last one left this\\)`));
   assert.match(left.out, /server_state unknown → starting/);
   assert.equal((await run('logs', '-n', '1')).out.trimEnd().split('\n').length, 1);
+});
+
+test('restart in a shell that lacks a variable of the start line ends nothing', async (t) => {
+  const { options, run, status } = project(t);
+  const passed = { ...options, env: { ...options.env, GREETING_TOKEN: 'hello' } };
+  const words = ['start', '-b', ...PORTS, '-e', 'GREETING_TOKEN', '--', process.execPath, MANY_SIDED];
+  // Without a file it is the default gateway.
+  rmSync(join(options.cwd, '.mcp.json'));
+  const started = await trunkline(words, passed);
+  assert.equal(started.code, 0, started.err);
+  const { gateway } = await status();
+  const refused = await run('restart');
+  assert.deepEqual([refused.code, /GREETING_TOKEN is not set here/.test(refused.err)], [1, true], refused.err);
+  assert.equal((await status()).gateway.pid, gateway.pid);
+  assert.equal((await trunkline(['restart'], passed)).code, 0);
+  const called = await run('call', 'many-sided.environment', 'name=GREETING_TOKEN');
+  assert.equal(called.out, 'hello\n', called.err);
 });

@@ -195,3 +195,35 @@ test('added servers are enough to start with: no file is needed', async (t) => {
   const gateway = await start();
   assert.match(gateway.out, /only +ready/);
 });
+
+test('-e passes a variable to the command of the start line; what is withheld is named, without its value', async (t) => {
+  const { folder, run } = place(t, null);
+  const data = ['--data-dir', join(folder, 'data')];
+  const env = { GREETING_TOKEN: 'hello', OTHER_SECRET: 'hidden' };
+  const words = [...PORTS, ...data, '-e', 'GREETING_TOKEN', '--env', 'MORE=a=b', ...SERVER];
+  const gateway = startTrunkline(words, { cwd: folder, env });
+  t.after(async () => {
+    gateway.process.kill();
+    await gateway.exited;
+  });
+  await said(gateway, 'Connect');
+  assert.match(gateway.out, /Not passed to the server: .*OTHER_SECRET.*trunkline -e \w+ --/);
+  assert.doesNotMatch(gateway.out, /server: .*GREETING_TOKEN|hidden/);
+  const of = async (server: string, name: string) => (await run('call', `${server}.environment`, `name=${name}`)).out;
+  assert.equal(await of('many-sided', 'GREETING_TOKEN'), 'hello\n');
+  assert.equal(await of('many-sided', 'MORE'), 'a=b\n');
+  assert.equal(await of('many-sided', 'OTHER_SECRET'), '\n');
+  // NAME alone is a reference here: the gateway reads it where the server starts.
+  assert.equal((await run('add', 'extra', '-e', 'OTHER_SECRET', ...SERVER)).code, 0);
+  assert.equal(await of('extra', 'OTHER_SECRET'), 'hidden\n');
+
+  const other = ['--data-dir', join(folder, 'other')];
+  for (const [args, says] of [
+    [['-e', 'NOT_SET_ANYWHERE', ...SERVER], /NOT_SET_ANYWHERE is not set here/],
+    [['-e', 'GREETING_TOKEN'], /-e is for the command behind "--"/],
+    [['-e', 'sk-123 456', ...SERVER], /-e takes NAME or NAME=value\n$/],
+  ] as const) {
+    const { code, err } = await trunkline([...PORTS, ...other, ...args], { cwd: folder, env });
+    assert.deepEqual([code, says.test(err)], [1, true], err);
+  }
+});

@@ -4,7 +4,6 @@ import { join, resolve } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { gatewayFolder } from '../../app/gateway-folders.ts';
 import { LOG_FILE } from '../../app/log-file.ts';
-import { folderProblem } from '../../app/open-app.ts';
 import { hasStoredServers, type RunningGateway, runningGateway, runningGateways } from '../../app/running.ts';
 import { ControlClient } from '../access/control-client.ts';
 import { findRunning, gatewayFacts, gatewayName, needRunning } from '../access/find-running.ts';
@@ -13,6 +12,7 @@ import { type CommandInput, print } from '../command-input.ts';
 import { CommandError, cannotOpen, EXIT, type ExitCode } from '../exit-code.ts';
 import { GATEWAY_OPTIONS } from '../flags.ts';
 import { loadOptions } from '../sources.ts';
+import { passedVariables } from '../variables.ts';
 
 /** A start waits for the files, a cluster and a database at most. */
 const START_MS = 60_000;
@@ -55,6 +55,9 @@ export async function restartGateway(input: CommandInput): Promise<ExitCode> {
     const how = 'restart it where it runs, or: trunkline stop && trunkline start --background';
     throw new CommandError(EXIT.usage, `${where}; ${how}; one server: trunkline restart <server>`);
   }
+  // What it was passed from a shell has to be there in this one, before anything ends.
+  const env = words.filter((_, i) => words[i - 1] === '--env' && i <= words.concat('--').indexOf('--'));
+  passedVariables({ ...input, flags: { env }, serverCommand: words });
   await end(running, false);
   const started = await launch({ ...input, terminal: { ...input.terminal, cwd } }, running.dataDir, words);
   tellStarted(input, started, 'restarted');
@@ -101,6 +104,7 @@ export function wordsOf({ flags, serverCommand, terminal }: CommandInput, file: 
     if (value === true) words.push(option.long!);
     else if (value !== undefined && value !== false) words.push(option.long!, String(value));
   }
+  for (const variable of flags.env ?? []) words.push('--env', variable);
   if (file !== undefined) words.push(resolve(terminal.cwd, file));
   return serverCommand.length === 0 ? words : [...words, '--', ...serverCommand];
 }
@@ -114,6 +118,7 @@ async function launch({ terminal }: CommandInput, dataDir: string, words: readon
     folder.prepare();
     descriptor = openSync(output, 'w', 0o600);
   } catch (error) {
+    const { folderProblem } = await import('../../app/open-app.ts');
     const problem = folderProblem(error);
     if (problem === null) throw error;
     throw cannotOpen(problem, terminal.cwd);

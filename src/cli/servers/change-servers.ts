@@ -4,6 +4,7 @@ import { type CommandInput, print } from '../command-input.ts';
 import { CommandError, cannotOpen, EXIT, type ExitCode } from '../exit-code.ts';
 import { isSettled, serverLine } from '../server-line.ts';
 import { loadOptions } from '../sources.ts';
+import { VARIABLE_NAME } from '../variables.ts';
 import {
   type AddOptions,
   type Change,
@@ -153,8 +154,13 @@ export function definitionFrom(flags: ServerFlags, target: string | undefined, w
     ...common,
     command: command[0],
     args: command.slice(1),
-    ...(env.length === 0 ? {} : { env: pairs(env, '=', '-e') }),
+    ...(env.length === 0 ? {} : { env: pairs(env.map(referred), '=', '-e') }),
   };
+}
+
+/** `NAME` alone is the variable of that name, where and when the server starts. */
+function referred(text: string): string {
+  return VARIABLE_NAME.test(text) ? `${text}=\${${text}}` : text;
 }
 
 function pairs(texts: readonly string[], separator: string, flag: string): Record<string, string> {

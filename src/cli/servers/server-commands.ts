@@ -1,7 +1,7 @@
 import { Option } from 'commander';
 import { URL_KINDS } from '../../model/server.ts';
 import type { CommandParts } from '../command-input.ts';
-import type { GatewayFlags } from '../flags.ts';
+import { collected, type GatewayFlags } from '../flags.ts';
 import type { ServerFlags } from './change-servers.ts';
 
 interface AddFlags extends GatewayFlags, ServerFlags {
@@ -28,8 +28,8 @@ export function addServerCommands({ command, input, done }: CommandParts): void 
     )
     .addOption(
       new Option(
-        '-e, --env <NAME=value>',
-        'environment variable; ${NAME} is expanded when the server starts',
+        '-e, --env <NAME[=value]>',
+        'environment variable; NAME alone and ${NAME} are read when the server starts',
       ).argParser(collected),
     )
     .addOption(
@@ -80,8 +80,4 @@ export function addServerCommands({ command, input, done }: CommandParts): void 
       const { restore } = await import('./change-servers.ts');
       done(await restore({ ...input(flags), empty: flags.empty === true }));
     });
-}
-
-function collected(text: string, before: readonly string[] | undefined): readonly string[] {
-  return [...(before ?? []), text];
 }

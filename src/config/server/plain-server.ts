@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { basename, resolve } from 'node:path';
+import { Secret } from '../../model/secret.ts';
 import { type Origin, type Server, type TransportSpec, transportFacts } from '../../model/server.ts';
 import { DEFAULTS } from '../defaults.ts';
 import type { ConfigProblem } from '../problem/problem.ts';
@@ -71,13 +72,18 @@ const RUNNERS =
   /^(?:npx|pnpx|bunx|uvx|pipx|npm|pnpm|yarn|bun|node|deno|python3?|uv|docker|podman|sh|bash)(?:\.cmd|\.exe)?$/;
 const VERBS = new Set(['run', 'exec', 'dlx', 'tool', 'x', '-m']);
 
-/** The server that `trunkline -- npx -y some-server` means; null without words. */
-export function argvServer(words: readonly string[], cwd: string): Server | null {
+/** The server that `trunkline -- npx -y some-server` means, with the variables of `-e`; null without words. */
+export function argvServer(
+  words: readonly string[],
+  cwd: string,
+  variables: Readonly<Record<string, string>> = {},
+): Server | null {
   const [command, ...args] = words;
   if (command === undefined || command === '') return null;
   const program = /[/\\]/.test(command) ? resolve(cwd, command) : command;
   // A command line has no place to declare variables, and its user expects those of the shell.
-  const transport = { type: 'stdio', command: program, args, env: {}, inheritEnv: true, cwd } as const;
+  const env = Object.fromEntries(Object.entries(variables).map(([name, value]) => [name, new Secret(value)]));
+  const transport = { type: 'stdio', command: program, args, env, inheritEnv: true, cwd } as const;
   return plainServer(nameOf(words), transport, { file: '<command line>', line: 1, column: 1 });
 }
 

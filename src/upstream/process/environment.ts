@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { basename } from 'node:path';
-import { revealed, Secret } from '../../model/secret.ts';
+import { revealed, Secret, WITHHELD_NAME } from '../../model/secret.ts';
 import type { Server, StdioSpec } from '../../model/server.ts';
 
 const ALWAYS = new Set([
@@ -28,8 +28,6 @@ const OF_NPM = new Set(['npx', 'npm']);
 /** A login for a registry, the key of one, and an address that holds one. */
 const HOLDS_LOGIN = /^npm_config_(?:.*_auth|otp|key)$/i;
 const USER_INFO = /:\/\/[^/\s@]+@/;
-/** Names that tell a secret lies behind them; `TRUNKLINE_INPUT_…` holds answers to password prompts. */
-const SECRET_PATTERN = /TOKEN|SECRET|PASSWORD|^TRUNKLINE_INPUT_/i;
 
 /**
  * The environment of a local server: a minimal part of ours, what `inheritEnv` adds, and what is declared. A variable
@@ -46,7 +44,7 @@ export function childEnvironment(
     if (value === undefined || setByBin.has(name)) continue;
     const open = FETCHING.test(name) ? fetches(name, value) : ALWAYS.has(name) || ALWAYS_PATTERN.test(name);
     const wanted = open || spec.inheritEnv === true;
-    if (listed.has(name) || (wanted && !SECRET_PATTERN.test(name))) environment[name] = value;
+    if (listed.has(name) || (wanted && !WITHHELD_NAME.test(name))) environment[name] = value;
   }
   if (OF_NPM.has(basename(spec.command ?? '')) && !Object.keys(environment).some((name) => WAIT_OF_NPM.test(name))) {
     for (const end of ['min', 'max']) environment[`npm_config_fetch_retry_${end}timeout`] = WAIT_OF_NPM_MS;

@@ -1,0 +1,42 @@
+import { WITHHELD_NAME } from '../model/secret.ts';
+import type { CommandInput } from './command-input.ts';
+import { CommandError, EXIT } from './exit-code.ts';
+
+export const VARIABLE_NAME: RegExp = /^[A-Za-z_]\w*$/;
+/** More names would fill the screen. */
+const SHOWN = 6;
+
+/** The variables that `-e` passes to the command of the start line. */
+export function passedVariables({ flags, serverCommand, terminal }: CommandInput): Record<string, string> {
+  const { env: words = [] } = flags;
+  if (words.length > 0 && serverCommand.length === 0)
+    throw usage('-e is for the command behind "--"; servers of a file have "env" there, those of add have its own -e');
+  return Object.fromEntries(
+    words.map((word) => {
+      const cut = word.indexOf('=');
+      const name = cut < 0 ? word : word.slice(0, cut);
+      // What is no name may be a value alone, and that a secret.
+      if (!VARIABLE_NAME.test(name)) throw usage('-e takes NAME or NAME=value');
+      const value = cut < 0 ? terminal.env[name] : word.slice(cut + 1);
+      if (value === undefined) throw usage(`-e ${name}: ${name} is not set here; set it, or write -e ${name}=value`);
+      return [name, value];
+    }),
+  );
+}
+
+/** What the command of the start line may want and does not get; null where there is nothing like that. */
+export function withheldNote({ flags, serverCommand, terminal }: CommandInput): string | null {
+  if (serverCommand.length === 0) return null;
+  const passed = new Set((flags.env ?? []).map((word) => word.split('=')[0]));
+  const names = Object.keys(terminal.env)
+    .filter((name) => WITHHELD_NAME.test(name) && !name.startsWith('TRUNKLINE_'))
+    .filter((name) => terminal.env[name] !== '' && !passed.has(name))
+    .sort();
+  if (names.length === 0) return null;
+  const more = names.length > SHOWN ? ` and ${names.length - SHOWN} more` : '';
+  return `Not passed to the server: ${names.slice(0, SHOWN).join(', ')}${more}. If it needs one: trunkline -e ${names[0]} -- …`;
+}
+
+function usage(message: string): CommandError {
+  return new CommandError(EXIT.usage, message);
+}
