@@ -12,10 +12,11 @@ import { PinsContended } from '../registry/pin-book.ts';
 import { RunTimeProblem, storeProblem } from '../registry/run-time-problem.ts';
 import { StoreError } from '../store/run-time-store/run-time-store.ts';
 import { sessionLabel } from '../telemetry/session-label.ts';
+import { callParams, send } from './embedding/operator-calls.ts';
 import type { Rooms } from './rooms.ts';
 
 /** For the commands, which read answers of the control API. */
-export type { ToolView } from '../control/control-plane.ts';
+export type { CallLimits, ToolView } from '../control/control-plane.ts';
 export type { DefinitionConflict, NodeEntry } from '../control/schemas.ts';
 
 /** What the control API works on, of this gateway. */
@@ -75,9 +76,10 @@ export function controlPlane(
           definition: item.bytes.toString(),
         }));
     },
-    async callTool(server, tool, argumentsJson) {
-      const params = `{"name":${JSON.stringify(tool)},"arguments":${argumentsJson.toString()}}`;
-      return outcomeJson(await operator.send(serverEndpoint(server), 'tools/call', params).outcome);
+    async callTool(server, tool, argumentsJson, options) {
+      const params = callParams(tool, argumentsJson.toString(), options.onProgress !== undefined);
+      const question = { endpoint: serverEndpoint(server), method: 'tools/call', params };
+      return outcomeJson(await send(operator, question, options));
     },
   };
 }

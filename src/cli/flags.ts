@@ -68,6 +68,15 @@ export function collected(text: string, before: readonly string[] | undefined): 
   return [...(before ?? []), text];
 }
 
+/** `90s`, `10m`, `2h`, or milliseconds. */
+export function duration(text: string): number {
+  const [, digits, unit = 'ms'] = /^(\d{1,9})(ms|s|m|h|d)?$/.exec(text) ?? [];
+  const factor = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }[unit]!;
+  const ms = Number(digits) * factor;
+  if (digits === undefined || ms === 0) throw new InvalidArgumentError('A time is written as 90s, 10m or 2h.');
+  return ms;
+}
+
 export function lines(text: string): number {
   if (!/^\d{1,6}$/.test(text)) throw new InvalidArgumentError('The number of lines is a whole number.');
   return Number(text);

@@ -9,6 +9,7 @@ import { addDriftCommands } from './drift/drift-commands.ts';
 import { CommandError, EXIT, type ExitCode, noSuch } from './exit-code.ts';
 import {
   CONFIG_OPTION,
+  duration,
   GATEWAY_OPTIONS,
   type GatewayFlags,
   JSON_OPTION,
@@ -51,6 +52,11 @@ export async function runProgram(argv: readonly string[], terminal: Terminal): P
   }
 }
 
+interface CallFlags extends Omit<GatewayFlags, 'json'> {
+  readonly json?: boolean | string;
+  readonly timeout?: number;
+}
+
 function buildProgram(terminal: Terminal, serverCommand: readonly string[], done: (code: ExitCode) => void): Command {
   const program: Command = new Command('trunkline')
     .description('One endpoint for all your MCP servers. Without a command: start the gateway.')
@@ -80,7 +86,10 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
         const run = await load();
         done(await run({ file, serverCommand, flags: merged(flags), terminal }));
       });
-  onFile(addOptions(program).addOption(LOG_OPTION).addOption(VARIABLE_OPTION), async () => (await import('./serve.ts')).serve);
+  onFile(
+    addOptions(program).addOption(LOG_OPTION).addOption(VARIABLE_OPTION),
+    async () => (await import('./serve.ts')).serve,
+  );
   const stdio = program
     .command('stdio')
     .description('serve MCP on standard input and output, for clients that spawn commands');
@@ -121,19 +130,37 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
   addOptions(program.command('call').description('call a tool and print its result'), false, false)
     .addOption(CONFIG_OPTION)
     .addOption(new Option('--json [arguments]', 'arguments as one JSON object; the result is printed as JSON'))
+    .addOption(
+      new Option(
+        '--timeout <time>',
+        "call it off after this time, such as 30s; the server's own limit holds too",
+      ).argParser(duration),
+    )
     .argument('<server.tool>', 'for example memory.read_graph, or \'time.convert(hour: 5, zone: "UTC")\'')
     .argument('[key=value...]', 'arguments; key:=json takes JSON; or all of them as one JSON object')
-    .action(async (tool: string, words: string[], flags: Omit<GatewayFlags, 'json'> & { json?: boolean | string }) => {
+    .action(async (tool: string, words: string[], flags: CallFlags) => {
       const { call } = await import('./tools/call.ts');
-      const { json, ...others } = flags;
+      const { json, timeout, ...others } = flags;
       const input = parts.input({ ...others, json: json !== undefined });
-      done(await call({ ...input, tool, words, argumentsJson: typeof json === 'string' ? json : null }));
+      done(
+        await call({
+          ...input,
+          tool,
+          words,
+          argumentsJson: typeof json === 'string' ? json : null,
+          timeoutMs: timeout ?? null,
+        }),
+      );
     });
 
-  addGatewayCommands(parts, addOptions(program.command('start')).addOption(VARIABLE_OPTION), (file, flags) => ({
-    ...parts.input(flags),
-    file,
-  }));
+  addGatewayCommands(
+    parts,
+    addOptions(program.command('start')).addOption(LOG_OPTION).addOption(VARIABLE_OPTION),
+    (file, flags) => ({
+      ...parts.input(flags),
+      file,
+    }),
+  );
   addServerCommands(parts);
   addClientCommands(parts);
   program

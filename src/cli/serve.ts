@@ -19,7 +19,6 @@ import { untilStopped } from './signals.ts';
 import { loadOptions, sourceLabel } from './sources.ts';
 import { withheldNote } from './variables.ts';
 
-
 /** `trunkline [file]`: starts the gateway and runs until a signal stops it. */
 export async function serve(input: CommandInput): Promise<ExitCode> {
   const { terminal, flags } = input;

@@ -84,10 +84,19 @@ export class ControlApi {
       const caller = { exec: this.#exec(context) === true };
       const lastEventId = context.header('last-event-id') ?? null;
       const query = new URLSearchParams(context.query);
-      const request = { name: context.param, query, body, caller, lastEventId };
+      const gone = new AbortController();
+      context.whenGone(() => gone.abort());
+      const request = { name: context.param, query, body, caller, lastEventId, gone: gone.signal };
       const answer = refuseParameters(operation, query) ?? (await operation.run(request, plane));
       if ('stream' in answer) {
         this.#stream(context, answer.stream);
+        return;
+      }
+      if ('steps' in answer) {
+        const writer = context.openSse();
+        // A client that does not keep up misses steps, and not the end.
+        writer.event(null, [await answer.steps((json) => void writer.event(null, [Buffer.from(json)], true))]);
+        writer.end();
         return;
       }
       const status = answer.status === 200 ? (operation.status ?? 200) : answer.status;

@@ -42,6 +42,15 @@ export interface ClusterPlane {
   drain(node: string): Promise<boolean>;
 }
 
+/** How long a call of a tool may take, and what is heard of it meanwhile. */
+export interface CallLimits {
+  /** Calls it off, at its server too. */
+  readonly signal: AbortSignal;
+  /** Shorter than the server's own limit, which holds in any case. */
+  readonly timeoutMs?: number;
+  readonly onProgress?: (progress: object) => void;
+}
+
 /** What the control API works on. Assembled by `app/`. */
 export interface ControlPlane {
   readonly upstreams: Upstreams;
@@ -74,5 +83,5 @@ export interface ControlPlane {
   endSession(label: string): Promise<boolean>;
   tools(server: string | null): Promise<readonly ToolView[]>;
   /** Calls a tool as the operator. `argumentsJson` is one JSON object; the answer is JSON text with `outcome`. */
-  callTool(server: string, tool: string, argumentsJson: Buffer): Promise<Buffer>;
+  callTool(server: string, tool: string, argumentsJson: Buffer, options: CallLimits): Promise<Buffer>;
 }

@@ -15,6 +15,8 @@ export interface ControlRequest {
   readonly caller: Caller;
   /** `Last-Event-ID`; null without one. */
   readonly lastEventId: string | null;
+  /** The client has gone before its answer was complete. */
+  readonly gone: AbortSignal;
 }
 
 declare const ANSWER: unique symbol;
@@ -30,6 +32,11 @@ export interface ControlAnswer<T = unknown> {
 /** Goes on as an event stream until the client ends it. */
 export interface StreamAnswer {
   readonly stream: JournalReading;
+}
+
+/** An event stream of its own: `steps` tells what happens, as JSON texts, and resolves with the last of them. */
+export interface StepsAnswer {
+  readonly steps: (tell: (json: string) => void) => Promise<Buffer>;
 }
 
 /** A query parameter: what it means and which values are valid. */
@@ -68,7 +75,7 @@ export interface ApiOperation<T = unknown> {
   run(
     request: ControlRequest,
     plane: ControlPlane,
-  ): ControlAnswer<NoInfer<T>> | StreamAnswer | Promise<ControlAnswer<NoInfer<T>>>;
+  ): ControlAnswer<NoInfer<T>> | StreamAnswer | StepsAnswer | Promise<ControlAnswer<NoInfer<T>>>;
 }
 
 /** Checks that an operation answers what its schema says. */

@@ -1,12 +1,14 @@
 import { GatewayError } from '../model/gateway-error.ts';
 import { anyObject } from '../model/schema.ts';
 import type { Journal } from '../telemetry/journal.ts';
+import type { CallLimits, ControlPlane } from './control-plane.ts';
 import { CREDENTIAL_OPERATIONS } from './credential-operations.ts';
 import { DRIFT_OPERATIONS } from './drift-operations.ts';
 import type { JournalReading } from './journal-stream.ts';
 import { isJsonObject } from './json-object.ts';
 import {
   type ApiOperation,
+  type ControlAnswer,
   type ControlRequest,
   noSuchServer,
   numberIn,
@@ -32,6 +34,18 @@ const LINES = {
 const DEFAULT_LINES = 100;
 const LINES_ERROR = { 400: 'The number of lines is not a whole number.' };
 const NO_SUCH_SERVER = { 404: 'There is no server of that name.' };
+
+const CALL = {
+  tool: { description: "The tool's own name." },
+  timeoutMs: {
+    description: "A limit shorter than the server's own, which holds in any case.",
+    between: [1, 86_400_000] as const,
+  },
+};
+const CALL_ERRORS = {
+  ...NO_SUCH_SERVER,
+  400: 'The tool is not named, the limit is no number, or the body is not a JSON object.',
+};
 
 const ALONE = 'This gateway is no node of a cluster.';
 
@@ -144,16 +158,37 @@ export const OPERATIONS: readonly ApiOperation[] = [
     method: 'POST',
     path: '/api/v1/servers/{name}/call',
     summary: "Calls a tool of the server as the operator. The body is the tool's arguments, one JSON object.",
-    query: { tool: { description: "The tool's own name." } },
+    query: CALL,
     body: anyObject,
     schema: schemas.OUTCOME,
-    errors: { ...NO_SUCH_SERVER, 400: 'The tool is not named, or the body is not a JSON object.' },
-    async run({ name, query, body }, plane) {
-      if (plane.upstreams.status(name) === null) return noSuchServer(name, plane.upstreams.statuses());
-      const tool = query.get('tool');
-      if (tool === null || tool === '') return problem(400, 'tool_missing', 'name the tool: ?tool=…');
-      if (!isJsonObject(body)) return problem(400, 'arguments_malformed', 'the body has to be one JSON object');
-      return written(await plane.callTool(name, tool, body));
+    errors: CALL_ERRORS,
+    async run(request, plane) {
+      const { name, query, body } = request;
+      return (
+        refuseCall(request, plane) ?? written(await plane.callTool(name, query.get('tool')!, body, limits(request)))
+      );
+    },
+  }),
+  operation({
+    id: 'streamCall',
+    method: 'POST',
+    path: '/api/v1/servers/{name}/call/stream',
+    summary: 'The same as an event stream: what the server says of its progress, and at last the outcome.',
+    query: CALL,
+    body: anyObject,
+    streams: true,
+    schema: schemas.CALL_STEP,
+    errors: CALL_ERRORS,
+    run(request, plane) {
+      const refused = refuseCall(request, plane);
+      if (refused !== null) return refused;
+      const { name, query, body } = request;
+      return {
+        steps(tell) {
+          const onProgress = (progress: object): void => tell(JSON.stringify({ progress }));
+          return plane.callTool(name, query.get('tool')!, body, { ...limits(request), onProgress });
+        },
+      };
     },
   }),
   operation({
@@ -239,6 +274,19 @@ export const OPERATIONS: readonly ApiOperation[] = [
   ...DRIFT_OPERATIONS,
   ...RUN_TIME_OPERATIONS,
 ];
+
+function refuseCall({ name, query, body }: ControlRequest, { upstreams }: ControlPlane): ControlAnswer<never> | null {
+  if (upstreams.status(name) === null) return noSuchServer(name, upstreams.statuses());
+  if ((query.get('tool') ?? '') === '') return problem(400, 'tool_missing', 'name the tool: ?tool=…');
+  if (!isJsonObject(body)) return problem(400, 'arguments_malformed', 'the body has to be one JSON object');
+  return null;
+}
+
+/** A client that goes away calls its call off. */
+function limits({ query, gone }: ControlRequest): CallLimits {
+  const timeoutMs = numberIn(query, 'timeoutMs');
+  return { signal: gone, ...(timeoutMs === null ? {} : { timeoutMs }) };
+}
 
 /** From where the client was last, if it was there before; else from here. */
 function reading({ query, lastEventId }: ControlRequest, journal: Journal, from: number): JournalReading {

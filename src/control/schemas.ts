@@ -188,6 +188,11 @@ export const OUTCOME = named(
   }),
 );
 
+export const CALL_STEP = union(
+  object({ progress: described(anyObject, 'Params of a progress notification, as the server wrote them.') }),
+  OUTCOME,
+);
+
 const NODE = named(
   'Node',
   object({

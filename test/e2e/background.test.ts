@@ -91,7 +91,7 @@ test('restart starts the gateway again with its words; one in a terminal is not 
     inTerminal.process.kill();
     await inTerminal.exited;
   });
-  await said(inTerminal, 'Connect');
+  await said(inTerminal, 'Servers');
   const refused = await run('restart');
   assert.equal(refused.code, 1);
   assert.match(refused.err, new RegExp(`pid ${inTerminal.process.pid}\\) was not started in the background`));

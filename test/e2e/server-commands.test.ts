@@ -96,7 +96,7 @@ test('a mistake in the arguments is reported with its fix, and nothing is added'
     [['add', 'x', 'http://127.0.0.1:9/', '-H', 'nonsense'], /-H takes a name and a value/],
     [['add', 'x', '-e', 'A=${NOT_SET_ANYWHERE}', ...SERVER], /TL1203/],
     [['add', 'x'], /name a url, or a command/],
-    [['add', 'x', 'http://127.0.0.1:9/', '--ttl', 'soon'], /--ttl takes a time/],
+    [['add', 'x', 'http://127.0.0.1:9/', '--ttl', 'soon'], /A time is written as 90s/],
     [['add', 'x', '-s', 'project', 'http://127.0.0.1:9/'], /does not write configuration files/],
     [['add', 'x', '--session', 'none', 'http://127.0.0.1:9/'], /no open session/],
   ];
@@ -206,7 +206,7 @@ test('-e passes a variable to the command of the start line; what is withheld is
     gateway.process.kill();
     await gateway.exited;
   });
-  await said(gateway, 'Connect');
+  await said(gateway, 'Servers');
   assert.match(gateway.out, /Not passed to the server: .*OTHER_SECRET.*trunkline -e \w+ --/);
   assert.doesNotMatch(gateway.out, /server: .*GREETING_TOKEN|hidden/);
   const of = async (server: string, name: string) => (await run('call', `${server}.environment`, `name=${name}`)).out;

@@ -47,7 +47,8 @@ export async function answered(operator: Operator, question: Question, options: 
   return inClientWords(question, await send(operator, question, options));
 }
 
-async function send(
+/** The outcome as it is; never rejects, unless it is called off before it begins. */
+export async function send(
   operator: Operator,
   { endpoint, method, params }: Question,
   { signal, timeoutMs, onProgress }: CallOptions,

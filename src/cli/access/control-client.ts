@@ -22,18 +22,44 @@ export class ControlClient {
   /** Tells the data of each event, until the stream ends or is called off. */
   async stream(path: string, signal: AbortSignal, tell: (data: string) => void): Promise<void> {
     try {
-      const response = await this.#fetch('GET', path, null, signal);
-      if (!response.ok) throw await refused(response);
-      const decoder = new TextDecoder();
-      let rest = '';
-      for await (const chunk of response.body ?? []) {
-        const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n');
-        rest = lines.pop()!;
-        for (const line of lines) if (line.startsWith('data: ')) tell(line.slice('data: '.length));
-      }
+      for await (const data of this.#events(await this.#fetch('GET', path, null, signal))) tell(data);
     } catch (error) {
       // However it broke off, the gateway is not there any more.
       if (error instanceof CommandError && !signal.aborted) throw error;
+    }
+  }
+
+  /** The last event of what a request sets in motion; `tell` gets each as it comes. The signal calls it off. */
+  async steps(path: string, body: string, signal: AbortSignal, tell: (data: string) => void): Promise<string> {
+    const response = await this.#fetch('POST', path, body, signal);
+    let last: string | null = null;
+    try {
+      for await (const data of this.#events(response)) {
+        tell(data);
+        last = data;
+      }
+    } catch (error) {
+      if (error instanceof CommandError) throw error;
+      throw this.#lost('POST', error);
+    }
+    if (last === null) throw this.#lost('POST', null);
+    return last;
+  }
+
+  async *#events(response: Response): AsyncGenerator<string> {
+    if (!response.ok) throw await refused(response);
+    const decoder = new TextDecoder();
+    let rest = '';
+    let data: string[] = [];
+    for await (const chunk of response.body ?? []) {
+      const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n');
+      rest = lines.pop()!;
+      for (const line of lines) {
+        if (line.startsWith('data: ')) data.push(line.slice('data: '.length));
+        if (line !== '' || data.length === 0) continue;
+        yield data.join('\n');
+        data = [];
+      }
     }
   }
 

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { App } from '../../app/app.ts';
 import { openApp } from '../../app/open-app.ts';
-import { controlPlane, type ToolView } from '../../app/plane.ts';
+import { type CallLimits, controlPlane, type ToolView } from '../../app/plane.ts';
 import { processLogger } from '../../app/process-logger.ts';
 import { hasStoredServers, type RunningGateway } from '../../app/running.ts';
 import type { DriftReport } from '../../model/drift.ts';
@@ -15,6 +15,17 @@ import { findRunning, gatewayName, notRunning } from './find-running.ts';
 
 type GatewayFacts = ReturnType<App['facts']>;
 
+export interface ShellCallOptions extends Omit<CallLimits, 'onProgress'> {
+  readonly onProgress?: (progress: CallProgress) => void;
+}
+
+/** How far a call is, as its server says. */
+export interface CallProgress {
+  readonly progress?: number;
+  readonly total?: number;
+  readonly message?: string;
+}
+
 /** What the commands ask of a gateway, whether it runs elsewhere or was started for the command. */
 export interface GatewayAccess {
   /** One line for people: which gateway this is. */
@@ -27,7 +38,7 @@ export interface GatewayAccess {
   /** What of the server waits for a decision. */
   drift(server: string): Promise<Pick<DriftReport, 'waiting'>>;
   /** JSON text with `outcome`, and `result` or `error` as they came. */
-  call(server: string, tool: string, argumentsJson: string): Promise<string>;
+  call(server: string, tool: string, argumentsJson: string, options: ShellCallOptions): Promise<string>;
   close(): Promise<void>;
 }
 
@@ -70,9 +81,12 @@ function remoteAccess(gateway: RunningGateway): GatewayAccess {
       return tools.map((tool) => ({ ...tool, definition: JSON.stringify(tool.definition) }));
     },
     drift: (server) => get(`/api/v1/servers/${encodeURIComponent(server)}/drift`),
-    call(server, tool, argumentsJson) {
-      const path = `/api/v1/servers/${encodeURIComponent(server)}/call?tool=${encodeURIComponent(tool)}`;
-      return client.post(path, argumentsJson);
+    call(server, tool, argumentsJson, { signal, timeoutMs, onProgress }) {
+      const query = new URLSearchParams({ tool, ...(timeoutMs === undefined ? {} : { timeoutMs: String(timeoutMs) }) });
+      const path = `/api/v1/servers/${encodeURIComponent(server)}/call/stream?${query}`;
+      return client.steps(path, argumentsJson, signal, (data) => {
+        if (data.startsWith('{"progress":')) onProgress?.((JSON.parse(data) as { progress: CallProgress }).progress);
+      });
     },
     close: async () => {},
   };
@@ -101,8 +115,8 @@ function ownAccess(app: App, starts: boolean, whichNot: string): GatewayAccess {
       return plane.tools(null);
     },
     drift: (server) => plane.drift.report(server),
-    call: async (server, tool, argumentsJson) =>
-      (await plane.callTool(server, tool, Buffer.from(argumentsJson))).toString(),
+    call: async (server, tool, argumentsJson, options) =>
+      (await plane.callTool(server, tool, Buffer.from(argumentsJson), options as CallLimits)).toString(),
     close: () => app.close('shutdown'),
   };
 }

@@ -186,14 +186,6 @@ function masked(text: string): string {
   return `${first} ***`.trimStart();
 }
 
-/** `90s`, `10m`, `2h`, or milliseconds. */
-export function durationMs(text: string): number {
-  const [, digits, unit = 'ms'] = /^(\d{1,9})(ms|s|m|h|d)?$/.exec(text) ?? [];
-  if (digits === undefined) throw usage(`--ttl takes a time such as 90s, 10m or 2h: ${text.slice(0, 40)}`);
-  const factor = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }[unit]!;
-  return Number(digits) * factor;
-}
-
 function usage(message: string): CommandError {
   return new CommandError(EXIT.usage, message);
 }

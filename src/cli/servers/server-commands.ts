@@ -1,12 +1,12 @@
 import { Option } from 'commander';
 import { URL_KINDS } from '../../model/server.ts';
 import type { CommandParts } from '../command-input.ts';
-import { collected, type GatewayFlags } from '../flags.ts';
+import { collected, duration, type GatewayFlags } from '../flags.ts';
 import type { ServerFlags } from './change-servers.ts';
 
 interface AddFlags extends GatewayFlags, ServerFlags {
   readonly replace?: boolean;
-  readonly ttl?: string;
+  readonly ttl?: number;
   readonly session?: string;
   readonly wait: boolean;
 }
@@ -47,17 +47,21 @@ export function addServerCommands({ command, input, done }: CommandParts): void 
     )
     .addOption(new Option('--description <text>', 'text for people'))
     .addOption(new Option('--replace', 'replace the added server of this name'))
-    .addOption(new Option('--ttl <time>', 'remove it after this time, such as 90s or 2h, and when the gateway stops'))
+    .addOption(
+      new Option('--ttl <time>', 'remove it after this time, such as 90s or 2h, and when the gateway stops').argParser(
+        duration,
+      ),
+    )
     .addOption(new Option('--session <label>', 'remove it when this client session ends, and when the gateway stops'))
     .addOption(new Option('--no-wait', 'do not wait until the server has started'))
     .argument('<name>', 'name of the server')
     .argument('[urlOrCommand]', 'address, or command')
     .argument('[args...]', 'arguments of the command')
     .action(async (name: string, target: string | undefined, words: string[], flags: AddFlags) => {
-      const { add, definitionFrom, durationMs } = await import('./change-servers.ts');
+      const { add, definitionFrom } = await import('./change-servers.ts');
       const given = input(flags);
       const definition = definitionFrom(flags, target, [...words, ...given.serverCommand]);
-      const ttlMs = flags.ttl === undefined ? null : durationMs(flags.ttl);
+      const ttlMs = flags.ttl ?? null;
       const options = { ttlMs, session: flags.session ?? null, replace: flags.replace === true };
       done(await add({ ...given, name, definition, options, wait: flags.wait }));
     });

@@ -1,8 +1,14 @@
 import { isMap, isNode, isScalar, parseDocument } from 'yaml';
 import type { ToolView } from '../../app/plane.ts';
 import { suggest } from '../../config/problem/problem.ts';
+import { printable } from '../../model/printable.ts';
 import { type ServerStatus, UP } from '../../model/server-state.ts';
-import { accessGateway, type GatewayAccess } from '../access/gateway-access.ts';
+import {
+  accessGateway,
+  type CallProgress,
+  type GatewayAccess,
+  type ShellCallOptions,
+} from '../access/gateway-access.ts';
 import type { CommandInput } from '../command-input.ts';
 import { CommandError, EXIT, type ExitCode, noSuch } from '../exit-code.ts';
 
@@ -12,6 +18,8 @@ export interface CallInput extends CommandInput {
   readonly words: readonly string[];
   /** All arguments as one JSON object, instead of words. */
   readonly argumentsJson: string | null;
+  /** null: the server's own limit. */
+  readonly timeoutMs: number | null;
 }
 
 interface CallAnswer {
@@ -46,7 +54,7 @@ export async function call(input: CallInput): Promise<ExitCode> {
   try {
     const tool = await find(wanted, gateway);
     const json = argumentsJson ?? argumentsFromWords(words, parameterTypes(tool.definition));
-    const text = await gateway.call(tool.server, tool.name, json);
+    const text = await untilInterrupted(input, (options) => gateway.call(tool.server, tool.name, json, options));
     const answer = JSON.parse(text) as CallAnswer;
     if (flags.json === true) terminal.out(`${text}\n`);
     else if (answer.error !== undefined) terminal.err(`${failureText(answer.outcome, answer.error, tool)}\n`);
@@ -55,6 +63,44 @@ export async function call(input: CallInput): Promise<ExitCode> {
   } finally {
     await gateway.close();
   }
+}
+
+/** Ctrl-C calls it off at its server too; a second one ends this process. Progress is shown in place, on a terminal. */
+async function untilInterrupted(
+  { timeoutMs, flags, terminal }: CallInput,
+  call: (options: ShellCallOptions) => Promise<string>,
+): Promise<string> {
+  const stop = new AbortController();
+  const interrupted = (): void => stop.abort();
+  const shows = process.stderr.isTTY === true && flags.json !== true;
+  let shown = false;
+  const onProgress = (progress: CallProgress): void => {
+    shown = true;
+    terminal.err(`\r\x1b[2K${progressText(progress).slice(0, (process.stderr.columns ?? 80) - 1)}`);
+  };
+  for (const signal of SIGNALS) process.once(signal, interrupted);
+  try {
+    return await call({
+      signal: stop.signal,
+      ...(timeoutMs === null ? {} : { timeoutMs }),
+      ...(shows ? { onProgress } : {}),
+    });
+  } catch (error) {
+    if (!stop.signal.aborted) throw error;
+    throw new CommandError(EXIT.toolError, 'cancelled; what the tool has done by then stays done', { cause: error });
+  } finally {
+    for (const signal of SIGNALS) process.removeListener(signal, interrupted);
+    if (shown) terminal.err('\r\x1b[2K');
+  }
+}
+
+const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
+
+/** `3 of 10  30 %  message`; what a server writes cannot steer the terminal. */
+function progressText({ progress, total, message = '' }: CallProgress): string {
+  const share = total === undefined || !(total > 0) ? '' : `  ${Math.round((100 * (progress ?? 0)) / total)} %`;
+  const steps = total === undefined ? `${progress ?? ''}` : `${progress ?? 0} of ${total}`;
+  return printable(`${steps}${share}  ${message}`).replaceAll('\n', ' ');
 }
 
 function failureText(outcome: string, { name, message }: CallError, { server }: ToolView): string {

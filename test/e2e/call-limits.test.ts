@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { until } from '../support/cluster-processes.ts';
+import { PersonTerminal } from '../support/person-terminal.ts';
+import { type CommandRun, said, startTrunkline, trunkline } from '../support/run-trunkline.ts';
+
+const WORKER = resolve(import.meta.dirname, '../fixtures/stdio/worker.mjs');
+
+describe('a call from the command line', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'trunkline-calls-'));
+  const ledger = join(folder, 'ledger');
+  const data = ['--data-dir', join(folder, 'data')];
+  const elsewhere = ['--data-dir', join(folder, 'none')];
+  let gateway: CommandRun;
+  before(async () => {
+    const worker = { command: process.execPath, args: [WORKER], env: { LEDGER: ledger }, isolation: 'shared' };
+    writeFileSync(join(folder, '.mcp.json'), JSON.stringify({ mcpServers: { worker } }));
+    gateway = startTrunkline(['--port', '0', '--control-port', '0', ...data], { cwd: folder });
+    await said(gateway, 'Servers');
+  });
+  after(async () => {
+    gateway.process.kill();
+    await gateway.exited;
+    rmSync(folder, { recursive: true, force: true });
+  });
+  const noted = (): string[] => (existsSync(ledger) ? readFileSync(ledger, 'utf8').trim().split('\n') : []);
+  const cancelled = (): number => noted().filter((line) => line === 'cancelled').length;
+
+  for (const [where, flags] of [
+    ['at a running gateway', data],
+    ['at servers that were started for it', elsewhere],
+  ] as const) {
+    test(`--timeout calls it off, ${where}, and the server hears of it`, async () => {
+      const before = cancelled();
+      const { code, out, err } = await trunkline(['call', 'worker.work', 'hang=true', '--timeout', '700ms', ...flags], {
+        cwd: folder,
+      });
+      assert.deepEqual([code, out], [5, ''], err);
+      assert.match(err, /\nUNKNOWN \(TIMEOUT\): tools\/call was not answered within 700 ms/);
+      await until(() => cancelled() === before + 1, 'the cancellation');
+    });
+
+    test(`Ctrl-C cancels it, ${where}, and the server hears of it`, async () => {
+      const [calls, before] = [noted().length, cancelled()];
+      const run = startTrunkline(['call', 'worker.work', 'hang=true', ...flags], { cwd: folder });
+      await until(() => noted().length > calls, 'the call at its server');
+      run.process.kill('SIGINT');
+      assert.equal(await run.exited, 5);
+      assert.match(run.err, /cancelled/i);
+      await until(() => cancelled() === before + 1, 'the cancellation');
+    });
+  }
+
+  test('on a terminal its progress is one line that changes, gone before the result; with --json there is none', async () => {
+    const person = await PersonTerminal.open(['call', 'worker.work', ...data, 'hang=true'], {
+      cwd: folder,
+      columns: 60,
+      rows: 12,
+    });
+    await person.sees(/^1 of 4 {2}25 % {2}step \\x1b\[2J1$/m);
+    assert.equal(noted().at(-1), 'called with progress');
+    await person.end();
+    assert.doesNotMatch((await person.lines(true)).join('\n'), /25 %/);
+
+    const done = await PersonTerminal.open(['call', 'worker.work', ...data], { cwd: folder, columns: 60, rows: 12 });
+    await done.exited;
+    assert.equal((await done.lines(true)).at(-1), 'done');
+    const json = await PersonTerminal.open(['call', 'worker.work', '--json', ...data], {
+      cwd: folder,
+      columns: 200,
+      rows: 12,
+    });
+    await json.exited;
+    assert.equal(json.raw.trim(), '{"outcome":"RESULT","result":{"content":[{"type":"text","text":"done"}]}}');
+  });
+
+  test('a time that is none is wrong usage', async () => {
+    for (const time of ['soon', '0', '-1', '5 s']) {
+      const { code, err } = await trunkline(['call', 'worker.work', `--timeout=${time}`, ...data], { cwd: folder });
+      assert.deepEqual([code, /written as 90s, 10m or 2h/.test(err)], [1, true], err);
+    }
+  });
+});
