@@ -77,7 +77,9 @@ function describe(status: ServerStatus, now: number): Described {
   const said = WORDS[state];
   if (said === undefined) {
     const wait = nextRetryAt === null ? '' : `in ${duration(nextRetryAt - now)}: `;
-    return { paint: 'red', word: 'retry', rest: `${wait}${reason}` };
+    // A process has said itself what is wrong.
+    const cause = status.endpoint == null ? null : (status.lastLaunchFailure?.likelyCause ?? null);
+    return { paint: 'red', word: 'retry', rest: `${wait}${reason}${cause === null ? '' : `; ${cause}`}` };
   }
   const [paint, word] = said;
   if (state === 'starting') {

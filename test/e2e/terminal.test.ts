@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -134,6 +136,15 @@ test('a reload says what changed; one that is refused shows the frame, here and 
   const { out } = await trunkline(['logs', ...place_.data], { cwd: place_.cwd, env: place_.env });
   assert.match(out, /gateway config_applied version=2 added=\["c"\] removed=\["b"\] changed=\["a"\]/);
   assert.match(out, /gateway config_refused code=TL\d+\n {2}TL\d+ .*\n +3 \|/);
+});
+
+test('the row of a remote server says what is wrong at its address, and what to do', async (t) => {
+  const http = createServer((_request, response) => response.writeHead(404).end());
+  await new Promise<void>((done) => http.listen(0, '127.0.0.1', done));
+  t.after(() => http.close());
+  const url = `http://127.0.0.1:${(http.address() as AddressInfo).port}/api`;
+  const terminal = await open(t, place(t, { mcpServers: { far: { url } } }), { columns: 240 });
+  await terminal.sees(/far +retry .*404.*; there is nothing at the path \/api; correct .* mostly \/mcp or \/sse$/m);
 });
 
 test('--log has the records on the screen, above the rows', async (t) => {

@@ -79,7 +79,8 @@ export class StartScreen {
     if (text !== null) this.#print(`${scrub(text)}\n`);
     else if (event === 'crash' || (level === 'error' && this.#app === null))
       this.#print(`${scrub(formatPretty(entry))}\n`);
-    else if (fields['server'] === undefined && (level === 'error' || level === 'warn')) this.#kept[level]++;
+    else if (this.#app !== null && fields['server'] === undefined && (level === 'error' || level === 'warn'))
+      this.#kept[level]++;
   }
 
   #words(event: string, fields: Readonly<Record<string, unknown>>): string | null {
@@ -111,7 +112,7 @@ export class StartScreen {
 
   /** The rows are left as they are when the process ends, and taken away while it is stopped or in the background. */
   #drawFrom(live: LiveRows): void {
-    process.stdout.on('resize', () => this.#draw(live));
+    process.stdout.on('resize', () => this.#draw(live, this.#app!.rooms.upstreams.statuses()));
     process.once('exit', () => {
       live.draw(['  stopped']);
       live.rest(true);
@@ -131,10 +132,11 @@ export class StartScreen {
       this.#refused = false;
       this.#print('  reloaded: no change\n');
     }
-    if (this.#live === null) this.#tell(app.rooms.upstreams.statuses());
-    else this.#draw(this.#live);
+    const statuses = app.rooms.upstreams.statuses();
+    if (this.#live === null) this.#tell(statuses);
+    else this.#draw(this.#live, statuses);
     const watches = this.#live !== null || this.#options.quiet || !this.#summed;
-    const starting = app.rooms.upstreams.statuses().some((status) => !this.#atRest(status));
+    const starting = statuses.some((status) => !this.#atRest(status));
     if (watches) setTimeout(() => this.#look(), starting ? STARTING_MS : LATER_MS).unref();
   }
 
@@ -157,13 +159,12 @@ export class StartScreen {
     this.#options.out(`  Servers  ${serversText(statuses)}\n`);
   }
 
-  #draw(live: LiveRows): void {
-    const { stopping, rooms } = this.#app!;
+  #draw(live: LiveRows, statuses: readonly ServerStatus[]): void {
+    const { stopping } = this.#app!;
     if (stopping !== null) {
       live.draw([`  ${stopping}; Ctrl-C again ends it now`]);
       return;
     }
-    const statuses = rooms.upstreams.statuses();
     const { columns } = live;
     const notes = this.#notes(statuses);
     const room = Math.max(LEAST_ROWS, live.height - HEADER_LINES);
