@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
 import type { ServerStatus } from '../model/server-state.ts';
+import type { ClientApp } from './clients/clients.ts';
 import { EXIT } from './exit-code.ts';
 import { runProgram } from './program.ts';
 import { startHeader } from './screen/start-header.ts';
@@ -156,6 +157,7 @@ test('the start screen names addresses, states, reasons and how to connect', () 
   const broken = status({ name: 'k8s', state: 'failed', reason: 'exited 1: kubectl not found', nextRetryAt: 31_000 });
   const facts = {
     version: '0.1.0',
+    program: 'npx trunkline',
     readyMs: 21,
     mcpUrl: 'http://127.0.0.1:4270/mcp',
     controlUrl: 'http://127.0.0.1:4271',
@@ -179,6 +181,12 @@ test('the start screen names addresses, states, reasons and how to connect', () 
   const withKey = startHeader({ ...facts, key });
   assert.match(withKey, /4270\/mcp --header "Authorization: Bearer \$WRITER_KEY"$/m);
   assert.match(withKey, /Key +that of agent writer, in \$WRITER_KEY; other agents: reader$/m);
+  const cursor = { id: 'cursor', title: 'Cursor' } as ClientApp;
+  const found = stripVTControlCharacters(startHeader({ ...facts, clients: { linked: [], others: [cursor] } }));
+  assert.match(found, /Link +npx trunkline link --all +\(Cursor\)\n +Connect +claude mcp add/);
+  const linked = startHeader({ ...facts, clients: { linked: [cursor], others: [] } });
+  assert.match(linked, /Linked +Cursor$/m);
+  assert.doesNotMatch(linked, /Connect|Link /);
   const from = { ...key, shell: '$(trunkline key writer)', variable: null, others: [] };
   assert.match(startHeader({ ...facts, key: from }), /Bearer \$\(trunkline key writer\)"$/m);
 });

@@ -9,7 +9,7 @@ import { renderProblem } from '../config/problem/problem.ts';
 import { unsafeExposure } from '../model/desired-state.ts';
 import { isLoopbackHost } from '../model/host-address.ts';
 import { keptPorts, withUsualPorts } from './access/own-ports.ts';
-import { shownKey } from './clients/connect.ts';
+import { programWords, shownKey } from './clients/connect.ts';
 import { clientsByLink } from './clients/links.ts';
 import type { CommandInput } from './command-input.ts';
 import { CommandError, cannotOpen, EXIT, type ExitCode } from './exit-code.ts';
@@ -57,6 +57,7 @@ export async function serve(input: CommandInput): Promise<ExitCode> {
   });
   const facts: StartFacts = {
     version: terminal.version,
+    program: programWords(terminal.env),
     readyMs: Math.round(performance.now()),
     ...addresses,
     source: sourceLabel(load),
@@ -71,7 +72,7 @@ export async function serve(input: CommandInput): Promise<ExitCode> {
     onAllAddresses: ANY_ADDRESS.has(app.state.listen.host) ? app.state.listen.host : null,
   };
   if (json) {
-    const { clients: _, key, ...listening } = facts;
+    const { clients: _, program: __, key, ...listening } = facts;
     const event = { time: new Date().toISOString(), event: 'listening', ...saying(listening), needsKey: key !== null };
     terminal.out(`${JSON.stringify(event)}\n`);
   } else screen.begin(app, facts);

@@ -32,6 +32,11 @@ export function connectCommands(clients: readonly string[], url: string, key: Sh
   return (known.length === 0 ? [COMMANDS['claude-code']!] : known).map((command) => command(url, key));
 }
 
+/** What a person types to run this program again. */
+export function programWords(env: NodeJS.ProcessEnv): string {
+  return env['npm_command'] === 'exec' ? 'npx trunkline' : 'trunkline';
+}
+
 /** Of the agent that may use most; null where no key is needed. */
 export function shownKey(
   { agents, unknownCallers }: Pick<DesiredState, 'agents' | 'unknownCallers'>,
@@ -43,5 +48,5 @@ export function shownKey(
   const { name, variable } = agent;
   const others = all.map((one) => one.name).filter((other) => other !== name);
   if (variable !== undefined && env[variable]) return { agent: name, shell: `$${variable}`, variable, others };
-  return { agent: name, shell: `$(trunkline key ${name})`, variable: null, others };
+  return { agent: name, shell: `$(${programWords(env)} key ${name})`, variable: null, others };
 }

@@ -4,6 +4,8 @@ import { connectCommands, type ShownKey } from '../clients/connect.ts';
 
 export interface StartFacts {
   readonly version: string;
+  /** As in `npx trunkline`. */
+  readonly program: string;
   readonly readyMs: number;
   readonly mcpUrl: string;
   readonly controlUrl: string;
@@ -36,7 +38,7 @@ export function startHeader(facts: StartFacts): string {
 }
 
 /** How the clients of this machine come here: at once, while servers are still starting. */
-function connectLines({ clients: { linked, others }, key, mcpUrl }: StartFacts): readonly string[] {
+function connectLines({ clients: { linked, others }, key, mcpUrl, program }: StartFacts): readonly string[] {
   const titles = (clients: readonly ClientApp[]): string => clients.map(({ title }) => title).join(', ');
   const bearer = key === null ? '' : ` --key "${key.shell}"`;
   const ids = others.map(({ id }) => id);
@@ -45,15 +47,15 @@ function connectLines({ clients: { linked, others }, key, mcpUrl }: StartFacts):
     ...(linked.length === 0 ? [] : [`  Linked   ${titles(linked)}`]),
     ...(others.length === 0
       ? []
-      : [`  Link     trunkline link --all${bearer}   ${styleText('gray', `(${titles(others)})`)}`]),
+      : [`  Link     ${program} link --all${bearer}   ${styleText('gray', `(${titles(others)})`)}`]),
     ...commands.map((command) => `  Connect  ${command}`),
-    ...(key === null ? [] : [`  Key      ${keyText(key)}`]),
+    ...(key === null ? [] : [`  Key      ${keyText(key, program)}`]),
   ];
 }
 
-function keyText({ agent, variable, others }: ShownKey): string {
+function keyText({ agent, variable, others }: ShownKey, program: string): string {
   const rest = others.length === 0 ? '' : `; other agents: ${others.join(', ')}`;
-  return `that of agent ${agent}, ${variable === null ? `printed by: trunkline key ${agent}` : `in $${variable}`}${rest}`;
+  return `that of agent ${agent}, ${variable === null ? `printed by: ${program} key ${agent}` : `in $${variable}`}${rest}`;
 }
 
 /** A frame of the configuration, or a sentence, behind what it is. */

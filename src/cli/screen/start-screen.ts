@@ -28,6 +28,7 @@ interface ScreenOptions {
 export class StartScreen {
   readonly #options: ScreenOptions;
   readonly #live: LiveRows | null;
+  #program = 'trunkline';
   #app: App | null = null;
   /** What was printed of each server, without what changes by itself. */
   readonly #told = new Map<string, string>();
@@ -51,6 +52,7 @@ export class StartScreen {
     this.#said.push(header);
     this.#options.out(header);
     this.#app = app;
+    this.#program = facts.program;
     if (this.#live !== null) this.#drawFrom(this.#live);
     this.#look();
   }
@@ -184,8 +186,8 @@ export class StartScreen {
     ];
     return [
       `  Servers  ${serversText(statuses)}`,
-      ...(this.#refused ? ['  Problem  the changed file is not in force; trunkline status shows why'] : []),
-      ...(counted.length === 0 ? [] : [`  Log      ${counted.join(', ')}: trunkline logs`]),
+      ...(this.#refused ? [`  Problem  the changed file is not in force; ${this.#program} status shows why`] : []),
+      ...(counted.length === 0 ? [] : [`  Log      ${counted.join(', ')}: ${this.#program} logs`]),
     ];
   }
 }
