@@ -33,7 +33,7 @@ export async function add(input: AddInput): Promise<ExitCode> {
     const { name, definition, options, wait } = input;
     const added = await changes.add(name, definition, options);
     const server = wait && changes.running ? await settled(changes, added) : added;
-    show(input, changes, 'added', server, commandOf(definition));
+    show(input, changes, 'added', server, commandOf(definition) + hintOf(server));
   });
 }
 
@@ -57,6 +57,13 @@ export async function changeServer(
 function commandOf(definition: { readonly command?: string; readonly args?: readonly string[] }): string {
   const { command, args = [] } = definition;
   return command === undefined ? '' : `    runs  ${[command, ...args].join(' ')}\n`;
+}
+
+/** What to do where it has not come up. */
+function hintOf(server: ChangedServer): string {
+  const { lastLaunchFailure } = server as unknown as Partial<ServerStatus>;
+  const hint = lastLaunchFailure?.likelyCause ?? null;
+  return hint === null ? '' : `    hint  ${hint}; all of it: trunkline doctor ${server.name}\n`;
 }
 
 function show(
@@ -145,7 +152,8 @@ export function definitionFrom(flags: ServerFlags, target: string | undefined, w
   if (transport === undefined && command.length === 1 && NEARLY_URL.test(command[0]!))
     throw usage(`${command[0]} is no command and lacks its scheme: write http:// or https:// before it`);
   if (remote) {
-    if (command.length > 1) throw usage(`a url takes no arguments: ${command.slice(1).join(' ')}`);
+    if (command.length > 1)
+      throw usage(`a url takes no arguments: ${command.slice(1).join(' ')}; put them into the url, or name a command`);
     if (env.length > 0) throw usage('-e is for commands; headers of a url are -H "Name: value"');
     return { ...common, url: command[0], ...(header.length === 0 ? {} : { headers: pairs(header, ':', '-H') }) };
   }

@@ -210,6 +210,7 @@ function fixOf(node: Node, wanted: readonly JsonSchema[]): string | undefined {
   if (types.includes('integer') && node.kind === 'string')
     return 'write a number without a unit; names of times say theirs (…Ms)';
   if (types.includes('object')) return 'write it as a map: { "name": … }';
+  if (node.kind === 'array' && types.includes('string')) return 'write one value, without [ ]';
   return undefined;
 }
 

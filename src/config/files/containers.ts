@@ -104,7 +104,8 @@ function entries(node: Node, path: string, source: Source, problems: Problems): 
     });
   }
   if (node.kind === 'null') return [];
-  problems.error('TL1302', source, node.span, `${path} must be a map of servers by name`);
+  const fix = 'write { "name": { "command": "…", "args": [] } }';
+  problems.error('TL1302', source, node.span, `${path} must be a map of servers by name`, fix);
   return [];
 }
 

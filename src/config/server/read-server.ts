@@ -32,8 +32,8 @@ export function serverContext({ env, inputs, stored, keepsReferences, ...documen
 /** What a text, as people write it in a terminal, is as a definition. */
 function mapFix(node: Node): string | undefined {
   if (node.kind !== 'string') return undefined;
-  if (/^[\w-]+:\S/.test(node.text)) return 'put a blank behind the colon';
-  return URL.canParse(node.text) ? 'write { "url": "…" }' : 'write { "command": "…", "args": ["…"] }';
+  if (/^[\w-]+:[^\s/]/.test(node.text)) return 'put a blank behind the colon';
+  return /^https?:\/\//i.test(node.text) ? 'write { "url": "…" }' : 'write { "command": "…", "args": ["…"] }';
 }
 
 /**

@@ -25,14 +25,26 @@ export class Gate {
   admit(context: RequestContext, server: string | null): Admitted | null {
     const principal = this.#authenticator.authenticate(context.headers.authorization);
     if (principal === null) {
-      sendError(context, 401, 'Unauthorized: a known key is needed as a Bearer token', '', CHALLENGE);
+      sendError(context, 401, unauthorized(context.headers.authorization), '', CHALLENGE);
       return null;
     }
     const endpoint = server === null ? AGGREGATE : this.#endpoints.server(server, principal);
     if (endpoint !== null) return { principal, endpoint };
-    sendError(context, 404, 'Not found: no server of this name for this caller');
+    sendError(
+      context,
+      404,
+      'Not found: no server of this name for this caller; /mcp has the tools of those that it may use',
+    );
     return null;
   }
+}
+
+/** Says what was sent, and nothing of the keys that there are. */
+function unauthorized(authorization: string | undefined): string {
+  const form = 'send the key of an agent as "Authorization: Bearer <key>"';
+  if (authorization === undefined) return `Unauthorized: no Authorization header; ${form}`;
+  if (!/^bearer /i.test(authorization)) return `Unauthorized: the Authorization header is no Bearer token; ${form}`;
+  return 'Unauthorized: this key is not known here; take one of "agents" in the configuration of the gateway';
 }
 
 const CHALLENGE = ['www-authenticate', 'Bearer realm="trunkline"'];

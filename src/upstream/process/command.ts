@@ -91,7 +91,7 @@ const NO_PROCESS = 'the system allows no further process (process limit or memor
 const NO_FILES = 'the system allows no further open files (ulimit -n)';
 const NOT_ALLOWED = 'FILE may not be executed by this user';
 const SPAWN_ERRORS: Readonly<Record<string, string>> = {
-  ENOENT: 'FILE names an interpreter in its first line that does not exist',
+  ENOENT: 'FILE names an interpreter in its first line that does not exist; install it, or correct that line',
   EACCES: NOT_ALLOWED,
   EPERM: NOT_ALLOWED,
   ENOEXEC: 'FILE is neither a program nor a script with a #! line',
@@ -142,7 +142,7 @@ function missing(server: string, command: string): GatewayError {
 }
 
 const UNUSABLE = {
-  folder: (file: string) => `the command ${file} is a folder`,
+  folder: (file: string) => `the command ${file} is a folder; name the program in it`,
   unreachable: (file: string) => `this user may not search a folder on the path to ${file}; correct its permissions`,
   forbidden: (file: string) => `${file} is not executable; run "chmod +x" on it or start it by its interpreter`,
 };
