@@ -1,4 +1,4 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { copyFileSync, cpSync, createReadStream, mkdirSync, mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { request } from 'node:http';
@@ -44,7 +44,8 @@ export class DockerEngine implements TestEngine {
     return join(this.folder, 'docker.sock');
   }
 
-  static async start(): Promise<DockerEngine> {
+  /** `auto`: the daemon chooses how it stores images; to build one copies less of them then. */
+  static async start(driver: 'vfs' | 'auto' = 'vfs'): Promise<DockerEngine> {
     const folder = mkdtempSync(join(tmpdir(), 'trunkline-docker-'));
     const at = (name: string): string => join(folder, name);
     const places = [
@@ -57,7 +58,8 @@ export class DockerEngine implements TestEngine {
       '-H',
       `unix://${at('docker.sock')}`,
     ];
-    const daemon = spawn('dockerd', ['--iptables=false', '--bridge=none', '--storage-driver=vfs', ...places], {
+    const storage = driver === 'auto' ? [] : [`--storage-driver=${driver}`];
+    const daemon = spawn('dockerd', ['--iptables=false', '--bridge=none', ...storage, ...places], {
       stdio: 'ignore',
     });
     const engine = new DockerEngine(folder, daemon);
@@ -66,7 +68,7 @@ export class DockerEngine implements TestEngine {
       await sleep(50);
     }
     try {
-      await engine.#importImage(IMAGE, {});
+      await engine.importImage(IMAGE, {});
       return engine;
     } catch (error) {
       await engine[Symbol.asyncDispose]();
@@ -88,13 +90,15 @@ export class DockerEngine implements TestEngine {
       await this.call('DELETE', `/containers/${id}?force=true`).catch(() => {});
     this.#daemon.kill('SIGTERM');
     if (this.#daemon.exitCode === null && this.#daemon.signalCode === null) await once(this.#daemon, 'exit');
+    // Left by containers in the network of this machine, such as those of a build.
+    spawnSync('umount', [join(this.folder, 'exec/netns/default')], { stdio: 'ignore' });
     rmSync(this.folder, { recursive: true, force: true });
   }
 
   /** Starts a container that does nothing, with these files and folders of this machine copied to their places in it. */
   async idle(name: string, files: Readonly<Record<string, string>>): Promise<TestContainer> {
     const image = `trunkline-test-${name}:1`;
-    await this.#importImage(image, files);
+    await this.importImage(image, files);
     const container = new TestContainer(this.socket, name);
     const forever = ['/bin/node', '-e', 'setInterval(() => {}, 1e9)'];
     await container.docker(
@@ -114,13 +118,20 @@ export class DockerEngine implements TestEngine {
     return container;
   }
 
-  async #importImage(image: string, files: Readonly<Record<string, string>>): Promise<void> {
+  /** Node, a shell and these programs, with their libraries; and files and folders of this machine at their places in it. */
+  async importImage(
+    image: string,
+    files: Readonly<Record<string, string>>,
+    programs: readonly string[] = [],
+  ): Promise<void> {
     const root = join(this.folder, 'image');
     for (const folder of ['tmp', 'bin', 'proc', 'dev']) mkdirSync(join(root, folder), { recursive: true });
     for (const [program, name] of [
       [process.execPath, '/bin/node'],
       [realpathSync('/bin/sh'), '/bin/sh'],
+      ...programs.map((path) => [path, path] as const),
     ] as const) {
+      mkdirSync(join(root, dirname(name)), { recursive: true });
       copyFileSync(program, join(root, name));
       for (const library of librariesOf(program)) {
         mkdirSync(join(root, dirname(library)), { recursive: true });

@@ -51,7 +51,12 @@ export class StartedGateway implements AsyncDisposable {
   /** Resolves once the gateway listens. The command has to hand `--json` on to it. */
   static async start(
     [command, ...args]: readonly [string, ...string[]],
-    options: { readonly cwd: string; readonly env: Readonly<Record<string, string>> },
+    options: {
+      readonly cwd: string;
+      readonly env: Readonly<Record<string, string>>;
+      readonly uid?: number;
+      readonly gid?: number;
+    },
   ): Promise<StartedGateway> {
     const child = spawn(command, args, { ...options, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
     let err = '';
