@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { Command, CommanderError, Help, Option } from 'commander';
+import { Argument, Command, CommanderError, Help, Option } from 'commander';
 import { addClientCommands } from './clients/client-commands.ts';
 import type { CommandInput, CommandParts, Terminal } from './command-input.ts';
 import { addCredentialCommands } from './credentials/credential-commands.ts';
@@ -163,6 +163,19 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
   );
   addServerCommands(parts);
   addClientCommands(parts);
+  program
+    .command('completion')
+    .description('print a completion script; load it with: source <(trunkline completion bash)')
+    .addArgument(new Argument('<shell>', 'the shell').choices(['bash', 'zsh', 'fish']))
+    .allowExcessArguments(false)
+    .action(async (shell: 'bash' | 'zsh' | 'fish') => {
+      const { SCRIPTS } = await import('./completion.ts');
+      terminal.out(SCRIPTS[shell]);
+    });
+  program.command('complete', { hidden: true }).action(async () => {
+    const { complete } = await import('./completion.ts');
+    done(await complete(parts.input({}), program));
+  });
   program
     .command('help')
     .description('print the help of a command')

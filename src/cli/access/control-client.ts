@@ -11,8 +11,8 @@ export class ControlClient {
     this.#gateway = gateway;
   }
 
-  get(path: string): Promise<string> {
-    return this.send('GET', path, null);
+  get(path: string, signal: AbortSignal | null = null): Promise<string> {
+    return this.send('GET', path, null, signal);
   }
 
   post(path: string, body: string): Promise<string> {
@@ -63,8 +63,8 @@ export class ControlClient {
     }
   }
 
-  async send(method: string, path: string, body: string | null): Promise<string> {
-    const response = await this.#fetch(method, path, body);
+  async send(method: string, path: string, body: string | null, signal: AbortSignal | null = null): Promise<string> {
+    const response = await this.#fetch(method, path, body, signal);
     if (!response.ok) throw await refused(response);
     return response.text().catch((error) => {
       throw this.#lost(method, error);

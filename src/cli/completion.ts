@@ -1,0 +1,205 @@
+import type { Argument, Command, Option } from 'commander';
+import { ControlClient } from './access/control-client.ts';
+import { findRunning } from './access/find-running.ts';
+import { clientsHere } from './clients/clients.ts';
+import type { CommandInput } from './command-input.ts';
+import { EXIT, type ExitCode } from './exit-code.ts';
+
+/** Who presses Tab waits no longer for a gateway. */
+const ANSWER_MS = 700;
+/** The shell completes names of files itself. */
+const FILES = ':files';
+/** What a shell takes as it is: a server chooses the names of its tools, and whoever completes one may run it next. */
+const PLAIN = /^[\w@%+=:,./-]+$/;
+
+/** A word that can stand at the cursor, with what it means. */
+interface ShellWord {
+  readonly word: string;
+  readonly meaning: string;
+}
+
+/** `trunkline complete -- <words up to the cursor>`, which the scripts of `completion` call. Silent whatever happens. */
+export async function complete(input: CommandInput, program: Command): Promise<ExitCode> {
+  const { serverCommand: words, terminal } = input;
+  const { command, option, position, flags, cut } = placeOf(words.slice(0, -1), program);
+  const current = words.at(-1) ?? '';
+  const given = { ...input, serverCommand: [], flags: { ...input.flags, ...flags }, file: flags.config };
+  const found = cut ? files() : await candidates(given, { command, option, position, current, program });
+  const fitting = found.filter(({ word }) => word === FILES || (word.startsWith(current) && PLAIN.test(word)));
+  for (const { word, meaning } of fitting) terminal.out(`${word}\t${meaning.replaceAll(/\s+/g, ' ')}\n`);
+  return EXIT.ok;
+}
+
+interface CursorPlace {
+  readonly command: Command;
+  /** The one whose value comes next. */
+  readonly option: Option | null;
+  /** So many arguments of the command are there. */
+  readonly position: number;
+  readonly flags: { readonly config?: string; readonly dataDir?: string };
+  /** A server's command has begun. */
+  readonly cut: boolean;
+}
+
+function placeOf(words: readonly string[], program: Command): CursorPlace {
+  let command = program;
+  let option: Option | null = null;
+  let position = 0;
+  const flags: Record<string, string> = {};
+  for (const word of words) {
+    if (word === '--') return { command, option: null, position, flags, cut: true };
+    if (option !== null) {
+      flags[option.attributeName()] = word;
+      option = null;
+      continue;
+    }
+    const below: Command | undefined = position === 0 ? named(command, word) : undefined;
+    if (word.startsWith('-')) option = optionOf(command, word);
+    else if (below !== undefined) command = below;
+    else position++;
+  }
+  return { command, option, position, flags, cut: false };
+}
+
+function named({ commands }: Command, word: string): Command | undefined {
+  return commands.find((one) => one.name() === word);
+}
+
+/** null where nothing follows it, or it is not known. */
+function optionOf({ options }: Command, word: string): Option | null {
+  const option = options.find(({ long, short }) => word === long || word === short);
+  return option?.required === true ? option : null;
+}
+
+async function candidates(
+  input: CommandInput,
+  {
+    command,
+    option,
+    position,
+    current,
+    program,
+  }: Omit<CursorPlace, 'flags' | 'cut'> & { current: string; program: Command },
+): Promise<readonly ShellWord[]> {
+  if (option !== null) {
+    if (option.argChoices !== undefined) return option.argChoices.map(plain);
+    return /file|folder/.test(option.flags) ? files() : [];
+  }
+  const help = command.createHelp();
+  if (current.startsWith('-')) {
+    return help
+      .visibleOptions(command)
+      .flatMap(({ long, short, description }) =>
+        [long, short].filter((flag) => flag != null).map((word) => ({ word, meaning: description })),
+      );
+  }
+  const { registeredArguments: all } = command;
+  const argument = all[position] ?? (all.at(-1)?.variadic === true ? all.at(-1) : undefined);
+  const own = position > 0 ? [] : help.visibleCommands(command).map(asCandidate);
+  return [...own, ...(argument === undefined ? [] : await ofArgument(argument, input, program))];
+}
+
+/** By what the command calls its argument. */
+async function ofArgument(argument: Argument, input: CommandInput, program: Command): Promise<readonly ShellWord[]> {
+  if (argument.argChoices !== undefined) return argument.argChoices.map(plain);
+  switch (argument.name()) {
+    case 'server':
+      return servers(input);
+    case 'server.tool':
+      return tools(input);
+    case 'clients':
+      return clientsHere(input.terminal.env).map(({ id, title }) => ({ word: id, meaning: title }));
+    case 'command':
+      return program.createHelp().visibleCommands(program).map(asCandidate);
+    case 'words':
+      return [...(await servers(input)), ...files()];
+    case 'file':
+    case 'files':
+      return files();
+    default:
+      return [];
+  }
+}
+
+async function servers(input: CommandInput): Promise<readonly ShellWord[]> {
+  const { servers: all = [] } = await asked<{ servers?: { name: string; state: string }[] }>(input, '/api/v1/servers');
+  return all.map(({ name, state }) => ({ word: name, meaning: state }));
+}
+
+async function tools(input: CommandInput): Promise<readonly ShellWord[]> {
+  type Tools = { tools?: { server: string; name: string; definition: { description?: string } }[] };
+  const { tools: all = [] } = await asked<Tools>(input, '/api/v1/tools');
+  return all.map(({ server, name, definition }) => ({
+    word: `${server}.${name}`,
+    meaning: (definition.description ?? '').slice(0, 60),
+  }));
+}
+
+/** What the gateway of this folder says; nothing where none runs, or it does not say it at once. */
+async function asked<T extends object>(input: CommandInput, path: string): Promise<T> {
+  try {
+    const running = await findRunning(input);
+    if (running === null) return {} as T;
+    return JSON.parse(await new ControlClient(running).get(path, AbortSignal.timeout(ANSWER_MS))) as T;
+  } catch {
+    return {} as T;
+  }
+}
+
+function files(): readonly ShellWord[] {
+  return [plain(FILES)];
+}
+
+function plain(word: string): ShellWord {
+  return { word, meaning: '' };
+}
+
+function asCandidate(command: Command): ShellWord {
+  return { word: command.name(), meaning: command.description() };
+}
+
+/** The script that a shell loads. It asks the program at each Tab, so that it fits whatever version is installed. */
+export const SCRIPTS = {
+  bash: `# Load it with: source <(trunkline completion bash)
+_trunkline() {
+  local word meaning
+  COMPREPLY=()
+  while IFS=$'\\t' read -r word meaning; do
+    if [[ $word == ${FILES} ]]; then compopt -o default; else COMPREPLY+=("$word"); fi
+  done < <("$1" complete -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+}
+complete -F _trunkline trunkline tl
+`,
+  zsh: `#compdef trunkline tl
+# Load it with: source <(trunkline completion zsh)
+_trunkline() {
+  local line
+  local -a found
+  for line in "\${(@f)$("\${(Q)words[1]}" complete -- "\${(@Q)words[2,CURRENT]}" 2>/dev/null)}"; do
+    case $line in
+      '') ;;
+      ${FILES}*) _files ;;
+      *) found+=("\${\${line%%$'\\t'*}//:/\\\\:}:\${line#*$'\\t'}") ;;
+    esac
+  done
+  (( $#found )) && _describe -t words word found
+}
+if [[ $funcstack[1] == _trunkline ]]; then _trunkline "$@"; else compdef _trunkline trunkline tl; fi
+`,
+  fish: `# Load it with: trunkline completion fish | source
+function __trunkline_complete
+    set -l before (commandline -opc)
+    set -l found ($before[1] complete -- $before[2..-1] (commandline -ct) 2>/dev/null)
+    for line in $found
+        if string match -q '${FILES}*' -- $line
+            __fish_complete_path (commandline -ct)
+        else
+            echo $line
+        end
+    end
+end
+for name in trunkline tl
+    complete -c $name -f -a '(__trunkline_complete)'
+end
+`,
+} as const;
