@@ -174,6 +174,23 @@ test('with agents, the command has the key as the shell can get it, and never th
   assert.deepEqual([key.code, key.out], [0, `${literal}\n`]);
 });
 
+test('an input is asked for without the rows, at the start and after a change of the file', async (t) => {
+  const input = (id: string) => ({ id, type: 'promptString', description: `Token ${id}`, password: true });
+  const server = (id: string) => ({ ...HANGS, start: 'lazy', env: { TOKEN: `\${input:${id}}` } });
+  const files = place(t, { inputs: [input('one')], servers: { a: server('one') } });
+  const terminal = await open(t, files);
+  await terminal.sees(/Token one \(one\): $|Token one \(one\):$/);
+  terminal.type('secret-of-one\r');
+  await terminal.sees(/^ {4}a +lazy[\s\S]*Servers {2}0 of 1 ready/m);
+  files.write({ inputs: [input('one'), input('two')], servers: { a: server('one'), b: server('two') } });
+  const asked = await terminal.sees(/Token two \(two\):$/);
+  assert.doesNotMatch(asked, /Servers/);
+  terminal.type('secret-of-two\r');
+  const text = await terminal.sees(/reloaded: \+b\n[\s\S]*^ {4}b +lazy[\s\S]*Servers {2}0 of 2 ready/m);
+  assert.equal(text.match(/Servers/g)?.length, 1);
+  assert.doesNotMatch(terminal.raw, /secret-of/);
+});
+
 test('NO_COLOR: no colours; on a dumb terminal, and in the background: lines, and nothing moves', async (t) => {
   const config = { mcpServers: { crash: CRASHES, good: manySided('good') } };
   const plain = await open(t, place(t, config), { env: { NO_COLOR: '1' } });

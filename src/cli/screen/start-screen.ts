@@ -49,12 +49,13 @@ export class StartScreen {
   /** Has the listeners' addresses, and servers that are about to start. */
   begin(app: App, facts: StartFacts): void {
     const header = startHeader(facts);
-    this.#said.push(header);
+    this.#said.unshift(header);
     this.#options.out(header);
     this.#app = app;
     this.#program = facts.program;
     if (this.#live !== null) this.#drawFrom(this.#live);
-    this.#look();
+    // By then the servers have begun to start.
+    setImmediate(() => this.#look());
   }
 
   /** While another writes to the terminal, as one that asks for an input. */
@@ -63,7 +64,7 @@ export class StartScreen {
     try {
       return await work();
     } finally {
-      if (this.#app !== null) this.#live?.go();
+      this.#live?.go();
     }
   }
 
