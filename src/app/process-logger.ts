@@ -1,7 +1,7 @@
 import { formatJson, formatPretty, type LogLevel } from '../telemetry/log-format.ts';
 import { Logger } from '../telemetry/logger.ts';
 
-export { formatPretty, frameBelow, type LogEntry, saying } from '../telemetry/log-format.ts';
+export { formatPretty, frameBelow, type LogEntry, recordText } from '../telemetry/log-format.ts';
 
 /** The log of a process: lines for people on a terminal, JSON anywhere else. */
 export function processLogger(options: {

@@ -2,7 +2,7 @@ import type { App } from '../app/app.ts';
 import { announceFolder } from '../app/gateway-folders.ts';
 import { LOG_FILE, LogFile } from '../app/log-file.ts';
 import { openApp } from '../app/open-app.ts';
-import { processLogger, saying } from '../app/process-logger.ts';
+import { processLogger, recordText } from '../app/process-logger.ts';
 import { hasStoredServers } from '../app/running.ts';
 import type { InputPrompt } from '../config/document/inputs.ts';
 import { renderProblem } from '../config/problem/problem.ts';
@@ -73,8 +73,8 @@ export async function serve(input: CommandInput): Promise<ExitCode> {
   };
   if (json) {
     const { clients: _, program: __, key, ...listening } = facts;
-    const event = { time: new Date().toISOString(), event: 'listening', ...saying(listening), needsKey: key !== null };
-    terminal.out(`${JSON.stringify(event)}\n`);
+    const time = new Date().toISOString();
+    terminal.out(`${recordText({ time, event: 'listening', ...listening, needsKey: key !== null })}\n`);
   } else screen.begin(app, facts);
   app.startServers();
   return stopped;

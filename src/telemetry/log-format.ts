@@ -17,15 +17,19 @@ export interface LogEntry {
 
 export type LogFormat = (entry: LogEntry) => string;
 
-/** One JSON object per line: `time`, `level`, `event`, then the fields that say something. */
+/** One JSON object per line: `time`, `level`, `event`, then the fields. */
 export const formatJson: LogFormat = ({ at, level, event, fields }) =>
-  JSON.stringify({ time: new Date(at).toISOString(), level, event, ...saying(fields) }, plain);
+  recordText({ time: new Date(at).toISOString(), level, event, ...fields });
 
-/** Without null, and without empty lists. */
-export function saying(fields: LogFields): LogFields {
-  return Object.fromEntries(
-    Object.entries(fields).filter(([, value]) => value != null && !(Array.isArray(value) && value.length === 0)),
-  );
+/** JSON without members that say nothing: null, and empty lists. */
+export function recordText(record: object): string {
+  return JSON.stringify(record, function (this: unknown, key, value) {
+    return isNothing(value) && !Array.isArray(this) ? undefined : plain(key, value);
+  });
+}
+
+function isNothing(value: unknown): boolean {
+  return value == null || (Array.isArray(value) && value.length === 0);
 }
 
 const PAINT: Record<LogLevel, 'gray' | 'cyan' | 'yellow' | 'red'> = {
@@ -41,11 +45,13 @@ const PAINT: Record<LogLevel, 'gray' | 'cyan' | 'yellow' | 'red'> = {
  */
 export const formatPretty: LogFormat = (entry) => {
   const time = new Date(entry.at).toISOString().slice(11, 23);
-  const { problem, ...others } = saying(entry.fields);
-  const fields = Object.entries(others).map(
-    ([key, value]) =>
-      `${key}=${typeof value === 'string' && /^[\w.:/@+-]+$/.test(value) ? value : JSON.stringify(value, plain)}`,
-  );
+  const { problem, ...others } = entry.fields;
+  const fields = Object.entries(others)
+    .filter(([, value]) => !isNothing(value))
+    .map(
+      ([key, value]) =>
+        `${key}=${typeof value === 'string' && /^[\w.:/@+-]+$/.test(value) ? value : JSON.stringify(value, plain)}`,
+    );
   const line = [
     styleText('gray', time),
     styleText(PAINT[entry.level], entry.level.padEnd(5)),

@@ -126,10 +126,10 @@ test('the pretty format shows the frame of a problem as it is, below the record'
 });
 
 test('a JSON record has no null and no empty list', () => {
-  const fields = { a: null, b: [], c: 0, d: '', e: [null], f: undefined };
+  const fields = { a: null, b: [], c: 0, d: '', e: [null], f: undefined, g: { a: null, b: 1 } };
   assert.equal(
     formatJson({ at: 0, level: 'warn', event: 'e', fields }),
-    '{"time":"1970-01-01T00:00:00.000Z","level":"warn","event":"e","c":0,"d":"","e":[null]}',
+    '{"time":"1970-01-01T00:00:00.000Z","level":"warn","event":"e","c":0,"d":"","e":[null],"g":{"b":1}}',
   );
 });
 

@@ -65,6 +65,13 @@ describe('a gateway from the nearest file, and the commands that talk to it', ()
     assert.match(gateway.out, /Connect +claude mcp add -t http tl http:\/\/127\.0\.0\.1:\d+\/mcp/);
   });
 
+  test('without a terminal the log is JSON: no null, no empty list, times as text', () => {
+    const records = gateway.err.trim().split('\n');
+    const failed = records.find((line) => line.includes('"event":"server_start_failed"'));
+    assert.match(String(JSON.parse(failed!).at), /^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
+    for (const line of records) assert.doesNotMatch(line, /":(null|\[\])[,}]/);
+  });
+
   test('a second gateway on the same data folder names its owner and exits 1', async () => {
     const second = await run(...PORTS);
     assert.equal(second.code, 1);
