@@ -151,7 +151,8 @@ export async function usualPorts(
 export function portsOf(folder: DataFolder, env: Environment): UsualPorts | null {
   const kept = readJson<UsualPorts>(folder.file(PORTS));
   if (kept !== null) return kept;
-  return folder.path === defaultDataDir(env) && existsSync(folder.file('lock.db')) ? FIRST_PORTS : null;
+  const isOld = folder.path === defaultDataDir(env) && existsSync(folder.file('lock.db'));
+  return isOld && !existsSync(folder.file(SERVES)) ? FIRST_PORTS : null;
 }
 
 /** Once: the ones that it had first are those that clients know. */

@@ -25,10 +25,10 @@ export interface GatewayFlags {
 
 export const GATEWAY_OPTIONS: readonly Option[] = [
   new Option('--host <address>', 'address to listen on (default 127.0.0.1)').env('TRUNKLINE_HOST'),
-  new Option('--port <number>', 'port of the MCP listener (default 4270; 0 selects a free one)')
+  new Option('--port <number>', 'port of the MCP listener (default 4270, or the one it had; 0 selects a free one)')
     .env('TRUNKLINE_PORT')
     .argParser(port),
-  new Option('--control-port <number>', 'port of the control listener (default 4271; 0 selects a free one)')
+  new Option('--control-port <number>', 'port of the control listener (default: the next; 0 selects a free one)')
     .env('TRUNKLINE_CONTROL_PORT')
     .argParser(port),
   new Option('--data-dir <folder>', 'data folder (default: one of each file in the XDG state folder)').env(

@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { gatewayFolder, placeOf, rememberPorts, usualPorts } from './gateway-folders.ts';
+
+function user(t: TestContext) {
+  const home = realpathSync(mkdtempSync(join(tmpdir(), 'trunkline-folders-')));
+  t.after(() => rmSync(home, { recursive: true, force: true }));
+  const env = { XDG_STATE_HOME: join(home, 'state') };
+  const root = join(home, 'state', 'trunkline');
+  const folder = (...files: string[]) => gatewayFolder(null, { files, cwd: home, env });
+  return { home, env, root, folder };
+}
+
+const isFree = async (): Promise<boolean> => true;
+
+test('a file is known by the real path of its folder; what it links to may serve several projects', (t) => {
+  const { home } = user(t);
+  mkdirSync(join(home, 'a'));
+  mkdirSync(join(home, 'b'));
+  writeFileSync(join(home, 'shared.json'), '{}');
+  for (const name of ['a', 'b']) symlinkSync(join(home, 'shared.json'), join(home, name, '.mcp.json'));
+  symlinkSync(join(home, 'a'), join(home, 'link'));
+  const of = (...files: string[]) => placeOf({ files, cwd: home });
+  assert.equal(of('link/.mcp.json'), of('a/.mcp.json'));
+  assert.notEqual(of('a/.mcp.json'), of('b/.mcp.json'));
+  assert.equal(of(), null);
+  assert.equal(of('a/.mcp.json', 'b/.mcp.json'), of('b/.mcp.json', 'a/.mcp.json'));
+});
+
+test('the file of Claude Code counts for each project folder apart', (t) => {
+  const { home } = user(t);
+  const file = join(home, '.claude.json');
+  const mcpServers = { s: { command: 'x' } };
+  writeFileSync(file, JSON.stringify({ projects: { '/p/a': { mcpServers }, '/p/b': { mcpServers }, '/p/c': {} } }));
+  const of = (cwd: string) => placeOf({ files: [file], cwd });
+  assert.equal(of('/p/a'), of('/p/a/sub'));
+  assert.notEqual(of('/p/a'), of('/p/b'));
+  assert.equal(of('/p/c'), file);
+});
+
+test('an old folder is left to the first file, whatever a gateway without a file does there before', (t) => {
+  const { root, folder } = user(t);
+  mkdirSync(root, { recursive: true, mode: 0o700 });
+  writeFileSync(join(root, 'truth.db'), '', { mode: 0o600 });
+  folder().prepare();
+  assert.equal(folder().path, root);
+  folder('a/.mcp.json').prepare();
+  assert.equal(folder('a/.mcp.json').path, root);
+  assert.notEqual(folder('b/.mcp.json').path, root);
+  assert.equal(folder().path, join(root, 'gateways', 'default'), 'it has one of its own from then on');
+});
+
+test('the first gateway has 4270, whatever folder a command has made; others have what none has, once and for all', async (t) => {
+  const { env, folder } = user(t);
+  // As a command does that finds no file and no gateway.
+  assert.equal(folder().acquire(), true);
+  const [a, b] = [folder('a/.mcp.json'), folder('b/.mcp.json')];
+  assert.deepEqual(await usualPorts(a, env, isFree), { port: 4270, controlPort: 4271 });
+  rememberPorts(a, { port: 4270, controlPort: 4271 });
+  assert.equal((await usualPorts(b, env, isFree)).port, 4272);
+  rememberPorts(b, { port: 4272, controlPort: 4273 });
+  assert.equal((await usualPorts(b, env, isFree)).port, 4272);
+  assert.equal((await usualPorts(b, env, async ({ port }) => port > 4275)).port, 4276);
+  assert.equal((await usualPorts(folder(), env, isFree)).port, 4274);
+});
+
+test('an old folder keeps the ports that its clients know', async (t) => {
+  const { env, root, folder } = user(t);
+  mkdirSync(root, { recursive: true, mode: 0o700 });
+  writeFileSync(join(root, 'lock.db'), '', { mode: 0o600 });
+  // Its gateway runs, for another file.
+  writeFileSync(join(root, 'instance.json'), JSON.stringify({ files: ['/other/.mcp.json'] }), { mode: 0o600 });
+  assert.equal((await usualPorts(folder('a/.mcp.json'), env, isFree)).port, 4272);
+});
