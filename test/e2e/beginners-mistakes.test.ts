@@ -10,7 +10,7 @@ import { runProgram } from '../../src/cli/program.ts';
 import type { ServerStatus } from '../../src/model/server-state.ts';
 import { freePort } from '../support/free-port.ts';
 import { MANY_SIDED, manySided } from '../support/many-sided.ts';
-import { MistakenNetwork } from '../support/mistaken-network.ts';
+import { MistakenNetwork, NEW_REVISION } from '../support/mistaken-network.ts';
 import { COMMAND_MISTAKES } from '../support/mistakes/commands.ts';
 import { FILE_MISTAKES } from '../support/mistakes/files.ts';
 import { assertHelpful, type Held } from '../support/mistakes/mistake.ts';
@@ -95,8 +95,14 @@ describe('mistakes beside a running gateway', () => {
   };
 
   test('servers that are not what was meant', async () => {
-    const { text } = await ask('status', '--json');
-    const { servers } = JSON.parse(text) as { servers: ServerStatus[] };
+    let servers: readonly ServerStatus[] = [];
+    const settled = ({ state, lastLaunchFailure }: ServerStatus): boolean =>
+      lastLaunchFailure !== null || state === 'running' || state === 'misconfigured';
+    const end = performance.now() + 20_000;
+    do {
+      await pause(50);
+      ({ servers } = JSON.parse((await ask('status', '--json')).text) as { servers: readonly ServerStatus[] });
+    } while (!servers.every(settled) && performance.now() < end);
     for (const [name, , held] of serverMistakes(network, 1)) {
       counted++;
       const { reason, lastLaunchFailure } = servers.find((status) => status.name === name)!;
@@ -251,6 +257,7 @@ function serverMistakes(
     ['exits', run('process.exit(0)'), { cause: /exited with code 0/, remedy: /no server or lacks an argument/ }],
     ['throws', run('throw new Error("NO_KEY is required")'), { cause: /NO_KEY is required/, remedy: /standard error/ }],
     ['silent', run('setInterval(() => {}, 999)', short), { cause: /did not start within/, remedy: /speaks no MCP/ }],
+    ['toonew', run(NEW_REVISION), { cause: /unknown protocol revision 2099/, remedy: /another version of it/ }],
     [
       'runas',
       { command: 'node', runAs: { user: 'no-such-user' } },
@@ -363,7 +370,11 @@ describe('mistakes of the machine', () => {
     },
     async 'a Node that is too old'() {
       const old = `data:text/javascript,Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '18.19.0' } })`;
-      const held = { cause: /needs Node\.js 24 or newer/, place: /18\.19\.0/, remedy: /npx -y -p node@24/ };
+      const held = {
+        cause: /needs Node\.js 22\.\d+ or newer/,
+        place: /18\.19\.0/,
+        remedy: /npm start|npx -y -p node@24/,
+      };
       await start('old', place('old'), ['check'], held, { env: { NODE_OPTIONS: `--import "${old}"` } });
     },
   };

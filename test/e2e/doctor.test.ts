@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict';
-import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { runProgram } from '../../src/cli/program.ts';
 import { freePort } from '../support/free-port.ts';
 import { MANY_SIDED, manySided } from '../support/many-sided.ts';
-import { MistakenNetwork } from '../support/mistaken-network.ts';
+import { MistakenNetwork, NEW_REVISION } from '../support/mistaken-network.ts';
 import { said, startTrunkline, trunkline } from '../support/run-trunkline.ts';
 
 interface Step {
@@ -71,6 +72,8 @@ test('each server is tried step by step, up to the one that fails, with the reas
     named: [{ url: network.otherName, ...tls }, 'certificate', /for other\.example/, /other names/],
     expired: [{ url: network.expired, ...tls }, 'certificate', /\(over\)/, /renewed/],
     path: [{ url: `${network.http}/mcp` }, 'http', /404: nothing here/, /path of its url/],
+    mute: [run(NEW_REVISION), 'initialize', /unknown protocol revision 2099-01-01/, /install another version of it/],
+    far: [{ url: 'https://far.example/mcp' }, 'connection', /ECONNREFUSED/, /the proxy 127\.0\.0\.1:9 .*NO_PROXY/],
     down: [{ url: `${network.http}/500` }, 'http', /500: database is down/, /own log/],
     moved: [{ url: `${network.http}/moved` }, 'http', /308: redirects are not followed/, /127\.0\.0\.1:1\/mcp\//],
     hangs: [{ url: `${network.http}/hang`, startupTimeoutMs: 1500 }, 'http', /1500 ms/, /does not answer/],
@@ -85,7 +88,8 @@ test('each server is tried step by step, up to the one that fails, with the reas
   };
   const servers = Object.fromEntries(Object.entries(expected).map(([name, [definition]]) => [name, definition]));
   const file = configured('many.json', { good: manySided('good'), ...servers });
-  const { code, ok, machine, servers: found } = await report([file]);
+  const proxied = { HTTPS_PROXY: 'http://127.0.0.1:9', NO_PROXY: 'no-such-host.invalid' };
+  const { code, ok, machine, servers: found } = await report([file], proxied);
   assert.deepEqual([code, ok], [4, false]);
   assert.deepEqual(
     machine.filter(({ state }) => state === 'failed'),
@@ -187,6 +191,42 @@ test('init writes a first file that holds, once, and says what is next', async (
     const shadowed = await trunkline(['init'], { cwd });
     assert.deepEqual([shadowed.code, /\.mcp\.json is here already/.test(shadowed.err)], [1, true], shadowed.err);
     assert.deepEqual(readdirSync(cwd), ['.mcp.json']);
+  } finally {
+    rmSync(cwd, { recursive: true, force: true });
+  }
+});
+
+test('on a terminal init offers the servers of the clients, and keeps secrets out of the file', async () => {
+  const cwd = mkdtempSync(join(tmpdir(), 'trunkline-init-'));
+  try {
+    const token = 'ghp_0123456789abcdef';
+    const gh = { command: 'npx', args: ['gh'], env: { GITHUB_TOKEN: token } };
+    mkdirSync(join(cwd, 'home', '.cursor'), { recursive: true });
+    mkdirSync(join(cwd, 'project', '.git'), { recursive: true });
+    writeFileSync(join(cwd, 'home', '.cursor', 'mcp.json'), JSON.stringify({ mcpServers: { gh } }));
+    const questions: string[] = [];
+    let text = '';
+    const write = (more: string): void => {
+      text += more;
+    };
+    const code = await runProgram(['init', '--data-dir', join(cwd, 'data')], {
+      out: write,
+      err: write,
+      env: { PATH: process.env['PATH'], HOME: join(cwd, 'home') },
+      cwd: join(cwd, 'project'),
+      version: '0',
+      ask: async ({ description }) => {
+        questions.push(description);
+        return 'y';
+      },
+    });
+    assert.equal(code, 0, text);
+    assert.deepEqual(questions, ['Put this server of your clients into the file?']);
+    const written = readFileSync(join(cwd, 'project', 'trunkline.json'), 'utf8');
+    assert.ok(!written.includes(token) && !text.includes(token));
+    assert.match(written, /"GITHUB_TOKEN": "\$\{secret:gh-github_token\}"/);
+    const checked = await trunkline(['check', '--data-dir', join(cwd, 'data')], { cwd: join(cwd, 'project') });
+    assert.match(checked.out, /trunkline\.json: ok, 1 server/, checked.err);
   } finally {
     rmSync(cwd, { recursive: true, force: true });
   }

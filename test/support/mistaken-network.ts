@@ -19,6 +19,14 @@ const ANSWERS: Readonly<Record<string, RequestListener>> = {
   '/hang': () => {},
 };
 
+/** A server of a revision that is not known yet. */
+export const NEW_REVISION = `require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
+  const { id, method } = JSON.parse(line);
+  const result = { protocolVersion: '2099-01-01', capabilities: {}, serverInfo: { name: 'n', version: '1' } };
+  const answer = method === 'initialize' ? { result } : { error: { code: -32601, message: 'no such method' } };
+  if (id !== undefined) console.log(JSON.stringify({ jsonrpc: '2.0', id, ...answer }));
+})`;
+
 /** Servers behind URLs, each of which is what a beginner did not mean. */
 export class MistakenNetwork {
   readonly authority = new TestAuthority();

@@ -132,8 +132,8 @@ async function ofUrl({ app, server, status }: TriedServer, spec: HttpSpec, passe
   if (proxy !== null) {
     if (passed.includes('connection')) steps.push(ok('proxy', proxy.host));
   } else {
-    if (passed.includes('name') && isIP(host) === 0)
-      steps.push(ok('name', `${host} is ${(await addressesOf(resolver, host)) ?? 'known'}`));
+    const addresses = passed.includes('name') && isIP(host) === 0 ? await addressesOf(resolver, host) : null;
+    if (addresses !== null) steps.push(ok('name', `${host} is ${addresses}`));
     if (passed.includes('connection'))
       steps.push(ok('connection', (await connectionOf(resolver, url)) ?? 'it takes connections'));
     if (url.protocol === 'https:' && passed.includes('certificate')) {

@@ -18,6 +18,8 @@ export interface FailedStart {
   readonly inContainer: boolean;
   readonly exit: LaunchFailure['exit'];
   readonly timedOut: boolean;
+  /** Host and port of the proxy that its URL is reached through; null or absent: none. */
+  readonly proxy?: string | null;
 }
 
 /** Exit codes of shells and of programs that start others. */
@@ -29,7 +31,7 @@ const MAX_DEPTH = 8;
 
 /** Why, most probably, and what to do about it; null where nothing is known beyond the error itself. */
 export function likelyCause(start: FailedStart): string | null {
-  const { transport, failure, missing, inContainer, exit, timedOut } = start;
+  const { transport, failure, error, missing, inContainer, exit, timedOut } = start;
   if (missing.length > 0) {
     return `${missing.join(', ')} is to be handed on to it, and is not set in the gateway's own environment`;
   }
@@ -39,6 +41,7 @@ export function likelyCause(start: FailedStart): string | null {
     return `${what}; ${loginAdvice(start.server, transport)}`;
   }
   if ('url' in transport) return ofRemote(start, transport, inContainer && isHere(transport.url));
+  if (error?.code === 'UPSTREAM_PROTOCOL') return OTHER_REVISION;
   if (failure === 'configuration') return 'its definition names something that is not there; see the error';
   if (transport.type === 'stdio' && transport.ssh != null && exit?.code === SSH_FAILED)
     return ofSsh(transport.ssh.host);
@@ -82,19 +85,25 @@ function* causes(error: unknown): Generator<Error> {
   for (let at = error, depth = 0; at instanceof Error && depth < MAX_DEPTH; at = at.cause, depth++) yield at;
 }
 
+const OTHER_REVISION =
+  'it runs, and answers as no server of a revision that is known here; install another version of it, or update Trunkline';
+
 const INSIDE =
   'the gateway runs in a container, where localhost is the container itself: name the host, as in host.docker.internal';
 
 /** `inside`: its address means the gateway's own container. That matters only where nothing answered there. */
-function ofRemote({ error, timedOut }: FailedStart, { url }: HttpSpec, inside: boolean): string | null {
+function ofRemote({ error, timedOut, proxy = null }: FailedStart, { url }: HttpSpec, inside: boolean): string | null {
   for (const at of causes(error)) {
     const status = at instanceof GatewayError ? (refusalOf(at)?.status ?? 0) : 0;
     const words = ofStatus(status, new URL(url));
     if (words !== undefined) return words;
+    if (at instanceof TypeError) return 'correct the variable, as in http://proxy.example:3128, or unset it';
     if (!(at instanceof HttpFailure)) continue;
     if (at.kind === 'tls') return ofTls(codeOf(at));
     if (at.kind === 'proxy')
       return 'the proxy of HTTPS_PROXY or HTTP_PROXY does not let it through; correct the proxy, or name the host in NO_PROXY';
+    if (proxy !== null && !at.sent)
+      return `the proxy ${proxy} of HTTPS_PROXY or HTTP_PROXY is not there; correct the variable, or name the host in NO_PROXY`;
     const reached = ofConnection(at, new URL(url));
     return !at.sent && inside ? `${reached}; ${INSIDE}` : reached;
   }

@@ -1,4 +1,5 @@
 import type { PhaseTimes } from '../../http/client/phase-times.ts';
+import { type ProxyEnvironment, proxyFor } from '../../http/client/proxy-choice.ts';
 import { authOf, type Server } from '../../model/server.ts';
 import {
   type ConnectionStatus,
@@ -109,7 +110,8 @@ export class ServerObserver {
     const missing = transport.type === 'stdio' ? missingVariables(transport, environment) : [];
     const { exit } = this.#processEnd;
     const timedOut = deps.clock.now() - supervisor.startedAt >= times.startupMs;
-    const start = { server: context.server.name, transport, failure, error, missing, inContainer, exit, timedOut };
+    const proxy = 'url' in transport ? proxyHost(transport.url, environment) : null;
+    const start = { server: server.name, transport, failure, error, missing, inContainer, exit, timedOut, proxy };
     const failed = {
       at,
       step: failedStep(start),
@@ -209,6 +211,14 @@ export class ServerObserver {
       timeoutMs,
       description: description === null ? null : logger.redact(sweptDescription(description, transport)),
     };
+  }
+}
+
+function proxyHost(url: string, environment: ProxyEnvironment): string | null {
+  try {
+    return proxyFor(new URL(url), environment)?.host ?? null;
+  } catch {
+    return null;
   }
 }
 
