@@ -18,7 +18,7 @@ interface ShellWord {
   readonly meaning: string;
 }
 
-/** `trunkline complete -- <words up to the cursor>`, which the scripts of `completion` call. Silent whatever happens. */
+/** `trunkline __complete -- <words up to the cursor>`, which the scripts of `completion` call. Silent whatever happens. */
 export async function complete(input: CommandInput, program: Command): Promise<ExitCode> {
   const { serverCommand: words, terminal } = input;
   const { command, option, position, flags, cut } = placeOf(words.slice(0, -1), program);
@@ -166,7 +166,7 @@ _trunkline() {
   COMPREPLY=()
   while IFS=$'\\t' read -r word meaning; do
     if [[ $word == ${FILES} ]]; then compopt -o default; else COMPREPLY+=("$word"); fi
-  done < <("$1" complete -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+  done < <("$1" __complete -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
 }
 complete -F _trunkline trunkline tl
 `,
@@ -175,7 +175,7 @@ complete -F _trunkline trunkline tl
 _trunkline() {
   local line
   local -a found
-  for line in "\${(@f)$("\${(Q)words[1]}" complete -- "\${(@Q)words[2,CURRENT]}" 2>/dev/null)}"; do
+  for line in "\${(@f)$("\${(Q)words[1]}" __complete -- "\${(@Q)words[2,CURRENT]}" 2>/dev/null)}"; do
     case $line in
       '') ;;
       ${FILES}*) _files ;;
@@ -189,7 +189,7 @@ if [[ $funcstack[1] == _trunkline ]]; then _trunkline "$@"; else compdef _trunkl
   fish: `# Load it with: trunkline completion fish | source
 function __trunkline_complete
     set -l before (commandline -opc)
-    set -l found ($before[1] complete -- $before[2..-1] (commandline -ct) 2>/dev/null)
+    set -l found ($before[1] __complete -- $before[2..-1] (commandline -ct) 2>/dev/null)
     for line in $found
         if string match -q '${FILES}*' -- $line
             __fish_complete_path (commandline -ct)

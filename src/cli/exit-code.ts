@@ -57,7 +57,7 @@ function textOf(problem: OpenProblem, cwd: string): string {
         holder === null
           ? 'another process'
           : `trunkline ${holder.version} (pid ${holder.pid}, ${holder.mcpUrl}, serving ${holder.files.join(', ') || 'a command'})`;
-      return `${who} already uses the data folder ${dataDir}\n  fix: use that gateway, stop it, or start this one with --data-dir <another folder>`;
+      return `${who} already uses the data folder ${dataDir}\n  fix: use that gateway, stop it with: trunkline stop, or start this one with --data-dir <another folder>`;
     }
   }
 }

@@ -49,7 +49,7 @@ function theOne(all: readonly NodeEntry[], name: string | undefined): NodeEntry 
   if (first === undefined) {
     const what =
       name === undefined
-        ? 'this gateway is no node of a cluster'
+        ? 'this gateway is no node of a cluster; trunkline stop ends it'
         : `there is no node ${name}; trunkline nodes lists them`;
     throw new CommandError(EXIT.usage, what);
   }

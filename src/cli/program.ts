@@ -172,7 +172,7 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
       const { SCRIPTS } = await import('./completion.ts');
       terminal.out(SCRIPTS[shell]);
     });
-  program.command('complete', { hidden: true }).action(async () => {
+  program.command('__complete', { hidden: true }).action(async () => {
     const { complete } = await import('./completion.ts');
     done(await complete(parts.input({}), program));
   });

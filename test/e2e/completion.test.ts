@@ -33,7 +33,7 @@ describe('completion of a shell', () => {
     rmSync(home, { recursive: true, force: true });
   });
   const words = async (folder: string, ...line: string[]): Promise<string[]> => {
-    const { code, out, err } = await trunkline(['complete', '--', ...line], { cwd: join(home, folder), env });
+    const { code, out, err } = await trunkline(['__complete', '--', ...line], { cwd: join(home, folder), env });
     assert.deepEqual([code, err], [0, ''], line.join(' '));
     return out.split('\n').flatMap((text) => (text === '' ? [] : text.split('\t')[0]!));
   };
