@@ -119,7 +119,12 @@ test('stop asks the gateway and no process of its id: what took its place is lef
   assert.equal((await run('start', '-b', ...PORTS)).code, 0);
   const { gateway } = await status();
   const file = join(gateway.dataDir, 'instance.json');
-  const instance = JSON.parse(readFileSync(file, 'utf8'));
+  const { words, ...instance } = JSON.parse(readFileSync(file, 'utf8'));
+  assert.ok(words.includes('--port'));
+  // As an earlier version leaves it.
+  writeFileSync(file, JSON.stringify(instance));
+  const earlier = await run('stop');
+  assert.deepEqual([earlier.code, /is of an earlier version/.test(earlier.err)], [1, true], earlier.err);
   process.kill(gateway.pid, 'SIGKILL');
   await until(() => !isAlive(gateway.pid), 'the end of the process');
   // This process has the id of the one that was killed.

@@ -162,7 +162,11 @@ async function launch({ terminal }: CommandInput, dataDir: string, words: readon
 }
 
 async function end(running: RunningGateway, now: boolean): Promise<void> {
-  const { pid, startedAt } = running.instance;
+  const { pid, startedAt, words } = running.instance;
+  if (words === undefined) {
+    const what = `the gateway ${gatewayName(running)} (pid ${pid}) is of an earlier version, which this cannot stop`;
+    throw new CommandError(EXIT.usage, `${what}; end it where it runs, with Ctrl-C or SIGTERM`);
+  }
   const client = new ControlClient(running);
   const asked = client.post(`/api/v1/gateway/stop?now=${now ? 1 : 0}`, '{}');
   const silent = pause(ANSWER_MS, null, { ref: false });
