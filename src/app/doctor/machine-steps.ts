@@ -2,12 +2,10 @@ import { statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { ListenError } from '../../http/listener/listen-error.ts';
 import type { DesiredState } from '../../model/desired-state.ts';
-import { DataFolder, defaultDataDir, FolderUnusable, type Instance } from '../../store/data-folder.ts';
+import { type DataFolder, FolderUnusable } from '../../store/data-folder.ts';
 import { authority } from '../listener-settings.ts';
 import { productVersion } from '../version.ts';
 import { type DoctorStep, failed, ok, warning } from './doctor-step.ts';
-
-type Environment = Readonly<Record<string, string | undefined>>;
 
 const DAY_MS = 86_400_000;
 
@@ -27,36 +25,33 @@ export function programSteps(): readonly DoctorStep[] {
   ];
 }
 
-/** Looks whether a gateway can keep its state in the folder. Makes nothing. */
-export function folderStep(dataDir: string | null, env: Environment): DoctorStep {
-  const folder = new DataFolder(dataDir ?? defaultDataDir(env));
+/** Looks whether a gateway can keep its state in the folder. Makes nothing. `named`: by a flag, a variable or the file. */
+export function folderStep(folder: DataFolder, named: boolean): DoctorStep {
   try {
     return ok('data', `${folder.path}${folder.examine() ? '' : ', which is made at the first start'}`);
   } catch (error) {
     if (!(error instanceof FolderUnusable)) throw error;
     const { message, remedy, untrusted } = error;
     // Without the usual one a gateway starts, as long as nothing was kept there (decision 053).
-    const starts = dataDir === null && !untrusted && !folder.mayHoldState;
+    const starts = !named && !untrusted && !folder.mayHoldState;
     return starts
       ? warning('data', `${message}; a gateway keeps everything in memory then`, remedy)
       : failed('data', message, remedy);
   }
 }
 
-/** Whether both ports are free, or used by the gateway that runs. Opens each for an instant. */
-export async function portSteps({ listen, control }: DesiredState, running: Instance | null): Promise<DoctorStep[]> {
+/** Whether the ports are free that a gateway would have. Opens each for an instant. */
+export async function portSteps({ listen, control }: DesiredState): Promise<DoctorStep[]> {
   const ports = [
-    { ...listen, flag: '--port', url: running?.mcpUrl ?? '' },
-    { ...control, flag: '--control-port', url: running?.controlUrl ?? '' },
+    { ...listen, flag: '--port' },
+    { ...control, flag: '--control-port' },
   ];
   return Promise.all(
-    ports.map(async ({ host, port, flag, url }) => {
-      const place = authority(host, port);
+    ports.map(async ({ host, port, flag }) => {
       if (port === 0) return ok('port', `${flag} 0: any free one`);
-      if (URL.canParse(url) && Number(new URL(url).port) === port) return ok('port', `${place}: the running gateway`);
       const error = await bindError(host, port);
       return error === null
-        ? ok('port', `${place} is free`)
+        ? ok('port', `${authority(host, port)} is free`)
         : failed('port', new ListenError(error, host, port, flag).message);
     }),
   );

@@ -9,7 +9,8 @@ import type { LoadOptions } from '../../config/load-config.ts';
 import { renderProblem } from '../../config/problem/problem.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
 import { ControlClient } from '../access/control-client.ts';
-import { findRunning } from '../access/find-running.ts';
+import { findRunning, gatewayName } from '../access/find-running.ts';
+import { folderOfLoad, withUsualPorts } from '../access/own-ports.ts';
 import { type CommandInput, print } from '../command-input.ts';
 import { CommandError, EXIT, type ExitCode, noSuch } from '../exit-code.ts';
 import { isReady } from '../server-line.ts';
@@ -33,14 +34,15 @@ export async function doctor(input: DoctorInput): Promise<ExitCode> {
   const tell = flags.json === true ? () => {} : terminal.out;
   const running = await findRunning(given);
   const machine: DoctorStep[] = [...programSteps()];
-  const load = loadOf(given, running, machine);
+  const load = await loadOf(given, running, machine);
   const opened = load === null ? null : await Doctor.open(load, wanted);
   if (opened?.ok === true) {
     const { state, known } = opened.doctor;
     const count = `${known.length} ${known.length === 1 ? 'server' : 'servers'}`;
     machine.push(ok('file', `${sourceLabel(load!)}: ${count}`));
     for (const problem of opened.doctor.warnings) machine.push(noted(problem, terminal.cwd));
-    machine.push(folderStep(state.dataDir, terminal.env), ...(await portSteps(state, running?.instance ?? null)));
+    machine.push(folderStep(await folderOfLoad(given, load!), state.dataDir !== null));
+    if (running === null) machine.push(...(await portSteps(state)));
   } else if (opened !== null) {
     if (opened.problem.kind === 'config')
       for (const problem of opened.problem.problems) machine.push(failed('file', renderProblem(problem, terminal.cwd)));
@@ -49,7 +51,7 @@ export async function doctor(input: DoctorInput): Promise<ExitCode> {
   machine.push(
     running === null
       ? ok('gateway', 'none runs here')
-      : ok('gateway', `runs as pid ${running.instance.pid} at ${running.instance.mcpUrl}`),
+      : ok('gateway', `runs as pid ${running.instance.pid} ${gatewayName(running)}`),
   );
   tell(section('machine', machine));
   const servers = opened?.ok === true ? await examineAll(opened.doctor, wanted, running, tell) : [];
@@ -61,12 +63,17 @@ export async function doctor(input: DoctorInput): Promise<ExitCode> {
 }
 
 /** What the running gateway has read, unless a file was named; null where nothing is configured, which is told. */
-function loadOf(input: CommandInput, running: RunningGateway | null, machine: DoctorStep[]): LoadOptions | null {
+async function loadOf(
+  input: CommandInput,
+  running: RunningGateway | null,
+  machine: DoctorStep[],
+): Promise<LoadOptions | null> {
   const { flags, terminal, file } = input;
   try {
     const load = loadOptions(input, hasStoredServers(flags.dataDir, terminal) || running !== null);
-    const files = running?.instance.files ?? [];
-    return file === undefined && running !== null ? { ...load, ...(files.length > 0 ? { files } : {}) } : load;
+    if (running === null) return await withUsualPorts(input, load);
+    const { files } = running.instance;
+    return file === undefined && files.length > 0 ? { ...load, files } : load;
   } catch (error) {
     if (!(error instanceof CommandError)) throw error;
     machine.push(failed('file', `no configuration file here or above ${terminal.cwd}`, 'make one: trunkline init'));

@@ -69,6 +69,17 @@ npm error A complete log of this run can be found in: /root/.npm/_logs/2026-11-2
     '404 Not Found - GET https://registry.example.com/@no%2fserver',
   ],
   [
+    'npx 11, no cache',
+    `npm error code EACCES
+npm error syscall mkdir
+npm error path /nonexistent/.npm/_cacache
+npm error errno EACCES
+npm error
+npm error Your cache folder contains root-owned files, due to a bug in
+`,
+    'Your cache folder contains root-owned files, due to a bug in',
+  ],
+  [
     'npx 10, no registry',
     `npm error code ECONNREFUSED
 npm error syscall connect

@@ -27,7 +27,10 @@ export function tellingLine(stderr: string, code: number | null, signal: string 
   if (signal !== null && KILLED.has(signal)) return null;
   const unwrapped = stderr.replace(COLOURS, '').replace(WRAPPED, (reason) => reason.replace(/\n\s+/g, ' '));
   const lines = unwrapped.split('\n').map(plain);
-  const npm = lines.findIndex((line) => NPM.test(line) && !NPM_DETAIL.test(line.replace(NPM, '')));
+  const npm = lines.findIndex((line) => {
+    const said = NPM.test(line) ? line.replace(NPM, '').trim() : '';
+    return said !== '' && !NPM_DETAIL.test(said);
+  });
   const worded = (line: string): boolean => !/^\s/.test(line) && !NOISE.test(line);
   const failed = lines.findLastIndex((line) => worded(line) && FAILURE.test(line));
   const last = code === 0 || code === null ? -1 : Math.max(lines.findLastIndex(worded), lastOf(lines));
