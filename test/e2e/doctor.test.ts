@@ -6,6 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { runProgram } from '../../src/cli/program.ts';
+import { IMAGE } from '../support/docker-engine.ts';
+import { FakeDocker } from '../support/fake-docker.ts';
+import { FakeSsh } from '../support/fake-ssh.ts';
 import { freePort } from '../support/free-port.ts';
 import { MANY_SIDED, manySided } from '../support/many-sided.ts';
 import { MistakenNetwork, NEW_REVISION } from '../support/mistaken-network.ts';
@@ -229,5 +232,35 @@ test('on a terminal init offers the servers of the clients, and keeps secrets ou
     assert.match(checked.out, /trunkline\.json: ok, 1 server/, checked.err);
   } finally {
     rmSync(cwd, { recursive: true, force: true });
+  }
+});
+
+test('of a container it says whether the engine answers, and of a server on another host whether ssh comes in', async () => {
+  const engine = await FakeDocker.start();
+  const far = new FakeSsh();
+  const command = [process.execPath, MANY_SIDED];
+  const docker = { engine: `unix://${engine.socket}` };
+  const { host, user, port, identityFile, knownHostsFile } = far.spec();
+  const ssh = { host, user, port, identityFile, knownHostsFile };
+  try {
+    const file = configured('elsewhere.json', {
+      boxed: { docker: { ...docker, image: IMAGE }, args: command },
+      noimage: { docker: { ...docker, image: 'nowhere:1' } },
+      far: { command: command[0], args: command.slice(1), ssh },
+      stranger: { command: 'x', ssh: { ...ssh, identityFile: join(far.folder, 'stranger') } },
+    });
+    const { servers } = await report([file], { PATH: far.environment.PATH });
+    const lines = servers.map(({ name, steps }) => [name, steps.map(({ step, state }) => `${step} ${state}`).join()]);
+    assert.deepEqual(Object.fromEntries(lines), {
+      boxed: 'definition ok,connection ok,start ok,initialize ok,lists ok',
+      noimage: 'definition ok,connection ok,start failed',
+      far: 'definition ok,command ok,connection ok,start ok,initialize ok,lists ok',
+      stranger: 'definition ok,command ok,connection failed',
+    });
+    assert.match(servers[1]!.steps.at(-1)!.fix ?? '', /docker pull nowhere:1/);
+    assert.match(servers[3]!.steps.at(-1)!.fix ?? '', /ssh -o BatchMode=yes 127\.0\.0\.1 true/);
+  } finally {
+    await engine[Symbol.asyncDispose]();
+    await far[Symbol.asyncDispose]();
   }
 });
