@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { isMap, isNode, isScalar, parseDocument } from 'yaml';
 import type { ToolView } from '../../app/plane.ts';
 import { suggest } from '../../config/problem/problem.ts';
@@ -11,6 +12,10 @@ import {
 } from '../access/gateway-access.ts';
 import type { CommandInput } from '../command-input.ts';
 import { CommandError, EXIT, type ExitCode, noSuch } from '../exit-code.ts';
+import { isSettled } from '../server-line.ts';
+
+const START_MS = 60_000;
+const LOOK_MS = 100;
 
 export interface CallInput extends CommandInput {
   /** `server.tool`, or an exposed name. */
@@ -145,8 +150,19 @@ function wordsIn(text: string): string[] {
   });
 }
 
+/** A server that is starting is waited for: it may have the tool. */
+async function startedTools(wanted: string, gateway: GatewayAccess): Promise<readonly ToolView[]> {
+  for (const end = performance.now() + START_MS; ; await pause(LOOK_MS)) {
+    const tools = await gateway.tools();
+    const waits = ({ name }: ServerStatus): boolean =>
+      wanted.startsWith(`${name}.`) && !tools.some(({ server }) => server === name);
+    const unlisted = (await gateway.statuses()).filter(waits);
+    if (unlisted.every(isSettled) || performance.now() > end) return tools;
+  }
+}
+
 async function find(wanted: string, gateway: GatewayAccess): Promise<ToolView> {
-  const tools = await gateway.tools();
+  const tools = await startedTools(wanted, gateway);
   const exposed = tools.find((tool) => wanted === tool.exposedName);
   if (exposed !== undefined) return exposed;
   const found = tools.find((tool) => wanted === `${tool.server}.${tool.name}`);
