@@ -278,6 +278,8 @@ interface ConfigInputListen {
   readonly allowedHosts?: readonly string[] | undefined;
   /** Browser origins accepted in addition to loopback; only these get CORS headers. */
   readonly allowedOrigins?: readonly string[] | undefined;
+  /** Callers without a key may read the list of all servers at `/v0.1/servers`, if agents are configured; calls still need a key. */
+  readonly anonymousRegistry?: boolean | undefined;
   /** Allow listening on other addresses than loopback without agents and TLS. */
   readonly insecure?: boolean | undefined;
   /** Largest request body of a client. All bodies in receipt share an eighth of the heap limit, at least 32 MiB and twice this value; a further one gets 503. */

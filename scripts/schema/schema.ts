@@ -43,6 +43,13 @@ const settingsShape = {
       allowedOrigins: hosts
         .optional()
         .describe('Browser origins accepted in addition to loopback; only these get CORS headers.'),
+      anonymousRegistry: z
+        .boolean()
+        .default(false)
+        .optional()
+        .describe(
+          'Callers without a key may read the list of all servers at `/v0.1/servers`, if agents are configured; calls still need a key.',
+        ),
       insecure: z
         .boolean()
         .default(false)

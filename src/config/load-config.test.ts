@@ -48,6 +48,7 @@ test('a file with nothing but a server gets the documented defaults', async () =
       trustedProxies: [],
       allowedHosts: [],
       allowedOrigins: [],
+      anonymousRegistry: false,
       insecure: false,
       maxBodyBytes: 16 * 1024 * 1024,
       maxConnections: 16_384,

@@ -31,6 +31,7 @@ import { StatefulHandler } from './stateful/stateful-handler.ts';
 import { StatelessHandler } from './stateless/stateless-handler.ts';
 import { StdioHandler, type StdioStreams } from './stdio/stdio.ts';
 import { StreamableHttp } from './streamable-http.ts';
+import { registerSubRegistry } from './sub-registry.ts';
 
 export interface DownstreamDeps {
   readonly clock: Clock;
@@ -165,6 +166,7 @@ export class Downstream implements ClientStreams {
       routes.add(`${prefix}/message`, { POST: (context) => this.sse.post(context, server(context)) }, options);
     };
     add('', () => null);
+    registerSubRegistry(routes, this.#deps);
     add('/servers/{name}', (context) => context.param);
   }
 

@@ -60,6 +60,7 @@ describe('bind problem', () => {
         trustedProxies: [],
         allowedHosts: [],
         allowedOrigins: [],
+        anonymousRegistry: false,
       },
       ...{ insecure: false, maxBodyBytes: 1, maxConnections: 1 },
       ...listen,

@@ -22,6 +22,8 @@ export interface ListenSettings {
   readonly allowedHosts: readonly string[];
   /** Origins accepted beside loopback; CORS headers are given to these only. */
   readonly allowedOrigins: readonly string[];
+  /** The list of servers at `/v0.1/servers` needs no key. */
+  readonly anonymousRegistry: boolean;
   /** Accept a bind beyond loopback without authentication and TLS. Only from the flag or `listen.insecure`. */
   readonly insecure: boolean;
   readonly maxBodyBytes: number;

@@ -147,7 +147,15 @@ const MCP_PATHS = [
   'POST /servers/probe/mcp',
   'GET /sse',
   'POST /message',
-].concat(['GET /servers/probe/sse', 'GET /livez', 'GET /readyz', 'GET /healthz', 'GET /health', 'GET /nowhere']);
+].concat([
+  'GET /servers/probe/sse',
+  'GET /livez',
+  'GET /readyz',
+  'GET /healthz',
+  'GET /health',
+  'GET /v0.1/servers',
+  'GET /nowhere',
+]);
 const CONTROL_PATHS = [
   'GET /api/v1/servers',
   'POST /api/v1/servers/probe/restart',

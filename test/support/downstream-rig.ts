@@ -182,6 +182,7 @@ function desiredState(options: RigOptions): DesiredState {
       trustedProxies: [],
       allowedHosts: [],
       allowedOrigins: [],
+      anonymousRegistry: false,
       insecure: false,
       maxBodyBytes: 4 * 1024 * 1024,
       maxConnections: 10_000,

@@ -13,6 +13,8 @@ export interface RouteOptions {
   readonly maxBodyBytes?: number;
   /** POSTs may be refused with 503 while more arrive than can be taken in. */
   readonly sheds?: boolean;
+  /** What `{name}` may be, where it is more than a segment. It is not decoded. */
+  readonly param?: RegExp;
 }
 
 export interface Route {
@@ -33,6 +35,7 @@ export interface RouteMatch {
 interface Pattern {
   readonly prefix: string;
   readonly suffix: string;
+  readonly param: RegExp | null;
   readonly route: Route;
 }
 
@@ -61,7 +64,12 @@ export class RouteTable {
       this.#exact.set(path, { route, param: '' });
       return;
     }
-    const pattern = { prefix: path.slice(0, open), suffix: path.slice(path.indexOf('}') + 1), route };
+    const pattern = {
+      prefix: path.slice(0, open),
+      suffix: path.slice(path.indexOf('}') + 1),
+      param: options.param ?? null,
+      route,
+    };
     const at = this.#patterns.findIndex((each) => each.prefix === pattern.prefix && each.suffix === pattern.suffix);
     if (at < 0) this.#patterns.push(pattern);
     else this.#patterns[at] = pattern;
@@ -79,10 +87,10 @@ export class RouteTable {
   #find(path: string): RouteMatch | null {
     const exact = this.#exact.get(path);
     if (exact !== undefined) return exact;
-    for (const { prefix, suffix, route } of this.#patterns) {
+    for (const { prefix, suffix, param: allowed, route } of this.#patterns) {
       if (path.length <= prefix.length + suffix.length || !path.startsWith(prefix) || !path.endsWith(suffix)) continue;
       const param = path.slice(prefix.length, path.length - suffix.length);
-      if (isSegment(param)) return { route, param };
+      if (allowed?.test(param) ?? isSegment(param)) return { route, param };
     }
     return null;
   }

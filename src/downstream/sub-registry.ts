@@ -1,0 +1,164 @@
+import { isIP } from 'node:net';
+import type { RequestContext } from '../http/listener/request-context.ts';
+import type { RouteTable } from '../http/listener/route-table.ts';
+import { ANONYMOUS, mayUse, type Principal } from '../model/client-profile.ts';
+import type { DesiredState } from '../model/desired-state.ts';
+import { bareHost } from '../model/host-address.ts';
+import type { Authenticator } from '../model/ports.ts';
+import type { Server } from '../model/server.ts';
+
+interface SubRegistryDeps {
+  readonly authenticator: Authenticator;
+  readonly state: () => Pick<DesiredState, 'servers' | 'agents' | 'listen' | 'unknownCallers'>;
+}
+
+const SCHEMA = 'https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json';
+const META = 'io.modelcontextprotocol.registry/official';
+/** Definitions have no versions, and clients want one. */
+const VERSION = '1.0.0';
+const PAGE = 30;
+const MAX_PAGE = 100;
+const LONGEST_DESCRIPTION = 100;
+/** `{name}`, `{name}/versions` and `{name}/versions/{version}`; the slash of a name comes as `%2F`. */
+const REST = /^[A-Za-z0-9._~%+/-]{1,700}$/;
+const OF_ONE = /^(.+?)\/versions(?:\/([^/]+))?$/;
+
+interface SubRegistryEntry {
+  readonly name: string;
+  /** An entry of the registry, as it is sent. */
+  readonly entry: object;
+  readonly updatedAt: number;
+}
+
+/**
+ * The servers of this gateway as a registry of the API v0.1, for clients that take servers from one. A caller sees the
+ * servers that it may use. Clients append `/v0.1` to an address that may have it already.
+ */
+export function registerSubRegistry(routes: RouteTable, { authenticator, state }: SubRegistryDeps): void {
+  const changes = new Map<string, { readonly text: string; readonly at: number }>();
+  const serve = (context: RequestContext, run: (servers: readonly SubRegistryEntry[]) => void): void => {
+    const principal = readerOf(context, authenticator, state().listen.anonymousRegistry);
+    if (principal === null) {
+      const message = 'send the key of an agent as "Authorization: Bearer <key>"';
+      const challenge = ['WWW-Authenticate', 'Bearer realm="trunkline"'];
+      context.json(401, JSON.stringify({ error: `Unauthorized: ${message}` }), challenge);
+      return;
+    }
+    run(listed(state(), principal, state().listen.publicUrl ?? context.publicOrigin, changes));
+  };
+  for (const base of ['/v0.1', '/v0.1/v0.1']) {
+    routes.add(`${base}/servers`, { GET: (context) => serve(context, (servers) => list(context, servers)) });
+    const one = { GET: (context: RequestContext) => serve(context, (servers) => version(context, servers)) };
+    routes.add(`${base}/servers/{name}`, one, { param: REST });
+  }
+}
+
+function readerOf({ headers }: RequestContext, authenticator: Authenticator, anonymous: boolean): Principal | null {
+  return authenticator.authenticate(headers.authorization) ?? (anonymous ? ANONYMOUS : null);
+}
+
+function listed(
+  { servers, agents, unknownCallers }: ReturnType<SubRegistryDeps['state']>,
+  principal: Principal,
+  base: string,
+  changes: Map<string, { readonly text: string; readonly at: number }>,
+): readonly SubRegistryEntry[] {
+  const needsKey = agents.size > 0 && unknownCallers === 'refuse';
+  const space = namespaceOf(base);
+  const found: SubRegistryEntry[] = [];
+  for (const server of servers.values()) {
+    // What was added for one session is no server of others.
+    if (!server.enabled || server.onlyFor !== undefined || !mayUse(principal, server.name)) continue;
+    const name = `${space}/${server.name}`;
+    const detail = detailOf(server, name, `${base}/servers/${server.name}/mcp`, needsKey);
+    const text = JSON.stringify(detail);
+    const known = changes.get(server.name);
+    const updatedAt = known?.text === text ? known.at : Date.now();
+    if (known?.text !== text) changes.set(server.name, { text, at: updatedAt });
+    const at = new Date(updatedAt).toISOString();
+    const official = { status: 'active', publishedAt: at, updatedAt: at, isLatest: true };
+    found.push({ name, entry: { server: detail, _meta: { [META]: official } }, updatedAt });
+  }
+  for (const name of changes.keys()) if (!servers.has(name)) changes.delete(name);
+  return found.sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+function detailOf({ name: own, description }: Server, name: string, url: string, needsKey: boolean): object {
+  const key = {
+    name: 'Authorization',
+    description: 'Key of an agent of the gateway',
+    value: 'Bearer {key}',
+    isRequired: true,
+    isSecret: true,
+    variables: { key: { description: 'Key of an agent of the gateway', isRequired: true, isSecret: true } },
+  };
+  return {
+    $schema: SCHEMA,
+    name,
+    title: own,
+    description: [...(description || `${own}, through this gateway`)].slice(0, LONGEST_DESCRIPTION).join(''),
+    version: VERSION,
+    remotes: [{ type: 'streamable-http', url, ...(needsKey ? { headers: [key] } : {}) }],
+  };
+}
+
+/** `com.example.mcp` for `https://mcp.example.com`; addresses and bare names have no reverse. */
+function namespaceOf(base: string): string {
+  const host = bareHost(new URL(base).hostname);
+  return isIP(host) !== 0 || !host.includes('.') ? 'localhost' : host.split('.').reverse().join('.');
+}
+
+function list(context: RequestContext, servers: readonly SubRegistryEntry[]): void {
+  const query = new URLSearchParams(context.query);
+  const limit = Number(query.get('limit') ?? PAGE);
+  if (!Number.isInteger(limit) || limit < 1) {
+    refuse(context, 400, `limit has to be a whole number from 1 to ${MAX_PAGE}`);
+    return;
+  }
+  const since = query.get('updated_since');
+  const from = since === null ? 0 : Date.parse(since);
+  if (Number.isNaN(from)) {
+    refuse(context, 400, 'updated_since has to be a time like 2026-01-31T12:00:00Z');
+    return;
+  }
+  const words = (query.get('search') ?? '').toLowerCase();
+  const wanted = query.get('version') ?? 'latest';
+  const after = query.get('cursor') ?? '';
+  const rest = servers.filter(
+    ({ name, updatedAt }) =>
+      name > after && updatedAt >= from && name.toLowerCase().includes(words) && isVersion(wanted),
+  );
+  const page = rest.slice(0, Math.min(limit, MAX_PAGE));
+  send(context, page, rest.length > page.length ? page.at(-1)!.name : null);
+}
+
+function version(context: RequestContext, servers: readonly SubRegistryEntry[]): void {
+  const [, name = null, wanted = null] = OF_ONE.exec(decoded(context.param)) ?? [];
+  const found = servers.find((one) => one.name === name);
+  if (found === undefined) refuse(context, 404, 'Server not found');
+  else if (wanted === null) send(context, [found], null);
+  else if (isVersion(wanted)) context.json(200, JSON.stringify(found.entry));
+  else refuse(context, 404, 'Server version not found');
+}
+
+function isVersion(wanted: string): boolean {
+  return wanted === 'latest' || wanted === VERSION;
+}
+
+/** Only to be compared with names that there are; empty where it cannot be decoded. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return '';
+  }
+}
+
+function send(context: RequestContext, page: readonly SubRegistryEntry[], nextCursor: string | null): void {
+  const metadata = { count: page.length, ...(nextCursor === null ? {} : { nextCursor }) };
+  context.json(200, JSON.stringify({ servers: page.map(({ entry }) => entry), metadata }));
+}
+
+function refuse(context: RequestContext, status: number, error: string): void {
+  context.json(status, JSON.stringify({ error }));
+}
