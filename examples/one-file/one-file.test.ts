@@ -49,7 +49,10 @@ test('the file is found and served; tools are called through the running gateway
     });
     // the call waits for its server; `status` does not, and ends with 4 while a server starts
     assert.match(await call(), /Welcome/i);
-    assert.match(await statusWhenReady(), /2 of 2 servers ready \(running at http:\/\/127\.0\.0\.1:\d+\/mcp\)/);
+    assert.match(
+      await statusWhenReady(),
+      /2 of 2 servers ready \(running at http:\/\/127\.0\.0\.1:\d+\/mcp, serving .*\.mcp\.json\)/,
+    );
   } finally {
     gateway.kill('SIGTERM');
     assert.equal(await exited, 0);

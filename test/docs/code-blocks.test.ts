@@ -20,6 +20,10 @@ const BEFORE: Readonly<Record<string, string>> = {
     echo '{"mcpServers":{"memory":{"command":"npx","args":["-y","@modelcontextprotocol/server-memory"]}}}' > ~/.cursor/mcp.json
     echo '{}' > ~/.claude.json`,
   'docs/gateways.md': `echo '{"mcpServers":{"memory":{"command":"npx","args":["-y","@modelcontextprotocol/server-memory"]}}}' > trunkline.json`,
+  'docs/registry.md': `mkdir servers; export TRUNKLINE_REGISTRY=$PWD/servers
+    for version in 1.10.0 2.0.0; do
+      echo '{"name":"com.example/weather","description":"Weather, not memory","version":"'$version'","remotes":[{"type":"streamable-http","url":"https://no-such-host.invalid/mcp"}]}' > servers/$version.json
+    done`,
   'docs/run-time-servers.md': `${SERVER}echo "import('./node_modules/@modelcontextprotocol/server-memory/dist/index.js')" > server.js`,
   'docs/credentials.md': `mkdir -p ~/bin; printf '#!/bin/sh\\necho t0ken\\n' > ~/bin/op; chmod +x ~/bin/op; export PATH=~/bin:$PATH`,
 };
@@ -27,7 +31,7 @@ const BEFORE: Readonly<Record<string, string>> = {
 const AFTERWARDS: Readonly<Record<string, string>> = {
   'README.md': 'trunkline call everything.echo message=hi | grep -q "Echo: hi"',
   'docs/gateways.md': '! trunkline gateways | grep trunkline.json',
-  'docs/clients.md': `grep -q ':4270/mcp' ~/.claude.json ~/.cursor/mcp.json; trunkline call memory.read_graph`,
+  'docs/clients.md': `grep -q ':4270/mcp' ~/.claude.json; grep -q ':4270/mcp' ~/.cursor/mcp.json; trunkline call memory.read_graph`,
   'docs/run-time-servers.md': 'trunkline status | grep try; trunkline tools files | grep read_graph',
 };
 /** Not run here, and why. By page and the beginning of the first line. */

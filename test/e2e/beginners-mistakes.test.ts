@@ -77,7 +77,7 @@ describe('mistakes beside a running gateway', () => {
     config = { mcpServers: { good: manySided('good'), ...mcpServers } };
     write({ agents: { ada: { key: KEY, servers: ['good'] } } });
     gateway = startTrunkline([...PORTS, ...data], { cwd });
-    await said(gateway, 'Connect');
+    await said(gateway, /^ {2}Servers/m);
     url = /http:\/\/127\.0\.0\.1:\d+/.exec(gateway.out)![0];
   });
   after(async () => {

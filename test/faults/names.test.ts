@@ -95,7 +95,9 @@ test('fault:F26 the real look-up: a name that does not exist is a failed server 
   assert.equal((await client.call('good__unsafe')).ending, 'RESULT');
   assert.equal(await bench.gateway.stop(), 0);
   const alone = await cli('status');
-  assert.deepEqual([alone.err, alone.code], ['', 4]);
+  // Gateways of other tests may run.
+  assert.match(alone.err, /^(\nthese run:\n[\s\S]*)?$/);
+  assert.equal(alone.code, 4);
   assert.match(alone.out, /^2 servers \(no gateway runs for .*\); start it with: trunkline/);
 });
 

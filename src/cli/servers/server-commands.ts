@@ -2,14 +2,22 @@ import { Option } from 'commander';
 import { URL_KINDS } from '../../model/server.ts';
 import type { CommandParts } from '../command-input.ts';
 import { collected, duration, type GatewayFlags } from '../flags.ts';
+import type { RegistryFlags } from '../registry/registry-servers.ts';
 import type { ServerFlags } from './change-servers.ts';
 
-interface AddFlags extends GatewayFlags, ServerFlags {
+interface AddFlags extends GatewayFlags, ServerFlags, RegistryFlags {
   readonly replace?: boolean;
   readonly ttl?: number;
   readonly session?: string;
   readonly wait: boolean;
 }
+
+const OFFICIAL_REGISTRY = 'https://registry.modelcontextprotocol.io';
+/** Where servers are found by name: an address, or a file or folder of server.json documents. */
+const REGISTRY = () =>
+  new Option('--registry <source>', 'registry: an address, or a file or folder of server.json documents')
+    .env('TRUNKLINE_REGISTRY')
+    .default(OFFICIAL_REGISTRY);
 
 const CHANGES = {
   remove: 'remove a server that was added at run time',
@@ -54,16 +62,35 @@ export function addServerCommands({ command, input, done }: CommandParts): void 
     )
     .addOption(new Option('--session <label>', 'remove it when this client session ends, and when the gateway stops'))
     .addOption(new Option('--no-wait', 'do not wait until the server has started'))
-    .argument('<name>', 'name of the server')
+    .addOption(REGISTRY())
+    .addOption(new Option('--set <NAME=value>', 'value of an input of a server of a registry').argParser(collected))
+    .addOption(new Option('--via <way>', 'of a server of a registry: remote, sse, npm, pypi, oci or nuget'))
+    .addOption(new Option('--as <name>', 'name of a server of a registry here'))
+    .argument('<name>', 'name of the server; alone, its name in a registry, as in io.github.owner/server')
     .argument('[urlOrCommand]', 'address, or command')
     .argument('[args...]', 'arguments of the command')
     .action(async (name: string, target: string | undefined, words: string[], flags: AddFlags) => {
       const { add, definitionFrom } = await import('./change-servers.ts');
       const given = input(flags);
-      const definition = definitionFrom(flags, target, [...words, ...given.serverCommand]);
       const ttlMs = flags.ttl ?? null;
       const options = { ttlMs, session: flags.session ?? null, replace: flags.replace === true };
-      done(await add({ ...given, name, definition, options, wait: flags.wait }));
+      const isListed = target === undefined && given.serverCommand.length === 0 && isRegistryName(name, flags);
+      if (!isListed) {
+        const definition = definitionFrom(flags, target, [...words, ...given.serverCommand]);
+        done(await add({ ...given, name, definition, options, wait: flags.wait }));
+        return;
+      }
+      const { registryServer } = await import('../registry/registry-servers.ts');
+      const server = await registryServer(given, name, flags);
+      await server.keepSecrets();
+      done(await add({ ...given, ...server, options, wait: flags.wait }));
+    });
+  command('search', 'find servers in a registry, to add them by name')
+    .addOption(REGISTRY())
+    .argument('[words...]', 'what their name or description has')
+    .action(async (words: string[], flags: GatewayFlags & RegistryFlags) => {
+      const { search } = await import('../registry/registry-servers.ts');
+      done(await search({ ...input(flags), text: words.join(' '), registry: flags.registry }));
     });
   for (const [change, description] of Object.entries(CHANGES) as [keyof typeof CHANGES, string][]) {
     command(change, description)
@@ -84,4 +111,11 @@ export function addServerCommands({ command, input, done }: CommandParts): void 
       const { restore } = await import('./change-servers.ts');
       done(await restore({ ...input(flags), empty: flags.empty === true }));
     });
+}
+
+/** A name with `/`, as registries have; a short one only where a registry or one of its options is named. */
+function isRegistryName(name: string, { set, via, as, registry }: RegistryFlags): boolean {
+  return (
+    name.includes('/') || registry !== OFFICIAL_REGISTRY || set !== undefined || via !== undefined || as !== undefined
+  );
 }

@@ -1,0 +1,202 @@
+/** `server.json` of the MCP registry, schema 2025-12-11, as far as it says how a server is run. */
+export interface ServerJson {
+  readonly name: string;
+  readonly version: string;
+  readonly description?: string;
+  readonly packages?: readonly Package[];
+  readonly remotes?: readonly PackageTransport[];
+}
+
+export interface Package {
+  readonly registryType: string;
+  readonly identifier: string;
+  readonly version?: string;
+  readonly runtimeHint?: string;
+  readonly transport?: PackageTransport;
+  readonly runtimeArguments?: readonly Argument[];
+  readonly packageArguments?: readonly Argument[];
+  readonly environmentVariables?: readonly NamedInput[];
+}
+
+export interface PackageTransport {
+  readonly type: string;
+  readonly url?: string;
+  readonly headers?: readonly NamedInput[];
+  readonly variables?: Readonly<Record<string, Input>>;
+}
+
+/** A value that the publisher fixed, or that the user gives. */
+export interface Input {
+  readonly description?: string;
+  readonly isRequired?: boolean;
+  readonly isSecret?: boolean;
+  /** `{name}` in it is a variable. */
+  readonly value?: string;
+  readonly default?: string;
+  readonly choices?: readonly string[];
+  readonly variables?: Readonly<Record<string, Input>>;
+}
+
+export interface NamedInput extends Input {
+  readonly name: string;
+}
+
+export interface Argument extends Input {
+  readonly type: 'positional' | 'named';
+  readonly name?: string;
+  readonly valueHint?: string;
+  readonly isRepeated?: boolean;
+}
+
+/** One way to run a server: `remote`, or the kind of its package. */
+export type Way =
+  | { readonly via: string; readonly remote: PackageTransport }
+  | { readonly via: string; readonly package: Package };
+
+interface Launcher {
+  readonly command: string;
+  /** Others that take the same words. */
+  readonly hints: readonly string[];
+  /** The words before and behind the arguments of the runtime, and before those of the package. */
+  words(one: Package, runtime: readonly string[], variables: readonly string[]): string[];
+}
+
+/** An option in the place of a package would be one of its launcher. */
+const IDENTIFIER = /^[A-Za-z0-9@][\w@./:+-]{0,255}$/;
+const VERSION = /^[A-Za-z0-9][\w.+!-]{0,127}$/;
+
+function isPackage({ registryType, identifier, version, transport }: Package): boolean {
+  const named = IDENTIFIER.test(identifier) && (version === undefined || VERSION.test(version));
+  return named && registryType in LAUNCHERS && (transport?.type ?? 'stdio') === 'stdio';
+}
+
+function versioned({ identifier, version }: Package): string {
+  return version === undefined ? identifier : `${identifier}@${version}`;
+}
+
+const LAUNCHERS: Readonly<Record<string, Launcher>> = {
+  npm: {
+    command: 'npx',
+    hints: ['npx'],
+    words: (one, runtime) => ['-y', ...runtime.filter((word) => word !== '-y'), versioned(one)],
+  },
+  pypi: { command: 'uvx', hints: ['uvx'], words: (one, runtime) => [...runtime, versioned(one)] },
+  oci: {
+    command: 'docker',
+    hints: ['docker', 'podman'],
+    words: ({ identifier, version }, runtime, variables) => [
+      ...['run', '-i', '--rm'],
+      ...variables.flatMap((name) => ['-e', name]),
+      ...runtime.filter((word) => !['run', '-i', '--rm'].includes(word)),
+      // The version of an image is in its identifier since 2025-10; before, it was apart.
+      version === undefined || /[:@][^/]*$/.test(identifier) ? identifier : `${identifier}:${version}`,
+    ],
+  },
+  nuget: { command: 'dnx', hints: ['dnx'], words: (one, runtime) => [...runtime, versioned(one), '--yes', '--'] },
+};
+
+/** The ways to run it here, the publisher's first one first; remotes before packages. */
+export function waysOf({ remotes = [], packages = [] }: ServerJson): readonly Way[] {
+  const isKnown = ({ type }: PackageTransport): boolean => type === 'streamable-http' || type === 'sse';
+  const remote = remotes
+    .filter(isKnown)
+    .map((one): Way => ({ via: one.type === 'sse' ? 'sse' : 'remote', remote: one }));
+  const local = packages.filter(isPackage).map((one): Way => ({ via: one.registryType, package: one }));
+  return [...remote, ...local];
+}
+
+/** What the user gives for inputs, by the name of the input; repeated ones have several. */
+export interface Given {
+  /** Null where nothing is given and nothing is needed. A secret comes as a reference to the store of secrets. */
+  value(name: string, input: Input): Promise<readonly string[] | null>;
+}
+
+/** What of a definition says how the server is run. */
+export interface Runs {
+  readonly command?: string | undefined;
+  readonly args?: readonly string[];
+  readonly url?: string;
+}
+
+/** A definition as in a configuration file. */
+export async function definitionOf(way: Way, description: string | undefined, given: Given): Promise<Runs> {
+  const about = description === undefined ? {} : { description };
+  if ('remote' in way) {
+    const { type, url = '', headers = [], variables = {} } = way.remote;
+    const fields = await named(headers, given);
+    const definition = {
+      ...about,
+      type: type === 'sse' ? 'sse' : 'http',
+      url: await filled(url, variables, given),
+      ...(fields.length === 0 ? {} : { headers: Object.fromEntries(fields) }),
+    };
+    return definition;
+  }
+  const one = way.package;
+  const launcher = LAUNCHERS[one.registryType]!;
+  const env = await named(one.environmentVariables ?? [], given);
+  const runtime = await words(one.runtimeArguments ?? [], given);
+  const own = await words(one.packageArguments ?? [], given);
+  const command = launcher.hints.includes(one.runtimeHint ?? '') ? one.runtimeHint : launcher.command;
+  const names = env.map(([name]) => name);
+  return {
+    ...about,
+    command,
+    args: withoutEnd([...launcher.words(one, runtime, names), ...own]),
+    ...(env.length === 0 ? {} : { env: Object.fromEntries(env) }),
+  };
+}
+
+/** `--` with nothing behind it. */
+function withoutEnd(args: readonly string[]): readonly string[] {
+  return args.at(-1) === '--' ? args.slice(0, -1) : args;
+}
+
+async function named(inputs: readonly NamedInput[], given: Given): Promise<[string, string][]> {
+  const found: [string, string][] = [];
+  for (const input of inputs) {
+    const [value] = (await valuesOf(input.name, input, given)) ?? [];
+    if (value !== undefined) found.push([input.name, value]);
+  }
+  return found;
+}
+
+async function words(args: readonly Argument[], given: Given): Promise<string[]> {
+  const found: string[] = [];
+  for (const [index, argument] of args.entries()) {
+    const { type, valueHint } = argument;
+    const name = literal(argument.name ?? '');
+    const key = type === 'named' ? name.replace(/^-+/, '') : (valueHint ?? `argument${index + 1}`);
+    const isFlag = type === 'named' && ['value', 'default', 'choices', 'variables'].every((one) => !(one in argument));
+    const values = (await valuesOf(key, isFlag ? { ...argument, choices: ['true', 'false'] } : argument, given)) ?? [];
+    for (const value of argument.isRepeated === true ? values : values.slice(0, 1)) {
+      if (type === 'positional') found.push(value);
+      else if (!isFlag) found.push(name, value);
+      else if (value !== 'false') found.push(name);
+    }
+  }
+  return found;
+}
+
+async function valuesOf(name: string, input: Input, given: Given): Promise<readonly string[] | null> {
+  if (input.value === undefined) return given.value(name, input);
+  return [await filled(input.value, input.variables ?? {}, given)];
+}
+
+/** `{name}` that is no variable stays as it is. What the publisher wrote is no reference of ours. */
+async function filled(text: string, variables: Readonly<Record<string, Input>>, given: Given): Promise<string> {
+  let result = '';
+  for (const piece of text.split(/(\{[^{}]+\})/)) {
+    const name = piece.slice(1, -1);
+    const isVariable = piece.startsWith('{') && Object.hasOwn(variables, name);
+    const [value = ''] = isVariable ? ((await valuesOf(name, variables[name]!, given)) ?? []) : [literal(piece)];
+    // Two pieces that are harmless apart must not make a reference together.
+    result += result.endsWith('$') && value.startsWith('{') ? `$${value}` : value;
+  }
+  return result;
+}
+
+/** Text in a definition that is to stay as it is. */
+export function literal(text: string): string {
+  return text.replaceAll('${', () => '$${');
+}
