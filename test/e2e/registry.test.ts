@@ -115,6 +115,8 @@ describe('a folder of server.json documents', () => {
       assert.equal(code, 1, args.join(' '));
       assert.match(err, answer);
     }
+    for (const target of ['https://example.com/mcp', './server.js', 'files', 'tools/server.js'])
+      assert.match((await run('add', target)).err, /name a url, or a command behind "--"/, target);
     const nowhere = await run('search', 'x', '--registry', join(folder, 'nosuch'));
     assert.match(nowhere.err, /the registry .*nosuch cannot be read: ENOENT/);
     writeFileSync(join(registry, 'broken.json'), '{"name":');

@@ -113,9 +113,15 @@ export function addServerCommands({ command, input, done }: CommandParts): void 
     });
 }
 
-/** A name with `/`, as registries have; a short one only where a registry or one of its options is named. */
+/** As registries have them; another one, a short one or one without a domain, only where a registry or one of its options is named. */
+const REGISTRY_NAME = /^[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+\/[\w.-]+(@[^/]+)?$/;
+
 function isRegistryName(name: string, { set, via, as, registry }: RegistryFlags): boolean {
   return (
-    name.includes('/') || registry !== OFFICIAL_REGISTRY || set !== undefined || via !== undefined || as !== undefined
+    REGISTRY_NAME.test(name) ||
+    registry !== OFFICIAL_REGISTRY ||
+    set !== undefined ||
+    via !== undefined ||
+    as !== undefined
   );
 }
