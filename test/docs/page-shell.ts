@@ -24,7 +24,8 @@ case "\${1-}" in
   ''|--|*.json|*.yaml) ;;
   *) cli "$@"; exit ;;
 esac
-cli --json --port "$DOCS_PORT" --control-port "$DOCS_CONTROL_PORT" "$@" >"$HOME/started" 2>"$HOME/log" </dev/null &
+# No function: its process would be a shell, and outlive its signal.
+"$DOCS_NODE" "$DOCS_ROOT/bin/trunkline.js" --json --port "$DOCS_PORT" --control-port "$DOCS_CONTROL_PORT" "$@" >"$HOME/started" 2>"$HOME/log" </dev/null &
 echo $! >"$HOME/pid"
 until [ -s "$HOME/started" ]; do
   kill -0 $! 2>/dev/null || { cat "$HOME/log" >&2; exit 1; }
