@@ -9,7 +9,7 @@ import { EXIT, type ExitCode } from './exit-code.ts';
 const ANSWER_MS = 700;
 /** The shell completes names of files itself. */
 const FILES = ':files';
-/** What a shell takes as it is: a server chooses the names of its tools, and whoever completes one may run it next. */
+/** What a shell takes as it is: a server chooses the names of its tools, and the person who completes one may run it next. */
 const PLAIN = /^[\w@%+=:,./-]+$/;
 
 /** A word that can stand at the cursor, with what it means. */

@@ -1,6 +1,6 @@
 import { styleText } from 'node:util';
 import { printable } from '../model/printable.ts';
-import { type ServerState, type ServerStatus, UP } from '../model/server-state.ts';
+import { isReady, type ServerState, type ServerStatus } from '../model/server-state.ts';
 
 /** One line for a server; `width` is that of the longest name, `columns` that of the terminal. */
 export function serverLine(
@@ -29,16 +29,6 @@ export function serversText(statuses: readonly ServerStatus[]): string {
   const tools = ready.reduce((sum, status) => sum + status.toolCount, 0);
   const starting = statuses.filter(({ state }) => state === 'starting').length;
   return `${ready.length} of ${statuses.length} ready, ${tools} tools${starting === 0 ? '' : `, ${starting} starting`}`;
-}
-
-export function isReady(status: ServerStatus): boolean {
-  return UP.has(status.state);
-}
-
-/** Whether the server has come up with its lists, failed, or waits for its first call: nothing more to wait for at start. */
-export function isSettled(status: ServerStatus): boolean {
-  if (isReady(status)) return status.startedInMs !== null;
-  return status.state !== 'unknown' ? status.state !== 'starting' : status.nextRetryAt !== null;
 }
 
 /** Whether a person may have to do something about it. */

@@ -273,3 +273,13 @@ export const OBSERVED = {
 const STATUS = object({ ...OBSERVED, definition: DEFINITION_VIEW });
 /** What this node observes of a server, for people: status API, start screen, `trunkline status`. No secrets. */
 export type ServerStatus = Infer<typeof STATUS>;
+
+export function isReady(status: ServerStatus): boolean {
+  return UP.has(status.state);
+}
+
+/** Whether the server has come up with its lists, failed, or waits for its first call: nothing more to wait for at start. */
+export function isSettled(status: ServerStatus): boolean {
+  if (isReady(status)) return status.startedInMs !== null;
+  return status.state !== 'unknown' ? status.state !== 'starting' : status.nextRetryAt !== null;
+}

@@ -21,7 +21,6 @@ const MEMORY = {
   packages: [
     {
       registryType: 'npm',
-      registryBaseUrl: 'https://registry.npmjs.org',
       identifier: '@modelcontextprotocol/server-memory',
       version: MEMORY_VERSION,
       transport: { type: 'stdio' },

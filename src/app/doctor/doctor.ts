@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { LoadOptions } from '../../config/load-config.ts';
 import type { ConfigProblem } from '../../config/problem/problem.ts';
 import type { DesiredState } from '../../model/desired-state.ts';
-import { type ServerStatus, UP } from '../../model/server-state.ts';
+import { isSettled, type ServerStatus, UP } from '../../model/server-state.ts';
 import type { LogEntry } from '../../telemetry/log-format.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import type { App } from '../app.ts';
@@ -95,10 +95,7 @@ export class Doctor {
     const first = this.#status(name);
     const end = performance.now() + first.startupTimeoutMs + LISTS_MS;
     for (let status = first; ; status = this.#status(name)) {
-      const { state, startedInMs, nextRetryAt } = status;
-      const waits = state === 'starting' || (state === 'unknown' && nextRetryAt === null);
-      const done = UP.has(state) ? startedInMs !== null : !waits;
-      if (done || performance.now() > end) return status;
+      if (isSettled(status) || performance.now() > end) return status;
       await pause(POLL_MS);
     }
   }

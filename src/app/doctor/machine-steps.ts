@@ -1,6 +1,5 @@
 import { statSync } from 'node:fs';
-import { createServer } from 'node:net';
-import { ListenError } from '../../http/listener/listen-error.ts';
+import { bindError, ListenError } from '../../http/listener/listen-error.ts';
 import type { DesiredState } from '../../model/desired-state.ts';
 import { type DataFolder, FolderUnusable } from '../../store/data-folder.ts';
 import { authority } from '../listener-settings.ts';
@@ -55,12 +54,4 @@ export async function portSteps({ listen, control }: DesiredState): Promise<Doct
         : failed('port', new ListenError(error, host, port, flag).message);
     }),
   );
-}
-
-function bindError(host: string, port: number): Promise<NodeJS.ErrnoException | null> {
-  return new Promise((resolve) => {
-    const server = createServer();
-    server.once('error', resolve);
-    server.listen({ host, port, exclusive: true }, () => server.close(() => resolve(null)));
-  });
 }

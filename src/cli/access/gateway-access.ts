@@ -5,10 +5,9 @@ import { type CallLimits, controlPlane, type ToolView } from '../../app/plane.ts
 import { processLogger } from '../../app/process-logger.ts';
 import { hasStoredServers, type RunningGateway } from '../../app/running.ts';
 import type { DriftReport } from '../../model/drift.ts';
-import type { ServerStatus } from '../../model/server-state.ts';
+import { isSettled, type ServerStatus } from '../../model/server-state.ts';
 import type { CommandInput } from '../command-input.ts';
 import { cannotOpen } from '../exit-code.ts';
-import { isSettled } from '../server-line.ts';
 import { loadOptions } from '../sources.ts';
 import { ControlClient } from './control-client.ts';
 import { findRunning, gatewayName, notRunning } from './find-running.ts';

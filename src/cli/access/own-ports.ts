@@ -1,4 +1,3 @@
-import { createServer } from 'node:net';
 import {
   FIRST_PORTS,
   type GatewayFolder,
@@ -11,6 +10,7 @@ import {
 } from '../../app/gateway-folders.ts';
 import { dataDirOf } from '../../config/files/data-dir-of.ts';
 import type { LoadOptions } from '../../config/load-config.ts';
+import { bindError } from '../../http/listener/listen-error.ts';
 import type { CommandInput } from '../command-input.ts';
 
 /** The data folder that the gateway of these options would have. */
@@ -24,18 +24,10 @@ export async function withUsualPorts(input: CommandInput, load: LoadOptions): Pr
   const { host = '127.0.0.1', port, controlPort } = input.flags;
   if (port !== undefined && controlPort !== undefined) return load;
   const isFree = async (ports: UsualPorts): Promise<boolean> =>
-    (port !== undefined || (await canListen(host, ports.port))) &&
-    (controlPort !== undefined || (await canListen('127.0.0.1', ports.controlPort)));
+    (port !== undefined || (await bindError(host, ports.port)) === null) &&
+    (controlPort !== undefined || (await bindError('127.0.0.1', ports.controlPort)) === null);
   const usual = await usualPorts(await folderOfLoad(input, load), load.env, isFree);
   return { ...load, overrides: { ...load.overrides, usual } };
-}
-
-function canListen(host: string, port: number): Promise<boolean> {
-  return new Promise((done) => {
-    const server = createServer();
-    server.once('error', () => done(false));
-    server.listen({ host, port, exclusive: true }, () => server.close(() => done(true)));
-  });
 }
 
 /**

@@ -7,13 +7,12 @@ import { folderStep, portSteps, programSteps } from '../../app/doctor/machine-st
 import { hasStoredServers, type RunningGateway } from '../../app/running.ts';
 import type { LoadOptions } from '../../config/load-config.ts';
 import { renderProblem } from '../../config/problem/problem.ts';
-import type { ServerStatus } from '../../model/server-state.ts';
+import { isReady, type ServerStatus } from '../../model/server-state.ts';
 import { ControlClient } from '../access/control-client.ts';
 import { findRunning, gatewayName } from '../access/find-running.ts';
 import { folderOfLoad, withUsualPorts } from '../access/own-ports.ts';
 import { type CommandInput, print } from '../command-input.ts';
 import { CommandError, EXIT, type ExitCode, noSuch } from '../exit-code.ts';
-import { isReady } from '../server-line.ts';
 import { loadOptions, sourceLabel } from '../sources.ts';
 
 export interface DoctorInput extends CommandInput {

@@ -1,7 +1,7 @@
 import type { App } from '../../app/app.ts';
 import { formatPretty, type LogEntry } from '../../app/process-logger.ts';
-import type { ServerStatus } from '../../model/server-state.ts';
-import { cut, isSettled, needsAttention, serverLine, serversText } from '../server-line.ts';
+import { isSettled, type ServerStatus } from '../../model/server-state.ts';
+import { cut, needsAttention, serverLine, serversText } from '../server-line.ts';
 import { inForeground } from './foreground.ts';
 import { LiveRows } from './live-rows.ts';
 import { noteText, type StartFacts, startHeader } from './start-header.ts';

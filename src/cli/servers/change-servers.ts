@@ -1,8 +1,8 @@
 import { RunTimeProblem, restoreStopped } from '../../app/stopped-gateway.ts';
-import type { ServerStatus } from '../../model/server-state.ts';
+import { isSettled, type ServerStatus } from '../../model/server-state.ts';
 import { type CommandInput, print } from '../command-input.ts';
 import { CommandError, cannotOpen, EXIT, type ExitCode } from '../exit-code.ts';
-import { isSettled, serverLine } from '../server-line.ts';
+import { serverLine } from '../server-line.ts';
 import { loadOptions } from '../sources.ts';
 import { VARIABLE_NAME } from '../variables.ts';
 import {

@@ -3,12 +3,12 @@ import { resolve } from 'node:path';
 import { styleText } from 'node:util';
 import type { DriftSummary } from '../../model/drift.ts';
 import { printable } from '../../model/printable.ts';
-import { PHASES, type Phase, type ServerState, type ServerStatus } from '../../model/server-state.ts';
+import { isReady, PHASES, type Phase, type ServerState, type ServerStatus } from '../../model/server-state.ts';
 import { gatewayFacts, othersRunning } from '../access/find-running.ts';
 import { accessGateway, type GatewayAccess } from '../access/gateway-access.ts';
 import { type CommandInput, print } from '../command-input.ts';
 import { EXIT, type ExitCode, noSuch } from '../exit-code.ts';
-import { isReady, serverLine } from '../server-line.ts';
+import { serverLine } from '../server-line.ts';
 
 export interface StatusInput extends CommandInput {
   /** A configuration file where there is one of that name, else a server. */

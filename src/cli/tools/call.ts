@@ -3,7 +3,7 @@ import { isMap, isNode, isScalar, parseDocument } from 'yaml';
 import type { ToolView } from '../../app/plane.ts';
 import { suggest } from '../../config/problem/problem.ts';
 import { printable } from '../../model/printable.ts';
-import { type ServerStatus, UP } from '../../model/server-state.ts';
+import { isSettled, type ServerStatus, UP } from '../../model/server-state.ts';
 import {
   accessGateway,
   type CallProgress,
@@ -12,7 +12,6 @@ import {
 } from '../access/gateway-access.ts';
 import type { CommandInput } from '../command-input.ts';
 import { CommandError, EXIT, type ExitCode, noSuch } from '../exit-code.ts';
-import { isSettled } from '../server-line.ts';
 
 const START_MS = 60_000;
 const LOOK_MS = 100;

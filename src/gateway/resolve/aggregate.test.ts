@@ -201,7 +201,7 @@ test('a server that was never listed delays a list once, and is found when its t
   assert.equal(third.tools.at(-1)!.name, 'slow__go');
 });
 
-test('goal:G18 the first list of a principal waits for a server that tells principals apart, whoever listed before', async () => {
+test('goal:G18 the first list of a principal waits for a server that tells principals apart, also after another principal has listed', async () => {
   const bench = new GatewayBench({ own: null }, { own: { apart: { credentials: true, headers: {} } } });
   const waited = async (name: string): Promise<number> => {
     const list = bench.run('tools/list', null, { client: client('stateless', { principal: agent(name, 'own') }) });

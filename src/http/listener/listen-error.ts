@@ -1,4 +1,4 @@
-import { connect } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { type DesiredState, unsafeExposure } from '../../model/desired-state.ts';
 
 /** The port could not be bound; the message says why and what to do. */
@@ -10,6 +10,15 @@ export class ListenError extends Error {
     this.name = 'ListenError';
     this.code = cause.code ?? 'UNKNOWN';
   }
+}
+
+/** Why a listener cannot be opened there at this moment; null where it can. */
+export function bindError(host: string, port: number): Promise<NodeJS.ErrnoException | null> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once('error', resolve);
+    server.listen({ host, port, exclusive: true }, () => server.close(() => resolve(null)));
+  });
 }
 
 function explain(cause: NodeJS.ErrnoException, host: string, port: number, flag: string): string {
