@@ -3,13 +3,14 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { accepted } from './accepted.ts';
+import { type FirstCall, measureFirstCalls } from './first-call.ts';
 import { readOptions, USAGE } from './options.ts';
 import type { Row } from './row.ts';
 import { runScenario } from './run-scenario.ts';
 import { SCENARIOS } from './scenarios.ts';
 import { Servers } from './scene.ts';
 import { measureStartUp, type StartUp } from './start-up.ts';
-import { scenarioTable, startUpTable } from './table.ts';
+import { firstCallTable, scenarioTable, startUpTable } from './table.ts';
 import { Child } from './targets/child.ts';
 import { credentials } from './targets/credentials.ts';
 import { direct } from './targets/direct.ts';
@@ -41,6 +42,7 @@ const targets = [...chosen, ...options.peers.map(peer)];
 const results: { scenario: string; rows: readonly Row[] }[] = [];
 const tables: string[] = [];
 let starts: readonly StartUp[] = [];
+let firstCalls: readonly FirstCall[] = [];
 
 const servers = await Servers.start();
 try {
@@ -53,6 +55,10 @@ try {
     starts = await measureStartUp(servers.scene, options.rounds);
     show(startUpTable(starts));
   }
+  if (wanted('first-call')) {
+    firstCalls = await measureFirstCalls(options.rounds);
+    show(firstCallTable(firstCalls));
+  }
 } finally {
   await servers.stop();
 }
@@ -62,7 +68,8 @@ const about = {
   command: ['npm run bench', ...(args.length > 0 ? ['--', ...args] : [])].join(' '),
   machine: `${cpus().length} x ${cpus()[0]?.model ?? 'unknown'}, Node ${process.version}`,
 };
-if (options.json !== '') writeFileSync(options.json, `${JSON.stringify({ ...about, results, starts }, null, 2)}\n`);
+if (options.json !== '')
+  writeFileSync(options.json, `${JSON.stringify({ ...about, results, starts, firstCalls }, null, 2)}\n`);
 if (options.accept) accept();
 
 function wanted(name: string): boolean {
@@ -78,7 +85,7 @@ function show(table: string): void {
 function accept(): void {
   const file = join(import.meta.dirname, 'RESULTS.md');
   const run = `${about.date}, \`${about.command}\`, ${about.machine}`;
-  const order = [...SCENARIOS.map(({ name }) => name), 'start'];
+  const order = [...SCENARIOS.map(({ name }) => name), 'start', 'first-call'];
   writeFileSync(file, accepted(readFileSync(file, 'utf8'), tables, run, order));
 }
 

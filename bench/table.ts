@@ -1,3 +1,4 @@
+import type { FirstCall } from './first-call.ts';
 import type { Row } from './row.ts';
 import type { Limit, Scenario } from './scenarios.ts';
 import type { StartUp } from './start-up.ts';
@@ -75,6 +76,20 @@ export function startUpTable(starts: readonly StartUp[]): string {
     ...[start.listeningMs, start.readyMs, start.listeningCpuMs, start.listMs].map(number),
   ]);
   return `### start: 20 stdio servers, from process start to listening, from there to the whole list\n\n${markdown(head, cells)}`;
+}
+
+export function firstCallTable(calls: readonly FirstCall[]): string {
+  const [server] = calls;
+  const head = ['command', 'cold ms', 'warm ms', 'x the server alone, warm'];
+  const cells = calls.map(({ way, coldMs, warmMs }) => [
+    `\`${way}\``,
+    number(coldMs),
+    number(warmMs),
+    ratio(warmMs, server?.warmMs),
+  ]);
+  const title =
+    'first-call: from the command to the answer of the first call, with nothing in the cache of npm and once more';
+  return `### ${title}\n\n${markdown(head, cells)}`;
 }
 
 function markdown(head: readonly string[], rows: readonly (readonly string[])[]): string {

@@ -43,6 +43,7 @@ async function programs(dist: string): Promise<BundledFile[]> {
   });
   const { output } = await build.generate({
     format: 'esm',
+    comments: false,
     entryFileNames: '[name].js',
     chunkFileNames: `${PARTS}/[name].js`,
     codeSplitting: { groups: TOGETHER },

@@ -39,7 +39,6 @@ export async function askProgram(
   guard: ProcessGuard,
   signal: AbortSignal,
 ): Promise<ExecAnswer> {
-  await guard.ready();
   if (signal.aborted) throw new ExecFailure('its credential program was not asked, the gateway ends');
   return answerIn(await outputOf(spec, environment, `${JSON.stringify(question)}\n`, guard, signal));
 }

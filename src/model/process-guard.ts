@@ -8,8 +8,6 @@ export interface Startable {
  * the first instant of its leader until it is unregistered, when nothing of it is left.
  */
 export interface ProcessGuard {
-  /** Resolves when a process started from now on is guarded. Never rejects: without a guard the gateway still works. */
-  ready(): Promise<void>;
   /**
    * Starts one process, leader of a group of its own, by calling `spawn` at once and registers it. `mark` has to be in
    * its environment: a gateway that is killed between the start and the registration leaves a process behind that

@@ -73,10 +73,6 @@ export class RecordingLog implements ProcessLog {
 export class RecordingGuard implements ProcessGuard {
   readonly registered = new Set<number>();
 
-  ready(): Promise<void> {
-    return Promise.resolve();
-  }
-
   start<T extends Startable>(spawn: (mark: Readonly<Record<string, string>>) => T): T {
     const child = spawn({});
     if (child.pid !== undefined) this.registered.add(child.pid);

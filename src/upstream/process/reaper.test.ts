@@ -18,6 +18,7 @@ import { Reaper } from './reaper.ts';
 const LIMIT = { timeout: 40_000 };
 const WAIT_MS = 10_000;
 const STAND_IN = fileURLToPath(new URL('../../../test/support/stand-in-gateway.ts', import.meta.url));
+const REAPER = fileURLToPath(new URL('./reaper-program.ts', import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), 'trunkline-reaper-'));
 const started: ChildProcess[] = [];
 after(() => {
@@ -105,10 +106,9 @@ test(
 
 test('security:11 closing the reaper kills what is registered and leaves alone what is not', LIMIT, async () => {
   const reaper = new Reaper({ logger: new RecordingLog() });
-  await reaper.ready();
-  const pid = reaper.pid!;
   const [kept, freed] = [randomUUID(), randomUUID()];
   reaper.start(() => family(kept));
+  const pid = reaper.pid!;
   const freedFamily = reaper.start(() => family(freed));
   reaper.unregister(freedFamily.pid!);
   await until(() => markedProcesses(kept).length === 3 && markedProcesses(freed).length === 3);
@@ -125,8 +125,7 @@ test(
   LIMIT,
   async () => {
     // What the reaper hears from such a gateway: an announcement, the end. The server stands in its environment only.
-    const program = fileURLToPath(new URL('./reaper-program.ts', import.meta.url));
-    const reaper = spawn(process.execPath, [program], { stdio: ['pipe', 'pipe', 'inherit'] });
+    const reaper = spawn(process.execPath, [REAPER], { stdio: ['pipe', 'pipe', 'inherit'] });
     started.push(reaper);
     await once(reaper.stdout, 'data');
     const [announced, other] = [randomUUID(), randomUUID()];
@@ -142,6 +141,17 @@ test(
     assert.ok(gone(mine.pid!));
   },
 );
+
+test('check:A12 a gateway killed before its reaper has started leaves no process', LIMIT, async () => {
+  const mark = randomUUID();
+  const mine = family(mark);
+  await until(() => markedProcesses(mark).length === 3);
+  const reaper = spawn(process.execPath, [REAPER], { stdio: ['pipe', 'ignore', 'inherit'] });
+  started.push(reaper);
+  reaper.stdin.end(`+${mine.pid}\n`);
+  await once(reaper, 'exit');
+  assert.deepEqual(await survivors(mark, WAIT_MS), []);
+});
 
 test('the reaper is found beside its class in the built package, as .js', LIMIT, async () => {
   for (const name of ['reaper', 'reaper-program']) {

@@ -11,7 +11,7 @@ export interface ReaperOptions {
   readonly logger: ProcessLog;
   /** Also written down here, so that the next instance can sweep if both the gateway and the reaper were killed. */
   readonly record?: ProcessRecord | null;
-  /** How long to wait for the reaper before starting a server without one. */
+  /** How long the reaper may take to start before the log says that it is missing. */
   readonly readyMs?: number;
   /** First pause before a reaper that died again is restarted; doubles up to 30 s. The first restart is immediate. */
   readonly restartMs?: number;
@@ -30,9 +30,9 @@ const STABLE_MS = 10_000;
 const PROGRAM = fileURLToPath(new URL(`./reaper-program${extname(import.meta.url)}`, import.meta.url));
 
 /**
- * The gateway's side of the reaper process (`reaper-program.ts`). Started at the first `ready`; what is written to its
- * pipe reaches it even when the gateway dies in the next instant. Restarted if it dies, and sent everything again.
- * It does not keep the gateway's process alive.
+ * The gateway's side of the reaper process (`reaper-program.ts`), which begins with the first process to guard. Nothing waits
+ * for it: what is written to its pipe reaches it even when the gateway dies before the reaper has started. Restarted if it
+ * dies, and sent everything again. It does not keep the gateway's process alive.
  */
 export class Reaper implements ProcessGuard {
   readonly #options: ReaperOptions;
@@ -53,6 +53,7 @@ export class Reaper implements ProcessGuard {
     return this.#child?.pid ?? null;
   }
 
+  /** Starts the reaper if there is none; resolves once it reads, or cannot be had. */
   ready(): Promise<void> {
     if (this.#closed) return Promise.resolve();
     if (this.#ready !== null) return this.#ready;
@@ -64,6 +65,7 @@ export class Reaper implements ProcessGuard {
   }
 
   start<T extends Startable>(spawn: (mark: Readonly<Record<string, string>>) => T): T {
+    void this.ready();
     const mark = randomUUID();
     this.#tell(`?${mark}\n`);
     let child: T | null = null;

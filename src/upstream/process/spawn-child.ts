@@ -103,7 +103,7 @@ export type Child = ChildProcessWithoutNullStreams & { readonly pid: number };
  */
 export async function spawnChild(server: string, spec: StdioSpec, deps: SpawnDeps): Promise<Child> {
   const env = childEnvironment(spec, deps.environment);
-  const [file] = await Promise.all([resolveCommand(server, spec, env), deps.guard.ready()]);
+  const file = await resolveCommand(server, spec, env);
   const { runAs = null, env: declared } = spec;
   const plain: LaunchedProgram = { file, args: spec.args };
   const program = runAs === null ? plain : await runAsLaunch(server, runAs, plain);
