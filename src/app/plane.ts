@@ -30,6 +30,7 @@ export function controlPlane(
     clock,
     serverEvents,
     serverLogs,
+    calls,
     downstream,
     gateway,
     operator,
@@ -43,6 +44,7 @@ export function controlPlane(
     drift: driftPlane(gateway, rooms.undecidable),
     events: serverEvents.journal,
     logs: serverLogs.journal,
+    calls,
     runTime: rooms.runTime,
     logins: rooms.logins,
     secrets: secretChanges(rooms, () => app.secretsChanged()),
@@ -53,6 +55,7 @@ export function controlPlane(
     facts: () => app.facts(),
     readiness: () => app.readiness(),
     stop: (now) => app.stop(now),
+    openSessions: () => downstream.sessions.size,
     sessions: async () => (await records.all()).map(sessionView),
     async endSession(label) {
       const record = (await records.all()).find(({ id }) => sessionLabel(id) === label);

@@ -27,6 +27,7 @@ import { SqliteEraVerdicts, SqliteSessionRecords, SqliteUpstreamSessions } from 
 import { StoredPins } from '../store/run-time-store/stored-pins.ts';
 import { StateFile } from '../store/state-file.ts';
 import { SqliteKnownCatalogs, SqliteTaskRecords } from '../store/structured-records.ts';
+import { CallLog } from '../telemetry/call-log.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { Metrics } from '../telemetry/metrics.ts';
 import { newServerEvents } from '../telemetry/server-events.ts';
@@ -145,10 +146,13 @@ export async function buildRooms(
   const ownTasks = new SqliteTaskRecords(stateFile);
   const sharedTasks =
     connection === null ? null : new SharedTaskRecords({ ...connection, clock, logger, sealing, own: ownTasks });
+  const run = random.hex(4);
+  const calls = new CallLog(run, connection?.node ?? null);
   const gateway = new Gateway({
     clock,
     logger,
     metrics,
+    calls,
     tracer,
     ...(operations === null ? {} : { ended: (...request) => operations.request(...request) }),
     pins,
@@ -169,7 +173,6 @@ export async function buildRooms(
       return cluster?.clients ?? null;
     },
   });
-  const run = random.hex(4);
   const serverEvents = newServerEvents(run, () => clock.wall(), observer);
   const serverLogs = new ServerLogs(logger, run);
   const gatewayEvents = observer === undefined ? gateway : observed(gateway, observer, operations, registry);
@@ -301,6 +304,7 @@ export async function buildRooms(
     downstream,
     serverEvents,
     serverLogs,
+    calls,
     bodies,
     ownCalls,
     /** For the tracker; null without one. */

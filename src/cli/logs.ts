@@ -4,6 +4,7 @@ import { frameBelow } from '../app/process-logger.ts';
 import { printable } from '../model/printable.ts';
 import { ControlClient } from './access/control-client.ts';
 import { findRunning, needRunning, notRunning, othersRunning } from './access/find-running.ts';
+import { follow as streamed } from './access/follow.ts';
 import { folderOfLoad } from './access/own-ports.ts';
 import type { CommandInput } from './command-input.ts';
 import { CommandError, EXIT, type ExitCode, noSuch } from './exit-code.ts';
@@ -36,22 +37,7 @@ export async function logs(input: LogsInput): Promise<ExitCode> {
     for (const entry of entries) tell(JSON.stringify(entry));
     return EXIT.ok;
   }
-  const stop = new AbortController();
-  const interrupted = (): void => stop.abort();
-  input.signal?.addEventListener('abort', interrupted, { once: true });
-  process.once('SIGINT', interrupted);
-  process.once('SIGTERM', interrupted);
-  // The reader of our output has gone, as `head` does.
-  process.stdout.once('error', interrupted);
-  try {
-    await client.stream(`/api/v1/logs/stream?${query}`, stop.signal, tell);
-  } finally {
-    process.removeListener('SIGINT', interrupted);
-    process.removeListener('SIGTERM', interrupted);
-    process.stdout.removeListener('error', interrupted);
-  }
-  if (stop.signal.aborted) return EXIT.ok;
-  throw new CommandError(EXIT.unreachable, `the gateway (pid ${running.instance.pid}) has ended`);
+  return streamed(running, `/api/v1/logs/stream?${query}`, input.signal, tell);
 }
 
 /** Of a gateway that does not run: the end of the file that the last one left, and exit code 4 all the same. */

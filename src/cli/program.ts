@@ -212,6 +212,28 @@ function addWatchingCommands({ command, input, done }: CommandParts): void {
       },
     );
 
+  command('calls', 'show what clients asked for and how it ended: the last calls, or with -f as they come')
+    .addOption(new Option('-f, --follow', 'follow new calls; Ctrl-C ends it'))
+    .addOption(new Option('-n, --lines <number>', 'number of earlier calls').default(20).argParser(lines))
+    .argument('[filter...]', "such as: server:github tool:create_* status:error 'ms>500' -client:codex timeout")
+    .action(async (filter: string[], flags: GatewayFlags & { readonly follow?: boolean; readonly lines: number }) => {
+      const { calls } = await import('./calls/calls.ts');
+      const { follow = false, lines: count } = flags;
+      done(await calls({ ...input(flags), filter, follow, lines: count }));
+    });
+
+  command('trace', 'show where the time of one call went; `calls` prints the ids')
+    .argument('<call>', 'id of the call')
+    .action(async (call: string, flags: GatewayFlags) => {
+      const { trace } = await import('./calls/calls.ts');
+      done(await trace({ ...input(flags), call }));
+    });
+
+  command('top', 'show what servers do at the moment: calls, errors, latency').action(async (flags: GatewayFlags) => {
+    const { top } = await import('./calls/top.ts');
+    done(await top(input(flags)));
+  });
+
   command('doctor', 'look at the machine, and try each server step by step; says what to do')
     .argument('[words...]', 'a configuration file, and names of servers (default: the nearest file, all servers)')
     .action(async (words: string[], flags: GatewayFlags) => {

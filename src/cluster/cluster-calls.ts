@@ -359,6 +359,8 @@ export class ClusterCalls {
     const askedAt = clock.now();
     const waitedMs = askedAt - (exchange.begunAt ?? askedAt);
     this.#sentElsewhere++;
+    exchange.servedBy = instance.node.id;
+    exchange.tries = (exchange.tries ?? 0) + 1;
     const timeoutMs = deadlineOf(place, request, exchange);
     return this.#remote.run(instance.node, name, request, exchange, epoch, waitedMs, timeoutMs).then((tried) => {
       if (tried.kind === 'elsewhere') {

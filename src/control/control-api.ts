@@ -4,8 +4,7 @@ import type { RequestContext } from '../http/listener/request-context.ts';
 import type { Handler } from '../http/listener/route-table.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { ControlPlane } from './control-plane.ts';
-import { type JournalReading, streamJournal } from './journal-stream.ts';
-import { type ApiOperation, refuseParameters } from './operation.ts';
+import { type ApiOperation, refuseParameters, type StreamAnswer } from './operation.ts';
 import { OPERATIONS } from './operations.ts';
 
 /** Carries the exec token. */
@@ -34,8 +33,7 @@ export class ControlApi {
   readonly #deps: ControlApiDeps;
   readonly #tokenDigest: Buffer;
   readonly #execDigest: Buffer;
-  /** Each ends one of them. */
-  readonly #streams = new Set<() => void>();
+  readonly #streams = new Set<{ close(): void }>();
 
   constructor(deps: ControlApiDeps) {
     this.#deps = deps;
@@ -67,7 +65,7 @@ export class ControlApi {
 
   /** Ends what is still streaming, so that nothing waits for it. */
   close(): void {
-    for (const end of this.#streams) end();
+    for (const stream of this.#streams) stream.close();
     this.#streams.clear();
   }
 
@@ -89,7 +87,7 @@ export class ControlApi {
       const request = { name: context.param, query, body, caller, lastEventId, gone: gone.signal };
       const answer = refuseParameters(operation, query) ?? (await operation.run(request, plane));
       if ('stream' in answer) {
-        this.#stream(context, answer.stream);
+        this.#stream(context, answer);
         return;
       }
       if ('steps' in answer) {
@@ -110,13 +108,13 @@ export class ControlApi {
     }
   }
 
-  #stream(context: RequestContext, reading: JournalReading): void {
+  #stream(context: RequestContext, { stream }: StreamAnswer): void {
     if (this.#streams.size >= MAX_STREAMS) {
       context.refuse({ status: 503, code: 'too_many_streams', message: `no more than ${MAX_STREAMS} streams at once` });
       return;
     }
-    const end = streamJournal(context.openSse(), reading, () => this.#streams.delete(end));
-    this.#streams.add(end);
+    const open = stream(context.openSse(), () => this.#streams.delete(open));
+    this.#streams.add(open);
   }
 
   /** Whether the exec token was sent too; null when what was sent is not it, and that was answered. */

@@ -4,6 +4,7 @@ import type { DefinitionName, DriftRecord, DriftReport, DriftSummary } from '../
 import type { Upstreams } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
 import type { RunTimeServers } from '../registry/run-time-servers.ts';
+import type { CallLog } from '../telemetry/call-log.ts';
 import type { Journal } from '../telemetry/journal.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { DefinitionConflict, DesiredView, GatewayFacts, NodeEntry, Readiness, SessionView } from './schemas.ts';
@@ -63,6 +64,8 @@ export interface ControlPlane {
   readonly events: Journal;
   /** The log of each server. Topics are their names. */
   readonly logs: Journal;
+  /** The last requests of clients. */
+  readonly calls: CallLog;
   readonly runTime: RunTimeServers;
   readonly logins: Logins;
   readonly secrets: SecretChanges;
@@ -79,6 +82,8 @@ export interface ControlPlane {
   /** Ends this gateway in good order, or `now`; false for one that a program has made, which ends it. */
   stop(now: boolean): boolean;
   sessions(): Promise<readonly SessionView[]>;
+  /** Of clients, that this node has in memory. */
+  openSessions(): number;
   /** Ends the session with this label; false when there is none. */
   endSession(label: string): Promise<boolean>;
   tools(server: string | null): Promise<readonly ToolView[]>;

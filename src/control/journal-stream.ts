@@ -1,5 +1,5 @@
-import type { SseWriter } from '../http/sse/sse-writer.ts';
 import type { Journal } from '../telemetry/journal.ts';
+import type { EventWriter } from './operation.ts';
 
 const AT_ONCE = 256;
 
@@ -14,61 +14,72 @@ export interface JournalReading {
 /**
  * One reader of a journal over an event stream. It is sent what follows its position for as long as it takes it, and has
  * no queue of its own: what was overwritten meanwhile is a `gap` in its stream. `ended` is called once, when nothing
- * more is sent; the returned function ends it.
+ * more is sent.
  */
-export function streamJournal(
-  writer: SseWriter,
-  { journal, topic, from }: JournalReading,
-  ended: () => void,
-): () => void {
-  let position = from ?? 0;
-  let blocked = false;
-  let due = false;
+export class JournalStream {
+  readonly #writer: EventWriter;
+  readonly #reading: JournalReading;
+  readonly #stop: () => void;
+  #position: number;
+  #blocked = false;
+  #due = false;
 
-  const event = (at: number, json: string): void => {
-    position = at;
-    if (!writer.event(journal.cursor(at), [Buffer.from(json)])) blocked = true;
-  };
-  /** Its id is the position before what follows, so that a reader that comes back with it misses nothing more. */
-  const gap = (reason: string): void => event(position, JSON.stringify({ type: 'gap', reason }));
-  const send = (): void => {
-    while (!blocked && !writer.closed) {
+  constructor(writer: EventWriter, reading: JournalReading, ended: () => void) {
+    this.#writer = writer;
+    this.#reading = reading;
+    this.#position = reading.from ?? 0;
+    this.#stop = reading.journal.onPush(() => this.#later());
+    writer.onDrain = () => {
+      this.#blocked = false;
+      this.#later();
+    };
+    writer.onClose = () => {
+      this.#stop();
+      ended();
+    };
+    if (reading.from === null) this.#gap('another run of the gateway, or no position of this one');
+    this.#later();
+  }
+
+  close(): void {
+    this.#stop();
+    this.#writer.end();
+  }
+
+  /** What comes in a row goes out together. */
+  #later(): void {
+    if (this.#due || this.#blocked) return;
+    this.#due = true;
+    setImmediate(() => {
+      this.#due = false;
+      this.#send();
+    });
+  }
+
+  #send(): void {
+    const { journal, topic } = this.#reading;
+    while (!this.#blocked && !this.#writer.closed) {
       const { end } = journal;
-      const { entries, lost } = journal.after(position, topic, AT_ONCE);
-      if (lost) gap('what came in between is not kept any more');
+      const { entries, lost } = journal.after(this.#position, topic, AT_ONCE);
+      if (lost) this.#gap('what came in between is not kept any more');
       for (const { seq, json } of entries) {
-        event(seq, json);
+        this.#event(seq, json);
         // Held back now. What follows stays where it is until the client goes on reading.
-        if (blocked) return;
+        if (this.#blocked) return;
       }
       if (entries.length === AT_ONCE) continue;
-      position = end;
+      this.#position = end;
       return;
     }
-  };
-  /** What comes in a row goes out together. */
-  const later = (): void => {
-    if (due || blocked) return;
-    due = true;
-    setImmediate(() => {
-      due = false;
-      send();
-    });
-  };
+  }
 
-  const stop = journal.onPush(later);
-  writer.onDrain = () => {
-    blocked = false;
-    later();
-  };
-  writer.onClose = () => {
-    stop();
-    ended();
-  };
-  if (from === null) gap('another run of the gateway, or no position of this one');
-  later();
-  return () => {
-    stop();
-    writer.end();
-  };
+  /** Its id is the position before what follows, so that a reader that comes back with it misses nothing more. */
+  #gap(reason: string): void {
+    this.#event(this.#position, JSON.stringify({ type: 'gap', reason }));
+  }
+
+  #event(at: number, json: string): void {
+    this.#position = at;
+    if (!this.#writer.event(this.#reading.journal.cursor(at), [Buffer.from(json)])) this.#blocked = true;
+  }
 }

@@ -1,8 +1,8 @@
 import { suggest } from '../config/problem/problem.ts';
+import type { SseWriter } from '../http/sse/sse-writer.ts';
 import type { Schema } from '../model/schema.ts';
 import { type Caller, type RunTimeCode, RunTimeProblem } from '../registry/run-time-problem.ts';
 import type { ControlPlane } from './control-plane.ts';
-import type { JournalReading } from './journal-stream.ts';
 
 /** What an operation is asked; the caller is authenticated, and the parameters are what the operation declares. */
 export interface ControlRequest {
@@ -29,9 +29,12 @@ export interface ControlAnswer<T = unknown> {
   readonly [ANSWER]?: T;
 }
 
-/** Goes on as an event stream until the client ends it. */
+/** What an event stream is written to. */
+export type EventWriter = Pick<SseWriter, 'event' | 'end' | 'closed' | 'onDrain' | 'onClose'>;
+
+/** Goes on as an event stream until the client ends it; `ended` is called once then. `close` ends it from this side. */
 export interface StreamAnswer {
-  readonly stream: JournalReading;
+  readonly stream: (writer: EventWriter, ended: () => void) => { close(): void };
 }
 
 /** An event stream of its own: `steps` tells what happens, as JSON texts, and resolves with the last of them. */

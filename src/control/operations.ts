@@ -1,10 +1,11 @@
 import { GatewayError } from '../model/gateway-error.ts';
 import { anyObject } from '../model/schema.ts';
 import type { Journal } from '../telemetry/journal.ts';
+import { CALL_OPERATIONS } from './call-operations.ts';
 import type { CallLimits, ControlPlane } from './control-plane.ts';
 import { CREDENTIAL_OPERATIONS } from './credential-operations.ts';
 import { DRIFT_OPERATIONS } from './drift-operations.ts';
-import type { JournalReading } from './journal-stream.ts';
+import { type JournalReading, JournalStream } from './journal-stream.ts';
 import { isJsonObject } from './json-object.ts';
 import {
   type ApiOperation,
@@ -15,6 +16,7 @@ import {
   ok,
   operation,
   problem,
+  type StreamAnswer,
   written,
 } from './operation.ts';
 import { RUN_TIME_OPERATIONS } from './run-time-operations.ts';
@@ -217,7 +219,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
     query: { ...OF_SERVER, after: AFTER },
     streams: true,
     schema: schemas.EVENT,
-    run: (request, { events }) => ({ stream: reading(request, events, events.end) }),
+    run: (request, { events }) => journalStream(reading(request, events, events.end)),
   }),
   operation({
     id: 'getLogs',
@@ -245,7 +247,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
     run(request, { logs }) {
       const lines = numberIn(request.query, 'lines') ?? DEFAULT_LINES;
       const first = lines === 0 ? undefined : logs.last(request.query.get('server'), lines)[0];
-      return { stream: reading(request, logs, first === undefined ? logs.end : first.seq - 1) };
+      return journalStream(reading(request, logs, first === undefined ? logs.end : first.seq - 1));
     },
   }),
   operation({
@@ -268,6 +270,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
       return ended ? ok({ ended }) : problem(404, 'session_unknown', 'there is no open session with this label');
     },
   }),
+  ...CALL_OPERATIONS,
   ...CLUSTER_OPERATIONS,
   ...CREDENTIAL_OPERATIONS,
   ...SECRET_OPERATIONS,
@@ -286,6 +289,10 @@ function refuseCall({ name, query, body }: ControlRequest, { upstreams }: Contro
 function limits({ query, gone }: ControlRequest): CallLimits {
   const timeoutMs = numberIn(query, 'timeoutMs');
   return { signal: gone, ...(timeoutMs === null ? {} : { timeoutMs }) };
+}
+
+function journalStream(of: JournalReading): StreamAnswer {
+  return { stream: (writer, ended) => new JournalStream(writer, of, ended) };
 }
 
 /** From where the client was last, if it was there before; else from here. */

@@ -1,3 +1,4 @@
+import { CALL } from '../model/call-record.ts';
 import { DRIFT_REPORT, DRIFT_SUMMARY } from '../model/drift.ts';
 import {
   anyObject,
@@ -10,6 +11,7 @@ import {
   integer,
   isoTime,
   list,
+  milliseconds,
   named,
   nullable,
   object,
@@ -124,6 +126,45 @@ const LOG_LINE = named(
 );
 export const LOG_ENTRY = union(LOG_LINE, GAP);
 export const LOGS = object({ entries: list(LOG_LINE), cursor: text });
+
+export { CALL };
+export const CALLS = object({ calls: list(CALL), cursor: text });
+
+const SERVER_RATE = named(
+  'ServerRate',
+  object({
+    server: text,
+    calls: count,
+    errors: count,
+    p50: described(nullable(milliseconds), 'Of the calls of this second.'),
+    p95: nullable(milliseconds),
+    inFlight: count,
+  }),
+  'What a server has done in the last second.',
+);
+export type ServerRate = Infer<typeof SERVER_RATE>;
+
+export const LIVE = named(
+  'Live',
+  union(
+    object({ topic: constant('hello'), node: nullable(text), events: text, calls: text }),
+    described(object({ topic: constant('events'), event: EVENT }), 'What becomes of a server.'),
+    object({ topic: constant('logs'), entry: LOG_ENTRY }),
+    object({
+      topic: constant('calls'),
+      calls: list(CALL),
+      lost: described(flag, 'Calls are missing before these: there were more than were read.'),
+    }),
+    object({
+      topic: constant('stats'),
+      node: nullable(text),
+      time: isoTime,
+      calls: described(count, 'Of all servers and of the gateway itself, in the last second.'),
+      sessions: described(count, 'Open sessions of clients that this node knows.'),
+      servers: described(list(SERVER_RATE), 'Those with calls in the last second or in flight.'),
+    }),
+  ),
+);
 
 const SESSION = named(
   'Session',

@@ -2,9 +2,11 @@ import type { Clock } from '../model/clock.ts';
 import type { Endpoint, Exchange } from '../model/exchange.ts';
 import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
-import { bodyLexeme } from '../protocol/body.ts';
+import { printable } from '../model/printable.ts';
+import { bodyString } from '../protocol/body.ts';
 import { isClientRequest, LISTEN } from '../protocol/methods.ts';
-import { spanOf, traceOf } from '../protocol/trace-context.ts';
+import { errorTypeOf, spanOf, traceOf } from '../protocol/trace-context.ts';
+import { type CallLog, clientName, type EndedCall } from '../telemetry/call-log.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Histogram, Metric, Metrics } from '../telemetry/metrics.ts';
 import { sessionLabel } from '../telemetry/session-label.ts';
@@ -12,6 +14,15 @@ import type { Tracer } from '../telemetry/tracing.ts';
 
 /** Methods of clients' own making share one label: they must not be able to make series. */
 const OTHER = '_OTHER';
+/** Lines of calls that did not fail: enough for people to read along, and less than 1 % of a processor. */
+const LINES_PER_SECOND = 50;
+const NAMED_BY: Readonly<Record<string, string>> = {
+  'tools/call': 'name',
+  'prompts/get': 'name',
+  'resources/read': 'uri',
+  'resources/subscribe': 'uri',
+  'resources/unsubscribe': 'uri',
+};
 
 export interface ExchangeRecordDeps {
   readonly clock: Clock;
@@ -19,6 +30,7 @@ export interface ExchangeRecordDeps {
   readonly metrics: Metrics;
   /** Absent or null: no spans are recorded. */
   readonly tracer?: Tracer | null;
+  readonly calls: CallLog;
   /** Called for every request that ended, but for streams; `since` is a time of `clock`. Must not throw. */
   readonly ended?: (exchange: Exchange, endpoint: Endpoint, outcome: Outcome, since: number) => void;
 }
@@ -32,6 +44,11 @@ export class ExchangeRecord {
   readonly #deps: ExchangeRecordDeps;
   readonly #durations: Metric<Histogram>;
   readonly #series = new Map<string, Map<string, Histogram>>();
+  /** The second in which lines are counted, and how many it has. */
+  #second = 0;
+  #written = 0;
+  /** Since the last line. */
+  #leftOut = 0;
 
   constructor(deps: ExchangeRecordDeps) {
     this.#deps = deps;
@@ -60,33 +77,45 @@ export class ExchangeRecord {
   }
 
   /**
-   * Logs the outcome with request, session and server, so that an operator finds a failure. What a server answered, and what
-   * was refused, is logged at `debug` only, because callers could fill the log with it. Nothing that a client wrote becomes
-   * part of a line. Hands the outcome back.
+   * Records an exchange that began at `from`, a time of the clock: its duration, the call log, and a line of the log. A
+   * call that failed, by the gateway or on the way, is always logged; of all others a bounded number in each second, because
+   * callers could fill the log with them. Hands the outcome back.
    */
-  logged(exchange: Exchange, endpoint: Endpoint, outcome: Outcome): Outcome {
-    const { logger } = this.#deps;
-    if (outcome.kind === 'answer') {
-      if (logger.level === 'debug') {
-        logger.debug('call_answered', { ...facts(exchange, endpoint.server), kind: outcome.message.kind });
-      }
-      return outcome;
-    }
-    const { error } = outcome;
-    const refused = error.outcome === 'REFUSED';
-    if (refused && logger.level !== 'debug') return outcome;
-    const fields = { ...facts(exchange, error.data.server ?? endpoint.server), code: error.code };
-    if (refused) logger.debug('call_refused', fields);
-    else logger.info('call_failed', { ...fields, outcome: error.outcome, reason: error.message });
+  ended(exchange: Exchange, endpoint: Endpoint, outcome: Outcome, from: number): Outcome {
+    const { request } = exchange;
+    if (request.method === LISTEN) return outcome;
+    const { clock, calls } = this.#deps;
+    const ms = clock.turnNow() - from;
+    const error = errorTypeOf(outcome);
+    this.#seriesOf(request, error ?? '').observe(ms / 1000);
+    const call = callOf(exchange, endpoint, outcome, error, ms, from, clock.wall() - ms);
+    calls.push(call);
+    this.#log(call, outcome);
+    this.#deps.ended?.(exchange, endpoint, outcome, from);
     return outcome;
   }
 
-  /** Takes down how long the exchange took that began at `from`, a time of the clock. Hands the outcome back. */
-  measured(exchange: Exchange, endpoint: Endpoint, outcome: Outcome, from: number): Outcome {
-    if (exchange.request.method === LISTEN) return outcome;
-    this.#seriesOf(exchange.request, errorType(outcome)).observe((this.#deps.clock.turnNow() - from) / 1000);
-    this.#deps.ended?.(exchange, endpoint, outcome, from);
-    return outcome;
+  #log(call: EndedCall, outcome: Outcome): void {
+    const { logger, clock } = this.#deps;
+    const failure = outcome.kind === 'failure' ? outcome.error : null;
+    const failed = failure !== null && failure.outcome !== 'REFUSED';
+    if (!failed && !logger.writes('info')) return;
+    if (!failed && logger.level !== 'debug') {
+      const second = Math.floor(clock.turnNow() / 1000);
+      if (second !== this.#second) {
+        this.#second = second;
+        this.#written = 0;
+      }
+      if (++this.#written > LINES_PER_SECOND) {
+        this.#leftOut++;
+        return;
+      }
+    }
+    const leftOut = failed || this.#leftOut === 0 ? null : this.#leftOut;
+    if (!failed) this.#leftOut = 0;
+    const fields = { ...lineOf(call), ...(failure === null ? {} : { code: failure.code }), leftOut };
+    if (failed) logger.info('call_failed', fields);
+    else logger.access('call', fields);
   }
 
   #seriesOf({ method, era }: Message, error: string): Histogram {
@@ -99,20 +128,63 @@ export class ExchangeRecord {
   }
 }
 
-/** Empty for success; the JSON-RPC code otherwise. A server's codes beyond the usual ones are one kind. */
-function errorType(outcome: Outcome): string {
-  if (outcome.kind === 'failure') return String(outcome.error.rpcCode);
-  const { message } = outcome;
-  if (message.kind !== 'error') return '';
-  const code = bodyLexeme(message, 'code') ?? '';
-  return /^-32\d{3}$/.test(code) ? code : OTHER;
+/** Where a request leads that no policy was asked about: what it names, for a reader of the record. */
+function nameOf({ request }: Exchange): string | null {
+  const key = NAMED_BY[request.method];
+  return key === undefined ? null : bodyString(request, key);
 }
 
-function facts({ id, request, client }: Exchange, server: string): Record<string, unknown> {
+function callOf(
+  exchange: Exchange,
+  endpoint: Endpoint,
+  outcome: Outcome,
+  error: string | null,
+  ms: number,
+  from: number,
+  startedAt: number,
+): EndedCall {
+  const { request, client, target, sentAt, servedBy, tries, trace } = exchange;
+  const failure = outcome.kind === 'failure' ? outcome.error : null;
+  const name = target === undefined ? nameOf(exchange) : typeof target.name === 'string' ? target.name : null;
   return {
-    request: id,
-    ...(client.sessionId === null ? {} : { session: sessionLabel(client.sessionId) }),
-    ...(server === '' ? {} : { server }),
-    method: isClientRequest(request.method, request.era) ? request.method : OTHER,
+    request: exchange.id,
+    startedAt,
+    ms,
+    waitedMs: sentAt === undefined ? null : sentAt - from,
+    method: request.method,
+    endpoint: endpoint.path,
+    client,
+    server: failure?.data.server ?? target?.server ?? (endpoint.server === '' ? null : endpoint.server),
+    name: name === '' ? null : name,
+    outcome: failure === null ? 'RESULT' : failure.outcome,
+    error,
+    reason: failure === null ? null : failure.message,
+    requestBytes: request.bytes.length,
+    answerBytes: outcome.kind === 'answer' ? outcome.message.bytes.length : 0,
+    servedBy: servedBy ?? null,
+    tries: tries ?? (sentAt === undefined ? 0 : 1),
+    trace: trace === undefined ? null : trace.split('-')[1]!,
+  };
+}
+
+/** A call as a line of the log has it. */
+function lineOf({ request, method, client, server, name, outcome, error, reason, ms, ...call }: EndedCall): object {
+  return {
+    request,
+    session: client.sessionId === null ? null : sessionLabel(client.sessionId),
+    client: clientName(client.info),
+    principal: client.principal.id,
+    endpoint: call.endpoint,
+    server,
+    method: printable(method.slice(0, 64)),
+    name: name === null ? null : printable(name.slice(0, 128)),
+    outcome,
+    error,
+    reason,
+    ms: Math.round(ms * 10) / 10,
+    requestBytes: call.requestBytes,
+    answerBytes: call.answerBytes,
+    servedBy: call.servedBy,
+    trace: call.trace,
   };
 }

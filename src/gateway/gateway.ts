@@ -71,15 +71,12 @@ export class Gateway implements Exchanges, UpstreamEvents {
   /** One `then` for all that follows on the outcome: each makes a promise, for every call. */
   #run(exchange: Exchange, endpoint: Endpoint, from: number): Promise<Outcome> {
     const record = this.#record;
-    const failed = (cause: unknown): Outcome =>
-      record.measured(exchange, endpoint, this.#defect(exchange, cause), from);
+    const failed = (cause: unknown): Outcome => record.ended(exchange, endpoint, this.#defect(exchange, cause), from);
     try {
       const { sessions, requests, loginRequests } = this.#parts;
       sessions.see(exchange.client, endpoint);
-      const ends = (outcome: Outcome): Outcome => {
-        const named = record.logged(exchange, endpoint, this.#named(exchange, endpoint, outcome));
-        return record.measured(exchange, endpoint, named, from);
-      };
+      const ends = (outcome: Outcome): Outcome =>
+        record.ended(exchange, endpoint, this.#named(exchange, endpoint, outcome), from);
       return requests.run(exchange, endpoint).then((outcome) => {
         if (outcome.kind !== 'failure' || outcome.error.code !== 'AUTH_REQUIRED') return ends(outcome);
         const again = () => requests.run(exchange, endpoint);

@@ -78,6 +78,7 @@ export function assemble(deps: GatewayDeps, serverInfo: string) {
       sealingOf(keys, (key) => new StateSealer({ key, clock, random })),
       clock,
     ),
+    clock,
     tracer: deps.tracer ?? null,
   });
   const sealing = sealingOf(keys, (key) => new Sealer(key));

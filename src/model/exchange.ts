@@ -1,4 +1,5 @@
 import type { ClientProfile } from './client-profile.ts';
+import type { GatewayError } from './gateway-error.ts';
 import type { Message } from './message.ts';
 import type { Outcome } from './outcome.ts';
 
@@ -22,6 +23,14 @@ export interface Exchange {
   readonly beginsTask?: boolean;
   /** The answer began a task whose end is waited for here: its notifications until then belong to this call. */
   readonly waitsForTask?: boolean;
+  /** Where it leads, once that is known: the server, and its own name for what was named. For records of the call. */
+  target?: { readonly server: string; readonly name: string | GatewayError } | undefined;
+  /** Monotonic: when it was given to its server. */
+  sentAt?: number | undefined;
+  /** The other node that it was last given to; absent where it stayed here. */
+  servedBy?: string | undefined;
+  /** How often it was given to another node. */
+  tries?: number | undefined;
   /** Monotonic: when the current call began to look for a node; its deadline counts from then. */
   begunAt?: number | undefined;
   /** How much of that time was spent on nodes that failed: the search for a node has a limit of its own. */

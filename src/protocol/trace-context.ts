@@ -39,12 +39,31 @@ export function spanOf(request: Message): { readonly name: string; readonly attr
   return { name: `${method} ${name}`, attributes };
 }
 
-/** `error.type` of a span: the JSON-RPC code, or `tool_error` where the tool says that it failed; null for success. */
-function errorTypeOf(outcome: Outcome): string | null {
+/** A server's codes beyond the usual ones are one kind. */
+const RPC_CODE = /^-32\d{3}$/;
+const IS_ERROR = '"isError"';
+/** A result is searched for the member within so many bytes of its ends: tools write it beside the content, not in it. */
+const SEARCHED = 16 * 1024;
+
+/** `error.type`: the JSON-RPC code, or `tool_error` where the tool says that it failed; null for success. */
+export function errorTypeOf(outcome: Outcome): string | null {
   if (outcome.kind === 'failure') return String(outcome.error.rpcCode);
   const { message } = outcome;
-  if (message.kind === 'error') return bodyLexeme(message, 'code') ?? '_OTHER';
-  return bodyLexeme(message, 'isError') === 'true' ? 'tool_error' : null;
+  if (message.kind === 'error') {
+    const code = bodyLexeme(message, 'code') ?? '';
+    return RPC_CODE.test(code) ? code : '_OTHER';
+  }
+  return mayBeToolError(message) && bodyLexeme(message, 'isError') === 'true' ? 'tool_error' : null;
+}
+
+/** To find that a long result has no such member must not cost a pass over all of it. */
+function mayBeToolError({ bytes }: Message): boolean {
+  const { length } = bytes;
+  if (length <= 2 * SEARCHED) return bytes.includes(IS_ERROR, 0, 'latin1');
+  return (
+    bytes.subarray(0, SEARCHED).includes(IS_ERROR, 0, 'latin1') ||
+    bytes.subarray(length - SEARCHED).includes(IS_ERROR, 0, 'latin1')
+  );
 }
 
 /** The same outcome; ends the span with it. */

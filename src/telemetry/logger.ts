@@ -53,6 +53,10 @@ export class Logger {
     this.#shared.level = level;
   }
 
+  writes(level: LogLevel): boolean {
+    return LOG_LEVELS.indexOf(level) >= LOG_LEVELS.indexOf(this.level);
+  }
+
   addSecret(secret: string): void {
     this.#shared.scrubber.add(secret);
   }
@@ -79,6 +83,12 @@ export class Logger {
     if (this.#shared.keepers.size > 0) this.#tellKeepers(this.#entry('info', event, fields));
   }
 
+  /** Writes a line at `info` and tells no keeper: for what is kept elsewhere. */
+  access(event: string, fields: LogFields = {}): void {
+    const { write, format, scrubber } = this.#shared;
+    if (this.writes('info')) write(`${scrubber.scrub(format(this.#entry('info', event, fields)))}\n`);
+  }
+
   debug(event: string, fields: LogFields = {}): void {
     this.#log('debug', event, fields);
   }
@@ -96,9 +106,9 @@ export class Logger {
   }
 
   #log(level: LogLevel, event: string, fields: LogFields): void {
-    const { level: least, keepers, write, format, scrubber } = this.#shared;
+    const { keepers, write, format, scrubber } = this.#shared;
     const isKept = level !== 'debug' && keepers.size > 0;
-    const isWritten = LOG_LEVELS.indexOf(level) >= LOG_LEVELS.indexOf(least);
+    const isWritten = this.writes(level);
     if (!isKept && !isWritten) return;
     const entry = this.#entry(level, event, fields);
     if (isKept) this.#tellKeepers(entry);

@@ -110,6 +110,12 @@ describe('answers of the control API and the OpenAPI document', () => {
     assert.deepEqual(servers.map(({ name }: Json) => name).sort(), ['dead', 'good', 'locked', 'many', 'web']);
     for (const name of ['good', 'dead', 'web', 'many', 'none']) await get(`/servers/${name}`, '/servers/{name}');
     assert.equal((await get('/servers/many', '/servers/{name}')).replicas.length, 2);
+    const { calls } = await get('/calls');
+    assert.ok(calls.length > 0);
+    await get('/calls?filter=colour:red', '/calls');
+    await get(`/calls/${calls[0].id}`, '/calls/{name}');
+    await get('/calls/none', '/calls/{name}');
+    assert.equal((await get('/live?logs=*', '/live')).topic, 'hello');
     await get('/tools');
     await get('/tools?server=none', '/tools');
     const called = await post('/servers/good/call?tool=echo', '/servers/{name}/call', { text: 'x' });

@@ -18,6 +18,7 @@ import type { ListKind, ServerCatalog } from '../../src/model/server-catalog.ts'
 import type { ServerState, ServerStatus } from '../../src/model/server-state.ts';
 import { declares } from '../../src/protocol/askable.ts';
 import { request as composeRequest, result } from '../../src/protocol/compose.ts';
+import { CallLog } from '../../src/telemetry/call-log.ts';
 import { Logger } from '../../src/telemetry/logger.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
 import { FakeClock } from './fake-clock.ts';
@@ -44,7 +45,7 @@ export function dispatchTo(upstreams: Upstreams): Dispatch {
   const clock = new FakeClock();
   const policies = new Policies({ upstreams, clock, guards: new Guards(UNPINNED, upstreams) });
   const states = new InputStates({ seal: unused, open: unused }, clock);
-  return new Dispatch({ upstreams, known: upstreams, policies, states, tracer: null });
+  return new Dispatch({ upstreams, known: upstreams, policies, states, tracer: null, clock });
 }
 
 export function agent(name: string, ...servers: string[]): Principal {
@@ -256,6 +257,7 @@ export class GatewayBench {
       clock: this.clock,
       logger: Logger.silent(),
       metrics,
+      calls: new CallLog('bench', null, 64),
       info: { name: 'trunkline', title: 'Trunkline', version: '0' },
       keys: [Buffer.alloc(32, 3)],
       desired: { state: { firstListWaitMs: 2_000, maxTimeoutMs: 600_000 } },

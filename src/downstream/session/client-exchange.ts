@@ -42,6 +42,8 @@ export class ClientExchange implements Exchange {
   /** Undefined until it is asked for. */
   #params: Readonly<Record<string, string>> | null | undefined;
   readonly #number = ++count;
+  target: Exchange['target'] = undefined;
+  sentAt: number | undefined = undefined;
   /** Set by the endpoint on which it came. */
   sealsInput = false;
   cancelled: string | null = null;

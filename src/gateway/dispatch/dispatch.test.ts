@@ -42,6 +42,7 @@ function bench() {
     policies,
     states: new InputStates(sealer, clock),
     tracer: null,
+    clock,
   });
   const call = (params: string, principal: Principal = ANONYMOUS, server = 'a', method = 'tools/call') => {
     const message = request(method, '1', params, 'stateless');

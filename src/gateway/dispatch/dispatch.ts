@@ -1,3 +1,4 @@
+import type { Clock } from '../../model/clock.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
@@ -22,6 +23,7 @@ interface DispatchDeps {
   readonly known: KnownServers;
   readonly policies: Policies;
   readonly states: InputStates;
+  readonly clock: Clock;
   /** Null: no spans are recorded. */
   readonly tracer: Tracer | null;
 }
@@ -43,6 +45,7 @@ export class Dispatch {
    * then the answer is a promise.
    */
   admit(target: Target, exchange: Exchange): GatewayError | null | Promise<GatewayError | null> {
+    exchange.target = target;
     const refused = this.#deps.policies.admit(target, exchange);
     return refused === UNDECIDED ? this.#admitListed(target, exchange) : refused;
   }
@@ -84,7 +87,8 @@ export class Dispatch {
 
   /** Its span travels in the request: the node that has the server, whichever it is, finds its parent there. */
   #hand(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
-    const { upstreams, tracer } = this.#deps;
+    const { upstreams, tracer, clock } = this.#deps;
+    exchange.sentAt ??= clock.turnNow();
     if (tracer === null || request.method === LISTEN) return upstreams.call(server, request, exchange);
     const attributes = { 'mcp.method.name': request.method, 'trunkline.server': server };
     const parent = exchange.trace ?? traceOf(request);

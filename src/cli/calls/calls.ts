@@ -1,0 +1,83 @@
+import { styleText } from 'node:util';
+import type { CallRecord } from '../../model/call-record.ts';
+import { ControlClient } from '../access/control-client.ts';
+import { needRunning } from '../access/find-running.ts';
+import { follow as streamed } from '../access/follow.ts';
+import type { CommandInput } from '../command-input.ts';
+import { EXIT, type ExitCode } from '../exit-code.ts';
+import { bytes, callLine, callName, duration, ending } from './call-line.ts';
+
+interface CallsInput extends CommandInput {
+  /** Words of the filter; a call has to match all of them. */
+  readonly filter: readonly string[];
+  readonly follow: boolean;
+  readonly lines: number;
+  /** Calls off following; Ctrl-C where there is none. */
+  readonly signal?: AbortSignal;
+}
+
+/** `trunkline calls [filter…] [-f]`: what clients asked for and how it ended, a line each. */
+export async function calls(input: CallsInput): Promise<ExitCode> {
+  const { terminal, flags, filter, lines } = input;
+  const running = await needRunning(input);
+  const query = new URLSearchParams({ filter: filter.join(' ') });
+  const tell = (call: CallRecord): void =>
+    terminal.out(`${flags.json === true ? JSON.stringify(call) : callLine(call)}\n`);
+  if (lines > 0) {
+    const answer = await new ControlClient(running).get(`/api/v1/calls?${query}&limit=${lines}`);
+    for (const call of (JSON.parse(answer) as { calls: CallRecord[] }).calls) tell(call);
+  }
+  if (!input.follow) return EXIT.ok;
+  return streamed(running, `/api/v1/live?${query}`, input.signal, (json) => {
+    const event = JSON.parse(json) as { topic: string; calls: CallRecord[]; lost: boolean };
+    if (event.topic !== 'calls') return;
+    if (event.lost) terminal.err(styleText('yellow', '… some calls are missing here: there were too many to follow\n'));
+    for (const call of event.calls) tell(call);
+  });
+}
+
+/** `trunkline trace <call>`: where the time of one call went, and what crossed nodes. */
+export async function trace(input: CommandInput & { readonly call: string }): Promise<ExitCode> {
+  const { terminal, flags } = input;
+  const client = new ControlClient(await needRunning(input));
+  const answer = await client.get(`/api/v1/calls/${encodeURIComponent(input.call)}`);
+  if (flags.json === true) terminal.out(`${answer}\n`);
+  else terminal.out(`${traceText(JSON.parse(answer) as CallRecord)}\n`);
+  return EXIT.ok;
+}
+
+const WIDTH = 40;
+
+/** The call as bars over its time, and the facts below. */
+function traceText(call: CallRecord): string {
+  const { ms, waitedMs, node, servedBy, tries } = call;
+  const here = node === null ? 'gateway' : `node ${node}`;
+  const spans: [string, number, number][] = [[`${call.client ?? 'client'} → ${here}`, 0, ms]];
+  if (waitedMs !== null) {
+    if (waitedMs >= 0.05) spans.push([`${here}: until it is sent`, 0, waitedMs]);
+    const way = servedBy === null ? '' : ` (at node ${servedBy}${tries > 1 ? `, try ${tries}` : ''})`;
+    spans.push([`${here} → ${call.server}${way}`, waitedMs, ms]);
+  }
+  const width = Math.max(...spans.map(([name]) => name.length));
+  const bar = ([name, from, to]: [string, number, number]): string => {
+    const start = ms === 0 ? 0 : Math.min(WIDTH - 1, Math.floor((from / ms) * WIDTH));
+    const length = Math.max(1, Math.round(((to - from) / (ms || 1)) * WIDTH));
+    const drawn = `${' '.repeat(start)}${'█'.repeat(Math.min(length, WIDTH - start))}`.padEnd(WIDTH);
+    return `  ${name.padEnd(width)}  ${styleText('cyan', drawn)}  ${duration(to - from)}`;
+  };
+  const facts = {
+    id: call.id,
+    time: call.time,
+    ended: `${ending(call)}${call.reason === null ? '' : `: ${call.reason}`}`,
+    method: `${call.method}, revision ${call.revision}, at ${call.endpoint}`,
+    caller: `${call.client ?? 'unnamed client'}, principal ${call.principal}${call.session === null ? '' : `, session ${call.session}`}`,
+    sizes: `${bytes(call.requestBytes)} in, ${bytes(call.answerBytes)} out`,
+    log: `trunkline logs, request ${call.request}`,
+    ...(call.trace === null ? {} : { trace: call.trace }),
+  };
+  return [
+    styleText('bold', callName(call)),
+    ...spans.map(bar),
+    ...Object.entries(facts).map(([name, value]) => `  ${styleText('gray', name.padEnd(7))} ${value}`),
+  ].join('\n');
+}

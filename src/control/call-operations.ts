@@ -1,0 +1,74 @@
+import { CallFilterError, callFilter } from '../model/call-filter.ts';
+import type { CallRecord } from '../model/call-record.ts';
+import { LiveStream } from './live-stream.ts';
+import { type ApiOperation, type ControlAnswer, numberIn, ok, operation, problem } from './operation.ts';
+import * as schemas from './schemas.ts';
+
+const DEFAULT_CALLS = 100;
+const FILTER = {
+  description:
+    'Only calls that match, such as `server:github status:error ms>500 -client:codex`; see the documentation of `trunkline calls`.',
+  code: 'filter_malformed',
+};
+
+export const CALL_OPERATIONS: readonly ApiOperation[] = [
+  operation({
+    id: 'listCalls',
+    method: 'GET',
+    path: '/api/v1/calls',
+    summary: 'The last requests of clients, oldest first. A node keeps 10,000.',
+    query: {
+      filter: FILTER,
+      limit: { description: 'How many at most; 100 by default.', between: [1, 10_000], code: 'limit_malformed' },
+    },
+    schema: schemas.CALLS,
+    errors: { 400: 'The filter or the limit cannot be read.' },
+    run({ query }, { calls }) {
+      const wanted = readFilter(query.get('filter') ?? '');
+      if (typeof wanted !== 'function') return wanted;
+      const limit = numberIn(query, 'limit') ?? DEFAULT_CALLS;
+      const cursor = calls.cursor(calls.end);
+      return ok({ calls: calls.last(limit, wanted), cursor });
+    },
+  }),
+  operation({
+    id: 'getCall',
+    method: 'GET',
+    path: '/api/v1/calls/{name}',
+    summary: 'One request of a client, by its id.',
+    schema: schemas.CALL,
+    errors: { 404: 'No call with that id is kept.' },
+    run({ name }, { calls }) {
+      const found = calls.get(name);
+      return found === null ? problem(404, 'call_unknown', 'no call with this id is kept') : ok(found);
+    },
+  }),
+  operation({
+    id: 'streamLive',
+    method: 'GET',
+    path: '/api/v1/live',
+    summary:
+      'What happens, for those who watch: events as of `streamEvents`, calls in batches, each second what servers have done, and the log where it is asked for. It begins with `hello`; what came before is in the lists.',
+    query: {
+      filter: FILTER,
+      logs: { description: 'Also the log of this server; of all with `*`.' },
+    },
+    streams: true,
+    schema: schemas.LIVE,
+    errors: { 400: 'The filter cannot be read.' },
+    run({ query }, plane) {
+      const wanted = readFilter(query.get('filter') ?? '');
+      if (typeof wanted !== 'function') return wanted;
+      return { stream: (writer, ended) => new LiveStream(writer, plane, { wanted, logs: query.get('logs') }, ended) };
+    },
+  }),
+];
+
+function readFilter(text: string): ((call: CallRecord) => boolean) | ControlAnswer<never> {
+  try {
+    return callFilter(text);
+  } catch (error) {
+    if (!(error instanceof CallFilterError)) throw error;
+    return problem(400, 'filter_malformed', error.message);
+  }
+}

@@ -1,0 +1,118 @@
+import type { CallRecord } from './call-record.ts';
+
+type Test = (call: CallRecord) => boolean;
+
+const TEXTS: Readonly<Record<string, (call: CallRecord) => string | null>> = {
+  server: (call) => call.server,
+  tool: (call) => call.name,
+  name: (call) => call.name,
+  method: (call) => call.method,
+  client: (call) => call.client,
+  principal: (call) => call.principal,
+  session: (call) => call.session,
+  endpoint: (call) => call.endpoint,
+  revision: (call) => call.revision,
+  outcome: (call) => call.outcome,
+  error: (call) => call.error,
+  reason: (call) => call.reason,
+  node: (call) => call.node,
+  servedBy: (call) => call.servedBy,
+  trace: (call) => call.trace,
+  status: (call) => (call.error === null ? 'ok' : 'error'),
+};
+
+const NUMBERS: Readonly<Record<string, (call: CallRecord) => number>> = {
+  ms: (call) => call.ms,
+  waited: (call) => call.waitedMs ?? 0,
+  tries: (call) => call.tries,
+  bytes: (call) => call.requestBytes + call.answerBytes,
+};
+
+export const CALL_FILTER_KEYS: readonly string[] = [...Object.keys(TEXTS), ...Object.keys(NUMBERS)];
+
+/** One condition of a filter: words, or words in quotes behind the key. */
+const CONDITION = /(-?)(?:([A-Za-z]+)(:|>=|<=|>|<|=))?(?:"([^"]*)"|([^\s"]+))/y;
+
+/** A filter that could not be read, and why. */
+export class CallFilterError extends Error {}
+
+/**
+ * Reads a filter such as `server:github tool:create_* status:error ms>500 -client:codex timeout`: conditions that all have
+ * to hold. `key:text` compares without regard to case, `*` stands for any text, and a client or reason has to contain it only;
+ * numbers take `>`, `>=`, `<`, `<=` and `:`; a word without a key has to be in server, name, client, principal or
+ * reason; `-` negates. Throws CallFilterError.
+ */
+export function callFilter(text: string): Test {
+  const tests: Test[] = [];
+  const words = text.trim();
+  for (let at = 0; at < words.length; ) {
+    CONDITION.lastIndex = at;
+    const found = CONDITION.exec(words);
+    if (found === null)
+      throw new CallFilterError(`cannot read ${JSON.stringify(words.slice(at))}: a quotation mark is missing`);
+    const [all, minus, key, operator, quoted, plain] = found;
+    const value = quoted ?? plain ?? '';
+    const test = key === undefined ? contains(value) : condition(key, operator!, value);
+    tests.push(minus === '-' ? (call) => !test(call) : test);
+    at += all.length;
+    while (words[at] === ' ') at++;
+  }
+  return (call) => tests.every((test) => test(call));
+}
+
+function contains(word: string): Test {
+  const sought = word.toLowerCase();
+  return ({ server, name, client, principal, reason }) =>
+    [server, name, client, principal, reason].some((one) => one?.toLowerCase().includes(sought) === true);
+}
+
+function condition(key: string, operator: string, value: string): Test {
+  const number = NUMBERS[key];
+  if (number !== undefined) return comparison(key, number, operator, value);
+  const text = TEXTS[key];
+  if (text === undefined) {
+    throw new CallFilterError(`there is no key ${JSON.stringify(key)}; the keys are ${CALL_FILTER_KEYS.join(', ')}`);
+  }
+  if (operator !== ':' && operator !== '=') throw new CallFilterError(`${key} is a text: write ${key}:${value}`);
+  const within = operator === ':' && (key === 'client' || key === 'reason');
+  const parts = value.toLowerCase().split('*');
+  if (within) {
+    parts.push('');
+    parts.unshift('');
+  }
+  return (call) => isLike((text(call) ?? '').toLowerCase(), parts);
+}
+
+/** Whether the text has these parts in this order, with anything between them: one pass, whatever the parts are. */
+function isLike(text: string, parts: readonly string[]): boolean {
+  const first = parts[0]!;
+  if (parts.length === 1) return text === first;
+  if (!text.startsWith(first)) return false;
+  let at = first.length;
+  for (const part of parts.slice(1, -1)) {
+    const found = text.indexOf(part, at);
+    if (found < 0) return false;
+    at = found + part.length;
+  }
+  const last = parts.at(-1)!;
+  return text.length - last.length >= at && text.endsWith(last);
+}
+
+function comparison(key: string, read: (call: CallRecord) => number, operator: string, value: string): Test {
+  const bound = Number(value);
+  if (value.trim() === '' || !Number.isFinite(bound)) {
+    throw new CallFilterError(`${key} is a number: write ${key}>500, not ${key}${operator}${value}`);
+  }
+  switch (operator) {
+    case '>':
+      return (call) => read(call) > bound;
+    case '>=':
+      return (call) => read(call) >= bound;
+    case '<':
+      return (call) => read(call) < bound;
+    case '<=':
+      return (call) => read(call) <= bound;
+    default:
+      return (call) => read(call) === bound;
+  }
+}

@@ -1,0 +1,208 @@
+import type { CallRecord } from '../model/call-record.ts';
+import { CALL_OUTCOMES } from '../model/call-record.ts';
+import type { ClientProfile } from '../model/client-profile.ts';
+import { printable } from '../model/printable.ts';
+import { sessionLabel } from './session-label.ts';
+
+/** What is known of a call when it ends; the meaning of each member is that of `CallRecord`. */
+export interface EndedCall
+  extends Omit<CallRecord, 'id' | 'time' | 'client' | 'principal' | 'session' | 'revision' | 'node'> {
+  /** Wall clock. */
+  readonly startedAt: number;
+  readonly client: ClientProfile;
+}
+
+/** What follows a position in the log, oldest first. */
+interface CallsPart {
+  readonly calls: readonly CallRecord[];
+  /** The position behind them. */
+  readonly end: number;
+  /** Something that came after the position is not kept any more. */
+  readonly lost: boolean;
+}
+
+/** 2.5 MB with the texts of calls. */
+const KEPT = 10_000;
+const MAX_TEXT = 256;
+const TEXTS = 13;
+const NUMBERS = 7;
+
+/**
+ * The last calls of clients, in memory. Tables that are allocated once and overwritten: keeping a call makes no garbage
+ * that outlives it, and records are made for readers only. Readers keep a position, as those of a `Journal` do.
+ */
+export class CallLog {
+  readonly #run: string;
+  /** Its name in the cluster; null for a lone gateway. */
+  readonly node: string | null;
+  readonly #kept: number;
+  readonly #texts: (string | null)[];
+  readonly #numbers: Float64Array;
+  readonly #listeners = new Set<() => void>();
+  #end = 0;
+
+  /** `run` is of this process alone, and unique over nodes. */
+  constructor(run: string, node: string | null, kept = KEPT) {
+    this.#run = run;
+    this.node = node;
+    this.#kept = kept;
+    this.#texts = new Array<string | null>(kept * TEXTS).fill(null);
+    this.#numbers = new Float64Array(kept * NUMBERS);
+  }
+
+  /** The position behind the last call. */
+  get end(): number {
+    return this.#end;
+  }
+
+  /** A position as text, for others to keep; also the id of the call before it. */
+  cursor(position: number): string {
+    return `${this.#run}-${position}`;
+  }
+
+  /** The position that the text names; null where it is of another run, or none. */
+  position(cursor: string): number | null {
+    const [, run, digits] = /^([0-9a-z]+)-(\d{1,15})$/.exec(cursor) ?? [];
+    const position = Number(digits);
+    return run === this.#run && position <= this.#end ? position : null;
+  }
+
+  push(call: EndedCall): void {
+    const slot = this.#end++ % this.#kept;
+    const texts = this.#texts;
+    const { client } = call;
+    let at = slot * TEXTS;
+    texts[at++] = call.request;
+    texts[at++] = call.method;
+    texts[at++] = call.endpoint;
+    texts[at++] = client.info;
+    texts[at++] = client.principal.id;
+    texts[at++] = client.sessionId;
+    texts[at++] = client.revision;
+    texts[at++] = call.server;
+    texts[at++] = call.name;
+    texts[at++] = call.error;
+    texts[at++] = call.reason;
+    texts[at++] = call.servedBy;
+    texts[at] = call.trace;
+    const numbers = this.#numbers;
+    at = slot * NUMBERS;
+    numbers[at++] = call.startedAt;
+    numbers[at++] = call.ms;
+    numbers[at++] = call.waitedMs ?? -1;
+    numbers[at++] = call.requestBytes;
+    numbers[at++] = call.answerBytes;
+    numbers[at++] = CALL_OUTCOMES.indexOf(call.outcome);
+    numbers[at] = call.tries;
+    for (const listener of this.#listeners) listener();
+  }
+
+  /** The call with this id; null where it is not kept any more, or was another node's. */
+  get(id: string): CallRecord | null {
+    const position = this.position(id);
+    return position === null || position === 0 || position <= this.#first ? null : this.#record(position);
+  }
+
+  /** The calls after the position that `wanted` takes, at most so many; where there are more, `end` is before the rest. */
+  after(position: number, max: number, wanted: (call: CallRecord) => boolean = () => true): CallsPart {
+    const first = this.#first;
+    const calls: CallRecord[] = [];
+    let at = Math.max(position, first);
+    while (at < this.#end && calls.length < max) {
+      const call = this.#record(++at);
+      if (wanted(call)) calls.push(call);
+    }
+    return { calls, end: at, lost: position < first };
+  }
+
+  /** The last calls that `wanted` takes, oldest first. */
+  last(max: number, wanted: (call: CallRecord) => boolean = () => true): readonly CallRecord[] {
+    const calls: CallRecord[] = [];
+    for (let at = this.#end; at > this.#first && calls.length < max; at--) {
+      const call = this.#record(at);
+      if (wanted(call)) calls.push(call);
+    }
+    return calls.reverse();
+  }
+
+  /** Called after every call; must not throw. The returned function ends that. */
+  onPush(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  /** What is at this position or before is not kept. */
+  get #first(): number {
+    return Math.max(0, this.#end - this.#kept);
+  }
+
+  #record(position: number): CallRecord {
+    const slot = (position - 1) % this.#kept;
+    const from = slot * TEXTS;
+    const [
+      request,
+      method,
+      endpoint,
+      info,
+      principal,
+      session,
+      revision,
+      server,
+      name,
+      error,
+      reason,
+      servedBy,
+      trace,
+    ] = this.#texts.slice(from, from + TEXTS);
+    const at = slot * NUMBERS;
+    const [startedAt, ms, waitedMs, requestBytes, answerBytes, outcome, tries] = this.#numbers.subarray(
+      at,
+      at + NUMBERS,
+    );
+    return {
+      id: this.cursor(position),
+      request: request!,
+      time: new Date(startedAt!).toISOString(),
+      ms: rounded(ms!),
+      waitedMs: waitedMs! < 0 ? null : rounded(waitedMs!),
+      method: shown(method!),
+      endpoint: endpoint!,
+      client: clientName(info ?? null),
+      principal: principal!,
+      session: session == null ? null : sessionLabel(session),
+      revision: revision!,
+      server: server ?? null,
+      name: name == null ? null : shown(name),
+      outcome: CALL_OUTCOMES[outcome!]!,
+      error: error ?? null,
+      reason: reason == null ? null : shown(reason),
+      requestBytes: requestBytes!,
+      answerBytes: answerBytes!,
+      node: this.node,
+      servedBy: servedBy ?? null,
+      tries: tries!,
+      trace: trace ?? null,
+    };
+  }
+}
+
+/** What a client calls itself: its name and version; null where it does not say. */
+export function clientName(info: string | null): string | null {
+  if (info === null) return null;
+  try {
+    const { name, version } = JSON.parse(info) as { name?: unknown; version?: unknown };
+    const words = [name, version].filter((word) => typeof word === 'string' && word !== '');
+    return words.length === 0 ? null : shown(words.join(' '));
+  } catch {
+    return null;
+  }
+}
+
+/** Text that a client has chosen, for people to read. */
+function shown(text: string): string {
+  return printable(text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}…` : text);
+}
+
+function rounded(ms: number): number {
+  return Math.round(ms * 100) / 100;
+}

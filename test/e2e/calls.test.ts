@@ -1,0 +1,130 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { manySided } from '../support/many-sided.ts';
+import { PersonTerminal } from '../support/person-terminal.ts';
+import type { Json } from '../support/raw-http.ts';
+import { said, startTrunkline, trunkline } from '../support/run-trunkline.ts';
+import { RunningGateway } from '../support/running-gateway.ts';
+import { WireClient } from '../support/wire-client.ts';
+
+const SECRET = 'secret-of-the-calls-test-1';
+
+describe('the calls of clients', () => {
+  let gateway: RunningGateway;
+  let client: WireClient;
+  let data: string[];
+  before(async () => {
+    const config = {
+      mcpServers: {
+        good: manySided('good', { SECRET_TOKEN: SECRET }),
+        slow: manySided('slow', {}, { timeoutMs: 200 }),
+      },
+    };
+    gateway = await RunningGateway.start({ config });
+    await gateway.ready('good', 'slow');
+    data = ['--data-dir', join(gateway.folder, 'data')];
+    client = await WireClient.open(gateway.mcpUrl);
+    await client.callText('good__echo', { text: 'x'.repeat(1_000) });
+    await client.request('tools/call', { name: 'slow__sleep', arguments: { ms: 5_000 } });
+    await client.request('tools/call', { name: 'good__missing', arguments: {} });
+  });
+  after(() => gateway.dispose());
+
+  const calls = async (filter: string): Promise<Json[]> =>
+    (await gateway.control<{ calls: Json[] }>(`/api/v1/calls?limit=10000&filter=${encodeURIComponent(filter)}`)).calls;
+
+  test('each has its client, server, tool, ending, time and sizes; a filter chooses', async () => {
+    const [echo] = await calls('tool:echo');
+    assert.deepEqual(
+      [echo.client, echo.principal, echo.server, echo.name, echo.outcome, echo.error, echo.endpoint, echo.node],
+      ['wire 1', 'anonymous', 'good', 'echo', 'RESULT', null, '/mcp', null],
+    );
+    assert.ok(echo.ms > 0 && echo.waitedMs !== null && echo.waitedMs <= echo.ms);
+    assert.ok(echo.requestBytes > 1_000 && echo.answerBytes > 1_000, JSON.stringify(echo));
+    const [slow] = await calls('server:slow status:error ms>150');
+    assert.deepEqual([slow.name, slow.outcome], ['sleep', 'UNKNOWN']);
+    const [missing] = await calls('outcome:refused');
+    assert.deepEqual([missing.server, missing.name, missing.waitedMs], ['good', 'good__missing', null]);
+    assert.match(missing.reason, /Unknown tool/);
+    assert.deepEqual(await gateway.control(`/api/v1/calls/${echo.id}`), echo);
+  });
+
+  test('a filter that cannot be read is an error that names its keys', async () => {
+    const run = await trunkline(['calls', 'colour:red', ...data], { cwd: gateway.folder });
+    assert.equal(run.code, 1);
+    assert.match(run.err, /there is no key "colour"; the keys are server, tool,/);
+    const id = await trunkline(['trace', 'nothing-7', ...data], { cwd: gateway.folder });
+    assert.equal(id.code, 1);
+    assert.match(id.err, /no call with this id is kept/);
+  });
+
+  test('`calls` prints them and follows, `trace` shows where the time went', async () => {
+    const listed = await trunkline(['calls', 'server:slow', ...data], { cwd: gateway.folder });
+    assert.match(listed.out, /UNKNOWN +slow\.sleep wire 1 \(anonymous\) {2}([0-9a-f]+-\d+)/);
+    const [, id] = /([0-9a-f]{8}-\d+)/.exec(listed.out)!;
+    const traced = await trunkline(['trace', id!, ...data], { cwd: gateway.folder });
+    assert.match(traced.out, /wire 1 → gateway +█+/);
+    assert.match(traced.out, /gateway → slow +█+ +2\d\d ms/);
+    assert.match(traced.out, /ended +UNKNOWN: /);
+    const following = startTrunkline(['calls', 'tool:echo', '-f', '-n', '0', '--json', ...data], {
+      cwd: gateway.folder,
+    });
+    const until = performance.now() + 20_000;
+    while (following.out === '' && performance.now() < until) {
+      await client.callText('good__echo', { text: 'followed' });
+      await new Promise((done) => setTimeout(done, 200));
+    }
+    following.process.kill('SIGINT');
+    assert.equal(await following.exited, 0, following.err);
+    const lines = following.out
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Json);
+    assert.ok(lines.length > 0 && lines.every(({ name }) => name === 'echo'));
+  });
+
+  test('`top` shows rates by server: JSON lines off a terminal, rows on one', async () => {
+    const top = startTrunkline(['top', ...data], { cwd: gateway.folder });
+    const calling = setInterval(() => void client.callText('good__echo', { text: 'top' }), 100);
+    try {
+      await said(top, '"server":"good"');
+      top.process.kill('SIGINT');
+      assert.equal(await top.exited, 0, top.err);
+      const terminal = await PersonTerminal.open(['top', ...data], { cwd: gateway.folder, columns: 120, rows: 24 });
+      const shown = await terminal.sees(/good +running +[1-9]/);
+      assert.match(shown, /calls\/s +\d+ sessions/);
+      assert.match(await terminal.sees(/ok +good\.echo/), /good\.echo wire 1 \(anonymous\)/);
+      await terminal.end();
+    } finally {
+      clearInterval(calling);
+    }
+  });
+
+  test('one line of the log for each, bounded per second; failures always', async () => {
+    for (let i = 0; i < 400; i++) await client.callText('good__echo', { text: 'many' });
+    await new Promise((done) => setTimeout(done, 1_100));
+    await client.callText('good__echo', { text: 'last' });
+    await client.request('tools/call', { name: 'slow__sleep', arguments: { ms: 5_000 } });
+    const lines = gateway.stderr
+      .trim()
+      .split('\n')
+      .flatMap((line) => (line.startsWith('{') ? [JSON.parse(line) as Json] : []));
+    const failed = lines.findLast(({ event }) => event === 'call_failed');
+    assert.deepEqual(
+      [failed.server, failed.name, failed.outcome, failed.code],
+      ['slow', 'sleep', 'UNKNOWN', 'TIMEOUT'],
+    );
+    const written = lines.filter(({ event, name }) => event === 'call' && name === 'echo');
+    assert.deepEqual(
+      [written[0].client, written[0].principal, written[0].server, written[0].outcome],
+      ['wire 1', 'anonymous', 'good', 'RESULT'],
+    );
+    assert.ok(written[0].ms > 0 && written[0].answerBytes > 0);
+    const total = (await calls('tool:echo')).length;
+    const leftOut = lines.reduce((sum, line) => sum + ((line['leftOut'] as number | undefined) ?? 0), 0);
+    assert.ok(leftOut > 0 && written.length < total, `${written.length} of ${total} written, ${leftOut} left out`);
+    assert.ok(!gateway.stderr.includes(SECRET) && !gateway.stderr.includes(client.sessionId!));
+    assert.ok(!lines.some(({ event, time }) => event === 'call' && time === undefined));
+  });
+});
