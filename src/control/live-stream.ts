@@ -11,7 +11,7 @@ const CALLS_AT_ONCE = 500;
 const ENTRIES_AT_ONCE = 256;
 
 /** What a reader of the live stream has asked for. */
-interface Watched {
+interface Asked {
   readonly wanted: (call: CallRecord) => boolean;
   /** A server, or `*`; null for no logs. */
   readonly logs: string | null;
@@ -24,7 +24,7 @@ interface Watched {
 export class LiveStream {
   readonly #writer: EventWriter;
   readonly #plane: ControlPlane;
-  readonly #watched: Watched;
+  readonly #watched: Asked;
   readonly #stops: (() => void)[] = [];
   #events: number;
   #logs: number;
@@ -32,7 +32,7 @@ export class LiveStream {
   #counted: number;
   #blocked = false;
 
-  constructor(writer: EventWriter, plane: ControlPlane, watched: Watched, ended: () => void) {
+  constructor(writer: EventWriter, plane: ControlPlane, watched: Asked, ended: () => void) {
     this.#writer = writer;
     this.#plane = plane;
     this.#watched = watched;
