@@ -410,6 +410,8 @@ export interface ConfigInput {
   readonly pool?: ConfigInputPool | undefined;
   /** Storage on disk. */
   readonly data?: ConfigInputData | undefined;
+  /** Where `trunkline search` and `trunkline add` find servers by name: an address, or a file or folder of server.json documents (docs/registry.md); the registry of the MCP project by default. */
+  readonly registry?: string | undefined;
   /** Several nodes as one gateway, over NATS (docs/cluster.md). */
   readonly cluster?: ConfigInputCluster | undefined;
   /** Logging. */

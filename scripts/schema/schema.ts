@@ -181,6 +181,13 @@ const settingsShape = {
     })
     .optional()
     .describe('Storage on disk.'),
+  registry: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      'Where `trunkline search` and `trunkline add` find servers by name: an address, or a file or folder of server.json documents (docs/registry.md); the registry of the MCP project by default.',
+    ),
   cluster: z
     .strictObject({
       nats: z

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Argument, Command, CommanderError, Help, Option } from 'commander';
+import { RUNNERS } from '../config/server/runners.ts';
 import { addClientCommands } from './clients/client-commands.ts';
 import type { CommandInput, CommandParts, Terminal } from './command-input.ts';
 import { addCredentialCommands } from './credentials/credential-commands.ts';
@@ -302,7 +303,8 @@ function unknownWord(word: string, { commands }: Command, what: string): Command
 
 /**
  * The words of `add` with `--` before the server's command where the user has left it out: where an option follows the
- * command that `add` does not have, as in `add fs npx -y some-server`.
+ * command that `add` does not have, as in `add fs npx -y some-server`; and where a program that runs others stands for the
+ * name, as in `add npx -y some-server`.
  */
 function withCut(argv: readonly string[], program: Command): readonly string[] {
   const at = argv.indexOf('add');
@@ -314,10 +316,11 @@ function withCut(argv: readonly string[], program: Command): readonly string[] {
     if (!word.startsWith('-')) operands.push(i);
     else if (!word.includes('=') && optionOf(add, word)?.required === true) i++;
   }
-  const [, target] = operands;
+  const [name, target] = operands;
   if (target === undefined || URL.canParse(argv[target]!)) return argv;
+  if (RUNNERS.test(argv[name!]!) && !RUNNERS.test(argv[target]!)) return argv.toSpliced(name!, 0, '--');
   const foreign = argv.slice(target + 1).some((word) => word.startsWith('-') && optionOf(add, word) === undefined);
-  return foreign ? [...argv.slice(0, target), '--', ...argv.slice(target)] : argv;
+  return foreign ? argv.toSpliced(target, 0, '--') : argv;
 }
 
 function optionOf({ options }: Command, word: string): Option | undefined {

@@ -88,6 +88,18 @@ describe('a folder of server.json documents', () => {
     assert.ok(!stored().includes('very-secret-value') && stored().includes('${secret:memory-api_key}'));
   });
 
+  test('the configuration names the registry, from its own folder; a flag is stronger', async () => {
+    writeFileSync(join(folder, 'trunkline.json'), '{"mcpServers": {}, "registry": "./registry"}');
+    const within = { ...options, cwd: join(registry, 'weather') };
+    assert.match((await trunkline(['search', 'cities'], within)).out, /^com\.example\/weather /);
+    const added = await run('add', 'weather', '--no-wait');
+    assert.match(added.out, /^added weather /, added.err);
+    const other = join(folder, 'other.json');
+    writeFileSync(other, JSON.stringify(GONE));
+    assert.match((await run('search', 'weather', '--registry', other)).out, /^com\.example\/gone /);
+    assert.equal((await run('check')).code, 0);
+  });
+
   test('the latest version, one by number, and each mistake with what to do', async () => {
     const added = await run('add', 'weather', '--registry', registry, '--as', 'w');
     assert.equal(added.code, 0, added.err);
@@ -114,7 +126,7 @@ describe('a folder of server.json documents', () => {
       assert.equal(code, 1, args.join(' '));
       assert.match(err, answer);
     }
-    for (const target of ['https://example.com/mcp', './server.js', 'files', 'tools/server.js'])
+    for (const target of ['./server.js', 'files', 'tools/server.js'])
       assert.match((await run('add', target)).err, /name a url, or a command behind "--"/, target);
     const nowhere = await run('search', 'x', '--registry', join(folder, 'nosuch'));
     assert.match(nowhere.err, /the registry .*nosuch cannot be read: ENOENT/);

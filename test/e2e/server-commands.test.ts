@@ -95,6 +95,11 @@ test('a mistake in the arguments is reported with its fix, and nothing is added'
     [['add', 'a b', 'http://127.0.0.1:9/'], /TL1402/],
     [['add', 'x', 'http://127.0.0.1:9/', '-H', 'nonsense'], /-H takes a name and a value/],
     [['add', 'x', '-e', 'A=${NOT_SET_ANYWHERE}', ...SERVER], /TL1203/],
+    [['add'], /name a url, or a command/],
+    [
+      ['add', 'http://127.0.0.1:9/'],
+      /name of the server is missing.*: trunkline add <name> http:\/\/127\.0\.0\.1:9\/$/m,
+    ],
     [['add', 'x'], /name a url, or a command/],
     [['add', 'x', 'http://127.0.0.1:9/', '--ttl', 'soon'], /A time is written as 90s/],
     [['add', 'x', '-s', 'project', 'http://127.0.0.1:9/'], /does not write configuration files/],
@@ -142,6 +147,16 @@ test('without a gateway they change what the next one finds; restart reports tha
   const uncut = await trunkline(words, { cwd: folder });
   assert.match(uncut.out, /^ {4}runs {2}npx -y some-server --port 1$/m, uncut.err);
   assert.equal((await run('remove', 'uncut')).code, 0);
+  // Without a name it has that of what runs, or of the host.
+  const nameless = await trunkline([...words.slice(0, 4), ...words.slice(5, 8)], { cwd: folder });
+  assert.match(nameless.out, /^added some .*\n {4}runs {2}npx -y some-server$/m, nameless.err);
+  assert.equal((await run('remove', 'some')).code, 0);
+  const host = await run('add', 'https://mcp.linear.app/mcp');
+  assert.match(host.out, /^added linear /, host.err);
+  assert.equal((await run('remove', 'linear')).code, 0);
+  const asTasks = await run('add', 'https://mcp.linear.app/mcp', '--as', 'tasks', '-H', 'X-Team: a');
+  assert.match(asTasks.out, /^added tasks /, asTasks.err);
+  assert.equal((await run('remove', 'tasks')).code, 0);
   assert.equal((await run('add', 'base', ...SERVER)).code, 1);
   assert.equal((await run('add', 'bad', 'ftp://x/')).code, 1);
   assert.equal((await run('add', 'gone', ...SERVER)).code, 0);

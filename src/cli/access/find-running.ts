@@ -1,8 +1,8 @@
 import { dirname, resolve } from 'node:path';
 import { gatewayFolder, placeOf } from '../../app/gateway-folders.ts';
 import { type RunningGateway, runningGateway, runningGateways } from '../../app/running.ts';
-import { dataDirOf } from '../../config/files/data-dir-of.ts';
 import { findConfig, foldersUp } from '../../config/files/find-config.ts';
+import { dataDirOf } from '../../config/files/named-in.ts';
 import type { CommandInput } from '../command-input.ts';
 import { CommandError, EXIT } from '../exit-code.ts';
 import { ControlClient } from './control-client.ts';

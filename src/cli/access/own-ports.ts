@@ -8,7 +8,7 @@ import {
   type UsualPorts,
   usualPorts,
 } from '../../app/gateway-folders.ts';
-import { dataDirOf } from '../../config/files/data-dir-of.ts';
+import { dataDirOf } from '../../config/files/named-in.ts';
 import type { LoadOptions } from '../../config/load-config.ts';
 import { bindError } from '../../http/listener/listen-error.ts';
 import type { CommandInput } from '../command-input.ts';

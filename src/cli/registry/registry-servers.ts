@@ -1,3 +1,6 @@
+import { resolve } from 'node:path';
+import { findConfig } from '../../config/files/find-config.ts';
+import { registryOf } from '../../config/files/named-in.ts';
 import { SERVER_NAME_PATTERN } from '../../model/names.ts';
 import { printable } from '../../model/printable.ts';
 import { type CommandInput, print, type Terminal } from '../command-input.ts';
@@ -7,27 +10,37 @@ import { Registry, type RegistryEntry } from './registry.ts';
 import { definitionOf, type Given, type Input, literal, type Runs, waysOf } from './server-json.ts';
 
 export interface RegistryFlags {
-  readonly registry: string;
+  /** Where the configuration is not to say it. */
+  readonly registry?: string;
   /** `NAME=value` of inputs. */
   readonly set?: readonly string[];
   readonly via?: string;
   readonly as?: string;
 }
 
+const OFFICIAL_REGISTRY = 'https://registry.modelcontextprotocol.io';
+
+/** The registry that the user named: by a flag or variable, or in the configuration; null for that of the MCP project. */
+export async function namedRegistry({ file, terminal }: CommandInput, flags: RegistryFlags): Promise<string | null> {
+  if (flags.registry !== undefined) return flags.registry;
+  const { cwd, env } = terminal;
+  const meant = file === undefined ? findConfig(cwd) : resolve(cwd, file);
+  return meant === null ? null : registryOf(meant, env);
+}
+
 /** `trunkline search <words>`. */
-export async function search(
-  input: CommandInput & { readonly text: string; readonly registry: string },
-): Promise<ExitCode> {
-  const found = (await new Registry(input.registry).search(input.text)).filter(({ status }) => status !== 'deleted');
+export async function search(input: CommandInput, text: string, flags: RegistryFlags): Promise<ExitCode> {
+  const registry = (await namedRegistry(input, flags)) ?? OFFICIAL_REGISTRY;
+  const found = (await new Registry(registry).search(text)).filter(({ status }) => status !== 'deleted');
   const width = Math.max(0, ...found.map(({ server }) => server.name.length));
   const line = ({ server, status }: RegistryEntry): string => {
     const ways = [...new Set(waysOf(server).map(({ via }) => via))].join(', ') || 'none that runs here';
     const about = [server.version, ways, ...(status === 'active' ? [] : [status]), server.description ?? ''];
     return printable(`${server.name.padEnd(width)}  ${about.join('  ')}`).replaceAll('\n', ' ');
   };
-  const text = () =>
-    found.length === 0 ? `no server of ${input.registry} has these words\n` : `${found.map(line).join('\n')}\n`;
-  print(input, { servers: found }, text);
+  const lines = () =>
+    found.length === 0 ? `no server of ${registry} has these words\n` : `${found.map(line).join('\n')}\n`;
+  print(input, { servers: found }, lines);
   return EXIT.ok;
 }
 
@@ -46,8 +59,9 @@ export async function registryServer(
 ): Promise<RegistryServer> {
   const { terminal } = input;
   const [, whole = wanted, version = null] = /^([^@]+)@(.+)$/.exec(wanted) ?? [];
-  const { server, status } = await new Registry(flags.registry).find(whole, version);
-  if (status === 'deleted') throw usage(`${server.name} was deleted from ${flags.registry}`);
+  const registry = (await namedRegistry(input, flags)) ?? OFFICIAL_REGISTRY;
+  const { server, status } = await new Registry(registry).find(whole, version);
+  if (status === 'deleted') throw usage(`${server.name} was deleted from ${registry}`);
   if (status === 'deprecated') terminal.err(`${server.name} is deprecated\n`);
   const ways = waysOf(server);
   const kinds = [...new Set(ways.map(({ via }) => via))];

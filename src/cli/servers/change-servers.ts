@@ -1,4 +1,5 @@
 import { RunTimeProblem, restoreStopped } from '../../app/stopped-gateway.ts';
+import { commandName, urlName } from '../../config/server/derived-name.ts';
 import { isSettled, type ServerStatus } from '../../model/server-state.ts';
 import { type CommandInput, print } from '../command-input.ts';
 import { CommandError, cannotOpen, EXIT, type ExitCode } from '../exit-code.ts';
@@ -132,16 +133,24 @@ export interface ServerFlags {
   readonly description?: string;
 }
 
+/** The name of a server for which the user gave none. */
+export function nameFrom(command: readonly string[]): string {
+  const [first = ''] = command;
+  const name = URL.canParse(first) ? urlName(first) : commandName(command);
+  if (name === null)
+    throw usage(`the name of the server is missing, and an address has none: trunkline add <name> ${first}`);
+  return name;
+}
+
 /** `localhost:3000/mcp`, `https//host`, `www.example.com/mcp`. */
 const NEARLY_URL = /^(?:https?(?::\/|\/{1,2})\w|[\w.-]+:\d+(?:\/|$)|www\.)/i;
 
 /** The definition that the words mean: a url, or a command with its arguments. */
-export function definitionFrom(flags: ServerFlags, target: string | undefined, words: readonly string[]): object {
+export function definitionFrom(flags: ServerFlags, command: readonly string[]): object {
   const { transport, env = [], header = [], scope, description } = flags;
   if (scope === 'project') {
     throw usage('the gateway does not write configuration files: add the server to the file, or omit "-s project"');
   }
-  const command = [...(target === undefined ? [] : [target]), ...words];
   if (command.length === 0)
     throw usage('name a url, or a command behind "--": trunkline add files -- npx -y some-server');
   const common = {

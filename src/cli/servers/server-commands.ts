@@ -12,12 +12,12 @@ interface AddFlags extends GatewayFlags, ServerFlags, RegistryFlags {
   readonly wait: boolean;
 }
 
-const OFFICIAL_REGISTRY = 'https://registry.modelcontextprotocol.io';
 /** Where servers are found by name: an address, or a file or folder of server.json documents. */
 const REGISTRY = () =>
-  new Option('--registry <source>', 'registry: an address, or a file or folder of server.json documents')
-    .env('TRUNKLINE_REGISTRY')
-    .default(OFFICIAL_REGISTRY);
+  new Option(
+    '--registry <source>',
+    'registry: an address, or a file or folder of server.json documents (default: "registry" of the configuration, or that of the MCP project)',
+  ).env('TRUNKLINE_REGISTRY');
 
 const CHANGES = {
   remove: 'remove a server that was added at run time',
@@ -27,7 +27,7 @@ const CHANGES = {
 } as const;
 
 export function addServerCommands({ command, input, done }: CommandParts): void {
-  command('add', 'add a server: trunkline add <name> <url>, or <name> -- command …')
+  command('add', 'add a server: trunkline add [name] <url>, or [name] -- command …')
     .addOption(
       new Option('-t, --transport <type>', 'transport of the server (default: detected)').choices([
         'stdio',
@@ -65,23 +65,28 @@ export function addServerCommands({ command, input, done }: CommandParts): void 
     .addOption(REGISTRY())
     .addOption(new Option('--set <NAME=value>', 'value of an input of a server of a registry').argParser(collected))
     .addOption(new Option('--via <way>', 'of a server of a registry: remote, sse, npm, pypi, oci or nuget'))
-    .addOption(new Option('--as <name>', 'name of a server of a registry here'))
-    .argument('<name>', 'name of the server; alone, its name in a registry, as in io.github.owner/server')
+    .addOption(new Option('--as <name>', 'name of the server here, if it is not to be that of the registry or address'))
+    .argument('[name]', 'name of the server; alone, its name in a registry, as in io.github.owner/server')
     .argument('[urlOrCommand]', 'address, or command')
     .argument('[args...]', 'arguments of the command')
-    .action(async (name: string, target: string | undefined, words: string[], flags: AddFlags) => {
-      const { add, definitionFrom } = await import('./change-servers.ts');
+    .action(async (word: string | undefined, target: string | undefined, words: string[], flags: AddFlags) => {
+      const { add, definitionFrom, nameFrom } = await import('./change-servers.ts');
       const given = input(flags);
       const ttlMs = flags.ttl ?? null;
       const options = { ttlMs, session: flags.session ?? null, replace: flags.replace === true };
-      const isListed = target === undefined && given.serverCommand.length === 0 && isRegistryName(name, flags);
+      const isNamed = word !== undefined && !/^https?:\/\//i.test(word);
+      const all = [word, target, ...words, ...given.serverCommand].filter((each) => each !== undefined);
+      const { namedRegistry, registryServer } = await import('../registry/registry-servers.ts');
+      const isAlone = isNamed && all.length === 1;
+      const isListed = isAlone && (isRegistryName(word, flags) || (await namedRegistry(given, flags)) !== null);
       if (!isListed) {
-        const definition = definitionFrom(flags, target, [...words, ...given.serverCommand]);
+        const command = isNamed ? all.slice(1) : all;
+        const definition = definitionFrom(flags, command);
+        const name = isNamed ? word : (flags.as ?? nameFrom(command));
         done(await add({ ...given, name, definition, options, wait: flags.wait }));
         return;
       }
-      const { registryServer } = await import('../registry/registry-servers.ts');
-      const server = await registryServer(given, name, flags);
+      const server = await registryServer(given, word, flags);
       await server.keepSecrets();
       done(await add({ ...given, ...server, options, wait: flags.wait }));
     });
@@ -90,7 +95,7 @@ export function addServerCommands({ command, input, done }: CommandParts): void 
     .argument('[words...]', 'what their name or description has')
     .action(async (words: string[], flags: GatewayFlags & RegistryFlags) => {
       const { search } = await import('../registry/registry-servers.ts');
-      done(await search({ ...input(flags), text: words.join(' '), registry: flags.registry }));
+      done(await search(input(flags), words.join(' '), flags));
     });
   for (const [change, description] of Object.entries(CHANGES) as [keyof typeof CHANGES, string][]) {
     command(change, description)
@@ -116,12 +121,6 @@ export function addServerCommands({ command, input, done }: CommandParts): void 
 /** As registries have them; another one, a short one or one without a domain, only where a registry or one of its options is named. */
 const REGISTRY_NAME = /^[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+\/[\w.-]+(@[^/]+)?$/;
 
-function isRegistryName(name: string, { set, via, as, registry }: RegistryFlags): boolean {
-  return (
-    REGISTRY_NAME.test(name) ||
-    registry !== OFFICIAL_REGISTRY ||
-    set !== undefined ||
-    via !== undefined ||
-    as !== undefined
-  );
+function isRegistryName(name: string, { set, via, as }: RegistryFlags): boolean {
+  return REGISTRY_NAME.test(name) || set !== undefined || via !== undefined || as !== undefined;
 }

@@ -4,27 +4,6 @@ import { SERVER_NAME_PATTERN } from '../../model/names.ts';
 import { argvServer } from './plain-server.ts';
 import { serverNameOf } from './server-names.ts';
 
-const NAMES: readonly [command: string, name: string][] = [
-  ['npx -y @modelcontextprotocol/server-everything', 'everything'],
-  ['npx -y @scope/server-memory@1.2.3 --flag', 'memory'],
-  ['npx some-mcp-server', 'some'],
-  ['uvx mcp-server-fetch', 'fetch'],
-  ['uv run files.py', 'files'],
-  ['node ./dist/index.js', 'index'],
-  ['python3 -m my_server', 'my_server'],
-  ['./bin/weird name!', 'weird-name'],
-  ['/usr/bin/mcp-proxy', 'proxy'],
-  ['server', 'server'],
-  ['npx', 'npx'],
-];
-
-for (const [command, name] of NAMES) {
-  test(`"${command}" is called ${name}`, () => {
-    const words = command === './bin/weird name!' ? [command] : command.split(' ');
-    assert.equal(argvServer(words, '/srv')!.name, name);
-  });
-}
-
 test('the words become the command and its arguments, unchanged', () => {
   const { transport } = argvServer(['./run', '${HOME}', '$x', '-y'], '/srv')!;
   assert.deepEqual(transport, {

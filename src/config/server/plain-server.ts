@@ -4,7 +4,7 @@ import { Secret } from '../../model/secret.ts';
 import { type Origin, type Server, type TransportSpec, transportFacts } from '../../model/server.ts';
 import { DEFAULTS } from '../defaults.ts';
 import type { ConfigProblem } from '../problem/problem.ts';
-import { serverNameOf } from './server-names.ts';
+import { commandName } from './derived-name.ts';
 
 /** A server with nothing but a name and a way to reach it; everything else is the default. */
 export function plainServer(name: string, transport: TransportSpec, origin: Origin): Server {
@@ -67,11 +67,6 @@ function inOneLine({ code, file, line, column, message, fix }: ConfigProblem): s
   return `${message} (${code}, ${place}); fix: ${fix}`;
 }
 
-/** Programs that run another program: the name of a server is that of what they run. */
-const RUNNERS =
-  /^(?:npx|pnpx|bunx|uvx|pipx|npm|pnpm|yarn|bun|node|deno|python3?|uv|docker|podman|sh|bash)(?:\.cmd|\.exe)?$/;
-const VERBS = new Set(['run', 'exec', 'dlx', 'tool', 'x', '-m']);
-
 /** The server that `trunkline -- npx -y some-server` means, with the variables of `-e`; null without words. */
 export function argvServer(
   words: readonly string[],
@@ -84,19 +79,5 @@ export function argvServer(
   // A command line has no place to declare variables, and its user expects those of the shell.
   const env = Object.fromEntries(Object.entries(variables).map(([name, value]) => [name, new Secret(value)]));
   const transport = { type: 'stdio', command: program, args, env, inheritEnv: true, cwd } as const;
-  return plainServer(nameOf(words), transport, { file: '<command line>', line: 1, column: 1 });
-}
-
-/** `npx -y @scope/server-memory@1.2` → `memory`, `./bin/files.js` → `files`. */
-function nameOf(words: readonly string[]): string {
-  const [command = '', ...args] = words;
-  const runs = RUNNERS.test(basename(command))
-    ? args.find((arg) => !arg.startsWith('-') && !VERBS.has(arg))
-    : undefined;
-  const program = basename((runs ?? command).replace(/(?<=.)@[^@/]*$/, '')).replace(
-    /\.(?:[cm]?[jt]s|py|sh|exe|cmd)$/,
-    '',
-  );
-  const short = program.replace(/^(?:mcp-server-|server-|mcp-)(?=.)/, '').replace(/(?:-mcp-server|-mcp|-server)$/, '');
-  return serverNameOf(short === '' ? program : short);
+  return plainServer(commandName(words), transport, { file: '<command line>', line: 1, column: 1 });
 }

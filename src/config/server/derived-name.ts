@@ -1,0 +1,46 @@
+import { isIP } from 'node:net';
+import { basename } from 'node:path';
+import { bareHost } from '../../model/host-address.ts';
+import { RUNNERS } from './runners.ts';
+import { serverNameOf } from './server-names.ts';
+
+const VERBS = new Set(['run', 'exec', 'dlx', 'tool', 'x', '-m']);
+/** Below a country's domain, as in `example.co.uk`. */
+const SECOND_LEVEL = new Set(['ac', 'co', 'com', 'edu', 'gov', 'net', 'org']);
+/** Domains below which every customer has a host. */
+const HOSTING = new Set([
+  'fly',
+  'herokuapp',
+  'netlify',
+  'ngrok-free',
+  'onrender',
+  'railway',
+  'run',
+  'vercel',
+  'workers',
+]);
+
+/** `npx -y @scope/server-memory@1.2` → `memory`, `./bin/files.js` → `files`. A runner's name is that of what it runs. */
+export function commandName([command = '', ...args]: readonly string[]): string {
+  const runs = RUNNERS.test(basename(command))
+    ? args.find((arg) => !arg.startsWith('-') && !VERBS.has(arg))
+    : undefined;
+  const program = basename((runs ?? command).replace(/(?<=.)@[^@/]*$/, ''));
+  return shortName(program.replace(/\.(?:[cm]?[jt]s|py|sh|exe|cmd)$/, ''));
+}
+
+/** `https://mcp.linear.app/mcp` → `linear`, `http://localhost:3000` → `localhost-3000`; null for an IP address. */
+export function urlName(url: string): string | null {
+  const { hostname, port } = new URL(url);
+  if (isIP(bareHost(hostname)) !== 0) return null;
+  const labels = hostname.split('.').filter((label) => label !== '');
+  if (labels.length < 2) return serverNameOf(port === '' ? hostname : `${hostname}-${port}`);
+  const country = labels.pop()!.length === 2;
+  if (country && labels.length > 1 && SECOND_LEVEL.has(labels.at(-1)!)) labels.pop();
+  return shortName(HOSTING.has(labels.at(-1)!) ? labels[0]! : labels.at(-1)!);
+}
+
+function shortName(name: string): string {
+  const short = name.replace(/^(?:mcp-server-|server-|mcp-)(?=.)/, '').replace(/(?:-mcp-server|-mcp|-server)$/, '');
+  return serverNameOf(short === '' ? name : short);
+}
