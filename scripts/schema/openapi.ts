@@ -24,6 +24,15 @@ export function openApi(version: string): object {
     security: [{ token: [] }],
     paths,
     components: {
+      parameters: {
+        node: {
+          name: 'node',
+          in: 'query',
+          description:
+            'Has this node of the cluster answer. Without it the node that is asked answers, for all nodes where the operation says so.',
+          schema: text,
+        },
+      },
       responses: {
         Error: { description: 'Refused.', content: { 'application/json': { schema: schemas.refer(ERROR) } } },
       },
@@ -43,6 +52,7 @@ function describe(operation: ApiOperation, schemas: Components): object {
       description: parameter.description,
       schema: parameterSchema(parameter),
     })),
+    { $ref: '#/components/parameters/node' },
   ];
   const type = streams === true ? 'text/event-stream' : 'application/json';
   const good = { description: streams === true ? 'An event stream.' : 'Done.', content: content(type, schema) };
@@ -53,7 +63,7 @@ function describe(operation: ApiOperation, schemas: Components): object {
   return {
     operationId: id,
     summary,
-    ...(parameters.length === 0 ? {} : { parameters }),
+    parameters,
     ...(body === undefined ? {} : { requestBody: { required: true, content: content('application/json', body) } }),
     responses: {
       [status]: good,

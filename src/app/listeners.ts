@@ -6,6 +6,7 @@ import { Listener } from '../http/listener/listener.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import type { Upstreams } from '../model/ports.ts';
 import { UP } from '../model/server-state.ts';
+import { serveNodes } from './cluster/control-of-nodes.ts';
 import { authority, listenerSettings } from './listener-settings.ts';
 import type { Rooms } from './rooms.ts';
 import { productVersion } from './version.ts';
@@ -22,6 +23,8 @@ export class Listeners {
   readonly #mcp: Listener;
   readonly #control: Listener;
   readonly #api: ControlApi;
+  /** Answers other nodes; null for a lone gateway. */
+  readonly #nodes: { close(): void } | null;
   readonly #pages: LoginPages;
   readonly #scheme: 'http' | 'https';
   #addresses: Addresses = { mcpUrl: '', controlUrl: '' };
@@ -40,6 +43,7 @@ export class Listeners {
     });
     this.#api = new ControlApi({ plane, token: controlToken, execToken, logger });
     this.#api.register(this.#control);
+    this.#nodes = rooms.connection === null ? null : serveNodes(rooms.connection.bus, plane);
   }
 
   /** Empty until they are open. */
@@ -75,6 +79,7 @@ export class Listeners {
 
   /** Answers already under way get `graceMs` to leave. */
   async close(graceMs: number): Promise<void> {
+    this.#nodes?.close();
     this.#api.close();
     await Promise.all([this.#mcp.close(graceMs), this.#control.close(graceMs)]);
   }

@@ -1,5 +1,4 @@
 import { isLoginTool } from '../catalog/login-catalog.ts';
-import type { Cluster } from '../cluster/cluster.ts';
 import type { ClusterPlane, ControlPlane, DriftPlane } from '../control/control-plane.ts';
 import type { DesiredView, SessionView } from '../control/schemas.ts';
 import { OutdatedDecision } from '../gateway/drift/drift.ts';
@@ -12,6 +11,7 @@ import { PinsContended } from '../registry/pin-book.ts';
 import { RunTimeProblem, storeProblem } from '../registry/run-time-problem.ts';
 import { StoreError } from '../store/run-time-store/run-time-store.ts';
 import { sessionLabel } from '../telemetry/session-label.ts';
+import { askNode } from './cluster/control-of-nodes.ts';
 import { callParams, send } from './embedding/operator-calls.ts';
 import type { Rooms } from './rooms.ts';
 
@@ -40,7 +40,7 @@ export function controlPlane(
     upstreams,
     metrics,
     clock,
-    cluster: clusterPlane(rooms.cluster),
+    cluster: clusterPlane(rooms),
     drift: driftPlane(gateway, rooms.undecidable),
     events: serverEvents.journal,
     logs: serverLogs.journal,
@@ -160,8 +160,8 @@ function driftPlane(gateway: Gateway, refusal: string | null): DriftPlane {
 }
 
 /** The cluster as the control API works on it; null for a lone gateway. */
-function clusterPlane(cluster: Cluster | null): ClusterPlane | null {
-  if (cluster === null) return null;
+function clusterPlane({ cluster, connection }: Rooms): ClusterPlane | null {
+  if (cluster === null || connection === null) return null;
   return {
     nodes: () =>
       cluster.nodes().map(({ id, peer, here, state, version, protocols, epoch, load, startedAt, servers }) => ({
@@ -178,6 +178,8 @@ function clusterPlane(cluster: Cluster | null): ClusterPlane | null {
       })),
     conflicts: () => cluster.conflicts,
     drain: (node) => cluster.drainNode(node),
+    others: () => [...cluster.peers.others()].map(({ id }) => id),
+    ask: (node, request, tell) => askNode(connection.bus, cluster, node, request, tell),
   };
 }
 

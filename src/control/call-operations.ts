@@ -16,12 +16,18 @@ export const CALL_OPERATIONS: readonly ApiOperation[] = [
     id: 'listCalls',
     method: 'GET',
     path: '/api/v1/calls',
-    summary: 'The last requests of clients, oldest first. A node keeps 10,000.',
+    summary: 'The last requests of clients, oldest first, of all nodes. A node keeps 10,000.',
     query: {
       filter: FILTER,
       limit: { description: 'How many at most; 100 by default.', between: [1, 10_000], code: 'limit_malformed' },
     },
     schema: schemas.CALLS,
+    merge(answers, { query }) {
+      const all = answers
+        .flatMap(({ calls }) => calls)
+        .sort((a, b) => (a.time < b.time ? -1 : a.time > b.time ? 1 : 0));
+      return { calls: all.slice(-(numberIn(query, 'limit') ?? DEFAULT_CALLS)), cursor: answers[0]!.cursor };
+    },
     errors: { 400: 'The filter or the limit cannot be read.' },
     run({ query }, { calls }) {
       const wanted = readFilter(query.get('filter') ?? '');
@@ -37,7 +43,8 @@ export const CALL_OPERATIONS: readonly ApiOperation[] = [
     path: '/api/v1/calls/{name}',
     summary: 'One request of a client, by its id.',
     schema: schemas.CALL,
-    errors: { 404: 'No call with that id is kept.' },
+    merge: (answers) => answers[0] ?? null,
+    errors: { 404: 'No node keeps a call with that id.' },
     run({ name }, { calls }) {
       const found = calls.get(name);
       return found === null ? problem(404, 'call_unknown', 'no call with this id is kept') : ok(found);
@@ -48,12 +55,13 @@ export const CALL_OPERATIONS: readonly ApiOperation[] = [
     method: 'GET',
     path: '/api/v1/live',
     summary:
-      'What happens, for those who watch: events as of `streamEvents`, calls in batches, each second what servers have done, and the log where it is asked for. It begins with `hello`; what came before is in the lists.',
+      'What happens at all nodes, for those who watch: events as of `streamEvents`, calls in batches, each second what servers have done, and the log where it is asked for. It begins with `hello`; what came before is in the lists.',
     query: {
       filter: FILTER,
       logs: { description: 'Also the log of this server; of all with `*`.' },
     },
     streams: true,
+    ofAllNodes: true,
     schema: schemas.LIVE,
     errors: { 400: 'The filter cannot be read.' },
     run({ query }, plane) {

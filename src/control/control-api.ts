@@ -3,8 +3,9 @@ import type { Listener } from '../http/listener/listener.ts';
 import type { RequestContext } from '../http/listener/request-context.ts';
 import type { Handler } from '../http/listener/route-table.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import { runAtNodes } from './at-nodes.ts';
 import type { ControlPlane } from './control-plane.ts';
-import { type ApiOperation, refuseParameters, type StreamAnswer } from './operation.ts';
+import type { ApiOperation, StreamAnswer } from './operation.ts';
 import { OPERATIONS } from './operations.ts';
 
 /** Carries the exec token. */
@@ -85,7 +86,7 @@ export class ControlApi {
       const gone = new AbortController();
       context.whenGone(() => gone.abort());
       const request = { name: context.param, query, body, caller, lastEventId, gone: gone.signal };
-      const answer = refuseParameters(operation, query) ?? (await operation.run(request, plane));
+      const answer = await runAtNodes(operation, request, plane);
       if ('stream' in answer) {
         this.#stream(context, answer);
         return;

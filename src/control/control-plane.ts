@@ -41,6 +41,27 @@ export interface ClusterPlane {
   conflicts(): readonly DefinitionConflict[];
   /** Has a node finish its work and end; false when no node has this name. Rejects when it does not answer. */
   drain(node: string): Promise<boolean>;
+  /** Names of the other nodes. */
+  others(): readonly string[];
+  /** Has another node run an operation; `tell` gets the events of a stream. */
+  ask(node: string, request: ForwardedRequest, tell?: (id: string | null, json: Buffer) => void): AskedNode;
+}
+
+/** What one node asks of another, on behalf of its operator. It never carries the right to run programs. */
+export interface ForwardedRequest {
+  readonly operation: string;
+  readonly name: string;
+  readonly query: string;
+  readonly body: string;
+}
+
+export interface AskedNode {
+  /** Rejects with GatewayError where the node does not answer. */
+  readonly answer: Promise<{ readonly status: number; readonly body: string | Buffer }>;
+  cancel(): void;
+  /** It tells nothing more until `resume`. */
+  pause(): void;
+  resume(): void;
 }
 
 /** How long a call of a tool may take, and what is heard of it meanwhile. */

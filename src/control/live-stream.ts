@@ -75,10 +75,12 @@ export class LiveStream {
   #batch(): void {
     const { events, logs, calls } = this.#plane;
     const { wanted, logs: server } = this.#watched;
-    this.#events = this.#entries(events, null, this.#events, (json) => `{"topic":"events","event":${json}}`);
+    const node = JSON.stringify(calls.node);
+    const event = (json: string): string => `{"topic":"events","node":${node},"event":${json}}`;
+    this.#events = this.#entries(events, null, this.#events, event);
     if (server !== null) {
       const topic = server === '*' ? null : server;
-      this.#logs = this.#entries(logs, topic, this.#logs, (json) => `{"topic":"logs","entry":${json}}`);
+      this.#logs = this.#entries(logs, topic, this.#logs, (json) => `{"topic":"logs","node":${node},"entry":${json}}`);
     }
     if (this.#blocked || this.#calls === calls.end) return;
     const { calls: found, end, lost } = calls.after(this.#calls, CALLS_AT_ONCE, wanted);

@@ -73,6 +73,13 @@ export interface ApiOperation<T = unknown> {
   readonly streams?: boolean;
   /** Of the good answer. */
   readonly schema: Schema<T>;
+  /** In a cluster a stream has what happens at all nodes, unless `?node=` names one. */
+  readonly ofAllNodes?: boolean;
+  /**
+   * One answer of the good answers of all nodes, this one's first; null where they make none. With it the operation is run at
+   * all nodes, unless `?node=` names one.
+   */
+  readonly merge?: (answers: readonly T[], request: ControlRequest) => T | null;
   /** Further statuses, with their meaning. */
   readonly errors?: Readonly<Record<number, string>>;
   run(

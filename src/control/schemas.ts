@@ -149,7 +149,7 @@ export const LIVE = named(
   union(
     object({ topic: constant('hello'), node: nullable(text), events: text, calls: text }),
     described(object({ topic: constant('events'), event: EVENT }), 'What becomes of a server.'),
-    object({ topic: constant('logs'), entry: LOG_ENTRY }),
+    object({ topic: constant('logs'), node: nullable(text), entry: LOG_ENTRY }),
     object({
       topic: constant('calls'),
       calls: list(CALL),

@@ -188,7 +188,7 @@ describe('answers of the control API and the OpenAPI document', () => {
   test('the document refers to shared components and stays short', () => {
     const text = readFileSync(join(SCHEMAS, 'openapi.json'), 'utf8');
     const operations = text.split('"operationId"').length - 1;
-    assert.ok(text.split('\n').length < 110 * operations);
+    assert.ok(text.split('\n').length < 115 * operations);
     for (const [, name] of text.matchAll(/"#\/components\/schemas\/(\w+)"/g)) {
       assert.ok(openApi.components.schemas[name!] !== undefined, name);
     }

@@ -44,6 +44,11 @@ export class RunningGateway {
     });
   }
 
+  /** Of the control API. */
+  token(which: 'control' | 'exec'): string {
+    return readFileSync(join(this.folder, 'data', `${which}.token`), 'utf8').trim();
+  }
+
   static async start(options: GatewayOptions): Promise<RunningGateway> {
     const folder = options.folder ?? mkdtempSync(join(tmpdir(), 'trunkline-e2e-'));
     const file = join(folder, 'trunkline.json');
@@ -89,7 +94,7 @@ export class RunningGateway {
 
   /** Calls the control API with the gateway's own token; resolves with the parsed answer. */
   async control<T>(path: string, method = 'GET', body?: string): Promise<T> {
-    const token = readFileSync(join(this.folder, 'data', 'control.token'), 'utf8').trim();
+    const token = this.token('control');
     const headers = {
       authorization: `Bearer ${token}`,
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
@@ -105,7 +110,7 @@ export class RunningGateway {
 
   /** What `/metrics` shows. */
   async metrics(): Promise<string> {
-    const token = readFileSync(join(this.folder, 'data', 'control.token'), 'utf8').trim();
+    const token = this.token('control');
     const response = await fetch(new URL('/metrics', this.controlUrl), {
       headers: { authorization: `Bearer ${token}` },
     });

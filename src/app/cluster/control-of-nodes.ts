@@ -1,0 +1,112 @@
+import type { Bus, BusServing } from '../../bus/bus.ts';
+import type { Cluster } from '../../cluster/cluster.ts';
+import type { AskedNode, ControlPlane, ForwardedRequest } from '../../control/control-plane.ts';
+import type { EventWriter } from '../../control/operation.ts';
+import { OPERATIONS } from '../../control/operations.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+
+const NAME = 'trunkline.control';
+/** A restart takes as long as its server does. */
+const ANSWER_MS = 2 * 60_000;
+/** Then a stream of another node is opened again. */
+const STREAM_MS = 24 * 60 * 60_000;
+
+/** What one node asks of the control API of another: over the bus, which only nodes with the cluster's secret can use. */
+export function askNode(
+  bus: Bus,
+  cluster: Cluster,
+  node: string,
+  request: ForwardedRequest,
+  tell?: (id: string | null, json: Buffer) => void,
+): AskedNode {
+  const peer = cluster.peers.named(node)?.peer;
+  if (peer === undefined) {
+    const gone = Promise.reject(new GatewayError('NOT_SENT', `there is no node named ${node}`));
+    return { answer: gone, cancel() {}, pause() {}, resume() {} };
+  }
+  const call = bus.call(NAME, Buffer.from(JSON.stringify(request)), {
+    to: peer,
+    deadlineMs: tell === undefined ? ANSWER_MS : STREAM_MS,
+    ...(tell === undefined ? {} : { onEmit: (payload) => told(payload, tell) }),
+  });
+  return {
+    answer: call.outcome.then((outcome) => {
+      if (outcome.kind === 'failure') throw outcome.error;
+      const end = outcome.payload.indexOf('\n');
+      return { status: Number(outcome.payload.subarray(0, end)), body: outcome.payload.subarray(end + 1) };
+    }),
+    cancel: () => call.cancel('the operator does not wait any more'),
+    pause: () => call.pause(),
+    resume: () => call.resume(),
+  };
+}
+
+function told(payload: Buffer, tell: (id: string | null, json: Buffer) => void): void {
+  const end = payload.indexOf('\n');
+  tell(end === 0 ? null : payload.toString('latin1', 0, end), payload.subarray(end + 1));
+}
+
+/** Answers other nodes from now on; the returned registration ends that. */
+export function serveNodes(bus: Bus, plane: ControlPlane): { close(): void } {
+  return bus.serve(NAME, (serving) => serve(serving, plane));
+}
+
+async function serve(serving: BusServing, plane: ControlPlane): Promise<void> {
+  const { operation: id, name, query, body } = JSON.parse(serving.payload.toString()) as ForwardedRequest;
+  const operation = OPERATIONS.find((one) => one.id === id);
+  if (operation === undefined) {
+    serving.answer(packed(404, '{"error":{"code":"operation_unknown","message":"this node is of an older version"}}'));
+    return;
+  }
+  const gone = new AbortController();
+  serving.onCancel = () => gone.abort();
+  const caller = { exec: false };
+  const request = {
+    name,
+    query: new URLSearchParams(query),
+    body: Buffer.from(body),
+    caller,
+    lastEventId: null,
+    gone: gone.signal,
+  };
+  const answer = await operation.run(request, plane);
+  if ('stream' in answer) {
+    await new Promise<void>((ended) => {
+      const writer = new ServingWriter(serving);
+      answer.stream(writer, ended);
+    });
+    serving.answer(packed(200, ''));
+  } else if ('steps' in answer) {
+    serving.answer(packed(200, await answer.steps((json) => void serving.emit(Buffer.from(`\n${json}`)))));
+  } else {
+    serving.answer(packed(answer.status, answer.body));
+  }
+}
+
+function packed(status: number, body: string | Buffer): Buffer[] {
+  return [Buffer.from(`${status}\n`), Buffer.from(body)];
+}
+
+/** The events of a stream, for the node that asked for it. */
+class ServingWriter implements EventWriter {
+  onDrain: (() => void) | null = null;
+  onClose: (() => void) | null = null;
+  closed = false;
+  readonly #serving: BusServing;
+
+  constructor(serving: BusServing) {
+    this.#serving = serving;
+    serving.onDrain = () => this.onDrain?.();
+    serving.onCancel = () => this.end();
+  }
+
+  event(id: string | null, parts: readonly Buffer[]): boolean {
+    return !this.closed && this.#serving.emit([Buffer.from(`${id ?? ''}\n`), ...parts]);
+  }
+
+  end(): void {
+    if (this.closed) return;
+    this.closed = true;
+    this.onClose?.();
+  }
+}

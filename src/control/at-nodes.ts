@@ -1,0 +1,159 @@
+import { GatewayError } from '../model/gateway-error.ts';
+import type { AskedNode, ClusterPlane, ControlPlane, ForwardedRequest } from './control-plane.ts';
+import {
+  type ApiOperation,
+  type ControlAnswer,
+  type ControlRequest,
+  type EventWriter,
+  problem,
+  refuseParameters,
+  type StepsAnswer,
+  type StreamAnswer,
+} from './operation.ts';
+
+type Answer = ControlAnswer | StreamAnswer | StepsAnswer;
+
+/** How often a stream of all nodes looks for new ones. */
+const LOOK_MS = 2_000;
+
+/** Runs the operation at this node, at the one that `?node=` names, or, where it is about all of them, at every node. */
+export async function runAtNodes(
+  operation: ApiOperation,
+  request: ControlRequest,
+  plane: ControlPlane,
+): Promise<Answer> {
+  const refused = refuseParameters(operation, request.query);
+  if (refused !== null) return refused;
+  const { cluster } = plane;
+  const node = request.query.get('node');
+  if (node !== null && node !== plane.calls.node) {
+    if (cluster?.others().includes(node) !== true) {
+      return problem(404, 'node_unknown', `there is no other node named ${JSON.stringify(node.slice(0, 64))}`);
+    }
+    return operation.streams === true
+      ? streamOf(cluster, node, operation, request)
+      : askOne(cluster, node, operation, request);
+  }
+  const own = await operation.run(request, plane);
+  if (node !== null || cluster === null) return own;
+  if ('stream' in own) {
+    if (operation.ofAllNodes !== true) return own;
+    return { stream: (writer, ended) => new StreamOfNodes(writer, own, cluster, forwarded(operation, request), ended) };
+  }
+  if (operation.merge === undefined || 'steps' in own) return own;
+  const answers = await Promise.all(cluster.others().map((one) => askOne(cluster, one, operation, request)));
+  const good = [own, ...answers].filter(({ status }) => status === 200);
+  const merged = operation.merge(
+    good.map(({ body }) => JSON.parse(body.toString())),
+    request,
+  );
+  return merged === null ? own : { status: 200, body: JSON.stringify(merged) };
+}
+
+function forwarded({ id }: ApiOperation, { name, query, body }: ControlRequest): ForwardedRequest {
+  return { operation: id, name, query: query.toString(), body: body.toString() };
+}
+
+async function askOne(
+  cluster: ClusterPlane,
+  node: string,
+  operation: ApiOperation,
+  request: ControlRequest,
+): Promise<ControlAnswer> {
+  const asked = cluster.ask(node, forwarded(operation, request));
+  const gone = (): void => asked.cancel();
+  request.gone.addEventListener('abort', gone, { once: true });
+  try {
+    return await asked.answer;
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error;
+    return problem(503, 'node_silent', `node ${node}: ${error.message}`);
+  } finally {
+    request.gone.removeEventListener('abort', gone);
+  }
+}
+
+function streamOf(cluster: ClusterPlane, node: string, operation: ApiOperation, request: ControlRequest): StreamAnswer {
+  return {
+    stream(writer, ended) {
+      const asked = relayed(cluster, node, forwarded(operation, request), writer);
+      asked.answer.then(
+        () => writer.end(),
+        () => writer.end(),
+      );
+      writer.onDrain = () => asked.resume();
+      writer.onClose = () => {
+        asked.cancel();
+        ended();
+      };
+      return {
+        close() {
+          asked.cancel();
+          writer.end();
+        },
+      };
+    },
+  };
+}
+
+/** The other node's events go to the writer; that node waits while the writer's reader does not keep up. */
+function relayed(cluster: ClusterPlane, node: string, request: ForwardedRequest, writer: EventWriter): AskedNode {
+  const asked: AskedNode = cluster.ask(node, request, (id, json) => {
+    if (!writer.event(id, [json])) asked.pause();
+  });
+  return asked;
+}
+
+/** One stream of what happens at all nodes: at those there are, and at those that join while it is read. */
+class StreamOfNodes {
+  readonly #writer: EventWriter;
+  readonly #cluster: ClusterPlane;
+  readonly #request: ForwardedRequest;
+  readonly #own: { close(): void };
+  readonly #asked = new Map<string, AskedNode>();
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(
+    writer: EventWriter,
+    own: StreamAnswer,
+    cluster: ClusterPlane,
+    request: ForwardedRequest,
+    ended: () => void,
+  ) {
+    this.#writer = writer;
+    this.#cluster = cluster;
+    this.#request = request;
+    this.#own = own.stream(writer, () => {
+      this.#stop();
+      ended();
+    });
+    const drained = writer.onDrain;
+    writer.onDrain = () => {
+      drained?.();
+      for (const asked of this.#asked.values()) asked.resume();
+    };
+    this.#look();
+    this.#timer = setInterval(() => this.#look(), LOOK_MS);
+    this.#timer.unref();
+  }
+
+  close(): void {
+    this.#stop();
+    this.#own.close();
+  }
+
+  #stop(): void {
+    clearInterval(this.#timer);
+    for (const asked of this.#asked.values()) asked.cancel();
+  }
+
+  #look(): void {
+    for (const node of this.#cluster.others()) {
+      if (this.#asked.has(node)) continue;
+      const asked = relayed(this.#cluster, node, this.#request, this.#writer);
+      this.#asked.set(node, asked);
+      const over = (): void => void this.#asked.delete(node);
+      asked.answer.then(over, over);
+    }
+  }
+}

@@ -1,0 +1,56 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { callable, onCluster } from '../support/cluster-facts.ts';
+import { ClusterProcesses, counterServer, until } from '../support/cluster-processes.ts';
+import type { Json } from '../support/raw-http.ts';
+import { startTrunkline } from '../support/run-trunkline.ts';
+import { WireClient } from '../support/wire-client.ts';
+
+test('every node shows the calls of all nodes, as they happen too, and answers for another one that is named', () =>
+  onCluster(
+    () => ClusterProcesses.start(),
+    async (nodes) => {
+      const a = await nodes.node('a', {});
+      const b = await nodes.node('b', { counter: counterServer() });
+      await callable(a, 'counter');
+      const data = ['--data-dir', join(b.gateway.folder, 'data')];
+      const following = startTrunkline(['calls', 'tool:count', '-f', '-n', '0', '--json', ...data], {
+        cwd: b.gateway.folder,
+      });
+      const client = await WireClient.open(a.serverUrl('counter'));
+      await until(async () => {
+        await client.callText('count');
+        return following.out !== '';
+      }, 'a call at the other node to be followed');
+      following.process.kill('SIGINT');
+      assert.equal(await following.exited, 0, following.err);
+      const seen = JSON.parse(following.out.split('\n')[0]!) as Json;
+      assert.deepEqual(
+        [seen.node, seen.servedBy, seen.server, seen.name, seen.tries],
+        ['a', 'b', 'counter', 'count', 1],
+      );
+
+      for (const node of [a, b]) {
+        const { calls } = await node.control<{ calls: Json[] }>('/api/v1/calls?filter=tool:count');
+        assert.ok(calls.length > 0 && calls.every((call) => call['node'] === 'a'), JSON.stringify(calls));
+        assert.equal((await node.control<Json>(`/api/v1/calls/${seen.id}`)).id, seen.id);
+      }
+      const only = await a.control<{ calls: Json[] }>('/api/v1/calls?filter=tool:count&node=b');
+      assert.deepEqual(only.calls, []);
+      const gateway = await a.control<Json>('/api/v1/gateway?node=b');
+      assert.equal(gateway.pid, b.gateway.process.pid);
+      const token = { authorization: `Bearer ${a.gateway.token('control')}` };
+      const unknown = await fetch(new URL('/api/v1/gateway?node=z', a.gateway.controlUrl), { headers: token });
+      assert.deepEqual([unknown.status, ((await unknown.json()) as Json).error.code], [404, 'node_unknown']);
+
+      // What another node is asked never has the right to run programs.
+      const definition = { name: 'x', command: 'true' };
+      const exec = await fetch(new URL('/api/v1/servers?node=b', a.gateway.controlUrl), {
+        method: 'POST',
+        headers: { ...token, 'content-type': 'application/json', 'trunkline-exec': a.gateway.token('exec') },
+        body: JSON.stringify(definition),
+      });
+      assert.equal(exec.status, 403, await exec.text());
+    },
+  ));
