@@ -120,7 +120,7 @@ export async function buildRooms(
   const resolver = new Resolver({ clock });
   const authenticator = new KeyAuthenticator(loaded.state);
   const bodies = new BodyBudget(bodyBudgetBytes(loaded.state.listen.maxBodyBytes));
-  const { credentials, logins, loginPages, ...atServers } = await openCredentials({
+  const { credentials, logins, loginPages, signIns, ...atServers } = await openCredentials({
     clock,
     random,
     logger,
@@ -293,6 +293,7 @@ export async function buildRooms(
     credentials,
     logins,
     loginPages,
+    signIns,
     /** The servers of this node. */
     upstreams,
     /** This node's part in its cluster, and how it is joined to that; null for a lone one. */

@@ -182,6 +182,11 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     return [own, ...others].sort((a, b) => (a.id < b.id ? -1 : 1));
   }
 
+  /** What only this node may run at the moment. */
+  get owned(): readonly Claim[] {
+    return this.#owned.claims.all();
+  }
+
   get figures(): ClusterFigures {
     const { claims } = this.#owned;
     return {
@@ -229,6 +234,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
       offer: this.#own.version,
       load: this.#served.load,
       busy: this.#servers.busy,
+      owned: this.#owned.claims.size,
       publicCalls: this.#listeners.some(({ publicCall }) => publicCall !== undefined),
       ...(crowded.full.length === 0 ? {} : crowded),
       startedAt: this.#startedAt,

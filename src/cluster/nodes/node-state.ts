@@ -18,6 +18,8 @@ export interface NodeView {
   readonly load: number;
   /** Calls in flight at its servers; absent from nodes of earlier versions. */
   readonly busy?: number;
+  /** Sessions with processes, and singletons; absent from nodes of earlier versions. */
+  readonly owned?: number;
   /** Servers at their process limit; absent if none. */
   readonly full?: readonly string[];
   /** Those of `full` without an idle process; absent from nodes of earlier versions. */
