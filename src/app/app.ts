@@ -141,6 +141,7 @@ export class App {
       this.#listeners = null;
       throw error;
     }
+    rooms.listensAt(this.addresses.mcpUrl, state.listen.host);
     const { load, words = null } = rooms.options;
     const startedAt = this.#startedAt.getTime();
     rooms.folder?.publish({ ...this.facts(), startedAt, words, command: load.argvCommand ?? null, cwd: load.cwd });
@@ -206,11 +207,13 @@ export class App {
     return this.#stopping;
   }
 
+  /** What all nodes lack makes none of them unready: a balancer would refuse even the calls that succeed. */
   readiness(): Readiness {
-    const unread = this.#storeFollower?.problem ?? null;
-    const store = unread === null ? null : `the store of the cluster cannot be read: ${unread}`;
-    const reason = this.#stopping ?? this.rooms.cluster?.notReady ?? store;
-    return { ready: reason === null, reason: reason ?? '' };
+    const { cluster } = this.rooms;
+    const reason = this.#stopping ?? cluster?.notReady ?? null;
+    const store = this.#storeFollower?.problem == null ? null : 'the store of the cluster cannot be read';
+    const degraded = [cluster?.degraded ?? null, store].filter((one) => one !== null);
+    return { ready: reason === null, reason: reason ?? '', degraded };
   }
 
   /**

@@ -43,6 +43,7 @@ import { acrossNodes, followSessions, stateEverywhere } from './cluster/across-n
 import type { ClusterConnection } from './cluster/cluster-connection.ts';
 import { registerClusterGauges } from './cluster/cluster-gauges.ts';
 import { desiredNames } from './cluster/desired-names.ts';
+import { reachableAt, serves } from './cluster/serving-nodes.ts';
 import { registerGauges } from './gauges.ts';
 import { bodyBudgetBytes } from './memory/memory-limit.ts';
 import { MemoryWatch } from './memory/memory-watch.ts';
@@ -173,6 +174,7 @@ export async function buildRooms(
       return cluster?.clients ?? null;
     },
   });
+  let reachable: readonly string[] = [];
   const serverEvents = newServerEvents(run, () => clock.wall(), observer);
   const serverLogs = new ServerLogs(logger, run);
   const gatewayEvents = observer === undefined ? gateway : observed(gateway, observer, operations, registry);
@@ -186,6 +188,10 @@ export async function buildRooms(
           logger,
           version: info.version,
           sealing,
+          get addresses() {
+            return reachable;
+          },
+          serves,
           events: gatewayEvents,
           gateway,
           get local() {
@@ -299,6 +305,10 @@ export async function buildRooms(
     /** This node's part in its cluster, and how it is joined to that; null for a lone one. */
     cluster,
     connection,
+    /** After the listener was opened: where other nodes find it. */
+    listensAt(mcpUrl: string, host: string): void {
+      reachable = reachableAt(mcpUrl, host);
+    },
     /** All servers there are to call; on a lone node those of this node. */
     everywhere,
     gateway,

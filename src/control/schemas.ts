@@ -212,7 +212,11 @@ const FACTS = {
     'What should run and does not, or could not be read: of the files, of the store.',
   ),
 };
-const READINESS = { ready: flag, reason: described(text, 'Why it is not ready; empty when it is.') };
+const READINESS = {
+  ready: flag,
+  reason: described(text, 'Why it is not ready; empty when it is.'),
+  degraded: described(list(text), 'What of the cluster is away; calls that do not need it succeed.'),
+};
 const GATEWAY_FACTS = object(FACTS);
 const READY = object(READINESS);
 export type GatewayFacts = Infer<typeof GATEWAY_FACTS>;
