@@ -304,6 +304,38 @@ interface ConfigInputControl {
   readonly commands?: readonly string[] | undefined;
 }
 
+interface ConfigInputMetrics {
+  /** Bearer token that reads `/metrics` and nothing else, at least 16 characters. The control token reads it too. */
+  readonly token?: string | undefined;
+  /** A listener for `/metrics` alone, as `0.0.0.0:9464`. Without `token` it is open to all who reach it. A change needs a restart. */
+  readonly listen?: string | undefined;
+}
+
+interface ConfigInputTelemetryTraces {
+  /** OTLP/HTTP address of the receiver, as `http://localhost:4318`; `/v1/traces` is added to a bare one. */
+  readonly otlp: string;
+  /** Share of the traces that begin here that are recorded. Others follow the decision of their caller. */
+  readonly sample?: number | undefined;
+  /** HTTP headers for the receiver. The values are treated as secrets. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+}
+
+interface ConfigInputTelemetryMetrics {
+  /** The same for metrics, with `/v1/metrics`. */
+  readonly otlp: string;
+  /** How often they are sent. */
+  readonly intervalMs?: number | undefined;
+  /** HTTP headers for the receiver. The values are treated as secrets. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+}
+
+interface ConfigInputTelemetry {
+  /** Send spans. */
+  readonly traces?: ConfigInputTelemetryTraces | undefined;
+  /** Send the metrics of `/metrics`. */
+  readonly metrics?: ConfigInputTelemetryMetrics | undefined;
+}
+
 interface ConfigInputSessions {
   /** The gateway ends a client session after this time without requests and streams. */
   readonly idleMs?: number | undefined;
@@ -398,6 +430,10 @@ export interface ConfigInput {
   readonly tls?: ConfigInputTls | undefined;
   /** The control listener: status, metrics, commands. */
   readonly control?: ConfigInputControl | undefined;
+  /** Who may read the metrics: [watching.md](watching.md#metrics-and-traces). */
+  readonly metrics?: ConfigInputMetrics | undefined;
+  /** Export to OpenTelemetry: [watching.md](watching.md#metrics-and-traces). A change needs a restart. */
+  readonly telemetry?: ConfigInputTelemetry | undefined;
   /** Client sessions of the stateful revisions. */
   readonly sessions?: ConfigInputSessions | undefined;
   /** How long a list request waits for servers that start and were never listed before; at most 500 ms for a server that cannot be reached. */

@@ -98,6 +98,71 @@ const settingsShape = {
     })
     .optional()
     .describe('The control listener: status, metrics, commands.'),
+  metrics: z
+    .strictObject({
+      token: z
+        .string()
+        .min(1)
+        .optional()
+        .describe(
+          'Bearer token that reads `/metrics` and nothing else, at least 16 characters. The control token reads it too.',
+        ),
+      listen: z
+        .string()
+        .min(1)
+        .optional()
+        .describe(
+          'A listener for `/metrics` alone, as `0.0.0.0:9464`. Without `token` it is open to all who reach it. A change needs a restart.',
+        ),
+    })
+    .optional()
+    .describe('Who may read the metrics: [watching.md](watching.md#metrics-and-traces).'),
+  telemetry: z
+    .strictObject({
+      traces: z
+        .strictObject({
+          otlp: z
+            .string()
+            .min(1)
+            .describe(
+              'OTLP/HTTP address of the receiver, as `http://localhost:4318`; `/v1/traces` is added to a bare one.',
+            ),
+          sample: z
+            .number()
+            .min(0)
+            .max(1)
+            .default(DEFAULTS.traceSample)
+            .optional()
+            .describe(
+              'Share of the traces that begin here that are recorded. Others follow the decision of their caller.',
+            ),
+          headers: z
+            .record(z.string(), z.string())
+            .optional()
+            .describe('HTTP headers for the receiver. The values are treated as secrets.'),
+        })
+        .optional()
+        .describe('Send spans.'),
+      metrics: z
+        .strictObject({
+          otlp: z.string().min(1).describe('The same for metrics, with `/v1/metrics`.'),
+          intervalMs: z
+            .int()
+            .min(1_000)
+            .max(LONGEST_MS)
+            .default(DEFAULTS.metricsIntervalMs)
+            .optional()
+            .describe('How often they are sent.'),
+          headers: z
+            .record(z.string(), z.string())
+            .optional()
+            .describe('HTTP headers for the receiver. The values are treated as secrets.'),
+        })
+        .optional()
+        .describe('Send the metrics of `/metrics`.'),
+    })
+    .optional()
+    .describe('Export to OpenTelemetry: [watching.md](watching.md#metrics-and-traces). A change needs a restart.'),
   sessions: z
     .strictObject({
       idleMs: timeMs

@@ -11,7 +11,6 @@ import type { RegistryChange } from '../registry/registry.ts';
 import { type Reload, reloadReport } from '../registry/reload-report.ts';
 import { StoreFollower } from '../registry/store-follower.ts';
 import type { CloseReason } from '../upstream/transport/transport.ts';
-import { FollowedConfiguration } from './control-planes/followed-configuration.ts';
 import { listenerSettings } from './listener-settings.ts';
 import { type Addresses, Listeners, mcpListener } from './listeners.ts';
 import { bodyBudgetBytes } from './memory/memory-limit.ts';
@@ -37,7 +36,7 @@ const FOLDER_MS = 2_000;
 /** Before `listen`. */
 const NOWHERE: Addresses = { mcpUrl: '', controlUrl: '' };
 /** Settings that are looked at once, when the gateway starts. */
-const NEEDS_RESTART: ReadonlySet<string> = new Set(['control', 'cluster', 'dataDir']);
+const NEEDS_RESTART: ReadonlySet<string> = new Set(['control', 'metricsAddress', 'telemetry', 'cluster', 'dataDir']);
 
 /**
  * One gateway: its rooms, joined, with its listeners. `listen` opens the ports and returns before any server was
@@ -46,7 +45,6 @@ const NEEDS_RESTART: ReadonlySet<string> = new Set(['control', 'cluster', 'dataD
 export class App {
   readonly rooms: Rooms;
   readonly #follower: ConfigFollower;
-  readonly configuration: FollowedConfiguration;
   readonly #reconciler: Reconciler;
   /** Null where no other node writes to the truth. */
   readonly #storeFollower: StoreFollower | null;
@@ -72,17 +70,12 @@ export class App {
   constructor(rooms: Rooms) {
     this.rooms = rooms;
     this.#agents = new Set(rooms.registry.state.agents.keys());
-    const report = reloadReport(rooms.logger, rooms.metrics, rooms.loaded);
     this.#follower = new ConfigFollower({
       registry: rooms.registry,
       options: { ...rooms.options.load, secrets: async () => rooms.secrets.values },
       initial: rooms.loaded,
-      report: (reload) => {
-        report(reload);
-        this.configuration.read(reload);
-      },
+      report: reloadReport(rooms.logger, rooms.metrics, rooms.loaded),
     });
-    this.configuration = new FollowedConfiguration(rooms, this.#follower, () => this.#unread);
     this.#reconciler = new Reconciler({
       clock: rooms.clock,
       logger: rooms.logger,
@@ -141,7 +134,6 @@ export class App {
       this.#listeners = null;
       throw error;
     }
-    rooms.listensAt(this.addresses.mcpUrl, state.listen.host);
     const { load, words = null } = rooms.options;
     const startedAt = this.#startedAt.getTime();
     rooms.folder?.publish({ ...this.facts(), startedAt, words, command: load.argvCommand ?? null, cwd: load.cwd });
@@ -186,14 +178,9 @@ export class App {
       files: this.state.files,
       configVersion: this.rooms.registry.version,
       processes: this.rooms.upstreams.processes,
-      desiredProblems: this.#unread,
+      desiredProblems: [...this.#reconciler.alarms, ...this.rooms.runTime.problems, ...unreadable(this.rooms)],
       configProblem: problems.length === 0 ? null : problems.map((problem) => renderProblem(problem)).join('\n'),
     };
-  }
-
-  /** What should run and does not, or could not be read. */
-  get #unread(): readonly string[] {
-    return [...this.#reconciler.alarms, ...this.rooms.runTime.problems, ...unreadable(this.rooms)];
   }
 
   /** As an operator asks for it; false where the process is a program's. */
@@ -207,13 +194,11 @@ export class App {
     return this.#stopping;
   }
 
-  /** What all nodes lack makes none of them unready: a balancer would refuse even the calls that succeed. */
   readiness(): Readiness {
-    const { cluster } = this.rooms;
-    const reason = this.#stopping ?? cluster?.notReady ?? null;
-    const store = this.#storeFollower?.problem == null ? null : 'the store of the cluster cannot be read';
-    const degraded = [cluster?.degraded ?? null, store].filter((one) => one !== null);
-    return { ready: reason === null, reason: reason ?? '', degraded };
+    const unread = this.#storeFollower?.problem ?? null;
+    const store = unread === null ? null : `the store of the cluster cannot be read: ${unread}`;
+    const reason = this.#stopping ?? this.rooms.cluster?.notReady ?? store;
+    return { ready: reason === null, reason: reason ?? '' };
   }
 
   /**

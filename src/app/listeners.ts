@@ -1,9 +1,11 @@
 import { ControlApi } from '../control/control-api.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
+import { MetricsPage } from '../control/metrics-page.ts';
 import type { LoginPages } from '../downstream/login-pages.ts';
 import { isWildcardAddress } from '../http/address.ts';
 import { Listener } from '../http/listener/listener.ts';
 import type { DesiredState } from '../model/desired-state.ts';
+import type { Upstreams } from '../model/ports.ts';
 import { UP } from '../model/server-state.ts';
 import { serveNodes } from './cluster/control-of-nodes.ts';
 import { authority, listenerSettings } from './listener-settings.ts';
@@ -17,13 +19,17 @@ export interface Addresses {
 
 type Ready = Pick<ControlPlane, 'readiness'>;
 
-/** The two listeners of a gateway: one for clients, one for operators. Both are open, or neither. */
+/** The listeners of a gateway: for clients, for operators, and for metrics where that has its own. All are open, or none. */
 export class Listeners {
   readonly #mcp: Listener;
   readonly #control: Listener;
+  /** Null where metrics have no listener of their own. */
+  readonly #metrics: Listener | null;
+  readonly #metricsPage: MetricsPage;
   readonly #api: ControlApi;
   /** Answers other nodes; null for a lone gateway. */
   readonly #nodes: { close(): void } | null;
+  readonly #logger: Rooms['logger'];
   readonly #pages: LoginPages;
   readonly #scheme: 'http' | 'https';
   #addresses: Addresses = { mcpUrl: '', controlUrl: '' };
@@ -43,6 +49,11 @@ export class Listeners {
     this.#api = new ControlApi({ plane, token: controlToken, execToken, logger });
     this.#api.register(this.#control);
     this.#nodes = rooms.connection === null ? null : serveNodes(rooms.connection.bus, plane);
+    this.#logger = logger;
+    this.#metricsPage = new MetricsPage(rooms.metrics, controlToken);
+    this.#metricsPage.register(this.#control, false);
+    this.#metrics = state.metricsAddress === null ? null : this.#metricsListener(state, state.metricsAddress, rooms);
+    this.#metricsPage.token = state.metricsToken?.reveal() ?? null;
   }
 
   /** Empty until they are open. */
@@ -58,6 +69,10 @@ export class Listeners {
         mcpUrl: `${this.#scheme}://${authority(main.host, main.port)}/mcp`,
         controlUrl: `http://${authority(side.host, side.port)}`,
       };
+      if (this.#metrics !== null) {
+        const { host, port } = await this.#metrics.listen();
+        this.#logger.info('metrics_listening', { url: `http://${authority(host, port)}/metrics` });
+      }
       const origin = `${this.#scheme}://${authority(main.host, main.port)}`;
       this.#pages.opened(isWildcardAddress(main.host) ? null : origin);
     } catch (error) {
@@ -69,6 +84,7 @@ export class Listeners {
   /** What of the configuration may change while they are open. */
   update(state: DesiredState): void {
     this.#mcp.update(listenerSettings(state));
+    this.#metricsPage.token = state.metricsToken?.reveal() ?? null;
   }
 
   /** No new clients; those who say nothing for `restMs` are hung up on. Resolves when none is left. */
@@ -80,13 +96,29 @@ export class Listeners {
   async close(graceMs: number): Promise<void> {
     this.#nodes?.close();
     this.#api.close();
-    await Promise.all([this.#mcp.close(graceMs), this.#control.close(graceMs)]);
+    await Promise.all([this.#mcp.close(graceMs), this.#control.close(graceMs), this.#metrics?.close(graceMs)]);
+  }
+
+  #metricsListener(
+    state: DesiredState,
+    address: { readonly host: string; readonly port: number },
+    rooms: Rooms,
+  ): Listener {
+    const { allowedHosts } = listenerSettings(state);
+    const listener = new Listener({
+      settings: { ...listenerSettings(state, address), allowedHosts },
+      log: rooms.logger,
+      bodies: rooms.bodies,
+      portFlag: 'metrics.listen',
+    });
+    this.#metricsPage.register(listener, true);
+    return listener;
   }
 }
 
 /** The listener for clients, which is not open yet. */
 export function mcpListener(rooms: Rooms, state: DesiredState, app: Ready): Listener {
-  const { downstream, logger, metrics, memory, bodies } = rooms;
+  const { downstream, logger, metrics, memory, bodies, everywhere } = rooms;
   const refused = metrics.counter('trunkline_http_refused_total', 'Requests refused before any handler.', ['code']);
   const listener = new Listener({
     settings: listenerSettings(state),
@@ -97,16 +129,15 @@ export function mcpListener(rooms: Rooms, state: DesiredState, app: Ready): List
   });
   downstream.register(listener.routes);
   rooms.loginPages.register(listener.routes);
-  registerProbes(listener, rooms, app);
+  registerProbes(listener, everywhere, app);
   return listener;
 }
 
 /**
- * `/livez` (and `/healthz`): the event loop turns. `/readyz`: calls can be accepted; neither a dead server nor a store that all
- * nodes lack changes that, or it would take the whole gateway out of service. `/health`: counts for people, no names, and the
- * state of this node, for others that do not reach it by the bus.
+ * `/livez` (and `/healthz`): the event loop turns. `/readyz`: calls can be accepted; a dead server does not change
+ * that, or one of them would take the whole gateway out of service. `/health`: counts for people, no names.
  */
-function registerProbes(listener: Listener, { everywhere: upstreams, cluster }: Rooms, app: Ready): void {
+function registerProbes(listener: Listener, upstreams: Upstreams, app: Ready): void {
   const live = {
     GET: (context: { json(status: number, text: string): void }) => context.json(200, '{"status":"live"}'),
   };
@@ -123,13 +154,11 @@ function registerProbes(listener: Listener, { everywhere: upstreams, cluster }: 
     GET: (context) => {
       const statuses = upstreams.statuses();
       const up = statuses.filter(({ state }) => UP.has(state)).length;
-      const { ready, degraded } = app.readiness();
+      const { ready } = app.readiness();
       const body = {
-        status: !ready ? 'not ready' : degraded.length > 0 ? 'degraded' : 'ready',
+        status: ready ? 'ready' : 'not ready',
         version: productVersion(),
         servers: { total: statuses.length, up },
-        ...(degraded.length > 0 ? { degraded } : {}),
-        ...(cluster === null ? {} : { node: { peer: cluster.view.peer, state: cluster.state } }),
       };
       context.json(ready ? 200 : 503, JSON.stringify(body));
     },

@@ -32,7 +32,6 @@ import type { Logger } from '../telemetry/logger.ts';
 import { Metrics } from '../telemetry/metrics.ts';
 import { newServerEvents } from '../telemetry/server-events.ts';
 import { ServerLogs } from '../telemetry/server-logs.ts';
-import { Tracer } from '../telemetry/tracing.ts';
 import { insideContainer } from '../upstream/process/environment.ts';
 import { ProcessRecord, sweep } from '../upstream/process/process-group.ts';
 import { Reaper } from '../upstream/process/reaper.ts';
@@ -43,11 +42,11 @@ import { acrossNodes, followSessions, stateEverywhere } from './cluster/across-n
 import type { ClusterConnection } from './cluster/cluster-connection.ts';
 import { registerClusterGauges } from './cluster/cluster-gauges.ts';
 import { desiredNames } from './cluster/desired-names.ts';
-import { reachableAt, serves } from './cluster/serving-nodes.ts';
 import { registerGauges } from './gauges.ts';
 import { bodyBudgetBytes } from './memory/memory-limit.ts';
 import { MemoryWatch } from './memory/memory-watch.ts';
 import { openCredentials } from './open-credentials.ts';
+import { openTelemetry } from './open-telemetry.ts';
 import { Operations } from './operations.ts';
 import { countedCalls, Operator, operatorProfile } from './operator.ts';
 import { announcing, openRunTimeStore } from './run-time-store/open-run-time-store.ts';
@@ -70,12 +69,13 @@ export async function buildRooms(
   const { logger, observer } = options;
   const { env, cwd } = options.load;
   const [clock, random, metrics] = [systemClock, systemRandom, new Metrics()];
-  const tracer = options.spans == null ? null : new Tracer(options.spans, clock, random);
   const operations = options.tracker == null ? null : new Operations(options.tracker, clock, logger);
 
   // First of all: damaged, it stops the start, and nothing else was begun.
   const opened = openRunTimeStore(options, loaded.state, clock, logger);
   const { shared, refusal, undecidable } = opened;
+  const telemetry = openTelemetry(options, loaded.state, connection, { clock, random, logger, metrics });
+  const { tracer } = telemetry;
   const runTimeStore =
     shared && connection !== null ? announcing(opened.runTimeStore, connection.bus) : opened.runTimeStore;
   const records = shared && connection !== null ? runTimeStore : opened.credentialStore;
@@ -121,7 +121,7 @@ export async function buildRooms(
   const resolver = new Resolver({ clock });
   const authenticator = new KeyAuthenticator(loaded.state);
   const bodies = new BodyBudget(bodyBudgetBytes(loaded.state.listen.maxBodyBytes));
-  const { credentials, logins, loginPages, signIns, ...atServers } = await openCredentials({
+  const { credentials, logins, loginPages, ...atServers } = await openCredentials({
     clock,
     random,
     logger,
@@ -174,7 +174,6 @@ export async function buildRooms(
       return cluster?.clients ?? null;
     },
   });
-  let reachable: readonly string[] = [];
   const serverEvents = newServerEvents(run, () => clock.wall(), observer);
   const serverLogs = new ServerLogs(logger, run);
   const gatewayEvents = observer === undefined ? gateway : observed(gateway, observer, operations, registry);
@@ -188,10 +187,6 @@ export async function buildRooms(
           logger,
           version: info.version,
           sealing,
-          get addresses() {
-            return reachable;
-          },
-          serves,
           events: gatewayEvents,
           gateway,
           get local() {
@@ -299,16 +294,11 @@ export async function buildRooms(
     credentials,
     logins,
     loginPages,
-    signIns,
     /** The servers of this node. */
     upstreams,
     /** This node's part in its cluster, and how it is joined to that; null for a lone one. */
     cluster,
     connection,
-    /** After the listener was opened: where other nodes find it. */
-    listensAt(mcpUrl: string, host: string): void {
-      reachable = reachableAt(mcpUrl, host);
-    },
     /** All servers there are to call; on a lone node those of this node. */
     everywhere,
     gateway,
@@ -330,7 +320,7 @@ export async function buildRooms(
       gauges.close();
       serverLogs.close();
       memory.close();
-      await atServers.close();
+      await Promise.all([atServers.close(), telemetry.close()]);
       await reaper.close();
       runTime.close();
       await runTimeStore.close();

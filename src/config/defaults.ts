@@ -28,6 +28,8 @@ export const DEFAULTS = {
   maxSessions: 20_000,
   maxSessionsPerPrincipal: 10_000,
   execTimeoutMs: 10_000,
+  traceSample: 1,
+  metricsIntervalMs: 60_000,
   logLevel: 'info',
 } as const;
 

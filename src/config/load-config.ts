@@ -22,6 +22,7 @@ import { nameServers, type TakenName } from './server/server-names.ts';
 import { readAgents } from './settings/agents.ts';
 import { readCluster } from './settings/cluster.ts';
 import { NOWHERE, type Overrides, readSettings, type Setting } from './settings/settings.ts';
+import { readTelemetry } from './settings/telemetry.ts';
 
 export interface LoadOptions {
   /** Files to read, relative to `cwd`. Several are read as one; no server and no setting may be in two. */
@@ -160,7 +161,8 @@ class Load {
       agents,
       problems,
     });
-    const forms = [...this.#secrets, ...keys, ...clusterSecrets].flatMap(secretForms);
+    const { secrets: ofTelemetry, ...telemetry } = readTelemetry(this.#settings, settings, problems);
+    const forms = [...this.#secrets, ...keys, ...clusterSecrets, ...ofTelemetry].flatMap(secretForms);
     const secrets = [...new Set(forms)].sort((a, b) => b.length - a.length || (a < b ? -1 : 1));
     const findings = { warnings: this.#inOrder(problems.warnings), watched: [...this.#watched], secrets };
     const misconfigured = this.#inOrder(this.#misconfigured);
@@ -169,7 +171,7 @@ class Load {
     }
     return {
       ok: true,
-      state: { servers: this.#servers, agents, ...settings, cluster, files: this.#files },
+      state: { servers: this.#servers, agents, ...settings, ...telemetry, cluster, files: this.#files },
       misconfigured,
       ...findings,
     };

@@ -1,9 +1,10 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
+import { timingSafeEqual } from 'node:crypto';
 import type { Listener } from '../http/listener/listener.ts';
 import type { RequestContext } from '../http/listener/request-context.ts';
 import type { Handler } from '../http/listener/route-table.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { runAtNodes } from './at-nodes.ts';
+import { carriesOne, digestOf } from './bearer.ts';
 import type { ControlPlane } from './control-plane.ts';
 import type { ApiOperation, StreamAnswer } from './operation.ts';
 import { OPERATIONS } from './operations.ts';
@@ -27,7 +28,7 @@ export interface ControlApiDeps {
 }
 
 /**
- * The control API on its listener. Everything needs the token, metrics included; only liveness does not. The token
+ * The control API on its listener. Everything needs the token; only liveness does not. The token
  * travels in `Authorization` alone, so that no page of a browser can make use of a user's session (there is none).
  */
 export class ControlApi {
@@ -38,8 +39,8 @@ export class ControlApi {
 
   constructor(deps: ControlApiDeps) {
     this.#deps = deps;
-    this.#tokenDigest = digest(deps.token);
-    this.#execDigest = digest(deps.execToken);
+    this.#tokenDigest = digestOf(deps.token);
+    this.#execDigest = digestOf(deps.execToken);
   }
 
   register(listener: Listener): void {
@@ -54,13 +55,6 @@ export class ControlApi {
       }
       listener.routes.add(path, handlers, { maxBodyBytes: maxBodyBytes || MAX_BODY_BYTES });
     }
-    listener.routes.add('/metrics', {
-      GET: (context) => {
-        if (!this.#authorized(context)) return;
-        const text = Buffer.from(this.#deps.plane.metrics.exposition());
-        context.answer(200, 'text/plain; version=0.0.4; charset=utf-8', text);
-      },
-    });
     listener.routes.add('/livez', { GET: (context) => context.json(200, '{"status":"live"}') });
   }
 
@@ -122,15 +116,14 @@ export class ControlApi {
   #exec(context: RequestContext): boolean | null {
     const token = context.header(EXEC_HEADER);
     if (token === undefined) return false;
-    if (timingSafeEqual(digest(token), this.#execDigest)) return true;
+    if (timingSafeEqual(digestOf(token), this.#execDigest)) return true;
     const message = `${EXEC_HEADER} is not the token of the file exec.token in the data folder`;
     context.refuse({ status: 401, code: 'exec_token_wrong', message });
     return null;
   }
 
   #authorized(context: RequestContext): boolean {
-    const [, token = ''] = /^Bearer ([\x21-\x7e]+)$/i.exec(context.header('authorization') ?? '') ?? [];
-    if (timingSafeEqual(digest(token), this.#tokenDigest)) return true;
+    if (carriesOne(context, [this.#tokenDigest])) return true;
     context.refuse({
       status: 401,
       code: 'token_required',
@@ -147,8 +140,4 @@ const FORM = { status: 415, code: 'unsupported_media_type', message: 'this takes
 function sendsForm(context: RequestContext): boolean {
   const type = context.header('content-type');
   return type !== undefined && !/^application\/json[ \t]*(?:;|$)/i.test(type);
-}
-
-function digest(text: string): Buffer {
-  return createHash('sha256').update(text).digest();
 }

@@ -66,14 +66,15 @@ export class ExchangeRecord {
     const { request, client } = exchange;
     if (tracer == null || request.method === LISTEN) return null;
     const { traceHeader = null } = exchange;
+    const inMeta = traceOf(request);
+    const span = tracer.begin('server', inMeta ?? traceHeader);
+    if (span === null) return null;
     const { name, attributes } = spanOf(request);
     attributes['mcp.protocol.version'] = client.revision;
     attributes['url.path'] = endpoint.path;
-    const inMeta = traceOf(request);
+    exchange.trace = span.traceparent;
     const links = inMeta === null || traceHeader === null || traceHeader === inMeta ? [] : [traceHeader];
-    const span = tracer.begin(name, 'server', attributes, inMeta ?? traceHeader, links);
-    if (span !== null) exchange.trace = span.traceparent;
-    return span;
+    return span.describe(name, attributes, links);
   }
 
   /**

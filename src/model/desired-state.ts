@@ -45,6 +45,11 @@ export interface DesiredState {
   readonly unknownCallers: 'refuse' | 'allow';
   readonly listen: ListenSettings;
   readonly control: { readonly host: string; readonly port: number };
+  /** Reads `/metrics`, beside the control token. */
+  readonly metricsToken: Secret | null;
+  /** Of the listener for `/metrics` alone. */
+  readonly metricsAddress: { readonly host: string; readonly port: number } | null;
+  readonly telemetry: TelemetrySettings;
   /** Programs that a server added at run time may run without the right `servers:exec` (decision 019). */
   readonly allowedCommands: readonly string[];
   readonly sessions: SessionSettings;
@@ -60,6 +65,19 @@ export interface DesiredState {
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error';
   /** Files this state was read from, absolute. */
   readonly files: readonly string[];
+}
+
+/** What is sent to OpenTelemetry receivers; null for nothing. */
+export interface TelemetrySettings {
+  /** `sample`: the share of the traces that begin here, 0 to 1. */
+  readonly traces: (OtlpReceiver & { readonly sample: number }) | null;
+  readonly metrics: (OtlpReceiver & { readonly intervalMs: number }) | null;
+}
+
+export interface OtlpReceiver {
+  /** With its path. */
+  readonly url: string;
+  readonly headers: Readonly<Record<string, Secret>>;
 }
 
 /** How this node is one of several (docs/cluster.md). */

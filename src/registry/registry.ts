@@ -66,13 +66,7 @@ export class Registry {
 
   /** Whether replacing the files by these would be a change. */
   differs(files: DesiredState): boolean {
-    return isChange(this.plan(files));
-  }
-
-  /** What replacing the files by these would change. */
-  plan(files: DesiredState): Pick<RegistryChange, 'servers' | 'settings' | 'state'> {
-    const state = this.#layered(files);
-    return { state, ...differences(this.#state, state) };
+    return isChange(differences(this.#state, this.#layered(files)));
   }
 
   /** Makes what the files say now the desired state, below the layers. False when that equals the current one. */
@@ -151,6 +145,8 @@ function isChange({ servers, settings }: Pick<RegistryChange, 'servers' | 'setti
 /** Secrets compare by what they hold; two of them are equal to `isDeepStrictEqual` whatever that is. */
 function comparable(state: DesiredState, name: SettingName): unknown {
   if (name === 'cluster') return comparableCluster(state);
+  if (name === 'metricsToken') return revealed(state.metricsToken);
+  if (name === 'telemetry') return comparableTelemetry(state);
   if (name !== 'agents') return state[name];
   return new Map(
     [...state.agents].map(([agent, { key, servers }]: [string, Agent]) => [agent, [key.reveal(), servers]]),
@@ -162,6 +158,12 @@ function comparableCluster({ cluster }: DesiredState): unknown {
   const { secrets, store, credentials } = cluster;
   const said = Object.entries(credentials ?? {}).map(([key, value]) => [key, revealed(value)]);
   return { ...cluster, secrets: secrets.map(revealed), store: revealed(store), credentials: Object.fromEntries(said) };
+}
+
+function comparableTelemetry({ telemetry: { traces, metrics } }: DesiredState): unknown {
+  return [traces, metrics].map(
+    (one) => one && { ...one, headers: Object.entries(one.headers).map((pair) => pair.map(revealed)) },
+  );
 }
 
 function revealed(value: unknown): unknown {

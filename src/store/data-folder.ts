@@ -58,7 +58,6 @@ const DECISIVE = [
   'exec.token',
   'credentials.key',
   'truth.db',
-  'store.copy',
   'instance.json',
   'serves.json',
   'ports.json',

@@ -15,13 +15,13 @@ export class Series {
 }
 
 export class Histogram {
-  readonly #bounds: readonly number[];
+  readonly bounds: readonly number[];
   readonly #counts: Float64Array;
   #sum = 0;
   #count = 0;
 
   constructor(bounds: readonly number[]) {
-    this.#bounds = bounds;
+    this.bounds = bounds;
     this.#counts = new Float64Array(bounds.length);
   }
 
@@ -29,11 +29,21 @@ export class Histogram {
     return this.#count;
   }
 
+  get sum(): number {
+    return this.#sum;
+  }
+
+  /** Of each bucket alone; the last one has what is above all bounds. */
+  get counts(): readonly number[] {
+    const counts = [...this.#counts];
+    return [...counts, this.#count - counts.reduce((sum, one) => sum + one, 0)];
+  }
+
   observe(value: number): void {
     this.#sum += value;
     this.#count++;
-    for (let i = 0; i < this.#bounds.length; i++) {
-      if (value <= this.#bounds[i]!) {
+    for (let i = 0; i < this.bounds.length; i++) {
+      if (value <= this.bounds[i]!) {
         this.#counts[i]!++;
         return;
       }
@@ -43,9 +53,9 @@ export class Histogram {
   *lines(name: string, labels: string): Iterable<string> {
     const separator = labels === '' ? '' : ',';
     let cumulative = 0;
-    for (let i = 0; i < this.#bounds.length; i++) {
+    for (let i = 0; i < this.bounds.length; i++) {
       cumulative += this.#counts[i]!;
-      yield `${name}_bucket{${labels}${separator}le="${this.#bounds[i]}"} ${cumulative}`;
+      yield `${name}_bucket{${labels}${separator}le="${this.bounds[i]}"} ${cumulative}`;
     }
     yield `${name}_bucket{${labels}${separator}le="+Inf"} ${this.#count}`;
     yield `${name}_sum${braced(labels)} ${this.#sum}`;
@@ -60,9 +70,9 @@ export class Metric<T extends Series | Histogram> {
   readonly name: string;
   readonly help: string;
   readonly type: 'counter' | 'gauge' | 'histogram';
-  readonly #labelNames: readonly string[];
+  readonly labelNames: readonly string[];
   readonly #make: () => T;
-  readonly #series = new Map<string, T>();
+  readonly #series: (readonly [values: readonly string[], series: T])[] = [];
   /** The same by the values, one map for each label: to find a series must not cost the making of its text. */
   readonly #byValues: ByValues<T> = new Map();
 
@@ -70,12 +80,12 @@ export class Metric<T extends Series | Histogram> {
     this.name = name;
     this.help = help;
     this.type = type;
-    this.#labelNames = labelNames;
+    this.labelNames = labelNames;
     this.#make = make;
   }
 
   of(...values: readonly string[]): T {
-    const last = this.#labelNames.length - 1;
+    const last = this.labelNames.length - 1;
     let level = this.#byValues;
     for (let i = 0; i < last; i++) {
       const value = values[i] ?? '';
@@ -88,22 +98,28 @@ export class Metric<T extends Series | Histogram> {
     if (known !== undefined) return known;
     const series = this.#make();
     level.set(value, series);
-    this.#series.set(this.#text(values), series);
+    this.#series.push([values, series]);
     return series;
   }
 
   #text(values: readonly string[]): string {
-    return this.#labelNames.map((label, i) => `${label}="${escapeLabel(values[i] ?? '')}"`).join(',');
+    return this.labelNames.map((label, i) => `${label}="${escapeLabel(values[i] ?? '')}"`).join(',');
   }
 
   /** Drops all series, so that a gauge shows only what was set since. */
   clear(): void {
-    this.#series.clear();
+    this.#series.length = 0;
     this.#byValues.clear();
   }
 
+  /** With the values of their labels. */
+  series(): Iterable<readonly [readonly string[], T]> {
+    return this.#series;
+  }
+
   *lines(): Iterable<string> {
-    for (const [labels, series] of this.#series) {
+    for (const [values, series] of this.#series) {
+      const labels = this.#text(values);
       if (series instanceof Histogram) yield* series.lines(this.name, labels);
       else yield `${this.name}${braced(labels)} ${series.value}`;
     }
@@ -140,12 +156,17 @@ export class Metrics {
   }
 
   exposition(): string {
-    for (const scrape of this.#scrapers) scrape();
     const lines: string[] = [];
-    for (const family of this.#families.values()) {
+    for (const family of this.families()) {
       lines.push(`# HELP ${family.name} ${family.help}`, `# TYPE ${family.name} ${family.type}`, ...family.lines());
     }
     return `${lines.join('\n')}\n`;
+  }
+
+  /** With the present values. */
+  families(): Iterable<Metric<Series | Histogram>> {
+    for (const scrape of this.#scrapers) scrape();
+    return this.#families.values();
   }
 
   /** The same name twice is one metric: rooms that count the same thing share it. */

@@ -7,14 +7,14 @@ import { Tracer } from './tracing.ts';
 
 const PARENT = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
 
-function rig() {
+function rig(sample = 1) {
   const [clock, log] = [new FakeClock(), new SpanLog()];
-  return { clock, log, tracer: new Tracer(log, clock, systemRandom) };
+  return { clock, log, tracer: new Tracer(log, clock, systemRandom, sample) };
 }
 
 test('a span has its time, parent, links and status', async () => {
   const { clock, log, tracer } = rig();
-  const span = tracer.begin('a', 'client', { k: 'v' }, PARENT, [PARENT, 'no link'])!;
+  const span = tracer.begin('client', PARENT)!.describe('a', { k: 'v' }, [PARENT, 'no link']);
   await clock.advance(12);
   span.end('-32603');
   const [{ spanId, startedAt, ...rest }] = log.spans as [(typeof log.spans)[0]];
@@ -43,13 +43,23 @@ test('an invalid traceparent begins a new trace; one of a later version counts; 
     PARENT.replace('0af7651916cd43dd8448eb211c80319c', '0'.repeat(32)),
     PARENT.replace('b7ad6b7169203331', '0'.repeat(16)),
   ];
-  for (const parent of [null, ...malformed]) tracer.begin('a', 'server', {}, parent)!.end(null);
+  for (const parent of [null, ...malformed]) tracer.begin('server', parent)!.end(null);
   assert.deepEqual(
     log.spans.map(({ parentId }) => parentId),
     [null, ...malformed.map(() => null)],
   );
   assert.equal(new Set(log.spans.map(({ traceId }) => traceId)).size, malformed.length + 1);
-  assert.match(tracer.begin('a', 'server', {}, `01${PARENT.slice(2)}-more`)!.traceparent, /^00-0af765/);
-  assert.equal(tracer.begin('a', 'server', {}, PARENT.replace(/01$/, '00')), null);
-  assert.equal(tracer.begin('a', 'server', {}, PARENT.replace(/01$/, '02')), null);
+  assert.match(tracer.begin('server', `01${PARENT.slice(2)}-more`)!.traceparent, /^00-0af765/);
+  assert.equal(tracer.begin('server', PARENT.replace(/01$/, '00')), null);
+  assert.equal(tracer.begin('server', PARENT.replace(/01$/, '02')), null);
+});
+
+test('a share of the traces that begin here is recorded, and all of those that a caller records', () => {
+  const { tracer } = rig(0.1);
+  const begun = Array.from({ length: 10_000 }, () => tracer.begin('server', null)).filter((span) => span !== null);
+  assert.ok(begun.length > 800 && begun.length < 1_200, String(begun.length));
+  for (let i = 0; i < 100; i++) assert.ok(tracer.begin('server', PARENT) !== null);
+  assert.equal(rig(0).tracer.begin('server', null), null);
+  // What is no request of a client goes with its request, or not at all.
+  assert.deepEqual([rig().tracer.begin('internal', null), rig().tracer.begin('client', null)], [null, null]);
 });

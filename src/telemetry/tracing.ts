@@ -30,58 +30,78 @@ export interface SpanExporter {
 
 const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?$/;
 
-/** Begins spans for an exporter. Rooms without a tracer make none, and pay a comparison with null. */
+/**
+ * Begins spans for an exporter. A request without a parent begins a trace, which is recorded by chance; all other spans follow
+ * their parent, and need one. Rooms without a tracer make none, and pay a comparison with null.
+ */
 export class Tracer {
-  readonly #exporter: SpanExporter;
-  readonly #clock: Clock;
+  readonly exporter: SpanExporter;
+  readonly clock: Clock;
   readonly #random: Random;
+  readonly #sample: number;
 
-  constructor(exporter: SpanExporter, clock: Clock, random: Random) {
-    this.#exporter = exporter;
-    this.#clock = clock;
+  /** `sample`: the share of the traces that begin here, 0 to 1. */
+  constructor(exporter: SpanExporter, clock: Clock, random: Random, sample = 1) {
+    this.exporter = exporter;
+    this.clock = clock;
     this.#random = random;
+    this.#sample = sample;
   }
 
   /**
-   * `parent`: its `traceparent`; one that is malformed counts as none, which begins a trace. Null where the parent says that
-   * its trace is not recorded: nothing is exported then, and the parent is passed on as it is.
+   * `parent`: its `traceparent`; one that is malformed counts as none. Null for a span that is not recorded: the parent is
+   * passed on as it is then.
    */
-  begin(
-    name: string,
-    kind: SpanKind,
-    attributes: SpanAttributes,
-    parent: string | null,
-    links: readonly string[] = [],
-  ): OpenSpan | null {
-    const [, traceId = this.#random.hex(16), parentId = null, flags = '01'] = TRACEPARENT.exec(parent ?? '') ?? [];
-    if ((Number.parseInt(flags, 16) & 1) === 0) return null;
-    const spanId = this.#random.hex(8);
-    const startedAt = this.#clock.wall();
-    const since = this.#clock.now();
-    return {
-      traceparent: `00-${traceId}-${spanId}-01`,
-      end: (error) => {
-        const durationMs = this.#clock.now() - since;
-        const all = error === null ? attributes : { ...attributes, 'error.type': error };
-        this.#exporter.export({
-          traceId,
-          spanId,
-          parentId,
-          name,
-          kind,
-          links: links.filter((link) => TRACEPARENT.test(link)),
-          attributes: all,
-          startedAt,
-          durationMs,
-        });
-      },
-    };
+  begin(kind: SpanKind, parent: string | null): OpenSpan | null {
+    const known = parent === null ? null : TRACEPARENT.exec(parent);
+    if (known === null) {
+      if (kind !== 'server' || this.#random.unit() >= this.#sample) return null;
+      return new OpenSpan(this, kind, this.#random.hex(16), this.#random.hex(8), null);
+    }
+    const [, traceId, parentId, flags] = known;
+    if ((Number.parseInt(flags!, 16) & 1) === 0) return null;
+    return new OpenSpan(this, kind, traceId!, this.#random.hex(8), parentId!);
   }
 }
 
-interface OpenSpan {
+/** A span that is recorded. */
+export class OpenSpan {
   /** For its children, and for peers. */
   readonly traceparent: string;
+  readonly #tracer: Tracer;
+  readonly #ids: Pick<EndedSpan, 'kind' | 'traceId' | 'spanId' | 'parentId'>;
+  readonly #startedAt: number;
+  readonly #since: number;
+  #name = '';
+  #attributes: SpanAttributes = {};
+  #links: readonly string[] = [];
+
+  constructor(tracer: Tracer, kind: SpanKind, traceId: string, spanId: string, parentId: string | null) {
+    this.#tracer = tracer;
+    this.#ids = { kind, traceId, spanId, parentId };
+    this.#startedAt = tracer.clock.wall();
+    this.#since = tracer.clock.now();
+    this.traceparent = `00-${traceId}-${spanId}-01`;
+  }
+
+  /** `links`: `traceparent` of spans in other traces; those that are malformed are left out. */
+  describe(name: string, attributes: SpanAttributes, links: readonly string[] = []): this {
+    this.#name = name;
+    this.#attributes = attributes;
+    this.#links = links.filter((link) => TRACEPARENT.test(link));
+    return this;
+  }
+
   /** Once. `error`: what kind of failure it ended in. */
-  end(error: string | null): void;
+  end(error: string | null): void {
+    const { exporter, clock } = this.#tracer;
+    exporter.export({
+      ...this.#ids,
+      name: this.#name,
+      links: this.#links,
+      attributes: error === null ? this.#attributes : { ...this.#attributes, 'error.type': error },
+      startedAt: this.#startedAt,
+      durationMs: clock.now() - this.#since,
+    });
+  }
 }

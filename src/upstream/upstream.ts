@@ -148,14 +148,14 @@ export class Upstream {
   call(request: Message, exchange: Exchange): Promise<Outcome> {
     const { tracer } = this.parts.context.deps;
     if (tracer == null || request.method === LISTEN) return this.#call(request, exchange, null);
+    const span = tracer.begin('client', traceOf(request));
+    if (span === null) return this.#call(request, exchange, null);
     const { name, attributes } = spanOf(request);
     attributes['trunkline.server'] = this.server.name;
     const transport = WIRES[this.server.transport.type];
     if (transport !== null) attributes['network.transport'] = transport;
-    const span = tracer.begin(name, 'client', attributes, traceOf(request));
-    if (span === null) return this.#call(request, exchange, null);
     const { traceparent } = span;
-    return ended(span, this.#call(withTrace(request, traceparent), exchange, traceparent));
+    return ended(span.describe(name, attributes), this.#call(withTrace(request, traceparent), exchange, traceparent));
   }
 
   #call(request: Message, exchange: Exchange, trace: string | null): Promise<Outcome> {

@@ -82,7 +82,10 @@ export const PROBLEMS = {
     'An entry of a client cannot be started here and is skipped (a warning).',
     'nothing has to be done; to use the server here, add it with a command or url',
   ),
-  TL1501: entry('The key of an agent is too short.', 'use at least 16 characters, as from: openssl rand -hex 32'),
+  TL1501: entry(
+    'The key of an agent or the token of the metrics is too short.',
+    'use at least 16 characters, as from: openssl rand -hex 32',
+  ),
   TL1502: entry('Two agents have the same key.', 'give each agent a key of its own'),
   TL1503: entry('An agent may use a server that does not exist.', 'name a configured server'),
   TL1601: entry(

@@ -5,7 +5,7 @@ import { didYouMean, type Problems } from '../problem/problem.ts';
 import { serverNameOf } from '../server/server-names.ts';
 import type { Setting } from './settings.ts';
 
-const SHORTEST_KEY = 16;
+export const SHORTEST_KEY = 16;
 const VARIABLE = /^\$\{(?:env:)?([A-Za-z_]\w*)(?::-[^}]*)?\}$/;
 
 /** The agents of the configuration. Keys are compared in full here, and by digest where callers show them. */

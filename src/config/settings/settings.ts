@@ -32,7 +32,10 @@ export interface Setting {
   readonly folder: string;
 }
 
-export type Settings = Omit<DesiredState, 'servers' | 'agents' | 'cluster' | 'files'>;
+export type Settings = Omit<
+  DesiredState,
+  'servers' | 'agents' | 'cluster' | 'files' | 'metricsToken' | 'metricsAddress' | 'telemetry'
+>;
 
 /** Where the command line is to blame, there is no file to point at. */
 export const NOWHERE = new Source('<command line>', '');
@@ -142,7 +145,7 @@ function publicUrlOf(text: string): string | null {
 }
 
 /** An address or name to bind to or accept: no scheme, no port, no path. */
-function isHost(host: string): boolean {
+export function isHost(host: string): boolean {
   const bare = host.replace(/^\[(.*)\]$/, '$1');
   if (isIP(bare) !== 0) return true;
   // What is made of digits and dots only is meant as an address, and is a wrong one.

@@ -90,10 +90,9 @@ export class Dispatch {
     const { upstreams, tracer, clock } = this.#deps;
     exchange.sentAt ??= clock.turnNow();
     if (tracer === null || request.method === LISTEN) return upstreams.call(server, request, exchange);
-    const attributes = { 'mcp.method.name': request.method, 'trunkline.server': server };
-    const parent = exchange.trace ?? traceOf(request);
-    const span = tracer.begin(`dispatch ${server}`, 'internal', attributes, parent);
+    const span = tracer.begin('internal', exchange.trace ?? traceOf(request));
     if (span === null) return upstreams.call(server, request, exchange);
+    span.describe(`dispatch ${server}`, { 'mcp.method.name': request.method, 'trunkline.server': server });
     return ended(span, upstreams.call(server, withTrace(request, span.traceparent), exchange));
   }
 }

@@ -111,7 +111,8 @@ test('a request of a server has a span under that of its call, and the client ge
   const bench = new UpstreamBench({ clock, tracer: new Tracer(spans, clock, systemRandom) });
   const script = hanging();
   await bench.run([serverOf('a'), script]);
-  const exchange = toolCall(client);
+  const parent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+  const exchange = toolCall(client, `{"name":"echo","_meta":{"traceparent":"${parent}"}}`);
   exchange.answer = (asked) => Promise.resolve(result(asked.id, '{"roots":[]}', 'stateful'));
   const outcome = bench.call('a', exchange);
   await settled();

@@ -350,9 +350,10 @@ export class ServerMessages<C extends MessageSource> {
   /** Asks, within a span of kind `server` under that of the call, and answers the server with what comes of it. */
   #put(message: Message, pending: PendingRequest | null, ask: (asked: Message) => Promise<Message>): void {
     const { server, tracer } = this.#deps;
-    const attributes = { 'mcp.method.name': message.method, 'trunkline.server': server };
     const parent = tracer == null ? null : (traceOf(message) ?? pending?.trace ?? null);
-    const span = tracer?.begin(message.method, 'server', attributes, parent) ?? null;
+    // Where its call is not recorded, neither is this.
+    const span = pending !== null && parent === null ? null : (tracer?.begin('server', parent) ?? null);
+    span?.describe(message.method, { 'mcp.method.name': message.method, 'trunkline.server': server });
     const given = span === null ? ask(message) : endedByAnswer(span, ask(withTrace(message, span.traceparent)));
     this.#asks.answerWith(message, pending, given);
   }

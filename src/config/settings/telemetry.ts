@@ -1,0 +1,119 @@
+import type { DesiredState, OtlpReceiver } from '../../model/desired-state.ts';
+import { bareHost } from '../../model/host-address.ts';
+import { headerComplaint } from '../../model/request-headers.ts';
+import { Secret } from '../../model/secret.ts';
+import { DEFAULTS } from '../defaults.ts';
+import { child, isString, type ObjectNode, objectAt } from '../document/node.ts';
+import type { Problems } from '../problem/problem.ts';
+import type { ProblemCode } from '../problem/problem-catalogue.ts';
+import { SHORTEST_KEY } from './agents.ts';
+import { isHost, type Setting } from './settings.ts';
+
+type TelemetryState = Pick<DesiredState, 'metricsToken' | 'metricsAddress' | 'telemetry'>;
+
+/** `metrics` and `telemetry` of a configuration. `secrets` are kept out of whatever is shown. */
+export function readTelemetry(
+  settings: ReadonlyMap<string, Setting>,
+  { listen, control }: Pick<DesiredState, 'listen' | 'control'>,
+  problems: Problems,
+): TelemetryState & { readonly secrets: readonly string[] } {
+  const metrics = new Section('metrics', settings.get('metrics'), problems);
+  const telemetry = new Section('telemetry', settings.get('telemetry'), problems);
+  const token = metrics.text('token');
+  if (token !== null && (token.length < SHORTEST_KEY || /[^\u0021-\u007e]/.test(token))) {
+    const message = `metrics.token needs ${SHORTEST_KEY} characters or more, without blanks, of those that a header can carry`;
+    metrics.error('TL1501', 'token', message);
+  }
+  const metricsAddress = metrics.address('listen');
+  const { port = 0 } = metricsAddress ?? {};
+  if (port !== 0 && (port === listen.port || port === control.port)) {
+    metrics.error('TL1603', 'listen', `metrics.listen has port ${port}, as another listener`);
+  }
+  const traces = telemetry.receiver('traces');
+  const pushed = telemetry.receiver('metrics');
+  return {
+    metricsToken: token === null ? null : new Secret(token),
+    metricsAddress,
+    telemetry: {
+      traces: traces && { ...traces, sample: telemetry.number('traces.sample', DEFAULTS.traceSample) },
+      metrics: pushed && { ...pushed, intervalMs: telemetry.number('metrics.intervalMs', DEFAULTS.metricsIntervalMs) },
+    },
+    secrets: [...(token === null ? [] : [token]), ...telemetry.secrets],
+  };
+}
+
+/** One key at the top of a file; `path` names what is below it. What has a wrong type counts as absent: `checkShape` reports it. */
+class Section {
+  readonly secrets = new Set<string>();
+  readonly #name: string;
+  readonly #setting: Setting | undefined;
+  readonly #problems: Problems;
+
+  constructor(name: string, setting: Setting | undefined, problems: Problems) {
+    this.#name = name;
+    this.#setting = setting;
+    this.#problems = problems;
+  }
+
+  text(path: string): string | null {
+    const node = this.#node(path);
+    return isString(node) ? this.#setting!.expander.expand(node, `${this.#name}.${path}`) : null;
+  }
+
+  number(path: string, fallback: number): number {
+    const node = this.#node(path);
+    return node?.kind === 'number' ? Number(node.value) : fallback;
+  }
+
+  address(path: string): { readonly host: string; readonly port: number } | null {
+    const text = this.text(path);
+    if (text === null) return null;
+    const [, host = '', digits] = /^(.*):(\d{1,5})$/.exec(text) ?? [];
+    if (isHost(host) && Number(digits) <= 65_535) return { host: bareHost(host), port: Number(digits) };
+    this.error('TL1602', path, `${this.#name}.${path} ${JSON.stringify(text)} is not host:port`);
+    return null;
+  }
+
+  /** Of one signal, whose path follows the address where that has none. */
+  receiver(signal: 'traces' | 'metrics'): OtlpReceiver | null {
+    const text = this.text(`${signal}.otlp`);
+    if (text === null) return null;
+    const url = URL.canParse(text) ? new URL(text) : null;
+    if (url === null || !/^https?:$/.test(url.protocol) || `${url.username}${url.password}${url.hash}` !== '') {
+      const fix = 'write http://host:4318 or https://host/path; credentials belong into headers';
+      this.error('TL1602', `${signal}.otlp`, `${this.#name}.${signal}.otlp is not an http or https URL`, fix);
+      return null;
+    }
+    if (url.pathname === '/') url.pathname = `/v1/${signal}`;
+    return { url: url.href, headers: this.#headers(`${signal}.headers`) };
+  }
+
+  error(code: ProblemCode, path: string, message: string, fix?: string): void {
+    this.#problems.error(code, this.#setting!.source, this.#node(path)?.span ?? null, message, fix);
+  }
+
+  #headers(path: string): Readonly<Record<string, Secret>> {
+    const headers: Record<string, Secret> = Object.create(null);
+    const seen = new Map<string, string>();
+    const node = this.#node(path);
+    for (const { key, value } of node?.kind === 'object' ? node.members : []) {
+      const text = isString(value) ? this.#setting!.expander.expand(value, `${this.#name}.${path}.${key}`) : null;
+      if (text === null) continue;
+      const complaint = headerComplaint(key, text, seen);
+      if (complaint !== null) this.error('TL1410', `${path}.${key}`, `${this.#name}.${path}.${key} ${complaint}`);
+      seen.set(key.toLowerCase(), key);
+      this.secrets.add(text);
+      headers[key] = new Secret(text.trim());
+    }
+    return headers;
+  }
+
+  #node(path: string): ReturnType<typeof child> {
+    const root = this.#setting?.member.value;
+    const parts = path.split('.');
+    const last = parts.pop()!;
+    let at: ObjectNode | undefined = root?.kind === 'object' ? root : undefined;
+    for (const part of parts) at = at && objectAt(at, part);
+    return at && child(at, last);
+  }
+}

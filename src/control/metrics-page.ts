@@ -1,0 +1,46 @@
+import type { Listener } from '../http/listener/listener.ts';
+import type { RequestContext } from '../http/listener/request-context.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import { carriesOne, digestOf } from './bearer.ts';
+
+/**
+ * `/metrics`. The control token reads it, and the token of the configuration, which opens nothing else. On a listener of its
+ * own it is open where there is no such token.
+ */
+export class MetricsPage {
+  readonly #metrics: Metrics;
+  readonly #control: Buffer;
+  #own: Buffer | null = null;
+
+  constructor(metrics: Metrics, controlToken: string) {
+    this.#metrics = metrics;
+    this.#control = digestOf(controlToken);
+  }
+
+  /** The token of the configuration from now on; null for none. */
+  set token(token: string | null) {
+    this.#own = token === null ? null : digestOf(token);
+  }
+
+  register(listener: Listener, mayBeOpen: boolean): void {
+    listener.routes.add('/metrics', {
+      GET: (context) => {
+        if ((mayBeOpen && this.#own === null) || this.#authorized(context)) {
+          const text = Buffer.from(this.#metrics.exposition());
+          context.answer(200, 'text/plain; version=0.0.4; charset=utf-8', text);
+        }
+      },
+    });
+  }
+
+  #authorized(context: RequestContext): boolean {
+    if (carriesOne(context, this.#own === null ? [this.#control] : [this.#control, this.#own])) return true;
+    context.refuse({
+      status: 401,
+      code: 'token_required',
+      message: 'send Authorization: Bearer with metrics.token of the configuration, or with the token of control.token',
+      headers: ['WWW-Authenticate', 'Bearer realm="trunkline metrics"'],
+    });
+    return false;
+  }
+}

@@ -1,0 +1,107 @@
+import { Histogram, type Metric, type Metrics, type Series } from '../metrics.ts';
+import type { EndedSpan } from '../tracing.ts';
+
+/** Who sends, as attributes. */
+export type OtlpResource = Readonly<Record<string, string>>;
+
+const KINDS = { internal: 1, server: 2, client: 3 } as const;
+const FAILED = { code: 2 };
+const SINCE_START = 2;
+/** Labels whose dots Prometheus cannot have. */
+const DOTTED: Readonly<Record<string, string>> = {
+  mcp_method_name: 'mcp.method.name',
+  mcp_protocol_version: 'mcp.protocol.version',
+  error_type: 'error.type',
+  gen_ai_tool_name: 'gen_ai.tool.name',
+};
+
+/** An `ExportTraceServiceRequest` in the JSON form of OTLP 1. */
+export function spansJson(resource: OtlpResource, spans: readonly EndedSpan[]): string {
+  const scopeSpans = [{ scope: scopeOf(resource), spans: spans.map(spanOf) }];
+  return JSON.stringify({ resourceSpans: [{ resource: { attributes: attributes(resource) }, scopeSpans }] });
+}
+
+/** An `ExportMetricsServiceRequest`, and how many data points it has. */
+export function metricsJson(
+  resource: OtlpResource,
+  all: Metrics,
+  startedAt: number,
+  at: number,
+): { readonly text: string; readonly points: number } {
+  const times = { startTimeUnixNano: nanos(startedAt), timeUnixNano: nanos(at) };
+  let points = 0;
+  const metrics: object[] = [];
+  for (const family of all.families()) {
+    const dataPoints = [...family.series()].map(([labels, series]) => ({
+      ...times,
+      ...pointOf(family, labels, series),
+    }));
+    points += dataPoints.length;
+    if (dataPoints.length > 0) metrics.push(metricOf(family, dataPoints));
+  }
+  const scopeMetrics = [{ scope: scopeOf(resource), metrics }];
+  const text = JSON.stringify({ resourceMetrics: [{ resource: { attributes: attributes(resource) }, scopeMetrics }] });
+  return { text, points };
+}
+
+function spanOf({ traceId, spanId, parentId, name, kind, ...span }: EndedSpan): object {
+  return {
+    traceId,
+    spanId,
+    ...(parentId === null ? {} : { parentSpanId: parentId }),
+    name,
+    kind: KINDS[kind],
+    startTimeUnixNano: nanos(span.startedAt),
+    endTimeUnixNano: nanos(span.startedAt + span.durationMs),
+    attributes: attributes(span.attributes),
+    links: span.links.map((link) => {
+      const [, linkedTrace, linkedSpan] = link.split('-');
+      return { traceId: linkedTrace, spanId: linkedSpan };
+    }),
+    ...(span.attributes['error.type'] === undefined ? {} : { status: FAILED }),
+  };
+}
+
+/** Under the name of the conventions, where Prometheus has it in its own way. */
+function metricOf({ name, help, type }: Metric<Series | Histogram>, dataPoints: readonly object[]): object {
+  const inSeconds = name.endsWith('_seconds');
+  const common = {
+    name: name.startsWith('mcp_') ? name.replace(/_seconds$/, '').replaceAll('_', '.') : name,
+    description: help,
+    ...(inSeconds ? { unit: 's' } : {}),
+  };
+  if (type === 'gauge') return { ...common, gauge: { dataPoints } };
+  if (type === 'histogram') return { ...common, histogram: { dataPoints, aggregationTemporality: SINCE_START } };
+  return { ...common, sum: { dataPoints, aggregationTemporality: SINCE_START, isMonotonic: true } };
+}
+
+function pointOf(
+  { labelNames }: Metric<Series | Histogram>,
+  labels: readonly string[],
+  series: Series | Histogram,
+): object {
+  const named = labelNames.map((label, i) => [DOTTED[label] ?? label, labels[i] ?? ''] as const);
+  const point = { attributes: attributes(Object.fromEntries(named.filter(([, value]) => value !== ''))) };
+  if (!(series instanceof Histogram)) return { ...point, asDouble: series.value };
+  return {
+    ...point,
+    count: String(series.count),
+    sum: series.sum,
+    bucketCounts: series.counts.map(String),
+    explicitBounds: series.bounds,
+  };
+}
+
+function scopeOf(resource: OtlpResource): object {
+  return { name: resource['service.name'], version: resource['service.version'] };
+}
+
+function attributes(values: Readonly<Record<string, string>>): readonly object[] {
+  return Object.entries(values).map(([key, stringValue]) => ({ key, value: { stringValue } }));
+}
+
+/** Nanoseconds as text: they are beyond the whole numbers of a double. */
+function nanos(ms: number): string {
+  const whole = Math.floor(ms);
+  return `${whole}${String(Math.floor((ms - whole) * 1e6)).padStart(6, '0')}`;
+}

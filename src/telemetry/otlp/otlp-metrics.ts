@@ -1,0 +1,47 @@
+import type { Clock } from '../../model/clock.ts';
+import type { Metrics } from '../metrics.ts';
+import { metricsJson, type OtlpResource } from './otlp-json.ts';
+import type { OtlpSender } from './otlp-sender.ts';
+
+/** Sends all metrics at an interval. Their values are totals since the start: one post that is lost loses no count. */
+export class OtlpMetrics {
+  readonly #sender: OtlpSender;
+  readonly #resource: OtlpResource;
+  readonly #metrics: Metrics;
+  readonly #intervalMs: number;
+  readonly #clock: Clock;
+  readonly #startedAt: number;
+  #disarm: () => void = () => {};
+  #sending: Promise<void> = Promise.resolve();
+
+  constructor(sender: OtlpSender, resource: OtlpResource, metrics: Metrics, intervalMs: number, clock: Clock) {
+    this.#sender = sender;
+    this.#resource = resource;
+    this.#metrics = metrics;
+    this.#intervalMs = intervalMs;
+    this.#clock = clock;
+    this.#startedAt = clock.wall();
+    this.#wait();
+  }
+
+  /** Sends the last values. Resolves when they have arrived or are lost. */
+  async close(): Promise<void> {
+    this.#disarm();
+    this.#sender.hurry();
+    await this.#sending;
+    await this.#send();
+  }
+
+  #wait(): void {
+    this.#disarm = this.#clock.after(this.#intervalMs, () => {
+      this.#wait();
+      // One that is still tried again is not followed by a second one.
+      this.#sending = this.#sending.then(() => this.#send());
+    });
+  }
+
+  #send(): Promise<void> {
+    const { text, points } = metricsJson(this.#resource, this.#metrics, this.#startedAt, this.#clock.wall());
+    return this.#sender.send(text, points);
+  }
+}

@@ -1,0 +1,103 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Backoff, backoffMs } from '../../model/clock.ts';
+import type { OtlpReceiver } from '../../model/desired-state.ts';
+import { revealed } from '../../model/secret.ts';
+import type { Logger } from '../logger.ts';
+import type { Series } from '../metrics.ts';
+
+/** With the delays between them about half a minute. */
+const MAX_ATTEMPTS = 6;
+const BETWEEN: Backoff = { initialMs: 1_000, maxMs: 30_000, jitter: 0.5 };
+const TIMEOUT_MS = 10_000;
+/** For what is still to be sent when the process ends. */
+const LAST_MS = 2_000;
+/** What may succeed later, by OTLP/HTTP §failures. */
+const AGAIN: ReadonlySet<number> = new Set([429, 502, 503, 504]);
+
+interface Attempt {
+  /** How many items the receiver did not take; null: nothing arrived. */
+  readonly rejected: number | null;
+  readonly reason: string | null;
+  /** Null where trying again is useless. */
+  readonly afterMs: number | null;
+}
+
+/**
+ * Posts one signal to an OTLP/HTTP receiver as JSON. What does not arrive is tried again for half a minute where that may help,
+ * then lost and counted; the log gets one record when that begins and one when it is over.
+ */
+export class OtlpSender {
+  readonly #url: string;
+  readonly #headers: Readonly<Record<string, string>>;
+  readonly #lost: Series;
+  readonly #logger: Logger;
+  readonly #hurry = new AbortController();
+  readonly #end = new AbortController();
+  #failing = false;
+
+  /** `lost`: counts items that did not arrive. */
+  constructor({ url, headers }: OtlpReceiver, lost: Series, logger: Logger) {
+    this.#url = url;
+    this.#headers = { ...revealed(headers), 'content-type': 'application/json' };
+    this.#lost = lost;
+    this.#logger = logger;
+  }
+
+  /** Resolves when that is over. Never rejects. */
+  async send(body: string, items: number): Promise<void> {
+    let sent = await this.#post(body);
+    for (let tries = 1; sent.afterMs !== null && tries < MAX_ATTEMPTS && !this.#hurry.signal.aborted; tries++) {
+      const delayMs = Math.max(sent.afterMs, backoffMs(BETWEEN, tries - 1, Math.random()));
+      await sleep(delayMs, null, { signal: this.#hurry.signal, ref: false }).catch(() => {});
+      sent = await this.#post(body);
+    }
+    const lost = sent.rejected ?? items;
+    this.#lost.add(lost);
+    if (lost > 0 && !this.#failing) this.#logger.warn('otlp_failed', { url: this.#url, reason: sent.reason, lost });
+    if (lost === 0 && this.#failing) this.#logger.info('otlp_recovered', { url: this.#url });
+    this.#failing = lost > 0;
+  }
+
+  /** The process is about to end: nothing is tried again, and what does not arrive in two seconds is lost. */
+  hurry(): void {
+    this.#hurry.abort();
+    setTimeout(() => this.#end.abort(), LAST_MS).unref();
+  }
+
+  async #post(body: string): Promise<Attempt> {
+    try {
+      const response = await fetch(this.#url, {
+        method: 'POST',
+        headers: this.#headers,
+        body,
+        redirect: 'error',
+        signal: AbortSignal.any([AbortSignal.timeout(TIMEOUT_MS), this.#end.signal]),
+      });
+      const text = await response.text();
+      if (response.ok) return { ...partialSuccess(text), afterMs: null };
+      const reason = `the receiver answered ${response.status}`;
+      const askedMs = Number(response.headers.get('retry-after') ?? 0) * 1_000;
+      const afterMs = Number.isFinite(askedMs) ? Math.min(Math.max(askedMs, 0), BETWEEN.maxMs) : 0;
+      return { rejected: null, reason, afterMs: AGAIN.has(response.status) ? afterMs : null };
+    } catch (error) {
+      return { rejected: null, reason: reasonOf(error), afterMs: 0 };
+    }
+  }
+}
+
+/** What the receiver says of a post that it took, perhaps not whole. */
+function partialSuccess(text: string): Pick<Attempt, 'rejected' | 'reason'> {
+  try {
+    const { partialSuccess: said } = JSON.parse(text) as { partialSuccess?: Record<string, unknown> };
+    const rejected = Number(said?.['rejectedSpans'] ?? said?.['rejectedDataPoints'] ?? 0);
+    return { rejected: rejected > 0 ? rejected : 0, reason: String(said?.['errorMessage'] ?? '') };
+  } catch {
+    return { rejected: 0, reason: null };
+  }
+}
+
+/** `fetch` says only that it failed, and why in its cause. */
+function reasonOf(error: unknown): string {
+  const { message, cause } = error as Error;
+  return cause instanceof Error && cause.message !== '' ? cause.message : message;
+}
