@@ -11,6 +11,7 @@ import type { RegistryChange } from '../registry/registry.ts';
 import { type Reload, reloadReport } from '../registry/reload-report.ts';
 import { StoreFollower } from '../registry/store-follower.ts';
 import type { CloseReason } from '../upstream/transport/transport.ts';
+import { FollowedConfiguration } from './control-planes/followed-configuration.ts';
 import { listenerSettings } from './listener-settings.ts';
 import { type Addresses, Listeners, mcpListener } from './listeners.ts';
 import { bodyBudgetBytes } from './memory/memory-limit.ts';
@@ -45,6 +46,7 @@ const NEEDS_RESTART: ReadonlySet<string> = new Set(['control', 'metricsAddress',
 export class App {
   readonly rooms: Rooms;
   readonly #follower: ConfigFollower;
+  readonly configuration: FollowedConfiguration;
   readonly #reconciler: Reconciler;
   /** Null where no other node writes to the truth. */
   readonly #storeFollower: StoreFollower | null;
@@ -70,12 +72,17 @@ export class App {
   constructor(rooms: Rooms) {
     this.rooms = rooms;
     this.#agents = new Set(rooms.registry.state.agents.keys());
+    const report = reloadReport(rooms.logger, rooms.metrics, rooms.loaded);
     this.#follower = new ConfigFollower({
       registry: rooms.registry,
       options: { ...rooms.options.load, secrets: async () => rooms.secrets.values },
       initial: rooms.loaded,
-      report: reloadReport(rooms.logger, rooms.metrics, rooms.loaded),
+      report: (reload) => {
+        report(reload);
+        this.configuration.read(reload);
+      },
     });
+    this.configuration = new FollowedConfiguration(rooms, this.#follower, () => this.#unread);
     this.#reconciler = new Reconciler({
       clock: rooms.clock,
       logger: rooms.logger,
@@ -134,6 +141,7 @@ export class App {
       this.#listeners = null;
       throw error;
     }
+    rooms.listensAt(this.addresses.mcpUrl, state.listen.host);
     const { load, words = null } = rooms.options;
     const startedAt = this.#startedAt.getTime();
     rooms.folder?.publish({ ...this.facts(), startedAt, words, command: load.argvCommand ?? null, cwd: load.cwd });
@@ -178,9 +186,14 @@ export class App {
       files: this.state.files,
       configVersion: this.rooms.registry.version,
       processes: this.rooms.upstreams.processes,
-      desiredProblems: [...this.#reconciler.alarms, ...this.rooms.runTime.problems, ...unreadable(this.rooms)],
+      desiredProblems: this.#unread,
       configProblem: problems.length === 0 ? null : problems.map((problem) => renderProblem(problem)).join('\n'),
     };
+  }
+
+  /** What should run and does not, or could not be read. */
+  get #unread(): readonly string[] {
+    return [...this.#reconciler.alarms, ...this.rooms.runTime.problems, ...unreadable(this.rooms)];
   }
 
   /** As an operator asks for it; false where the process is a program's. */
@@ -194,11 +207,13 @@ export class App {
     return this.#stopping;
   }
 
+  /** What all nodes lack makes none of them unready: a balancer would refuse even the calls that succeed. */
   readiness(): Readiness {
-    const unread = this.#storeFollower?.problem ?? null;
-    const store = unread === null ? null : `the store of the cluster cannot be read: ${unread}`;
-    const reason = this.#stopping ?? this.rooms.cluster?.notReady ?? store;
-    return { ready: reason === null, reason: reason ?? '' };
+    const { cluster } = this.rooms;
+    const reason = this.#stopping ?? cluster?.notReady ?? null;
+    const store = this.#storeFollower?.problem == null ? null : 'the store of the cluster cannot be read';
+    const degraded = [cluster?.degraded ?? null, store].filter((one) => one !== null);
+    return { ready: reason === null, reason: reason ?? '', degraded };
   }
 
   /**

@@ -5,7 +5,6 @@ import type { LoginPages } from '../downstream/login-pages.ts';
 import { isWildcardAddress } from '../http/address.ts';
 import { Listener } from '../http/listener/listener.ts';
 import type { DesiredState } from '../model/desired-state.ts';
-import type { Upstreams } from '../model/ports.ts';
 import { UP } from '../model/server-state.ts';
 import { serveNodes } from './cluster/control-of-nodes.ts';
 import { authority, listenerSettings } from './listener-settings.ts';
@@ -118,7 +117,7 @@ export class Listeners {
 
 /** The listener for clients, which is not open yet. */
 export function mcpListener(rooms: Rooms, state: DesiredState, app: Ready): Listener {
-  const { downstream, logger, metrics, memory, bodies, everywhere } = rooms;
+  const { downstream, logger, metrics, memory, bodies } = rooms;
   const refused = metrics.counter('trunkline_http_refused_total', 'Requests refused before any handler.', ['code']);
   const listener = new Listener({
     settings: listenerSettings(state),
@@ -129,15 +128,16 @@ export function mcpListener(rooms: Rooms, state: DesiredState, app: Ready): List
   });
   downstream.register(listener.routes);
   rooms.loginPages.register(listener.routes);
-  registerProbes(listener, everywhere, app);
+  registerProbes(listener, rooms, app);
   return listener;
 }
 
 /**
- * `/livez` (and `/healthz`): the event loop turns. `/readyz`: calls can be accepted; a dead server does not change
- * that, or one of them would take the whole gateway out of service. `/health`: counts for people, no names.
+ * `/livez` (and `/healthz`): the event loop turns. `/readyz`: calls can be accepted; neither a dead server nor a store that all
+ * nodes lack changes that, or it would take the whole gateway out of service. `/health`: counts for people, no names, and the
+ * state of this node, for others that do not reach it by the bus.
  */
-function registerProbes(listener: Listener, upstreams: Upstreams, app: Ready): void {
+function registerProbes(listener: Listener, { everywhere: upstreams, cluster }: Rooms, app: Ready): void {
   const live = {
     GET: (context: { json(status: number, text: string): void }) => context.json(200, '{"status":"live"}'),
   };
@@ -154,11 +154,13 @@ function registerProbes(listener: Listener, upstreams: Upstreams, app: Ready): v
     GET: (context) => {
       const statuses = upstreams.statuses();
       const up = statuses.filter(({ state }) => UP.has(state)).length;
-      const { ready } = app.readiness();
+      const { ready, degraded } = app.readiness();
       const body = {
-        status: ready ? 'ready' : 'not ready',
+        status: !ready ? 'not ready' : degraded.length > 0 ? 'degraded' : 'ready',
         version: productVersion(),
         servers: { total: statuses.length, up },
+        ...(degraded.length > 0 ? { degraded } : {}),
+        ...(cluster === null ? {} : { node: { peer: cluster.view.peer, state: cluster.state } }),
       };
       context.json(ready ? 200 : 503, JSON.stringify(body));
     },

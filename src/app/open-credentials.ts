@@ -2,6 +2,7 @@ import type { Records } from '../credentials/credential-store.ts';
 import { ServerCredentials } from '../credentials/credentials.ts';
 import { ExecCredentials } from '../credentials/exec-credentials.ts';
 import { OAuthLogins } from '../credentials/logins.ts';
+import { SignInTrace } from '../credentials/sign-in-trace.ts';
 import { clientMetadataUrl, LoginPages } from '../downstream/login-pages.ts';
 import { guardedFetch } from '../http/client/guarded-fetch.ts';
 import type { Resolver } from '../http/client/resolver.ts';
@@ -50,6 +51,7 @@ export async function openCredentials(deps: OpenCredentialsDeps) {
     desired: registry,
     renewed: (server) => changed(server, null, false),
   });
+  const trace = new SignInTrace(clock);
   const credentials = new ServerCredentials({
     programs,
     clock,
@@ -58,12 +60,12 @@ export async function openCredentials(deps: OpenCredentialsDeps) {
     desired: registry,
     records: deps.records,
     sealing: deps.sealing,
-    fetch: (inside, hosts) => guardedFetch(resolver, inside, hosts),
+    fetch: (server, inside, hosts) => trace.through(server, guardedFetch(resolver, inside, hosts)),
     clientMetadataUrl: () => clientMetadataUrl(registry.state.listen.publicUrl),
     changed: ({ server, principal }, gone) => changed(server, principal, gone),
   });
   await credentials.refresh();
-  const logins = new OAuthLogins(credentials);
+  const logins = new OAuthLogins(credentials, trace);
   let listener: Listener | null = null;
   const openOwn = async (pages: LoginPages): Promise<string | null> => {
     const settings = listenerSettings(registry.state, { host: '127.0.0.1', port: 0 });
@@ -90,6 +92,7 @@ export async function openCredentials(deps: OpenCredentialsDeps) {
     credentials,
     logins,
     loginPages,
+    signIns: trace,
     async close(): Promise<void> {
       programs.close();
       await listener?.close(0);

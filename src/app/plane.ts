@@ -1,5 +1,5 @@
 import { isLoginTool } from '../catalog/login-catalog.ts';
-import type { ClusterPlane, ControlPlane, DriftPlane } from '../control/control-plane.ts';
+import type { ControlPlane, DriftPlane } from '../control/control-plane.ts';
 import type { DesiredView, SessionView } from '../control/schemas.ts';
 import { OutdatedDecision } from '../gateway/drift/drift.ts';
 import type { Gateway } from '../gateway/gateway.ts';
@@ -11,7 +11,11 @@ import { PinsContended } from '../registry/pin-book.ts';
 import { RunTimeProblem, storeProblem } from '../registry/run-time-problem.ts';
 import { StoreError } from '../store/run-time-store/run-time-store.ts';
 import { sessionLabel } from '../telemetry/session-label.ts';
-import { askNode } from './cluster/control-of-nodes.ts';
+import { accessPlane } from './control-planes/access-plane.ts';
+import { clientLinks } from './control-planes/client-links.ts';
+import { clusterPlane } from './control-planes/cluster-plane.ts';
+import { signInView } from './control-planes/sign-in-view.ts';
+import { taskPlane } from './control-planes/task-plane.ts';
 import { callParams, send } from './embedding/operator-calls.ts';
 import type { Rooms } from './rooms.ts';
 
@@ -22,7 +26,7 @@ export type { DefinitionConflict, NodeEntry } from '../control/schemas.ts';
 /** What the control API works on, of this gateway. */
 export function controlPlane(
   rooms: Rooms,
-  app: Pick<ControlPlane, 'facts' | 'readiness' | 'stop'> & { secretsChanged(): Promise<void> },
+  app: Pick<ControlPlane, 'facts' | 'readiness' | 'stop' | 'configuration'> & { secretsChanged(): Promise<void> },
 ): ControlPlane {
   const {
     everywhere: upstreams,
@@ -38,13 +42,18 @@ export function controlPlane(
   return {
     upstreams,
     clock,
-    cluster: clusterPlane(rooms),
+    cluster: clusterPlane(rooms, () => app.facts().desiredProblems),
     drift: driftPlane(gateway, rooms.undecidable),
+    access: accessPlane(rooms),
+    tasks: taskPlane(rooms),
+    configuration: app.configuration,
     events: serverEvents.journal,
     logs: serverLogs.journal,
     calls,
     runTime: rooms.runTime,
     logins: rooms.logins,
+    clients: (agent) => clientLinks(rooms, app.facts(), agent),
+    signIn: (server) => signInView(server, rooms),
     secrets: secretChanges(rooms, () => app.secretsChanged()),
     loginCallback: () => rooms.loginPages.callback,
     server: (name) => rooms.registry.state.servers.get(name) ?? null,
@@ -154,30 +163,6 @@ function driftPlane(gateway: Gateway, refusal: string | null): DriftPlane {
     history: (server, options) => drift().history(server, options),
     approve: (server, decisions, by) => decided(() => drift().approve(server, decisions, by)),
     block: (server, names, by) => decided(() => drift().block(server, names, by)),
-  };
-}
-
-/** The cluster as the control API works on it; null for a lone gateway. */
-function clusterPlane({ cluster, connection }: Rooms): ClusterPlane | null {
-  if (cluster === null || connection === null) return null;
-  return {
-    nodes: () =>
-      cluster.nodes().map(({ id, peer, here, state, version, protocols, epoch, load, startedAt, servers }) => ({
-        node: id,
-        peer,
-        here,
-        state,
-        version,
-        protocols,
-        epoch,
-        calls: load,
-        startedAt: new Date(startedAt).toISOString(),
-        servers,
-      })),
-    conflicts: () => cluster.conflicts,
-    drain: (node) => cluster.drainNode(node),
-    others: () => [...cluster.peers.others()].map(({ id }) => id),
-    ask: (node, request, tell) => askNode(connection.bus, cluster, node, request, tell),
   };
 }
 

@@ -42,6 +42,7 @@ import { acrossNodes, followSessions, stateEverywhere } from './cluster/across-n
 import type { ClusterConnection } from './cluster/cluster-connection.ts';
 import { registerClusterGauges } from './cluster/cluster-gauges.ts';
 import { desiredNames } from './cluster/desired-names.ts';
+import { reachableAt, serves } from './cluster/serving-nodes.ts';
 import { registerGauges } from './gauges.ts';
 import { bodyBudgetBytes } from './memory/memory-limit.ts';
 import { MemoryWatch } from './memory/memory-watch.ts';
@@ -121,7 +122,7 @@ export async function buildRooms(
   const resolver = new Resolver({ clock });
   const authenticator = new KeyAuthenticator(loaded.state);
   const bodies = new BodyBudget(bodyBudgetBytes(loaded.state.listen.maxBodyBytes));
-  const { credentials, logins, loginPages, ...atServers } = await openCredentials({
+  const { credentials, logins, loginPages, signIns, ...atServers } = await openCredentials({
     clock,
     random,
     logger,
@@ -174,6 +175,7 @@ export async function buildRooms(
       return cluster?.clients ?? null;
     },
   });
+  let reachable: readonly string[] = [];
   const serverEvents = newServerEvents(run, () => clock.wall(), observer);
   const serverLogs = new ServerLogs(logger, run);
   const gatewayEvents = observer === undefined ? gateway : observed(gateway, observer, operations, registry);
@@ -187,6 +189,10 @@ export async function buildRooms(
           logger,
           version: info.version,
           sealing,
+          get addresses() {
+            return reachable;
+          },
+          serves,
           events: gatewayEvents,
           gateway,
           get local() {
@@ -294,11 +300,16 @@ export async function buildRooms(
     credentials,
     logins,
     loginPages,
+    signIns,
     /** The servers of this node. */
     upstreams,
     /** This node's part in its cluster, and how it is joined to that; null for a lone one. */
     cluster,
     connection,
+    /** After the listener was opened: where other nodes find it. */
+    listensAt(mcpUrl: string, host: string): void {
+      reachable = reachableAt(mcpUrl, host);
+    },
     /** All servers there are to call; on a lone node those of this node. */
     everywhere,
     gateway,

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
+import type { ClientApp } from '../app/clients/clients.ts';
 import type { ServerStatus } from '../model/server-state.ts';
-import type { ClientApp } from './clients/clients.ts';
 import { EXIT } from './exit-code.ts';
 import { runProgram } from './program.ts';
 import { startHeader } from './screen/start-header.ts';

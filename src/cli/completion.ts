@@ -1,7 +1,7 @@
 import type { Argument, Command, Option } from 'commander';
+import { clientsHere } from '../app/clients/clients.ts';
 import { ControlClient } from './access/control-client.ts';
 import { findRunning } from './access/find-running.ts';
-import { clientsHere } from './clients/clients.ts';
 import type { CommandInput } from './command-input.ts';
 import { EXIT, type ExitCode } from './exit-code.ts';
 

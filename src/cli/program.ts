@@ -20,6 +20,7 @@ import {
   VARIABLE_OPTION,
 } from './flags.ts';
 import { addGatewayCommands } from './gateways/gateway-commands.ts';
+import { addOperatingCommands } from './operating/operating-commands.ts';
 import { addServerCommands } from './servers/server-commands.ts';
 
 /**
@@ -127,6 +128,7 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
   addCredentialCommands(parts);
   addSecretCommands(parts);
   addDriftCommands(parts);
+  addOperatingCommands(parts);
 
   addOptions(program.command('call').description('call a tool and print its result'), false, false)
     .addOption(CONFIG_OPTION)

@@ -1,4 +1,5 @@
 import type { App } from '../app/app.ts';
+import { programWords, shownKey } from '../app/clients/connect.ts';
 import { announceFolder } from '../app/gateway-folders.ts';
 import { LOG_FILE, LogFile } from '../app/log-file.ts';
 import { openApp } from '../app/open-app.ts';
@@ -9,7 +10,6 @@ import { renderProblem } from '../config/problem/problem.ts';
 import { unsafeExposure } from '../model/desired-state.ts';
 import { isLoopbackHost } from '../model/host-address.ts';
 import { keptPorts, withUsualPorts } from './access/own-ports.ts';
-import { programWords, shownKey } from './clients/connect.ts';
 import { clientsByLink } from './clients/links.ts';
 import type { CommandInput } from './command-input.ts';
 import { CommandError, cannotOpen, EXIT, type ExitCode } from './exit-code.ts';

@@ -47,6 +47,10 @@ export interface ClusterDeps {
   readonly version: string;
   /** `serve`: without the bus, go on serving what is owned, at the risk of two owners. Default: fence. */
   readonly onBusLoss?: 'fence' | 'serve';
+  /** Where other nodes reach the listener of this one; empty before it is open. */
+  readonly addresses?: readonly string[];
+  /** Asks a node without the bus whether it holds its lease. Never rejects. Absent: it cannot be asked. */
+  readonly serves?: (peer: string, addresses: readonly string[]) => Promise<boolean>;
   readonly key: Buffer;
   /** Accepted while the secret changes. */
   readonly previousKeys?: readonly Buffer[];

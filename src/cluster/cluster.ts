@@ -7,6 +7,7 @@ import type { ClusterParts, Regained, ThisNode } from './cluster-deps.ts';
 import { ClusterUpstreams } from './cluster-upstreams.ts';
 import { headOf } from './frames/frame.ts';
 import { LazyBucket } from './lazy-bucket.ts';
+import { CutOff } from './lease/cut-off.ts';
 import { LoopWatch } from './lease/loop-watch.ts';
 import { LEASE_MS, NodeLease, STOP_MS } from './lease/node-lease.ts';
 import { OwnNode } from './lease/own-node.ts';
@@ -72,6 +73,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   readonly #listeners: ClusterListener[] = [];
   readonly #lease: NodeLease;
   readonly #self: OwnNode;
+  readonly #cutOff: CutOff;
   readonly #own: OwnAdvertisement;
   readonly #advertisements: Advertisements;
   readonly #lost: LostInstances;
@@ -93,6 +95,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#lease = new NodeLease(deps, leases, this);
     this.#self = new OwnNode(deps, this.#lease, claimed, this);
     this.peers = new Nodes(deps, this);
+    this.#cutOff = new CutOff(deps, this.#lease, this.peers);
     this.#own = new OwnAdvertisement(deps, this.peers);
     this.#advertisements = new Advertisements(deps, this.peers, this.#own, this);
     this.#lost = new LostInstances(clock, this);
@@ -132,7 +135,12 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
 
   /** Null if it may get new calls. */
   get notReady(): string | null {
-    return this.#self.notReady;
+    return this.#self.notReady(this.#cutOff.seen);
+  }
+
+  /** Why it serves only what needs no owner; null if it serves everything. */
+  get degraded(): string | null {
+    return this.#self.degraded;
   }
 
   async apply(servers: ReadonlyMap<string, Server>): Promise<void> {
@@ -146,6 +154,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.loop.start(this.#deps.watchLoop ?? true);
     this.peers.start();
     this.#lease.start();
+    this.#cutOff.start();
     this.#owned.start();
   }
 
@@ -180,6 +189,11 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
       servers: names((this.#advertisements.of(node.peer) ?? []).map(({ definition }) => definition.name)),
     }));
     return [own, ...others].sort((a, b) => (a.id < b.id ? -1 : 1));
+  }
+
+  /** What only this node may run at the moment. */
+  get owned(): readonly Claim[] {
+    return this.#owned.claims.all();
   }
 
   get figures(): ClusterFigures {
@@ -217,7 +231,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   }
 
   get view(): NodeView {
-    const { node, bus, version } = this.#deps;
+    const { node, bus, version, addresses = [] } = this.#deps;
     const crowded = this.#servers.full;
     return {
       id: node,
@@ -229,8 +243,10 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
       offer: this.#own.version,
       load: this.#served.load,
       busy: this.#servers.busy,
+      owned: this.#owned.claims.size,
       publicCalls: this.#listeners.some(({ publicCall }) => publicCall !== undefined),
       ...(crowded.full.length === 0 ? {} : crowded),
+      ...(addresses.length === 0 ? {} : { addresses }),
       startedAt: this.#startedAt,
     };
   }
@@ -327,6 +343,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   async close(): Promise<void> {
     this.#self.drain();
     this.#self.close();
+    this.#cutOff.close();
     this.#servers.close();
     this.#owned.claims.close();
     this.#owned.close();

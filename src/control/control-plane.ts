@@ -1,12 +1,26 @@
+import type { AccessTable, CallExplanation } from '../model/access.ts';
+import type { ClientLinks } from '../model/client-links.ts';
 import type { Clock } from '../model/clock.ts';
+import type { ConfigurationPlan, ConfigurationView, ReloadView } from '../model/configuration.ts';
 import type { Logins, SecretChanges } from '../model/credential-ports.ts';
 import type { DefinitionName, DriftRecord, DriftReport, DriftSummary } from '../model/drift.ts';
 import type { Upstreams } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
+import type { SignInView } from '../model/sign-in.ts';
+import type { TaskView } from '../model/task-view.ts';
 import type { RunTimeServers } from '../registry/run-time-servers.ts';
 import type { CallLog } from '../telemetry/call-log.ts';
 import type { Journal } from '../telemetry/journal.ts';
-import type { DefinitionConflict, DesiredView, GatewayFacts, NodeEntry, Readiness, SessionView } from './schemas.ts';
+import type {
+  DefinitionConflict,
+  DesiredView,
+  GatewayFacts,
+  NodeEntry,
+  OwnedView,
+  Readiness,
+  SessionView,
+  SharedPart,
+} from './schemas.ts';
 
 /** A tool as clients of `/mcp` see it. */
 export interface ToolView {
@@ -34,10 +48,35 @@ export interface DriftPlane {
   ): Promise<readonly DriftRecord[]>;
 }
 
+/** Who may use what, as the policies of calls decide it. Implemented by `app/`. */
+export interface AccessPlane {
+  table(): AccessTable;
+  /** What would become of a call; null for a principal that is not let in. */
+  explain(principal: string, server: string, tool: string): CallExplanation | null;
+}
+
+/** The configuration of this node. Implemented by `app/`. */
+export interface ConfigurationPlane {
+  view(): ConfigurationView;
+  /** What a reading now would change. Changes nothing. */
+  plan(): Promise<ConfigurationPlan>;
+  /** Reads the files now, and puts in force what is good. */
+  reload(): Promise<ReloadView>;
+}
+
+/** Tasks of all callers. Implemented by `app/`. */
+export interface TaskPlane {
+  list(): readonly TaskView[];
+  /** null for an unknown key. Rejects with GatewayError where it has ended or cannot be cancelled. */
+  cancel(key: string): Promise<TaskView | null>;
+}
+
 /** The cluster, as the control API works on it. Implemented by `app/`; a lone gateway has none. */
 export interface ClusterPlane {
   nodes(): readonly NodeEntry[];
   conflicts(): readonly DefinitionConflict[];
+  owned(): readonly OwnedView[];
+  shared(): readonly SharedPart[];
   /** Has a node finish its work and end; false when no node has this name. Rejects when it does not answer. */
   drain(node: string): Promise<boolean>;
   /** Names of the other nodes. */
@@ -79,6 +118,9 @@ export interface ControlPlane {
   /** null for a lone gateway. */
   readonly cluster: ClusterPlane | null;
   readonly drift: DriftPlane;
+  readonly access: AccessPlane;
+  readonly tasks: TaskPlane;
+  readonly configuration: ConfigurationPlane;
   /** What becomes of servers. Topics are their names. */
   readonly events: Journal;
   /** The log of each server. Topics are their names. */
@@ -88,6 +130,10 @@ export interface ControlPlane {
   readonly runTime: RunTimeServers;
   readonly logins: Logins;
   readonly secrets: SecretChanges;
+  /** How clients are connected, as this agent or as one that may use most; null for an unknown agent. */
+  clients(agent: string | null): ClientLinks | null;
+  /** How signing in at the server went, step by step. */
+  signIn(server: Server): Promise<SignInView>;
   /** Redirect URI of logins that end at this gateway; null where browsers cannot reach it. */
   loginCallback(): string | null;
   /** null for a name that is not desired. */

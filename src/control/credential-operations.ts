@@ -2,6 +2,7 @@ import { pause } from '../model/clock.ts';
 import { CREDENTIAL, CREDENTIALS, LOGIN } from '../model/credentials.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { described, nullable, object, optional, text } from '../model/schema.ts';
+import { SIGN_IN } from '../model/sign-in.ts';
 import { RunTimeProblem, storeProblem } from '../registry/run-time-problem.ts';
 import {
   type ApiOperation,
@@ -64,6 +65,19 @@ export const CREDENTIAL_OPERATIONS: readonly ApiOperation[] = [
       }
       const principal = member(request, 'principal') ?? null;
       return refusable(async () => ok(await plane.logins.begin(server, redirectUri, principal)));
+    },
+  }),
+  operation({
+    id: 'getSignIn',
+    method: 'GET',
+    path: '/api/v1/servers/{name}/login',
+    summary:
+      'How the last sign-in at the server went, step by step: documents, registration, token answer. No secrets.',
+    schema: SIGN_IN,
+    errors: NO_SUCH_SERVER,
+    async run({ name }, plane) {
+      const server = plane.server(name);
+      return server === null ? noSuchServer(name, plane.upstreams.statuses()) : ok(await plane.signIn(server));
     },
   }),
   operation({

@@ -1,7 +1,10 @@
 import { GatewayError } from '../model/gateway-error.ts';
 import { anyObject } from '../model/schema.ts';
 import type { Journal } from '../telemetry/journal.ts';
+import { ACCESS_OPERATIONS } from './access-operations.ts';
 import { CALL_OPERATIONS } from './call-operations.ts';
+import { CLIENT_OPERATIONS } from './client-operations.ts';
+import { CONFIGURATION_OPERATIONS } from './configuration-operations.ts';
 import type { CallLimits, ControlPlane } from './control-plane.ts';
 import { CREDENTIAL_OPERATIONS } from './credential-operations.ts';
 import { DRIFT_OPERATIONS } from './drift-operations.ts';
@@ -23,6 +26,7 @@ import { RUN_TIME_OPERATIONS } from './run-time-operations.ts';
 import * as schemas from './schemas.ts';
 import { SECRET_OPERATIONS } from './secret-operations.ts';
 import { serverView } from './server-view.ts';
+import { TASK_OPERATIONS } from './task-operations.ts';
 
 const OF_SERVER = { server: { description: 'Only of this server.' } };
 const AFTER = {
@@ -58,7 +62,13 @@ const CLUSTER_OPERATIONS: readonly ApiOperation[] = [
     path: '/api/v1/nodes',
     summary: 'The nodes of the cluster, and servers that they define differently. Empty for a lone gateway.',
     schema: schemas.NODES,
-    run: (_request, { cluster }) => ok({ nodes: cluster?.nodes() ?? [], conflicts: cluster?.conflicts() ?? [] }),
+    run: (_request, { cluster }) =>
+      ok({
+        nodes: cluster?.nodes() ?? [],
+        conflicts: cluster?.conflicts() ?? [],
+        owned: cluster?.owned() ?? [],
+        shared: cluster?.shared() ?? [],
+      }),
   }),
   operation({
     id: 'drainNode',
@@ -275,6 +285,10 @@ export const OPERATIONS: readonly ApiOperation[] = [
   ...CREDENTIAL_OPERATIONS,
   ...SECRET_OPERATIONS,
   ...DRIFT_OPERATIONS,
+  ...ACCESS_OPERATIONS,
+  ...CONFIGURATION_OPERATIONS,
+  ...CLIENT_OPERATIONS,
+  ...TASK_OPERATIONS,
   ...RUN_TIME_OPERATIONS,
 ];
 

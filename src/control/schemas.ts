@@ -212,7 +212,11 @@ const FACTS = {
     'What should run and does not, or could not be read: of the files, of the store.',
   ),
 };
-const READINESS = { ready: flag, reason: described(text, 'Why it is not ready; empty when it is.') };
+const READINESS = {
+  ready: flag,
+  reason: described(text, 'Why it is not ready; empty when it is.'),
+  degraded: described(list(text), 'What of the cluster is away; calls that do not need it succeed.'),
+};
 const GATEWAY_FACTS = object(FACTS);
 const READY = object(READINESS);
 export type GatewayFacts = Infer<typeof GATEWAY_FACTS>;
@@ -247,6 +251,9 @@ const NODE = named(
     calls: described(count, 'Calls of other nodes that it serves at the moment.'),
     startedAt: isoTime,
     servers: described(list(text), 'Of its own files.'),
+    busy: described(nullable(count), 'Calls in flight at its servers; null from nodes of earlier versions.'),
+    owned: described(nullable(count), 'Sessions with processes, and singletons, that are its own; null as for `busy`.'),
+    full: described(list(text), 'Its servers that are at their limit of processes.'),
   }),
 );
 export type NodeEntry = Infer<typeof NODE>;
@@ -260,7 +267,36 @@ const CONFLICT = named(
 );
 /** Different definitions under one name. */
 export type DefinitionConflict = Infer<typeof CONFLICT>;
-export const NODES = object({ nodes: list(NODE), conflicts: list(CONFLICT) });
+const OWNED = named(
+  'Owned',
+  object({
+    server: text,
+    of: oneOf(['all', 'session', 'principal']),
+    session: described(nullable(text), 'Label of the session whose processes these are.'),
+    principal: nullable(text),
+    epoch: described(text, 'Fencing token: grows with every change of owner.'),
+    processes: count,
+  }),
+);
+/** What only one node of the cluster may run. */
+export type OwnedView = Infer<typeof OWNED>;
+
+const SHARED_PART = named(
+  'SharedPart',
+  object({
+    part: oneOf(['bus', 'lease', 'store', 'configuration']),
+    healthy: flag,
+    detail: described(text, 'What is the matter, or what is known of it.'),
+  }),
+);
+/** Something that the nodes share, as the node that answers sees it. */
+export type SharedPart = Infer<typeof SHARED_PART>;
+export const NODES = object({
+  nodes: list(NODE),
+  conflicts: list(CONFLICT),
+  owned: described(list(OWNED), 'What the node that answers owns.'),
+  shared: described(list(SHARED_PART), 'What the nodes share, as the node that answers sees it.'),
+});
 export const DRAINING = object({ draining: text });
 export const STOPPING = object({ stopping: described(count, 'Id of the process.') });
 

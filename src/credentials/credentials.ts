@@ -39,7 +39,7 @@ export interface CredentialsDeps {
   readonly desired: { readonly state: Pick<DesiredState, 'agents' | 'servers'> };
   readonly sealing: Sealing;
   /** For what a server names. `inside`: the server is on this machine or its network; `hosts`: those that the operator has named. */
-  readonly fetch: (inside: boolean, hosts: readonly string[]) => GuardedFetch;
+  readonly fetch: (server: string, inside: boolean, hosts: readonly string[]) => GuardedFetch;
   /** Credentials that programs print; absent where no definition can name one. */
   readonly programs?: ExecCredentials;
   /** URL of the gateway's client id metadata document; null where it has none. */
@@ -97,7 +97,7 @@ export class ServerCredentials {
     const issuer = definition === undefined ? null : authOf(definition).issuer;
     const anywhere = definition === undefined || !('publicOnly' in definition.transport);
     const named = anywhere ? [url, issuer].flatMap((one) => URL.parse(one ?? '')?.host ?? []) : [];
-    return this.deps.fetch(isInside(new URL(url)), named);
+    return this.deps.fetch(name, isInside(new URL(url)), named);
   }
 
   /** The tokens for requests to the server; null without. */

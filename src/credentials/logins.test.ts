@@ -6,6 +6,10 @@ import { PLAIN_AUTH } from '../model/credentials.ts';
 import type { Server } from '../model/server.ts';
 import { Leases } from './lease.ts';
 import { OAuthLogins } from './logins.ts';
+import { SignInTrace } from './sign-in-trace.ts';
+
+const loginsOf = (node: ReturnType<typeof credentialNode>): OAuthLogins =>
+  new OAuthLogins(node, new SignInTrace(node.deps.clock));
 
 const ISSUER = 'https://as.example';
 const TARGET = 'https://mcp.example/mcp';
@@ -49,7 +53,7 @@ const granted = async () =>
 
 async function begun(fetch: GuardedFetch, browser: string | null = null) {
   const records = new SharedRecords();
-  const logins = new OAuthLogins(credentialNode(records, fetch));
+  const logins = loginsOf(credentialNode(records, fetch));
   const { id, url } = await logins.begin(SERVER, BACK, null, browser);
   assert.match(url, /^https:\/\/as\.example\/authorize\?/);
   const back = `${BACK}?state=${id}&code=x&iss=${encodeURIComponent(ISSUER)}`;
@@ -124,7 +128,7 @@ test('proto:D5 a login of a browser ends in that browser alone', async () => {
 });
 
 test('a login for a principal that is not there says which there are, or that the credential is shared', async () => {
-  const logins = new OAuthLogins(credentialNode(new SharedRecords(), world(granted)));
+  const logins = loginsOf(credentialNode(new SharedRecords(), world(granted)));
   const auth = { ...PLAIN_AUTH, per: 'principal' } as const;
   const own = { ...SERVER, transport: { ...SERVER.transport, auth } } as unknown as Server;
   const refused = (server: Server, principal: string, message: RegExp) =>
@@ -135,7 +139,7 @@ test('a login for a principal that is not there says which there are, or that th
 });
 
 test('browsers begin so many logins of one credential, and never in the place of those of another', async () => {
-  const logins = new OAuthLogins(credentialNode(new SharedRecords(), world(granted)));
+  const logins = loginsOf(credentialNode(new SharedRecords(), world(granted)));
   for (let count = 0; count < 16; count++) await logins.begin(SERVER, BACK, null, `browser ${count}`);
   await assert.rejects(logins.begin(SERVER, BACK, null, 'one more'), { code: 'OVERLOADED' });
   await logins.begin({ ...SERVER, name: 'other' }, BACK, null, 'one more');
@@ -145,7 +149,7 @@ test('browsers begin so many logins of one credential, and never in the place of
 test('proto:T9 a login at any node asks for the scopes for want of which calls were refused at another', async () => {
   const records = new SharedRecords();
   const [a, b] = [credentialNode(records, world(granted)), credentialNode(records, world(granted))];
-  const logins = [new OAuthLogins(a), new OAuthLogins(b)] as const;
+  const logins = [loginsOf(a), loginsOf(b)] as const;
   const { id } = await logins[0].begin(SERVER, BACK, null);
   await logins[0].finish(`${BACK}?state=${id}&code=x&iss=${encodeURIComponent(ISSUER)}`);
   await b.refresh();

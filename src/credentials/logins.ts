@@ -11,6 +11,7 @@ import { type Kept, SealedRecords } from './credential-store.ts';
 import { definedClient, type ServerCredentials } from './credentials.ts';
 import type { Authority } from './discovery.ts';
 import { errorAnswer, loginRefused, noLogin, plainly } from './login-errors.ts';
+import type { SignInTrace } from './sign-in-trace.ts';
 import type { OAuthClient } from './token-endpoint.ts';
 
 /** A login between its begin and its end; every node can end it. */
@@ -44,18 +45,30 @@ const ENDING_MS = 30_000;
 const LOOK_MS = 250;
 const BY_REDIRECT = { deviceCode: null, userCode: null, intervalMs: LOOK_MS };
 
+/** Why no user can sign in at the server; null where one can. */
+export function whyNoLogin(server: Server): string | null {
+  if (!('url' in server.transport)) return 'it is not behind a URL, so there is nothing to sign in to';
+  if (!takesTokens(server))
+    return 'its definition has an Authorization header, so it takes no login; remove that first';
+  const { exec, grant } = authOf(server);
+  if (exec !== null) return 'it needs no login: its definition names a credential program';
+  return grant === 'authorization_code' ? null : `it needs no login: its grant is ${grant}`;
+}
+
 /** Logins of users at servers: OAuth 2.1 with PKCE, or with a user code (RFC 8628). */
 export class OAuthLogins implements Logins {
   readonly #credentials: ServerCredentials;
+  readonly #trace: SignInTrace;
   readonly #pending: SealedRecords<PendingLogin>;
   /** By issuer and redirect URI: registered dynamically (RFC 7591). */
   readonly #clients: SealedRecords<OAuthClient>;
   /** By login, so that its authorization server is asked once at a time. */
   readonly #waiting = new Map<string, Promise<CredentialView>>();
 
-  constructor(credentials: ServerCredentials) {
+  constructor(credentials: ServerCredentials, trace: SignInTrace) {
     const { records, sealing } = credentials.deps;
     this.#credentials = credentials;
+    this.#trace = trace;
     this.#pending = new SealedRecords(records, sealing, 'logins');
     this.#clients = new SealedRecords(records, sealing, 'oauth_clients');
   }
@@ -72,16 +85,14 @@ export class OAuthLogins implements Logins {
   async #begin(server: Server, redirectUri: string | null, browser: string | null): Promise<StartedLogin> {
     const { name, transport } = server;
     const { clock, random } = this.#credentials.deps;
-    if (!('url' in transport)) throw noLogin('it is not behind a URL, so there is nothing to sign in to');
-    if (!takesTokens(server))
-      throw noLogin('its definition has an Authorization header, so it takes no login; remove that first');
+    const reason = whyNoLogin(server);
+    if (reason !== null || !('url' in transport)) throw noLogin(reason ?? '');
     const auth = authOf(server);
-    if (auth.exec !== null) throw noLogin('it needs no login: its definition names a credential program');
-    if (auth.grant !== 'authorization_code') throw noLogin(`it needs no login: its grant is ${auth.grant}`);
     const owner = keyOf(ownerAt(server));
     const begun = (await this.#sweep()).filter((one) => keyOf(one) === owner);
     if (browser !== null && begun.length >= MAX_BY_BROWSERS)
       throw new GatewayError('OVERLOADED', 'too many logins are under way; try again in ten minutes');
+    this.#trace.begin(name);
     const fetch = this.#credentials.fetchFor(name, transport.url);
     if (!this.#credentials.isChallenged(server)) await this.#provoke(server, fetch);
     const authority = await this.#credentials.discover(server, fetch);
@@ -99,6 +110,7 @@ export class OAuthLogins implements Logins {
     const pending: PendingLogin = { ...common, ...ways, redirectUri, verifier, browser: digestOf(browser) };
     await this.#pending.put(id, pending, null);
     const { url } = pending;
+    this.#trace.browser(name, 'authorization', url);
     return { id, server: name, url, userCode: pending.userCode, expiresAt };
   }
 
@@ -109,6 +121,7 @@ export class OAuthLogins implements Logins {
       throw noLogin('the login: give the whole address that the browser was sent back to, from http to the end');
     const pending = await this.#plainly('the login', () => this.#claimed(id, browser));
     let again = false;
+    this.#trace.browser(pending.server, 'redirect', redirected);
     try {
       return await this.#plainly(pending.server, async () => {
         const { codeIn } = await import('./authorization.ts');

@@ -10,6 +10,7 @@ import type { ServerStatus } from '../model/server-state.ts';
 import { resultToStateless } from '../protocol/stateless/to-stateless.ts';
 import { ended } from '../protocol/trace-context.ts';
 import { sessionLabel } from '../telemetry/session-label.ts';
+import type { AccessView } from './access-view.ts';
 import type { Drift } from './drift/drift.ts';
 import { ExchangeRecord } from './exchange-record.ts';
 import { assemble, type GatewayDeps, type Parts } from './parts.ts';
@@ -17,6 +18,7 @@ import { refuseAccess } from './policy/access.ts';
 import type { HandshakeView } from './resolve/resolver.ts';
 import { updateOf } from './resource-updates.ts';
 import type { Watched } from './subscriptions/resource-watches.ts';
+import type { TaskOversight } from './tasks/task-oversight.ts';
 
 export type { GatewayDeps } from './parts.ts';
 
@@ -49,6 +51,16 @@ export class Gateway implements Exchanges, UpstreamEvents {
   /** What was approved of servers, and what differs from it. */
   get drift(): Drift {
     return this.#parts.drift;
+  }
+
+  /** What callers may use. */
+  get access(): AccessView {
+    return this.#parts.access;
+  }
+
+  /** The tasks of all callers. */
+  get tasks(): TaskOversight {
+    return this.#parts.tasks.oversight;
   }
 
   /** A server was listed. Resolves when it may be shown; never rejects. */

@@ -6,6 +6,7 @@ import type { ClientStreams, TaskRecords } from '../model/ports.ts';
 import type { Random } from '../model/random.ts';
 import { sealingOf } from '../model/sealing.ts';
 import type { ListKind } from '../model/server-catalog.ts';
+import { AccessView } from './access-view.ts';
 import { Announcer } from './announcer.ts';
 import { AnswerCache } from './cache/answer-cache.ts';
 import type { CommonParts } from './common-parts.ts';
@@ -115,5 +116,6 @@ export function assemble(deps: GatewayDeps, serverInfo: string) {
     loginRequests: new LoginRequests({ ...lists, logins, random }),
     requests: new Requests({ ...lists, aggregate, single, subscriptions, listens, tasks }),
     drift,
+    access: new AccessView(common),
   };
 }

@@ -37,6 +37,8 @@ export interface Exchange {
   triedMs?: number | undefined;
   /** It was counted where calls are limited in number; it may be sent again. */
   counted?: boolean;
+  /** It is never sent: policies are asked what they would say to it, and count nothing. */
+  readonly hypothetical?: boolean;
   readonly cancelled: string | null;
   /** Called at most once when the caller cancels or is gone; must not throw. */
   onCancel: ((reason: string) => void) | null;

@@ -3,7 +3,7 @@ import { ConfigWatch, FilesAnswer, type WatchOptions } from '../config/files/wat
 import { type ConfigResult, type LoadOptions, loadConfig } from '../config/load-config.ts';
 import { type ConfigProblem, problemAt, Source } from '../config/problem/problem.ts';
 import type { DesiredState } from '../model/desired-state.ts';
-import type { Registry } from './registry.ts';
+import type { Registry, RegistryChange } from './registry.ts';
 import type { Reload } from './reload-report.ts';
 
 export interface FollowerDeps {
@@ -18,6 +18,13 @@ export interface FollowerDeps {
   readonly watching?: WatchOptions;
 }
 
+export interface FilesPlan {
+  readonly problems: readonly ConfigProblem[];
+  readonly warnings: readonly ConfigProblem[];
+  readonly secrets: readonly string[];
+  readonly change: Pick<RegistryChange, 'servers' | 'settings' | 'state'> | null;
+}
+
 /**
  * Keeps a registry equal to its files. A wrong configuration changes nothing (F37), a wrong definition nothing of its
  * server; `problems` says why. Readings do not overlap. None rejects: after a file change or signal it has no caller.
@@ -29,6 +36,7 @@ export class ConfigFollower {
   /** What the last reading depended on. */
   #watched: readonly string[];
   #problems: readonly ConfigProblem[] = [];
+  #warnings: readonly ConfigProblem[];
   #running: Promise<Reload> | null = null;
   #again: Promise<Reload> | null = null;
   #closed = false;
@@ -37,6 +45,7 @@ export class ConfigFollower {
     const { initial, watching } = deps;
     this.#deps = deps;
     this.#problems = initial.misconfigured;
+    this.#warnings = initial.warnings;
     this.#watched = initial.watched;
     this.#watch = new ConfigWatch(initial.watched, () => void this.reload(), watching);
   }
@@ -44,6 +53,22 @@ export class ConfigFollower {
   /** What is wrong with the files as they are now; empty while all they say is in force. */
   get problems(): readonly ConfigProblem[] {
     return this.#problems;
+  }
+
+  /** Of the last reading. */
+  get warnings(): readonly ConfigProblem[] {
+    return this.#warnings;
+  }
+
+  /** What a reading now would change; null where the files as a whole are wrong. Changes nothing. */
+  async plan(): Promise<FilesPlan> {
+    const { options, registry } = this.#deps;
+    const result = await loadConfig(options);
+    const { warnings, secrets } = result;
+    if (!result.ok) return { problems: result.problems, warnings, secrets, change: null };
+    const { misconfigured } = result;
+    const change = registry.plan(withGoodBefore(result.state, registry.files));
+    return { problems: misconfigured, warnings, secrets, change };
   }
 
   /** Reads the files now. Asked for during a reading, it resolves with the result of a later one. */
@@ -94,6 +119,7 @@ export class ConfigFollower {
     this.#watched = result.watched;
     this.#watch.follow(result.watched);
     const { secrets, warnings } = result;
+    this.#warnings = warnings;
     if (!result.ok) {
       this.#problems = result.problems;
       const refused: Reload = { kind: 'refused', problems: result.problems, secrets };
@@ -102,7 +128,7 @@ export class ConfigFollower {
     }
     const { misconfigured } = result;
     const { registry } = this.#deps;
-    const files = misconfigured.length === 0 ? result.state : withGoodBefore(result.state, registry.files);
+    const files = withGoodBefore(result.state, registry.files);
     const kind = registry.differs(files) ? 'applied' : 'unchanged';
     const reload: Reload = { kind, misconfigured, warnings, secrets };
     this.#problems = misconfigured;

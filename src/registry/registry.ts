@@ -66,7 +66,13 @@ export class Registry {
 
   /** Whether replacing the files by these would be a change. */
   differs(files: DesiredState): boolean {
-    return isChange(differences(this.#state, this.#layered(files)));
+    return isChange(this.plan(files));
+  }
+
+  /** What replacing the files by these would change. */
+  plan(files: DesiredState): Pick<RegistryChange, 'servers' | 'settings' | 'state'> {
+    const state = this.#layered(files);
+    return { state, ...differences(this.#state, state) };
   }
 
   /** Makes what the files say now the desired state, below the layers. False when that equals the current one. */

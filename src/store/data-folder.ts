@@ -58,6 +58,7 @@ const DECISIVE = [
   'exec.token',
   'credentials.key',
   'truth.db',
+  'store.copy',
   'instance.json',
   'serves.json',
   'ports.json',

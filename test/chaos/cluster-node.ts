@@ -99,7 +99,7 @@ export class ClusterNode {
   }
 
   async ready(): Promise<void> {
-    await until(async () => (await this.#process?.ready()) === true, `node ${this.name} to be ready`).catch(
+    await until(async () => (await this.#process?.serves()) === true, `node ${this.name} to be ready`).catch(
       (error: Error) => {
         throw new Error(`${error.message}:\n${this.log.slice(-LAST_WORDS)}`);
       },

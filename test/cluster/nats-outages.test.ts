@@ -11,6 +11,7 @@ test('fault:F28 goal:G14 NATS is killed -9 under load and returns: what needs no
   const result = await outages({ seed: SEED, outagesMs, lateMs: FULL ? 1_000 : 20_000 });
   t.diagnostic(`${result.calls} calls, ${result.leaselessCalls} without a lease, ${result.refusedMs.length} refused`);
   assert.deepEqual(result.leaselessFailed, []);
+  assert.equal(result.noneReady, 0, 'looks of a balancer that found no node');
   assert.deepEqual(result.wrong, []);
   assert.deepEqual(result.violations, []);
   assert.deepEqual(result.lost, []);

@@ -76,7 +76,7 @@ test('fault:F31 an owner that is stopped and goes on: another one took over, and
     assert.ok(revisionOf(after) > revisionOf(before), `${after.epoch} after ${before.epoch}`);
     owner.kill('SIGCONT');
     await until(() => !alive(before.pid), 'the process of the paused owner to end');
-    await until(() => owner.ready(), 'the paused node to be back');
+    await until(() => owner.serves(), 'the paused node to be back');
     assert.deepEqual((await who(client)).pid, after.pid);
     assert.match(owner.stderr, /"event":"node_fenced","paused":true/);
     await until(
@@ -95,13 +95,17 @@ test('fault:F28 goal:G14 nats is killed and returns: what needs no lease goes on
     const before = await who(own);
     await common.callText('count');
     await nodes.nats.kill();
-    await until(async () => !(await a.ready()), 'the node to be fenced');
+    await until(async () => !(await a.serves()), 'the node to be fenced');
+    // All that share NATS lack it: none is taken out of service, and /health says what is degraded.
+    assert.equal(await a.ready(), true);
+    assert.match(JSON.stringify(await a.health()), /"status":"degraded".*"degraded":\["fenced: /);
     const refused = await own.request('tools/call', { name: 'who', arguments: {} });
     assert.equal(wordOf(refused.message), 'NOT_SENT');
     assert.equal(refused.message.error.data.retryable, true);
     assert.equal(await common.callText('count'), '2');
     await nodes.nats.run();
-    await until(() => a.ready(), 'the node to have its lease again');
+    await until(() => a.serves(), 'the node to have its lease again');
+    assert.equal((await a.health())?.status, 'ready');
     assert.deepEqual(await who(own), before);
     assert.equal(await common.callText('count'), '3');
   }));

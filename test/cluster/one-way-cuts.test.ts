@@ -18,6 +18,6 @@ test('fault:F29 a node that NATS does not receive, or that does not receive NATS
   assert.deepEqual(result.violations, []);
   assert.deepEqual(result.lost, []);
   // L - 0.5 s after the last renewal, and the time of a question for readiness.
-  measured(t, 'F29', 'from the cut to not being ready', result.fencedMs, 'ms', 2_500);
+  measured(t, 'F29', 'from the cut to not being ready', result.fencedMs, 'ms', 3_000);
   measured(t, 'F29', 'from the end of the cut to all nodes being ready', result.backMs, 'ms');
 });

@@ -127,6 +127,17 @@ describe('answers of the control API and the OpenAPI document', () => {
     await get('/logs');
     await get('/logs?lines=many', '/logs');
     await get('/nodes');
+    assert.equal((await get('/access')).callers[0].principal, 'anonymous');
+    const why = (query: string) => get(`/servers/good/access${query}`, '/servers/{name}/access');
+    assert.equal((await why('?tool=echo')).allowed, true);
+    for (const query of ['', '?tool=echo&principal=none']) await why(query);
+    await get('/configuration');
+    await get('/configuration/plan');
+    assert.equal((await post('/configuration/reload')).result, 'unchanged');
+    await get('/tasks');
+    await post('/tasks/none/cancel', '/tasks/{name}/cancel');
+    assert.ok((await get('/clients')).clients.length > 10);
+    await get('/clients?agent=none', '/clients');
     await post('/nodes/none/drain', '/nodes/{name}/drain');
     await get('/drift');
     await get('/servers/good/drift', '/servers/{name}/drift');
@@ -178,6 +189,8 @@ describe('answers of the control API and the OpenAPI document', () => {
     );
     assert.equal((await post(redirects, redirects, { url })).state, 'connected');
     assert.equal((await get('/credentials')).credentials.length, 1);
+    assert.ok((await get('/servers/locked/login', login)).steps.length >= 6);
+    for (const name of ['none', 'good']) await get(`/servers/${name}/login`, login);
     for (let i = 0; i < 2; i++) await answered(`${v1}/servers/locked/login`, v1 + login, 'delete');
     const documented = Object.entries<Json>(openApi.paths).flatMap(([path, methods]) =>
       Object.keys(methods).map((method) => `${method} ${path}`),

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
-import { clientApps } from '../../src/cli/clients/clients.ts';
+import { clientApps } from '../../src/app/clients/clients.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { saidTo } from '../support/consent.ts';
 import { manySided } from '../support/many-sided.ts';

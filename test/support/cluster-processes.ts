@@ -14,6 +14,12 @@ export function counterServer(more: object = {}): object {
   return { command: process.execPath, args: [COUNTER], ...more };
 }
 
+interface Health {
+  readonly status: 'ready' | 'degraded' | 'not ready';
+  readonly degraded?: readonly string[];
+  readonly node: { readonly peer: string; readonly state: string };
+}
+
 export interface NodeOptions extends Omit<GatewayOptions, 'config'> {
   /** Where NATS is reached. */
   readonly nats: string;
@@ -63,6 +69,18 @@ export class NodeProcess {
     const response = await fetch(new URL('/readyz', this.mcpUrl)).catch(() => null);
     await response?.body?.cancel();
     return response?.status === 200;
+  }
+
+  /** Null if it does not answer. */
+  async health(): Promise<Health | null> {
+    const response = await fetch(new URL('/health', this.mcpUrl)).catch(() => null);
+    return ((await response?.json().catch(() => null)) as Health | null | undefined) ?? null;
+  }
+
+  /** Ready, and with its lease. */
+  async serves(): Promise<boolean> {
+    const health = await this.health();
+    return health !== null && health.status !== 'not ready' && health.node.state === 'ready';
   }
 
   control<T>(path: string, method = 'GET'): Promise<T> {

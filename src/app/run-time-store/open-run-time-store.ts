@@ -1,7 +1,8 @@
 import type { Bus } from '../../bus/bus.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { DesiredState } from '../../model/desired-state.ts';
-import { PostgresRunTimeStore } from '../../store/run-time-store/postgres/postgres-run-time-store.ts';
+import { LastKnownStore } from '../../store/run-time-store/last-known-store.ts';
+import { PostgresRunTimeStore, placeOf } from '../../store/run-time-store/postgres/postgres-run-time-store.ts';
 import { type RunTimeStore, StoreError } from '../../store/run-time-store/run-time-store.ts';
 import { StoreUnusable } from '../../store/run-time-store/run-time-store-file.ts';
 import { SqliteRunTimeStore } from '../../store/run-time-store/sqlite-run-time-store.ts';
@@ -10,6 +11,8 @@ import type { AppOptions, OpenProblem } from '../app-options.ts';
 import { gatewayFolder } from '../gateway-folders.ts';
 
 const SCHEMA = 'trunkline';
+/** What a node needs to start. */
+const COPIED = ['server', 'suspended', 'pins.servers', 'pins', 'secrets', 'credentials', 'logins', 'oauth_clients'];
 
 export interface OpenedStore {
   readonly runTimeStore: RunTimeStore;
@@ -38,7 +41,19 @@ export function openRunTimeStore(
   const alone = cluster === null || (options.state === 'none' && options.joins !== true);
   const decidable = { refusal: null, undecidable: null };
   if (!alone && cluster.store !== null) {
-    const runTimeStore = new PostgresRunTimeStore({ url: cluster.store.reveal(), schema: SCHEMA, clock });
+    const url = cluster.store.reveal();
+    const database = new PostgresRunTimeStore({ url, schema: SCHEMA, clock });
+    const runTimeStore =
+      options.state === 'none'
+        ? database
+        : new LastKnownStore({
+            store: database,
+            place: placeOf(url),
+            path: gatewayFolder(state.dataDir, options.load).file('store.copy'),
+            collections: COPIED,
+            keeps: !looks,
+            logger,
+          });
     return looks ? looking(runTimeStore) : { runTimeStore, credentialStore: runTimeStore, shared: true, ...decidable };
   }
   const runTimeStore = new SqliteRunTimeStore({ path: runTimeStorePath(options, state), clock, logger });
@@ -99,7 +114,7 @@ const UNSHARED = 'the nodes of this cluster share no store, so';
 const NO_STORE = `${UNSHARED} the change would be lost with this node: name a PostgreSQL in cluster.store, change the files, or add the server for a time (ttlMs, --ttl) or a session`;
 const UNDECIDABLE = `${UNSHARED} the other nodes would not know of it, and offer what they did: name a PostgreSQL in cluster.store`;
 
-/** The store has the pins too: without it nothing new may be trusted, so no node starts without it. */
+/** The store has the pins too: without them nothing new may be trusted, so no node starts without a copy of them. */
 const REACH = 'see that the database can be reached and used, and start again';
 const RESTORE = 'run the Trunkline that wrote it, or `trunkline restore`';
 

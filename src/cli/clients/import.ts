@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { styleText } from 'node:util';
+import { clientsHere, DEFAULT_URL } from '../../app/clients/clients.ts';
 import { DEFAULTS } from '../../config/defaults.ts';
 import { loadConfig } from '../../config/load-config.ts';
 import { leadsBack } from '../../config/server/leads-back.ts';
@@ -12,7 +13,6 @@ import { type CommandInput, print } from '../command-input.ts';
 import { secretAccess } from '../credentials/secrets.ts';
 import { CommandError, EXIT, type ExitCode } from '../exit-code.ts';
 import { serverChanges } from '../servers/server-changes.ts';
-import { clientsHere, DEFAULT_URL } from './clients.ts';
 
 /** Files of projects, beside those of the user's clients. */
 const OF_PROJECTS = [

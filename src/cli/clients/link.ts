@@ -1,6 +1,15 @@
 import { homedir } from 'node:os';
 import { relative, resolve } from 'node:path';
 import { styleText } from 'node:util';
+import {
+  type ClientApp,
+  clientsHere,
+  DEFAULT_URL,
+  fileOf,
+  isInstalled,
+  type LinkTarget,
+} from '../../app/clients/clients.ts';
+import { entryIn, NotEditable, namesIn, withEntry } from '../../app/clients/edit-file.ts';
 import { rememberPorts, usualPorts } from '../../app/gateway-folders.ts';
 import type { LoadOptions } from '../../config/load-config.ts';
 import { findRunning } from '../access/find-running.ts';
@@ -8,8 +17,6 @@ import { folderOfLoad } from '../access/own-ports.ts';
 import type { CommandInput } from '../command-input.ts';
 import { CommandError, EXIT, type ExitCode, noSuch } from '../exit-code.ts';
 import { storedOptions } from '../sources.ts';
-import { type ClientApp, clientsHere, DEFAULT_URL, fileOf, isInstalled, type LinkTarget } from './clients.ts';
-import { entryIn, NotEditable, namesIn, withEntry } from './edit-file.ts';
 import { bytesOf, linksOf, replaceFile } from './links.ts';
 
 export interface LinkInput extends CommandInput {

@@ -10,9 +10,9 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
+import { type ClientApp, clientsHere, isInstalled } from '../../app/clients/clients.ts';
 import { defaultDataDir } from '../../app/running.ts';
 import type { CommandInput } from '../command-input.ts';
-import { type ClientApp, clientsHere, isInstalled } from './clients.ts';
 
 /** What a file was before `link`, so that `unlink` can make it that again. */
 interface LinkRecord {

@@ -1,6 +1,6 @@
 import { styleText } from 'node:util';
-import type { ClientApp } from '../clients/clients.ts';
-import { connectCommands, type ShownKey } from '../clients/connect.ts';
+import type { ClientApp } from '../../app/clients/clients.ts';
+import { connectCommands, type ShownKey } from '../../app/clients/connect.ts';
 
 export interface StartFacts {
   readonly version: string;

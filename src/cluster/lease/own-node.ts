@@ -14,6 +14,7 @@ export class OwnNode {
   readonly #first = Promise.withResolvers<void>();
   readonly #off: () => void;
   #joined = false;
+  #waiting = true;
   #draining = false;
   #calmAt = Number.NEGATIVE_INFINITY;
 
@@ -55,20 +56,19 @@ export class OwnNode {
     return this.#lease.since === 0 ? '' : fencingToken(this.#claims.incarnation, this.#lease.since);
   }
 
-  /** Null if it may get new calls. */
-  get notReady(): string | null {
+  /** Null if it may get new calls. `cutOff`: other nodes have what this one lacks; what all lack does not count. */
+  notReady(cutOff: boolean): string | null {
+    if (this.#draining) return 'draining';
+    if (this.#deps.clock.now() < this.#calmAt) return 'this node does not keep up with the bus of its cluster';
+    return cutOff || (this.state === 'joining' && this.#waiting) ? this.degraded : null;
+  }
+
+  /** Why it serves only what needs no owner; null if it serves everything. */
+  get degraded(): string | null {
+    if (this.#lease.held) return null;
     const why = this.#lease.failure === null ? '' : ` (${this.#lease.failure})`;
-    switch (this.state) {
-      case 'draining':
-        return 'draining';
-      case 'joining':
-        return `this node has not joined its cluster yet${why}`;
-      case 'fenced':
-        return `fenced: this node has no lease, because it does not reach the store of its cluster${why}`;
-      default:
-        if (this.#deps.clock.now() >= this.#calmAt) return null;
-        return 'this node does not keep up with the bus of its cluster';
-    }
+    if (!this.#joined) return `this node has not joined its cluster yet${why}`;
+    return `fenced: this node has no lease, because it does not reach the store of its cluster${why}`;
   }
 
   held(): void {
@@ -79,6 +79,7 @@ export class OwnNode {
   /** Waits at most `waitMs` for the first lease. */
   async joined(waitMs: number): Promise<void> {
     if (!this.#joined) await Promise.race([this.#first.promise, pause(this.#deps.clock, waitMs)]);
+    this.#waiting = false;
   }
 
   drain(): void {

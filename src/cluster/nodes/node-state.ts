@@ -18,12 +18,16 @@ export interface NodeView {
   readonly load: number;
   /** Calls in flight at its servers; absent from nodes of earlier versions. */
   readonly busy?: number;
+  /** Sessions with processes, and singletons; absent from nodes of earlier versions. */
+  readonly owned?: number;
   /** Servers at their process limit; absent if none. */
   readonly full?: readonly string[];
   /** Those of `full` without an idle process; absent from nodes of earlier versions. */
   readonly inUse?: readonly string[];
   /** Serves public subjects and reports their calls; absent from nodes of earlier versions. */
   readonly publicCalls?: boolean;
+  /** Of its listener, for nodes that do not reach the bus; absent from nodes of earlier versions. */
+  readonly addresses?: readonly string[];
   /** Wall clock. */
   readonly startedAt: number;
 }

@@ -11,6 +11,7 @@ const STALL_MS = 400;
 /** A node that stood still for longer may have counted as gone. */
 const ABSENCE_MS = LOST_MS - HEARTBEAT_MS - 2 * LOOK_MS;
 const MAX_NODES = 256;
+const MAX_ANNOUNCED = 8;
 const SUBJECT = 'trunkline.node';
 export const PROTOCOLS: readonly [number, number] = [OLDEST_PROTOCOL, PROTOCOL];
 
@@ -29,6 +30,7 @@ export class Nodes {
   readonly #node: ThisNode;
   readonly #known = new Map<string, KnownNode>();
   readonly #strangers = new Set<string>();
+  readonly #announced = new Map<string, readonly string[]>();
   #lookedAt: number;
   #sentAt = Number.NEGATIVE_INFINITY;
   #stop: () => void = () => {};
@@ -49,6 +51,11 @@ export class Nodes {
   /** Those that share a protocol with this node. */
   *others(): Iterable<NodeView> {
     for (const { view } of this.#known.values()) yield view;
+  }
+
+  /** Addresses by peer of the nodes heard last, also of those that this one lost together with the bus. */
+  get announced(): ReadonlyMap<string, readonly string[]> {
+    return this.#announced;
   }
 
   get(peer: string): NodeView | null {
@@ -119,6 +126,7 @@ export class Nodes {
       return;
     }
     const { leaving, ...view } = heartbeat;
+    this.#announce(view);
     const known = this.#known.get(from);
     if (leaving === true) {
       if (known === undefined) this.#node.nodeLeaves(view);
@@ -149,7 +157,14 @@ export class Nodes {
     this.#node.nodesChanged();
   }
 
+  #announce({ peer, addresses = [] }: NodeView): void {
+    this.#announced.delete(peer);
+    this.#announced.set(peer, addresses);
+    if (this.#announced.size > MAX_ANNOUNCED) this.#announced.delete(this.#announced.keys().next().value!);
+  }
+
   #gone(view: NodeView, reason: string, left = false): void {
+    if (left) this.#announced.delete(view.peer);
     if (!this.#known.delete(view.peer)) return;
     this.#deps.logger.warn('node_gone', { node: view.id, peer: view.peer, reason });
     this.#deps.bus.peerLost(view.peer, reason, left);

@@ -1,19 +1,24 @@
 import type { ListPolicy } from '../../catalog/catalog-member.ts';
+import type { PolicyName, PolicyVerdict } from '../../model/access.ts';
 import type { Exchange } from '../../model/exchange.ts';
-import type { GatewayError } from '../../model/gateway-error.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
 import type { Server } from '../../model/server.ts';
 import type { Target } from '../target.ts';
 import { access } from './access.ts';
 import { approved } from './approved.ts';
 import { paramHeaders } from './param-headers.ts';
-import type { OfferPolicy, Policy, PolicyContext, PolicyFactory, UNDECIDED } from './policy.ts';
+import { type OfferPolicy, type Policy, type PolicyContext, type PolicyFactory, UNDECIDED } from './policy.ts';
 import { rateLimit } from './rate-limit.ts';
 import { toolFilter } from './tool-filter.ts';
 
 /** Policies that decide what a server offers: asked for each item of its lists as well. */
-const OFFERING: readonly PolicyFactory<OfferPolicy>[] = [toolFilter];
+const OFFERING: readonly (readonly [PolicyName, PolicyFactory<OfferPolicy>])[] = [['toolFilter', toolFilter]];
 /** Further policies of calls, in the order in which they are asked. */
-const CALLING: readonly PolicyFactory[] = [approved, paramHeaders, rateLimit];
+const CALLING: readonly (readonly [PolicyName, PolicyFactory])[] = [
+  ['approved', approved],
+  ['paramHeaders', paramHeaders],
+  ['rateLimit', rateLimit],
+];
 
 const KINDS = { tools: 'tool', prompts: 'prompt', resources: 'resource', resourceTemplates: 'template' } as const;
 
@@ -23,10 +28,12 @@ interface ServerPolicies {
   readonly lists: ListPolicy | null;
   /** All of them. */
   readonly calling: readonly Policy[];
+  /** Theirs, in the same order. */
+  readonly names: readonly PolicyName[];
 }
 
 /** What holds for a server that is not there, or not enabled: sending to it fails later. */
-const UNKNOWN: readonly Policy[] = [access];
+const UNKNOWN: Pick<ServerPolicies, 'calling' | 'names'> = { calling: [access], names: ['access'] };
 
 /**
  * What every request passes before it is sent: one list of policies per server, put together when the set of servers is
@@ -49,12 +56,29 @@ export class Policies {
   /** The first refusal; null where all policies let the target through. */
   admit(target: Target, exchange: Exchange): GatewayError | typeof UNDECIDED | null {
     if (target.admitted) return null;
-    for (const policy of this.#of(target.server)?.calling ?? UNKNOWN) {
+    for (const policy of this.#of(target.server)?.calling ?? UNKNOWN.calling) {
       const refused = policy(target, exchange);
       if (refused !== null) return refused;
     }
     target.admitted = true;
     return null;
+  }
+
+  /**
+   * What each policy says to a call that is not made, up to the first that refuses it. The exchange has to be
+   * `hypothetical`, so that nothing is counted.
+   */
+  explain(target: Target, exchange: Exchange): readonly PolicyVerdict[] {
+    const { calling, names } = this.#of(target.server) ?? UNKNOWN;
+    const verdicts: PolicyVerdict[] = [];
+    for (const [i, policy] of calling.entries()) {
+      const refused = policy(target, exchange);
+      const error = refused instanceof GatewayError ? refused : null;
+      const verdict = error !== null ? 'refused' : refused === UNDECIDED ? 'undecided' : 'passed';
+      verdicts.push({ policy: names[i]!, verdict, code: error?.code ?? null, reason: error?.message ?? null });
+      if (error !== null) break;
+    }
+    return verdicts;
   }
 
   /** Which items are in the lists of the server; null for all. */
@@ -78,9 +102,27 @@ export class Policies {
   }
 
   #compose(server: Server): ServerPolicies {
-    const offering = OFFERING.flatMap((factory) => factory(server, this.#context) ?? []);
-    const own = CALLING.flatMap((factory) => factory(server, this.#context) ?? []);
-    const lists: ListPolicy = (list, name) => offering.every((policy) => policy({ kind: KINDS[list], name }) === null);
-    return { server, lists: offering.length === 0 ? null : lists, calling: [access, ...offering, ...own] };
+    const offering = made(OFFERING, server, this.#context);
+    const all = [['access', access] as const, ...offering, ...made(CALLING, server, this.#context)];
+    const lists: ListPolicy = (list, name) =>
+      offering.every(([, policy]) => policy({ kind: KINDS[list], name }) === null);
+    return {
+      server,
+      lists: offering.length === 0 ? null : lists,
+      calling: all.map(([, policy]) => policy),
+      names: all.map(([name]) => name),
+    };
   }
+}
+
+/** Those that the server has a use for. */
+function made<P>(
+  factories: readonly (readonly [PolicyName, PolicyFactory<P>])[],
+  server: Server,
+  context: PolicyContext,
+): readonly (readonly [PolicyName, P])[] {
+  return factories.flatMap(([name, factory]) => {
+    const policy = factory(server, context);
+    return policy === null ? [] : [[name, policy] as const];
+  });
 }

@@ -27,6 +27,7 @@ export const rateLimit: PolicyFactory = ({ name: server, limits: { callsPerMinut
       const text = `One caller may call a tool of the server '${server}' ${callsPerMinute} times a minute`;
       return new GatewayError('RATE_LIMITED', text, { server, retryAfterMs: waitMs });
     }
+    if (exchange.hypothetical === true) return null;
     exchange.counted = true;
     used.set(key, from + intervalMs);
     if (used.size >= sweepAt) {

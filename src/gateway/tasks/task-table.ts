@@ -110,7 +110,7 @@ export class TaskTable {
   /** The caller's task of this id, the one of its own session first where several have it; null for none. */
   find(server: string, taskId: string, client: ClientProfile): TaskRecord | null {
     let found: TaskRecord | null = null;
-    for (const record of this.#all(server, taskId)) {
+    for (const record of this.#named(server, taskId)) {
       if (record.principal !== client.principal.id) continue;
       if (found === null || record.sessionId === client.sessionId || found.sessionId !== client.sessionId)
         found = record;
@@ -120,7 +120,7 @@ export class TaskTable {
 
   /** What the principal's task of this id was called when it began; null where that is not known. */
   sealedId(principal: string, { server, taskId }: TaskRoute): string | null {
-    for (const record of this.#all(server, taskId)) {
+    for (const record of this.#named(server, taskId)) {
       if (record.principal === principal && record.sealedId !== undefined) return record.sealedId;
     }
     return null;
@@ -134,16 +134,24 @@ export class TaskTable {
 
   /** Whether any caller has such a task. */
   knows(server: string, taskId: string): boolean {
-    return this.#all(server, taskId).next().done !== true;
+    return this.#named(server, taskId).next().done !== true;
   }
 
   /** The tasks that a notification on this connection may mean. */
   heardOn(server: string, taskId: string, sessionId: string | null): readonly TaskRecord[] {
-    return [...this.#all(server, taskId)].filter((record) => record.sessionId === sessionId);
+    return [...this.#named(server, taskId)].filter((record) => record.sessionId === sessionId);
   }
 
   get(key: string): TaskRecord | null {
     return this.#live(this.#tasks.get(key));
+  }
+
+  /** Those of all callers, in the order in which they began. */
+  *all(): Generator<TaskRecord, void, undefined> {
+    for (const task of this.#tasks.values()) {
+      const record = this.#live(task);
+      if (record !== null) yield record;
+    }
   }
 
   /** All tasks of the principal, in the order in which they began. */
@@ -233,7 +241,7 @@ export class TaskTable {
     this.#disarm = null;
   }
 
-  *#all(server: string, taskId: string): Generator<TaskRecord, void, undefined> {
+  *#named(server: string, taskId: string): Generator<TaskRecord, void, undefined> {
     for (const key of this.#ids.get(idOf(server, taskId)) ?? []) {
       const record = this.get(key);
       if (record !== null) yield record;

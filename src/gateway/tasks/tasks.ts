@@ -23,6 +23,7 @@ import { starterOf, TaskCalls } from './task-calls.ts';
 import { TaskCreation, type TaskParts, type ToolCall } from './task-creation.ts';
 import { TaskFollowing } from './task-following.ts';
 import { asksForTask, TaskIds, unknown } from './task-ids.ts';
+import { TaskOversight } from './task-oversight.ts';
 import { TaskRequests } from './task-requests.ts';
 import { type TaskEvents, TaskTable } from './task-table.ts';
 import { awaitsStream, heardTask, isSettled, missingExtension, statefulView, statelessView } from './task-views.ts';
@@ -49,6 +50,7 @@ export interface ListenedTasks {
  */
 export class Tasks implements TaskEvents {
   readonly ids: TaskIds;
+  readonly oversight: TaskOversight;
   readonly #deps: TasksDeps;
   readonly #parts: TaskParts;
   readonly #creation: TaskCreation;
@@ -68,6 +70,7 @@ export class Tasks implements TaskEvents {
     this.#parts = { clock, random, desired, table, ids, calls, waits, streams, following };
     this.#creation = new TaskCreation(this.#parts);
     this.#requests = new TaskRequests(this.#parts);
+    this.oversight = new TaskOversight(this.#parts);
   }
 
   /** A tool call to a server that declares tasks; its catalogue is known. */

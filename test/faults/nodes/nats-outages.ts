@@ -26,6 +26,8 @@ export interface OutageResult {
   /** In words: what was owned and served without a lease, or refused without `retryable`. */
   readonly wrong: readonly string[];
   readonly writes: number;
+  /** Looks during an outage that found no node ready: a balancer would refuse every call. */
+  readonly noneReady: number;
   /** From the server's start until all nodes show the same servers and nodes, and are ready. */
   readonly equalMs: readonly number[];
   /** Processes of sessions and singletons that were there before, and how many of them are not there after. */
@@ -71,6 +73,7 @@ export async function outages({ seed, outagesMs, say, lateMs = 1_000 }: OutageOp
     const struck: Outage[] = [];
     let owned = 0;
     let ownedEnded = 0;
+    let noneReady = 0;
     for (const [i, outageMs] of outagesMs.entries()) {
       await until(() => allKnown(world), 'all nodes to be ready');
       await served(callers, performance.now());
@@ -85,7 +88,11 @@ export async function outages({ seed, outagesMs, say, lateMs = 1_000 }: OutageOp
       );
       if (status === 201) acknowledged.push(name);
       else wrong.push(`a write during the outage: ${status} ${text}`);
-      await sleep(Math.max(0, downAt + outageMs - performance.now()));
+      while (performance.now() < downAt + outageMs) {
+        const ready = await Promise.all(world.running.map((node) => node.ready()));
+        if (!ready.includes(true)) noneReady++;
+        await sleep(50);
+      }
       const returnAt = performance.now();
       await world.nats.run();
       struck.push({ downAt, returnAt });
@@ -113,6 +120,7 @@ export async function outages({ seed, outagesMs, say, lateMs = 1_000 }: OutageOp
       equalMs,
       owned,
       ownedEnded,
+      noneReady,
       violations: inWords(world.violations()),
       lost: attempts
         .filter(({ ending }) => ending === 'LOST')

@@ -205,7 +205,7 @@ function faultOf(error: unknown): StoreFault {
 }
 
 /** Host and database, without user and password. */
-function placeOf(url: string): string {
+export function placeOf(url: string): string {
   if (!URL.canParse(url)) return 'PostgreSQL';
   const { host, pathname } = new URL(url);
   return `PostgreSQL at ${host}${pathname}`;

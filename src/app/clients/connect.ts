@@ -28,8 +28,13 @@ function header(option: string, key: ShownKey | null): string {
 
 /** Of those clients that have a command; of Claude Code where none of them has. */
 export function connectCommands(clients: readonly string[], url: string, key: ShownKey | null): readonly string[] {
-  const known = clients.flatMap((id) => COMMANDS[id] ?? []);
-  return (known.length === 0 ? [COMMANDS['claude-code']!] : known).map((command) => command(url, key));
+  const known = clients.flatMap((id) => connectCommand(id, url, key) ?? []);
+  return known.length === 0 ? [connectCommand('claude-code', url, key)!] : known;
+}
+
+/** Of one client; null where it has none. */
+export function connectCommand(client: string, url: string, key: ShownKey | null): string | null {
+  return COMMANDS[client]?.(url, key) ?? null;
 }
 
 /** What a person types to run this program again. */
@@ -37,14 +42,16 @@ export function programWords(env: NodeJS.ProcessEnv): string {
   return env['npm_command'] === 'exec' ? 'npx trunkline' : 'trunkline';
 }
 
-/** Of the agent that may use most; null where no key is needed. */
+/** Of the agent of this name, or that may use most; null where no key is needed. */
 export function shownKey(
   { agents, unknownCallers }: Pick<DesiredState, 'agents' | 'unknownCallers'>,
   env: NodeJS.ProcessEnv,
+  wanted: string | null = null,
 ): ShownKey | null {
   const all: readonly Agent[] = [...agents.values()];
-  const agent = all.find(({ servers }) => servers === null) ?? all[0];
-  if (agent === undefined || unknownCallers !== 'refuse') return null;
+  const usual = all.find(({ servers }) => servers === null) ?? all[0];
+  const agent = wanted === null ? usual : agents.get(wanted);
+  if (agent === undefined || (wanted === null && unknownCallers !== 'refuse')) return null;
   const { name, variable } = agent;
   const others = all.map((one) => one.name).filter((other) => other !== name);
   if (variable !== undefined && env[variable]) return { agent: name, shell: `$${variable}`, variable, others };

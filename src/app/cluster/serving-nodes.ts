@@ -1,0 +1,50 @@
+import { networkInterfaces } from 'node:os';
+import { isWildcardAddress } from '../../http/address.ts';
+import { nodeHttp } from '../../http/node-http.ts';
+
+const PATIENCE_MS = 500;
+const MAX_ADDRESSES = 4;
+const MAX_BYTES = 4_096;
+
+/** Where other nodes reach a listener: on a wildcard, at the addresses of this machine. `mcpUrl` has the port and the scheme. */
+export function reachableAt(mcpUrl: string, host: string): readonly string[] {
+  if (mcpUrl === '') return [];
+  const url = new URL('/health', mcpUrl);
+  if (!isWildcardAddress(host)) return [url.href];
+  const external = Object.values(networkInterfaces()).flatMap((some = []) => some.filter(({ internal }) => !internal));
+  const usable = external.filter(({ family, scopeid }) => family === 'IPv4' || scopeid === 0);
+  return usable.slice(0, MAX_ADDRESSES).map(({ address, family }) => {
+    url.hostname = family === 'IPv6' ? `[${address}]` : address;
+    return url.href;
+  });
+}
+
+/** Whether the node answers at one of its addresses that it holds its lease. Never rejects. */
+export async function serves(peer: string, addresses: readonly string[]): Promise<boolean> {
+  const states = await Promise.all(addresses.map((address) => stateAt(address, peer).catch(() => null)));
+  return states.includes('ready');
+}
+
+/** Another gateway may have that address as seen from here: only the answer of this peer counts. */
+async function stateAt(address: string, peer: string): Promise<string | null> {
+  const url = new URL(address);
+  // The certificate need not be for an address; nothing secret is sent, and the answer decides only about readiness.
+  const options = { headers: { host: 'localhost' }, signal: AbortSignal.timeout(PATIENCE_MS), agent: false } as const;
+  const request =
+    url.protocol === 'https:'
+      ? process.getBuiltinModule('node:https').request(url, { ...options, rejectUnauthorized: false })
+      : nodeHttp.request(url, options);
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  request.on('error', reject).on('response', (response) => {
+    let text = '';
+    response.setEncoding('utf8').on('error', reject);
+    response.on('data', (piece: string) => {
+      text += piece;
+      if (text.length > MAX_BYTES) request.destroy(new Error('too long'));
+    });
+    response.on('end', () => resolve(text));
+  });
+  request.end();
+  const { node } = JSON.parse(await promise) as { readonly node?: { readonly peer: string; readonly state: string } };
+  return node?.peer === peer ? node.state : null;
+}

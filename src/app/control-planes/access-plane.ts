@@ -1,0 +1,37 @@
+import type { AccessPlane } from '../../control/control-plane.ts';
+import { ANONYMOUS, type ClientProfile, OPERATOR, type Principal } from '../../model/client-profile.ts';
+import { operatorProfile } from '../operator.ts';
+import type { Rooms } from '../rooms.ts';
+
+/** Who may use what on this gateway: the callers that the configuration lets in, asked of the policies of calls. */
+export function accessPlane({
+  gateway,
+  authenticator,
+  registry,
+  operator,
+}: Pick<Rooms, 'gateway' | 'authenticator' | 'registry' | 'operator'>): AccessPlane {
+  const principal = (id: string): Principal | null => (id === OPERATOR.id ? OPERATOR : authenticator.principal(id));
+  const profile = (one: Principal): ClientProfile => operatorProfile(operator.profile.info ?? '{}', one);
+  return {
+    table() {
+      const { agents, unknownCallers } = registry.state;
+      const servers = gateway.access.offered(operator.profile);
+      const ids = [ANONYMOUS.id, ...Array.from(agents.keys(), (name) => `agent:${name}`)];
+      const callers = ids.flatMap((id) => principal(id) ?? []);
+      return {
+        unknownCallers: agents.size === 0 ? 'allow' : unknownCallers,
+        servers,
+        callers: callers.map((caller) => ({
+          principal: caller.id,
+          name: caller.name,
+          variable: agents.get(caller.name)?.variable ?? null,
+          servers: gateway.access.of(profile(caller), servers),
+        })),
+      };
+    },
+    explain(id, server, tool) {
+      const caller = principal(id);
+      return caller === null ? null : gateway.access.explain(server, tool, profile(caller));
+    },
+  };
+}

@@ -1,0 +1,48 @@
+import type { GatewayFacts } from '../../control/schemas.ts';
+import type { ClientLinks } from '../../model/client-links.ts';
+import { type ClientApp, clientsHere, fileOf, isInstalled } from '../clients/clients.ts';
+import { connectCommand, programWords, type ShownKey, shownKey } from '../clients/connect.ts';
+import { withEntry } from '../clients/edit-file.ts';
+import type { Rooms } from '../rooms.ts';
+
+/** The name of the gateway in files of clients, as `link` has it. */
+const NAME = 'tl';
+
+/** How each client is connected to this gateway, without keys; null for an agent that there is none of. */
+export function clientLinks(
+  { registry, options }: Pick<Rooms, 'registry' | 'options'>,
+  { mcpUrl: url, files }: Pick<GatewayFacts, 'mcpUrl' | 'files'>,
+  agent: string | null,
+): ClientLinks | null {
+  const { state } = registry;
+  const { env } = options.load;
+  if (agent !== null && !state.agents.has(agent)) return null;
+  const key = shownKey(state, env, agent);
+  const placeholder = key === null ? null : placeholderOf(key);
+  const bridge = [process.execPath, process.argv[1] ?? 'trunkline', 'stdio', ...files.slice(0, 1)];
+  const entry = (client: ClientApp) => client.entry({ url, key: placeholder, bridge });
+  const program = programWords(env);
+  return {
+    url,
+    key:
+      key === null
+        ? null
+        : { agent: key.agent, placeholder: placeholder!, shell: key.shell, show: `${program} key ${key.agent}` },
+    agents: [...state.agents.keys()],
+    clients: clientsHere(env).map((client) => ({
+      id: client.id,
+      title: client.title,
+      installed: isInstalled(client),
+      file: fileOf(client),
+      syntax: client.syntax,
+      command: connectCommand(client.id, url, key),
+      content: withEntry('', client, NAME, entry(client)),
+      link: `${program} link ${client.id}${key === null ? '' : ` --key "${key.shell}"`}`,
+    })),
+  };
+}
+
+/** As `$WRITER_KEY`: the variable that holds it, or one that is named after the agent. */
+function placeholderOf({ agent, variable }: ShownKey): string {
+  return `$${variable ?? `${agent.toUpperCase().replaceAll(/[^A-Z0-9]/g, '_')}_KEY`}`;
+}

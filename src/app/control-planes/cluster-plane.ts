@@ -1,0 +1,71 @@
+import type { Claim } from '../../cluster/ownership/own-claims.ts';
+import type { ClusterPlane } from '../../control/control-plane.ts';
+import type { OwnedView, SharedPart } from '../../control/schemas.ts';
+import { sessionLabel } from '../../telemetry/session-label.ts';
+import { askNode } from '../cluster/control-of-nodes.ts';
+import type { Rooms } from '../rooms.ts';
+
+/** The cluster as the control API works on it; null for a lone gateway. `unread`: what should run and could not be read. */
+export function clusterPlane(
+  { cluster, connection }: Pick<Rooms, 'cluster' | 'connection'>,
+  unread: () => readonly string[],
+): ClusterPlane | null {
+  if (cluster === null || connection === null) return null;
+  return {
+    nodes: () =>
+      cluster.nodes().map(({ id, load, startedAt, busy, owned, full, ...node }) => ({
+        node: id,
+        peer: node.peer,
+        here: node.here,
+        state: node.state,
+        version: node.version,
+        protocols: node.protocols,
+        epoch: node.epoch,
+        calls: load,
+        startedAt: new Date(startedAt).toISOString(),
+        servers: node.servers,
+        busy: busy ?? null,
+        owned: owned ?? null,
+        full: full ?? [],
+      })),
+    conflicts: () => cluster.conflicts,
+    owned: () => cluster.owned.map(ownedView),
+    shared(): SharedPart[] {
+      const { state, reconnects, refused } = connection.bus.status;
+      const { leaseAgeMs } = cluster.figures;
+      const lease = cluster.notReady ?? `renewed ${Math.round(leaseAgeMs ?? 0)} ms ago`;
+      const bus = `${state}; ${reconnects} reconnects; ${refused} messages refused`;
+      const store = unread();
+      const conflicts = cluster.conflicts.map(({ server }) => server).join(', ');
+      return [
+        { part: 'bus', healthy: state === 'connected', detail: bus },
+        { part: 'lease', healthy: leaseAgeMs !== null && cluster.notReady === null, detail: lease },
+        {
+          part: 'store',
+          healthy: store.length === 0,
+          detail: store.join('; ') || 'everything that should run was read',
+        },
+        {
+          part: 'configuration',
+          healthy: conflicts === '',
+          detail: conflicts === '' ? 'the nodes define their servers alike' : `nodes define differently: ${conflicts}`,
+        },
+      ];
+    },
+    drain: (node) => cluster.drainNode(node),
+    others: () => [...cluster.peers.others()].map(({ id }) => id),
+    ask: (node, request, tell) => askNode(connection.bus, cluster, node, request, tell),
+  };
+}
+
+function ownedView({ server, client, epoch, processes }: Claim): OwnedView {
+  const sessionId = client?.sessionId ?? null;
+  return {
+    server,
+    of: client === null ? 'all' : sessionId === null ? 'principal' : 'session',
+    session: sessionId === null ? null : sessionLabel(sessionId),
+    principal: client?.principal.id ?? null,
+    epoch,
+    processes,
+  };
+}

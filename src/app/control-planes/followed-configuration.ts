@@ -1,0 +1,69 @@
+import type { ConfigurationPlane } from '../../control/control-plane.ts';
+import type { ConfigurationPlan, ConfigurationView, ReloadView } from '../../model/configuration.ts';
+import type { ConfigFollower } from '../../registry/config-follower.ts';
+import { serverChanges } from '../../registry/plan.ts';
+import { ReloadHistory } from '../../registry/reload-history.ts';
+import type { Reload } from '../../registry/reload-report.ts';
+import type { Rooms } from '../rooms.ts';
+
+/** What the files of this gateway say, what of it is in force, and how that came about. */
+export class FollowedConfiguration implements ConfigurationPlane {
+  readonly #rooms: Pick<Rooms, 'registry' | 'logger' | 'runTime'>;
+  readonly #follower: ConfigFollower;
+  readonly #history: ReloadHistory;
+  readonly #unread: () => readonly string[];
+
+  constructor(
+    rooms: Pick<Rooms, 'registry' | 'logger' | 'runTime' | 'clock'>,
+    follower: ConfigFollower,
+    unread: () => readonly string[],
+  ) {
+    this.#rooms = rooms;
+    this.#follower = follower;
+    this.#unread = unread;
+    this.#history = new ReloadHistory(rooms.clock, rooms.registry.state, follower.problems);
+    rooms.registry.onChange((change) => this.#history.changed(change, follower.problems));
+  }
+
+  /** A reading of the files has ended. */
+  read(reload: Reload): void {
+    this.#history.read(reload);
+  }
+
+  view(): ConfigurationView {
+    const { registry, runTime } = this.#rooms;
+    const servers = [...registry.state.servers.values()];
+    const added = servers.filter(({ name }) => runTime.provenance(name)?.source !== 'file');
+    const ofFiles = servers.filter((server) => !added.includes(server));
+    const files = [...new Set([...registry.state.files, ...ofFiles.map(({ origin }) => origin.file)])];
+    return {
+      version: registry.version,
+      sources: files.map((file) => ({
+        file,
+        servers: ofFiles
+          .filter(({ origin }) => origin.file === file)
+          .map(({ name, origin }) => ({ server: name, line: origin.line })),
+      })),
+      runTime: added.map(({ name }) => name),
+      problems: this.#follower.problems,
+      warnings: this.#follower.warnings,
+      unread: this.#unread(),
+      history: this.#history.records,
+    };
+  }
+
+  async plan(): Promise<ConfigurationPlan> {
+    const { problems, warnings, secrets, change } = await this.#follower.plan();
+    // Texts that are shown go through the scrubber.
+    for (const secret of secrets) this.#rooms.logger.addSecret(secret);
+    if (change === null) return { problems, warnings, servers: [], settings: [] };
+    const { servers, settings, state } = change;
+    return { problems, warnings, servers: serverChanges(this.#rooms.registry.state, state, servers), settings };
+  }
+
+  async reload(): Promise<ReloadView> {
+    const reload = await this.#follower.reload();
+    const problems = reload.kind === 'refused' ? reload.problems : reload.misconfigured;
+    return { result: reload.kind, version: this.#rooms.registry.version, problems };
+  }
+}

@@ -1,0 +1,30 @@
+import { CONFIGURATION, PLAN, RELOADED } from '../model/configuration.ts';
+import { type ApiOperation, ok, operation } from './operation.ts';
+
+/** The configuration of the node that answers: each node has its own files. */
+export const CONFIGURATION_OPERATIONS: readonly ApiOperation[] = [
+  operation({
+    id: 'getConfiguration',
+    method: 'GET',
+    path: '/api/v1/configuration',
+    summary: 'Where the configuration comes from, what is wrong with it, and how it has changed since the start.',
+    schema: CONFIGURATION,
+    run: (_request, { configuration }) => ok(configuration.view()),
+  }),
+  operation({
+    id: 'planConfiguration',
+    method: 'GET',
+    path: '/api/v1/configuration/plan',
+    summary: 'Reads the files and tells what they would change of what is in force. Changes nothing.',
+    schema: PLAN,
+    run: async (_request, { configuration }) => ok(await configuration.plan()),
+  }),
+  operation({
+    id: 'reloadConfiguration',
+    method: 'POST',
+    path: '/api/v1/configuration/reload',
+    summary: 'Reads the files now and puts in force what is good, as SIGHUP does.',
+    schema: RELOADED,
+    run: async (_request, { configuration }) => ok(await configuration.reload()),
+  }),
+];

@@ -1,0 +1,48 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Clock } from '../model/clock.ts';
+import type { ConfigurationRecord } from '../model/configuration.ts';
+import type { DesiredState } from '../model/desired-state.ts';
+import { serverChanges } from './plan.ts';
+import type { RegistryChange } from './registry.ts';
+import type { Reload } from './reload-report.ts';
+
+const MAX_RECORDS = 100;
+
+/** The last changes of what is desired, and the readings that were refused. In memory, since the start. */
+export class ReloadHistory {
+  readonly #clock: Pick<Clock, 'wall'>;
+  readonly #records: ConfigurationRecord[] = [];
+  #before: DesiredState;
+  #version = 1;
+
+  constructor(clock: Pick<Clock, 'wall'>, state: DesiredState, problems: ConfigurationRecord['problems']) {
+    this.#clock = clock;
+    this.#before = state;
+    this.#push({ result: 'started', servers: [], settings: [], problems });
+  }
+
+  /** The newest first. */
+  get records(): readonly ConfigurationRecord[] {
+    return this.#records.toReversed();
+  }
+
+  /** What the files say is read every 30 s: a refusal for the same reasons is one record. */
+  read(reload: Reload): void {
+    if (reload.kind !== 'refused') return;
+    const last = this.#records.at(-1);
+    const { problems } = reload;
+    if (last?.result === 'refused' && isDeepStrictEqual(last.problems, problems)) return;
+    this.#push({ result: 'refused', servers: [], settings: [], problems });
+  }
+
+  changed({ version, state, servers, settings }: RegistryChange, problems: ConfigurationRecord['problems']): void {
+    this.#version = version;
+    this.#push({ result: 'applied', servers: serverChanges(this.#before, state, servers), settings, problems });
+    this.#before = state;
+  }
+
+  #push(record: Omit<ConfigurationRecord, 'at' | 'version'>): void {
+    this.#records.push({ at: new Date(this.#clock.wall()).toISOString(), version: this.#version, ...record });
+    if (this.#records.length > MAX_RECORDS) this.#records.shift();
+  }
+}

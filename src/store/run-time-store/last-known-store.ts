@@ -1,0 +1,154 @@
+import { createHash } from 'node:crypto';
+import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import type { Logger } from '../../telemetry/logger.ts';
+import {
+  type Applied,
+  LIST_LIMIT,
+  type ListOptions,
+  type RunTimeStore,
+  StoreError,
+  type StoreRecord,
+  type StoreSnapshot,
+  type StoreWrite,
+} from './run-time-store.ts';
+
+interface LastKnownOptions {
+  readonly store: RunTimeStore;
+  /** Which database it is, without credentials: a copy of another one is not used. */
+  readonly place: string;
+  readonly path: string;
+  /** The histories are not among them. */
+  readonly collections: readonly string[];
+  /** Keeps the copy up to date; otherwise it is only read. */
+  readonly keeps: boolean;
+  readonly logger: Logger;
+}
+
+/**
+ * A shared store with a copy of its records in a file, so that a node starts while the database is away: then, and until the
+ * database answers for the first time, reads are of the copy, and writes fail. `read([])` always asks the database. Records
+ * are in the copy as they are stored: what is sealed there is sealed here.
+ */
+export class LastKnownStore implements RunTimeStore {
+  readonly #options: LastKnownOptions;
+  #reached = false;
+  #copy: StoreSnapshot | null = null;
+  /** Of what the file has. */
+  #kept = -1;
+  #keeping: Promise<void> | null = null;
+  #warned = false;
+
+  constructor(options: LastKnownOptions) {
+    this.#options = options;
+  }
+
+  async read(collections: readonly string[]): Promise<StoreSnapshot> {
+    const { store } = this.#options;
+    if (this.#copy !== null && collections.length > 0) return taken(this.#copy, collections);
+    try {
+      const snapshot = await store.read(collections);
+      await this.#answered(snapshot.revision);
+      return snapshot;
+    } catch (error) {
+      if (collections.length === 0) throw error;
+      return taken(this.#instead(error), collections);
+    }
+  }
+
+  async list(collection: string, options: ListOptions = {}): Promise<readonly StoreRecord[]> {
+    if (this.#copy !== null) return page(this.#copy, collection, options);
+    try {
+      return await this.#options.store.list(collection, options);
+    } catch (error) {
+      return page(this.#instead(error), collection, options);
+    }
+  }
+
+  apply(writes: readonly StoreWrite[]): Promise<Applied> {
+    return this.#options.store.apply(writes);
+  }
+
+  async close(): Promise<void> {
+    await this.#keeping;
+    await this.#options.store.close();
+  }
+
+  async #answered(revision: number): Promise<void> {
+    this.#reached = true;
+    this.#copy = null;
+    if (!this.#options.keeps || revision === this.#kept) return;
+    this.#keeping ??= this.#keep().finally(() => {
+      this.#keeping = null;
+    });
+    await this.#keeping;
+  }
+
+  /** Never rejects: without a new copy there is the one before. */
+  async #keep(): Promise<void> {
+    const { store, place, path, collections, logger } = this.#options;
+    try {
+      const { revision, records } = await store.read(collections);
+      const all = Array.from(records, ([name, some]) => [name, [...some.values()]] as const);
+      const text = JSON.stringify({ place, revision, records: all });
+      writeFileSync(`${path}.${process.pid}.new`, `${digest(text)}\n${text}`, { mode: 0o600 });
+      renameSync(`${path}.${process.pid}.new`, path);
+      this.#kept = revision;
+      this.#warned = false;
+    } catch (error) {
+      if (!this.#warned) logger.warn('store_copy_not_kept', { file: path, error });
+      this.#warned = true;
+    }
+  }
+
+  /** The copy, if this process has not reached the database yet; otherwise what was read before holds, and this throws. */
+  #instead(error: unknown): StoreSnapshot {
+    if (this.#reached || !(error instanceof StoreError) || error.fault !== 'unavailable') throw error;
+    this.#copy ??= this.#load(error);
+    return this.#copy;
+  }
+
+  #load(cause: StoreError): StoreSnapshot {
+    const { path, place, logger } = this.#options;
+    let text: string;
+    try {
+      text = readFileSync(path, 'utf8');
+    } catch {
+      throw new StoreError('unavailable', `${cause.message}; this node has no copy of it from before`, cause);
+    }
+    const [sum, body = ''] = text.split('\n', 2);
+    if (sum !== digest(body)) throw new StoreError('unavailable', `${cause.message}; ${path} is damaged`, cause);
+    const kept = JSON.parse(body) as { place: string; revision: number; records: [string, StoreRecord[]][] };
+    if (kept.place !== place) {
+      throw new StoreError('unavailable', `${cause.message}; ${path} is a copy of ${kept.place}`, cause);
+    }
+    const records = new Map(
+      kept.records.map(([name, some]) => [name, new Map(some.map((record) => [record.key, record]))]),
+    );
+    logger.error('store_not_reached', {
+      reason: cause.message,
+      effect: 'this node starts with what it last knew',
+      file: path,
+    });
+    return { revision: kept.revision, records };
+  }
+}
+
+function of({ records }: StoreSnapshot, collection: string): ReadonlyMap<string, StoreRecord> {
+  const found = records.get(collection);
+  if (found === undefined) throw new StoreError('unavailable', `the copy of the store has no ${collection}`);
+  return found;
+}
+
+function taken(copy: StoreSnapshot, collections: readonly string[]): StoreSnapshot {
+  return { revision: copy.revision, records: new Map(collections.map((name) => [name, of(copy, name)])) };
+}
+
+function page(copy: StoreSnapshot, collection: string, options: ListOptions): readonly StoreRecord[] {
+  const { prefix = '', after = '', limit = LIST_LIMIT } = options;
+  const found = [...of(copy, collection).values()].filter(({ key }) => key.startsWith(prefix) && key > after);
+  return found.sort((a, b) => (a.key < b.key ? -1 : 1)).slice(0, limit);
+}
+
+function digest(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
+}
