@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { renderProblem } from '../config/problem/problem.ts';
 import type { GatewayFacts, Readiness } from '../control/schemas.ts';
 import type { Listener } from '../http/listener/listener.ts';
-import { ANONYMOUS, type Principal } from '../model/client-profile.ts';
+import { ANONYMOUS, OPERATOR, type Principal } from '../model/client-profile.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import { isLoopbackHost } from '../model/host-address.ts';
 import { ConfigFollower } from '../registry/config-follower.ts';
@@ -16,6 +16,7 @@ import { listenerSettings } from './listener-settings.ts';
 import { type Addresses, Listeners, mcpListener } from './listeners.ts';
 import { bodyBudgetBytes } from './memory/memory-limit.ts';
 import { controlPlane } from './plane.ts';
+import { Playground } from './playground/playground.ts';
 import { PublicSubjects } from './public-subjects/public-subjects.ts';
 import type { Rooms } from './rooms.ts';
 import { followHints } from './run-time-store/follow-hints.ts';
@@ -45,6 +46,7 @@ const NEEDS_RESTART: ReadonlySet<string> = new Set(['control', 'metricsAddress',
  */
 export class App {
   readonly rooms: Rooms;
+  readonly playground: Playground;
   readonly #follower: ConfigFollower;
   readonly configuration: FollowedConfiguration;
   readonly #reconciler: Reconciler;
@@ -71,6 +73,7 @@ export class App {
 
   constructor(rooms: Rooms) {
     this.rooms = rooms;
+    this.playground = new Playground(rooms);
     this.#agents = new Set(rooms.registry.state.agents.keys());
     const report = reloadReport(rooms.logger, rooms.metrics, rooms.loaded);
     this.#follower = new ConfigFollower({
@@ -352,6 +355,7 @@ export class App {
     // Without a listener the only caller without a key is the program that started this process, on its pipes.
     const closed = this.#listeners === null && this.#mounted === null;
     const started = closed && id === ANONYMOUS.id ? ANONYMOUS : null;
+    if (id === OPERATOR.id) return OPERATOR;
     return this.rooms.authenticator.principal(id) ?? started;
   }
 

@@ -1,4 +1,3 @@
-import { isLoginTool } from '../catalog/login-catalog.ts';
 import type { ControlPlane, DriftPlane } from '../control/control-plane.ts';
 import type { DesiredView, SessionView } from '../control/schemas.ts';
 import { OutdatedDecision } from '../gateway/drift/drift.ts';
@@ -18,15 +17,19 @@ import { signInView } from './control-planes/sign-in-view.ts';
 import { taskPlane } from './control-planes/task-plane.ts';
 import { callParams, send } from './embedding/operator-calls.ts';
 import type { Rooms } from './rooms.ts';
+import { toolsPlane } from './tool-views.ts';
 
 /** For the commands, which read answers of the control API. */
 export type { CallLimits, ToolView } from '../control/control-plane.ts';
 export type { DefinitionConflict, NodeEntry } from '../control/schemas.ts';
+export type { ShownClient } from '../control/tool-schemas.ts';
 
 /** What the control API works on, of this gateway. */
 export function controlPlane(
   rooms: Rooms,
-  app: Pick<ControlPlane, 'facts' | 'readiness' | 'stop' | 'configuration'> & { secretsChanged(): Promise<void> },
+  app: Pick<ControlPlane, 'facts' | 'readiness' | 'stop' | 'configuration' | 'playground'> & {
+    secretsChanged(): Promise<void>;
+  },
 ): ControlPlane {
   const {
     everywhere: upstreams,
@@ -54,6 +57,8 @@ export function controlPlane(
     logins: rooms.logins,
     clients: (agent) => clientLinks(rooms, app.facts(), agent),
     signIn: (server) => signInView(server, rooms),
+    tools: toolsPlane(rooms),
+    playground: app.playground,
     secrets: secretChanges(rooms, () => app.secretsChanged()),
     loginCallback: () => rooms.loginPages.callback,
     server: (name) => rooms.registry.state.servers.get(name) ?? null,
@@ -72,19 +77,6 @@ export function controlPlane(
       records.delete(record.id);
       gateway.sessionEnded(record.id);
       return true;
-    },
-    async tools(server) {
-      const catalog = await gateway.catalog(operator.profile, rooms.registry.state.firstListWaitMs);
-      return catalog
-        .items('tools')
-        .filter(({ server: owner }) => server === null || owner === server)
-        .filter(({ server: owner, item }) => !isLoginTool(catalog.catalogOf(owner), item.key))
-        .map(({ exposed, server: owner, item }) => ({
-          exposedName: exposed,
-          server: owner,
-          name: item.key,
-          definition: item.bytes.toString(),
-        }));
     },
     async callTool(server, tool, argumentsJson, options) {
       const params = callParams(tool, argumentsJson.toString(), options.onProgress !== undefined);

@@ -120,10 +120,18 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
   parts
     .command('tools', 'list tools as TypeScript-like signatures')
     .argument('[server]', 'only the tools of this server')
-    .action(async (server: string | undefined, flags: GatewayFlags) => {
-      const { tools } = await import('./tools/tools.ts');
-      done(await tools({ ...parts.input(flags), server }));
-    });
+    .option('--as <client>', 'their names and costs as this MCP client has them: claude-code, codex, cursor, …')
+    .option('--name <name>', 'with --as: the name of the gateway in the file of the client', 'trunkline')
+    .action(
+      async (server: string | undefined, flags: GatewayFlags & { readonly as?: string; readonly name: string }) => {
+        const input = { ...parts.input(flags), server };
+        if (flags.as === undefined) done(await (await import('./tools/tools.ts')).tools(input));
+        else {
+          const { clientTools } = await import('./tools/client-tools.ts');
+          done(await clientTools({ ...input, client: flags.as, name: flags.name }));
+        }
+      },
+    );
 
   addCredentialCommands(parts);
   addSecretCommands(parts);

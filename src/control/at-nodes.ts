@@ -78,7 +78,11 @@ function streamOf(cluster: ClusterPlane, node: string, operation: ApiOperation, 
     stream(writer, ended) {
       const asked = relayed(cluster, node, forwarded(operation, request), writer);
       asked.answer.then(
-        () => writer.end(),
+        ({ body }) => {
+          // The last step of a call, or why there was none.
+          if (body.length > 0) writer.event(null, [Buffer.from(body)]);
+          writer.end();
+        },
         () => writer.end(),
       );
       writer.onDrain = () => asked.resume();

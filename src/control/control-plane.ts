@@ -21,14 +21,33 @@ import type {
   SessionView,
   SharedPart,
 } from './schemas.ts';
+import type { HiddenTool, ShownClient } from './tool-schemas.ts';
 
 /** A tool as clients of `/mcp` see it. */
 export interface ToolView {
   readonly exposedName: string;
   readonly server: string;
   readonly name: string;
+  /** Why the exposed name is not the usual one; null where it is. */
+  readonly renamed: string | null;
+  /** Of the definition as clients get it. */
+  readonly bytes: number;
+  /** An estimate of what it costs in a context. */
+  readonly tokens: number;
+  /** Of the calls that this node keeps; null for none. */
+  readonly lastUsed: string | null;
   /** The definition as the server wrote it, JSON text. */
   readonly definition: string;
+}
+
+/** The tools of all servers, as people look at them. Implemented by `app/`. */
+export interface ToolsPlane {
+  /** `server`: null for all. */
+  list(
+    server: string | null,
+  ): Promise<{ readonly tools: readonly ToolView[]; readonly notOffered: readonly HiddenTool[] }>;
+  /** As clients show them whose files call the gateway so. `client`: null for all; empty for one that is not known. */
+  asClients(gateway: string, client: string | null): Promise<readonly ShownClient[]>;
 }
 
 /** Pins and drift, as the control API works on them. Implemented by `app/`. */
@@ -69,6 +88,14 @@ export interface TaskPlane {
   list(): readonly TaskView[];
   /** null for an unknown key. Rejects with GatewayError where it has ended or cannot be cancelled. */
   cancel(key: string): Promise<TaskView | null>;
+}
+
+/** Calls in the place of clients. Implemented by `app/`; bodies were checked. */
+export interface PlaygroundPlane {
+  /** `tell` gets each step but the last, with which it resolves, as JSON texts. Never rejects. */
+  run(body: Buffer, gone: AbortSignal, tell: (step: string) => void): Promise<string>;
+  /** Whether the call waited for this; null where no such call is under way. */
+  answer(run: string, body: Buffer): boolean | null;
 }
 
 /** The cluster, as the control API works on it. Implemented by `app/`; a lone gateway has none. */
@@ -134,6 +161,8 @@ export interface ControlPlane {
   clients(agent: string | null): ClientLinks | null;
   /** How signing in at the server went, step by step. */
   signIn(server: Server): Promise<SignInView>;
+  readonly tools: ToolsPlane;
+  readonly playground: PlaygroundPlane;
   /** Redirect URI of logins that end at this gateway; null where browsers cannot reach it. */
   loginCallback(): string | null;
   /** null for a name that is not desired. */
@@ -151,7 +180,6 @@ export interface ControlPlane {
   openSessions(): number;
   /** Ends the session with this label; false when there is none. */
   endSession(label: string): Promise<boolean>;
-  tools(server: string | null): Promise<readonly ToolView[]>;
   /** Calls a tool as the operator. `argumentsJson` is one JSON object; the answer is JSON text with `outcome`. */
   callTool(server: string, tool: string, argumentsJson: Buffer, options: CallLimits): Promise<Buffer>;
 }

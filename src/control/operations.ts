@@ -22,11 +22,13 @@ import {
   type StreamAnswer,
   written,
 } from './operation.ts';
+import { PLAYGROUND_OPERATIONS } from './playground-operations.ts';
 import { RUN_TIME_OPERATIONS } from './run-time-operations.ts';
 import * as schemas from './schemas.ts';
 import { SECRET_OPERATIONS } from './secret-operations.ts';
 import { serverView } from './server-view.ts';
 import { TASK_OPERATIONS } from './task-operations.ts';
+import { TOOL_OPERATIONS } from './tool-operations.ts';
 
 const OF_SERVER = { server: { description: 'Only of this server.' } };
 const AFTER = {
@@ -204,24 +206,6 @@ export const OPERATIONS: readonly ApiOperation[] = [
     },
   }),
   operation({
-    id: 'listTools',
-    method: 'GET',
-    path: '/api/v1/tools',
-    summary: 'The tools of all servers, or of one, under their exposed and their own names.',
-    query: { server: { description: 'Only the tools of this server.' } },
-    schema: schemas.TOOLS,
-    errors: NO_SUCH_SERVER,
-    async run({ query }, plane) {
-      const server = query.get('server');
-      if (server !== null && plane.upstreams.status(server) === null)
-        return noSuchServer(server, plane.upstreams.statuses());
-      const tools = (await plane.tools(server)).map(
-        ({ definition, ...names }) => `${JSON.stringify(names).slice(0, -1)},"definition":${definition}}`,
-      );
-      return written(`{"tools":[${tools.join(',')}]}`);
-    },
-  }),
-  operation({
     id: 'streamEvents',
     method: 'GET',
     path: '/api/v1/events',
@@ -281,6 +265,8 @@ export const OPERATIONS: readonly ApiOperation[] = [
     },
   }),
   ...CALL_OPERATIONS,
+  ...TOOL_OPERATIONS,
+  ...PLAYGROUND_OPERATIONS,
   ...CLUSTER_OPERATIONS,
   ...CREDENTIAL_OPERATIONS,
   ...SECRET_OPERATIONS,

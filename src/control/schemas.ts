@@ -183,20 +183,6 @@ export type SessionView = Infer<typeof SESSION>;
 export const SESSIONS = object({ sessions: list(SESSION) });
 export const SESSION_ENDED = object({ ended: flag });
 
-export const TOOLS = object({
-  tools: list(
-    named(
-      'Tool',
-      object({
-        exposedName: text,
-        server: text,
-        name: text,
-        definition: described(anyObject, 'As the server wrote it.'),
-      }),
-    ),
-  ),
-});
-
 const FACTS = {
   version: text,
   pid: integer,

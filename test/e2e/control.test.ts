@@ -151,7 +151,27 @@ describe('the control listener of a running gateway', () => {
     assert.equal(await client.callText('good__echo', { text: 'after' }), 'after');
     const { tools } = await gateway.control<{ tools: Json[] }>('/api/v1/tools?server=good');
     assert.equal(tools.length, 10);
-    assert.equal(tools.find(({ name }) => name === 'echo').exposedName, 'good__echo');
+    const echo = tools.find(({ name }) => name === 'echo');
+    assert.equal(echo.exposedName, 'good__echo');
+    const [asListed] = (await client.result('tools/list')).tools.filter(({ name }: Json) => name === 'good__echo');
+    assert.equal(echo.bytes, Buffer.byteLength(JSON.stringify(asListed)), 'bytes are those that clients get');
+    assert.equal(echo.tokens, Math.ceil(echo.bytes / 4));
+    assert.ok(Date.now() - Date.parse(echo.lastUsed) < 120_000);
+    assert.equal(tools.find(({ name }) => name === 'fail').lastUsed, null);
+    const { clients } = await gateway.control<{ clients: Json[] }>(
+      '/api/v1/tools/clients?client=codex&gateway=tl&tool=good__echo',
+    );
+    assert.deepEqual(clients[0].tools, [
+      {
+        server: 'good',
+        exposedName: 'good__echo',
+        shown: 'mcp__tl__good__echo',
+        length: 19,
+        beyond: null,
+        tokens: echo.tokens,
+      },
+    ]);
+    assert.ok(clients[0].tokens > echo.tokens, 'the figures are of all tools');
     await new Promise((done) => setTimeout(done, 200));
     const { sessions } = await gateway.control<{ sessions: Json[] }>('/api/v1/sessions');
     assert.equal(sessions.length, 1);

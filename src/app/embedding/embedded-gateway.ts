@@ -1,16 +1,14 @@
-import { PassThrough, Writable } from 'node:stream';
 import type { Downstream } from '../../downstream/downstream.ts';
 import { initializeAnswer } from '../../downstream/endpoints/handshake-answer.ts';
 import { readInitialize } from '../../downstream/session/initialize.ts';
 import { SessionManager } from '../../downstream/session/session-manager.ts';
-import { LineReader } from '../../downstream/stdio/line-reader.ts';
 import { bindProblem } from '../../http/listener/listen-error.ts';
 import { ANONYMOUS, type Principal } from '../../model/client-profile.ts';
 import { AGGREGATE, type Endpoint, serverEndpoint } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { notification, request } from '../../protocol/compose.ts';
-import { outsideServers } from '../../upstream/error-boundary.ts';
 import type { App } from '../app.ts';
+import { localClient } from '../local-client.ts';
 import { productVersion } from '../version.ts';
 import type { Agents } from './agents.ts';
 import type { AsAgent, Gateway, GatewayTool, Listening } from './gateway-api.ts';
@@ -202,32 +200,10 @@ export function embeddedGateway({ app, overlay, servers, agents, watch, log }: G
   };
 }
 
-/**
- * Connects a client in this process over the front that serves local clients: both eras, everything a client on a
- * pipe can do. The caller's access is checked with every message, as anywhere.
- */
+/** `localClient` as a transport of the SDK. */
 function connectClient(downstream: Downstream, principal: Principal, endpoint: Endpoint): SdkTransport {
-  const input = new PassThrough();
-  const lines = new LineReader(
-    Number.MAX_SAFE_INTEGER,
-    (line) => {
-      const text = line.toString();
-      // Apart from the gateway's own work: a client may well send or close from within its handler.
-      outsideServers(() => queueMicrotask(() => transport.deliver(text)));
-    },
-    () => {},
-  );
-  const output = new Writable({
-    write(chunk: Buffer, _encoding, done) {
-      lines.push(chunk);
-      done();
-    },
-  });
-  const handler = downstream.stdio({ input, output, principal, endpoint });
-  const transport = new ObjectTransport({
-    send: (text) => input.write(`${text}\n`),
-    close: () => handler.close(),
-  });
-  handler.closed.then(() => transport.ended());
+  const client = localClient(downstream, principal, endpoint, (text) => transport.deliver(text));
+  const transport = new ObjectTransport(client);
+  client.closed.then(() => transport.ended());
   return transport;
 }

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { App } from '../../app/app.ts';
 import { openApp } from '../../app/open-app.ts';
-import { type CallLimits, controlPlane, type ToolView } from '../../app/plane.ts';
+import { type CallLimits, controlPlane, type ShownClient, type ToolView } from '../../app/plane.ts';
 import { processLogger } from '../../app/process-logger.ts';
 import { hasStoredServers, type RunningGateway } from '../../app/running.ts';
 import type { DriftReport } from '../../model/drift.ts';
@@ -34,6 +34,8 @@ export interface GatewayAccess {
   statuses(): Promise<readonly ServerStatus[]>;
   facts(): Promise<Pick<GatewayFacts, 'configProblem' | 'desiredProblems' | 'processes'>>;
   tools(): Promise<readonly ToolView[]>;
+  /** The tools as MCP clients show them whose files call the gateway so. */
+  asClients(gatewayName: string): Promise<readonly ShownClient[]>;
   /** What of the server waits for a decision. */
   drift(server: string): Promise<Pick<DriftReport, 'waiting'>>;
   /** JSON text with `outcome`, and `result` or `error` as they came. */
@@ -79,6 +81,10 @@ function remoteAccess(gateway: RunningGateway): GatewayAccess {
       );
       return tools.map((tool) => ({ ...tool, definition: JSON.stringify(tool.definition) }));
     },
+    async asClients(gatewayName) {
+      const query = new URLSearchParams({ gateway: gatewayName });
+      return (await get<{ clients: ShownClient[] }>(`/api/v1/tools/clients?${query}`)).clients;
+    },
     drift: (server) => get(`/api/v1/servers/${encodeURIComponent(server)}/drift`),
     call(server, tool, argumentsJson, { signal, timeoutMs, onProgress }) {
       const query = new URLSearchParams({ tool, ...(timeoutMs === undefined ? {} : { timeoutMs: String(timeoutMs) }) });
@@ -111,7 +117,11 @@ function ownAccess(app: App, starts: boolean, whichNot: string): GatewayAccess {
     facts: async () => app.facts(),
     async tools() {
       await statuses();
-      return plane.tools(null);
+      return (await plane.tools.list(null)).tools;
+    },
+    async asClients(gatewayName) {
+      await statuses();
+      return plane.tools.asClients(gatewayName, null);
     },
     drift: (server) => plane.drift.report(server),
     call: async (server, tool, argumentsJson, options) =>

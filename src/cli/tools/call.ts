@@ -107,7 +107,7 @@ function progressText({ progress, total, message = '' }: CallProgress): string {
   return printable(`${steps}${share}  ${message}`).replaceAll('\n', ' ');
 }
 
-function failureText(outcome: string, { name, message }: CallError, { server }: ToolView): string {
+function failureText(outcome: string, { name, message }: CallError, { server }: CalledTool): string {
   const kind = name === undefined || name === outcome ? outcome : `${outcome} (${name})`;
   const remedy = name === 'QUARANTINED' ? `; trunkline drift ${server} shows it, and how to approve it` : '';
   return `${kind}: ${message}${remedy}`;
@@ -160,7 +160,10 @@ async function startedTools(wanted: string, gateway: GatewayAccess): Promise<rea
   }
 }
 
-async function find(wanted: string, gateway: GatewayAccess): Promise<ToolView> {
+/** What a call needs to know of its tool. */
+type CalledTool = Omit<ToolView, 'renamed' | 'bytes' | 'tokens' | 'lastUsed'>;
+
+async function find(wanted: string, gateway: GatewayAccess): Promise<CalledTool> {
   const tools = await startedTools(wanted, gateway);
   const exposed = tools.find((tool) => wanted === tool.exposedName);
   if (exposed !== undefined) return exposed;
@@ -191,7 +194,7 @@ async function find(wanted: string, gateway: GatewayAccess): Promise<ToolView> {
 }
 
 /** A tool that is kept from clients until it is approved; the answer of its call says so. */
-async function heldTool(wanted: string, server: string, gateway: GatewayAccess): Promise<ToolView | null> {
+async function heldTool(wanted: string, server: string, gateway: GatewayAccess): Promise<CalledTool | null> {
   const { waiting } = await gateway.drift(server);
   const name = wanted.slice(server.length + 1);
   const known = waiting.some(({ list, key }) => list === 'tools' && key === name);

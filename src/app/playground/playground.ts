@@ -1,0 +1,105 @@
+import type { PlaygroundPlane } from '../../control/control-plane.ts';
+import type { PlayBody } from '../../control/playground-schemas.ts';
+import { ANONYMOUS, OPERATOR, type Principal } from '../../model/client-profile.ts';
+import { AGGREGATE } from '../../model/exchange.ts';
+import { field, text } from '../../protocol/fields.ts';
+import { envelope } from '../../protocol/splice.ts';
+import type { Rooms } from '../rooms.ts';
+import { PlayedCall } from './played-call.ts';
+
+/** At once, of all pages. */
+const MAX_CALLS = 64;
+/** What the client of a call says that it can do, unless the request says something else. A console has no folders to share. */
+const CAPABILITIES = JSON.stringify({
+  elicitation: { form: {}, url: {} },
+  sampling: {},
+  extensions: { 'io.modelcontextprotocol/ui': { mimeTypes: ['text/html;profile=mcp-app'] } },
+});
+
+/** Calls that people make from the console, as clients of any revision. */
+export class Playground implements PlaygroundPlane {
+  readonly #rooms: Rooms;
+  readonly #open = new Map<string, PlayedCall>();
+
+  constructor(rooms: Rooms) {
+    this.#rooms = rooms;
+  }
+
+  async run(body: Buffer, gone: AbortSignal, tell: (step: string) => void): Promise<string> {
+    if (this.#open.size >= MAX_CALLS) return refused(`no more than ${MAX_CALLS} calls of the playground at once`);
+    const id = this.#rooms.random.hex(8);
+    tell(JSON.stringify({ ms: 0, run: id }));
+    const play = this.#play(body, tell);
+    if (typeof play === 'string') return play;
+    this.#open.set(id, play);
+    const leave = (): void => play.cancel('the page went away');
+    gone.addEventListener('abort', leave, { once: true });
+    try {
+      return await play.ended;
+    } finally {
+      this.#open.delete(id);
+      gone.removeEventListener('abort', leave);
+    }
+  }
+
+  answer(run: string, body: Buffer): boolean | null {
+    const play = this.#open.get(run);
+    if (play === undefined) return null;
+    const given = answerOf(body);
+    if (given.cancel !== undefined) play.cancel(given.cancel);
+    else return play.answer(given.question, given.member, given.json);
+    return true;
+  }
+
+  /** The call at this node; the last step where it cannot be made. */
+  #play(body: Buffer, tell: (step: string) => void): PlayedCall | string {
+    const { method, server, principal: name, revision } = JSON.parse(body.toString()) as PlayBody;
+    const { downstream } = this.#rooms;
+    const principal = this.#principal(name ?? OPERATOR.name);
+    if (principal === null) return refused(`there is no agent named ${JSON.stringify(name)}`);
+    const endpoint = server == null ? AGGREGATE : downstream.endpoints.server(server, principal);
+    if (endpoint === null) return refused(`there is no server ${JSON.stringify(server)} for ${principal.name}`);
+    const request = {
+      method,
+      revision,
+      params: member(body, 'params') ?? '{}',
+      capabilities: member(body, 'capabilities') ?? CAPABILITIES,
+    };
+    return new PlayedCall(downstream, { principal, endpoint }, request, tell);
+  }
+
+  #principal(name: string): Principal | null {
+    if (name === OPERATOR.name) return OPERATOR;
+    return this.#rooms.authenticator.principal(name === ANONYMOUS.name ? ANONYMOUS.id : `agent:${name}`);
+  }
+}
+
+type Given =
+  | { readonly cancel: string }
+  | {
+      readonly cancel?: undefined;
+      readonly question: string;
+      readonly member: 'result' | 'error';
+      readonly json: string;
+    };
+
+/** The body was checked. */
+function answerOf(body: Buffer): Given {
+  const { question = '', cancel } = JSON.parse(body.toString()) as { question?: string; cancel?: string };
+  if (cancel !== undefined) return { cancel };
+  const result = member(body, 'result');
+  return result === null
+    ? { question, member: 'error', json: member(body, 'error') ?? '{}' }
+    : { question, member: 'result', json: result };
+}
+
+/** A member of a JSON object as it was written. */
+function member(body: Buffer, key: string): string | null {
+  const object = envelope(body);
+  const found = field(body, object.start, object.end, key);
+  return found === null ? null : text(body, found);
+}
+
+function refused(reason: string): string {
+  return JSON.stringify({ ms: 0, done: { outcome: 'REFUSED', reason } });
+}
