@@ -1,3 +1,4 @@
+import { AppFrames } from '../control/app-frames.ts';
 import type { ControlPlane, DriftPlane } from '../control/control-plane.ts';
 import type { DesiredView, SessionView } from '../control/schemas.ts';
 import { OutdatedDecision } from '../gateway/drift/drift.ts';
@@ -59,6 +60,7 @@ export function controlPlane(
     signIn: (server) => signInView(server, rooms),
     tools: toolsPlane(rooms),
     playground: app.playground,
+    appFrames: new AppFrames(),
     secrets: secretChanges(rooms, () => app.secretsChanged()),
     loginCallback: () => rooms.loginPages.callback,
     server: (name) => rooms.registry.state.servers.get(name) ?? null,

@@ -55,6 +55,7 @@ export class ControlApi {
       }
       listener.routes.add(path, handlers, { maxBodyBytes: maxBodyBytes || MAX_BODY_BYTES });
     }
+    this.#deps.plane.appFrames.register(listener.routes);
     listener.routes.add('/livez', { GET: (context) => context.json(200, '{"status":"live"}') });
   }
 

@@ -11,6 +11,7 @@ import type { TaskView } from '../model/task-view.ts';
 import type { RunTimeServers } from '../registry/run-time-servers.ts';
 import type { CallLog } from '../telemetry/call-log.ts';
 import type { Journal } from '../telemetry/journal.ts';
+import type { AppFrames } from './app-frames.ts';
 import type {
   DefinitionConflict,
   DesiredView,
@@ -163,6 +164,7 @@ export interface ControlPlane {
   signIn(server: Server): Promise<SignInView>;
   readonly tools: ToolsPlane;
   readonly playground: PlaygroundPlane;
+  readonly appFrames: AppFrames;
   /** Redirect URI of logins that end at this gateway; null where browsers cannot reach it. */
   loginCallback(): string | null;
   /** null for a name that is not desired. */

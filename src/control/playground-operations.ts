@@ -1,7 +1,15 @@
 import { isRevision, REVISIONS } from '../model/message.ts';
 import { isJsonObject } from './json-object.ts';
 import { type ApiOperation, ok, operation, problem } from './operation.ts';
-import { ANSWERED, PLAY, PLAY_ANSWER, PLAY_STEP } from './playground-schemas.ts';
+import {
+  ANSWERED,
+  APP_DOCUMENT,
+  APP_FRAME,
+  type AppDocumentBody,
+  PLAY,
+  PLAY_ANSWER,
+  PLAY_STEP,
+} from './playground-schemas.ts';
 
 /** Calls that people make in the place of clients. */
 export const PLAYGROUND_OPERATIONS: readonly ApiOperation[] = [
@@ -36,6 +44,22 @@ export const PLAYGROUND_OPERATIONS: readonly ApiOperation[] = [
       return taken === null ? problem(404, 'play_unknown', 'no such call is under way') : ok({ taken });
     },
   }),
+  operation({
+    id: 'openApp',
+    method: 'POST',
+    path: '/api/v1/apps',
+    summary: 'Gives the document of an MCP App an address with an origin of its own, for a frame of the console.',
+    body: APP_DOCUMENT,
+    schema: APP_FRAME,
+    errors: { 400: 'The body is not what it should be.' },
+    run({ body }, { appFrames }) {
+      const given: unknown = isJsonObject(body) ? JSON.parse(body.toString()) : null;
+      const fault = appFault(given as Given | null);
+      if (fault !== null) return problem(400, 'app_malformed', fault);
+      const { html, csp = {} } = given as AppDocumentBody;
+      return ok({ path: appFrames.add(html, csp) });
+    },
+  }),
 ];
 
 type Given = Readonly<Record<string, unknown>>;
@@ -55,6 +79,14 @@ function answerFault({ question, result, error, cancel }: Given): string | null 
   if (cancel !== undefined) return typeof cancel === 'string' ? null : '`cancel` has to be a text';
   if (typeof question !== 'string') return '`question` has to be the key of a question';
   return isObject(result ?? error) ? null : 'give `result` or `error`, an object';
+}
+
+function appFault(given: Given | null): string | null {
+  if (given === null || typeof given['html'] !== 'string') return 'the body has to be an object with `html`, a text';
+  const csp = given['csp'] ?? {};
+  const isList = (value: unknown): boolean => Array.isArray(value) && value.every((one) => typeof one === 'string');
+  if (isObject(csp) && Object.values(csp as Given).every(isList)) return null;
+  return '`csp` has to be an object of lists of origins';
 }
 
 function isObject(value: unknown): boolean {

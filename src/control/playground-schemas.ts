@@ -5,6 +5,7 @@ import {
   described,
   flag,
   type Infer,
+  list,
   named,
   nullable,
   object,
@@ -66,3 +67,18 @@ export const PLAY_ANSWER = named(
   }),
 );
 export const ANSWERED = object({ taken: flag });
+
+const domains = optional(list(text));
+export const APP_DOCUMENT = named(
+  'AppDocument',
+  object({
+    html: text,
+    csp: described(
+      optional(object({ connectDomains: domains, resourceDomains: domains, frameDomains: domains })),
+      'As `_meta.ui.csp` of the resource; nothing else may be reached.',
+    ),
+  }),
+  'The document of an MCP App.',
+);
+export type AppDocumentBody = Infer<typeof APP_DOCUMENT>;
+export const APP_FRAME = object({ path: described(text, 'Relative to the console; serves the document once.') });

@@ -131,6 +131,8 @@ describe('answers of the control API and the OpenAPI document', () => {
     assert.ok((await post('/playground', '/playground', { ...call, revision: '2026-07-28' })).run !== undefined);
     await post('/playground', '/playground', call);
     for (const body of [{ cancel: 'x' }, { cancel: 7 }]) await post('/playground/none', '/playground/{name}', body);
+    await post('/apps', '/apps', { html: '<p>' });
+    await post('/apps', '/apps', { html: '<p>', csp: { connectDomains: 'all' } });
     await get('/logs');
     await get('/logs?lines=many', '/logs');
     await get('/nodes');

@@ -1,0 +1,82 @@
+import { randomBytes } from 'node:crypto';
+import type { RequestContext } from '../http/listener/request-context.ts';
+import type { RouteTable } from '../http/listener/route-table.ts';
+
+/** Where a page may get things from, as the resource of an MCP App declares it. */
+export interface AppSources {
+  readonly connectDomains?: readonly string[] | undefined;
+  readonly resourceDomains?: readonly string[] | undefined;
+  readonly frameDomains?: readonly string[] | undefined;
+}
+
+interface AppDocument {
+  readonly html: Buffer;
+  readonly policy: string;
+}
+
+/** A console shows a document at once; what is older is dropped for newer ones. */
+const KEPT = 16;
+const ORIGIN = /^(?:https?|wss?):\/\/(?:\*\.)?[A-Za-z0-9.-]+(?::\d{1,5})?$/;
+
+/**
+ * Documents of MCP Apps for frames of the console. Each has an address of its own that is secret and works once, and an
+ * origin of its own, which shares nothing with the console: `sandbox` of its policy gives it that wherever it is shown.
+ */
+export class AppFrames {
+  readonly #documents = new Map<string, AppDocument>();
+
+  /** The address, relative to the console. */
+  add(html: string, sources: AppSources): string {
+    const name = randomBytes(16).toString('base64url');
+    this.#documents.set(name, { html: Buffer.from(html), policy: policyOf(sources) });
+    for (const [oldest] of this.#documents) {
+      if (this.#documents.size <= KEPT) break;
+      this.#documents.delete(oldest);
+    }
+    return `app-frames/${name}`;
+  }
+
+  register(routes: RouteTable): void {
+    routes.add('/app-frames/{name}', { GET: (context) => this.#serve(context) });
+  }
+
+  #serve(context: RequestContext): void {
+    const found = this.#documents.get(context.param);
+    this.#documents.delete(context.param);
+    if (found === undefined) {
+      context.refuse({
+        status: 404,
+        code: 'not_found',
+        message: 'this document was shown already; open the app again',
+      });
+      return;
+    }
+    context.answerHeaders = [];
+    context.answer(200, 'text/html; charset=utf-8', found.html, [
+      ...['Content-Security-Policy', found.policy, 'Cache-Control', 'no-store'],
+      ...['Referrer-Policy', 'no-referrer', 'X-Content-Type-Options', 'nosniff'],
+      ...['Permissions-Policy', 'camera=(), microphone=(), geolocation=(), clipboard-write=()'],
+    ]);
+  }
+}
+
+/** The restrictive policy of ext-apps, with the origins that the app declares. */
+function policyOf({ connectDomains, resourceDomains, frameDomains }: AppSources): string {
+  const origins = (domains: readonly string[] = []): string => domains.filter((one) => ORIGIN.test(one)).join(' ');
+  const from = origins(resourceDomains);
+  return [
+    'sandbox allow-scripts',
+    "default-src 'none'",
+    `script-src 'unsafe-inline' ${from}`,
+    `style-src 'unsafe-inline' ${from}`,
+    `img-src data: blob: ${from}`,
+    `font-src data: ${from}`,
+    `media-src data: blob: ${from}`,
+    `connect-src ${origins(connectDomains) || "'none'"}`,
+    `frame-src ${origins(frameDomains) || "'none'"}`,
+    "object-src 'none'",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'self'",
+  ].join('; ');
+}
