@@ -42,6 +42,17 @@ test('S1.19 the search skips a folder of PATH that this user may not read', asyn
   await assert.rejects(found(open), /is a folder/);
 });
 
+test('on Windows npx is npx.cmd, not the script for other systems beside it', async () => {
+  for (const name of ['npx', 'npx.cmd']) writeFileSync(join(open, name), '', { mode: 0o755 });
+  const spec = { command: 'npx', cwd: '/' };
+  assert.equal(await resolveCommand('s', spec, { PATH: open }, 'win32'), join(open, 'npx.cmd'));
+  assert.equal(
+    await resolveCommand('s', { ...spec, command: 'npx.cmd' }, { PATH: open }, 'win32'),
+    join(open, 'npx.cmd'),
+  );
+  assert.equal(await resolveCommand('s', spec, { PATH: open }), join(open, 'npx'));
+});
+
 function fetches(line: string): boolean {
   const [command, ...args] = line.split(' ');
   const spec: StdioSpec = { type: 'stdio', command: command!, args, env: {}, inheritEnv: false, cwd: '/' };

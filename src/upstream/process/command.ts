@@ -1,5 +1,5 @@
 import { access, constants, stat } from 'node:fs/promises';
-import { basename, delimiter, isAbsolute, resolve } from 'node:path';
+import { basename, delimiter, extname, isAbsolute, resolve } from 'node:path';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { StdioSpec, TransportSpec } from '../../model/server.ts';
 
@@ -31,6 +31,8 @@ export function fetchesProgram(transport: TransportSpec): boolean {
   return FETCHING.has(program) || (FETCHING_WITH[program] ?? []).includes(word ?? '');
 }
 
+/** Beside `npx.cmd` lies `npx`, a script for other systems. */
+const WINDOWS_PROGRAMS = ['.com', '.exe', '.cmd', '.bat'];
 const DEFAULT_PATH = '/usr/local/bin:/usr/bin:/bin';
 
 /** Where the usual launchers come from: the commonest first failure is that one is not installed. */
@@ -56,10 +58,12 @@ export async function resolveCommand(
   server: string,
   spec: Pick<StdioSpec, 'command' | 'cwd'>,
   environment: Readonly<Record<string, string>>,
+  platform = process.platform,
 ): Promise<string> {
   const { command, cwd } = spec;
   await checkFolder(server, cwd);
   if (command === '') throw misconfigured(server, 'its "command" is empty');
+  const isWindows = platform === 'win32';
   if (command.includes('/')) {
     const file = resolve(cwd, command);
     const found = await look(file);
@@ -67,11 +71,16 @@ export async function resolveCommand(
     throw found === 'missing' ? missing(server, command) : unusable(server, file, found);
   }
   let refused: string | null = null;
-  for (const folder of (environment['PATH'] || DEFAULT_PATH).split(delimiter)) {
-    const file = resolve(cwd, folder, command);
-    const found = await look(file);
-    if (found === 'executable') return file;
-    if (found === 'forbidden') refused ??= file;
+  // On Windows the variable may be spelled Path, and names are looked up in any case there.
+  const path = environment['PATH'] || (isWindows && process.env['PATH']) || DEFAULT_PATH;
+  const names = isWindows && extname(command) === '' ? WINDOWS_PROGRAMS.map((end) => command + end) : [command];
+  for (const folder of path.split(delimiter)) {
+    for (const name of names) {
+      const file = resolve(cwd, folder, name);
+      const found = await look(file);
+      if (found === 'executable') return file;
+      if (found === 'forbidden') refused ??= file;
+    }
   }
   throw refused === null ? missing(server, command) : unusable(server, refused, 'forbidden');
 }

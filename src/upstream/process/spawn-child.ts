@@ -4,6 +4,7 @@ import { fewDescriptorsLeft } from '../../http/descriptor-limit.ts';
 import type { ProcessGuard } from '../../model/process-guard.ts';
 import { revealed } from '../../model/secret.ts';
 import type { RunAs, SshSpec, StdioSpec } from '../../model/server.ts';
+import { cmdLine, isBatchFile } from './cmd-line.ts';
 import { misconfigured, resolveCommand, spawnFailure, startFailure } from './command.ts';
 import { childEnvironment } from './environment.ts';
 
@@ -46,6 +47,15 @@ interface LaunchedProgram {
   readonly args: readonly string[];
   readonly identity?: { readonly uid: number; readonly gid: number };
   readonly environment?: Readonly<Record<string, string>>;
+  /** On Windows: the arguments are one text that is a command line as it is. */
+  readonly verbatim?: boolean;
+}
+
+/** Node refuses to start a batch file itself, as the rules for programs do not keep its arguments apart. */
+function byCmd(server: string, file: string, args: readonly string[]): LaunchedProgram {
+  const line = cmdLine(file, args);
+  if (line === null) throw misconfigured(server, `${file} is a batch file, which takes no line break in "args"`);
+  return { file: process.env['ComSpec'] ?? 'cmd.exe', args: [line], verbatim: true };
 }
 
 /**
@@ -105,7 +115,8 @@ export async function spawnChild(server: string, spec: StdioSpec, deps: SpawnDep
   const env = childEnvironment(spec, deps.environment);
   const file = await resolveCommand(server, spec, env);
   const { runAs = null, env: declared } = spec;
-  const plain: LaunchedProgram = { file, args: spec.args };
+  const plain =
+    process.platform === 'win32' && isBatchFile(file) ? byCmd(server, file, spec.args) : { file, args: spec.args };
   const program = runAs === null ? plain : await runAsLaunch(server, runAs, plain);
   // What is declared wins, here too.
   const whole = { ...env, ...program.environment, ...revealed(declared) };
@@ -122,6 +133,8 @@ export async function spawnChild(server: string, spec: StdioSpec, deps: SpawnDep
         shell: false,
         detached: true,
         stdio: 'pipe',
+        windowsHide: true,
+        windowsVerbatimArguments: program.verbatim === true,
         ...program.identity,
       }),
     );
