@@ -48,6 +48,7 @@ if (files.length === 0) {
   const record = join(notes, 'record');
   const began = join(notes, 'began');
   process.env['TRUNKLINE_TEST_NOTES'] = began;
+  process.env['TRUNKLINE_TEST_STATE'] = join(notes, 'state');
   const watch = new FileWatch({ notes: began, say: (text) => console.error(text) });
   const ci = process.env['TRUNKLINE_TEST_AGAIN'] === '1';
   process.exitCode = await tests(AT_ONCE, files, record);

@@ -1,4 +1,4 @@
-import { existsSync, writeFileSync } from 'node:fs';
+import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
 import { findConfig } from '../config/files/find-config.ts';
 import { type ImportOffer, importOffer } from './clients/import.ts';
@@ -28,7 +28,6 @@ export async function init(input: CommandInput): Promise<ExitCode> {
       `${basename(near)} is here already; start it with: trunkline   or name another file: trunkline init <file>`,
     );
   const offer = terminal.ask === null ? null : await offered(input);
-  await offer?.keepSecrets();
   const servers = offer?.servers ?? null;
   try {
     writeFileSync(path, textOf(servers, basename(path)), { flag: 'wx' });
@@ -38,6 +37,11 @@ export async function init(input: CommandInput): Promise<ExitCode> {
     const why = forbidden ? 'this user may not write there' : code === 'ENOENT' ? 'there is no such folder' : message;
     throw usage(`${path} cannot be written: ${why}; go to a folder of yours`);
   }
+  await offer?.keepSecrets().catch((error: unknown) => {
+    // It refers to secrets that are not kept.
+    rmSync(path);
+    throw error;
+  });
   const count = servers === null ? 1 : Object.keys(servers).length;
   print(input, { file: path, servers: Object.keys(servers ?? EXAMPLE) }, () => {
     const what = servers === null ? 'one example; put your servers there' : `${count} servers of your clients`;

@@ -19,8 +19,11 @@ import { untilStopped } from './signals.ts';
 import { loadOptions, sourceLabel } from './sources.ts';
 import { withheldNote } from './variables.ts';
 
-/** `trunkline [file]`: starts the gateway and runs until a signal stops it. */
-export async function serve(input: CommandInput): Promise<ExitCode> {
+/**
+ * `trunkline [file]`: starts the gateway and runs until a signal stops it. `tries`: how often it chooses ports, which another
+ * gateway that starts at the same instant may take before this one listens.
+ */
+export async function serve(input: CommandInput, tries = 3): Promise<ExitCode> {
   const { terminal, flags } = input;
   const json = flags.json === true;
   const isTerminal = process.stdout.isTTY === true && process.stderr.isTTY === true;
@@ -47,8 +50,12 @@ export async function serve(input: CommandInput): Promise<ExitCode> {
   const stopped = untilStopped(app);
   const addresses = await app.listen().catch(async (error: Error) => {
     await app.close('shutdown');
+    logFile?.close();
+    const isTaken = (error as NodeJS.ErrnoException).code === 'EADDRINUSE';
+    if (isTaken && tries > 1 && load.overrides?.usual?.port === app.state.listen.port) return null;
     throw new CommandError(EXIT.usage, error.message, { cause: error });
   });
+  if (addresses === null) return serve(input, tries - 1);
   const otherPort = keptPorts(load, folder, addresses.mcpUrl);
   const forget = folder === null ? () => {} : announceFolder(folder.path, terminal.env);
   void stopped.finally(() => {

@@ -48,6 +48,22 @@ test('S1.19 arguments are shown without values that may be secret, and otherwise
   assert.deepEqual(shown(...paths), paths);
 });
 
+test('the name of a package is shown, whatever it looks like, and what is given to the program is not', () => {
+  const of = (program: string, ...args: string[]) => sweptDefinition(command(args, { command: program })).args;
+  const name = 'weather-server-20251125-beta';
+  assert.deepEqual(of('npx', '-y', name, name), ['-y', name, '[redacted]']);
+  assert.deepEqual(of('/usr/bin/npx', '-y', '-p', `@scope/${name}@1.2.3`, 'run'), [
+    '-y',
+    '-p',
+    `@scope/${name}@1.2.3`,
+    'run',
+  ]);
+  assert.deepEqual(of('uvx', name), [name]);
+  assert.deepEqual(of('node', name), ['[redacted]']);
+  assert.deepEqual(of('npx', '--token', name), ['--token', '[redacted]']);
+  assert.deepEqual(of('npx', 'ghp_0123456789abcdefABCD'), ['[redacted]']);
+});
+
 test('security:5 the scrubber learns a secret in an argument in every usual form', () => {
   const CANARY = 'canary-8f31c2-Zq';
   for (const args of [

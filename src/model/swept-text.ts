@@ -68,8 +68,8 @@ export class SweptText {
     return this;
   }
 
-  /** As an argument of a command, behind the argument `before`. */
-  argument(before: string): this {
+  /** As an argument of a command, behind the argument `before`. The name of a package may look like a secret. */
+  argument(before: string, isPackage = false): this {
     const text = this.#text;
     const name = /^--?([\w-]+)$/.exec(before)?.[1];
     const [, option = '', value = ''] = OPTION.exec(text) ?? [];
@@ -86,10 +86,11 @@ export class SweptText {
     } else if (/^(?:-u|--user)$/.test(before) && text.includes(':') && !PORTS.test(text)) {
       this.#hideEnd(text.slice(text.indexOf(':') + 1), true);
       this.#hide(0, text.length, false);
-    } else if (before === '-p' && !text.startsWith('-') && !PORTS.test(text)) this.#hide(0, text.length, isKey(text));
+    } else if (before === '-p' && !isPackage && !text.startsWith('-') && !PORTS.test(text))
+      this.#hide(0, text.length, isKey(text));
     else if (/^-p./s.test(text) && !PORTS.test(text.slice(2))) this.#hideEnd(text.slice(2), isKey(text.slice(2)));
     else this.#variable(text, false);
-    return this.words(!PATH.test(text));
+    return this.words(!isPackage && !PATH.test(text));
   }
 
   /** As a text in which there may be addresses, assignments and keys; and words that merely look like keys. */

@@ -70,6 +70,18 @@ const WRITABLE = fs.constants.R_OK | fs.constants.W_OK | fs.constants.X_OK;
 /** Who only looks whether the folder is taken has the lock for an instant; that is waited for. */
 const GLANCE_MS = 100;
 
+/** As `mkdir -p`. With `recursive` Node never ends where a folder, such as /proc, has no place for what is made in it. */
+function makeFolder(path: string): void {
+  try {
+    fs.mkdirSync(path, { mode: 0o700 });
+  } catch (error) {
+    if (fs.statSync(path, { throwIfNoEntry: false })?.isDirectory() === true) return;
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || fs.existsSync(dirname(path))) throw error;
+    makeFolder(dirname(path));
+    makeFolder(path);
+  }
+}
+
 /** `TRUNKLINE_DATA_DIR` and `--data-dir` come resolved; otherwise the XDG state folder. */
 export function defaultDataDir(env: Readonly<Record<string, string | undefined>>): string {
   const state = env['XDG_STATE_HOME'];
@@ -113,7 +125,7 @@ export class DataFolder {
   prepare(): void {
     this.#serving?.within?.prepare();
     try {
-      fs.mkdirSync(this.path, { recursive: true, mode: 0o700 });
+      makeFolder(this.path);
       fs.accessSync(this.path, WRITABLE);
     } catch (error) {
       throw this.#failed(error);

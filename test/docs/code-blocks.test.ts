@@ -37,6 +37,8 @@ const AFTERWARDS: Readonly<Record<string, string>> = {
 /** Not run here, and why. By page and the beginning of the first line. */
 const SHOWN: Readonly<Record<string, string>> = {
   'README.md  Claude Code': 'a picture',
+  'deploy/README.md npm pack':
+    'deploy/image.test.ts packs, builds and starts it, deploy/helm.test.ts renders the chart',
   'docs/cluster.md $ trunkline nodes': 'cluster/nodes.test.ts compares what the command prints',
   'docs/watching.md tickets': 'e2e/doctor.test.ts compares each step',
   'docs/reference/public-subjects.md nats req':

@@ -12,13 +12,13 @@ export interface CodeBlock {
   readonly text: string;
 }
 
-/** The code blocks of the pages for users: README, the guides and the reference. */
+/** The code blocks of the pages for users: README, the guides, the reference and the page on deployment. */
 export function codeBlocks(): readonly CodeBlock[] {
   return userPages().flatMap((page) => blocksOf(page, readFileSync(join(ROOT, page), 'utf8')));
 }
 
 export function userPages(): readonly string[] {
-  return ['README.md', ...globSync(['docs/*.md', 'docs/reference/*.md'], { cwd: ROOT }).sort()];
+  return ['README.md', 'deploy/README.md', ...globSync(['docs/*.md', 'docs/reference/*.md'], { cwd: ROOT }).sort()];
 }
 
 function blocksOf(page: string, markdown: string): CodeBlock[] {

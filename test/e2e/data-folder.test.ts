@@ -100,6 +100,7 @@ test('a named folder that cannot be used is an error with the remedy, and never 
     [join(cwd, 'file', 'below'), /cannot be used: a part of its path is no folder/],
     [join(cwd, 'closed'), /cannot be used: this user may not write there/],
     [join(cwd, 'closed', 'below'), /cannot be used: this user may not write there/],
+    ['/proc/none/below', /cannot be used: its path cannot be made/],
   ];
   for (const [folder, reported] of named) {
     for (const command of [[...PORTS], ['stdio']]) {

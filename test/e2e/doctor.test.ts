@@ -170,7 +170,7 @@ test('beside a running gateway it says what that one says, and leaves it alone',
   assert.match(out, new RegExp(`gateway +runs as pid ${gateway.process.pid} `));
   assert.match(out, /gateway +running there, 10 tools/);
   assert.match(out, /FAIL +http +mcp http status 404/);
-  assert.match(out, /gateway +failed there: .*404/);
+  assert.match(out, /FAIL +gateway +failed there: .*404/);
   const status = await trunkline(['status', 'good', ...data], { cwd: folder });
   assert.equal(status.code, 0);
   assert.doesNotMatch(status.out, /restarts/);

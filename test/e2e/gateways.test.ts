@@ -174,3 +174,10 @@ test('link of a gateway that does not run yet keeps the port that clients are gi
   assert.notEqual(String(b.port), port);
   assert.equal(String((await start('a')).port), port);
 });
+
+test('gateways that start for the first time at the same instant get ports of their own', async (t) => {
+  const names = ['a', 'b', 'c', 'd'];
+  const { start } = user(t, ...names);
+  const started = await Promise.all(names.map((name) => start(name)));
+  assert.equal(new Set(started.map(({ port }) => port)).size, names.length);
+});

@@ -5,6 +5,15 @@ const BIN = resolve(import.meta.dirname, '../../bin/trunkline.js');
 /** A gateway of the built package can run on another Node than its test. */
 const NODE = process.env['TRUNKLINE_TEST_NODE'] ?? process.execPath;
 
+/**
+ * The environment of a gateway that a test starts: where the test gives it no home, what it keeps for its user is in a folder of
+ * the test run and not in that of whoever runs the tests.
+ */
+export function environmentOf(env: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv {
+  const state = process.env['TRUNKLINE_TEST_STATE'];
+  return { ...process.env, ...(state === undefined || 'HOME' in env ? {} : { XDG_STATE_HOME: state }), ...env };
+}
+
 export interface CommandRun {
   readonly process: ChildProcess;
   /** What it wrote so far. */
@@ -20,7 +29,7 @@ export function startTrunkline(
 ): CommandRun {
   const child = spawn(NODE, [BIN, ...args], {
     cwd: options.cwd,
-    env: { ...process.env, ...options.env },
+    env: environmentOf(options.env),
     ...(options.uid === undefined ? {} : { uid: options.uid, gid: options.uid }),
     stdio: [options.input === true ? 'pipe' : 'ignore', 'pipe', 'pipe'],
   });

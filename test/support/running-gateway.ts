@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { environmentOf } from './run-trunkline.ts';
 
 /** Long enough for a loaded machine; a gateway that says nothing for so long never will. */
 const START_MS = 60_000;
@@ -68,7 +69,7 @@ export class RunningGateway {
     const [command, ...rest] = [...(options.under ?? []), NODE, ...args];
     const child = spawn(command!, rest, {
       cwd: folder,
-      env: { ...process.env, ...options.env },
+      env: environmentOf(options.env),
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     const gateway = new RunningGateway(folder, child);

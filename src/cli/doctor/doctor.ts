@@ -121,9 +121,10 @@ function gatewayStep(status: ServerStatus | undefined, { name, steps }: Examined
     return warning('gateway', 'the running gateway does not have it', 'see why: trunkline status');
   const { state, reason, toolCount } = status;
   if (isReady(status)) return ok('gateway', `${state} there, ${toolCount} tools`);
-  const text = `${state} there${reason === null ? '' : `: ${reason}`}`;
+  if (reason === null) return ok('gateway', `${state} there`);
+  const text = `${state} there: ${reason}`;
   const fine = steps.every((step) => step.state !== 'failed');
-  return fine && reason !== null ? warning('gateway', text, `trunkline restart ${name}`) : ok('gateway', text);
+  return fine ? warning('gateway', text, `trunkline restart ${name}`) : failed('gateway', text);
 }
 
 const WORDS = {
