@@ -23,6 +23,8 @@ export { RunTimeProblem } from '../registry/run-time-problem.ts';
 /** What was decided at run time, of a gateway that does not run: it will find it so at its next start. */
 export interface StoppedGateway {
   readonly runTime: RunTimeServers;
+  /** Of all servers that it would have, as JSON text without secrets. */
+  definitions(): string;
   close(): Promise<void>;
 }
 
@@ -55,7 +57,8 @@ export async function openStopped(load: LoadOptions, logger: Logger): Promise<St
       await opened.runTimeStore.close();
       folder.release();
     };
-    return { ok: true, gateway: { runTime, close } };
+    const definitions = (): string => JSON.stringify([...desired.state.servers.values()]);
+    return { ok: true, gateway: { runTime, definitions, close } };
   } catch (error) {
     await runTimeStore?.close();
     folder.release();

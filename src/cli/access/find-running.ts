@@ -13,22 +13,28 @@ import { ControlClient } from './control-client.ts';
  * one is not taken in its place. `--data-dir` says where it is whatever a file says.
  */
 export async function findRunning(input: CommandInput): Promise<RunningGateway | null> {
-  const { file, serverCommand, flags, terminal } = input;
+  if (input.serverCommand.length > 0) return null;
+  const { file, flags, terminal } = input;
   const { cwd, env } = terminal;
-  if (serverCommand.length > 0) return null;
+  const { place, folder } = await meantGateway(input);
+  const there = runningGateway(folder);
+  if (flags.dataDir !== undefined) return file === undefined || there?.place === place ? there : null;
+  if (place !== null && there?.place === place) return there;
+  const all = runningGateways(env);
+  if (place !== null) return all.find((one) => one.place === place) ?? null;
+  return startedAbove(cwd, all) ?? there;
+}
+
+/** The data folder of the gateway that `findRunning` finds, or of the one that would start. It may not be there yet. */
+export async function dataFolderOf(input: CommandInput): Promise<string> {
+  return (await findRunning(input))?.dataDir ?? (await meantGateway(input)).folder.path;
+}
+
+async function meantGateway({ file, flags, terminal: { cwd, env } }: CommandInput) {
   const meant = file === undefined ? findConfig(cwd) : resolve(cwd, file);
   const served = { files: meant === null ? [] : [meant], cwd, env };
-  const place = placeOf(served);
-  if (flags.dataDir !== undefined) {
-    const there = runningGateway(gatewayFolder(flags.dataDir, served));
-    return file === undefined || there?.place === place ? there : null;
-  }
-  const own = meant === null ? null : await dataDirOf(meant, env);
-  const there = runningGateway(gatewayFolder(own, served));
-  if (meant !== null && there?.place === place) return there;
-  const all = runningGateways(env);
-  if (meant !== null) return all.find((one) => one.place === place) ?? null;
-  return startedAbove(cwd, all) ?? there;
+  const dataDir = flags.dataDir ?? (meant === null ? null : await dataDirOf(meant, env));
+  return { place: placeOf(served), folder: gatewayFolder(dataDir, served) };
 }
 
 /** The gateway that was started in this folder, or in the nearest one above it. */

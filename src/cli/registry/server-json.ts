@@ -11,6 +11,8 @@ export interface Package {
   readonly registryType: string;
   readonly identifier: string;
   readonly version?: string;
+  /** Of an MCPB bundle, SHA-256 in hexadecimal digits. */
+  readonly fileSha256?: string;
   readonly runtimeHint?: string;
   readonly transport?: PackageTransport;
   readonly runtimeArguments?: readonly Argument[];
@@ -67,7 +69,8 @@ const VERSION = /^[A-Za-z0-9][\w.+!-]{0,127}$/;
 
 function isPackage({ registryType, identifier, version, transport }: Package): boolean {
   const named = IDENTIFIER.test(identifier) && (version === undefined || VERSION.test(version));
-  return named && registryType in LAUNCHERS && (transport?.type ?? 'stdio') === 'stdio';
+  const known = registryType === 'mcpb' ? /^https?:\/\/./.test(identifier) : named && registryType in LAUNCHERS;
+  return known && (transport?.type ?? 'stdio') === 'stdio';
 }
 
 function versioned({ identifier, version }: Package): string {
@@ -190,10 +193,14 @@ async function filled(text: string, variables: Readonly<Record<string, Input>>, 
     const name = piece.slice(1, -1);
     const isVariable = piece.startsWith('{') && Object.hasOwn(variables, name);
     const [value = ''] = isVariable ? ((await valuesOf(name, variables[name]!, given)) ?? []) : [literal(piece)];
-    // Two pieces that are harmless apart must not make a reference together.
-    result += result.endsWith('$') && value.startsWith('{') ? `$${value}` : value;
+    result = joined(result, value);
   }
   return result;
+}
+
+/** Two pieces that are harmless apart must not make a reference together. */
+export function joined(before: string, value: string): string {
+  return before + (before.endsWith('$') && value.startsWith('{') ? `$${value}` : value);
 }
 
 /** Text in a definition that is to stay as it is. */

@@ -51,6 +51,9 @@ export async function changeServer(
       throw new CommandError(EXIT.usage, `${name} is still misconfigured: ${server['reason']}`);
     }
     show(input, changes, DONE[change], server);
+    if (change !== 'remove') return;
+    const { removeBundle } = await import('../registry/mcpb.ts');
+    await removeBundle(input, name, await changes.definitions());
   });
 }
 

@@ -32,6 +32,8 @@ export interface ServerChanges {
   change(name: string, change: Change): Promise<ChangedServer>;
   /** null once it is gone. */
   server(name: string): Promise<ChangedServer | null>;
+  /** JSON text in which each server's command and arguments are. */
+  definitions(): Promise<string>;
   close(): Promise<void>;
 }
 
@@ -60,6 +62,7 @@ function ofRunning(gateway: RunningGateway, cwd: string): ServerChanges {
     label: `the gateway ${gatewayName(gateway)}`,
     running: true,
     server,
+    definitions: () => client.get('/api/v1/servers'),
     async add(name, definition, { ttlMs, session, replace }) {
       const query = new URLSearchParams({ folder: cwd });
       if (replace && (await server(name)) !== null) {
@@ -84,10 +87,11 @@ function ofRunning(gateway: RunningGateway, cwd: string): ServerChanges {
   };
 }
 
-function ofStopped({ runTime, close }: StoppedGateway, cwd: string, whichNot: string): ServerChanges {
+function ofStopped({ runTime, definitions, close }: StoppedGateway, cwd: string, whichNot: string): ServerChanges {
   return {
     label: `${whichNot}; the next one will find it so`,
     running: false,
+    definitions: async () => definitions(),
     server: async (name) => (runTime.provenance(name) === null ? null : { name }),
     async add(name, definition, { ttlMs, session, replace }) {
       if (ttlMs !== null || session !== null) {

@@ -1,6 +1,7 @@
 import { Option } from 'commander';
 import { URL_KINDS } from '../../model/server.ts';
 import type { CommandParts } from '../command-input.ts';
+import { CommandError, EXIT } from '../exit-code.ts';
 import { collected, duration, type GatewayFlags } from '../flags.ts';
 import type { RegistryFlags } from '../registry/registry-servers.ts';
 import type { ServerFlags } from './change-servers.ts';
@@ -63,11 +64,18 @@ export function addServerCommands({ command, input, done }: CommandParts): void 
     .addOption(new Option('--session <label>', 'remove it when this client session ends, and when the gateway stops'))
     .addOption(new Option('--no-wait', 'do not wait until the server has started'))
     .addOption(REGISTRY())
-    .addOption(new Option('--set <NAME=value>', 'value of an input of a server of a registry').argParser(collected))
-    .addOption(new Option('--via <way>', 'of a server of a registry: remote, sse, npm, pypi, oci or nuget'))
-    .addOption(new Option('--as <name>', 'name of the server here, if it is not to be that of the registry or address'))
-    .argument('[name]', 'name of the server; alone, its name in a registry, as in io.github.owner/server')
-    .argument('[urlOrCommand]', 'address, or command')
+    .addOption(
+      new Option('--set <NAME=value>', 'value of an input of a server of a registry or bundle').argParser(collected),
+    )
+    .addOption(new Option('--via <way>', 'of a server of a registry: remote, sse, npm, pypi, oci, nuget or mcpb'))
+    .addOption(
+      new Option('--as <name>', 'name of the server here, if it is not to be that of the registry, bundle or address'),
+    )
+    .argument(
+      '[name]',
+      'name of the server; alone, its name in a registry, as in io.github.owner/server, or an MCPB bundle',
+    )
+    .argument('[urlOrCommand]', 'address, command, or MCPB bundle')
     .argument('[args...]', 'arguments of the command')
     .action(async (word: string | undefined, target: string | undefined, words: string[], flags: AddFlags) => {
       const { add, definitionFrom, nameFrom } = await import('./change-servers.ts');
@@ -78,17 +86,27 @@ export function addServerCommands({ command, input, done }: CommandParts): void 
       const all = [word, target, ...words, ...given.serverCommand].filter((each) => each !== undefined);
       const { namedRegistry, registryServer } = await import('../registry/registry-servers.ts');
       const isAlone = isNamed && all.length === 1;
+      const isFile = given.serverCommand.length === 0 && all.length <= 2 && isBundle(all.at(-1) ?? '');
       const isListed = isAlone && (isRegistryName(word, flags) || (await namedRegistry(given, flags)) !== null);
-      if (!isListed) {
+      if (!isListed && !isFile) {
         const command = isNamed ? all.slice(1) : all;
         const definition = definitionFrom(flags, command);
         const name = isNamed ? word : (flags.as ?? nameFrom(command));
         done(await add({ ...given, name, definition, options, wait: flags.wait }));
         return;
       }
-      const server = await registryServer(given, word, flags);
-      await server.keepSecrets();
-      done(await add({ ...given, ...server, options, wait: flags.wait }));
+      const as = all.length === 2 ? word! : (flags.as ?? null);
+      const server = isFile
+        ? await (await import('../registry/mcpb.ts')).bundleServer(given, all.at(-1)!, as, flags)
+        : await registryServer(given, word!, flags);
+      try {
+        await server.keepSecrets();
+        done(await add({ ...given, ...server, options, wait: flags.wait }));
+      } catch (error) {
+        // After another failure it may have been added.
+        if (error instanceof CommandError && error.exitCode === EXIT.usage) await server.discard?.();
+        throw error;
+      }
     });
   command('search', 'find servers in a registry, to add them by name')
     .addOption(REGISTRY())
@@ -116,6 +134,11 @@ export function addServerCommands({ command, input, done }: CommandParts): void 
       const { restore } = await import('./change-servers.ts');
       done(await restore({ ...input(flags), empty: flags.empty === true }));
     });
+}
+
+/** `.dxt`: the first name of the format. */
+function isBundle(word: string): boolean {
+  return /\.(mcpb|dxt)$/i.test(word);
 }
 
 /** As registries have them; another one, a short one or one without a domain, only where a registry or one of its options is named. */

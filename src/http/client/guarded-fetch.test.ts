@@ -3,7 +3,7 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { freePort } from '../../../test/support/free-port.ts';
-import { EgressRefused, guardedFetch, NotReached } from './guarded-fetch.ts';
+import { EgressRefused, guardedDownload, guardedFetch, NotReached } from './guarded-fetch.ts';
 import { Resolver } from './resolver.ts';
 
 /** Spellings of this machine and its network. */
@@ -112,6 +112,45 @@ test('proto:T10 redirects are not followed, large bodies are not read, and http 
   await assert.rejects(fetch(`http://127.0.0.1:${wire.port}/large`), /more than 256 KiB/);
   await assert.rejects(fetch('http://192.168.0.1/'), EgressRefused);
   await assert.rejects(fetch('http://user:secret@127.0.0.1/'), (error: Error) => !error.message.includes('secret'));
+  assert.equal(target.hits, 0);
+});
+
+async function downloaded(url: string, hosts: readonly string[], maxBytes = 1_000_000, resolver = new Resolver()) {
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of guardedDownload(resolver, url, hosts, maxBytes)) chunks.push(chunk);
+  return Buffer.concat(chunks);
+}
+
+test('proto:T10 a download is bounded, and each redirect of it is checked like the first address', async (t) => {
+  const target = await tripwire(t, (_request, response) => response.end('secret'));
+  const wire = await tripwire(t, (request, response) => {
+    const [, steps = ''] = /^\/steps\/(\d)$/.exec(request.url!) ?? [];
+    if (request.url === '/large') response.end(Buffer.alloc(600_000));
+    else if (request.url === '/broken')
+      response.writeHead(200, { 'content-length': '9' }).end('x', () => response.destroy());
+    else if (steps === '0') response.end('there');
+    else if (steps !== '') response.writeHead(302, { location: `/steps/${Number(steps) - 1}` }).end();
+    else response.writeHead(307, { location: decodeURIComponent(request.url!.slice(1)) }).end();
+  });
+  const hosts = [`127.0.0.1:${wire.port}`, 'named.example'];
+  const base = `http://127.0.0.1:${wire.port}`;
+  assert.equal((await downloaded(`${base}/large`, hosts)).length, 600_000);
+  await assert.rejects(downloaded(`${base}/large`, hosts, 599_999), /answers with more than/);
+  assert.equal(String(await downloaded(`${base}/steps/5`, hosts)), 'there');
+  await assert.rejects(downloaded(`${base}/steps/6`, hosts), /redirects for the 6th time/);
+  await assert.rejects(downloaded(`${base}/broken`, hosts), NotReached);
+  await assert.rejects(downloaded(`${base}/steps/0`, []), EgressRefused);
+  const inside = new Resolver({ lookup: (_name, answer) => answer(null, [{ address: '127.0.0.1', family: 4 }]) });
+  const places = INSIDE.filter((host) => /^[ -~]+$/.test(host)).map((host) => `https://${host}:${target.port}/`);
+  for (const place of [
+    ...places,
+    `http://127.0.0.1:${target.port}/`,
+    `https://rebind.example:${target.port}/`,
+    'file:///etc/passwd',
+  ]) {
+    const refused = downloaded(`${base}/${encodeURIComponent(place)}`, hosts, 1_000_000, inside);
+    await assert.rejects(refused, EgressRefused, place);
+  }
   assert.equal(target.hits, 0);
 });
 

@@ -4,6 +4,9 @@ import type { Resolver } from './resolver.ts';
 
 const TIMEOUT_MS = 5_000;
 const MAX_BYTES = 256 * 1024;
+const DOWNLOAD_MS = 600_000;
+const SILENCE_MS = 30_000;
+const MAX_REDIRECTS = 5;
 
 /** `fetch` for URLs that did not come from the operator's file. Rejects with EgressRefused or NotReached. */
 export type GuardedFetch = (url: string | URL, init?: RequestInit) => Promise<Response>;
@@ -23,7 +26,7 @@ export function guardedFetch(resolver: Resolver, inside: boolean, hosts: readonl
   return async (target, init = {}) => {
     const url = new URL(target);
     const trusted = inside || hosts.includes(url.host);
-    refuse(url, trusted);
+    refuse(url, trusted, ISSUER);
     const { Agent, fetch } = await import('undici');
     const lookup = trusted ? resolver.lookup : resolver.publicLookup;
     const dispatcher = new Agent({ connect: { lookup, timeout: TIMEOUT_MS }, pipelining: 0 });
@@ -35,20 +38,63 @@ export function guardedFetch(resolver: Resolver, inside: boolean, hosts: readonl
         await response.body?.cancel();
         throw new EgressRefused(`${url.host} redirects (HTTP ${response.status}); redirects are not followed`);
       }
-      const body = await bounded(response.body, url);
+      const chunks: Uint8Array[] = [];
+      for await (const chunk of bounded(response.body, url, MAX_BYTES)) chunks.push(chunk);
       const { status } = response;
       const headers = new Headers([...response.headers]);
+      const body = new Uint8Array(Buffer.concat(chunks));
       return new Response(status === 204 ? null : body, { status, headers });
     } catch (error) {
-      throw error instanceof EgressRefused ? error : failed(url, error as Error);
+      throw error instanceof EgressRefused ? error : failed(url, error as Error, TIMEOUT_MS, ISSUER);
     } finally {
       void dispatcher.close();
     }
   };
 }
 
+/**
+ * The body of a file that may be large, piece by piece; rejects with EgressRefused or NotReached. As with `guardedFetch`, but up to
+ * `maxBytes`, in 10 min without 30 s of silence, and over five redirects, each checked like the first address.
+ */
+export async function* guardedDownload(
+  resolver: Resolver,
+  target: string,
+  hosts: readonly string[],
+  maxBytes: number,
+): AsyncGenerator<Uint8Array> {
+  const { Agent, fetch } = await import('undici');
+  const signal = AbortSignal.timeout(DOWNLOAD_MS);
+  let url = new URL(target);
+  for (let hop = 0; hop <= MAX_REDIRECTS; hop++) {
+    const trusted = hosts.includes(url.host);
+    refuse(url, trusted, BY_HAND);
+    const lookup = trusted ? resolver.lookup : resolver.publicLookup;
+    const connect = { lookup, timeout: TIMEOUT_MS };
+    const dispatcher = new Agent({ connect, pipelining: 0, headersTimeout: SILENCE_MS, bodyTimeout: SILENCE_MS });
+    try {
+      const response = await fetch(url, { redirect: 'manual', signal, dispatcher });
+      const location = response.status >= 300 && response.status < 400 ? response.headers.get('location') : null;
+      if (location === null) {
+        if (!response.ok) throw new EgressRefused(`${url.host} answers ${response.status}`);
+        yield* bounded(response.body, url, maxBytes);
+        return;
+      }
+      url = new URL(location, url);
+    } catch (error) {
+      throw error instanceof EgressRefused ? error : failed(url, error as Error, DOWNLOAD_MS, BY_HAND);
+    } finally {
+      void dispatcher.destroy();
+    }
+  }
+  throw new EgressRefused(`${url.host} redirects for the ${MAX_REDIRECTS + 1}th time`);
+}
+
+/** What to do where an address of this machine or its network is meant. */
+const ISSUER = 'name it: set auth.issuer in the definition';
+const BY_HAND = 'download the file yourself';
+
 /** What is refused before a name is looked up: the lookup itself refuses names that lead inside. */
-function refuse(url: URL, inside: boolean): void {
+function refuse(url: URL, inside: boolean, remedy: string): void {
   const host = bareHost(url.hostname);
   if (url.username !== '' || url.password !== '') throw new EgressRefused(`an address at ${url.host} holds a password`);
   if (url.protocol !== 'https:' && !(url.protocol === 'http:' && inside && isLoopbackHost(host))) {
@@ -56,31 +102,29 @@ function refuse(url: URL, inside: boolean): void {
   }
   if (inside) return;
   if (isLoopbackHost(host) || (isIP(host) !== 0 && !isPublicAddress(host))) {
-    throw new EgressRefused(insideWords(url));
+    throw new EgressRefused(insideWords(url, remedy));
   }
 }
 
-function failed(url: URL, cause: Error): Error {
+function failed(url: URL, cause: Error, withinMs: number, remedy: string): Error {
   const { code = 'no connection' } = (cause.cause ?? cause) as NodeJS.ErrnoException;
-  if (code === 'EACCES') return new EgressRefused(insideWords(url));
+  if (code === 'EACCES') return new EgressRefused(insideWords(url, remedy));
   const late = cause.name === 'TimeoutError';
-  const words = late ? `does not answer within ${TIMEOUT_MS / 1000} s` : `cannot be reached (${code})`;
+  const words = late ? `does not answer within ${withinMs / 1000} s` : `cannot be reached (${code})`;
   return new NotReached(`${url.host} ${words}`, { cause });
 }
 
-function insideWords({ host }: URL): string {
-  return `${host} is on this machine or its network; if that is right, name it: set auth.issuer in the definition`;
+function insideWords({ host }: URL, remedy: string): string {
+  return `${host} is on this machine or its network; if that is right, ${remedy}`;
 }
 
-async function bounded(body: AsyncIterable<Uint8Array> | null, { host }: URL): Promise<Uint8Array<ArrayBuffer>> {
-  const chunks: Uint8Array[] = [];
+async function* bounded(body: AsyncIterable<Uint8Array> | null, { host }: URL, maxBytes: number) {
   let length = 0;
   for await (const chunk of body ?? []) {
     length += chunk.length;
-    if (length > MAX_BYTES) throw new EgressRefused(`${host} answers with more than ${MAX_BYTES / 1024} KiB`);
-    chunks.push(chunk);
+    if (length > maxBytes) throw new EgressRefused(`${host} answers with more than ${maxBytes / 1024} KiB`);
+    yield chunk;
   }
-  return new Uint8Array(Buffer.concat(chunks));
 }
 
 /** Whether the host of a URL is on this machine or its network, as far as its name says. */

@@ -1,0 +1,223 @@
+import { homedir } from 'node:os';
+import { delimiter, isAbsolute, join, relative, resolve, sep } from 'node:path';
+import { printable } from '../../model/printable.ts';
+import {
+  flag,
+  type Infer,
+  list,
+  matches,
+  object,
+  oneOf,
+  optional,
+  record,
+  type Schema,
+  text,
+  union,
+} from '../../model/schema.ts';
+import { CommandError, EXIT } from '../exit-code.ts';
+import { type Given, joined, literal, type Runs } from './server-json.ts';
+
+const number: Schema<number> = { type: 'number' };
+const RUN = { command: optional(text), args: optional(list(text)), env: optional(record(text)) };
+const OPTION = object({
+  type: oneOf(['string', 'number', 'boolean', 'directory', 'file']),
+  title: optional(text),
+  description: optional(text),
+  required: optional(flag),
+  default: optional(union(text, number, flag, list(text))),
+  multiple: optional(flag),
+  sensitive: optional(flag),
+  min: optional(number),
+  max: optional(number),
+});
+/** `manifest.json` of an MCPB bundle, manifest_version 0.1 to 0.4, as far as it says how the server is run. */
+const MANIFEST = object({
+  manifest_version: optional(text),
+  /** Its name in the first bundles. */
+  dxt_version: optional(text),
+  name: text,
+  version: text,
+  description: optional(text),
+  server: object({
+    type: oneOf(['node', 'python', 'binary', 'uv']),
+    entry_point: text,
+    mcp_config: optional(object({ ...RUN, platform_overrides: optional(record(object(RUN))) })),
+  }),
+  user_config: optional(record(OPTION)),
+  compatibility: optional(object({ platforms: optional(list(text)), runtimes: optional(record(text)) })),
+});
+export type BundleManifest = Infer<typeof MANIFEST>;
+type UserOption = Infer<typeof OPTION>;
+
+const VERSIONS = /^0\.[1-4]$/;
+
+/** Throws CommandError that says what is wrong with it. */
+export function manifestOf(json: string): BundleManifest {
+  let value: unknown;
+  try {
+    value = JSON.parse(json.replace(/^\uFEFF/, ''));
+  } catch (cause) {
+    throw fault(`is no JSON: ${(cause as Error).message}`);
+  }
+  if (!matches(MANIFEST, value)) throw fault(`is not valid: ${wrongPart(MANIFEST, value, '')}`);
+  const version = value.manifest_version ?? value.dxt_version ?? '(none)';
+  if (!VERSIONS.test(version)) throw fault(`has manifest_version ${version}; 0.1 to 0.4 are known`);
+  const platforms = value.compatibility?.platforms ?? [process.platform];
+  if (!platforms.includes(process.platform))
+    throw fault(`says that the server runs on ${platforms.join(', ')} only; this is ${process.platform}`);
+  return value;
+}
+
+/** The first part that is missing or of another kind, by its path. */
+function wrongPart(schema: Schema, value: unknown, path: string): string {
+  const {
+    properties,
+    required = [],
+    additionalProperties,
+  } = schema as { [key: string]: Schema } & { required?: string[] };
+  if (typeof value !== 'object' || value === null) return `${path || 'it'} is of the wrong type`;
+  const lacks = required.find((key) => !Object.hasOwn(value, key));
+  if (lacks !== undefined) return `${path}${path && '.'}${lacks} is missing`;
+  for (const [key, one] of Object.entries(value)) {
+    const part = properties !== undefined && Object.hasOwn(properties, key) ? properties[key] : additionalProperties;
+    if (part !== undefined && !matches(part as Schema, one))
+      return wrongPart(part as Schema, one, `${path}${path && '.'}${key}`);
+  }
+  return `${path} is of the wrong type`;
+}
+
+/** What variables stand for, as a definition has it; an option has any number of values. */
+type Values = ReadonlyMap<string, readonly string[]>;
+
+/** Where a bundle is, and who gives its options. */
+export interface BundlePlace {
+  readonly folder: string;
+  /** Where relative paths of the user start. */
+  readonly cwd: string;
+  readonly given: Given;
+  has(name: string): boolean;
+}
+
+/**
+ * The definition of a bundle that is extracted to `folder`. What the bundle says is text in it; only what the user gives for a
+ * sensitive option may be a reference.
+ */
+export async function bundleDefinition(manifest: BundleManifest, place: BundlePlace): Promise<Runs> {
+  const { server, description, user_config: options = {} } = manifest;
+  if (!place.has(server.entry_point))
+    throw fault(`names the entry_point ${JSON.stringify(server.entry_point)}, which is not in the bundle`);
+  const { command, args = [], env = {} } = runOf(server);
+  const values = new Map<string, readonly string[]>(Object.entries(foldersFrom(place.folder)));
+  for (const [name, option] of Object.entries(options)) {
+    values.set(`user_config.${name}`, await chosen(name, option, values, place));
+  }
+  const variables = Object.entries(env).filter(([, word]) => spread(word, values).length > 0);
+  const definition = {
+    ...(description === undefined ? {} : { description }),
+    command: programOf(filled(command, values), place),
+    args: args.flatMap((word) => spread(word, values)),
+    ...(variables.length === 0
+      ? {}
+      : { env: Object.fromEntries(variables.map(([name, word]) => [name, filled(word, values)])) }),
+    cwd: literal(place.folder),
+  };
+  return definition;
+}
+
+/** What runs on this platform. */
+function runOf({ type, entry_point, mcp_config: config }: BundleManifest['server']) {
+  if (config === undefined && type === 'uv')
+    return { command: 'uv', args: ['run', '--directory', '${__dirname}', entry_point] };
+  const { command, args, env } = { ...config, ...config?.platform_overrides?.[process.platform] };
+  if (command === undefined || command === '') throw fault('has no server.mcp_config.command');
+  return { command, args, env };
+}
+
+function foldersFrom(folder: string): Record<string, readonly string[]> {
+  const home = (name: string): string[] => [literal(join(homedir(), name))];
+  return {
+    ...{ __dirname: [literal(folder)], pathSeparator: [sep], '/': [sep] },
+    ...{ HOME: home(''), DESKTOP: home('Desktop'), DOCUMENTS: home('Documents'), DOWNLOADS: home('Downloads') },
+  };
+}
+
+/** A program that is a file has to be the bundle's own, or be named with its whole path. */
+function programOf(program: string, { folder, has }: BundlePlace): string {
+  if (!/[/\\]/.test(program) && !has(program)) return program;
+  const path = resolve(folder, program);
+  const inside = relative(folder, path).replaceAll(sep, '/');
+  const file = [inside, ...(process.platform === 'win32' ? [`${inside}.exe`] : [])].find(has);
+  if (file !== undefined) return literal(join(folder, file));
+  if (isAbsolute(program) && inside.startsWith('../')) return program;
+  throw fault(`has the command ${JSON.stringify(program)}, which is not in the bundle`);
+}
+
+/** The values of an option: given, or by default. */
+async function chosen(
+  name: string,
+  option: UserOption,
+  values: Values,
+  place: BundlePlace,
+): Promise<readonly string[]> {
+  const { type, default: usual, required = false, multiple = false, sensitive: isSecret = false } = option;
+  const defaults = [usual ?? []]
+    .flat()
+    .map(String)
+    .filter((value) => value !== '');
+  const given = await place.given.value(name, {
+    description: option.description ?? option.title ?? '',
+    isRequired: required && defaults.length === 0,
+    isSecret,
+    ...(type === 'boolean' ? { choices: ['true', 'false'] } : {}),
+  });
+  const chosen = given ?? defaults.map((value) => filled(value, values));
+  if (chosen.length > 1 && !multiple) throw usage(`${name} takes one value`);
+  if (required && given?.includes('')) throw usage(`${name} needs a value`);
+  if (type === 'number') for (const value of chosen) checkNumber(name, value, option);
+  if (type !== 'directory' && type !== 'file') return chosen;
+  return chosen.map((path) =>
+    resolve(
+      place.cwd,
+      path.replace(/^~(?=$|[/\\])/, () => literal(homedir())),
+    ),
+  );
+}
+
+function checkNumber(name: string, value: string, { min = -Infinity, max = Infinity }: UserOption): void {
+  const given = value.trim() === '' ? Number.NaN : Number(value);
+  if (given >= min && given <= max) return;
+  const bounds = `${min > -Infinity ? ` from ${min}` : ''}${max < Infinity ? ` to ${max}` : ''}`;
+  throw usage(`${name} has to be a number${bounds}, and is ${JSON.stringify(value)}`);
+}
+
+const VARIABLE = /(\$\{[^{}]+\})/;
+
+/** The words that a word becomes: one for each value of an option that has several, none where it is an option without any. */
+function spread(word: string, values: Values): readonly string[] {
+  const names = word.split(VARIABLE).filter((piece) => values.has(nameIn(piece)));
+  if (names.length === 1 && names[0] === word && values.get(nameIn(word))!.length === 0) return [];
+  const many = names.map(nameIn).find((name) => values.get(name)!.length > 1);
+  if (many === undefined) return [filled(word, values)];
+  return values.get(many)!.map((value) => filled(word, new Map([...values, [many, [value]]])));
+}
+
+/** Several values in one text are a list as in PATH. What is no variable of bundles is text. */
+function filled(text: string, values: Values): string {
+  return text
+    .split(VARIABLE)
+    .map((piece) => values.get(nameIn(piece))?.join(delimiter) ?? literal(piece))
+    .reduce(joined, '');
+}
+
+/** What a piece `${name}` names; empty for text. */
+function nameIn(piece: string): string {
+  return piece.startsWith('${') && piece.endsWith('}') ? piece.slice(2, -1) : '';
+}
+
+function fault(why: string): CommandError {
+  return new CommandError(EXIT.usage, printable(`manifest.json of the bundle ${why}`));
+}
+
+function usage(message: string): CommandError {
+  return new CommandError(EXIT.usage, message);
+}
