@@ -17,6 +17,7 @@ import { clusterPlane } from './control-planes/cluster-plane.ts';
 import { signInView } from './control-planes/sign-in-view.ts';
 import { taskPlane } from './control-planes/task-plane.ts';
 import { callParams, send } from './embedding/operator-calls.ts';
+import { replay } from './replay/replay.ts';
 import type { Rooms } from './rooms.ts';
 import { toolsPlane } from './tool-views.ts';
 
@@ -55,6 +56,7 @@ export function controlPlane(
     logs: serverLogs.journal,
     calls,
     runTime: rooms.runTime,
+    recorder: rooms.recorder,
     logins: rooms.logins,
     clients: (agent) => clientLinks(rooms, app.facts(), agent),
     signIn: (server) => signInView(server, rooms),
@@ -80,6 +82,7 @@ export function controlPlane(
       gateway.sessionEnded(record.id);
       return true;
     },
+    replay: (jsonl, options) => replay(jsonl, options, rooms),
     async callTool(server, tool, argumentsJson, options) {
       const params = callParams(tool, argumentsJson.toString(), options.onProgress !== undefined);
       const question = { endpoint: serverEndpoint(server), method: 'tools/call', params };

@@ -14,7 +14,7 @@ import { BodyBudget } from '../http/context/body-budget.ts';
 import { isListening } from '../http/listener/listen-error.ts';
 import { systemClock } from '../model/clock.ts';
 import { dropKept } from '../model/pooled-buffers.ts';
-import type { SessionRecords, UpstreamEvents, Upstreams } from '../model/ports.ts';
+import type { SessionRecords, Upstreams } from '../model/ports.ts';
 import { type Random, systemRandom } from '../model/random.ts';
 import { sealingOf } from '../model/sealing.ts';
 import { PinBook, type TrustMarks } from '../registry/pin-book.ts';
@@ -30,6 +30,7 @@ import { SqliteKnownCatalogs, SqliteTaskRecords } from '../store/structured-reco
 import { CallLog } from '../telemetry/call-log.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { Metrics } from '../telemetry/metrics.ts';
+import { Recorder } from '../telemetry/recorder/recorder.ts';
 import { newServerEvents } from '../telemetry/server-events.ts';
 import { ServerLogs } from '../telemetry/server-logs.ts';
 import { insideContainer } from '../upstream/process/environment.ts';
@@ -37,7 +38,7 @@ import { ProcessRecord, sweep } from '../upstream/process/process-group.ts';
 import { Reaper } from '../upstream/process/reaper.ts';
 import { StartMarks } from '../upstream/supervision/start-marks.ts';
 import { UpstreamSet } from '../upstream/upstream-set.ts';
-import type { AppOptions, ServerObserver } from './app-options.ts';
+import type { AppOptions } from './app-options.ts';
 import { acrossNodes, followSessions, stateEverywhere } from './cluster/across-nodes.ts';
 import type { ClusterConnection } from './cluster/cluster-connection.ts';
 import { registerClusterGauges } from './cluster/cluster-gauges.ts';
@@ -46,6 +47,7 @@ import { reachableAt, serves } from './cluster/serving-nodes.ts';
 import { registerGauges } from './gauges.ts';
 import { bodyBudgetBytes } from './memory/memory-limit.ts';
 import { MemoryWatch } from './memory/memory-watch.ts';
+import { observed } from './observed-events.ts';
 import { openCredentials } from './open-credentials.ts';
 import { openTelemetry } from './open-telemetry.ts';
 import { Operations } from './operations.ts';
@@ -164,7 +166,10 @@ export async function buildRooms(
     random,
     logins: loginPages,
     taskRecords: sharedTasks ?? ownTasks,
-    onSessionEnded: (sessionId) => runTime.sessionEnded(sessionId),
+    onSessionEnded: (sessionId) => {
+      runTime.sessionEnded(sessionId);
+      recorder.sessionEnded(sessionId);
+    },
     get upstreams() {
       return everywhere;
     },
@@ -176,6 +181,7 @@ export async function buildRooms(
     },
   });
   let reachable: readonly string[] = [];
+  const recorder = new Recorder({ clock, random, logger, folder: folder?.file('recordings') ?? null });
   const serverEvents = newServerEvents(run, () => clock.wall(), observer);
   const serverLogs = new ServerLogs(logger, run);
   const gatewayEvents = observer === undefined ? gateway : observed(gateway, observer, operations, registry);
@@ -230,6 +236,7 @@ export async function buildRooms(
     events,
     state: cluster === null ? () => registry.state : stateEverywhere(() => registry.state, cluster.upstreams),
     memoryScarce: () => memory.look() !== 'ample',
+    wires: recorder.wires,
     ...(cluster === null ? {} : acrossNodes(cluster)),
   });
   const owner = createHash('sha256').update(installation).update('containers').digest('hex').slice(0, 16);
@@ -240,6 +247,7 @@ export async function buildRooms(
     logger,
     metrics,
     tracer,
+    wires: recorder.wires,
     events: cluster?.events ?? gatewayEvents,
     ownership: cluster?.ownership,
     sharedUpstreamSessions: cluster?.upstreamSessions,
@@ -323,11 +331,13 @@ export async function buildRooms(
     operations,
     operator: new Operator(ownCalls, random, operatorProfile(JSON.stringify(info))),
     memory,
+    recorder,
     /** Writes state, lets go of the data folder. After everything that uses the rooms has ended. */
     async close(): Promise<void> {
       // What this node owned is free for others without waiting for what is still to be written.
       await Promise.all([sharedRecords?.close(), sharedTasks?.close(), cluster?.close()]);
       await connection?.close();
+      recorder.close();
       gauges.close();
       serverLogs.close();
       memory.close();
@@ -340,35 +350,6 @@ export async function buildRooms(
       record?.close();
       startMarks?.close();
       folder?.release();
-    },
-  };
-}
-
-/** The same events for the gateway, which hears them first, and for an observer. */
-function observed(
-  events: UpstreamEvents,
-  observer: ServerObserver,
-  operations: Operations | null,
-  registry: Registry,
-): UpstreamEvents {
-  return {
-    notification: (server, sessionId, message, key) => events.notification(server, sessionId, message, key),
-    request: (server, sessionId, message, key) => events.request(server, sessionId, message, key),
-    stateLost: (server, sessionId, cause) => events.stateLost(server, sessionId, cause),
-    connectionChanged: (server, key, change) => events.connectionChanged(server, key, change),
-    outdated: (server, message) => events.outdated(server, message),
-    catalogChanged(server, fingerprint, lists, key = null) {
-      events.catalogChanged(server, fingerprint, lists, key);
-      if (key === null) observer.catalogChanged(server, fingerprint, lists);
-    },
-    listsAnnounced: (server, key, methods) => events.listsAnnounced?.(server, key, methods),
-    listedElsewhere: (server) => events.listedElsewhere?.(server),
-    nodeSilent: (servedThere) => events.nodeSilent?.(servedThere),
-    instancesGained: (servers) => events.instancesGained?.(servers),
-    statusChanged(server, status) {
-      events.statusChanged(server, status);
-      observer.statusChanged(server, status, registry.state.servers.has(server));
-      operations?.statusChanged(server, status);
     },
   };
 }

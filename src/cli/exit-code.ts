@@ -12,6 +12,8 @@ export const EXIT = {
   toolError: 5,
   /** `drift --check`: definitions wait for a decision. */
   drift: 6,
+  /** `replay`: an answer is another one than was recorded. */
+  difference: 1,
   internal: 70,
 } as const;
 

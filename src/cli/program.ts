@@ -21,6 +21,7 @@ import {
 } from './flags.ts';
 import { addGatewayCommands } from './gateways/gateway-commands.ts';
 import { addOperatingCommands } from './operating/operating-commands.ts';
+import { addRecordingCommands } from './recordings/recording-commands.ts';
 import { addServerCommands } from './servers/server-commands.ts';
 
 /**
@@ -137,6 +138,7 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
   addSecretCommands(parts);
   addDriftCommands(parts);
   addOperatingCommands(parts);
+  addRecordingCommands(parts);
 
   addOptions(program.command('call').description('call a tool and print its result'), false, false)
     .addOption(CONFIG_OPTION)

@@ -5,12 +5,14 @@ import type { ConfigurationPlan, ConfigurationView, ReloadView } from '../model/
 import type { Logins, SecretChanges } from '../model/credential-ports.ts';
 import type { DefinitionName, DriftRecord, DriftReport, DriftSummary } from '../model/drift.ts';
 import type { Upstreams } from '../model/ports.ts';
+import type { Replay, ReplayOptions } from '../model/recordings.ts';
 import type { Server } from '../model/server.ts';
 import type { SignInView } from '../model/sign-in.ts';
 import type { TaskView } from '../model/task-view.ts';
 import type { RunTimeServers } from '../registry/run-time-servers.ts';
 import type { CallLog } from '../telemetry/call-log.ts';
 import type { Journal } from '../telemetry/journal.ts';
+import type { Recorder } from '../telemetry/recorder/recorder.ts';
 import type { AppFrames } from './app-frames.ts';
 import type {
   DefinitionConflict,
@@ -156,6 +158,7 @@ export interface ControlPlane {
   /** The last requests of clients. */
   readonly calls: CallLog;
   readonly runTime: RunTimeServers;
+  readonly recorder: Recorder;
   readonly logins: Logins;
   readonly secrets: SecretChanges;
   /** How clients are connected, as this agent or as one that may use most; null for an unknown agent. */
@@ -182,6 +185,8 @@ export interface ControlPlane {
   openSessions(): number;
   /** Ends the session with this label; false when there is none. */
   endSession(label: string): Promise<boolean>;
+  /** Replays the text of a recording against a server of this gateway; a text says why that is impossible. */
+  replay(jsonl: string, options: ReplayOptions): Promise<Replay | string>;
   /** Calls a tool as the operator. `argumentsJson` is one JSON object; the answer is JSON text with `outcome`. */
   callTool(server: string, tool: string, argumentsJson: Buffer, options: CallLimits): Promise<Buffer>;
 }

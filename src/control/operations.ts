@@ -23,6 +23,7 @@ import {
   written,
 } from './operation.ts';
 import { PLAYGROUND_OPERATIONS } from './playground-operations.ts';
+import { RECORDING_OPERATIONS } from './recording-operations.ts';
 import { RUN_TIME_OPERATIONS } from './run-time-operations.ts';
 import * as schemas from './schemas.ts';
 import { SECRET_OPERATIONS } from './secret-operations.ts';
@@ -267,6 +268,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
   ...CALL_OPERATIONS,
   ...TOOL_OPERATIONS,
   ...PLAYGROUND_OPERATIONS,
+  ...RECORDING_OPERATIONS,
   ...CLUSTER_OPERATIONS,
   ...CREDENTIAL_OPERATIONS,
   ...SECRET_OPERATIONS,

@@ -13,6 +13,7 @@ import type { Authenticator, ClientStreams, EventLog, SessionRecords } from '../
 import type { Random } from '../model/random.ts';
 import { sealingOf } from '../model/sealing.ts';
 import type { EventSink, PostAnswer, StreamCopies, StreamPost } from '../model/stream-copies.ts';
+import type { Wires } from '../model/wire-tap.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { EdgeParts } from './edge-parts.ts';
 import { Endpoints } from './endpoints/endpoints.ts';
@@ -58,6 +59,7 @@ export interface DownstreamDeps {
   readonly copies?: StreamCopies;
   /** The same sessions at other nodes, where there are some. */
   readonly relay?: SessionRelay;
+  readonly wires: Wires;
 }
 
 /** When an answer that has not come becomes an SSE stream with a first event id (issue A, Relay). */
@@ -98,7 +100,7 @@ export class Downstream implements ClientStreams {
       settings,
       sessions: this.sessions,
       endpoints: this.endpoints,
-      intake: new SessionIntake(core, this.sessions, deps.relay),
+      intake: new SessionIntake(core, this.sessions, deps.wires, deps.relay),
       fingerprints,
       pendingInput: new PendingInputRequests({ clock, random, sealing, others }),
       prefix: others?.self ?? random.hex(3),

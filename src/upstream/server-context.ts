@@ -16,6 +16,7 @@ import type { Random } from '../model/random.ts';
 import { isOwnProcess, type Server } from '../model/server.ts';
 import type { ListKind, ServerCatalog } from '../model/server-catalog.ts';
 import type { AuthChallenge, RecoveryStep, ServerStatus } from '../model/server-state.ts';
+import type { Wires } from '../model/wire-tap.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { Tracer } from '../telemetry/tracing.ts';
@@ -33,6 +34,8 @@ export interface UpstreamSetDeps {
   readonly metrics: Metrics;
   /** Absent or null: no spans are recorded. */
   readonly tracer?: Tracer | null;
+  /** Absent: nothing can be recorded. */
+  readonly wires?: Wires;
   readonly events: UpstreamEvents;
   /** Also hears what becomes of servers. */
   readonly news?: ServerNews;

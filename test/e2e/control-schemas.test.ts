@@ -174,6 +174,18 @@ describe('answers of the control API and the OpenAPI document', () => {
     await get('/logs/stream?lines=1', '/logs/stream');
     const { sessions } = await get('/sessions');
     assert.equal(sessions.length, 1);
+    const { id } = await post('/recordings', '/recordings', { server: 'good' });
+    for (const target of [{}, { session: 'none' }, { session: sessions[0].label }]) {
+      await post('/recordings', '/recordings', target);
+    }
+    assert.equal((await get('/recordings')).recordings.length, 2);
+    await post('/servers/good/call?tool=echo', '/servers/{name}/call', { text: 'x' });
+    await post(`/recordings/${id}/stop`, '/recordings/{name}/stop');
+    assert.equal((await get(`/recordings/${id}`, '/recordings/{name}')).recording.state, 'stopped');
+    assert.equal((await post('/replays', '/replays', { recording: id, server: 'good' })).replayed, 1);
+    await post('/replays', '/replays', { recording: id, server: 'good', of: 'many' });
+    await post('/replays', '/replays', { recording: 'none', server: 'good' });
+    for (let i = 0; i < 2; i++) await answered(`${v1}/recordings/${id}`, `${v1}/recordings/{name}`, 'delete');
     await answered(`${v1}/sessions/${sessions[0].label}`, `${v1}/sessions/{name}`, 'delete');
     await get('/credentials');
     const put = (name: string, body: object) => answered(`${v1}/secrets/${name}`, `${v1}/secrets/{name}`, 'put', body);

@@ -69,6 +69,7 @@ export class DownstreamRig {
       state: () => this.desired,
       keys: options.keys ?? [Buffer.from(systemRandom.hex(32), 'hex')],
       memoryScarce: () => false,
+      wires: { tap: null },
       ...(options.patienceMs === undefined
         ? {}
         : { patienceMs: options.patienceMs, statelessPatienceMs: options.patienceMs }),

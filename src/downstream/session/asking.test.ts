@@ -22,7 +22,7 @@ test('an input request that no call waits for is cancelled at its client, under 
       session as unknown as ClientSession,
       null,
       request('roots/list', id, null, 'stateful'),
-      { clock, prefix: 'p' },
+      { clock, prefix: 'p', wires: { tap: null } },
       (message) => sent.push(JSON.parse(message.toString())),
       'a',
     );

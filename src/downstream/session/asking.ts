@@ -1,6 +1,7 @@
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
+import type { Wires } from '../../model/wire-tap.ts';
 import { declares } from '../../protocol/askable.ts';
 import { bodyField } from '../../protocol/body.ts';
 import { cancellation } from '../../protocol/compose.ts';
@@ -8,13 +9,13 @@ import { splice, withId } from '../../protocol/splice.ts';
 import { notificationFor } from './answer-parts.ts';
 import type { ClientExchange } from './client-exchange.ts';
 import type { ClientSession } from './client-session.ts';
-import type { AskOwner } from './pending-asks.ts';
 
 /** What asking takes. */
 export interface AskDeps {
   readonly clock: Clock;
   /** New with every process: part of the ids of asks. */
   readonly prefix: string;
+  readonly wires: Wires;
 }
 
 /** Questions one client may have before it at once. */
@@ -27,9 +28,9 @@ const MAX_OPEN_ASKS = 256;
  */
 export function askClient(
   session: ClientSession,
-  owner: AskOwner | null,
+  owner: { readonly exchange: ClientExchange; readonly likely: boolean } | null,
   request: Message,
-  { clock, prefix }: AskDeps,
+  { clock, prefix, wires }: AskDeps,
   send: (message: Buffer) => void,
   server = '',
 ): Promise<Message> {
@@ -47,6 +48,7 @@ export function askClient(
     session.channel?.calledOff(cancellation(late, 'it was not answered in time', 'stateful').bytes);
   const { id, answer } = asks.open(owner, { server, id: request.id }, expired);
   const parts = withId(request, id);
+  wires.tap?.client(session.client, session.endpoint, 'gateway', parts, owner?.exchange.id ?? null);
   send(parts.length === 1 ? parts[0]! : Buffer.concat(parts));
   return answer;
 }
@@ -74,11 +76,17 @@ export function notificationTo(
   session: ClientSession,
   exchange: ClientExchange | null,
   notification: Message,
+  { tap }: Wires,
   server?: string,
 ): Buffer | null {
-  return notification.method === 'notifications/cancelled'
-    ? callOffAsk(session, exchange, notification, server)
-    : notificationFor('stateful', notification, session.client);
+  const bytes =
+    notification.method === 'notifications/cancelled'
+      ? callOffAsk(session, exchange, notification, server)
+      : notificationFor('stateful', notification, session.client);
+  if (tap !== null && bytes !== null) {
+    tap.client(session.client, session.endpoint, 'gateway', [bytes], exchange?.id ?? null);
+  }
+  return bytes;
 }
 
 /**

@@ -3,6 +3,7 @@ import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
+import type { Wires } from '../../model/wire-tap.ts';
 import { bodyLexeme } from '../../protocol/body.ts';
 import { result } from '../../protocol/compose.ts';
 import { isLogLevel } from '../../protocol/meta-keys.ts';
@@ -24,12 +25,14 @@ export const MAX_IN_FLIGHT = 256;
 export class SessionIntake {
   readonly #core: Core;
   readonly #sessions: SessionTable;
+  readonly #wires: Wires;
   readonly #relay: SessionRelay | null;
 
   /** `relay`: the same sessions at other nodes, for what belongs to nothing here. */
-  constructor(core: Core, sessions: SessionTable, relay: SessionRelay | null = null) {
+  constructor(core: Core, sessions: SessionTable, wires: Wires, relay: SessionRelay | null = null) {
     this.#core = core;
     this.#sessions = sessions;
+    this.#wires = wires;
     this.#relay = relay;
   }
 
@@ -41,6 +44,7 @@ export class SessionIntake {
   request(session: ClientSession, request: Message, reply: Reply): void {
     const known = request.method === 'logging/setLevel' ? this.#setLevel(session, request) : null;
     const exchange = new ClientExchange(request, session.client, reply);
+    this.#tapped(session, request, exchange);
     session.exchanges.add(exchange);
     const own = this.#answerOurselves(request);
     if (own !== null) exchange.finish(own);
@@ -51,6 +55,7 @@ export class SessionIntake {
   }
 
   notification(session: ClientSession, notification: Message): void {
+    this.#tapped(session, notification, null);
     switch (notification.method) {
       case 'notifications/initialized':
         if (session.initialized) return;
@@ -67,6 +72,7 @@ export class SessionIntake {
 
   /** The client's answer to something we asked it. */
   answer(session: ClientSession, message: Message): AnswerFate {
+    this.#tapped(session, message, null);
     const fate = this.answered(session, message);
     if (fate !== 'unknown' || this.#relay === null || !session.lasting) return fate;
     this.#relay(session.id, message);
@@ -97,6 +103,10 @@ export class SessionIntake {
     if (!isLogLevel(level)) return null;
     session.logLevel = level;
     return this.#sessions.saveEverywhere(session);
+  }
+
+  #tapped({ client, endpoint }: ClientSession, { bytes }: Message, exchange: ClientExchange | null): void {
+    this.#wires.tap?.client(client, endpoint, 'client', [bytes], exchange?.id ?? null);
   }
 
   /** What needs no server: a ping asks whether we are there, and a session is opened but once. */

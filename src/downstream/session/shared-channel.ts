@@ -11,7 +11,6 @@ import { abandonAsks, askClient, notificationTo } from './asking.ts';
 import { ClientExchange, type Reply } from './client-exchange.ts';
 import type { ClientSession, SessionChannel } from './client-session.ts';
 import { readInitialize } from './initialize.ts';
-import type { AskOwner } from './pending-asks.ts';
 import { settle } from './session-intake.ts';
 
 /** One ordered wire to a client that carries everything: the SSE stream of 2024-11-05, or a pipe. */
@@ -91,7 +90,9 @@ export class SharedChannel implements SessionChannel, Reply {
 
   answer(exchange: ClientExchange, outcome: Outcome): void {
     this.#leave(exchange);
-    const parts = answerParts(exchange.request, this.#session.endpoint, outcome);
+    const { client, endpoint } = this.#session;
+    const parts = answerParts(exchange.request, endpoint, outcome);
+    this.#deps.wires.tap?.client(client, endpoint, 'gateway', parts, exchange.id);
     this.#wire.write(oneLine(parts.length === 1 ? parts[0]! : Buffer.concat(parts)));
     this.#introduced ||= exchange.request.method === 'initialize' && this.#session.introduced;
   }
@@ -116,6 +117,7 @@ export class SharedChannel implements SessionChannel, Reply {
       session.introduce(introduction, this.#deps.fingerprints.of(introduction.capabilities));
     }
     const exchange = new ClientExchange(request, session.client, this);
+    this.#deps.wires.tap?.client(session.client, session.endpoint, 'client', [request.bytes], exchange.id);
     session.exchanges.add(exchange);
     if (introduction instanceof GatewayError) exchange.finish(failure(introduction));
     else void settle(exchange, this.#handshake(request));
@@ -129,13 +131,13 @@ export class SharedChannel implements SessionChannel, Reply {
     return answer(message);
   }
 
-  #ask(owner: AskOwner | null, request: Message, server?: string): Promise<Message> {
+  #ask(owner: Parameters<typeof askClient>[1], request: Message, server?: string): Promise<Message> {
     const send = (message: Buffer): void => this.#wire.write(oneLine(message));
     return askClient(this.#session, owner, request, this.#deps, send, server);
   }
 
   #tell(owner: ClientExchange | null, notification: Message, flow: Flow | null = null, server?: string): void {
-    const bytes = notificationTo(this.#session, owner, notification, server);
+    const bytes = notificationTo(this.#session, owner, notification, this.#deps.wires, server);
     if (bytes !== null) this.#wire.write(oneLine(bytes), true, flow);
   }
 

@@ -3,6 +3,7 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import type { EventLog } from '../../model/ports.ts';
 import type { EventSink, StreamCopies } from '../../model/stream-copies.ts';
+import type { Wires } from '../../model/wire-tap.ts';
 import { askClient, notificationTo } from './asking.ts';
 import type { ClientSession, SessionChannel } from './client-session.ts';
 import { LoggedStream } from './logged-stream.ts';
@@ -12,6 +13,7 @@ export interface StandaloneDeps {
   readonly events: EventLog;
   /** New with every process: part of the ids of asks and of the names of streams. */
   readonly prefix: string;
+  readonly wires: Wires;
   /** Where there are other nodes. */
   readonly copies?: StreamCopies | undefined;
 }
@@ -86,7 +88,7 @@ export class StandaloneStreams implements SessionChannel {
   }
 
   deliver(notification: Message, server?: string): void {
-    const bytes = notificationTo(this.#session, null, notification, server);
+    const bytes = notificationTo(this.#session, null, notification, this.#deps.wires, server);
     // A client must learn that it need not answer.
     if (bytes !== null) this.#send(bytes, notification.method !== 'notifications/cancelled');
   }

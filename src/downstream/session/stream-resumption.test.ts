@@ -61,7 +61,7 @@ test('check:C9 a client whose stream another node took over, or could not take o
   const clock = new FakeClock();
   const session = new ClientSession(clientOf('5'.repeat(32)), 'secret', AGGREGATE, true, clock.wall(), clock.now());
   const events = new Log();
-  const standalone = new StandaloneStreams(session, { clock, events, prefix: HERE });
+  const standalone = new StandaloneStreams(session, { clock, events, prefix: HERE, wires: { tap: null } });
   const lastEventId = `${session.streamHead('g')}${GONE}1~1`;
   const left: LeftStream = {
     name: lastEventId.slice(0, -2),

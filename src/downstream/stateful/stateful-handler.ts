@@ -186,7 +186,7 @@ export class StatefulHandler {
   }
 
   async #initialize(context: RequestContext, request: Message, admitted: Admitted): Promise<void> {
-    const { core, sessions } = this.#deps;
+    const { core, sessions, wires } = this.#deps;
     // Where there are other nodes, the session goes on at one of them.
     if (this.#deps.draining() && this.#deps.others === undefined) {
       return sendError(context, 503, 'The gateway is stopping', request.id, RETRY_SOON);
@@ -203,7 +203,10 @@ export class StatefulHandler {
       if (!(error instanceof GatewayError)) throw error;
       return sendFull(context, error, request.id);
     }
-    const answer = await initializeAnswer(core, request, session.endpoint, session.client);
+    const { client, endpoint } = session;
+    wires.tap?.client(client, endpoint, 'client', [request.bytes], null);
+    const answer = await initializeAnswer(core, request, endpoint, client);
+    wires.tap?.client(client, endpoint, 'gateway', [answer.bytes], null);
     if (answer.kind === 'error') {
       sessions.end(session, 'the server could not be reached');
       return sendMessage(context, 200, answer);

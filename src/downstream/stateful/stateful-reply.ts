@@ -80,7 +80,7 @@ export class StatefulReply implements Reply, ResumableReply, AgeQueueItem {
   }
 
   notify(exchange: ClientExchange, notification: Message, flow: Flow | null): void {
-    const bytes = notificationTo(this.#session, exchange, notification);
+    const bytes = notificationTo(this.#session, exchange, notification, this.#deps.wires);
     if (bytes !== null) this.#open()?.send(bytes, true, flow);
   }
 
@@ -93,7 +93,9 @@ export class StatefulReply implements Reply, ResumableReply, AgeQueueItem {
 
   answer(exchange: ClientExchange, outcome: Outcome): void {
     this.#leave(exchange);
-    const parts = answerParts(exchange.request, this.#session.endpoint, outcome);
+    const { client, endpoint } = this.#session;
+    const parts = answerParts(exchange.request, endpoint, outcome);
+    this.#deps.wires.tap?.client(client, endpoint, 'gateway', parts, exchange.id);
     if (this.#stream !== null) {
       const { id, method } = exchange.request;
       this.#stream.send(parts.length === 1 ? parts[0]! : Buffer.concat(parts), false, null, { id, method });

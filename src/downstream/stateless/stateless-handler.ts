@@ -42,7 +42,8 @@ export class StatelessHandler {
   constructor(deps: StatelessHandlerDeps) {
     this.#deps = deps;
     this.intake = new StatelessIntake(deps);
-    this.#reply = { patience: deps.patience, exchanges: this.intake.exchanges, pendingInput: deps.pendingInput };
+    const { patience, pendingInput, wires } = deps;
+    this.#reply = { patience, exchanges: this.intake.exchanges, pendingInput, wires };
   }
 
   take(
@@ -110,7 +111,7 @@ const NOT_HERE: Returning = {
   error: new GatewayError('INVALID_PARAMS', 'params.requestState is not of this node'),
 };
 
-interface StatelessReplyDeps extends Pick<StatelessHandlerDeps, 'patience' | 'pendingInput'> {
+interface StatelessReplyDeps extends Pick<StatelessHandlerDeps, 'patience' | 'pendingInput' | 'wires'> {
   /** All stateless exchanges in flight. */
   readonly exchanges: ExchangeList;
 }
@@ -149,6 +150,7 @@ class StatelessReply implements Reply, AgeQueueItem {
 
   notify(exchange: ClientExchange, notification: Message, flow: Flow | null): void {
     const bytes = notificationFor('stateless', notification, exchange.client);
+    if (bytes !== null) this.#deps.wires.tap?.client(exchange.client, this.#endpoint, 'gateway', [bytes], exchange.id);
     const sink = bytes === null ? null : this.#open();
     if (sink === null) return;
     const droppable = exchange.request.method !== LISTEN;
@@ -168,6 +170,7 @@ class StatelessReply implements Reply, AgeQueueItem {
     this.#deps.exchanges.remove(exchange);
     const message = answerMessage(exchange.request, this.#endpoint, outcome);
     const parts = withId(message, exchange.request.id);
+    this.#deps.wires.tap?.client(exchange.client, this.#endpoint, 'gateway', parts, exchange.id);
     if (this.#sink !== null) {
       this.#sink.event(null, parts.map(oneLine));
       this.#sink.end();

@@ -42,6 +42,7 @@ export class StatelessIntake {
     // The anonymous user of one server gets that server's states as they are: there is no caller to bind them to (proto:S6).
     exchange.sealsInput = endpoint.kind === 'aggregate' || client.principal.id !== ANONYMOUS.id;
     this.exchanges.add(exchange);
+    this.#deps.wires.tap?.client(client, endpoint, 'client', [exchange.request.bytes], exchange.id);
     switch (returning?.kind) {
       case 'refused':
         exchange.finish(failure(returning.error));

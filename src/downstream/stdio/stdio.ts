@@ -238,7 +238,9 @@ class StatelessWire implements Reply {
 
   notify(exchange: ClientExchange, notification: Message, flow: Flow | null): void {
     const bytes = notificationFor('stateless', notification, exchange.client);
-    if (bytes !== null) this.#wire.write(oneLine(bytes), true, flow);
+    if (bytes === null) return;
+    this.#deps.wires.tap?.client(exchange.client, this.#endpoint, 'gateway', [bytes], exchange.id);
+    this.#wire.write(oneLine(bytes), true, flow);
   }
 
   async askFor(exchange: ClientExchange, request: Message): Promise<Message> {
@@ -250,6 +252,7 @@ class StatelessWire implements Reply {
     const outcome = withPages(given, exchange, this.#endpoint, this.#deps.pendingInput);
     this.intake.exchanges.remove(exchange);
     const parts = answerParts(exchange.request, this.#endpoint, outcome);
+    this.#deps.wires.tap?.client(exchange.client, this.#endpoint, 'gateway', parts, exchange.id);
     this.#wire.write(oneLine(parts.length === 1 ? parts[0]! : Buffer.concat(parts)));
   }
 

@@ -3,6 +3,7 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { Era, Message } from '../../model/message.ts';
 import type { UpstreamSessionRecord } from '../../model/ports.ts';
 import type { HandshakeResult } from '../../model/server-catalog.ts';
+import type { TappedConnection } from '../../model/wire-tap.ts';
 import { cancellation, notification, request } from '../../protocol/compose.ts';
 import { oneLine } from '../../protocol/splice.ts';
 import type { Call } from '../calls/call.ts';
@@ -13,13 +14,14 @@ import { ConnectionUse } from './connection-use.ts';
 import type { JoinedSession } from './joined-session.ts';
 import { LogLevelSync, takesLevel } from './log-level-sync.ts';
 import { type ConnectionDeps, ServerMessages } from './server-messages.ts';
-import { isOneClient, NO_SESSION, type Tenancy, WARM } from './session-key.ts';
+import { isOneClient, NO_SESSION, sessionOf, type Tenancy, WARM } from './session-key.ts';
 
 const TIMEOUTS_TILL_PROBE = 3;
 /** How long a new owner's first call is waited for, before what the server wanted to know is asked without one. */
 const HELD_MS = 100;
 const LF = 0x0a;
 const CR = 0x0d;
+let count = 0;
 
 /**
  * One MCP connection over one transport. It keeps the requests in flight, under random integer ids of its own: clients' ids and
@@ -52,6 +54,7 @@ export class Connection implements RequestCarrier, TransportReceiver {
   readonly #messages: ServerMessages<Connection>;
   readonly #oneLine: boolean;
   readonly #ids: RequestIds;
+  readonly #number = ++count;
 
   constructor(transport: Transport, deps: ConnectionDeps<Connection>) {
     this.transport = transport;
@@ -98,6 +101,11 @@ export class Connection implements RequestCarrier, TransportReceiver {
 
   get pid(): number | null {
     return this.transport.pid;
+  }
+
+  /** What a recording knows it by. */
+  get tapped(): TappedConnection {
+    return { server: this.#deps.server, label: `c${this.#number}`, sessionId: sessionOf(this.tenancy) };
   }
 
   open(): Promise<void> {
@@ -301,6 +309,7 @@ export class Connection implements RequestCarrier, TransportReceiver {
 
   #write(parts: readonly Buffer[], id: number, method: string, headers: readonly string[] | null): void {
     const line = this.#oneLine && parts.some(hasBreak) ? [oneLine(Buffer.concat(parts))] : parts;
+    this.#deps.wires?.tap?.server(this.tapped, 'gateway', parts, this.#pending.byId.get(id)?.exchange ?? null);
     this.transport.send(line, { request: id, method, headers });
   }
 

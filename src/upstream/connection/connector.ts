@@ -304,13 +304,13 @@ export class Connector {
 
   #handshake(want: WantedConnection, attempt: Attempt): Handshake {
     const { name: server, events: owner } = this.#context;
-    const { clock, random, tracer } = this.#context.deps;
+    const { clock, random, tracer, wires } = this.#context.deps;
     const { profile, tenancy } = want;
     const silent = this.joins(want);
     const make = (kind: Transport['kind']): Connection => {
       const transport = this.#transport(want, { kind, label: labelOf(tenancy), phases: this.#phases });
       const shortIds = this.#shortIds && !transport.streamPerRequest;
-      return new Connection(transport, { server, profile, clock, owner, silent, random, tracer, shortIds });
+      return new Connection(transport, { server, profile, clock, owner, silent, random, tracer, wires, shortIds });
     };
     return new Handshake(this.#context, this.#eras, make, profile, attempt);
   }

@@ -5,6 +5,7 @@ import type { Exchange, Flow } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Era, Message } from '../../model/message.ts';
 import type { Random } from '../../model/random.ts';
+import type { TappedConnection, Wires } from '../../model/wire-tap.ts';
 import { bodyField, relatedTask, subscriptionId } from '../../protocol/body.ts';
 import { errorAnswer, request, result } from '../../protocol/compose.ts';
 import type { Range } from '../../protocol/fields.ts';
@@ -57,6 +58,7 @@ const PING = request('ping', '0', null, 'stateful');
 /** What is needed of the connection that the bytes come on. */
 interface MessageSource {
   readonly transport: { readonly streamPerRequest: boolean; flow?(request: number): Flow | null };
+  readonly tapped: TappedConnection;
   readonly tenancy: Tenancy;
   readonly era: Era;
   /** It is negotiated. */
@@ -89,6 +91,7 @@ export interface ConnectionDeps<C> {
   readonly shortIds?: boolean;
   /** Absent or null: no spans are recorded. */
   readonly tracer?: Tracer | null | undefined;
+  readonly wires?: Wires | undefined;
 }
 
 /**
@@ -145,6 +148,10 @@ export class ServerMessages<C extends MessageSource> {
 
   #one(bytes: Buffer, stream: number): void {
     const message = scanMessage(bytes, this.#connection.era, 'relaxed');
+    const tap = this.#deps.wires?.tap ?? null;
+    if (tap !== null && !isScanFailure(message)) {
+      tap.server(this.#connection.tapped, 'server', [bytes], this.#exchangeOf(message, stream));
+    }
     if (isScanFailure(message)) this.#malformed(stream, message.reason);
     else if (message.kind === 'result' || message.kind === 'error') this.#answered(message, stream);
     else if (message.kind === 'request') this.#asked(message, stream);
@@ -154,6 +161,13 @@ export class ServerMessages<C extends MessageSource> {
       else if (message.method === 'notifications/cancelled') this.#cancelled(message, stream);
       else this.#notified(message, stream);
     }
+  }
+
+  /** As far as the ids tell, for a recording. */
+  #exchangeOf({ kind, bytes, idStart, idEnd }: Message, stream: number): Exchange | null {
+    const isAnswer = (kind === 'result' || kind === 'error') && idStart >= 0;
+    const id = isAnswer ? namedRequest(this.#pending, bytes, idStart, idEnd) : stream;
+    return this.#pending.get(id)?.exchange ?? null;
   }
 
   #answered(message: Message, stream: number): void {

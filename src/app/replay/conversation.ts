@@ -1,0 +1,216 @@
+import { TOOL_NAME_DELIMITER } from '../../model/names.ts';
+import { type ExactJson, type ExactObject, isExactObject, memberOf, parseExact, textOf } from './exact-json.ts';
+
+/** A request with the answer it got last: where it was made again with what the server asked for, the last of them. */
+export interface Step {
+  readonly number: number;
+  readonly method: string;
+  /** `tools/call echo`. */
+  readonly title: string;
+  readonly request: ExactObject;
+  answer: ExactObject | null;
+}
+
+/** What the server asked its client, and the answer: `{ result }` or `{ error }`. */
+export interface RecordedAsk {
+  readonly method: string;
+  readonly params: ExactJson;
+  answer: ExactObject | null;
+}
+
+/** What one session said to one server. */
+export interface Conversation {
+  readonly session: string;
+  readonly revision: string;
+  readonly capabilities: ExactJson;
+  readonly client: ExactJson;
+  /** The answer to `initialize`; null where the recording began later, or there was none. */
+  initialize: ExactObject | null;
+  readonly steps: Step[];
+  readonly asks: RecordedAsk[];
+  /** Tools that the client was shown of this server among others, under the server's own names; null where that says nothing. */
+  tools: readonly ExactObject[] | null;
+}
+
+interface RecordedMessage {
+  readonly wire: string;
+  readonly from: string;
+  readonly session: string | null;
+  readonly endpoint?: string;
+  readonly server?: string;
+  readonly connection?: string;
+  readonly exchange: string | null;
+  readonly message: ExactObject;
+}
+
+type Introduction = Pick<Conversation, 'session' | 'revision' | 'capabilities' | 'client'>;
+
+/**
+ * The conversations with one server in a recording; a text where there are none, or several servers to choose from. What a
+ * client said at the endpoint of this server alone is taken from its own wire, the rest from the server's.
+ */
+export function readConversations(
+  jsonl: string,
+  of: string | null,
+): { readonly server: string; readonly conversations: readonly Conversation[] } | string {
+  const read = readLines(jsonl);
+  if (typeof read === 'string') return read;
+  const { entries, introductions } = read;
+  const servers = [...new Set(entries.flatMap(({ server, endpoint }) => server ?? serverAt(endpoint) ?? []))];
+  const server = of ?? (servers.length === 1 ? servers[0]! : null);
+  if (server === null) {
+    if (servers.length === 0) return 'no server was called in this recording';
+    return `the recording is of several servers: say which one is meant (${servers.sort().join(', ')})`;
+  }
+  const conversations: Conversation[] = [];
+  for (const introduction of introductions) {
+    const own = entries.filter(({ session }) => session === introduction.session);
+    const conversation = conversationOf(introduction, own, server);
+    if (conversation.steps.length > 0 || conversation.initialize !== null || conversation.tools !== null) {
+      conversations.push(conversation);
+    }
+  }
+  return conversations.length === 0 ? `nothing was sent to ${server} in this recording` : { server, conversations };
+}
+
+function conversationOf(introduction: Introduction, entries: readonly RecordedMessage[], server: string): Conversation {
+  const conversation: Conversation = { ...introduction, initialize: null, steps: [], asks: [], tools: null };
+  const client = entries.filter(({ wire }) => wire === 'client');
+  const alone = client.filter(({ endpoint }) => serverAt(endpoint) === server);
+  if (alone.length > 0) collect(conversation, alone, 'client');
+  else {
+    const theirs = entries.filter((entry) => entry.wire === 'server' && entry.server === server);
+    collect(conversation, theirs, 'gateway');
+    conversation.tools = toolsOf(client, server);
+  }
+  return conversation;
+}
+
+/** `asker`: who sent the requests on this wire. */
+function collect(conversation: Conversation, entries: readonly RecordedMessage[], asker: 'client' | 'gateway'): void {
+  const { steps, asks } = conversation;
+  const open = new Map<string, Step | RecordedAsk>();
+  for (const { from, message, connection = '', exchange } of entries) {
+    const method = textOf(message['method']);
+    const key = `${connection} ${JSON.stringify(message['id'])}`;
+    if (message['id'] === undefined) continue;
+    if (method === null) {
+      const step = open.get(`${from === asker ? 'ask' : 'step'} ${key}`);
+      if (step !== undefined) answered(conversation, step, message);
+    } else if (from !== asker) {
+      const ask = { method, params: message['params'] ?? null, answer: null };
+      asks.push(ask);
+      open.set(`ask ${key}`, ask);
+    } else if (asker === 'client' || exchange !== null) {
+      const before = continued(message, steps, asks);
+      const step = before ?? stepOf(message, method, steps.length + 1);
+      if (before === null) steps.push(step);
+      open.set(`step ${key}`, step);
+    }
+  }
+}
+
+function answered(conversation: Conversation, step: Step | RecordedAsk, message: ExactObject): void {
+  if (!('request' in step)) {
+    step.answer = message;
+    return;
+  }
+  step.answer = message;
+  const asked = inputRequests(message);
+  for (const { method, params } of asked.values()) conversation.asks.push({ method, params, answer: null });
+  if (step.method !== 'initialize') return;
+  conversation.initialize = message;
+  conversation.steps.splice(conversation.steps.indexOf(step), 1);
+}
+
+/** The step that this request makes again with the answers to what the server asked (2026-07-28); null for a new one. */
+function continued(message: ExactObject, steps: readonly Step[], asks: readonly RecordedAsk[]): Step | null {
+  const [responses, state] = [
+    memberOf(message, 'params', 'inputResponses'),
+    memberOf(message, 'params', 'requestState'),
+  ];
+  if (responses === undefined && state === undefined) return null;
+  const step = steps.findLast(
+    ({ method, answer }) =>
+      method === message['method'] &&
+      memberOf(answer, 'result', 'resultType') === 'input_required' &&
+      JSON.stringify(memberOf(answer, 'result', 'requestState')) === JSON.stringify(state),
+  );
+  if (step === undefined) return null;
+  for (const [key, { method }] of inputRequests(step.answer)) {
+    const ask = asks.find((one) => one.answer === null && one.method === method);
+    const given = memberOf(responses, key);
+    if (ask !== undefined && given !== undefined) ask.answer = { result: given };
+  }
+  return step;
+}
+
+/** What an `input_required` result asks for, by its key. */
+export function inputRequests(answer: ExactObject | null): ReadonlyMap<string, { method: string; params: ExactJson }> {
+  const asked = memberOf(answer, 'result', 'inputRequests');
+  const found = new Map<string, { method: string; params: ExactJson }>();
+  if (memberOf(answer, 'result', 'resultType') !== 'input_required' || !isExactObject(asked)) return found;
+  for (const [key, one] of Object.entries(asked)) {
+    found.set(key, { method: textOf(memberOf(one, 'method')) ?? '', params: memberOf(one, 'params') ?? null });
+  }
+  return found;
+}
+
+function stepOf(request: ExactObject, method: string, number: number): Step {
+  const name = textOf(memberOf(request, 'params', 'name')) ?? textOf(memberOf(request, 'params', 'uri')) ?? '';
+  return { number, method, title: `${method} ${name}`.trimEnd(), request, answer: null };
+}
+
+/** The server's tools in the lists that a client got at the endpoint of all servers; null where their names were changed. */
+function toolsOf(entries: readonly RecordedMessage[], server: string): readonly ExactObject[] | null {
+  const lists = entries.flatMap(({ message }) => {
+    const tools = memberOf(message, 'result', 'tools');
+    return Array.isArray(tools) ? (tools as readonly ExactJson[]) : [];
+  });
+  const tools = new Map<string, ExactObject>();
+  const prefix = server + TOOL_NAME_DELIMITER;
+  for (const tool of lists) {
+    const exposed = textOf(memberOf(tool, 'name')) ?? '';
+    if (!isExactObject(tool) || !exposed.startsWith(prefix)) continue;
+    // The end of a name that was shortened or told apart.
+    if (/_[0-9a-f]{8}$/.test(exposed)) return null;
+    tools.set(exposed, { ...tool, name: exposed.slice(prefix.length) });
+  }
+  return tools.size === 0 ? null : [...tools.values()];
+}
+
+function serverAt(endpoint: string | null | undefined): string | null {
+  return /^\/servers\/([^/]+)\/mcp$/.exec(endpoint ?? '')?.[1] ?? null;
+}
+
+function readLines(
+  jsonl: string,
+): { readonly entries: readonly RecordedMessage[]; readonly introductions: readonly Introduction[] } | string {
+  const entries: RecordedMessage[] = [];
+  const introductions = new Map<string, Introduction>();
+  const [head = '', ...lines] = jsonl.split('\n');
+  try {
+    if (JSON.stringify(memberOf(parseExact(head), 'recording')) !== '1') return NO_RECORDING;
+  } catch {
+    return NO_RECORDING;
+  }
+  for (const [at, line] of lines.entries()) {
+    if (line === '') continue;
+    let read: ExactJson;
+    try {
+      read = parseExact(line);
+    } catch {
+      // A process that was killed leaves a part of a line at the end.
+      if (at === lines.length - 1) break;
+      return `line ${at + 2} of the recording is no JSON`;
+    }
+    if (memberOf(read, 'message') !== undefined) entries.push(read as unknown as RecordedMessage);
+    else if (memberOf(read, 'capabilities') !== undefined) {
+      const one = read as unknown as Introduction;
+      introductions.set(one.session, one);
+    }
+  }
+  return { entries, introductions: [...introductions.values()] };
+}
+
+const NO_RECORDING = 'this is no recording: its first line does not begin {"recording":1';

@@ -1,0 +1,233 @@
+import { PassThrough } from 'node:stream';
+import type { Downstream } from '../../downstream/downstream.ts';
+import { OPERATOR } from '../../model/client-profile.ts';
+import { serverEndpoint } from '../../model/exchange.ts';
+import type { Difference, Replay, ReplayOptions } from '../../model/recordings.ts';
+import { type Conversation, inputRequests, type RecordedAsk, readConversations, type Step } from './conversation.ts';
+import { differences, VOLATILE } from './differences.ts';
+import { type ExactJson, type ExactObject, isExactObject, memberOf, parseExact, textOf } from './exact-json.ts';
+
+/** An operator's wait for a server that never answers ends with the server's own deadline; this is for what has none. */
+const LISTENS = 'subscriptions/listen';
+
+/**
+ * Sends what was recorded of one server to a server of this gateway again, each session over a wire of its own as the
+ * operator, one request after the other, and compares the answers. What the server asks is answered as it was. A text says
+ * why nothing can be replayed.
+ */
+export async function replay(
+  jsonl: string,
+  { server, of, ignore }: ReplayOptions,
+  { downstream }: { readonly downstream: Downstream },
+): Promise<Replay | string> {
+  const read = readConversations(jsonl, of);
+  if (typeof read === 'string') return read;
+  const found: Difference[] = [];
+  const skipped: string[] = [];
+  let replayed = 0;
+  for (const conversation of read.conversations) {
+    const wire = new ReplayWire(downstream, server, conversation.asks);
+    try {
+      const replaying = new Replaying(conversation, wire, [...VOLATILE, ...ignore]);
+      await replaying.run();
+      replayed += replaying.sent;
+      found.push(...replaying.found);
+      skipped.push(...replaying.skipped);
+    } finally {
+      wire.close();
+    }
+  }
+  return { server, replayed, skipped, differences: found };
+}
+
+class Replaying {
+  sent = 0;
+  readonly found: Difference[] = [];
+  readonly skipped: string[] = [];
+  readonly #conversation: Conversation;
+  readonly #wire: ReplayWire;
+  readonly #ignored: readonly string[];
+  /** What the server called something then, and now: tasks and pages. */
+  readonly #renamed = new Map<string, string>();
+
+  constructor(conversation: Conversation, wire: ReplayWire, ignored: readonly string[]) {
+    this.#conversation = conversation;
+    this.#wire = wire;
+    this.#ignored = ignored;
+  }
+
+  async run(): Promise<void> {
+    const { revision, capabilities, client, initialize, steps, tools, asks } = this.#conversation;
+    const stateless = steps.some(({ request }) => memberOf(request, 'params', '_meta', PROTOCOL_VERSION) !== undefined);
+    if (!stateless) {
+      const clientInfo = client ?? { name: 'trunkline-replay', version: '1' };
+      const answer = await this.#wire.ask('initialize', { protocolVersion: revision, capabilities, clientInfo });
+      if (initialize !== null) this.#compare({ number: 0, title: 'initialize' }, initialize, answer);
+      this.#wire.send({ method: 'notifications/initialized' });
+    }
+    if (tools !== null) await this.#compareTools(tools, stateless ? metaOf(steps) : undefined);
+    for (const step of steps) await this.#step(step);
+    const unasked = asks.filter((ask) => ask.answer !== null && !this.#wire.asked.has(ask)).map(({ method }) => method);
+    for (const method of unasked) {
+      this.found.push({ step: 0, request: method, path: '$', before: '"asked"', after: null });
+    }
+    for (const { method, params } of this.#wire.unknown) {
+      this.found.push({ step: 0, request: method, path: '$', before: null, after: JSON.stringify(params) });
+    }
+  }
+
+  async #step(step: Step): Promise<void> {
+    const why = whyNot(step);
+    if (why !== null) {
+      this.skipped.push(`${step.number} ${step.title}: ${why}`);
+      return;
+    }
+    const params = this.#withNewNames(step.request['params']);
+    this.#compare(step, step.answer!, await this.#wire.ask(step.method, params));
+    for (const ask of this.#wire.takeChanged())
+      this.#compare({ number: step.number, title: ask.method }, ask.before, ask.after);
+  }
+
+  #withNewNames(params: ExactJson | undefined): ExactJson | undefined {
+    if (params === undefined || this.#renamed.size === 0) return params;
+    let text = JSON.stringify(params);
+    for (const [then, now] of this.#renamed) text = text.replaceAll(JSON.stringify(then), JSON.stringify(now));
+    return parseExact(text);
+  }
+
+  #compare({ number, title }: Pick<Step, 'number' | 'title'>, before: ExactObject, after: ExactObject): void {
+    this.sent++;
+    for (const path of [
+      ['result', 'task', 'taskId'],
+      ['result', 'taskId'],
+      ['result', 'nextCursor'],
+    ]) {
+      const [then, now] = [textOf(memberOf(before, ...path)), textOf(memberOf(after, ...path))];
+      if (then !== null && now !== null) this.#renamed.set(then, now);
+    }
+    for (const place of differences(bodyOf(before), bodyOf(after), this.#ignored)) {
+      this.found.push({ step: number, request: title, ...place });
+    }
+  }
+
+  /** All pages, as the recorded ones. */
+  async #compareTools(before: readonly ExactObject[], meta: ExactJson | undefined): Promise<void> {
+    const after: ExactJson[] = [];
+    for (let cursor: string | null | undefined; cursor !== null; ) {
+      const params = { ...(cursor === undefined ? {} : { cursor }), ...(meta === undefined ? {} : { _meta: meta }) };
+      const answer = await this.#wire.ask('tools/list', params);
+      const tools = memberOf(answer, 'result', 'tools');
+      if (Array.isArray(tools)) after.push(...(tools as ExactJson[]));
+      cursor = textOf(memberOf(answer, 'result', 'nextCursor'));
+    }
+    this.#compare({ number: 0, title: 'tools/list' }, { result: { tools: before } }, { result: { tools: after } });
+  }
+}
+
+const PROTOCOL_VERSION = 'io.modelcontextprotocol/protocolVersion';
+
+function metaOf(steps: readonly Step[]): ExactJson | undefined {
+  const meta = memberOf(steps[0]?.request, 'params', '_meta');
+  return isExactObject(meta) ? { ...meta, progressToken: undefined } : undefined;
+}
+
+/** Why the request is not sent again; null where it is. */
+export function whyNot({ method, answer }: Step): string | null {
+  if (method === LISTENS) return 'it listens until it is ended';
+  if (method.startsWith('tasks/') && method !== 'tasks/result') return 'the state of a task depends on the time';
+  if (answer === null) return 'it was not answered';
+  return null;
+}
+
+export function bodyOf({ result, error }: ExactObject): ExactObject {
+  return error === undefined ? { result } : { error };
+}
+
+/** One client on a pair of pipes within this process, which answers questions as the recorded one did. */
+class ReplayWire {
+  /** What was asked again, and what never was. */
+  readonly asked = new Set<RecordedAsk>();
+  readonly unknown: { readonly method: string; readonly params: ExactJson }[] = [];
+  readonly #input = new PassThrough();
+  readonly #open = new Map<number, (answer: ExactObject) => void>();
+  readonly #asks: readonly RecordedAsk[];
+  #changed: { readonly method: string; readonly before: ExactObject; readonly after: ExactObject }[] = [];
+  #count = 0;
+  #rest = '';
+
+  constructor(downstream: Downstream, server: string, asks: readonly RecordedAsk[]) {
+    this.#asks = asks;
+    const output = new PassThrough();
+    const handler = downstream.stdio({
+      input: this.#input,
+      output,
+      principal: OPERATOR,
+      endpoint: serverEndpoint(server),
+    });
+    output.setEncoding('utf8').on('data', (text: string) => this.#take(text));
+    void handler.closed.then(() => {
+      for (const answered of this.#open.values()) answered({ error: { message: 'the gateway has stopped' } });
+    });
+  }
+
+  send(message: ExactObject): void {
+    this.#input.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
+  }
+
+  /** The answer, after as many rounds as the server needs. */
+  async ask(method: string, params: ExactJson | undefined): Promise<ExactObject> {
+    const id = ++this.#count;
+    const answered = new Promise<ExactObject>((resolve) => this.#open.set(id, resolve));
+    this.send({ id: id as unknown as ExactJson, method, params });
+    const answer = await answered;
+    const wanted = inputRequests(answer);
+    if (wanted.size === 0) return answer;
+    const inputResponses: Record<string, ExactJson | undefined> = {};
+    for (const [key, one] of wanted) inputResponses[key] = memberOf(this.#answerTo(one.method, one.params), 'result');
+    // What was not asked then has no answer: the call cannot go on.
+    if (Object.values(inputResponses).includes(undefined)) return answer;
+    const state = memberOf(answer, 'result', 'requestState');
+    return this.ask(method, { ...(params as ExactObject), inputResponses, requestState: state });
+  }
+
+  /** Questions that were put in other words since the last time. */
+  takeChanged(): readonly { readonly method: string; readonly before: ExactObject; readonly after: ExactObject }[] {
+    const changed = this.#changed;
+    this.#changed = [];
+    return changed;
+  }
+
+  close(): void {
+    this.#input.end();
+  }
+
+  #take(text: string): void {
+    const lines = (this.#rest + text).split('\n');
+    this.#rest = lines.pop()!;
+    for (const line of lines) this.#message(parseExact(line) as ExactObject);
+  }
+
+  #message(message: ExactObject): void {
+    const { id, method } = message;
+    if (id === undefined) return;
+    if (typeof method !== 'string') {
+      const number = Number(JSON.stringify(id));
+      this.#open.get(number)?.(message);
+      this.#open.delete(number);
+    } else this.send({ id, ...this.#answerTo(method, message['params'] ?? null) });
+  }
+
+  /** The recorded answer to this question: to the same one, else to the next of its kind. */
+  #answerTo(method: string, params: ExactJson): ExactObject {
+    const text = JSON.stringify(params);
+    const left = this.#asks.filter((ask) => ask.method === method && !this.asked.has(ask));
+    const ask = left.find((one) => JSON.stringify(one.params) === text) ?? left[0];
+    if (ask === undefined || ask.answer === null) {
+      this.unknown.push({ method, params });
+      return { error: { code: -32601 as unknown as ExactJson, message: 'this was not asked in the recording' } };
+    }
+    this.asked.add(ask);
+    this.#changed.push({ method, before: { result: ask.params }, after: { result: params } });
+    return bodyOf(ask.answer);
+  }
+}

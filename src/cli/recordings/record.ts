@@ -1,0 +1,105 @@
+import { writeFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { printable } from '../../model/printable.ts';
+import type { RecordingView } from '../../model/recordings.ts';
+import { ControlClient } from '../access/control-client.ts';
+import { needRunning } from '../access/find-running.ts';
+import { type CommandInput, print } from '../command-input.ts';
+import { CommandError, EXIT, type ExitCode } from '../exit-code.ts';
+
+export interface RecordFlags {
+  readonly session?: string;
+  readonly client?: string;
+  readonly principal?: string;
+  readonly server?: string;
+  readonly output?: string;
+  readonly maxEntries?: number;
+}
+
+const LOOK_MS = 500;
+
+/** `trunkline record`: records until Ctrl-C or `record stop`, or until the session ends, then writes what there is and removes it from the gateway. */
+export async function record(input: CommandInput & { readonly record: RecordFlags }): Promise<ExitCode> {
+  const { terminal } = input;
+  const { session, client, principal, server, output, maxEntries } = input.record;
+  if ((session ?? client ?? principal ?? server) === undefined) {
+    throw new CommandError(EXIT.usage, 'say what to record: --session, --client, --principal or --server');
+  }
+  const control = new ControlClient(await needRunning(input));
+  const wanted = { session, client, principal, server, maxEntries };
+  const started = JSON.parse(await control.post('/api/v1/recordings', JSON.stringify(wanted))) as RecordingView;
+  const path = `/api/v1/recordings/${started.id}`;
+  terminal.err(`(recording ${started.id}; Ctrl-C ends it)\n`);
+  const stop = new AbortController();
+  const interrupted = (): void => stop.abort();
+  process.once('SIGINT', interrupted);
+  process.once('SIGTERM', interrupted);
+  try {
+    while (!stop.signal.aborted && (await viewOf(control, started.id)).state !== 'stopped') {
+      await pause(LOOK_MS, undefined, { signal: stop.signal }).catch(() => {});
+    }
+  } finally {
+    process.removeListener('SIGINT', interrupted);
+    process.removeListener('SIGTERM', interrupted);
+  }
+  await control.send('POST', `${path}/stop`, null);
+  const view = await written(input, control, started.id, output);
+  await control.send('DELETE', path, null);
+  const words = view.reason === null || stop.signal.aborted ? '' : `: ${view.reason}`;
+  terminal.err(`(${view.entries} messages of ${view.servers.join(', ') || 'no server'}${words})\n`);
+  return EXIT.ok;
+}
+
+/** `trunkline record list` */
+export async function recordings(input: CommandInput): Promise<ExitCode> {
+  const control = new ControlClient(await needRunning(input));
+  const json = await control.get('/api/v1/recordings');
+  print(input, json, () => {
+    const { recordings: all } = JSON.parse(json) as { recordings: RecordingView[] };
+    return all.length === 0 ? 'no recordings\n' : all.map(line).join('');
+  });
+  return EXIT.ok;
+}
+
+/** `trunkline record stop` */
+export async function stopRecording(input: CommandInput, id: string): Promise<ExitCode> {
+  const control = new ControlClient(await needRunning(input));
+  const json = await control.send('POST', `/api/v1/recordings/${encodeURIComponent(id)}/stop`, null);
+  print(input, json, () => line(JSON.parse(json) as RecordingView));
+  return EXIT.ok;
+}
+
+async function viewOf(control: ControlClient, id: string): Promise<RecordingView> {
+  const { recordings: all } = JSON.parse(await control.get('/api/v1/recordings')) as { recordings: RecordingView[] };
+  const found = all.find((one) => one.id === id);
+  if (found === undefined) throw new CommandError(EXIT.usage, `recording ${id} was deleted`);
+  return found;
+}
+
+async function written(
+  { terminal }: CommandInput,
+  control: ControlClient,
+  id: string,
+  output: string | undefined,
+): Promise<RecordingView> {
+  const answer = await control.get(`/api/v1/recordings/${encodeURIComponent(id)}`);
+  const { recording, jsonl } = JSON.parse(answer) as { recording: RecordingView; jsonl: string };
+  if (output === undefined) terminal.out(jsonl);
+  else {
+    try {
+      writeFileSync(resolve(terminal.cwd, output), jsonl, { mode: 0o600 });
+    } catch (error) {
+      throw new CommandError(EXIT.usage, `${(error as Error).message}; the gateway keeps the recording ${id}`);
+    }
+  }
+  return recording;
+}
+
+function line({ id, state, reason, entries, bytes, servers, session, client, principal }: RecordingView): string {
+  const what = session ?? client ?? principal ?? 'all sessions';
+  const why = reason === null ? '' : ` (${reason})`;
+  return printable(
+    `${id}  ${state}${why}  ${what}  ${servers.join(', ') || '-'}  ${entries} messages, ${bytes} bytes`,
+  ).concat('\n');
+}

@@ -1,0 +1,121 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { styleText } from 'node:util';
+import { openApp } from '../../app/open-app.ts';
+import { controlPlane } from '../../app/plane.ts';
+import { processLogger } from '../../app/process-logger.ts';
+import { testFile } from '../../app/replay/test-file.ts';
+import { hasStoredServers } from '../../app/running.ts';
+import { printable } from '../../model/printable.ts';
+import type { Difference, Replay, ReplayOptions } from '../../model/recordings.ts';
+import { ControlClient } from '../access/control-client.ts';
+import { findRunning } from '../access/find-running.ts';
+import { type CommandInput, print } from '../command-input.ts';
+import { CommandError, cannotOpen, EXIT, type ExitCode, noSuch } from '../exit-code.ts';
+import { loadOptions } from '../sources.ts';
+
+export interface ReplayFlags {
+  readonly server?: string;
+  readonly command?: string;
+  readonly url?: string;
+  readonly of?: string;
+  readonly ignore: readonly string[];
+  readonly test?: string;
+}
+
+type ReplayInput = CommandInput & { readonly recording: string; readonly replay: ReplayFlags };
+
+/** What a server is called that only the replay knows. */
+const REPLAYED = 'replayed';
+
+/** `trunkline replay`: exit code 0 where all answers are as recorded, 1 where one is not. */
+export async function replay(input: ReplayInput): Promise<ExitCode> {
+  const { terminal, recording } = input;
+  const { server, command, url, of = null, ignore, test } = input.replay;
+  const defined = definitionOf(command, url);
+  if (server === undefined && defined === null) {
+    throw new CommandError(EXIT.usage, 'say which server to replay against: --server, --command or --url');
+  }
+  const jsonl = readRecording(resolve(terminal.cwd, recording));
+  if (test !== undefined) {
+    if (defined === null) throw new CommandError(EXIT.usage, 'a test needs --command or --url');
+    const written = testFile(jsonl, { of, ignore }, defined);
+    if ('problem' in written) throw new CommandError(EXIT.usage, written.problem);
+    writeFileSync(resolve(terminal.cwd, test), written.text);
+    terminal.err(`(wrote ${test}; run it with: node --test ${test})\n`);
+    return EXIT.ok;
+  }
+  const options = { server: server ?? REPLAYED, of, ignore };
+  const running = defined === null ? await findRunning(input) : null;
+  const replayed =
+    running === null
+      ? await replayHere(input, jsonl, options, defined)
+      : (JSON.parse(
+          await new ControlClient(running).post('/api/v1/replays', JSON.stringify({ ...options, jsonl })),
+        ) as Replay);
+  print(input, replayed, () => told(replayed));
+  return replayed.differences.length === 0 ? EXIT.ok : EXIT.difference;
+}
+
+/** In a gateway of the command's own, which keeps nothing. */
+async function replayHere(
+  input: ReplayInput,
+  jsonl: string,
+  options: ReplayOptions,
+  defined: object | null,
+): Promise<Replay> {
+  const { flags, terminal } = input;
+  const logger = processLogger({ level: flags.logLevel ?? 'error', json: flags.json === true, write: terminal.err });
+  const text = JSON.stringify({ servers: { [options.server]: { drift: 'off', ...defined } } });
+  const alone = { cwd: terminal.cwd, env: terminal.env, inline: [{ label: 'the command line', text }] };
+  const load = defined === null ? loadOptions(input, hasStoredServers(flags.dataDir, terminal)) : alone;
+  const opened = await openApp({ load, logger, state: defined === null ? 'look' : 'none', follow: false });
+  if (!opened.ok) throw cannotOpen(opened.problem, terminal.cwd);
+  const { app } = opened;
+  try {
+    const { servers } = app.state;
+    if (!servers.has(options.server)) {
+      throw noSuch(`server "${options.server}"`, options.server, [...servers.keys()]);
+    }
+    app.startServers();
+    const replayed = await controlPlane(app.rooms, app).replay(jsonl, options);
+    if (typeof replayed === 'string') throw new CommandError(EXIT.usage, replayed);
+    return replayed;
+  } finally {
+    await app.close('shutdown');
+  }
+}
+
+function definitionOf(command: string | undefined, url: string | undefined) {
+  if (url !== undefined) return { url };
+  if (command === undefined) return null;
+  // Words as a shell has them, without its expansions.
+  const words = [...command.matchAll(/(?:"[^"]*"|'[^']*'|[^\s"'])+/g)].map(([word]) =>
+    word.replaceAll(/"([^"]*)"|'([^']*)'/g, '$1$2'),
+  );
+  const [program, ...args] = words;
+  if (program === undefined) throw new CommandError(EXIT.usage, '--command is empty');
+  return { command: program, args };
+}
+
+function readRecording(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    throw new CommandError(EXIT.usage, `the recording cannot be read: ${(error as Error).message}`);
+  }
+}
+
+function told({ server, replayed, skipped, differences }: Replay): string {
+  const left = skipped.map((one) => `not replayed: ${printable(one)}\n`).join('');
+  const count = differences.length;
+  const words = count === 0 ? 'no difference' : count === 1 ? '1 difference' : `${count} differences`;
+  const of = replayed === 1 ? '1 answer' : `${replayed} answers`;
+  return `${differences.map(place).join('')}${left}${of} of ${server} compared with the recording: ${words}\n`;
+}
+
+function place({ step, request, path, before, after }: Difference): string {
+  const head = step === 0 ? request : `${step} ${request}`;
+  const [was, is] = [printable(before ?? '(nothing)'), printable(after ?? '(nothing)')];
+  return `${printable(head)}\n  ${printable(path)}\n${styleText('red', `  - ${was}`)}\n${styleText('green', `  + ${is}`)}\n`;
+}

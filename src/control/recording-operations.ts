@@ -1,0 +1,172 @@
+import { MAX_RECORDINGS, RECORDING, RECORDING_LIMITS, RECORDING_TARGET, REPLAY } from '../model/recordings.ts';
+import { count, described, type Infer, list, object, optional, text } from '../model/schema.ts';
+import type { Recording } from '../telemetry/recorder/recording.ts';
+import type { ControlPlane } from './control-plane.ts';
+import { isJsonObject } from './json-object.ts';
+import { type ApiOperation, type ControlAnswer, noSuchServer, ok, operation, problem } from './operation.ts';
+import { REMOVED } from './schemas.ts';
+
+const MAX_REPLAY_BODY_BYTES = 48 * 1024 * 1024;
+const NO_SUCH_RECORDING = { 404: 'There is no recording of this id.' };
+const { session, client, principal, server } = RECORDING_TARGET;
+const START = object({
+  session: optional(session),
+  client: optional(client),
+  principal: optional(principal),
+  server: optional(server),
+  maxEntries: optional(described(count, 'It stops there. 10 000 by default, at most 100 000.')),
+  maxBytes: optional(described(count, 'It stops there. 8 MiB by default, at most 16 MiB.')),
+});
+const REPLAY_REQUEST = object({
+  recording: optional(described(text, 'Id of a recording that is kept here.')),
+  jsonl: optional(described(text, 'The text of one, in its place.')),
+  server: described(text, 'The server to replay it against.'),
+  of: optional(described(text, 'The recorded server, where the recording is of a client of several.')),
+  ignore: optional(described(list(text), 'Paths whose differences do not count, such as `$.result.content[*].text`.')),
+});
+
+/** Recordings of both wires, and their replay. */
+export const RECORDING_OPERATIONS: readonly ApiOperation[] = [
+  operation({
+    id: 'listRecordings',
+    method: 'GET',
+    path: '/api/v1/recordings',
+    summary: 'The recordings of this node, oldest first.',
+    schema: object({ recordings: list(RECORDING) }),
+    run: (_request, { recorder }) => ok({ recordings: recorder.list().map(({ view }) => view) }),
+  }),
+  operation({
+    id: 'startRecording',
+    method: 'POST',
+    path: '/api/v1/recordings',
+    summary:
+      'Records both wires of a session that is open, of the next session of a client or principal, or of one server, as far as this node sees them.',
+    body: START,
+    status: 201,
+    schema: RECORDING,
+    errors: {
+      400: 'Nothing is named that could be recorded, or a member is malformed.',
+      404: 'There is no open session with this label, or no server of this name.',
+      429: `There are ${MAX_RECORDINGS} recordings: delete one first.`,
+      507: 'The recording cannot be written.',
+    },
+    async run({ body }, plane) {
+      const wanted = bodyOf<Infer<typeof START>>(body);
+      if (typeof wanted === 'string') return problem(400, 'recording_malformed', wanted);
+      return start(wanted, plane);
+    },
+  }),
+  operation({
+    id: 'getRecording',
+    method: 'GET',
+    path: '/api/v1/recordings/{name}',
+    summary: 'A recording with its text, in JSON Lines.',
+    schema: object({ recording: RECORDING, jsonl: described(text, 'One JSON text a line.') }),
+    errors: NO_SUCH_RECORDING,
+    run: ({ name }, plane) =>
+      withRecording(name, plane, (recording) => ok({ recording: recording.view, jsonl: recording.jsonl })),
+  }),
+  operation({
+    id: 'stopRecording',
+    method: 'POST',
+    path: '/api/v1/recordings/{name}/stop',
+    summary: 'Ends a recording and keeps it.',
+    schema: RECORDING,
+    errors: NO_SUCH_RECORDING,
+    run: ({ name }, plane) =>
+      withRecording(name, plane, (recording) => {
+        plane.recorder.stop(recording, 'it was stopped');
+        return ok(recording.view);
+      }),
+  }),
+  operation({
+    id: 'deleteRecording',
+    method: 'DELETE',
+    path: '/api/v1/recordings/{name}',
+    summary: 'Removes a recording and its file.',
+    schema: REMOVED,
+    errors: NO_SUCH_RECORDING,
+    run: ({ name }, plane) =>
+      withRecording(name, plane, (recording) => {
+        plane.recorder.delete(recording);
+        return ok({ removed: true });
+      }),
+  }),
+  operation({
+    id: 'replayRecording',
+    method: 'POST',
+    path: '/api/v1/replays',
+    summary:
+      'Sends the recorded requests to a server again, one after the other and as the operator, and compares the answers. Tools run.',
+    body: REPLAY_REQUEST,
+    maxBodyBytes: MAX_REPLAY_BODY_BYTES,
+    schema: REPLAY,
+    errors: {
+      400: 'The body is malformed, or nothing of the recording can be replayed.',
+      404: 'There is no recording of this id, or no server of this name.',
+    },
+    async run({ body }, plane) {
+      const wanted = bodyOf<Infer<typeof REPLAY_REQUEST>>(body);
+      if (typeof wanted === 'string') return problem(400, 'replay_malformed', wanted);
+      const { recording = '', ignore = [], of = null } = wanted;
+      if (plane.server(wanted.server) === null) return noSuchServer(wanted.server, plane.upstreams.statuses());
+      const text = wanted.jsonl ?? plane.recorder.get(recording)?.jsonl;
+      if (text === undefined) return unknown(recording);
+      const replayed = await plane.replay(text, { server: wanted.server, of, ignore });
+      return typeof replayed === 'string' ? problem(400, 'replay_impossible', replayed) : ok(replayed);
+    },
+  }),
+];
+
+/** The body where its members have the types that its schema says, else what is wrong. */
+function bodyOf<T>(body: Buffer): T | string {
+  if (!isJsonObject(body)) return 'the body has to be one JSON object';
+  const members = JSON.parse(body.toString()) as Readonly<Record<string, unknown>>;
+  for (const [name, value] of Object.entries(members)) {
+    const [good, what] =
+      name === 'ignore'
+        ? [Array.isArray(value) && value.every((one) => typeof one === 'string'), 'a list of texts']
+        : name.startsWith('max')
+          ? [Number.isSafeInteger(value) && (value as number) > 0, 'a whole number above 0']
+          : [value === null || typeof value === 'string', 'a text'];
+    if (!good) return `${name} has to be ${what}`;
+  }
+  return members as T;
+}
+
+async function start(wanted: Infer<typeof START>, plane: ControlPlane): Promise<ControlAnswer<Recording['view']>> {
+  const { maxEntries, maxBytes } = RECORDING_LIMITS;
+  const { session = null, client = null, principal = null, server = null } = wanted;
+  if (session === null && client === null && principal === null && server === null) {
+    return problem(400, 'recording_of_nothing', 'name a session, a client, a principal or a server');
+  }
+  if (server !== null && plane.server(server) === null) return noSuchServer(server, plane.upstreams.statuses());
+  const sessionId = session === null ? null : await plane.sessionId(session);
+  if (session !== null && sessionId === null) {
+    return problem(404, 'session_unknown', 'there is no open session with this label');
+  }
+  const limits = {
+    maxEntries: Math.min(wanted.maxEntries ?? maxEntries.default, maxEntries.most),
+    maxBytes: Math.min(wanted.maxBytes ?? maxBytes.default, maxBytes.most),
+  };
+  try {
+    const recording = plane.recorder.start({ session, client, principal, server }, limits, sessionId);
+    if (recording !== null) return ok(recording.view);
+    return problem(429, 'too_many_recordings', `there are ${MAX_RECORDINGS} recordings: delete one first`);
+  } catch (error) {
+    return problem(507, 'recording_not_written', `the recording cannot be written: ${(error as Error).message}`);
+  }
+}
+
+function withRecording<T>(
+  id: string,
+  { recorder }: ControlPlane,
+  run: (recording: Recording) => ControlAnswer<T>,
+): ControlAnswer<T> {
+  const recording = recorder.get(id);
+  return recording === null ? unknown(id) : run(recording);
+}
+
+function unknown(id: string): ControlAnswer<never> {
+  return problem(404, 'recording_unknown', `there is no recording ${JSON.stringify(id.slice(0, 64))}`);
+}

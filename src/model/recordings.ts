@@ -1,0 +1,73 @@
+/** Recordings of both wires, as the control API shows them. */
+import { count, described, type Infer, isoTime, list, named, nullable, object, oneOf, text } from './schema.ts';
+
+/** What is to be recorded; null where that does not matter. */
+export const RECORDING_TARGET = {
+  session: described(nullable(text), 'Label of a session that is open.'),
+  client: described(nullable(text), 'The next session of a client that gives this name of itself.'),
+  principal: described(nullable(text), 'The next session of this principal, such as `agent:ada`.'),
+  server: described(
+    nullable(text),
+    'Alone: all that passes between the gateway and this server, and the sessions at its own endpoint. Otherwise only this server of the session.',
+  ),
+};
+
+export const RECORDING = named(
+  'Recording',
+  object({
+    id: text,
+    ...RECORDING_TARGET,
+    state: oneOf(['waiting', 'recording', 'stopped']),
+    reason: described(nullable(text), 'Why it stopped.'),
+    startedAt: isoTime,
+    entries: count,
+    bytes: count,
+    maxEntries: count,
+    maxBytes: count,
+    sessions: described(list(text), 'Labels of the sessions in it.'),
+    servers: described(list(text), 'The servers in it.'),
+  }),
+  'A recording of both wires. It is of the node that answers.',
+);
+export type RecordingView = Infer<typeof RECORDING>;
+export type RecordingTarget = Pick<RecordingView, keyof typeof RECORDING_TARGET>;
+export type RecordingLimits = Pick<RecordingView, 'maxEntries' | 'maxBytes'>;
+
+export const RECORDING_LIMITS = {
+  maxEntries: { default: 10_000, most: 100_000 },
+  maxBytes: { default: 8 * 1024 * 1024, most: 16 * 1024 * 1024 },
+} as const;
+/** Kept at once; another one is refused until one is deleted. */
+export const MAX_RECORDINGS = 32;
+
+const DIFFERENCE = named(
+  'Difference',
+  object({
+    step: described(count, 'Which request of the recording, from 1.'),
+    request: described(text, 'Its method and name.'),
+    path: described(text, 'Where in the answer, such as `$.result.content[0].text`.'),
+    before: described(nullable(text), 'JSON text as recorded; null where there was nothing.'),
+    after: described(nullable(text), 'JSON text of the replay; null where there is nothing.'),
+  }),
+);
+export type Difference = Infer<typeof DIFFERENCE>;
+
+export const REPLAY = named(
+  'Replay',
+  object({
+    server: text,
+    replayed: described(count, 'Requests that were sent again.'),
+    skipped: described(list(text), 'Requests that were not, and why.'),
+    differences: list(DIFFERENCE),
+  }),
+);
+export type Replay = Infer<typeof REPLAY>;
+
+export interface ReplayOptions {
+  /** The server to replay it against. */
+  readonly server: string;
+  /** The recorded server; null: the one that there is in it. */
+  readonly of: string | null;
+  /** Paths whose differences do not count. `*` takes the place of any step. */
+  readonly ignore: readonly string[];
+}

@@ -1,0 +1,146 @@
+import { appendFileSync, readFileSync, rmSync } from 'node:fs';
+import type { RecordingLimits, RecordingTarget, RecordingView } from '../../model/recordings.ts';
+import type { WireSide } from '../../model/wire-tap.ts';
+
+interface RecordingHead extends RecordingTarget, RecordingLimits {
+  readonly id: string;
+  readonly startedAt: string;
+}
+
+/** Where and when a message was seen. */
+interface RecordedAt {
+  readonly time: string;
+  readonly wire: 'client' | 'server';
+  readonly from: WireSide;
+  readonly session: string | null;
+  /** What the messages of one exchange on both wires have in common. */
+  readonly exchange: string | null;
+  readonly endpoint?: string;
+  readonly server?: string;
+  readonly connection?: string;
+}
+
+/**
+ * One recording: JSON texts, one a line, the first of which says what it is. With a file each line is appended as it
+ * comes, so that what a killed process leaves can be read up to its last whole line; without one it is kept in memory.
+ */
+export class Recording {
+  readonly head: RecordingHead;
+  /** Labels of its sessions, by what the recorder knows them by. */
+  readonly sessions = new Map<string, string>();
+  /** Labels of those that it has said who they are. */
+  readonly introduced = new Set<string>();
+  readonly #servers = new Set<string>();
+  readonly #file: string | null;
+  readonly #lines: string[] = [];
+  #entries = 0;
+  #bytes = 0;
+  /** Why it stopped; null while it goes on. */
+  #reason: string | null = null;
+
+  private constructor(head: RecordingHead, file: string | null) {
+    this.head = head;
+    this.#file = file;
+  }
+
+  /** Throws where the file cannot be written. */
+  static begin(head: RecordingHead, file: string | null): Recording {
+    const recording = new Recording(head, file);
+    // A file that cannot be made is the caller's problem; later ones end the recording.
+    if (file !== null) appendFileSync(file, '', { mode: 0o600 });
+    recording.#write(JSON.stringify({ recording: 1, ...head }));
+    return recording;
+  }
+
+  /** One that an earlier process left; null for a file that is none. */
+  static left(file: string): Recording | null {
+    try {
+      const [first = '', ...lines] = wholeLines(file);
+      const { recording, ...head } = JSON.parse(first) as RecordingHead & { recording: unknown };
+      if (recording !== 1) return null;
+      const left = new Recording(head, file);
+      left.#reason = 'the gateway ended';
+      left.#bytes = first.length + 1;
+      for (const line of lines) {
+        const { seq, session, server, stopped } = JSON.parse(line) as Readonly<Record<string, string | undefined>>;
+        if (seq !== undefined) left.#entries++;
+        if (session != null) left.sessions.set(session, session);
+        if (server != null) left.#servers.add(server);
+        left.#reason = stopped ?? left.#reason;
+        left.#bytes += Buffer.byteLength(line) + 1;
+      }
+      return left;
+    } catch {
+      return null;
+    }
+  }
+
+  get going(): boolean {
+    return this.#reason === null;
+  }
+
+  get view(): RecordingView {
+    const state = !this.going ? 'stopped' : this.#entries === 0 ? 'waiting' : 'recording';
+    const sessions = [...new Set(this.sessions.values())];
+    const [reason, entries, bytes] = [this.#reason, this.#entries, this.#bytes];
+    return { ...this.head, state, reason, entries, bytes, sessions, servers: [...this.#servers] };
+  }
+
+  /** All of it, as text. */
+  get jsonl(): string {
+    const lines = this.#file === null ? this.#lines : wholeLines(this.#file);
+    return lines.map((line) => `${line}\n`).join('');
+  }
+
+  /** Says something of a session, which counts as no entry. */
+  note(json: string): void {
+    if (this.going) this.#write(json);
+  }
+
+  /** `message` is JSON text in one line, redacted. What would be too much ends the recording. */
+  add(members: RecordedAt, message: string): void {
+    if (!this.going) return;
+    const { maxEntries, maxBytes } = this.head;
+    const line = `${JSON.stringify({ seq: this.#entries + 1, ...members }).slice(0, -1)},"message":${message}}`;
+    const full =
+      this.#entries >= maxEntries
+        ? `it has ${maxEntries} entries, its limit`
+        : this.#bytes + Buffer.byteLength(line) >= maxBytes
+          ? `it is at its limit of ${maxBytes} bytes`
+          : null;
+    if (full !== null) {
+      this.stop(full);
+      return;
+    }
+    if (members.server !== undefined) this.#servers.add(members.server);
+    this.#entries++;
+    this.#write(line);
+  }
+
+  stop(reason: string): void {
+    if (!this.going) return;
+    this.note(JSON.stringify({ stopped: reason }));
+    this.#reason ??= reason;
+  }
+
+  /** Removes its file. */
+  delete(): void {
+    this.#reason ??= 'it was deleted';
+    if (this.#file !== null) rmSync(this.#file, { force: true });
+  }
+
+  #write(line: string): void {
+    this.#bytes += Buffer.byteLength(line) + 1;
+    try {
+      if (this.#file === null) this.#lines.push(line);
+      else appendFileSync(this.#file, `${line}\n`);
+    } catch (error) {
+      this.#reason = `it cannot be written: ${(error as Error).message}`;
+    }
+  }
+}
+
+/** A killed process leaves a part of a line, at most. */
+function wholeLines(file: string): string[] {
+  return readFileSync(file, 'utf8').split('\n').slice(0, -1);
+}
