@@ -232,6 +232,7 @@ export async function buildRooms(
     logger,
     core: gateway,
     authenticator,
+    upstreams: { knownCatalog: (...of) => everywhere.knownCatalog(...of) },
     records: sessionRecords,
     events,
     state: cluster === null ? () => registry.state : stateEverywhere(() => registry.state, cluster.upstreams),

@@ -9,7 +9,7 @@ import type { Endpoint, Exchange } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
-import type { Authenticator, ClientStreams, EventLog, SessionRecords } from '../model/ports.ts';
+import type { Authenticator, ClientStreams, EventLog, SessionRecords, Upstreams } from '../model/ports.ts';
 import type { Random } from '../model/random.ts';
 import { sealingOf } from '../model/sealing.ts';
 import type { EventSink, PostAnswer, StreamCopies, StreamPost } from '../model/stream-copies.ts';
@@ -40,6 +40,7 @@ export interface DownstreamDeps {
   readonly logger: Logger;
   readonly core: Core;
   readonly authenticator: Authenticator;
+  readonly upstreams: Pick<Upstreams, 'knownCatalog'>;
   readonly records: SessionRecords;
   readonly events: EventLog;
   /** The desired state of the moment. */

@@ -1,21 +1,26 @@
 import { isIP } from 'node:net';
 import type { RequestContext } from '../http/listener/request-context.ts';
 import type { RouteTable } from '../http/listener/route-table.ts';
-import { ANONYMOUS, mayUse, type Principal } from '../model/client-profile.ts';
+import { ANONYMOUS, type ClientProfile, mayUse, type Principal } from '../model/client-profile.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import { bareHost } from '../model/host-address.ts';
-import type { Authenticator } from '../model/ports.ts';
+import { LATEST_STATEFUL } from '../model/message.ts';
+import type { Authenticator, Upstreams } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
 
 interface SubRegistryDeps {
   readonly authenticator: Authenticator;
+  /** Knows the versions of servers that were listed. */
+  readonly upstreams: Pick<Upstreams, 'knownCatalog'>;
   readonly state: () => Pick<DesiredState, 'servers' | 'agents' | 'listen' | 'unknownCallers'>;
 }
 
 const SCHEMA = 'https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json';
 const META = 'io.modelcontextprotocol.registry/official';
-/** Definitions have no versions, and clients want one. */
-const VERSION = '1.0.0';
+/** Of a server that has not told its own. */
+const NO_VERSION = '1.0.0';
+/** What `server.json` takes, without the word that means the newest. */
+const VERSION = /^(?!latest$)[\w.+-]{1,255}$/;
 const PAGE = 30;
 const MAX_PAGE = 100;
 const LONGEST_DESCRIPTION = 100;
@@ -27,15 +32,20 @@ interface SubRegistryEntry {
   readonly name: string;
   /** An entry of the registry, as it is sent. */
   readonly entry: object;
+  readonly version: string;
   readonly updatedAt: number;
 }
+
+/** Since when a server is what it is. */
+type SubRegistryChanges = Map<string, { readonly text: string; readonly at: number }>;
 
 /**
  * The servers of this gateway as a registry of the API v0.1, for clients that take servers from one. A caller sees the
  * servers that it may use. Clients append `/v0.1` to an address that may have it already.
  */
-export function registerSubRegistry(routes: RouteTable, { authenticator, state }: SubRegistryDeps): void {
-  const changes = new Map<string, { readonly text: string; readonly at: number }>();
+export function registerSubRegistry(routes: RouteTable, deps: SubRegistryDeps): void {
+  const { authenticator, state } = deps;
+  const changes: SubRegistryChanges = new Map();
   const serve = (context: RequestContext, run: (servers: readonly SubRegistryEntry[]) => void): void => {
     const principal = readerOf(context, authenticator, state().listen.anonymousRegistry);
     if (principal === null) {
@@ -44,7 +54,7 @@ export function registerSubRegistry(routes: RouteTable, { authenticator, state }
       context.json(401, JSON.stringify({ error: `Unauthorized: ${message}` }), challenge);
       return;
     }
-    run(listed(state(), principal, state().listen.publicUrl ?? context.publicOrigin, changes));
+    run(listed(deps, principal, state().listen.publicUrl ?? context.publicOrigin, changes));
   };
   for (const base of ['/v0.1', '/v0.1/v0.1']) {
     routes.add(`${base}/servers`, { GET: (context) => serve(context, (servers) => list(context, servers)) });
@@ -58,11 +68,13 @@ function readerOf({ headers }: RequestContext, authenticator: Authenticator, ano
 }
 
 function listed(
-  { servers, agents, unknownCallers }: ReturnType<SubRegistryDeps['state']>,
+  { state, upstreams }: SubRegistryDeps,
   principal: Principal,
   base: string,
-  changes: Map<string, { readonly text: string; readonly at: number }>,
+  changes: SubRegistryChanges,
 ): readonly SubRegistryEntry[] {
+  const { servers, agents, unknownCallers } = state();
+  const reader = readingProfile(principal);
   const needsKey = agents.size > 0 && unknownCallers === 'refuse';
   const space = namespaceOf(base);
   const found: SubRegistryEntry[] = [];
@@ -70,17 +82,31 @@ function listed(
     // What was added for one session is no server of others.
     if (!server.enabled || server.onlyFor !== undefined || !mayUse(principal, server.name)) continue;
     const name = `${space}/${server.name}`;
-    const detail = detailOf(server, name, `${base}/servers/${server.name}/mcp`, needsKey);
+    const catalog = upstreams.knownCatalog(server.name, reader, true);
+    const version = versionIn(catalog?.handshake.serverInfo ?? null);
+    const detail = { ...detailOf(server, name, `${base}/servers/${server.name}/mcp`, needsKey), version };
     const text = JSON.stringify(detail);
     const known = changes.get(server.name);
-    const updatedAt = known?.text === text ? known.at : Date.now();
+    // What was listed before this process is remembered, and changed no later.
+    const updatedAt = known?.text === text ? known.at : (known === undefined && catalog?.listedAt) || Date.now();
     if (known?.text !== text) changes.set(server.name, { text, at: updatedAt });
     const at = new Date(updatedAt).toISOString();
     const official = { status: 'active', publishedAt: at, updatedAt: at, isLatest: true };
-    found.push({ name, entry: { server: detail, _meta: { [META]: official } }, updatedAt });
+    found.push({ name, entry: { server: detail, _meta: { [META]: official } }, version, updatedAt });
   }
   for (const name of changes.keys()) if (!servers.has(name)) changes.delete(name);
   return found.sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+/** The server's own, where it has told one that a registry may have. */
+function versionIn(serverInfo: string | null): string {
+  const { version } = (serverInfo === null ? {} : JSON.parse(serverInfo)) as { version?: unknown };
+  return typeof version === 'string' && VERSION.test(version) ? version : NO_VERSION;
+}
+
+function readingProfile(principal: Principal): ClientProfile {
+  const undeclared = { sessionId: null, info: null, logLevel: null, handle: null, fingerprint: '' };
+  return { principal, revision: LATEST_STATEFUL, capabilities: '{}', ...undeclared };
 }
 
 function detailOf({ name: own, description }: Server, name: string, url: string, needsKey: boolean): object {
@@ -97,7 +123,6 @@ function detailOf({ name: own, description }: Server, name: string, url: string,
     name,
     title: own,
     description: [...(description || `${own}, through this gateway`)].slice(0, LONGEST_DESCRIPTION).join(''),
-    version: VERSION,
     remotes: [{ type: 'streamable-http', url, ...(needsKey ? { headers: [key] } : {}) }],
   };
 }
@@ -125,8 +150,8 @@ function list(context: RequestContext, servers: readonly SubRegistryEntry[]): vo
   const wanted = query.get('version') ?? 'latest';
   const after = query.get('cursor') ?? '';
   const rest = servers.filter(
-    ({ name, updatedAt }) =>
-      name > after && updatedAt >= from && name.toLowerCase().includes(words) && isVersion(wanted),
+    (one) =>
+      one.name > after && one.updatedAt >= from && one.name.toLowerCase().includes(words) && isVersion(one, wanted),
   );
   const page = rest.slice(0, Math.min(limit, MAX_PAGE));
   send(context, page, rest.length > page.length ? page.at(-1)!.name : null);
@@ -137,12 +162,12 @@ function version(context: RequestContext, servers: readonly SubRegistryEntry[]):
   const found = servers.find((one) => one.name === name);
   if (found === undefined) refuse(context, 404, 'Server not found');
   else if (wanted === null) send(context, [found], null);
-  else if (isVersion(wanted)) context.json(200, JSON.stringify(found.entry));
+  else if (isVersion(found, wanted)) context.json(200, JSON.stringify(found.entry));
   else refuse(context, 404, 'Server version not found');
 }
 
-function isVersion(wanted: string): boolean {
-  return wanted === 'latest' || wanted === VERSION;
+function isVersion({ version }: SubRegistryEntry, wanted: string): boolean {
+  return wanted === 'latest' || wanted === version;
 }
 
 /** Only to be compared with names that there are; empty where it cannot be decoded. */

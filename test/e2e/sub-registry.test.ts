@@ -6,8 +6,11 @@ import { RunningGateway } from '../support/running-gateway.ts';
 const lazy = (name: string, more: object = {}) => ({ ...manySided(name), start: 'lazy', ...more });
 const KEYS = { ada: 'key-of-ada-0123456789', bob: 'key-of-bob-0123456789' };
 
-async function served(t: TestContext, config: object) {
-  const gateway = await RunningGateway.start({ config });
+/** Of `many-sided.mjs`. */
+const VERSION = '1';
+
+async function served(t: TestContext, config: object, folder?: string) {
+  const gateway = await RunningGateway.start({ config, ...(folder === undefined ? {} : { folder }) });
   t.after(() => gateway.dispose());
   const origin = new URL(gateway.mcpUrl).origin;
   const get = async (path: string, headers: Record<string, string> = {}) => {
@@ -90,4 +93,29 @@ test('a caller sees the servers that it may use; reading without a key is off un
   assert.equal(names(await second.get('/v0.1/servers')).length, 2);
   const response = await fetch(`${second.origin}/servers/beta/mcp`, { method: 'POST', body: '{}' });
   assert.equal(response.status, 401);
+});
+
+test('the version is what the server says of itself, and both last over restarts', async (t) => {
+  const config = { mcpServers: { alpha: manySided('alpha') } };
+  const first = await served(t, config);
+  await first.gateway.ready();
+  const path = '/v0.1/servers/localhost%2Falpha/versions';
+  const { server, _meta } = (await first.get(`${path}/latest`)).json;
+  assert.equal(server.version, VERSION);
+  assert.equal((await first.get(`${path}/${VERSION}`)).status, 200);
+  assert.equal((await first.get(`${path}/1.0.0`)).status, 404);
+  assert.deepEqual(names(await first.get(`/v0.1/servers?version=${VERSION}`)), ['localhost/alpha']);
+  const { updatedAt } = _meta['io.modelcontextprotocol.registry/official'];
+  const begun = Date.now();
+  assert.ok(Date.parse(updatedAt) <= begun);
+
+  await first.gateway.stop();
+  const again = await served(
+    t,
+    { mcpServers: { alpha: { ...manySided('alpha'), start: 'lazy' } } },
+    first.gateway.folder,
+  );
+  const after = (await again.get(`${path}/latest`)).json;
+  assert.equal(after.server.version, VERSION);
+  assert.ok(Date.parse(after._meta['io.modelcontextprotocol.registry/official'].updatedAt) <= begun);
 });

@@ -64,6 +64,7 @@ export class DownstreamRig {
       logger: Logger.silent(),
       core: this.core,
       authenticator: this.authenticator,
+      upstreams: { knownCatalog: () => null },
       records: options.records ?? new SqliteSessionRecords(this.store),
       events: this.#events,
       state: () => this.desired,
